@@ -1,0 +1,17 @@
+# Every third-party package, found in one place. The installed package config repeats this list
+# (cmake/millrace-config.cmake.in), so keep the two together.
+find_package(Threads REQUIRED)
+find_package(LibArchive 3.6 REQUIRED)
+find_package(CURL 7.80 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(TBB 2021 REQUIRED)
+find_package(hwy REQUIRED)
+find_package(Eigen3 3.4 REQUIRED)
+find_package(OneDNN 2.6 REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json 3 REQUIRED)

@@ -1,0 +1,24 @@
+# What `cmake --install` lays down: libraries, public headers (never detail/), the package config with
+# its find_dependency list, and a .pc file.
+include(CMakePackageConfigHelpers)
+
+get_property(rooms GLOBAL PROPERTY MILLRACE_ROOMS)
+install(TARGETS ${rooms} EXPORT millrace-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(room IN LISTS rooms)
+  string(REPLACE millrace_ "" folder ${room})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace
+    FILES_MATCHING PATTERN "*.h" PATTERN "detail" EXCLUDE)
+endforeach()
+
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/millrace)
+install(EXPORT millrace-targets NAMESPACE millrace:: DESTINATION ${config_dir})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/millrace-config.cmake.in
+  ${PROJECT_BINARY_DIR}/millrace-config.cmake INSTALL_DESTINATION ${config_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/millrace-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake
+  ${PROJECT_BINARY_DIR}/millrace-config.cmake
+  ${PROJECT_BINARY_DIR}/millrace-config-version.cmake DESTINATION ${config_dir})
+configure_file(${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/millrace.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,41 @@
+# millrace_room(NAME SOURCES ... LINK ... PRIVATE_LINK ...)
+# One room is one library target `millrace_<name>`, exported as `millrace::<name>`. LINK holds the
+# rooms below it; PRIVATE_LINK the third-party libraries, whose headers stay inside .cc files.
+function(millrace_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(millrace_${name} STATIC ${ROOM_SOURCES})
+  add_library(millrace::${name} ALIAS millrace_${name})
+  set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(millrace_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
+  target_compile_features(millrace_${name} PUBLIC cxx_std_20)
+  target_link_libraries(millrace_${name} PUBLIC ${ROOM_LINK} PRIVATE ${ROOM_PRIVATE_LINK})
+  millrace_warnings(millrace_${name})
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_ROOMS millrace_${name})
+endfunction()
+
+# Warnings and sanitizers are ours alone: PRIVATE, never passed on to who links us.
+function(millrace_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    -Wnon-virtual-dtor -Woverloaded-virtual
+    $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+    # g++ 12 sees an overlap in std::string = "x" that is not there (GCC bug 105329).
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+  if(MILLRACE_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${MILLRACE_SANITIZE}
+      -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${MILLRACE_SANITIZE})
+  endif()
+endfunction()
+
+# millrace_test(NAME SOURCES ... LINK ...): one test program a room, its cases known to CTest.
+function(millrace_test name)
+  cmake_parse_arguments(TEST "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${TEST_SOURCES})
+  target_link_libraries(${name} PRIVATE ${TEST_LINK} millrace_test_support
+    GTest::gmock GTest::gtest_main)
+  millrace_warnings(${name})
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+endfunction()

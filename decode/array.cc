@@ -1,0 +1,58 @@
+#include "decode/array.h"
+
+#include <bit>
+#include <cmath>
+
+namespace millrace::decode {
+
+std::size_t dtype_size(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return 1;
+    case DType::kBFloat16:
+      return 2;
+    case DType::kFloat32:
+      return 4;
+    case DType::kInt64:
+      return 8;
+  }
+  return 0;
+}
+
+std::string_view dtype_name(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return "uint8";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kFloat32:
+      return "float32";
+    case DType::kInt64:
+      return "int64";
+  }
+  return "unknown";
+}
+
+std::int64_t ArraySpec::num_values() const {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+std::size_t ArraySpec::num_bytes() const {
+  return static_cast<std::size_t>(num_values()) * dtype_size(dtype);
+}
+
+std::uint16_t to_bfloat16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  // Rounding could carry a NaN's mantissa away and leave an infinity: keep it quiet and a NaN.
+  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
+  const std::uint32_t to_even = 0x7FFFU + ((bits >> 16) & 1U);
+  return static_cast<std::uint16_t>((bits + to_even) >> 16);
+}
+
+float from_bfloat16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+}  // namespace millrace::decode

@@ -1,0 +1,66 @@
+// ImageDecoder: encoded bytes to the pixels a model sees, written straight into their slot.
+//
+// A decoder is compiled from a list of transforms, a dtype and a layout; decoding, crop, resize,
+// flip and normalisation run fused, with as much of the work as possible skipped in the codec
+// (scaled and region decode). Random transforms draw from keyed randomness: the same SampleId gives
+// the same bits.
+//
+//   ImageDecoder decoder({.transforms = {RandomResizedCrop{.size = 224}, RandomHorizontalFlip{},
+//                                        Normalize::imagenet()},
+//                         .dtype = DType::kBFloat16, .layout = Layout::kHWC});
+//   decoder.decode(bytes, id, slot);   // slot: decoder.output().num_bytes() bytes
+//
+// Threads: decode() may be called from many threads at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "decode/array.h"
+#include "decode/limits.h"
+#include "decode/transforms.h"
+#include "io/bytes.h"
+
+namespace millrace::decode {
+
+/// What a sample's random choices are keyed by.
+struct SampleId {
+  std::uint64_t seed = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t stream = 0;
+  std::uint64_t index = 0;
+};
+
+struct ImageDecoderOptions {
+  std::vector<Transform> transforms = {};
+  /// 3 decodes to RGB (grey becomes three equal channels), 1 to grey.
+  int channels = 3;
+  DType dtype = DType::kFloat32;
+  Layout layout = Layout::kHWC;
+  Limits limits = {};
+  /// Decodes what there is of a damaged or cut JPEG instead of throwing.
+  bool tolerate_truncated = false;
+};
+
+class ImageDecoder {
+ public:
+  /// Throws: InvalidArgument when the transforms leave the output's size open, or contradict.
+  explicit ImageDecoder(const ImageDecoderOptions& options);
+  ~ImageDecoder();
+  ImageDecoder(ImageDecoder&&) noexcept;
+  ImageDecoder& operator=(ImageDecoder&&) noexcept;
+
+  /// Shape (H, W, C) or (C, H, W).
+  const ArraySpec& output() const;
+  /// Throws: Corrupt, Truncated, Unsupported, Exhausted (a limit). Requires: slot.size() ==
+  /// output().num_bytes().
+  void decode(const io::Bytes& encoded, const SampleId& id, std::span<std::byte> slot) const;
+
+ private:
+  struct Plan;
+  std::unique_ptr<const Plan> plan_;
+};
+
+}  // namespace millrace::decode

@@ -1,0 +1,15 @@
+// Limits: what an encoded field may claim before a decoder believes it. Defaults are FAULTS.md's.
+#pragma once
+
+#include <cstdint>
+
+namespace millrace::decode {
+
+struct Limits {
+  /// Height times width.
+  std::int64_t max_pixels = 64 * 1024 * 1024;
+  /// Scans of a progressive JPEG.
+  int max_scans = 100;
+};
+
+}  // namespace millrace::decode

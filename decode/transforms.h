@@ -1,0 +1,58 @@
+// Transforms: what is done to an image between decoding and its slot, as plain structs.
+//
+// Names, defaults and formulas are torchvision's.
+#pragma once
+
+#include <array>
+#include <variant>
+#include <vector>
+
+namespace millrace::decode {
+
+/// Resizes so that the shorter side is `size`, keeping the aspect ratio.
+struct ResizeShort {
+  int size = 256;
+};
+
+/// Resizes to exactly (height, width).
+struct Resize {
+  int height = 0;
+  int width = 0;
+};
+
+struct CenterCrop {
+  int height = 0;
+  int width = 0;
+};
+
+/// Pads each side by `padding` zeros, then takes a (height, width) window at a random place.
+struct RandomCrop {
+  int height = 0;
+  int width = 0;
+  int padding = 0;
+};
+
+/// A window of random area (a share of the image's) and random aspect ratio, resized to size ×
+/// size.
+struct RandomResizedCrop {
+  int size = 224;
+  std::array<double, 2> area = {0.08, 1.0};
+  std::array<double, 2> aspect_ratio = {3.0 / 4.0, 4.0 / 3.0};
+};
+
+struct RandomHorizontalFlip {
+  double probability = 0.5;
+};
+
+/// (value / 255 - mean) / std, per channel. One value serves all channels.
+struct Normalize {
+  std::vector<float> mean = {0.0F};
+  std::vector<float> std = {1.0F};
+
+  static Normalize imagenet() { return {{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}; }
+};
+
+using Transform = std::variant<ResizeShort, Resize, CenterCrop, RandomCrop, RandomResizedCrop,
+                               RandomHorizontalFlip, Normalize>;
+
+}  // namespace millrace::decode

@@ -1,0 +1,27 @@
+// Time as something that is handed in, so that a test of back-off takes no time.
+//
+// Threads: every member may be called from any thread.
+#pragma once
+
+#include <chrono>
+#include <stop_token>
+
+namespace millrace {
+
+class Clock {
+ public:
+  using Duration = std::chrono::nanoseconds;
+  using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
+
+  virtual ~Clock() = default;
+
+  /// Monotonic time.
+  virtual TimePoint now() const = 0;
+  /// Waits for `duration`, or until a stop is requested. True when the whole time has passed.
+  virtual bool sleep_for(Duration duration, const std::stop_token& stop) const = 0;
+
+  /// The machine's own clock. It outlives everything.
+  static const Clock& system();
+};
+
+}  // namespace millrace

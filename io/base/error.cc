@@ -1,0 +1,68 @@
+#include "io/base/error.h"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace millrace {
+
+std::string_view error_code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kNotFound:
+      return "NotFound";
+    case ErrorCode::kIo:
+      return "Io";
+    case ErrorCode::kTruncated:
+      return "Truncated";
+    case ErrorCode::kCorrupt:
+      return "Corrupt";
+    case ErrorCode::kUnsupported:
+      return "Unsupported";
+    case ErrorCode::kInvalidArgument:
+      return "InvalidArgument";
+    case ErrorCode::kCancelled:
+      return "Cancelled";
+    case ErrorCode::kExhausted:
+      return "Exhausted";
+  }
+  return "Unknown";
+}
+
+Error::Error(ErrorCode code, std::string message, Where where)
+    : code_(code), message_(std::move(message)), where_(std::move(where)) {
+  compose();
+}
+
+void Error::annotate(const Where& where) {
+  if (where_.url.empty()) where_.url = where.url;
+  if (where_.key.empty()) where_.key = where.key;
+  if (where_.member.empty()) where_.member = where.member;
+  if (!where_.offset) where_.offset = where.offset;
+  if (where_.stage.empty()) where_.stage = where.stage;
+  compose();
+}
+
+void Error::compose() {
+  std::string place;
+  const auto add = [&place](std::string_view name, const std::string& value) {
+    if (value.empty()) return;
+    if (!place.empty()) place += ", ";
+    place.append(name).append(" ").append(value);
+  };
+  add("url", where_.url);
+  add("key", where_.key);
+  add("member", where_.member);
+  add("offset", where_.offset ? std::to_string(*where_.offset) : "");
+  add("stage", where_.stage);
+  what_ = std::string(error_code_name(code_)) + ": " + message_;
+  if (!place.empty()) what_ += " (" + place + ")";
+}
+
+void throw_errno(std::string_view what, const std::string& path, int error_number) {
+  const bool missing = error_number == ENOENT || error_number == ENOTDIR || error_number == EACCES;
+  throw Error(
+      missing ? ErrorCode::kNotFound : ErrorCode::kIo,
+      std::string(what) + " " + path + ": " + std::generic_category().message(error_number));
+}
+
+}  // namespace millrace

@@ -1,0 +1,52 @@
+#include "io/base/hash.h"
+
+#include <openssl/evp.h>
+#include <zlib.h>
+
+#include <array>
+
+#include "io/base/check.h"
+
+namespace millrace {
+
+std::uint32_t crc32(std::span<const std::byte> data, std::uint32_t crc) {
+  const auto* bytes = reinterpret_cast<const Bytef*>(data.data());
+  return static_cast<std::uint32_t>(::crc32_z(crc, bytes, data.size()));
+}
+
+struct Sha256::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { EVP_MD_CTX_free(context); }
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  MILLRACE_CHECK(EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1,
+                 "libcrypto has no SHA-256");
+}
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::update(std::span<const std::byte> data) {
+  EVP_DigestUpdate(state_->context, data.data(), data.size());
+}
+
+std::string Sha256::hex() const {
+  State copy;  // finishing ends a context, and more may be fed to ours
+  EVP_MD_CTX_copy_ex(copy.context, state_->context);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(copy.context, digest.data(), &size);
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (unsigned int i = 0; i < size; ++i) {
+    text += kDigits[digest[i] >> 4];
+    text += kDigits[digest[i] & 15];
+  }
+  return text;
+}
+
+}  // namespace millrace

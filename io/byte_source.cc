@@ -1,0 +1,31 @@
+#include "io/byte_source.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "io/base/error.h"
+
+namespace millrace::io {
+
+Bytes read_all(ByteSource& source, std::size_t limit_bytes) {
+  constexpr std::size_t kFirst = 64 * 1024;
+  std::vector<std::byte> data;
+  std::size_t used = 0;
+  for (;;) {
+    // Grows with what has arrived, never with what an object claims to hold.
+    if (used == data.size()) data.resize(std::max(kFirst, data.size() * 2));
+    const std::size_t got = source.read(std::span(data).subspan(used));
+    if (got == 0) break;
+    used += got;
+    if (used > limit_bytes) {
+      throw Error(ErrorCode::kExhausted,
+                  "larger than the limit of " + std::to_string(limit_bytes) + " bytes",
+                  {.url = source.url()});
+    }
+  }
+  data.resize(used);
+  return Bytes::take(std::move(data));
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,41 @@
+// ByteSource: where bytes come from: a file, an HTTP object, a pipe, standard input.
+//
+// read() gives a value (at least one byte), the end (zero), or a fault (an Error with the url and
+// the offset). The end is only ever the true end of the object: a source that knows its size, or
+// whose protocol tells, throws Truncated when bytes stop coming before it.
+//
+//   auto source = opener.open("https://host/a.tar");
+//   while (const std::size_t got = source->read(buffer)) use(buffer.first(got));
+//
+// Threads: one at a time. The stop token given to the opener may be used from any thread: it makes
+// a read that waits throw Cancelled within 100 ms.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "io/bytes.h"
+
+namespace millrace::io {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  /// Reads up to `into.size()` bytes; 0 is the end. Requires: `into` is not empty.
+  virtual std::size_t read(std::span<std::byte> into) = 0;
+  /// Offset in the object of the byte that the next read() gives.
+  virtual std::uint64_t position() const = 0;
+  /// The whole object's size in bytes, when it is known (for HTTP: after the first read()).
+  virtual std::optional<std::uint64_t> size() const = 0;
+  /// The url as the user wrote it, without a query string: fit to be printed.
+  virtual const std::string& url() const = 0;
+};
+
+/// Everything from here to the end. Throws: Exhausted when that is more than `limit_bytes`.
+Bytes read_all(ByteSource& source, std::size_t limit_bytes);
+
+}  // namespace millrace::io

@@ -1,0 +1,60 @@
+// Opener: from a url to a ByteSource. What a url may name is decided here and nowhere else.
+//
+//   UrlOpener opener({.allow_pipe = false});
+//   auto source = opener.open("shards/train-000000.tar");
+//   auto rest = opener.open("https://host/a.tar", {.offset = 1'048'576});
+//
+// Schemes: a path or file://, http:// and https://, `-` (standard input), and `pipe:COMMAND` when
+// allowed. Threads: open() may be called from many threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "io/byte_source.h"
+#include "io/http_options.h"
+
+namespace millrace::io {
+
+struct OpenOptions {
+  /// Where to start, in bytes from the object's beginning. A pipe must read and drop up to there.
+  std::uint64_t offset = 0;
+  /// Makes opening and reading throw Cancelled.
+  std::stop_token stop = {};
+};
+
+class Opener {
+ public:
+  virtual ~Opener() = default;
+  /// Throws: NotFound, Io, InvalidArgument (a scheme that is unknown or not allowed).
+  virtual std::unique_ptr<ByteSource> open(const std::string& url,
+                                           const OpenOptions& options = {}) const = 0;
+};
+
+struct UrlOpenerOptions {
+  HttpOptions http = {};
+  /// Whether `pipe:COMMAND` may run a shell. Never switched on by data: only by the user.
+  bool allow_pipe = false;
+};
+
+class UrlOpener final : public Opener {
+ public:
+  explicit UrlOpener(UrlOpenerOptions options = {});
+  ~UrlOpener() override;
+  std::unique_ptr<ByteSource> open(const std::string& url,
+                                   const OpenOptions& options = {}) const override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// True for http:// and https:// urls.
+bool is_network_url(const std::string& url);
+/// `url` without user, password, query string and fragment: what may be printed or logged.
+std::string printable_url(const std::string& url);
+
+}  // namespace millrace::io

@@ -1,0 +1,117 @@
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "io/base/clock.h"
+#include "io/base/error.h"
+#include "io/base/hash.h"
+#include "io/base/rng.h"
+
+namespace millrace {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+TEST(Error, SaysCodeMessageAndPlace) {
+  const Error error(ErrorCode::kTruncated, "tar ends inside a header",
+                    {.url = "a.tar", .member = "x.jpg", .offset = 512});
+  EXPECT_STREQ(error.what(),
+               "Truncated: tar ends inside a header (url a.tar, member x.jpg, offset 512)");
+}
+
+TEST(Error, AnnotateKeepsWhatTheInnermostKnew) {
+  Error error(ErrorCode::kCorrupt, "bad", {.offset = 7});
+  error.annotate({.url = "a.tar", .offset = 9, .stage = "read"});
+  EXPECT_EQ(error.where().offset, 7U);
+  EXPECT_EQ(error.where().url, "a.tar");
+  EXPECT_EQ(error.where().stage, "read");
+}
+
+TEST(Error, MissingFilesAreNotFound) {
+  try {
+    throw_errno("open", "x.tar", ENOENT);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_EQ(error.message(), "open x.tar: No such file or directory");
+  }
+}
+
+// Known answers of the generator's authors (Random123's kat_vectors).
+TEST(Philox, GivesTheKnownAnswers) {
+  using Block = std::array<std::uint32_t, 4>;
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
+            (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
+            (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(KeyedRng, EveryPartOfTheKeyCounts) {
+  const RngKey base{.seed = 1, .epoch = 2, .stream = 3, .index = 4, .purpose = Purpose::kCrop};
+  std::vector<RngKey> keys(6, base);
+  keys[1].seed = 9;
+  keys[2].epoch = 9;
+  keys[3].stream = 9;
+  keys[4].index = 9;
+  keys[5].purpose = Purpose::kFlip;
+  std::vector<std::uint32_t> firsts;
+  for (const RngKey& key : keys) firsts.push_back(KeyedRng(key)());
+  std::sort(firsts.begin(), firsts.end());
+  EXPECT_EQ(std::unique(firsts.begin(), firsts.end()), firsts.end());
+  EXPECT_EQ(KeyedRng(base)(), KeyedRng(base)());
+}
+
+TEST(KeyedRng, ShuffleIsAPermutationAndUniformEnough) {
+  // Of 3 items, each of the 6 orders comes up 1,000 times in 6,000 give or take five deviations.
+  std::vector<int> counts(27);
+  for (std::uint64_t i = 0; i < 6000; ++i) {
+    KeyedRng rng({.index = i});
+    std::vector<int> items{0, 1, 2};
+    shuffle<int>(items, rng);
+    ++counts[static_cast<std::size_t>(items[0] * 9 + items[1] * 3 + items[2])];
+  }
+  for (const std::size_t order : {5, 7, 11, 15, 19, 21}) {
+    EXPECT_NEAR(counts[order], 1000, 150);
+  }
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0), 6000);
+}
+
+TEST(KeyedRng, NormalHasMeanZeroAndDeviationOne) {
+  KeyedRng rng({.seed = 5});
+  double sum = 0;
+  double squares = 0;
+  constexpr int kCount = 100'000;
+  for (int i = 0; i < kCount; ++i) {
+    const double value = rng.normal();
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / kCount, 0.0, 0.02);
+  EXPECT_NEAR(squares / kCount, 1.0, 0.03);
+}
+
+TEST(Hash, Crc32IsGzips) {
+  EXPECT_EQ(crc32(bytes_of("123456789")), 0xCBF43926U);
+  EXPECT_EQ(crc32(bytes_of("6789"), crc32(bytes_of("12345"))), 0xCBF43926U);
+}
+
+TEST(Hash, Sha256OfAbc) {
+  Sha256 hash;
+  hash.update(bytes_of("abc"));
+  EXPECT_EQ(hash.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Clock, SleepEndsWhenStopped) {
+  std::stop_source source;
+  std::jthread stopper([&] { source.request_stop(); });
+  EXPECT_FALSE(Clock::system().sleep_for(std::chrono::hours(1), source.get_token()));
+}
+
+}  // namespace
+}  // namespace millrace

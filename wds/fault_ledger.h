@@ -1,0 +1,64 @@
+// FaultLedger: what to do with a damaged sample, and the account of what was done.
+//
+// A fault in data is data: the policy says whether it ends the run (fail), costs the sample or the
+// rest of the shard (skip, within a budget), or ends the shard list quietly (stop). Every skip is
+// written down with its url, key, member, offset and reason.
+//
+// Threads: every member may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "io/base/log.h"
+#include "io/base/thread_annotations.h"
+
+namespace millrace::wds {
+
+enum class OnFault { kFail, kSkip, kStop };
+
+struct FaultPolicy {
+  OnFault on_fault = OnFault::kFail;
+  /// Skips allowed in an epoch; one more throws Exhausted. Below 0 there is no limit.
+  std::int64_t max_faults = -1;
+  /// Skips allowed as a share of the samples read, checked after the first 1,000; 1 is no limit.
+  double max_fault_rate = 1.0;
+  /// Accepts interleaved keys, and a missing end marker when the cut lies between two samples.
+  bool lenient = false;
+};
+
+class FaultLedger {
+ public:
+  struct Entry {
+    Where where;
+    ErrorCode code;
+    std::string message;
+  };
+
+  explicit FaultLedger(FaultPolicy policy = {}, Log log = {});
+
+  const FaultPolicy& policy() const { return policy_; }
+
+  /// Called in a catch block's place with the fault: rethrows it when the policy is fail or the
+  /// budget is used up; otherwise writes it down and returns what to do.
+  OnFault report(const Error& fault);
+  void count_read(std::uint64_t samples);
+  void count_emitted(std::uint64_t samples);
+
+  std::vector<Entry> entries() const;
+  std::uint64_t read() const;
+  std::uint64_t emitted() const;
+  std::uint64_t skipped() const;
+
+ private:
+  const FaultPolicy policy_;
+  Log log_;
+  mutable Mutex mutex_;
+  std::vector<Entry> entries_ MILLRACE_GUARDED_BY(mutex_);
+  std::uint64_t read_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t emitted_ MILLRACE_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace millrace::wds

@@ -1,0 +1,43 @@
+// Sample: a key and its fields' bytes, from consecutive members of one shard.
+//
+// Immutable once handed up; a copy shares the bytes. Source: WEBDATASET format, key = path up to
+// the first dot of the base name, suffix = what follows, lower-cased.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/bytes.h"
+
+namespace millrace::wds {
+
+struct Field {
+  std::string suffix;
+  io::Bytes data;
+  /// Of the payload's first byte in the (decompressed) tar stream.
+  std::uint64_t offset = 0;
+};
+
+struct Sample {
+  std::string key;
+  /// The shard's url as expanded; shared by all samples of a shard, never null.
+  std::shared_ptr<const std::string> url;
+  /// Of the first member's first header block in the (decompressed) tar stream.
+  std::uint64_t offset = 0;
+  /// In the shard's own order.
+  std::vector<Field> fields;
+
+  /// The field with this suffix, or null.
+  const Field* find(std::string_view suffix) const;
+  /// The first field of the sample that has one of `suffixes` ("jpg;jpeg;png"), in the order of
+  /// `suffixes`; null when there is none.
+  const Field* find_any(std::string_view suffixes) const;
+  /// The fields' payload bytes.
+  std::size_t num_bytes() const;
+};
+
+}  // namespace millrace::wds

@@ -1,0 +1,114 @@
+// SampleStream: one logical stream of an epoch, as a pure function of its StreamSpec.
+//
+// An epoch's shards are shuffled by (seed, epoch) and divided: shard i belongs to stream i mod S. A
+// stream reads its shards in order and passes the samples through its shuffle buffer. Which
+// samples, in which order, depends on the spec alone: never on threads, timing, world or rank.
+//
+//   SampleStream stream(spec, opener, ledger);
+//   for (SampleBlock block; stream.next(block);) use(block);
+//
+// Order: as the spec says. Buffers: the shuffle buffer, at most `buffer_samples` samples and
+// `buffer_bytes` bytes, and one block. Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "io/opener.h"
+#include "wds/fault_ledger.h"
+#include "wds/sample.h"
+
+namespace millrace::wds {
+
+/// How epochs are ordered: millrace's (global shuffle, then division, keyed by epoch), or bit for
+/// bit what WebDataset 1.0.2 does (division, then CPython's shuffles).
+enum class Order { kMillrace, kWebDataset };
+
+struct ShuffleOptions {
+  /// Whether the shard list is shuffled.
+  bool shards = false;
+  /// Samples in each stream's shuffle buffer; 0 or 1 is off.
+  std::int64_t buffer_samples = 0;
+  /// The buffer's ceiling in payload bytes; part of what fixes the order, so never a function of
+  /// timing.
+  std::size_t buffer_bytes = 256 * 1024 * 1024;
+  /// kWebDataset alone: samples gathered before the first is given out.
+  std::int64_t initial_samples = 100;
+  std::uint64_t seed = 0;
+  Order order = Order::kMillrace;
+};
+
+/// How an epoch is divided.
+struct SplitOptions {
+  int world = 1;
+  int rank = 0;
+  int workers = 1;
+  /// S, the number of streams over all ranks; 0 means world * workers. A multiple of world.
+  int streams = 0;
+};
+
+struct StreamSpec {
+  std::shared_ptr<const std::vector<std::string>> shards;  ///< the whole epoch's list, unshuffled
+  ShuffleOptions shuffle = {};
+  int num_streams = 1;  ///< S
+  int stream = 0;       ///< 0 <= stream < num_streams
+  std::uint32_t epoch = 0;
+};
+
+struct StreamSample {
+  Sample sample;
+  /// Position in the stream's output this epoch, from 0; keys the sample's randomness.
+  std::uint64_t index = 0;
+};
+
+/// What travels: at most kMaxSamples samples, and no more after kMaxBytes are reached.
+struct SampleBlock {
+  static constexpr std::size_t kMaxSamples = 64;
+  static constexpr std::size_t kMaxBytes = 1024 * 1024;
+  std::vector<StreamSample> samples;
+  std::size_t num_bytes = 0;
+};
+
+/// Where a stream stands: enough to go on with exactly the next sample, by reading again.
+struct StreamPosition {
+  struct SampleRef {
+    std::uint32_t shard = 0;   ///< index into the stream's own list of shards this epoch
+    std::uint64_t offset = 0;  ///< Sample::offset
+  };
+  std::uint64_t samples_out = 0;    ///< given out so far
+  std::uint64_t samples_in = 0;     ///< read from shards so far (keys the shuffle's choices)
+  std::uint32_t shard = 0;          ///< the open shard, index into the stream's own list
+  std::uint64_t offset = 0;         ///< tar offset of the next sample's first header in it
+  std::vector<SampleRef> buffered;  ///< the shuffle buffer, in its order
+};
+
+/// The urls of one stream this epoch, in the order in which it reads them.
+std::vector<std::string> stream_shards(const StreamSpec& spec);
+
+class SampleStream {
+ public:
+  /// `opener` and `ledger` are borrowed and outlive the stream. `stop` ends a waiting next().
+  SampleStream(StreamSpec spec, const io::Opener& opener, FaultLedger& ledger,
+               std::stop_token stop = {});
+  /// Goes on at `position`, which came from a stream of the same spec.
+  SampleStream(StreamSpec spec, const StreamPosition& position, const io::Opener& opener,
+               FaultLedger& ledger, std::stop_token stop = {});
+  ~SampleStream();
+  SampleStream(SampleStream&&) noexcept;
+  SampleStream& operator=(SampleStream&&) noexcept;
+
+  /// Fills `block` and is true, or is false at the end. Throws: Error, when the policy says fail.
+  bool next(SampleBlock& block);
+  /// Where the stream stands after the last block.
+  StreamPosition position() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace::wds
