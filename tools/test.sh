@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Builds millrace and runs its tests: the release preset, or those named.
+#   tools/test.sh                        all that CI runs
+#   tools/test.sh dev asan tsan clang    those presets instead
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tools/bootstrap.sh --tests
+
+# Real shards that lie beside a checkout are used; tests that want them skip without.
+data="$PWD/../shared/data"
+if [[ -z ${MILLRACE_TEST_DATA:-} && -d $data ]]; then export MILLRACE_TEST_DATA=$data; fi
+export MILLRACE_ORACLE_PYTHON=${MILLRACE_ORACLE_PYTHON:-$PWD/build/oracle/bin/python}
+
+presets=("$@")
+if ((${#presets[@]} == 0)); then presets=(release); fi
+for preset in "${presets[@]}"; do
+  echo "== $preset"
+  cmake --preset "$preset" >build/configure.log || { cat build/configure.log; exit 1; }
+  cmake --build --preset "$preset"
+  ctest --preset "$preset"
+done
