@@ -1,0 +1,19 @@
+// What bytes look like: a content type told from the first bytes, never from a file's name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace millrace::decode {
+
+enum class ImageFormat { kUnknown, kJpeg, kPng, kPnm };
+
+/// The format that the first bytes name, if it is one that decode_image reads.
+ImageFormat sniff_image(std::span<const std::byte> data);
+
+/// For messages: "a GIF image", "an HTML page", "a git-LFS pointer", "unknown data (7b 22 61 20)".
+std::string describe_content(std::span<const std::byte> data);
+
+}  // namespace millrace::decode
