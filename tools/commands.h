@@ -1,0 +1,16 @@
+// The commands of the program, each defined in the source of its name.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tools/command.h"
+
+namespace millrace::tools {
+
+std::unique_ptr<Command> make_create_command();
+
+/// All of them, in the order in which --help lists them.
+std::vector<std::unique_ptr<Command>> all_commands();
+
+}  // namespace millrace::tools

@@ -1,0 +1,32 @@
+// Output: standard output, checked: a full disk is a fault, a closed pipe a quiet end.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <span>
+#include <string_view>
+
+namespace millrace::tools {
+
+class Output {
+ public:
+  /// Thrown when whoever read our output has gone (`millrace ls ... | head`).
+  struct Closed {};
+
+  explicit Output(std::FILE* file) : file_(file) {}
+
+  /// Writes `text` and a newline. Throws: Closed, Error (Io).
+  void line(std::string_view text);
+  void write(std::span<const std::byte> data);
+  /// Lets readers see what was written so far. Throws as line().
+  void flush();
+
+ private:
+  void check(bool good);
+
+  std::FILE* file_;
+};
+
+}  // namespace millrace::tools
