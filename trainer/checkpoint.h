@@ -1,0 +1,85 @@
+// Checkpoint: a folder from which a run goes on as if nothing had happened.
+//
+//   last/  model.safetensors      parameters and running statistics, torchvision's names
+//          optimizer.safetensors  the optimizer's state: "momentum_buffer.conv1.weight"
+//          state.json             epoch, step, best value, seed, position of the input
+//          manifest.json          each file's size and SHA-256, written last
+//
+// It is written under a temporary name, synced, read back and renamed: a reader sees the old one or
+// the new one, whole. Between the two renames of a replacement the old one is `last.previous`;
+// load_checkpoint() finds it there.
+//
+// Threads: one at a time a folder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/base/log.h"
+#include "trainer/parameters.h"
+
+namespace millrace::trainer {
+
+/// What state.json holds: all that a run needs beside tensors.
+struct TrainState {
+  std::string model;
+  std::int64_t epoch = 0;          ///< epochs finished: the one to go on with, from 0
+  std::int64_t step_in_epoch = 0;  ///< steps of that epoch already taken
+  std::int64_t global_step = 0;    ///< optimizer steps taken over the run
+  std::uint64_t seed = 0;
+  int world = 1;
+  std::int64_t batch_size = 0;  ///< per device
+  std::string optimizer;
+  std::string monitor;
+  std::optional<double> best;
+  std::int64_t best_epoch = 0;  ///< from 1; 0 is none
+  std::string position = {};    ///< the input's position as JSON; empty at an epoch's start
+  std::string meters = {};      ///< the epoch's running sums as JSON, in mid-epoch
+  std::string options = {};     ///< options as run, as JSON, to be compared and read by people
+
+  std::string to_json() const;
+  /// Throws: Corrupt.
+  static TrainState from_json(const std::string& text);
+};
+
+/// A flat buffer and its table, borrowed; `prefix` goes before each tensor's name.
+struct FlatTensors {
+  std::string prefix = {};
+  const ParameterTable* table = nullptr;
+  std::span<float> values;
+};
+
+/// What is written or read, borrowed.
+struct CheckpointTensors {
+  std::vector<FlatTensors> model;      ///< parameters, running statistics
+  std::vector<FlatTensors> optimizer;  ///< one a state buffer, prefix "momentum_buffer."
+};
+
+/// Writes `folder`/`name`, replacing the one before only when the new one has been read back.
+/// Throws: Io with path and errno's text; what was there before is intact.
+void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
+                     const CheckpointTensors& tensors);
+
+/// Reads the checkpoint at `path` (a folder of four files) after checking it against its manifest.
+/// Throws: NotFound, Truncated, Corrupt; InvalidArgument for another model's, naming both.
+TrainState load_checkpoint(const std::string& path, const std::string& model,
+                           const CheckpointTensors& tensors);
+
+/// Only state.json, checked as load_checkpoint() does.
+TrainState read_checkpoint_state(const std::string& path);
+
+/// The newest whole checkpoint under `folder` (`--resume auto`), most steps first; empty when
+/// there is none. Broken or incomplete ones are passed over with a line in `log`.
+std::string find_newest_checkpoint(const std::string& folder, const Log& log);
+
+/// Copies tensors of a safetensors file into `into` by name. Throws: InvalidArgument, naming the
+/// tensors that are missing, left over or of another shape.
+void load_weights(const std::string& path, const std::vector<FlatTensors>& into);
+
+/// Writes `tensors` as one safetensors file that appears whole.
+void save_weights(const std::string& path, const std::vector<FlatTensors>& tensors);
+
+}  // namespace millrace::trainer

@@ -1,0 +1,85 @@
+// Events: what a run reports, as plain structs; log lines, metrics.jsonl, `--json` lines and the
+// progress bar are all made from these. Epochs and steps count from 1, as people count.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace millrace::trainer {
+
+/// Named values in the objective's order: {"loss", 0.31}, {"top1", 0.892}.
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+struct StepEvent {
+  int rank = 0;
+  int world = 1;
+  std::string device;  ///< "cpu:0"
+  std::int64_t epoch = 1;
+  std::int64_t step = 1;  ///< in the epoch
+  std::int64_t global_step = 1;
+  std::int64_t steps_per_epoch = 0;  ///< 0: unknown
+  double loss = 0;                   ///< this step's, mean over all replicas' valid samples
+  double mean_loss = 0;              ///< the epoch's running mean
+  double lr = 0;
+  double rate = 0;         ///< samples/s of this replica, exponential mean
+  double global_rate = 0;  ///< samples/s of this replica since the epoch began
+};
+
+/// Seconds of a replica's thread by what it did.
+struct StepTimes {
+  double wait = 0;     ///< for a batch
+  double forward = 0;  ///< and the loss
+  double backward = 0;
+  double reduce = 0;  ///< what of the collectives backward did not hide
+  double update = 0;
+
+  double total() const { return wait + forward + backward + reduce + update; }
+};
+
+/// The verdict of an epoch (DESIGN D13).
+struct StallReport {
+  StepTimes mean_step;  ///< seconds a step, mean over replicas
+  std::int64_t steps = 0;
+  double wait_share = 0;       ///< of the replicas' time
+  double free_input_step = 0;  ///< seconds a step would take if batches were free
+  std::string slowest_stage;
+  std::string verdict;  ///< "input-bound (decode)", "compute-bound"
+};
+
+struct EpochEvent {
+  std::int64_t epoch = 1;
+  NamedValues train;
+  std::int64_t train_samples = 0;  ///< of all replicas
+  std::int64_t replica_train_samples = 0;
+  NamedValues val;  ///< empty without evaluation
+  std::int64_t val_samples = 0;
+  double train_seconds = 0;
+  double seconds = 0;  ///< with evaluation and checkpoints
+  double rate = 0;     ///< samples/s of all replicas
+  StallReport stall;
+  bool is_best = false;
+};
+
+struct EndEvent {
+  std::int64_t epochs = 0;
+  std::string monitor;
+  std::optional<double> best;
+  std::int64_t best_epoch = 0;
+  double seconds = 0;
+  double mean_rate = 0;  ///< samples/s of all replicas over all training
+  std::string verdict;
+  bool interrupted = false;
+};
+
+/// The value called `name`, if there is one.
+std::optional<double> find_value(const NamedValues& values, const std::string& name);
+
+/// One JSON object without a line's end, as DESIGN §4 has them.
+std::string to_json(const StepEvent& event);
+std::string to_json(const EpochEvent& event);
+std::string to_json(const EndEvent& event);
+
+}  // namespace millrace::trainer
