@@ -1,7 +1,11 @@
 // Position: where a pipeline stands, per stream; kilobytes, saved with the model in one checkpoint.
+//
+// It travels with each batch, and means: "this batch has been used". A pipeline built with it goes
+// on with exactly the batch that would have come next, bit for bit.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,11 +14,30 @@
 namespace millrace::pipeline {
 
 struct Position {
+  /// One stream of this rank: start reading at `start` and drop the first `skip` samples.
+  struct Stream {
+    /// Shared by the positions of many batches; null: the stream's beginning.
+    std::shared_ptr<const wds::StreamPosition> start;
+    std::uint64_t skip = 0;
+    /// How many times the stream's shards were run through before (EpochOptions::samples).
+    std::uint32_t pass = 0;
+    bool ended = false;
+  };
+
   std::uint32_t epoch = 0;
   /// Batches of this epoch already used.
   std::int64_t batches = 0;
-  /// One a stream of this rank, in the order of the streams.
-  std::vector<wds::StreamPosition> streams;
+  /// Samples of this epoch that this rank has used, skipped ones included.
+  std::int64_t samples = 0;
+  /// The stream that gives the next sample, an index into `streams`.
+  std::uint32_t next_stream = 0;
+  /// In the order of this rank's streams. Empty: the epoch's beginning.
+  std::vector<Stream> streams;
+  /// Of the options that fix the order; a pipeline refuses a position that is not its own.
+  std::uint64_t fingerprint = 0;
+
+  /// The beginning of an epoch.
+  static Position start_of(std::uint32_t epoch) { return {.epoch = epoch, .streams = {}}; }
 
   std::string to_json() const;
   /// Throws: Corrupt.

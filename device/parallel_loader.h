@@ -1,0 +1,91 @@
+// ParallelLoader: one pipeline, several devices, one bounded queue of landed batches for each.
+//
+// Batch b of an epoch goes to device b mod n, so a step of n devices uses n batches in a row: the
+// same samples as one device with batches n times as large. All devices get the same number of
+// batches: the last round is filled up with fully masked ones. A pipeline's `world` counts
+// processes, not devices: the devices of a process share its pipeline.
+//
+//   ParallelLoader loader(std::move(pipeline), devices);
+//   devices.run_all([&](std::size_t place) {
+//     for (Batch batch; loader[place].next(batch);) step(batch);  // one epoch
+//   });
+//
+// Concurrency: one thread takes batches from the pipeline and lands them. Buffers: `depth` landed
+// batches a device. Each device must take its batches: one that stops while the others go on holds
+// them up once its queue is full. An exception from the pipeline reaches every device's next(),
+// after the batches that came before it. Threads: one thread a DeviceLoader; everything else from
+// one at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "device/device.h"
+#include "pipeline/pipeline.h"
+
+namespace millrace::device {
+
+/// A batch in its device's memory. On a CPU that is the pipeline's own buffer, shared.
+using DeviceBatch = pipeline::Batch;
+
+struct LoaderOptions {
+  /// Landed batches that wait for each device.
+  int depth = 2;
+};
+
+/// What one device waited for.
+struct WaitStatistics {
+  std::uint64_t batches = 0;
+  std::chrono::nanoseconds total{0};
+  std::chrono::nanoseconds longest{0};
+  /// From the loader's construction to this device's first batch.
+  std::chrono::nanoseconds first_batch{0};
+};
+
+class ParallelLoader;
+
+/// One device's end of a ParallelLoader.
+class DeviceLoader {
+ public:
+  /// As Pipeline::next(): true and a batch, or false at the end of an epoch, for all devices after
+  /// the same number of batches. Throws: what the pipeline threw; Cancelled after stop().
+  bool next(DeviceBatch& batch);
+  /// Whether the last epoch has ended.
+  bool finished() const;
+  /// A batch without a valid slot, with the pixels of the device's last one.
+  DeviceBatch masked_batch() const;
+  WaitStatistics waits() const;
+  /// Landed batches that wait for the device now.
+  std::size_t ready() const;
+
+ private:
+  friend class ParallelLoader;
+  struct State;
+  explicit DeviceLoader(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+class ParallelLoader {
+ public:
+  ParallelLoader(pipeline::Pipeline pipeline, const DeviceSet& devices,
+                 const LoaderOptions& options = {});
+  /// Stops at once, in mid-epoch too. Nobody may be in a next() any more (see stop()).
+  ~ParallelLoader();
+  ParallelLoader(const ParallelLoader&) = delete;
+  ParallelLoader& operator=(const ParallelLoader&) = delete;
+
+  /// The end of the device at `place` of the set.
+  DeviceLoader& operator[](std::size_t place);
+  std::size_t size() const;
+  /// Makes every next(), running or to come, throw Cancelled. From any thread.
+  void stop();
+  /// The pipeline, for what is const about it: fields, statistics, ledger.
+  const pipeline::Pipeline& pipeline() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace::device

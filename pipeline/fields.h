@@ -1,0 +1,68 @@
+// Fields: what is made of a sample's members, each into one array of the batch.
+//
+//   builder.field(ImageField{.transforms = {RandomCrop{32, 32, 4}, RandomHorizontalFlip{}}})
+//          .field(LabelField{.classes = 10})
+//          .field(FloatsField{.name = "target", .suffixes = "json", .size = 10});
+//
+// A field whose members are all missing from a sample is a fault of that sample, and goes by the
+// fault policy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "decode/array.h"
+#include "decode/image_field.h"
+#include "decode/limits.h"
+#include "decode/transforms.h"
+#include "wds/sample.h"
+
+namespace millrace::pipeline {
+
+/// An image, decoded and transformed straight into its slot: (N, H, W, C) or (N, C, H, W).
+struct ImageField {
+  std::string name = "image";
+  /// The first that the sample has is taken.
+  std::string suffixes = "jpg;jpeg;png;ppm;pgm";
+  std::vector<decode::Transform> transforms = {};
+  int channels = 3;
+  decode::DType dtype = decode::DType::kFloat32;
+  decode::Layout layout = decode::Layout::kHWC;
+  decode::Limits limits = {};
+  bool tolerate_truncated = false;
+};
+
+/// A class index written as text (`cls`): int64, (N).
+struct LabelField {
+  std::string name = "label";
+  std::string suffixes = "cls";
+  /// A label outside [0, classes) is a fault; 0 accepts every integer.
+  std::int64_t classes = 0;
+};
+
+/// A list of numbers, or of 0 and 1 (multi-label): float32, (N, size). JSON arrays (`json`), or
+/// text with numbers between spaces or commas (any other suffix).
+struct FloatsField {
+  std::string name = "target";
+  std::string suffixes = "json";
+  std::int64_t size = 0;
+  /// Inside a JSON object, the member that holds the array; empty: the value itself is the array.
+  std::string json_key = {};
+};
+
+/// Anything else: `decode` writes one sample's array into its slot, which it must fill whole. It is
+/// called from many threads at once; what it throws is a fault of the sample.
+struct FunctionField {
+  std::string name;
+  decode::ArraySpec output;  ///< of one sample
+  std::function<void(const wds::Sample&, const decode::SampleId&, std::span<std::byte> slot)>
+      decode;
+};
+
+using FieldSpec = std::variant<ImageField, LabelField, FloatsField, FunctionField>;
+
+}  // namespace millrace::pipeline

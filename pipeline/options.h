@@ -1,0 +1,76 @@
+// Options: everything that a pipeline is built from, as plain structs.
+//
+// Only shards, split, shuffle, epochs and the batch size fix what a batch holds. Threads, prefetch
+// depth and memory budget change how fast it comes, never a bit of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "io/base/log.h"
+#include "io/opener.h"
+#include "pipeline/fields.h"
+#include "pipeline/position.h"
+#include "wds/fault_ledger.h"
+#include "wds/sample_stream.h"
+
+namespace millrace::pipeline {
+
+struct BatchOptions {
+  /// N, the slots of a batch. Required.
+  std::int64_t size = 0;
+  /// The last batch of an epoch is as short as it is, instead of full and masked.
+  bool partial = false;
+  /// The last batch of an epoch is dropped unless it is full.
+  bool drop_last = false;
+};
+
+struct EpochOptions {
+  /// The first epoch to run: it keys the shuffles.
+  std::uint32_t first = 0;
+  /// Epochs to run; 0 is without end.
+  std::uint32_t count = 1;
+  /// Samples in an epoch, over all ranks: the sequence is cut there, or its shards are run again
+  /// until there. 0: as many as there are.
+  std::int64_t samples = 0;
+  /// Batches of an epoch on this rank, exactly: cut, or filled up with fully masked batches. So
+  /// ranks with unequal shards take the same number of steps. 0: as many as there are.
+  std::int64_t batches = 0;
+};
+
+struct ResourceOptions {
+  /// Threads of the pipeline's own task arena: decode and transforms. 0: one a core.
+  int threads = 0;
+  /// Threads that wait for disk and network. 0: one a stream of this rank, at most 16.
+  int io_threads = 0;
+  /// Finished batches kept ready for the consumer.
+  int prefetch = 4;
+  /// Ceiling of what the pipeline holds: shuffle buffers, encoded blocks, batches, one of them in
+  /// the consumer's hands. 0: what the other options ask for. See pipeline/README.md for the sum.
+  std::size_t memory_budget_bytes = 0;
+};
+
+struct PipelineOptions {
+  /// Expanded urls, one a shard.
+  std::vector<std::string> shards = {};
+  wds::SplitOptions split = {};
+  wds::ShuffleOptions shuffle = {};
+  std::vector<FieldSpec> fields = {};
+  BatchOptions batch = {};
+  EpochOptions epochs = {};
+  ResourceOptions resources = {};
+  wds::FaultPolicy faults = {};
+  /// Null: a UrlOpener with default options.
+  std::shared_ptr<const io::Opener> opener = nullptr;
+  /// Ends the pipeline: next() throws Cancelled.
+  std::stop_token stop = {};
+  Log log = {};
+  /// Where to go on, from a batch of a pipeline with the same options. Null: at epochs.first.
+  std::shared_ptr<const Position> resume = nullptr;
+};
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,106 @@
+// Pipeline: from shards to batches, as a graph of reading, merging, decoding and ordering.
+//
+//   auto pipeline = Pipeline::Builder()
+//       .shards("https://host/train-{000000..000639}.tar")
+//       .split({.world = 1, .rank = 0, .workers = 8})
+//       .shuffle({.shards = true, .buffer_samples = 10'000, .seed = 7})
+//       .field(ImageField{.transforms = {...}, .dtype = decode::DType::kBFloat16})
+//       .field(LabelField{.classes = 1000})
+//       .batch({.size = 128})
+//       .epochs({.count = 90})
+//       .build();
+//   do {
+//     for (Batch batch; pipeline.next(batch);) { ... }  // one epoch
+//   } while (!pipeline.finished());
+//
+// Epochs follow each other without a gap: while the consumer uses the last batches of one, or
+// evaluates after it, the next one is read ahead up to the prefetch depth.
+//
+// Concurrency: reads on io threads, decodes in an arena of its own. Order: batches, and every bit
+// in them, depend on the options alone (see options.h), never on threads, depth or timing. Buffers:
+// see ResourceOptions::memory_budget_bytes. Threads: next() and the destructor from one thread at a
+// time; const members from any.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipeline/batch.h"
+#include "pipeline/options.h"
+#include "pipeline/statistics.h"
+#include "wds/fault_ledger.h"
+
+namespace millrace::pipeline {
+
+class Pipeline {
+ public:
+  class Builder;
+
+  /// Checks the options and starts to read. Throws: InvalidArgument, saying which option and why.
+  explicit Pipeline(PipelineOptions options);
+  /// Stops everything, in mid-epoch too, in well under a second. Batches that were handed out live
+  /// on.
+  ~Pipeline();
+  Pipeline(Pipeline&&) noexcept;
+  Pipeline& operator=(Pipeline&&) noexcept;
+
+  /// The next batch and true, or false at the end of an epoch; the call after that begins the next
+  /// epoch. False for ever after the last one. Gives back the buffers of what `batch` held before.
+  /// Throws: Error, the first fault in the order of the batches, and the same again ever after.
+  bool next(Batch& batch);
+  /// Whether the last epoch has ended.
+  bool finished() const;
+  /// A batch without a valid slot: for a rank whose epoch is over while others still step. It
+  /// shares the pixels of the last batch handed out; zeros before the first.
+  Batch masked_batch() const;
+
+  /// The shapes of a batch's fields: name, spec and no data.
+  const std::vector<BatchField>& fields() const;
+  /// Where the pipeline stands: after the last batch handed out.
+  Position position() const;
+  Statistics statistics() const;
+  /// Every sample skipped by the fault policy.
+  const wds::FaultLedger& ledger() const;
+  /// The options with every default filled in.
+  const PipelineOptions& options() const;
+  /// The ceiling of held bytes that follows from the options; within the budget, when one is set.
+  std::size_t memory_bound_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Fills in PipelineOptions link by link.
+class Pipeline::Builder {
+ public:
+  /// A spec: brace pattern, `::` union, folder, or manifest.
+  Builder& shards(std::string_view spec);
+  /// Urls as they are.
+  Builder& shards(std::vector<std::string> urls);
+  Builder& split(wds::SplitOptions split);
+  Builder& shuffle(wds::ShuffleOptions shuffle);
+  /// Adds a field; its name must be new.
+  Builder& field(FieldSpec field);
+  Builder& batch(BatchOptions batch);
+  Builder& epochs(EpochOptions epochs);
+  Builder& resources(ResourceOptions resources);
+  Builder& faults(wds::FaultPolicy policy);
+  Builder& opener(std::shared_ptr<const io::Opener> opener);
+  /// Borrowed: it outlives the pipeline.
+  Builder& opener(const io::Opener& opener);
+  Builder& stop(std::stop_token stop);
+  Builder& log(Log log);
+  /// Goes on after the batch that `position` came with.
+  Builder& resume(Position position);
+
+  PipelineOptions& options() { return options_; }
+  Pipeline build();
+
+ private:
+  PipelineOptions options_;
+};
+
+}  // namespace millrace::pipeline
