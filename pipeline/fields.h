@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "decode/array.h"
-#include "decode/image_field.h"
+#include "decode/image_decoder.h"
 #include "decode/limits.h"
 #include "decode/transforms.h"
 #include "wds/sample.h"
