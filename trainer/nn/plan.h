@@ -1,21 +1,33 @@
-// Plan: a graph compiled for one device, one batch shape, one precision.
+// Plan: a graph compiled for one device, one batch size, one precision.
 //
 // Compiling creates the backend's primitives, lets it choose layouts, and plans all activations
-// into one arena; a step after that allocates nothing. A Plan reads weights from, and writes
-// gradients to, the replica's flat buffers.
+// into one arena; a step after that allocates nothing. A Plan reads weights and running statistics
+// from, and writes gradients to, the replica's flat buffers, which the caller owns.
 //
-//   plan.forward({batch.field("image").data}, Mode::kTrain);
-//   loss(plan.output(0), targets, mask, plan.output_gradient(0));
-//   plan.backward([&](std::size_t ready) { reducer.gradients_ready(ready); });
+//   auto plan = compile(graph, {.batch_size = 128, .precision = Precision::kBFloat16},
+//                       {.parameters = weights, .gradients = gradients, .state = state});
+//   plan->forward({{batch.field("image").data}}, Mode::kTrain);
+//   loss->evaluate({.prediction = plan->output(0), .gradient = plan->output_gradient(0), ...});
+//   plan->backward([&](std::size_t ready) { reducer.gradients_ready(ready); });
+//   optimizer.step(...);
+//   plan->parameters_changed();
 //
-// Threads: one at a time, on the device's own thread.
+// Threads: one at a time, on the device's own thread, which also compiles it: that thread's OpenMP
+// team (omp_set_num_threads) does the work.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
+
+#include "decode/array.h"
+#include "io/base/rng.h"
+#include "trainer/nn/graph.h"
 
 namespace millrace::trainer::nn {
 
@@ -32,15 +44,51 @@ class Plan {
  public:
   virtual ~Plan() = default;
 
-  /// `inputs`: one a graph input, in its declared shape and dtype, NHWC for images.
+  /// `inputs`: one a graph input, (N, H, W, C) for images and (N, F) for features, densely packed,
+  /// of PlanOptions::input_dtype. They must live until backward() has returned.
+  /// Throws: InvalidArgument for a wrong number of inputs or bytes.
   virtual void forward(std::span<const std::span<const std::byte>> inputs, Mode mode) = 0;
   virtual std::size_t num_outputs() const = 0;
+  /// Filled by forward(), valid until the next one. Images are (N, C, H, W).
   virtual OutputView output(std::size_t index) = 0;
   /// Where the loss writes d loss / d output before backward().
   virtual OutputView output_gradient(std::size_t index) = 0;
   /// Overwrites the whole gradient buffer. `ready(n)` is called as the first n floats of it become
-  /// final, n growing to the buffer's size.
+  /// final, n growing to the buffer's size. Requires: forward() in Mode::kTrain came before.
   virtual void backward(const std::function<void(std::size_t)>& ready) = 0;
+
+  /// Says that the flat parameter buffer was written, so that the next forward() prepares the
+  /// weights anew (layout, bf16).
+  virtual void parameters_changed() = 0;
+  /// What the random choices of the following forward() calls are keyed by: (seed, epoch, rank as
+  /// stream, step as index). The purpose is the layer's.
+  virtual void set_random_key(const RngKey& key) = 0;
+
+  /// Bytes of the arena that activations and their gradients share.
+  virtual std::size_t activation_bytes() const = 0;
 };
+
+struct PlanOptions {
+  std::int64_t batch_size = 1;
+  Precision precision = Precision::kFloat32;
+  /// What forward() gets: float32 or bf16.
+  decode::DType input_dtype = decode::DType::kFloat32;
+};
+
+/// The replica's flat buffers, laid out by graph.parameters() and graph.state(). Lifetime: they
+/// outlive the plan.
+struct PlanBuffers {
+  std::span<float> parameters;
+  std::span<float> gradients;  ///< empty for a plan that never calls backward()
+  std::span<float> state;
+};
+
+/// Throws: InvalidArgument for buffers of the wrong size, a batch below 1, an input dtype other
+/// than float32 and bf16.
+std::unique_ptr<Plan> compile(const Graph& graph, const PlanOptions& options,
+                              const PlanBuffers& buffers);
+
+/// False where bf16 is computed in float32 and rounded: for the one line that says so.
+bool has_native_bfloat16();
 
 }  // namespace millrace::trainer::nn

@@ -1,0 +1,11 @@
+// One builder a model family; models.cc holds the table of names.
+#pragma once
+
+#include "trainer/models/models.h"
+
+namespace millrace::trainer::models {
+
+nn::Graph lenet(const ModelOptions& options);
+nn::Graph resnet18(const ModelOptions& options);
+
+}  // namespace millrace::trainer::models

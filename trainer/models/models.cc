@@ -1,0 +1,40 @@
+#include "trainer/models/models.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "io/base/error.h"
+#include "trainer/models/detail/builders.h"
+
+namespace millrace::trainer {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  nn::Graph (*build)(const ModelOptions&);
+};
+
+constexpr std::array kModels = {
+    Entry{"lenet", models::lenet},
+    Entry{"resnet18", models::resnet18},
+};
+
+}  // namespace
+
+std::vector<std::string_view> model_names() {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kModels) names.push_back(entry.name);
+  return names;
+}
+
+nn::Graph build_model(std::string_view name, const ModelOptions& options) {
+  const auto found = std::ranges::find(kModels, name, &Entry::name);
+  if (found != kModels.end()) return found->build(options);
+  std::string known;
+  for (const Entry& entry : kModels) known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  throw Error(ErrorCode::kInvalidArgument,
+              "no model is named " + std::string(name) + "; there are " + known);
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,35 @@
+// The models that come with millrace, as functions that build a graph.
+//
+//   const nn::Graph graph = build_model("resnet18", {.num_classes = 10, .stem = Stem::k3x3,
+//                                                    .image = {32, 32}});
+//
+// Layer and parameter names, shapes and counts are torchvision's; LeNet's layers are conv1, conv2,
+// fc1, fc2, fc3.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "trainer/nn/graph.h"
+
+namespace millrace::trainer {
+
+/// A ResNet's entry: 7x7 stride 2 and a max-pool (ImageNet), or 3x3 stride 1 alone (CIFAR).
+enum class Stem { kImageNet, k3x3 };
+
+struct ModelOptions {
+  std::int64_t num_classes = 1000;
+  std::int64_t in_channels = 3;
+  nn::Extent2d image = 224;  ///< height and width of the input
+  Stem stem = Stem::kImageNet;
+};
+
+/// "lenet", "resnet18".
+std::vector<std::string_view> model_names();
+
+/// Throws: InvalidArgument for a name that is none of model_names(), with the list, and for an
+/// image that is too small for the model.
+nn::Graph build_model(std::string_view name, const ModelOptions& options);
+
+}  // namespace millrace::trainer

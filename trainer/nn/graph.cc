@@ -1,0 +1,215 @@
+#include "trainer/nn/graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "io/base/check.h"
+#include "io/base/error.h"
+#include "io/base/rng.h"
+
+namespace millrace::trainer::nn {
+namespace {
+
+// The output extent of a window that slides over `size` values.
+std::int64_t window_outputs(std::int64_t size, std::int64_t kernel, std::int64_t stride,
+                            std::int64_t padding, std::int64_t dilation = 1) {
+  const std::int64_t reach = dilation * (kernel - 1) + 1;
+  return size + 2 * padding < reach ? 0 : (size + 2 * padding - reach) / stride + 1;
+}
+
+bool positive(Extent2d extent) { return extent.height > 0 && extent.width > 0; }
+
+float draw(const InitSpec& init, KeyedRng& rng) {
+  const float fan = static_cast<float>(init.fan);
+  switch (init.kind) {
+    case Init::kZeros:
+      return 0.0F;
+    case Init::kOnes:
+      return 1.0F;
+    case Init::kKaimingNormal:
+      return rng.normal() * std::sqrt(2.0F / fan);
+    case Init::kKaimingUniform:
+      return (2.0F * rng.uniform() - 1.0F) / std::sqrt(fan);
+  }
+  return 0.0F;
+}
+
+}  // namespace
+
+void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
+                       std::span<float> state) const {
+  MILLRACE_CHECK(
+      parameters.size() == parameters_.padded_size() && state.size() == state_.padded_size(),
+      "the flat buffers do not fit the graph");
+  std::ranges::fill(parameters, 0.0F);
+  std::ranges::fill(state, 0.0F);
+  const std::size_t count = parameters_.entries().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Parameter& entry = parameters_.entries()[i];
+    KeyedRng rng({.seed = seed, .index = count - 1 - i, .purpose = Purpose::kInitialise});
+    std::ranges::generate(parameters.subspan(entry.offset, entry.size),
+                          [&] { return draw(init_[i], rng); });
+  }
+  for (const Parameter& entry : state_.entries()) {
+    const float start = entry.name.ends_with("running_var") ? 1.0F : 0.0F;
+    std::ranges::fill(state.subspan(entry.offset, entry.size), start);
+  }
+}
+
+Value GraphBuilder::append(std::string name, Layer layer, std::vector<Value> inputs, Shape shape) {
+  for (const Node& node : nodes_) {
+    if (node.name == name) {
+      throw Error(ErrorCode::kInvalidArgument, "a model has two layers named " + name);
+    }
+  }
+  nodes_.push_back({std::move(name), std::move(layer), std::move(inputs), std::move(shape)});
+  return {nodes_.size() - 1};
+}
+
+std::size_t GraphBuilder::declare(Declared parameter) {
+  parameters_.push_back(std::move(parameter));
+  return parameters_.size() - 1;
+}
+
+void GraphBuilder::declare_weights(Value at, Shape shape, InitSpec init, bool bias) {
+  Node& node = nodes_[at.node];
+  const std::int64_t features = shape[0];
+  const std::int64_t fan_in = num_values(shape) / features;
+  node.weight = declare({node.name + ".weight", std::move(shape), true, init});
+  if (bias) {
+    node.bias = declare({node.name + ".bias", {features}, false, {Init::kKaimingUniform, fan_in}});
+  }
+}
+
+void GraphBuilder::refuse(const std::string& name, const Layer& layer, const std::string& why,
+                          const std::vector<Value>& inputs) const {
+  std::string message = std::string(layer_name(layer)) + " " + name + ": " + why + ", got ";
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Node& input = nodes_[inputs[i].node];
+    message += (i == 0 ? "" : " and ") + shape_text(input.shape) + " of " + input.name;
+  }
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+const Shape& GraphBuilder::image_shape(const std::string& name, const Layer& layer, Value x) const {
+  if (shape(x).size() != 3) refuse(name, layer, "needs an image (C, H, W)", {x});
+  return shape(x);
+}
+
+Value GraphBuilder::input(std::string name, Shape shape) {
+  const bool fits = (shape.size() == 1 || shape.size() == 3) &&
+                    std::ranges::all_of(shape, [](std::int64_t size) { return size > 0; });
+  if (!fits) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "input " + name + ": needs (C, H, W) or (F), got " + shape_text(shape));
+  }
+  const Value value = append(std::move(name), Input{}, {}, std::move(shape));
+  inputs_.push_back(value);
+  return value;
+}
+
+Value GraphBuilder::conv2d(std::string name, Value x, const Conv2d& options) {
+  const Shape in = image_shape(name, options, x);
+  const bool sane = options.channels > 0 && options.groups > 0 && positive(options.kernel) &&
+                    positive(options.stride) && positive(options.dilation);
+  if (!sane || in[0] % options.groups != 0 || options.channels % options.groups != 0) {
+    refuse(name, options, "channels, groups, kernel, stride or dilation do not fit", {x});
+  }
+  const Shape out = {options.channels,
+                     window_outputs(in[1], options.kernel.height, options.stride.height,
+                                    options.padding.height, options.dilation.height),
+                     window_outputs(in[2], options.kernel.width, options.stride.width,
+                                    options.padding.width, options.dilation.width)};
+  if (num_values(out) <= 0) refuse(name, options, "the image is smaller than the kernel", {x});
+  const Shape weight = {options.channels, in[0] / options.groups, options.kernel.height,
+                        options.kernel.width};
+  const std::int64_t per_output = num_values(weight) / options.channels;
+  const std::int64_t fan_out = num_values(weight) / weight[1];
+  const bool by_output = options.init == Init::kKaimingNormal;
+  const Value value = append(std::move(name), options, {x}, out);
+  declare_weights(value, weight, {options.init, by_output ? fan_out : per_output}, options.bias);
+  return value;
+}
+
+Value GraphBuilder::batch_norm(std::string name, Value x, const BatchNorm& options) {
+  const Shape in = image_shape(name, options, x);
+  const Value value = append(std::move(name), options, {x}, in);
+  Node& node = nodes_[value.node];
+  const Shape channels = {in[0]};
+  node.weight = declare({node.name + ".weight", channels, false, {Init::kOnes, 1}});
+  node.bias = declare({node.name + ".bias", channels, false, {Init::kZeros, 1}});
+  node.state = state_.size();
+  state_.push_back({node.name + ".running_mean", channels, false, {}});
+  state_.push_back({node.name + ".running_var", channels, false, {}});
+  state_.push_back({node.name + ".num_batches_tracked", {}, false, {}});
+  return value;
+}
+
+Value GraphBuilder::relu(std::string name, Value x) {
+  return append(std::move(name), Relu{}, {x}, Shape(shape(x)));
+}
+
+Value GraphBuilder::add(std::string name, Value a, Value b) {
+  if (shape(a) != shape(b)) refuse(name, Add{}, "needs two values of one shape", {a, b});
+  return append(std::move(name), Add{}, {a, b}, Shape(shape(a)));
+}
+
+Value GraphBuilder::max_pool2d(std::string name, Value x, const MaxPool2d& options) {
+  const Shape in = image_shape(name, options, x);
+  if (!positive(options.kernel) || !positive(options.stride)) {
+    refuse(name, options, "needs a kernel and a stride above 0", {x});
+  }
+  const Shape out = {
+      in[0],
+      window_outputs(in[1], options.kernel.height, options.stride.height, options.padding.height),
+      window_outputs(in[2], options.kernel.width, options.stride.width, options.padding.width)};
+  if (num_values(out) <= 0) refuse(name, options, "the image is smaller than the kernel", {x});
+  return append(std::move(name), options, {x}, out);
+}
+
+Value GraphBuilder::adaptive_avg_pool2d(std::string name, Value x,
+                                        const AdaptiveAvgPool2d& options) {
+  const Shape in = image_shape(name, options, x);
+  if (!positive(options.size)) refuse(name, options, "needs a size above 0", {x});
+  return append(std::move(name), options, {x}, {in[0], options.size.height, options.size.width});
+}
+
+Value GraphBuilder::flatten(std::string name, Value x) {
+  return append(std::move(name), Flatten{}, {x}, {num_values(shape(x))});
+}
+
+Value GraphBuilder::linear(std::string name, Value x, const Linear& options) {
+  if (shape(x).size() != 1) refuse(name, options, "needs features (F); flatten first", {x});
+  if (options.features <= 0) refuse(name, options, "needs features above 0", {x});
+  const std::int64_t in = shape(x)[0];
+  const Value value = append(std::move(name), options, {x}, {options.features});
+  declare_weights(value, {options.features, in}, {Init::kKaimingUniform, in}, options.bias);
+  return value;
+}
+
+void GraphBuilder::output(std::string name, Value x) { outputs_.push_back({std::move(name), x}); }
+
+Graph GraphBuilder::build() {
+  if (inputs_.empty() || outputs_.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "a model needs an input and an output");
+  }
+  Graph graph;
+  const std::size_t last = parameters_.size() - 1;
+  for (std::size_t i = parameters_.size(); i-- > 0;) {
+    graph.parameters_.add(parameters_[i].name, parameters_[i].shape, parameters_[i].decay);
+    graph.init_.push_back(parameters_[i].init);
+  }
+  for (Declared& entry : state_) graph.state_.add(entry.name, entry.shape, entry.decay);
+  for (Node& node : nodes_) {
+    if (node.weight != kNoParameter) node.weight = last - node.weight;
+    if (node.bias != kNoParameter) node.bias = last - node.bias;
+  }
+  graph.nodes_ = std::move(nodes_);
+  graph.inputs_ = std::move(inputs_);
+  graph.outputs_ = std::move(outputs_);
+  *this = GraphBuilder();
+  return graph;
+}
+
+}  // namespace millrace::trainer::nn

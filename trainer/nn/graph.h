@@ -1,0 +1,135 @@
+// Graph: a model as a list of layers, and GraphBuilder, which makes one.
+//
+// A model is a function that builds a graph; nothing is computed or allocated until a Plan compiles
+// it. The builder infers every shape at once and throws, naming the layer and the shapes, where
+// they don't fit.
+//
+//   GraphBuilder builder;
+//   Value x = builder.input("image", {3, 32, 32});
+//   x = builder.conv2d("conv1", x, {.channels = 16, .kernel = 3, .padding = 1});
+//   x = builder.relu("relu1", x);
+//   x = builder.linear("fc", builder.flatten("flatten", x), {.features = 10});
+//   builder.output("logits", x);
+//   const Graph graph = builder.build();
+//
+// Parameters are named "<layer>.weight", "<layer>.bias"; with torchvision's layer names they are
+// torchvision's. Their table runs from the last layer to the first (trainer/parameters.h).
+//
+// Threads: a Graph is immutable; a builder is used by one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/nn/layers.h"
+#include "trainer/parameters.h"
+
+namespace millrace::trainer::nn {
+
+/// A node's output, as a handle.
+struct Value {
+  std::size_t node = 0;
+};
+
+/// Index of no parameter.
+inline constexpr std::size_t kNoParameter = static_cast<std::size_t>(-1);
+
+struct Node {
+  std::string name;
+  Layer layer;
+  std::vector<Value> inputs;
+  Shape shape;  ///< of the output, without the batch
+  /// Indices into Graph::parameters(), weight then bias; kNoParameter where the layer has none.
+  std::size_t weight = kNoParameter;
+  std::size_t bias = kNoParameter;
+  /// Index of the first state entry (running_mean) in Graph::state().
+  std::size_t state = kNoParameter;
+};
+
+/// How one parameter starts: see initialise().
+struct InitSpec {
+  Init kind = Init::kZeros;
+  std::int64_t fan = 1;
+};
+
+struct GraphOutput {
+  std::string name;
+  Value value;
+};
+
+class Graph {
+ public:
+  /// In an order in which every node follows its inputs.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<Value>& inputs() const { return inputs_; }
+  const std::vector<GraphOutput>& outputs() const { return outputs_; }
+  const Node& node(Value value) const { return nodes_[value.node]; }
+
+  const ParameterTable& parameters() const { return parameters_; }
+  /// What a model keeps beside its parameters: batch norm's running statistics.
+  const ParameterTable& state() const { return state_; }
+
+  /// Fills the flat buffers as PyTorch would start them, from `seed` alone: a parameter's values
+  /// depend on its place in the model and on nothing else.
+  /// Requires: the spans have parameters().padded_size() and state().padded_size() floats.
+  void initialise(std::uint64_t seed, std::span<float> parameters, std::span<float> state) const;
+
+ private:
+  friend class GraphBuilder;
+  std::vector<Node> nodes_;
+  std::vector<Value> inputs_;
+  std::vector<GraphOutput> outputs_;
+  ParameterTable parameters_;
+  ParameterTable state_;
+  std::vector<InitSpec> init_;  // one a parameter
+};
+
+/// Every layer member throws InvalidArgument, naming the layer and the shapes, for inputs that do
+/// not fit and for a name that is taken.
+class GraphBuilder {
+ public:
+  /// `shape` without the batch: (C, H, W) or (F).
+  Value input(std::string name, Shape shape);
+  Value conv2d(std::string name, Value x, const Conv2d& options);
+  Value batch_norm(std::string name, Value x, const BatchNorm& options = {});
+  Value relu(std::string name, Value x);
+  Value add(std::string name, Value a, Value b);
+  Value max_pool2d(std::string name, Value x, const MaxPool2d& options = {});
+  Value adaptive_avg_pool2d(std::string name, Value x, const AdaptiveAvgPool2d& options = {});
+  Value flatten(std::string name, Value x);
+  Value linear(std::string name, Value x, const Linear& options);
+  void output(std::string name, Value x);
+
+  const Shape& shape(Value x) const { return nodes_[x.node].shape; }
+
+  /// Ends the graph. Throws: InvalidArgument without an input or an output. The builder is empty
+  /// afterwards.
+  Graph build();
+
+ private:
+  struct Declared {
+    std::string name;
+    Shape shape;
+    bool decay = true;
+    InitSpec init;
+  };
+
+  Value append(std::string name, Layer layer, std::vector<Value> inputs, Shape shape);
+  std::size_t declare(Declared parameter);
+  void declare_weights(Value at, Shape shape, InitSpec init, bool bias);
+  [[noreturn]] void refuse(const std::string& name, const Layer& layer, const std::string& why,
+                           const std::vector<Value>& inputs) const;
+  const Shape& image_shape(const std::string& name, const Layer& layer, Value x) const;
+
+  std::vector<Node> nodes_;
+  std::vector<Value> inputs_;
+  std::vector<GraphOutput> outputs_;
+  std::vector<Declared> parameters_;
+  std::vector<Declared> state_;
+};
+
+}  // namespace millrace::trainer::nn
