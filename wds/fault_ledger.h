@@ -7,6 +7,7 @@
 // Threads: every member may be called from any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ class FaultLedger {
     Where where;
     ErrorCode code;
     std::string message;
+    /// Samples that it cost, as far as is known: 1, or the rest of a shard that has an index.
+    std::uint64_t samples = 1;
   };
 
   explicit FaultLedger(FaultPolicy policy = {}, Log log = {});
@@ -42,23 +45,33 @@ class FaultLedger {
   const FaultPolicy& policy() const { return policy_; }
 
   /// Called in a catch block's place with the fault: rethrows it when the policy is fail or the
-  /// budget is used up; otherwise writes it down and returns what to do.
-  OnFault report(const Error& fault);
-  void count_read(std::uint64_t samples);
+  /// budget is used up; otherwise writes it down and returns what to do. Counts `samples` as read
+  /// and skipped.
+  OnFault report(const Error& fault, std::uint64_t samples = 1);
+  /// Samples that were read whole and handed up.
   void count_emitted(std::uint64_t samples);
+  /// Writes down what is odd but costs nothing: data after an end marker, a forgiven missing one.
+  void warn(const Where& where, const std::string& message);
 
+  /// At most the first kMaxEntries of them.
   std::vector<Entry> entries() const;
+  /// emitted() + skipped() == read(), always.
   std::uint64_t read() const;
   std::uint64_t emitted() const;
   std::uint64_t skipped() const;
+  std::uint64_t warnings() const;
+
+  static constexpr std::size_t kMaxEntries = 100'000;
 
  private:
   const FaultPolicy policy_;
   Log log_;
   mutable Mutex mutex_;
   std::vector<Entry> entries_ MILLRACE_GUARDED_BY(mutex_);
-  std::uint64_t read_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::int64_t faults_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t emitted_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t skipped_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t warnings_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace millrace::wds

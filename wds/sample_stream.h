@@ -21,6 +21,7 @@
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
 #include "wds/sample.h"
+#include "wds/shard_reader.h"
 
 namespace millrace::wds {
 
@@ -40,6 +41,11 @@ struct ShuffleOptions {
   std::int64_t initial_samples = 100;
   std::uint64_t seed = 0;
   Order order = Order::kMillrace;
+  /// kWebDataset alone: n shuffles each stream's shards as WebDataset(shardshuffle=n) does; 0 the
+  /// whole list before its division, as SimpleShardList(seed=) does.
+  std::int64_t shard_buffer = 100;
+  /// kWebDataset alone: each epoch its own order (seed + epoch). Default: the same every epoch.
+  bool detshuffle = false;
 };
 
 /// How an epoch is divided.
@@ -57,6 +63,15 @@ struct StreamSpec {
   int num_streams = 1;  ///< S
   int stream = 0;       ///< 0 <= stream < num_streams
   std::uint32_t epoch = 0;
+  /// Draws shards with replacement, without end unless `max_samples` says so.
+  bool resampled = false;
+  /// The stream's epoch: begins again or stops so that it gives just this many samples. 0: once
+  /// through.
+  std::uint64_t max_samples = 0;
+  /// Ranks, for kWebDataset's seed of resampled streams: rank = stream mod world.
+  int world = 1;
+  /// How each shard is read; `offset` and `stop` are the stream's own to set.
+  ShardOptions shard = {};
 };
 
 struct StreamSample {
@@ -86,7 +101,7 @@ struct StreamPosition {
   std::vector<SampleRef> buffered;  ///< the shuffle buffer, in its order
 };
 
-/// The urls of one stream this epoch, in the order in which it reads them.
+/// The urls of one stream this epoch, in the order in which it reads them. Requires: not resampled.
 std::vector<std::string> stream_shards(const StreamSpec& spec);
 
 class SampleStream {

@@ -1,0 +1,110 @@
+#include "wds/manifest.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/opener.h"
+
+namespace millrace::wds {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxManifestBytes = 64 * 1024 * 1024;
+
+[[noreturn]] void corrupt(const std::string& message) {
+  throw Error(ErrorCode::kCorrupt, "manifest: " + message);
+}
+
+bool has_scheme(const std::string& url) {
+  return url == "-" || url.starts_with("pipe:") || url.find("://") != std::string::npos;
+}
+
+// `url` as a reader opens it, when the manifest at `base` says it.
+std::string resolved(const std::string& base, const std::string& url) {
+  if (url.empty()) corrupt("a shard has no url");
+  if (url.starts_with("pipe:") || url == "-") corrupt("may not name a pipe: " + url);
+  const bool network = io::is_network_url(base);
+  if (network && (url.starts_with('/') || (has_scheme(url) && !io::is_network_url(url)))) {
+    corrupt("one from the network may not name a local file: " + url);
+  }
+  if (has_scheme(url) || url.starts_with('/')) return url;
+  const std::string folder = network ? io::printable_url(base) : base;
+  const std::size_t slash = folder.rfind('/');
+  return slash == std::string::npos ? url : folder.substr(0, slash + 1) + url;
+}
+
+std::optional<std::uint64_t> count_in(const Json& shard, const char* name) {
+  const auto found = shard.find(name);
+  if (found == shard.end() || found->is_null()) return {};
+  if (!found->is_number_unsigned()) corrupt(std::string(name) + " is no count");
+  return found->get<std::uint64_t>();
+}
+
+ManifestShard parse_shard(const Json& shard, const std::string& base) {
+  if (!shard.is_object() || !shard.contains("url") || !shard["url"].is_string()) {
+    corrupt("a shard has no url");
+  }
+  ManifestShard parsed;
+  parsed.url = resolved(base, shard["url"].get<std::string>());
+  parsed.samples = count_in(shard, "nsamples");
+  parsed.bytes = count_in(shard, "filesize");
+  if (const auto hash = shard.find("sha256"); hash != shard.end() && hash->is_string()) {
+    parsed.sha256 = hash->get<std::string>();
+  }
+  return parsed;
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& base) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) corrupt("is no JSON object");
+  const auto list = json.find("shardlist");
+  if (list == json.end() || !list->is_array()) corrupt("has no shardlist");
+  Manifest manifest;
+  if (const auto name = json.find("name"); name != json.end() && name->is_string()) {
+    manifest.name = name->get<std::string>();
+  }
+  for (const Json& shard : *list) manifest.shards.push_back(parse_shard(shard, base));
+  return manifest;
+}
+
+// Shards beside the manifest are named without their folder, so that a set can be moved.
+std::string relative_url(const std::string& url, const std::string& manifest_path) {
+  const std::size_t slash = manifest_path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : manifest_path.substr(0, slash + 1);
+  if (url.size() > folder.size() && url.starts_with(folder)) return url.substr(folder.size());
+  if (has_scheme(url) || url.starts_with('/')) return url;
+  return std::filesystem::absolute(url).string();
+}
+
+}  // namespace
+
+Manifest read_manifest(const io::Opener& opener, const std::string& url) {
+  try {
+    const auto source = opener.open(url);
+    return parse_manifest(io::read_all(*source, kMaxManifestBytes).text(), url);
+  } catch (Error& error) {
+    error.annotate({.url = io::printable_url(url)});
+    throw;
+  }
+}
+
+void write_manifest(const Manifest& manifest, const std::string& path, io::Replace replace) {
+  Json list = Json::array();
+  for (const ManifestShard& shard : manifest.shards) {
+    Json entry = {{"url", relative_url(shard.url, path)}};
+    if (shard.samples) entry["nsamples"] = *shard.samples;
+    if (shard.bytes) entry["filesize"] = *shard.bytes;
+    if (!shard.sha256.empty()) entry["sha256"] = shard.sha256;
+    list.push_back(std::move(entry));
+  }
+  const Json json = {{"wids_version", 1}, {"name", manifest.name}, {"shardlist", std::move(list)}};
+  const std::string text = json.dump(2) + "\n";
+  const auto sink = io::open_file_sink(path, {.replace = replace});
+  sink->write(std::as_bytes(std::span(text.data(), text.size())));
+  sink->finish();
+}
+
+}  // namespace millrace::wds

@@ -1,0 +1,49 @@
+#include "wds/member_name.h"
+
+#include <algorithm>
+
+#include "io/base/error.h"
+#include "wds/detail/utf8.h"
+
+namespace millrace::wds {
+namespace {
+
+constexpr std::size_t kMaxNameBytes = 4096;
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
+
+// As `^((?:.*/|)[^.]+)[.]([^/]*)$`, where `.` is no newline. The suffix has no slash, so its dot is
+// the base name's first. What stands before the dot is a prefix that ends in a slash (and holds no
+// newline) or is empty, then at least one character and no further dot.
+std::optional<MemberName> split_member_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  const std::size_t dot = path.find('.', slash == std::string_view::npos ? 0 : slash + 1);
+  if (dot == std::string_view::npos || dot == 0) return {};
+  const std::size_t prefix_end = path.substr(0, std::min(path.find('\n'), dot - 1)).rfind('/');
+  const std::size_t run = prefix_end == std::string_view::npos ? 0 : prefix_end + 1;
+  if (path.substr(run, dot - run).find('.') != std::string_view::npos) return {};
+  MemberName name{path.substr(0, dot), std::string(path.substr(dot + 1))};
+  std::transform(name.suffix.begin(), name.suffix.end(), name.suffix.begin(), lower);
+  return name;
+}
+
+// `__[^/]*__($|/)` matched at the name's beginning; and, without a slash, `__` at both ends, which
+// lets the two overlap in "__" and "___".
+bool is_metadata_member(std::string_view path) {
+  const std::string_view part = path.substr(0, path.find('/'));
+  const std::size_t least = part.size() == path.size() ? 2 : 4;
+  return part.size() >= least && part.starts_with("__") && part.ends_with("__");
+}
+
+void check_member_name(std::string_view path) {
+  const char* reason = nullptr;
+  if (path.empty()) reason = "member has no name";
+  if (path.size() > kMaxNameBytes) reason = "member's name is longer than 4096 bytes";
+  if (path.find('\0') != std::string_view::npos) reason = "member's name holds a NUL";
+  if (!reason && !detail::is_utf8(path)) reason = "member's name is not UTF-8";
+  if (reason) throw Error(ErrorCode::kCorrupt, reason);
+}
+
+}  // namespace millrace::wds

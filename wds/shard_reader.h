@@ -1,0 +1,62 @@
+// ShardReader: the samples of one shard. Consecutive members with one key are one sample.
+//
+//   ShardReader reader(opener, "train-000000.tar");
+//   for (Sample sample; reader.next(sample);) use(sample);
+//
+// A sample is handed up whole or not at all. After an Error the reader has dropped the sample at
+// fault; it goes on with the next one when can_continue() is true (a sample-level fault: a suffix
+// twice, interleaved keys, a name that is no text); otherwise the rest of the shard is lost.
+// Order: the shard's. Buffers: 256 KiB, one sample, 16 bytes a key. Threads: one at a time.
+// Source: WEBDATASET §1 to §4.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "io/opener.h"
+#include "wds/sample.h"
+#include "wds/tar_reader.h"
+
+namespace millrace::wds {
+
+struct ShardOptions {
+  TarOptions tar = {};
+  /// Accepts interleaved keys (each run of members is a sample), and what TarOptions::lenient does.
+  bool lenient = false;
+  /// From a member's name to the name that counts. Default: unchanged.
+  std::function<std::string(const std::string& name)> rename = {};
+  /// Whether a (renamed) member is read. Default: all are.
+  std::function<bool(const std::string& name)> select = {};
+  /// Where to start: Sample::offset of some sample.
+  std::uint64_t offset = 0;
+  std::stop_token stop = {};
+};
+
+class ShardReader {
+ public:
+  /// Opens `url`. Throws: what opening throws.
+  ShardReader(const io::Opener& opener, const std::string& url, const ShardOptions& options = {});
+  ~ShardReader();
+  ShardReader(ShardReader&&) noexcept;
+  ShardReader& operator=(ShardReader&&) noexcept;
+
+  /// The next sample, or false at the shard's true end. Throws: Error with url, key, member,
+  /// offset.
+  bool next(Sample& sample);
+  /// After an Error: whether next() can go on with the next sample.
+  bool can_continue() const;
+  /// Sample::offset of the sample that next() would give, as far as is known: the end of what was
+  /// handed up.
+  std::uint64_t position() const;
+  const TarWarnings& warnings() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace::wds

@@ -1,0 +1,176 @@
+#include "wds/shard_spec.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <unordered_set>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/opener.h"
+#include "wds/manifest.h"
+
+namespace millrace::wds {
+namespace {
+
+namespace fs = std::filesystem;
+using Shards = std::vector<std::string>;
+
+[[noreturn]] void invalid(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+std::vector<std::string_view> split_union(std::string_view spec) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = spec.find("::");
+    parts.push_back(spec.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    spec.remove_prefix(end + 2);
+  }
+}
+
+bool is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+}
+
+std::string variable(const std::string& name, const ShardSpecOptions& options) {
+  std::optional<std::string> value;
+  if (options.environment) {
+    value = options.environment(name);
+  } else if (const char* found = std::getenv(name.c_str())) {
+    value = found;
+  }
+  if (!value) invalid("environment variable " + name + " is not set");
+  return *value;
+}
+
+// One pass of `${NAME}` → WDS_NAME.
+std::string substituted_once(std::string_view text, const ShardSpecOptions& options) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t open = text.substr(at).starts_with("${") ? at + 2 : std::string_view::npos;
+    std::size_t end = open;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (open != std::string_view::npos && end > open && end < text.size() && text[end] == '}') {
+      result += variable("WDS_" + std::string(text.substr(open, end - open)), options);
+      at = end + 1;
+    } else {
+      result += text[at++];
+    }
+  }
+  return result;
+}
+
+// A variable's value may name another; as in WebDataset ten rounds are enough for anyone.
+std::string substituted(std::string_view text, const ShardSpecOptions& options) {
+  std::string result(text);
+  for (int round = 0; round < 10; ++round) {
+    std::string next = substituted_once(result, options);
+    if (next == result) break;
+    result = std::move(next);
+  }
+  return result;
+}
+
+// *.tar*, less what lies beside shards: indexes, manifests, and shards that are being written.
+bool is_shard_name(const std::string& name) {
+  return name.find(".tar") != std::string::npos && !name.starts_with('.') &&
+         !name.ends_with(".json") && !name.ends_with(".idx") &&
+         name.find(".tmp-") == std::string::npos;
+}
+
+Shards shards_in_folder(const std::string& folder) {
+  Shards shards;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!entry.is_directory() && is_shard_name(entry.path().filename().string())) {
+      shards.push_back((fs::path(folder) / entry.path().filename()).string());
+    }
+  }
+  std::sort(shards.begin(), shards.end());
+  if (shards.empty()) invalid("no shard (*.tar*) in folder " + folder);
+  return shards;
+}
+
+Shards shards_in_manifest(const std::string& url, const ShardSpecOptions& options) {
+  if (options.opener == nullptr) invalid("a manifest cannot be read here: " + url);
+  Shards shards;
+  for (ManifestShard& shard : read_manifest(*options.opener, url).shards) {
+    shards.push_back(std::move(shard.url));
+  }
+  if (shards.empty()) invalid("no shard in manifest " + url);
+  return shards;
+}
+
+Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
+  if (name.empty()) invalid("a shard's name is empty");
+  const auto path = local_shard_path(name);
+  std::error_code ignored;
+  if (path && fs::is_directory(*path, ignored)) return shards_in_folder(*path);
+  if (!name.starts_with("pipe:") && io::printable_url(name).ends_with(".json")) {
+    return shards_in_manifest(name, options);
+  }
+  return {name};
+}
+
+void check_duplicates(const Shards& shards) {
+  std::unordered_set<std::string_view> seen;
+  for (const std::string& shard : shards) {
+    if (!seen.insert(shard).second) invalid("shard " + shard + " stands twice in the list");
+  }
+}
+
+void append_part(Shards& shards, std::string_view part, const ShardSpecOptions& options) {
+  for (const std::string& name : expand_braces(substituted(part, options), options.max_shards)) {
+    Shards more = expand_name(name, options);
+    if (shards.size() + more.size() > options.max_shards) {
+      invalid("more than " + std::to_string(options.max_shards) + " shards");
+    }
+    std::move(more.begin(), more.end(), std::back_inserter(shards));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> expand_shards(std::string_view spec, const ShardSpecOptions& options) {
+  const std::string specs[] = {std::string(spec)};
+  return expand_shards(specs, options);
+}
+
+std::vector<std::string> expand_shards(std::span<const std::string> specs,
+                                       const ShardSpecOptions& options) {
+  Shards shards;
+  for (const std::string& spec : specs) {
+    for (const std::string_view part : split_union(spec)) append_part(shards, part, options);
+  }
+  if (shards.empty()) invalid("no shard is named");
+  if (!options.allow_duplicates) check_duplicates(shards);
+  return shards;
+}
+
+std::optional<std::string> local_shard_path(const std::string& url) {
+  if (url == "-" || url.starts_with("pipe:")) return {};
+  if (url.starts_with("file://")) return url.substr(7);
+  if (url.find("://") != std::string::npos) return {};
+  return url;
+}
+
+void check_local_shards(std::span<const std::string> shards) {
+  std::size_t missing = 0;
+  std::string first;
+  for (const std::string& shard : shards) {
+    const auto path = local_shard_path(shard);
+    std::error_code ignored;
+    if (!path || fs::exists(*path, ignored)) continue;
+    if (missing++ == 0) first = *path;
+  }
+  if (missing == 0) return;
+  throw Error(
+      ErrorCode::kNotFound,
+      "no such shard" + (missing == 1 ? std::string()
+                                      : " (and " + std::to_string(missing - 1) + " more of " +
+                                            std::to_string(shards.size()) + ")"),
+      {.url = first});
+}
+
+}  // namespace millrace::wds

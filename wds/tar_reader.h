@@ -1,0 +1,84 @@
+// TarReader: the members of one tar, every byte of it accounted for.
+//
+// libarchive interprets the headers (v7, ustar, GNU, pax); the payload goes from the source
+// straight to its reader. Every header block passes under our own eyes on its way to libarchive, so
+// what it would forgive is a fault here: a bad checksum, a zeroed header, a missing end marker, a
+// payload that is cut. Compressed tars (gzip, bzip2, xz, zstd, told by their first bytes) are
+// unpacked.
+//
+//   TarReader tar(opener.open(url), {});
+//   for (TarMember member; tar.next(member);) {
+//     if (member.regular) use(member.name, tar.read_payload());
+//   }
+//
+// After an Error the reader goes on with the next member when can_continue() is true; otherwise the
+// rest of the tar is lost. Offsets are in the (decompressed) tar stream.
+// Order: the tar's. Buffers: 256 KiB and one member. Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "io/byte_source.h"
+#include "io/bytes.h"
+
+namespace millrace::wds {
+
+struct TarOptions {
+  /// Payload bytes of one member, at most.
+  std::uint64_t max_member_bytes = 1024 * 1024 * 1024;
+  /// Reads a second archive after the first one's end marker. Default: counted as trailing data.
+  bool concatenated = false;
+  /// Accepts a missing end marker when the tar ends between two members.
+  bool lenient = false;
+  /// A compressed tar may grow to this many times its size, once 64 MiB have come out.
+  std::uint64_t max_expansion = 100;
+};
+
+struct TarMember {
+  std::string name;
+  std::uint64_t offset = 0;       ///< of the first header block that belongs to it
+  std::uint64_t data_offset = 0;  ///< of the payload
+  std::uint64_t size = 0;         ///< payload bytes
+  /// A regular file; other kinds (folders, links, devices) carry no payload.
+  bool regular = false;
+};
+
+/// What was odd but no fault; counted for the report.
+struct TarWarnings {
+  std::uint64_t missing_end = 0;      ///< no end marker (lenient)
+  std::uint64_t trailing_data = 0;    ///< bytes that are not zero after the end marker
+  std::uint64_t ignored_members = 0;  ///< members that are no regular file
+};
+
+class TarReader {
+ public:
+  /// `source` stands at `start`, which is 0 or the offset of a member's header in a plain tar.
+  TarReader(std::unique_ptr<io::ByteSource> source, const TarOptions& options,
+            std::uint64_t start = 0);
+  ~TarReader();
+  TarReader(TarReader&&) noexcept;
+  TarReader& operator=(TarReader&&) noexcept;
+
+  /// The next member, or false at the tar's true end. Throws: Truncated, Corrupt, Unsupported
+  /// (sparse members), Exhausted (a limit), and what the source throws.
+  bool next(TarMember& member);
+  /// The payload of the member that next() gave. Called at most once for each.
+  io::Bytes read_payload();
+  /// After an Error: whether next() can go on behind the member that was at fault.
+  bool can_continue() const;
+  const TarWarnings& warnings() const;
+  /// True when the tar is compressed, so that no source can be opened in its middle.
+  bool compressed() const;
+  /// Offset of the first byte not yet read.
+  std::uint64_t position() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace::wds
