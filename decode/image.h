@@ -1,4 +1,5 @@
-// Image: decoded 8-bit pixels as a value, for tools that look at pictures rather than train on them.
+// Image: decoded 8-bit pixels as a value, for tools that look at pictures rather than train on
+// them.
 //
 // Training uses ImageDecoder, which writes straight into a batch; this is the whole picture as
 // stored.
@@ -37,7 +38,8 @@ struct DecodeImageOptions {
 };
 
 /// Decodes JPEG, PNG, PPM, PGM or PBM, whichever the content is.
-/// Throws: Corrupt, Truncated, Unsupported (names what the content looks like), Exhausted (a limit).
+/// Throws: Corrupt, Truncated, Unsupported (names what the content looks like), Exhausted (a
+/// limit).
 Image decode_image(const io::Bytes& encoded, const DecodeImageOptions& options = {});
 
 }  // namespace millrace::decode

@@ -13,25 +13,17 @@
 // Threads: decode() may be called from many threads at once.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "decode/array.h"
 #include "decode/limits.h"
+#include "decode/sample_id.h"
 #include "decode/transforms.h"
 #include "io/bytes.h"
 
 namespace millrace::decode {
-
-/// What a sample's random choices are keyed by.
-struct SampleId {
-  std::uint64_t seed = 0;
-  std::uint32_t epoch = 0;
-  std::uint32_t stream = 0;
-  std::uint64_t index = 0;
-};
 
 struct ImageDecoderOptions {
   std::vector<Transform> transforms = {};
@@ -54,8 +46,10 @@ class ImageDecoder {
 
   /// Shape (H, W, C) or (C, H, W).
   const ArraySpec& output() const;
-  /// Throws: Corrupt, Truncated, Unsupported, Exhausted (a limit). Requires: slot.size() ==
-  /// output().num_bytes().
+  /// Fills `slot` whole, or throws: Corrupt, Truncated, Unsupported (also when a random crop is
+  /// larger than the image), Exhausted (a limit). Damage in a part of the image that the transforms
+  /// cut away may go unseen; a file that is cut short is always seen.
+  /// Requires: slot.size() == output().num_bytes(), aligned to the dtype.
   void decode(const io::Bytes& encoded, const SampleId& id, std::span<std::byte> slot) const;
 
  private:

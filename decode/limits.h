@@ -12,4 +12,7 @@ struct Limits {
   int max_scans = 100;
 };
 
+/// Throws: Exhausted when height × width is above the limit.
+void check_pixels(std::int64_t width, std::int64_t height, const Limits& limits);
+
 }  // namespace millrace::decode

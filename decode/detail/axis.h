@@ -1,0 +1,43 @@
+// Axis: how one side of a stage's window is made from the input: by copying, or by weighted sums.
+//
+// The weights are those of PIL's (and torchvision's antialiased) bilinear resize: a triangle as
+// wide as an output pixel, cut off at the source's ends, normalised; here in 15-bit fixed point.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace millrace::decode::detail {
+
+struct AxisRequest {
+  double begin = 0;   ///< of the source, in input pixels (fractional after a scaled decode)
+  double extent = 0;  ///< of the source
+  int size = 0;       ///< pixels that the source is resized to
+  int window_begin = 0;
+  int window_size = 0;
+  bool mirrored = false;
+};
+
+struct Axis {
+  int lead = 0;   ///< zeros before the first made pixel
+  int count = 0;  ///< pixels that are made
+  int trail = 0;  ///< zeros after the last
+  bool mirrored = false;
+  bool copies = false;  ///< pixel i is input pixel begin + i, or, mirrored, end - 1 - i
+  int begin = 0;        ///< input pixels used: [begin, end)
+  int end = 0;
+  /// Where not `copies`: pixel i is the sum of weights[i * taps + t] * input[first[i] + t] / 2^15.
+  /// Mirroring is in the order. A multiple of 4; the last may have weight 0 and lie beyond `end`.
+  int taps = 0;
+  std::vector<int> first;
+  std::vector<int> used;  ///< taps of pixel i whose weight counts
+  std::vector<std::int16_t> weights;
+
+  /// Computes everything anew, in the storage there is.
+  void plan(const AxisRequest& request);
+
+ private:
+  void plan_weights(const AxisRequest& request, int from);
+};
+
+}  // namespace millrace::decode::detail

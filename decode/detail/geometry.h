@@ -1,0 +1,53 @@
+// Geometry: a sample's crops, resizes and flips folded into as few resampling passes as possible.
+//
+// A stage takes a box of its input, resizes it to (height, width) and shows a window of the result;
+// where the window reaches beyond, there are zeros. A crop moves the window, a resize starts a new
+// stage only when the last one resizes already. Flips commute with all of it and happen once, at
+// the end.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "decode/detail/pixels.h"
+
+namespace millrace::decode::detail {
+
+struct Stage {
+  Box source = {};  ///< of the input
+  int width = 0;    ///< that the source is resized to
+  int height = 0;
+  Box window = {};  ///< of the resized source
+
+  bool resizes() const { return width != source.width || height != source.height; }
+};
+
+class Geometry {
+ public:
+  static constexpr std::size_t kMaxStages = 4;
+
+  /// The whole of a width × height picture.
+  Geometry(int width, int height);
+
+  int width() const { return last().window.width; }
+  int height() const { return last().window.height; }
+  bool flipped() const { return flipped_; }
+  std::span<const Stage> stages() const { return {stages_.data(), num_stages_}; }
+
+  /// Keeps `box` of the picture as it is now; what lies outside of it is zero.
+  void crop(Box box);
+  void resize(int width, int height);
+  void flip() { flipped_ = !flipped_; }
+
+ private:
+  const Stage& last() const { return stages_[num_stages_ - 1]; }
+  Stage& last() { return stages_[num_stages_ - 1]; }
+  void add_stage();
+
+  std::array<Stage, kMaxStages> stages_ = {};
+  std::size_t num_stages_ = 1;
+  bool flipped_ = false;
+};
+
+}  // namespace millrace::decode::detail

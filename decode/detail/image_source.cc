@@ -1,0 +1,81 @@
+#include "decode/detail/image_source.h"
+
+#include "decode/sniff.h"
+#include "io/base/error.h"
+
+namespace millrace::decode::detail {
+namespace {
+
+std::variant<JpegHeader, PngHeader, PnmHeader> read_header(std::span<const std::byte> data,
+                                                           const Limits& limits,
+                                                           bool tolerate_truncated) {
+  switch (sniff_image(data)) {
+    case ImageFormat::kJpeg:
+      return read_jpeg_header(data, limits, tolerate_truncated);
+    case ImageFormat::kPng:
+      return read_png_header(data, limits);
+    case ImageFormat::kPnm:
+      return read_pnm_header(data, limits);
+    case ImageFormat::kUnknown:
+      break;
+  }
+  throw Error(ErrorCode::kUnsupported,
+              "not an image that can be decoded: it looks like " + describe_content(data));
+}
+
+int stored_channels(const JpegHeader& header) { return header.components == 1 ? 1 : 3; }
+int stored_channels(const PngHeader& header) { return header.channels; }
+int stored_channels(const PnmHeader& header) { return header.channels; }
+
+}  // namespace
+
+ImageSource::ImageSource(std::span<const std::byte> data, const Limits& limits,
+                         bool tolerate_truncated)
+    : data_(data),
+      tolerate_truncated_(tolerate_truncated),
+      header_(read_header(data, limits, tolerate_truncated)) {
+  std::visit(
+      [this](const auto& header) {
+        width_ = header.width;
+        height_ = header.height;
+        channels_ = stored_channels(header);
+      },
+      header_);
+}
+
+PixelView ImageSource::read_stored(const Box& box, int scale, int channels,
+                                   CodecWorkspace& workspace) const {
+  if (const auto* jpeg = std::get_if<JpegHeader>(&header_)) {
+    if (!workspace.jpeg) workspace.jpeg = std::make_unique<JpegReader>();
+    return workspace.jpeg->read(data_, *jpeg,
+                                {.box = box,
+                                 .scale = scale,
+                                 .channels = channels == 1 ? 1 : 3,
+                                 .tolerate_truncated = tolerate_truncated_},
+                                workspace.pixels);
+  }
+  if (const auto* png = std::get_if<PngHeader>(&header_)) {
+    const int readable = channels == 1 && png->channels != 1 ? 3 : channels;
+    return read_png(data_, *png, box.y, box.height, readable, workspace.pixels);
+  }
+  return read_pnm(data_, std::get<PnmHeader>(header_), workspace.pixels);
+}
+
+PixelView ImageSource::read(const Box& box, int scale, int channels,
+                            CodecWorkspace& workspace) const {
+  const PixelView stored = read_stored(box, scale, channels, workspace);
+  if (stored.channels == channels) return stored;
+  PixelView view = stored;
+  const auto width = static_cast<std::size_t>(stored.box.width);
+  view.channels = channels;
+  view.stride = width * static_cast<std::size_t>(channels);
+  const auto rows = static_cast<std::size_t>(stored.box.height);
+  std::uint8_t* out = reserve_pixels(workspace.converted, view.stride * rows);
+  view.data = out;
+  for (int y = 0; y < stored.box.height; ++y, out += view.stride) {
+    convert_channels(stored.row(y), stored.channels, out, channels, width);
+  }
+  return view;
+}
+
+}  // namespace millrace::decode::detail

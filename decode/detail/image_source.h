@@ -1,0 +1,53 @@
+// ImageSource: one encoded image of whichever format, opened for its size, then read in part.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "decode/detail/jpeg_reader.h"
+#include "decode/detail/pixels.h"
+#include "decode/detail/png_reader.h"
+#include "decode/detail/pnm.h"
+#include "decode/limits.h"
+
+namespace millrace::decode::detail {
+
+/// Scratch for decoding, kept from image to image.
+struct CodecWorkspace {
+  std::unique_ptr<JpegReader> jpeg;  ///< made at the first JPEG
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::uint8_t> converted;
+};
+
+class ImageSource {
+ public:
+  /// Reads the header only. Throws: Corrupt, Truncated, Unsupported, Exhausted.
+  ImageSource(std::span<const std::byte> data, const Limits& limits, bool tolerate_truncated);
+
+  int width() const { return width_; }
+  int height() const { return height_; }
+  /// As stored: 1, 3 or 4.
+  int channels() const { return channels_; }
+  /// Whether read() may be asked for scales other than 1.
+  bool scalable() const { return std::holds_alternative<JpegHeader>(header_); }
+
+  /// Pixels that hold at least `box` of the picture divided by `scale` (1, 2, 4 or 8), with exactly
+  /// `channels` values each. The view lives until the workspace is used again.
+  PixelView read(const Box& box, int scale, int channels, CodecWorkspace& workspace) const;
+
+ private:
+  PixelView read_stored(const Box& box, int scale, int channels, CodecWorkspace& workspace) const;
+
+  std::span<const std::byte> data_;
+  bool tolerate_truncated_;
+  std::variant<JpegHeader, PngHeader, PnmHeader> header_;
+  int width_ = 0;
+  int height_ = 0;
+  int channels_ = 0;
+};
+
+}  // namespace millrace::decode::detail

@@ -1,0 +1,134 @@
+#include "decode/detail/jpeg_header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "io/base/error.h"
+
+namespace millrace::decode::detail {
+namespace {
+
+constexpr int kStartOfScan = 0xDA;
+constexpr int kEndOfImage = 0xD9;
+
+// A cursor over markers; the bytes between segments are skipped as libjpeg skips them.
+class Markers {
+ public:
+  explicit Markers(std::span<const std::byte> data)
+      : data_(reinterpret_cast<const std::uint8_t*>(data.data())), size_(data.size()) {}
+
+  /// The next marker's code, or -1 at the end. 0xFF00 is data, 0xFFFF is fill.
+  int next() {
+    while (at_ + 1 < size_) {
+      const auto* found =
+          static_cast<const std::uint8_t*>(std::memchr(data_ + at_, 0xFF, size_ - at_ - 1));
+      if (found == nullptr) break;
+      at_ = static_cast<std::size_t>(found - data_) + 1;
+      if (data_[at_] != 0 && data_[at_] != 0xFF) return data_[at_++];
+    }
+    at_ = size_;
+    return -1;
+  }
+
+  /// The segment after a marker, its length bytes left out; the cursor moves behind it.
+  std::span<const std::uint8_t> segment() {
+    const std::size_t length = segment_length();
+    if (length > size_ - at_) throw cut();
+    if (length < 2) throw Error(ErrorCode::kCorrupt, "JPEG segment shorter than its length");
+    const std::span<const std::uint8_t> body(data_ + at_ + 2, length - 2);
+    at_ += length;
+    return body;
+  }
+
+  /// Moves behind the segment, or to the end where it is cut.
+  void skip_segment() { at_ += std::min(segment_length(), size_ - at_); }
+
+  static Error cut() { return {ErrorCode::kTruncated, "JPEG ends inside its headers"}; }
+
+  bool ends_with_end_of_image() const {
+    return size_ >= 2 && data_[size_ - 2] == 0xFF && data_[size_ - 1] == kEndOfImage;
+  }
+
+ private:
+  std::size_t segment_length() const {
+    return size_ - at_ < 2 ? size_ : data_[at_] * std::size_t{256} + data_[at_ + 1];
+  }
+
+  const std::uint8_t* data_;
+  std::size_t size_;
+  std::size_t at_ = 0;
+};
+
+bool has_no_segment(int code) { return code == 0x01 || (code >= 0xD0 && code <= 0xD8); }
+
+// SOF markers are 0xC0 to 0xCF without DHT (C4), JPG (C8) and DAC (CC).
+bool is_frame(int code) {
+  return code >= 0xC0 && code <= 0xCF && code != 0xC4 && code != 0xC8 && code != 0xCC;
+}
+
+void check_process(int code, int precision) {
+  const int process = code & 3;
+  if (process == 3) throw Error(ErrorCode::kUnsupported, "lossless JPEG");
+  if (code & 4) throw Error(ErrorCode::kUnsupported, "hierarchical JPEG");
+  if (precision != 8) {
+    throw Error(ErrorCode::kUnsupported, fmt::format("{}-bit JPEG", precision));
+  }
+}
+
+JpegHeader parse_frame(int code, std::span<const std::uint8_t> body, const Limits& limits) {
+  if (body.size() < 6) throw Error(ErrorCode::kCorrupt, "JPEG frame header too short");
+  check_process(code, body[0]);
+  JpegHeader header{.width = body[3] * 256 + body[4],
+                    .height = body[1] * 256 + body[2],
+                    .components = body[5],
+                    .progressive = (code & 3) == 2};
+  if (header.height == 0) {
+    throw Error(ErrorCode::kUnsupported, "JPEG whose height follows its data (DNL)");
+  }
+  if (header.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG of width 0");
+  check_pixels(header.width, header.height, limits);
+  return header;
+}
+
+// Counts the scans from the first on, and looks for the end marker on the way.
+void check_scans(Markers& markers, const Limits& limits, bool tolerate_truncated) {
+  int scans = 1;
+  for (int code = markers.next(); code != kEndOfImage; code = markers.next()) {
+    if (code < 0) {
+      if (tolerate_truncated) return;
+      throw Error(ErrorCode::kTruncated, "JPEG without its end marker");
+    }
+    if (!has_no_segment(code)) markers.skip_segment();
+    if (code == kStartOfScan && ++scans > limits.max_scans) {
+      throw Error(ErrorCode::kExhausted,
+                  fmt::format("JPEG of more than {} scans", limits.max_scans));
+    }
+  }
+}
+
+}  // namespace
+
+JpegHeader read_jpeg_header(std::span<const std::byte> data, const Limits& limits,
+                            bool tolerate_truncated) {
+  Markers markers(data);
+  JpegHeader header;
+  for (int code = markers.next(); code >= 0; code = markers.next()) {
+    if (has_no_segment(code)) continue;
+    if (code == kEndOfImage) break;
+    const auto body = markers.segment();
+    if (is_frame(code)) header = parse_frame(code, body, limits);
+    if (code != kStartOfScan) continue;
+    if (header.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG scan before its frame header");
+    // One scan that holds every component of a sequential frame is all there is.
+    const bool single = !header.progressive && !body.empty() && body[0] == header.components;
+    if (single && markers.ends_with_end_of_image()) return header;
+    check_scans(markers, limits, tolerate_truncated);
+    return header;
+  }
+  throw Markers::cut();
+}
+
+}  // namespace millrace::decode::detail

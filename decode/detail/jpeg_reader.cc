@@ -1,0 +1,182 @@
+#include "decode/detail/jpeg_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstddef>
+#include <new>
+
+#include "decode/detail/jpeglib.h"
+#include "io/base/error.h"
+
+namespace millrace::decode::detail {
+namespace {
+
+constexpr int kRowsPerCall = 16;
+
+struct ErrorManager {
+  jpeg_error_mgr base = {};  // first: libjpeg hands back a pointer to it
+  std::jmp_buf frame = {};
+  std::array<char, JMSG_LENGTH_MAX> message = {};
+  int code = 0;
+  bool tolerant = false;
+};
+
+[[noreturn]] void leave(j_common_ptr info) {
+  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
+  errors->code = errors->base.msg_code;
+  errors->base.format_message(info, errors->message.data());
+  std::longjmp(errors->frame, 1);
+}
+
+// Level -1 is a warning: the data is damaged, and libjpeg would go on with grey.
+void on_message(j_common_ptr info, int level) {
+  if (level < 0 && !reinterpret_cast<ErrorManager*>(info->err)->tolerant) leave(info);
+}
+
+void ignore_output(j_common_ptr) {}
+
+ErrorCode code_of(int message) {
+  switch (message) {
+    case JERR_ARITH_NOTIMPL:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_NOTIMPL:
+    case JERR_SOF_UNSUPPORTED:
+    case JERR_BAD_PRECISION:
+      return ErrorCode::kUnsupported;
+    case JERR_OUT_OF_MEMORY:
+      return ErrorCode::kExhausted;
+    case JERR_INPUT_EMPTY:
+    case JERR_INPUT_EOF:
+    case JWRN_JPEG_EOF:
+      return ErrorCode::kTruncated;
+    default:
+      return ErrorCode::kCorrupt;
+  }
+}
+
+// (C, M, Y, K) to (R, G, B) in place. Adobe writes them inverted, and so does everybody else.
+void cmyk_to_rgb(std::uint8_t* row, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* in = row + 4 * i;
+    const int black = in[3];
+    std::uint8_t* out = row + 3 * i;
+    for (int c = 0; c < 3; ++c) {
+      const int product = in[c] * black + 128;
+      out[c] = static_cast<std::uint8_t>((product + (product >> 8)) >> 8);  // / 255, rounded
+    }
+  }
+}
+
+}  // namespace
+
+struct JpegReader::State {
+  jpeg_decompress_struct info = {};
+  ErrorManager errors = {};
+
+  State() {
+    info.err = jpeg_std_error(&errors.base);
+    errors.base.error_exit = leave;
+    errors.base.emit_message = on_message;
+    errors.base.output_message = ignore_output;
+    if (!guarded([this] { jpeg_create_decompress(&info); })) throw std::bad_alloc();
+  }
+  ~State() { jpeg_destroy_decompress(&info); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  // Runs `call`, which holds no C++ object that needs a destructor: libjpeg's errors jump over it.
+  template <typename Call>
+  bool guarded(Call call) {
+    if (setjmp(errors.frame) != 0) return false;
+    call();
+    return true;
+  }
+
+  void read_header(std::span<const std::byte> data);
+  void start(const Request& request);
+  void check_size(const JpegHeader& header);
+  void crop(Box& box);
+  void read_rows(std::uint8_t* out, std::size_t stride, const Box& box);
+  [[noreturn]] void fail();
+};
+
+void JpegReader::State::fail() {
+  jpeg_abort_decompress(&info);
+  throw Error(code_of(errors.code), std::string("JPEG: ") + errors.message.data());
+}
+
+void JpegReader::State::read_header(std::span<const std::byte> data) {
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(data.data()), data.size());
+  jpeg_read_header(&info, TRUE);
+}
+
+void JpegReader::State::start(const Request& request) {
+  const bool inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+  info.out_color_space = inks ? JCS_CMYK : request.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  info.scale_num = 1;
+  info.scale_denom = static_cast<unsigned>(request.scale);
+  jpeg_start_decompress(&info);
+}
+
+void JpegReader::State::check_size(const JpegHeader& header) {
+  if (info.image_width == static_cast<JDIMENSION>(header.width) &&
+      info.image_height == static_cast<JDIMENSION>(header.height)) {
+    return;
+  }
+  jpeg_abort_decompress(&info);
+  throw Error(ErrorCode::kCorrupt, "JPEG: its headers contradict each other");
+}
+
+// Widens the box to what libjpeg can cut out. Smooth upsampling looks at a neighbour on either
+// side: with two columns more, the box is exact up to its edges.
+void JpegReader::State::crop(Box& box) {
+  const int end = std::min(box.x + box.width + 2, static_cast<int>(info.output_width));
+  auto left = static_cast<JDIMENSION>(std::max(box.x - 2, 0));
+  auto width = static_cast<JDIMENSION>(end) - left;
+  if (width < info.output_width) jpeg_crop_scanline(&info, &left, &width);
+  box.x = static_cast<int>(left);
+  box.width = static_cast<int>(width);
+}
+
+void JpegReader::State::read_rows(std::uint8_t* out, std::size_t stride, const Box& box) {
+  if (box.y > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(box.y));
+  std::array<JSAMPROW, kRowsPerCall> rows;
+  for (int done = 0; done < box.height;) {
+    const int count = std::min(box.height - done, kRowsPerCall);
+    for (int i = 0; i < count; ++i) {
+      rows[static_cast<std::size_t>(i)] = out + static_cast<std::size_t>(done + i) * stride;
+    }
+    done +=
+        static_cast<int>(jpeg_read_scanlines(&info, rows.data(), static_cast<JDIMENSION>(count)));
+  }
+  jpeg_abort_decompress(&info);
+}
+
+JpegReader::JpegReader() : state_(std::make_unique<State>()) {}
+JpegReader::~JpegReader() = default;
+
+PixelView JpegReader::read(std::span<const std::byte> data, const JpegHeader& header,
+                           const Request& request, std::vector<std::uint8_t>& buffer) {
+  State& state = *state_;
+  state.errors.tolerant = request.tolerate_truncated;
+  if (!state.guarded([&] { state.read_header(data); })) state.fail();
+  state.check_size(header);
+  if (!state.guarded([&] { state.start(request); })) state.fail();
+  Box box = request.box;
+  if (!state.guarded([&] { state.crop(box); })) state.fail();
+  const int components = state.info.output_components;
+  const std::size_t stride =
+      static_cast<std::size_t>(box.width) * static_cast<std::size_t>(components);
+  std::uint8_t* out = reserve_pixels(buffer, stride * static_cast<std::size_t>(box.height));
+  if (!state.guarded([&] { state.read_rows(out, stride, box); })) state.fail();
+  const bool inks = components == 4;
+  for (int y = 0; inks && y < box.height; ++y) {
+    cmyk_to_rgb(out + static_cast<std::size_t>(y) * stride, static_cast<std::size_t>(box.width));
+  }
+  return {.data = out, .stride = stride, .box = box, .channels = inks ? 3 : components};
+}
+
+}  // namespace millrace::decode::detail

@@ -1,0 +1,9 @@
+// libjpeg's headers, which lean on these two without including them.
+#pragma once
+
+// clang-format off
+#include <cstddef>
+#include <cstdio>
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on

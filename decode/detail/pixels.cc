@@ -1,0 +1,53 @@
+#include "decode/detail/pixels.h"
+
+#include <cstring>
+
+namespace millrace::decode::detail {
+namespace {
+
+// 0.299 R + 0.587 G + 0.114 B in 16-bit fixed point, rounded: PIL's convert("L") to the bit.
+std::uint8_t luma(const std::uint8_t* rgb) {
+  const std::uint32_t sum = rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U;
+  return static_cast<std::uint8_t>(sum >> 16);
+}
+
+void to_grey(const std::uint8_t* in, int in_channels, std::uint8_t* out, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i, in += in_channels) out[i] = luma(in);
+}
+
+void grey_to_colour(const std::uint8_t* in, std::uint8_t* out, int channels, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i, out += channels) {
+    out[0] = out[1] = out[2] = in[i];
+    if (channels == 4) out[3] = 255;
+  }
+}
+
+void colour_to_colour(const std::uint8_t* in, int in_channels, std::uint8_t* out, int out_channels,
+                      std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i, in += in_channels, out += out_channels) {
+    std::memcpy(out, in, 3);
+    if (out_channels == 4) out[3] = 255;
+  }
+}
+
+}  // namespace
+
+std::uint8_t* reserve_pixels(std::vector<std::uint8_t>& buffer, std::size_t size) {
+  if (buffer.size() < size + kPadding) buffer.resize(size + kPadding);
+  return buffer.data();
+}
+
+void convert_channels(const std::uint8_t* in, int in_channels, std::uint8_t* out, int out_channels,
+                      std::size_t count) {
+  if (in_channels == out_channels) {
+    std::memcpy(out, in, count * static_cast<std::size_t>(in_channels));
+  } else if (out_channels == 1) {
+    to_grey(in, in_channels, out, count);
+  } else if (in_channels == 1) {
+    grey_to_colour(in, out, out_channels, count);
+  } else {
+    colour_to_colour(in, in_channels, out, out_channels, count);
+  }
+}
+
+}  // namespace millrace::decode::detail

@@ -1,0 +1,41 @@
+// PixelView and Box: what codecs hand to the resampler, and conversions between channel counts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace millrace::decode::detail {
+
+/// A rectangle of whole pixels.
+struct Box {
+  int x = 0;
+  int y = 0;
+  int width = 0;
+  int height = 0;
+
+  bool operator==(const Box&) const = default;
+};
+
+/// Borrowed 8-bit pixels, (H, W, C). `box` says which part of the (scaled) picture they are.
+struct PixelView {
+  const std::uint8_t* data = nullptr;
+  std::size_t stride = 0;  ///< bytes from row to row
+  Box box = {};
+  int channels = 0;
+
+  const std::uint8_t* row(int y) const { return data + static_cast<std::size_t>(y) * stride; }
+};
+
+/// Bytes to leave after pixels, so that vectors may read past the last one.
+inline constexpr std::size_t kPadding = 64;
+
+/// Grows `buffer` to hold at least `size` bytes and the padding; never shrinks.
+std::uint8_t* reserve_pixels(std::vector<std::uint8_t>& buffer, std::size_t size);
+
+/// Converts `count` pixels between 1, 3 and 4 channels: grey is repeated, RGB becomes luma as
+/// ITU-R 601 weighs it, alpha is dropped or 255. `in` and `out` may not overlap.
+void convert_channels(const std::uint8_t* in, int in_channels, std::uint8_t* out, int out_channels,
+                      std::size_t count);
+
+}  // namespace millrace::decode::detail

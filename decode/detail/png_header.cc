@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "decode/detail/png_reader.h"
+#include "io/base/error.h"
+
+namespace millrace::decode::detail {
+namespace {
+
+constexpr std::size_t kSignatureSize = 8;
+constexpr std::size_t kChunkOverhead = 12;  // length, type, CRC
+constexpr std::size_t kIhdrSize = 13;
+
+struct Chunk {
+  std::string_view type;
+  const std::uint8_t* body;
+  std::size_t size;
+};
+
+std::uint32_t big_endian(const std::uint8_t* p) {
+  return std::uint32_t{p[0]} << 24 | std::uint32_t{p[1]} << 16 | std::uint32_t{p[2]} << 8 | p[3];
+}
+
+Error cut() { return {ErrorCode::kTruncated, "PNG is cut"}; }
+
+Chunk chunk_at(std::span<const std::byte> data, std::size_t offset) {
+  if (data.size() - offset < kChunkOverhead) throw cut();
+  const auto* p = reinterpret_cast<const std::uint8_t*>(data.data()) + offset;
+  const std::uint32_t size = big_endian(p);
+  if (size > 0x7FFFFFFFU) throw Error(ErrorCode::kCorrupt, "PNG chunk length above 2^31");
+  if (data.size() - offset - kChunkOverhead < size) throw cut();
+  return {{reinterpret_cast<const char*>(p) + 4, 4}, p + 8, size};
+}
+
+PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits) {
+  if (chunk.type != "IHDR" || chunk.size != kIhdrSize) {
+    throw Error(ErrorCode::kCorrupt, "PNG does not begin with its header");
+  }
+  const std::uint32_t width = big_endian(chunk.body);
+  const std::uint32_t height = big_endian(chunk.body + 4);
+  if (width == 0 || height == 0) throw Error(ErrorCode::kCorrupt, "PNG of no size");
+  check_pixels(width, height, limits);
+  const int colour_type = chunk.body[9];
+  const bool alpha = (colour_type & 4) != 0;
+  const bool colour = (colour_type & 3) != 0;
+  return {.width = static_cast<int>(width),
+          .height = static_cast<int>(height),
+          .channels = alpha    ? 4
+                      : colour ? 3
+                               : 1,
+          .interlaced = chunk.body[12] != 0};
+}
+
+}  // namespace
+
+PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits) {
+  const Chunk first = chunk_at(data, std::min(kSignatureSize, data.size()));
+  PngHeader header = parse_ihdr(first, limits);
+  std::size_t offset = kSignatureSize + kChunkOverhead + kIhdrSize;
+  for (;;) {
+    const Chunk chunk = chunk_at(data, offset);
+    if (chunk.type == "tRNS") header.channels = 4;
+    if (chunk.type == "IEND") return header;
+    offset += kChunkOverhead + chunk.size;
+  }
+}
+
+}  // namespace millrace::decode::detail

@@ -1,0 +1,163 @@
+#include "decode/detail/png_reader.h"
+
+#include <png.h>
+
+#include <array>
+#include <csetjmp>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "io/base/error.h"
+
+namespace millrace::decode::detail {
+namespace {
+
+// Everything libpng's callbacks see; it holds no C++ object that needs a destructor.
+struct Input {
+  const png_byte* data = nullptr;
+  std::size_t left = 0;
+  std::array<char, 160> message = {};
+};
+
+void on_error(png_structp png, png_const_charp text) {
+  auto* input = static_cast<Input*>(png_get_error_ptr(png));
+  std::strncpy(input->message.data(), text, input->message.size() - 1);
+  png_longjmp(png, 1);
+}
+
+void on_warning(png_structp, png_const_charp) {}
+
+void on_read(png_structp png, png_bytep out, std::size_t size) {
+  auto* input = static_cast<Input*>(png_get_io_ptr(png));
+  if (size > input->left) png_error(png, "data is cut");
+  std::memcpy(out, input->data, size);
+  input->data += size;
+  input->left -= size;
+}
+
+class PngHandle {
+ public:
+  explicit PngHandle(Input& input)
+      : png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning)) {
+    if (png_ == nullptr) throw std::bad_alloc();
+    info_ = png_create_info_struct(png_);
+    if (info_ == nullptr) {
+      png_destroy_read_struct(&png_, nullptr, nullptr);
+      throw std::bad_alloc();
+    }
+    png_set_read_fn(png_, &input, on_read);
+  }
+  ~PngHandle() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngHandle(const PngHandle&) = delete;
+  PngHandle& operator=(const PngHandle&) = delete;
+
+  png_structp png() const { return png_; }
+  png_infop info() const { return info_; }
+
+  // Runs `call`, which holds no C++ object that needs a destructor: png_error jumps over it.
+  template <typename Call>
+  bool guarded(Call call) {
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+    call();
+    return true;
+  }
+
+ private:
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+};
+
+void set_limits(png_structp png, const PngHeader& header) {
+  png_set_user_limits(png, static_cast<png_uint_32>(header.width),
+                      static_cast<png_uint_32>(header.height));
+  // Text, profiles and the like are skipped unread: their claims are where the bombs are.
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_set_chunk_cache_max(png, 1);
+  png_set_chunk_malloc_max(png, 1 << 20);
+  png_set_benign_errors(png, 0);
+}
+
+void set_transforms(png_structp png, int channels) {
+  png_set_expand(png);
+  png_set_scale_16(png);
+  if (channels >= 3) png_set_gray_to_rgb(png);
+  if (channels == 4) {
+    png_set_add_alpha(png, 0xFF, PNG_FILLER_AFTER);
+  } else {
+    png_set_strip_alpha(png);
+  }
+}
+
+struct Rows {
+  std::uint8_t* out;
+  std::uint8_t* skipped;  // one row for those before the first
+  std::size_t stride;
+  int first;
+  int count;
+};
+
+void read_interlaced(png_structp png, const PngHeader& header, const Rows& rows, int passes) {
+  for (int pass = 0; pass < passes; ++pass) {
+    for (int y = 0; y < header.height; ++y) {
+      png_read_row(png, rows.out + static_cast<std::size_t>(y) * rows.stride, nullptr);
+    }
+  }
+  png_read_end(png, nullptr);
+}
+
+void read_rows(png_structp png, const PngHeader& header, const Rows& rows) {
+  const int end = rows.first + rows.count;
+  for (int y = 0; y < end; ++y) {
+    const int kept = y - rows.first;
+    std::uint8_t* out =
+        kept < 0 ? rows.skipped : rows.out + static_cast<std::size_t>(kept) * rows.stride;
+    png_read_row(png, out, nullptr);
+  }
+  if (end == header.height) png_read_end(png, nullptr);
+}
+
+}  // namespace
+
+PixelView read_png(std::span<const std::byte> data, const PngHeader& header, int first, int count,
+                   int channels, std::vector<std::uint8_t>& buffer) {
+  Input input{.data = reinterpret_cast<const png_byte*>(data.data()), .left = data.size()};
+  PngHandle handle(input);
+  const auto fail = [&input] {
+    return Error(ErrorCode::kCorrupt, std::string("PNG: ") + input.message.data());
+  };
+  png_structp png = handle.png();
+  std::size_t stride = 0;
+  int passes = 1;
+  const bool started = handle.guarded([&] {
+    set_limits(png, header);
+    png_read_info(png, handle.info());
+    set_transforms(png, channels);
+    passes = png_set_interlace_handling(png);
+    png_read_update_info(png, handle.info());
+    stride = png_get_rowbytes(png, handle.info());
+  });
+  if (!started) throw fail();
+  const auto width = static_cast<std::size_t>(header.width);
+  if (stride != width * static_cast<std::size_t>(channels)) {
+    throw Error(ErrorCode::kCorrupt, "PNG: its header contradicts its pixels");
+  }
+  if (header.interlaced) {
+    first = 0;
+    count = header.height;
+  }
+  std::uint8_t* out = reserve_pixels(buffer, stride * (static_cast<std::size_t>(count) + 1));
+  const Rows rows{out, out + stride * static_cast<std::size_t>(count), stride, first, count};
+  const bool done = handle.guarded([&] {
+    if (header.interlaced) {
+      read_interlaced(png, header, rows, passes);
+    } else {
+      read_rows(png, header, rows);
+    }
+  });
+  if (!done) throw fail();
+  return {
+      .data = out, .stride = stride, .box = {0, first, header.width, count}, .channels = channels};
+}
+
+}  // namespace millrace::decode::detail

@@ -1,0 +1,73 @@
+#include "decode/detail/row_writer.h"
+
+#include <cstring>
+
+#include "io/base/check.h"
+
+namespace millrace::decode::detail {
+namespace {
+
+float pick(const std::vector<float>& values, std::size_t channel) {
+  return values.size() == 1 ? values[0] : values[channel];
+}
+
+// The pattern of values whose channels go round from `first` on, `channels` of them.
+ScalePattern pattern_of(const Normalize& normalize, std::size_t first, std::size_t channels) {
+  ScalePattern pattern;
+  for (std::size_t i = 0; i < kPatternSize; ++i) {
+    const std::size_t channel = first + i % channels;
+    const double deviation = static_cast<double>(pick(normalize.std, channel));
+    pattern.scale[i] = static_cast<float>(1.0 / (255.0 * deviation));
+    pattern.bias[i] =
+        static_cast<float>(-static_cast<double>(pick(normalize.mean, channel)) / deviation);
+  }
+  return pattern;
+}
+
+}  // namespace
+
+RowWriter::RowWriter(const Format& format, const Normalize* normalize) : format_(format) {
+  const Normalize& scaling = normalize != nullptr ? *normalize : Normalize{};
+  const auto channels = static_cast<std::size_t>(format.channels);
+  if (format.layout == Layout::kHWC) {
+    patterns_.push_back(pattern_of(scaling, 0, channels));
+  } else {
+    for (std::size_t c = 0; c < channels; ++c) patterns_.push_back(pattern_of(scaling, c, 1));
+  }
+}
+
+void RowWriter::write_values(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
+                             std::byte* out) const {
+  switch (format_.dtype) {
+    case DType::kUInt8:
+      std::memcpy(out, in, count);
+      return;
+    case DType::kFloat32:
+      return scale_to_float(in, count, pattern, reinterpret_cast<float*>(out));
+    case DType::kBFloat16:
+      return scale_to_bfloat16(in, count, pattern, reinterpret_cast<std::uint16_t*>(out));
+    case DType::kInt64:
+      break;
+  }
+  MILLRACE_CHECK(false, "images are uint8, float32 or bfloat16");
+}
+
+void RowWriter::write(const std::uint8_t* row, int y, std::byte* slot,
+                      std::vector<std::uint8_t>& planes) const {
+  const auto width = static_cast<std::size_t>(format_.width);
+  const auto channels = static_cast<std::size_t>(format_.channels);
+  const std::size_t size = dtype_size(format_.dtype);
+  const auto line = static_cast<std::size_t>(y);
+  if (format_.layout == Layout::kHWC || channels == 1) {
+    const std::size_t count = width * channels;
+    return write_values(row, count, patterns_[0], slot + line * count * size);
+  }
+  std::uint8_t* split = reserve_pixels(planes, width * channels);
+  split_channels(row, width, channels, split);
+  const std::size_t plane = width * static_cast<std::size_t>(format_.height);
+  for (std::size_t c = 0; c < channels; ++c) {
+    write_values(split + c * width, width, patterns_[c], slot + (c * plane + line * width) * size);
+  }
+}
+
+}  // namespace millrace::decode::detail

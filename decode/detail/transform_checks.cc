@@ -1,0 +1,107 @@
+#include "decode/detail/transform_checks.h"
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "decode/detail/choices.h"
+#include "io/base/error.h"
+
+namespace millrace::decode::detail {
+namespace {
+
+constexpr int kMaxSide = 65535;
+
+void require(bool condition, const char* message) {
+  if (!condition) throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+void check_size(int height, int width) {
+  require(height > 0 && width > 0, "a transform's size must be above 0");
+  require(height <= kMaxSide && width <= kMaxSide, "a transform's size must be below 65536");
+}
+
+bool is_range(const std::array<double, 2>& range) {
+  return range[0] > 0 && range[0] <= range[1] && std::isfinite(range[1]);
+}
+
+struct Checker {
+  const ImageDecoderOptions& options;
+
+  void operator()(const ResizeShort& t) const { check_size(t.size, t.size); }
+  void operator()(const Resize& t) const { check_size(t.height, t.width); }
+  void operator()(const CenterCrop& t) const { check_size(t.height, t.width); }
+  void operator()(const RandomCrop& t) const {
+    check_size(t.height, t.width);
+    require(t.padding >= 0 && t.padding <= kMaxSide, "a crop's padding must be in 0 to 65535");
+  }
+  void operator()(const RandomResizedCrop& t) const {
+    check_size(t.size, t.size);
+    require(is_range(t.area), "a random crop's area must be a range above 0");
+    require(is_range(t.aspect_ratio), "a random crop's aspect ratio must be a range above 0");
+  }
+  void operator()(const RandomHorizontalFlip& t) const {
+    require(t.probability >= 0 && t.probability <= 1, "a flip's probability must be in 0 to 1");
+  }
+  void operator()(const Normalize& t) const {
+    require(options.dtype != DType::kUInt8, "uint8 images cannot be normalised");
+    check_values(t.mean);
+    check_values(t.std);
+    for (const float value : t.std) require(value > 0, "a normalisation's std must be above 0");
+  }
+  void check_values(const std::vector<float>& values) const {
+    require(values.size() == 1 || values.size() == static_cast<std::size_t>(options.channels),
+            "a normalisation has one value, or one a channel");
+    for (const float value : values)
+      require(std::isfinite(value), "a normalisation must be finite");
+  }
+};
+
+void check_order(std::span<const Transform> transforms) {
+  bool normalized = false;
+  for (const Transform& transform : transforms) {
+    const bool flips = std::holds_alternative<RandomHorizontalFlip>(transform);
+    require(!normalized || flips, "after Normalize there may only be flips");
+    normalized = normalized || std::holds_alternative<Normalize>(transform);
+  }
+}
+
+std::optional<OutputSize> fixed_size(const Transform& transform) {
+  if (const auto* t = std::get_if<Resize>(&transform)) return OutputSize{t->height, t->width};
+  if (const auto* t = std::get_if<CenterCrop>(&transform)) return OutputSize{t->height, t->width};
+  if (const auto* t = std::get_if<RandomCrop>(&transform)) return OutputSize{t->height, t->width};
+  if (const auto* t = std::get_if<RandomResizedCrop>(&transform))
+    return OutputSize{t->size, t->size};
+  return {};
+}
+
+}  // namespace
+
+void check_transforms(const ImageDecoderOptions& options) {
+  require(options.channels == 1 || options.channels == 3, "images have 1 or 3 channels");
+  require(options.dtype != DType::kInt64, "images are uint8, float32 or bfloat16");
+  for (const Transform& transform : options.transforms) std::visit(Checker{options}, transform);
+  check_order(options.transforms);
+}
+
+OutputSize output_size(std::span<const Transform> transforms) {
+  for (std::size_t i = transforms.size(); i-- > 0;) {
+    const auto size = fixed_size(transforms[i]);
+    if (!size) continue;
+    // Only ResizeShort and flips follow: what they make of this size does not depend on chance.
+    const Geometry rest =
+        choose_geometry(transforms.subspan(i + 1), size->width, size->height, SampleId{});
+    return {rest.height(), rest.width()};
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "the transforms leave the image's size open: add Resize or a crop");
+}
+
+const Normalize* find_normalize(std::span<const Transform> transforms) {
+  for (const Transform& transform : transforms) {
+    if (const auto* normalize = std::get_if<Normalize>(&transform)) return normalize;
+  }
+  return nullptr;
+}
+
+}  // namespace millrace::decode::detail

@@ -1,0 +1,52 @@
+// WorkspacePool: scratch for as many decodes as run at once, kept between them.
+//
+// Threads: acquire() and a Lease's end may happen on any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "decode/detail/image_source.h"
+#include "decode/detail/stage_runner.h"
+#include "io/base/thread_annotations.h"
+
+namespace millrace::decode::detail {
+
+struct Workspace {
+  CodecWorkspace codec;
+  StageRunner runner;
+  std::array<std::vector<std::uint8_t>, 2> between;  ///< pictures between stages, in turn
+  std::vector<std::uint8_t> planes;
+
+  std::size_t num_bytes() const;
+};
+
+class WorkspacePool {
+ public:
+  class Lease {
+   public:
+    Lease(WorkspacePool& pool, std::unique_ptr<Workspace> workspace)
+        : pool_(pool), workspace_(std::move(workspace)) {}
+    ~Lease() { pool_.give_back(std::move(workspace_)); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    Workspace& operator*() const { return *workspace_; }
+
+   private:
+    WorkspacePool& pool_;
+    std::unique_ptr<Workspace> workspace_;
+  };
+
+  Lease acquire();
+
+ private:
+  void give_back(std::unique_ptr<Workspace> workspace) noexcept;
+
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Workspace>> free_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace::decode::detail

@@ -1,0 +1,97 @@
+#include <array>
+#include <csetjmp>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "decode/detail/jpeglib.h"
+#include "decode/encode.h"
+#include "io/base/error.h"
+
+namespace millrace::decode {
+namespace {
+
+struct ErrorManager {
+  jpeg_error_mgr base = {};  // first: libjpeg hands back a pointer to it
+  std::jmp_buf frame = {};
+  std::array<char, JMSG_LENGTH_MAX> message = {};
+};
+
+[[noreturn]] void leave(j_common_ptr info) {
+  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
+  errors->base.format_message(info, errors->message.data());
+  std::longjmp(errors->frame, 1);
+}
+
+void ignore_output(j_common_ptr) {}
+
+class JpegWriter {
+ public:
+  JpegWriter() {
+    info_.err = jpeg_std_error(&errors_.base);
+    errors_.base.error_exit = leave;
+    errors_.base.output_message = ignore_output;
+    if (setjmp(errors_.frame) != 0) throw std::bad_alloc();
+    jpeg_create_compress(&info_);
+  }
+  ~JpegWriter() {
+    jpeg_destroy_compress(&info_);
+    std::free(data_);  // NOLINT: libjpeg grew it with malloc
+  }
+  JpegWriter(const JpegWriter&) = delete;
+  JpegWriter& operator=(const JpegWriter&) = delete;
+
+  // Holds no C++ object that needs a destructor: libjpeg's errors jump over it.
+  bool write(const Image& image, const JpegOptions& options) {
+    if (setjmp(errors_.frame) != 0) return false;
+    jpeg_mem_dest(&info_, &data_, &size_);
+    configure(image, options);
+    jpeg_start_compress(&info_, TRUE);
+    for (int y = 0; y < image.height; ++y) {
+      auto* row = const_cast<JSAMPROW>(image.row(y).data());  // libjpeg only reads it
+      jpeg_write_scanlines(&info_, &row, 1);
+    }
+    jpeg_finish_compress(&info_);
+    return true;
+  }
+
+  std::span<const std::byte> bytes() const {
+    return {reinterpret_cast<const std::byte*>(data_), size_};
+  }
+  const char* message() const { return errors_.message.data(); }
+
+ private:
+  void configure(const Image& image, const JpegOptions& options) {
+    info_.image_width = static_cast<JDIMENSION>(image.width);
+    info_.image_height = static_cast<JDIMENSION>(image.height);
+    info_.input_components = image.channels;
+    info_.in_color_space = image.channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+    jpeg_set_defaults(&info_);
+    jpeg_set_quality(&info_, options.quality, TRUE);
+    info_.optimize_coding = TRUE;
+    if (image.channels == 3 && !options.subsample) {
+      info_.comp_info[0].h_samp_factor = info_.comp_info[0].v_samp_factor = 1;
+    }
+  }
+
+  jpeg_compress_struct info_ = {};
+  ErrorManager errors_;
+  unsigned char* data_ = nullptr;
+  unsigned long size_ = 0;
+};
+
+}  // namespace
+
+io::Bytes encode_jpeg(const Image& image, const JpegOptions& options) {
+  if (image.channels != 1 && image.channels != 3) {
+    throw Error(ErrorCode::kInvalidArgument, "JPEG is written with 1 or 3 channels");
+  }
+  JpegWriter writer;
+  if (!writer.write(image, options)) {
+    throw Error(ErrorCode::kInvalidArgument, std::string("JPEG: ") + writer.message());
+  }
+  return io::Bytes::copy_of(writer.bytes());
+}
+
+}  // namespace millrace::decode

@@ -1,0 +1,44 @@
+#include "decode/image.h"
+
+#include <cstring>
+#include <vector>
+
+#include "decode/detail/image_source.h"
+#include "io/base/check.h"
+
+namespace millrace::decode {
+
+std::span<const std::uint8_t> Image::row(int y) const {
+  MILLRACE_DCHECK(y >= 0 && y < height, "a row of the image");
+  const auto stride = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
+  const auto* data = reinterpret_cast<const std::uint8_t*>(pixels.data());
+  return {data + static_cast<std::size_t>(y) * stride, stride};
+}
+
+namespace {
+
+std::vector<std::byte> packed(const detail::PixelView& view) {
+  const auto row =
+      static_cast<std::size_t>(view.box.width) * static_cast<std::size_t>(view.channels);
+  std::vector<std::byte> pixels(row * static_cast<std::size_t>(view.box.height));
+  for (int y = 0; y < view.box.height; ++y) {
+    std::memcpy(pixels.data() + static_cast<std::size_t>(y) * row, view.row(y), row);
+  }
+  return pixels;
+}
+
+}  // namespace
+
+Image decode_image(const io::Bytes& encoded, const DecodeImageOptions& options) {
+  const detail::ImageSource source(encoded.span(), options.limits, options.tolerate_truncated);
+  const int channels = options.channels == 0 ? source.channels() : options.channels;
+  detail::CodecWorkspace workspace;
+  const detail::PixelView view =
+      source.read({0, 0, source.width(), source.height()}, 1, channels, workspace);
+  return {.height = source.height(),
+          .width = source.width(),
+          .channels = channels,
+          .pixels = io::Bytes::take(packed(view))};
+}
+
+}  // namespace millrace::decode

@@ -1,0 +1,78 @@
+#include "decode/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "io/base/error.h"
+
+namespace millrace::decode {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kMaxDepth = 64;
+
+Json parse(const io::Bytes& field) {
+  const std::string_view text = field.text();
+  const auto shallow = [](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMaxDepth) throw Error(ErrorCode::kCorrupt, "JSON nested too deeply");
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), shallow);
+  } catch (const Json::exception&) {
+    throw Error(ErrorCode::kCorrupt, "not JSON");
+  }
+}
+
+const Json& find(const Json& document, std::string_view where) {
+  if (where.empty()) return document;
+  try {
+    if (where.front() == '/') return document.at(Json::json_pointer(std::string(where)));
+    return document.at(std::string(where));
+  } catch (const Json::exception&) {
+    throw Error(ErrorCode::kCorrupt, fmt::format("JSON without a value at \"{}\"", where));
+  }
+}
+
+void append_numbers(const Json& value, std::string_view where, std::vector<float>& numbers) {
+  if (value.is_array()) {
+    for (const Json& item : value) append_numbers(item, where, numbers);
+  } else if (value.is_boolean()) {
+    numbers.push_back(value.get<bool>() ? 1.0F : 0.0F);
+  } else if (value.is_number()) {
+    numbers.push_back(value.get<float>());
+  } else {
+    throw Error(ErrorCode::kCorrupt, fmt::format("JSON value at \"{}\" holds a {}, not numbers",
+                                                 where, value.type_name()));
+  }
+}
+
+}  // namespace
+
+std::vector<float> decode_json_numbers(const io::Bytes& field, std::string_view where) {
+  const Json document = parse(field);
+  std::vector<float> numbers;
+  append_numbers(find(document, where), where, numbers);
+  return numbers;
+}
+
+void decode_json_numbers(const io::Bytes& field, std::string_view where, std::span<float> slot) {
+  const std::vector<float> numbers = decode_json_numbers(field, where);
+  if (numbers.size() != slot.size()) {
+    throw Error(ErrorCode::kCorrupt, fmt::format("JSON value at \"{}\" has {} numbers, not {}",
+                                                 where, numbers.size(), slot.size()));
+  }
+  std::copy(numbers.begin(), numbers.end(), slot.begin());
+}
+
+void check_json(const io::Bytes& field) {
+  if (!Json::accept(field.text().begin(), field.text().end())) {
+    throw Error(ErrorCode::kCorrupt, "not JSON");
+  }
+}
+
+}  // namespace millrace::decode

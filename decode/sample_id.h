@@ -1,0 +1,23 @@
+// SampleId: what a sample's random choices are keyed by.
+#pragma once
+
+#include <cstdint>
+
+#include "io/base/rng.h"
+
+namespace millrace::decode {
+
+struct SampleId {
+  std::uint64_t seed = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t stream = 0;
+  std::uint64_t index = 0;
+
+  /// The generator for one kind of choice about this sample.
+  KeyedRng rng(Purpose purpose) const {
+    return KeyedRng(
+        {.seed = seed, .epoch = epoch, .stream = stream, .index = index, .purpose = purpose});
+  }
+};
+
+}  // namespace millrace::decode
