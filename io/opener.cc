@@ -1,29 +1,57 @@
 #include "io/opener.h"
 
+#include <mutex>
 #include <utility>
 
 #include "io/base/error.h"
 #include "io/detail/file_source.h"
+#include "io/detail/http_source.h"
+#include "io/detail/pipe_source.h"
+#include "io/detail/url.h"
 
 namespace millrace::io {
 
 struct UrlOpener::State {
-  UrlOpenerOptions options;
+  explicit State(UrlOpenerOptions the_options) : options(std::move(the_options)) {}
+
+  // Who reads files alone never has a network thread.
+  const std::shared_ptr<detail::HttpClient>& http() {
+    std::call_once(http_made,
+                   [this] { client = std::make_shared<detail::HttpClient>(options.http); });
+    return client;
+  }
+
+  const UrlOpenerOptions options;
+  std::once_flag http_made;
+  std::shared_ptr<detail::HttpClient> client;
 };
 
 UrlOpener::UrlOpener(UrlOpenerOptions options)
-    : state_(std::make_unique<State>(State{std::move(options)})) {}
+    : state_(std::make_unique<State>(std::move(options))) {}
 UrlOpener::~UrlOpener() = default;
 
 std::unique_ptr<ByteSource> UrlOpener::open(const std::string& url,
                                             const OpenOptions& options) const {
-  return detail::open_file(url, options.offset, options.stop);
+  if (url == "-") return detail::open_stdin(options);
+  const std::string scheme = detail::url_scheme(url);
+  if (scheme.empty()) return detail::open_file(url, options);
+  if (scheme == "file") return detail::open_file(detail::file_url_path(url), options);
+  if (scheme == "http" || scheme == "https") return detail::open_http(state_->http(), url, options);
+  if (scheme != "pipe") {
+    throw Error(ErrorCode::kInvalidArgument,
+                "unknown scheme " + scheme + ":// (known: file, http, https, pipe)",
+                {.url = printable_url(url)});
+  }
+  if (!state_->options.allow_pipe) {
+    throw Error(ErrorCode::kInvalidArgument, "pipe: urls are not allowed here", {.url = url});
+  }
+  return detail::open_pipe(url, options);
 }
 
-bool is_network_url(const std::string& url) {
-  return url.starts_with("http://") || url.starts_with("https://");
+Bytes read_object(const Opener& opener, const std::string& url, std::size_t limit_bytes,
+                  const std::stop_token& stop) {
+  const auto source = opener.open(url, {.stop = stop});
+  return read_all(*source, limit_bytes);
 }
-
-std::string printable_url(const std::string& url) { return url.substr(0, url.find_first_of("?#")); }
 
 }  // namespace millrace::io

@@ -5,7 +5,10 @@
 //   auto rest = opener.open("https://host/a.tar", {.offset = 1'048'576});
 //
 // Schemes: a path or file://, http:// and https://, `-` (standard input), and `pipe:COMMAND` when
-// allowed. Threads: open() may be called from many threads.
+// allowed. A path may hold any character: `x#1.tar` and `a:b?.tar` are files.
+//
+// Threads: open() may be called from many threads. All HTTP sources of an opener share one thread,
+// its connections and its budget of retries, and may outlive the opener.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +32,8 @@ struct OpenOptions {
 class Opener {
  public:
   virtual ~Opener() = default;
-  /// Throws: NotFound, Io, InvalidArgument (a scheme that is unknown or not allowed).
+  /// Throws: NotFound, Io, InvalidArgument (a scheme that is unknown or not allowed). Faults of the
+  /// network come from the first read(): open() sends the request and does not wait.
   virtual std::unique_ptr<ByteSource> open(const std::string& url,
                                            const OpenOptions& options = {}) const = 0;
 };
@@ -52,9 +56,14 @@ class UrlOpener final : public Opener {
   std::unique_ptr<State> state_;
 };
 
+/// A whole small object: a manifest, an index. Throws: as open() and read_all() do.
+Bytes read_object(const Opener& opener, const std::string& url, std::size_t limit_bytes,
+                  const std::stop_token& stop = {});
+
 /// True for http:// and https:// urls.
 bool is_network_url(const std::string& url);
-/// `url` without user, password, query string and fragment: what may be printed or logged.
+/// `url` without user, password, query string and fragment: what may be printed or logged. Paths
+/// and pipe: commands stay as they are.
 std::string printable_url(const std::string& url);
 
 }  // namespace millrace::io

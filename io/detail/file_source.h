@@ -1,17 +1,16 @@
 // Opens a local file as a ByteSource; used by UrlOpener.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <stop_token>
 #include <string>
 
 #include "io/byte_source.h"
+#include "io/opener.h"
 
 namespace millrace::io::detail {
 
-/// Throws: NotFound, Io.
-std::unique_ptr<ByteSource> open_file(const std::string& path, std::uint64_t offset,
-                                      const std::stop_token& stop);
+/// A FIFO or a device is read as a stream. Throws: NotFound, Io, Truncated (an offset past the
+/// end).
+std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions& options);
 
 }  // namespace millrace::io::detail

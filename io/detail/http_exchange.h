@@ -1,0 +1,76 @@
+// HttpExchange: one request of a client's, through its redirects, to a response that can be judged.
+//
+// HttpClient is what all sources of one opener share: the options, the retries, the loop.
+//
+// Redirects are followed here and not by libcurl, which would hand on our headers to other hosts
+// and accept a step from https down to http.
+//
+// Threads: HttpClient from any thread; HttpExchange one at a time.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/base/error.h"
+#include "io/detail/http_loop.h"
+#include "io/detail/retry.h"
+#include "io/http_options.h"
+
+namespace millrace::io::detail {
+
+struct HttpClient {
+  explicit HttpClient(HttpOptions the_options)
+      : options(std::move(the_options)), budget(options.retry) {}
+
+  const HttpOptions options;
+  RetryBudget budget;
+  HttpLoop loop;  // last: its transfers use the options
+};
+
+/// What went wrong with one try, and whether another one may do better.
+struct HttpFault {
+  Error error;
+  bool retry = true;
+  std::optional<std::chrono::seconds> retry_after = {};
+};
+
+/// The fault that a status is which is neither success nor redirect.
+HttpFault refusal(const HttpHead& head);
+
+class HttpExchange {
+ public:
+  /// Sends the request at once. `header_lines` go to every host; the options' headers only to the
+  /// url's own. Throws: InvalidArgument for what is no url.
+  HttpExchange(HttpClient& client, std::string url, std::vector<std::string> header_lines);
+  ~HttpExchange();
+  HttpExchange(const HttpExchange&) = delete;
+  HttpExchange& operator=(const HttpExchange&) = delete;
+
+  /// Follows redirects up to a response that is none: head() is it.
+  std::optional<HttpFault> wait_for_head(const std::stop_token& stop);
+  const HttpHead& head() const { return head_; }
+  /// Some bytes of the body; 0 when there are no more.
+  std::size_t read(std::span<std::byte> into, const std::stop_token& stop);
+  /// How the body ended: a fault when the connection broke.
+  std::optional<HttpFault> wait_for_end(const std::stop_token& stop);
+
+ private:
+  void send();
+  void drop();
+  std::optional<HttpFault> follow(int hops);
+
+  HttpClient& client_;
+  std::string url_;
+  std::vector<std::string> header_lines_;
+  bool with_own_headers_ = true;
+  std::shared_ptr<HttpTransfer> transfer_;
+  HttpHead head_;
+};
+
+}  // namespace millrace::io::detail

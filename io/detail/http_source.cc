@@ -1,0 +1,274 @@
+#include "io/detail/http_source.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace::io::detail {
+namespace {
+
+// What tells one state of an object from another. An empty member says nothing.
+struct Version {
+  std::string etag;
+  std::string last_modified;
+  std::optional<std::uint64_t> size;
+};
+
+Version version_of(const HttpHead& head, std::optional<std::uint64_t> size) {
+  return {std::string(strong_etag(head)), std::string(head.field("last-modified")), size};
+}
+
+bool differ(const std::string& a, const std::string& b) {
+  return !a.empty() && !b.empty() && a != b;
+}
+
+bool differ(const Version& a, const Version& b) {
+  return differ(a.etag, b.etag) || differ(a.last_modified, b.last_modified) ||
+         (a.size && b.size && *a.size != *b.size);
+}
+
+HttpFault fault(ErrorCode code, std::string message, bool retry) {
+  return {.error = Error(code, std::move(message)), .retry = retry};
+}
+
+class HttpSource final : public ByteSource {
+ public:
+  HttpSource(std::shared_ptr<HttpClient> client, const std::string& url, const OpenOptions& options)
+      : client_(std::move(client)),
+        url_(url),
+        printable_(printable_url(url)),
+        start_(options.offset),
+        position_(options.offset),
+        stop_(options.stop),
+        backoff_(client_->options.retry, client_->budget) {
+    ask();
+  }
+
+  std::size_t read(std::span<std::byte> into) override {
+    try {
+      while (!ended_) {
+        if (const std::size_t got = try_read(into)) return got;
+      }
+      return 0;
+    } catch (Error& error) {
+      error.annotate({.url = printable_, .offset = position_});
+      throw;
+    }
+  }
+  std::uint64_t position() const override { return position_; }
+  std::optional<std::uint64_t> size() const override { return version_.size; }
+  const std::string& url() const override { return printable_; }
+
+ private:
+  std::size_t try_read(std::span<std::byte> into);
+  void ask();
+  std::optional<HttpFault> await_response();
+  std::optional<HttpFault> accept();
+  std::optional<HttpFault> accept_whole();
+  std::optional<HttpFault> accept_part();
+  std::optional<HttpFault> accept_past_end();
+  std::optional<HttpFault> accept_version(const Version& version);
+  std::size_t receive(std::span<std::byte> into);
+  std::optional<HttpFault> end_of_body();
+  HttpFault misanswered(const std::string& how);
+  HttpFault changed();
+  void recover(const HttpFault& fault);
+
+  std::shared_ptr<HttpClient> client_;
+  std::string url_;
+  std::string printable_;
+  std::uint64_t start_;
+  std::uint64_t position_;
+  std::stop_token stop_;
+  Backoff backoff_;
+
+  Version version_;
+  bool use_range_ = true;
+  bool size_is_open_ = false;  // "bytes 0-9/*": only asking further finds the end
+  bool ended_ = false;
+
+  // Of the response that is being read.
+  std::unique_ptr<HttpExchange> exchange_;
+  bool accepted_ = false;
+  std::uint64_t skip_ = 0;                 // bytes of it that lie before position_
+  std::optional<std::uint64_t> body_end_;  // offset in the object where it must end
+};
+
+std::size_t HttpSource::try_read(std::span<std::byte> into) {
+  std::optional<HttpFault> problem = await_response();
+  if (!problem && !ended_) {
+    if (const std::size_t got = receive(into)) {
+      if (!body_end_ || position_ + got <= *body_end_) {
+        position_ += got;
+        backoff_.progressed();
+        return got;
+      }
+      problem = fault(ErrorCode::kCorrupt, "the server sent more bytes than it announced", true);
+    } else {
+      problem = end_of_body();
+    }
+  }
+  if (problem) recover(*problem);
+  return 0;
+}
+
+void HttpSource::ask() {
+  std::vector<std::string> lines{"Accept-Encoding: identity"};
+  if (use_range_) lines.push_back("Range: bytes=" + std::to_string(position_) + "-");
+  if (!version_.etag.empty()) {
+    lines.push_back("If-Match: " + version_.etag);
+  } else if (!version_.last_modified.empty()) {
+    lines.push_back("If-Unmodified-Since: " + version_.last_modified);
+  }
+  accepted_ = false;
+  exchange_ = std::make_unique<HttpExchange>(*client_, url_, std::move(lines));
+}
+
+std::optional<HttpFault> HttpSource::await_response() {
+  if (!exchange_) ask();
+  if (accepted_) return std::nullopt;
+  if (auto problem = exchange_->wait_for_head(stop_)) return problem;
+  if (auto problem = accept()) return problem;
+  accepted_ = true;
+  return std::nullopt;
+}
+
+std::optional<HttpFault> HttpSource::accept() {
+  const HttpHead& head = exchange_->head();
+  const std::string_view encoding = head.field("content-encoding");
+  if (!encoding.empty() && encoding != "identity") {
+    return fault(ErrorCode::kUnsupported,
+                 "the server sends Content-Encoding " + std::string(encoding), false);
+  }
+  switch (head.status()) {
+    case 200:
+      return accept_whole();
+    case 206:
+      return accept_part();
+    case 412:
+      return changed();
+    case 416:
+      return accept_past_end();
+    default:
+      return refusal(head);
+  }
+}
+
+// The server may ignore a Range: then the object comes from its beginning.
+std::optional<HttpFault> HttpSource::accept_whole() {
+  const std::optional<std::uint64_t> length = content_length(exchange_->head());
+  if (auto problem = accept_version(version_of(exchange_->head(), length))) return problem;
+  skip_ = position_;
+  body_end_ = version_.size;
+  size_is_open_ = false;
+  if (body_end_ && *body_end_ < position_) {
+    return fault(ErrorCode::kTruncated,
+                 "the object ends at " + std::to_string(*body_end_) + ", before the offset", false);
+  }
+  return std::nullopt;
+}
+
+std::optional<HttpFault> HttpSource::accept_part() {
+  const HttpHead& head = exchange_->head();
+  const std::optional<ContentRange> range = content_range(head);
+  if (!use_range_ || !range || !range->first || *range->first != position_) {
+    return misanswered("another range than the one asked for");
+  }
+  const std::uint64_t size = *range->last - *range->first + 1;
+  if (content_length(head).value_or(size) != size) return misanswered("lengths that disagree");
+  if (auto problem = accept_version(version_of(head, range->total))) return problem;
+  skip_ = 0;
+  body_end_ = *range->last + 1;
+  size_is_open_ = !version_.size;
+  return std::nullopt;
+}
+
+// "Range not satisfiable" is how a server says that the offset is the end.
+std::optional<HttpFault> HttpSource::accept_past_end() {
+  const std::optional<ContentRange> range = content_range(exchange_->head());
+  if ((!range || !range->total) && size_is_open_) {
+    ended_ = true;
+    return std::nullopt;
+  }
+  if (!range || !range->total || *range->total > position_) {
+    return misanswered("status 416 to a range inside the object");
+  }
+  if (auto problem = accept_version({.etag = {}, .last_modified = {}, .size = range->total})) {
+    return problem;
+  }
+  if (*range->total < position_) {
+    return fault(ErrorCode::kTruncated,
+                 "the object ends at " + std::to_string(*range->total) + ", before the offset",
+                 false);
+  }
+  ended_ = true;
+  return std::nullopt;
+}
+
+std::optional<HttpFault> HttpSource::accept_version(const Version& version) {
+  if (differ(version_, version)) return changed();
+  if (version_.etag.empty()) version_.etag = version.etag;
+  if (version_.last_modified.empty()) version_.last_modified = version.last_modified;
+  if (!version_.size) version_.size = version.size;
+  return std::nullopt;
+}
+
+// Without a Range the whole object comes, and no server gets that wrong.
+HttpFault HttpSource::misanswered(const std::string& how) {
+  const bool retry = std::exchange(use_range_, false);
+  return fault(ErrorCode::kCorrupt, "the server answered with " + how, retry);
+}
+
+HttpFault HttpSource::changed() {
+  const bool nothing_handed_on = position_ == start_;
+  if (nothing_handed_on) version_ = {};
+  return fault(ErrorCode::kCorrupt, "the object changed while it was read", nothing_handed_on);
+}
+
+std::size_t HttpSource::receive(std::span<std::byte> into) {
+  while (skip_ > 0) {
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(skip_, into.size()));
+    const std::size_t got = exchange_->read(into.first(most), stop_);
+    if (got == 0) return 0;
+    skip_ -= got;
+  }
+  return exchange_->read(into, stop_);
+}
+
+std::optional<HttpFault> HttpSource::end_of_body() {
+  const bool whole = skip_ == 0 && body_end_ && position_ == *body_end_;
+  if (!whole) {
+    if (auto problem = exchange_->wait_for_end(stop_)) return problem;
+  }
+  if (skip_ > 0 || (body_end_ && !whole)) {
+    return fault(ErrorCode::kTruncated, "the body ended early", true);
+  }
+  exchange_.reset();
+  // A server may send less than was asked for, as long as it says so: the rest is another request.
+  if (size_is_open_ || (version_.size && position_ < *version_.size)) return std::nullopt;
+  version_.size = position_;
+  ended_ = true;
+  return std::nullopt;
+}
+
+void HttpSource::recover(const HttpFault& fault) {
+  exchange_.reset();
+  if (!fault.retry) throw Error(fault.error);
+  const Clock& clock = *client_->options.clock;
+  const std::optional<Clock::Duration> wait = backoff_.failed(clock.now(), fault.retry_after);
+  if (!wait) {
+    throw Error(fault.error.code(), fault.error.message() + ", " +
+                                        std::to_string(backoff_.tries()) + " tries in a row");
+  }
+  if (!clock.sleep_for(*wait, stop_)) {
+    throw Error(ErrorCode::kCancelled, "reading was stopped");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_http(std::shared_ptr<HttpClient> client, const std::string& url,
+                                      const OpenOptions& options) {
+  return std::make_unique<HttpSource>(std::move(client), url, options);
+}
+
+}  // namespace millrace::io::detail

@@ -1,0 +1,230 @@
+#include "io/detail/http_transfer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/base/error.h"
+
+namespace millrace::io::detail {
+namespace {
+
+// A waiting reader is woken for this much, or for whatever has come when the loop has drained the
+// sockets: a wake-up for each of libcurl's 16 KiB pieces would cost more than copying them.
+constexpr std::size_t kWorthWaking = 256 * 1024;
+// libcurl hands over at most CURL_MAX_WRITE_SIZE at once; a smaller buffer would pause for ever.
+constexpr std::size_t kLeastBuffer = 4 * CURL_MAX_WRITE_SIZE;
+// What is read of a refusal's body so that the connection stays usable.
+constexpr std::size_t kMostDropped = 64 * 1024;
+// Fewer system calls than libcurl's 16 KiB, and still inside the second-level cache.
+constexpr long kReceiveBuffer = 256 * 1024;
+
+template <typename Value>
+void set(const CurlEasy& easy, CURLoption option, Value value) {
+  if (const CURLcode code = curl_easy_setopt(easy.get(), option, value); code != CURLE_OK) {
+    throw Error(ErrorCode::kUnsupported,
+                std::string("libcurl lacks an option: ") + curl_easy_strerror(code));
+  }
+}
+
+CurlList make_list(const std::vector<std::string>& lines) {
+  CurlList list;
+  for (const std::string& line : lines) {
+    curl_slist* longer = curl_slist_append(list.get(), line.c_str());
+    if (longer == nullptr) throw std::bad_alloc();
+    static_cast<void>(list.release());
+    list.reset(longer);
+  }
+  return list;
+}
+
+// What no second try mends.
+bool hopeless(CURLcode code) {
+  switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_OUT_OF_MEMORY:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+HttpTransfer::HttpTransfer(const HttpRequest& request, const HttpOptions& options)
+    : options_(options),
+      easy_(curl_easy_init()),
+      headers_(make_list(request.header_lines)),
+      ring_(std::max(options.buffer_bytes, kLeastBuffer)) {
+  if (!easy_) throw std::bad_alloc();
+  set_options(request);
+}
+
+void HttpTransfer::set_options(const HttpRequest& request) {
+  set(easy_, CURLOPT_URL, request.url.c_str());
+  set(easy_, CURLOPT_HTTPHEADER, headers_.get());
+  set(easy_, CURLOPT_PRIVATE, this);
+  set(easy_, CURLOPT_ERRORBUFFER, static_cast<char*>(error_text_));
+  set(easy_, CURLOPT_HEADERFUNCTION, &on_header);
+  set(easy_, CURLOPT_HEADERDATA, this);
+  set(easy_, CURLOPT_WRITEFUNCTION, &on_body);
+  set(easy_, CURLOPT_WRITEDATA, this);
+  set(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  set(easy_, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_timeout.count()));
+  set(easy_, CURLOPT_BUFFERSIZE, kReceiveBuffer);
+  set(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
+  set(easy_, CURLOPT_NOSIGNAL, 1L);
+  set(easy_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  set(easy_, CURLOPT_HEADEROPT, static_cast<long>(CURLHEADER_SEPARATE));
+  set(easy_, CURLOPT_USERAGENT, "millrace");
+  if (!options_.ca_file.empty()) set(easy_, CURLOPT_CAINFO, options_.ca_file.c_str());
+}
+
+// ---- the reader's side
+
+template <typename Ready>
+void HttpTransfer::wait(MutexLock& lock, const std::stop_token& stop, Ready ready) {
+  if (!changed_.wait(lock, stop, ready)) {
+    throw Error(ErrorCode::kCancelled, "reading was stopped");
+  }
+}
+
+std::optional<HttpHead> HttpTransfer::wait_for_head(const std::stop_token& stop) {
+  MutexLock lock(mutex_);
+  wait(lock, stop,
+       [this]() MILLRACE_REQUIRES(mutex_) { return head_.complete() || end_.has_value(); });
+  if (!head_.complete()) return std::nullopt;
+  return head_;
+}
+
+std::size_t HttpTransfer::read(std::span<std::byte> into, const std::stop_token& stop) {
+  std::span<const std::byte> run;
+  {
+    MutexLock lock(mutex_);
+    wanted_ = std::min(into.size(), kWorthWaking);
+    wait(lock, stop,
+         [this]() MILLRACE_REQUIRES(mutex_) { return ring_.size() > 0 || end_.has_value(); });
+    wanted_ = 0;
+    if (ring_.size() == 0) return 0;
+    run = ring_.filled_run(into.size());
+  }
+  std::copy(run.begin(), run.end(), into.begin());
+  MutexLock lock(mutex_);
+  ring_.taken(run.size());
+  return run.size();
+}
+
+TransferEnd HttpTransfer::wait_for_end(const std::stop_token& stop) {
+  MutexLock lock(mutex_);
+  wait(lock, stop, [this]() MILLRACE_REQUIRES(mutex_) { return end_.has_value(); });
+  return *end_;
+}
+
+bool HttpTransfer::wants_resume() {
+  MutexLock lock(mutex_);
+  if (!paused_ || ring_.size() > ring_.capacity() / 2) return false;
+  return std::exchange(paused_, false);
+}
+
+void HttpTransfer::abandon() {
+  MutexLock lock(mutex_);
+  abandoned_ = true;
+}
+
+// ---- the loop's side
+
+void HttpTransfer::go_on() { curl_easy_pause(easy_.get(), CURLPAUSE_CONT); }
+
+void HttpTransfer::announce() {
+  MutexLock lock(mutex_);
+  if (wanted_ > 0 && ring_.size() > 0) changed_.notify_one();
+}
+
+void HttpTransfer::finish(CURLcode code) {
+  if (code == CURLE_OK) return finish({.ok = true});
+  const char* text = error_text_[0] != '\0' ? error_text_ : curl_easy_strerror(code);
+  finish({.retry = !hopeless(code), .message = text});
+}
+
+void HttpTransfer::finish(TransferEnd end) {
+  MutexLock lock(mutex_);
+  if (!end_) end_ = std::move(end);
+  changed_.notify_one();
+}
+
+std::string HttpTransfer::overdue(Clock::TimePoint now) {
+  curl_off_t connected_after = 0;
+  curl_easy_getinfo(easy_.get(), CURLINFO_PRETRANSFER_TIME_T, &connected_after);
+  if (connected_after == 0) return {};  // libcurl watches over connecting
+  if (!connected_) connected_ = checked_ = slow_since_ = now;
+  MutexLock lock(mutex_);
+  if (!head_.complete()) {
+    return now - *connected_ > options_.first_byte_timeout ? "no answer in time" : "";
+  }
+  const std::chrono::duration<double> passed = now - checked_;
+  const double expected = passed.count() * static_cast<double>(options_.stall_bytes_per_s);
+  // The time that a reader leaves a full buffer alone is not the server's.
+  if (paused_ || static_cast<double>(received_ - checked_bytes_) >= expected) slow_since_ = now;
+  checked_ = now;
+  checked_bytes_ = received_;
+  return now - slow_since_ > options_.stall_timeout ? "the transfer stalled" : "";
+}
+
+std::size_t HttpTransfer::on_header(char* data, std::size_t, std::size_t count,
+                                    void* self) noexcept {
+  static_cast<HttpTransfer*>(self)->take_header({data, count});
+  return count;
+}
+
+std::size_t HttpTransfer::on_body(char* data, std::size_t, std::size_t count, void* self) noexcept {
+  return static_cast<HttpTransfer*>(self)->take_body(std::as_bytes(std::span(data, count)));
+}
+
+void HttpTransfer::take_header(std::string_view line) {
+  MutexLock lock(mutex_);
+  head_.add_line(line);
+  if (head_.complete()) changed_.notify_one();
+}
+
+std::size_t HttpTransfer::drop_body(std::size_t count) {
+  dropped_ += count;
+  return dropped_ > kMostDropped ? 0 : count;
+}
+
+std::size_t HttpTransfer::take_body(std::span<const std::byte> data) {
+  {
+    MutexLock lock(mutex_);
+    if (abandoned_) return 0;
+    if (head_.status() != 200 && head_.status() != 206) return drop_body(data.size());
+    if (ring_.space() < data.size()) {
+      paused_ = true;
+      changed_.notify_one();
+      return CURL_WRITEFUNC_PAUSE;
+    }
+  }
+  push(data);
+  return data.size();
+}
+
+void HttpTransfer::push(std::span<const std::byte> data) {
+  while (!data.empty()) {
+    std::span<std::byte> run;
+    {
+      MutexLock lock(mutex_);
+      run = ring_.free_run(data.size());
+    }
+    std::copy_n(data.begin(), run.size(), run.begin());
+    data = data.subspan(run.size());
+    MutexLock lock(mutex_);
+    ring_.filled(run.size());
+    received_ += run.size();
+    if (wanted_ > 0 && ring_.size() >= wanted_) changed_.notify_one();
+  }
+}
+
+}  // namespace millrace::io::detail

@@ -1,0 +1,110 @@
+// HttpTransfer: one request and its response, between the event loop that receives it and the
+// reader who takes it.
+//
+// The loop's thread fills a ring buffer from libcurl's callbacks; when it is full the transfer
+// pauses, and the reader's taking makes it go on (HttpLoop::resume). Bodies of refusals (any status
+// but 200 and 206) are dropped, so that their connection can be used again.
+//
+// Threads: the reader's members from one thread, the loop's from the loop's thread.
+// Buffers: HttpOptions::buffer_bytes; a reader who keeps up touches only the first pages of it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "io/base/clock.h"
+#include "io/base/thread_annotations.h"
+#include "io/detail/curl.h"
+#include "io/detail/http_head.h"
+#include "io/detail/ring_buffer.h"
+#include "io/http_options.h"
+
+namespace millrace::io::detail {
+
+struct HttpRequest {
+  std::string url;
+  /// Whole lines, "Range: bytes=5-".
+  std::vector<std::string> header_lines = {};
+};
+
+/// How a transfer ended as far as the protocol goes; the status is the head's business.
+struct TransferEnd {
+  bool ok = false;
+  /// Whether another try may do better.
+  bool retry = true;
+  std::string message = {};
+};
+
+class HttpTransfer {
+ public:
+  HttpTransfer(const HttpRequest& request, const HttpOptions& options);
+  HttpTransfer(const HttpTransfer&) = delete;
+  HttpTransfer& operator=(const HttpTransfer&) = delete;
+
+  // The reader's side. Each waits, and throws Cancelled when `stop` says so.
+
+  /// The response's head; nothing when the transfer failed before it was complete.
+  std::optional<HttpHead> wait_for_head(const std::stop_token& stop);
+  /// Some bytes of the body; 0 when there are no more, and end() says why.
+  std::size_t read(std::span<std::byte> into, const std::stop_token& stop);
+  /// Waits until nothing more comes.
+  TransferEnd wait_for_end(const std::stop_token& stop);
+  /// True, once, when a pause should end: at least half of the buffer is free again.
+  bool wants_resume();
+  /// Nobody reads any more; what still comes is refused.
+  void abandon();
+
+  // The loop's side.
+
+  CURL* handle() const { return easy_.get(); }
+  /// Ends a pause. May call back with body at once.
+  void go_on();
+  /// Wakes a reader who waits for what has come since the last call.
+  void announce();
+  /// Why the transfer must be broken off at `now`; empty while it may go on.
+  std::string overdue(Clock::TimePoint now);
+  void finish(CURLcode code);
+  void finish(TransferEnd end);
+
+ private:
+  static std::size_t on_header(char* data, std::size_t size, std::size_t count,
+                               void* self) noexcept;
+  static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self) noexcept;
+
+  void set_options(const HttpRequest& request);
+  void take_header(std::string_view line);
+  std::size_t take_body(std::span<const std::byte> data);
+  std::size_t drop_body(std::size_t count) MILLRACE_REQUIRES(mutex_);
+  void push(std::span<const std::byte> data);
+  template <typename Ready>
+  void wait(MutexLock& lock, const std::stop_token& stop, Ready ready);
+
+  const HttpOptions& options_;
+  CurlEasy easy_;
+  CurlList headers_;
+  char error_text_[CURL_ERROR_SIZE] = {};
+
+  // For overdue(), on the loop's thread alone.
+  std::optional<Clock::TimePoint> connected_;
+  Clock::TimePoint checked_{};
+  Clock::TimePoint slow_since_{};
+  std::uint64_t checked_bytes_ = 0;
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  HttpHead head_ MILLRACE_GUARDED_BY(mutex_);
+  RingBuffer ring_ MILLRACE_GUARDED_BY(mutex_);
+  std::optional<TransferEnd> end_ MILLRACE_GUARDED_BY(mutex_);
+  std::uint64_t received_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::size_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::size_t wanted_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  bool paused_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool abandoned_ MILLRACE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace millrace::io::detail

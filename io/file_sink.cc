@@ -1,0 +1,166 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "io/base/check.h"
+#include "io/base/error.h"
+#include "io/byte_sink.h"
+#include "io/detail/sync_folder.h"
+#include "io/detail/unique_fd.h"
+
+namespace millrace::io {
+namespace {
+
+using detail::UniqueFd;
+
+void write_fully(int fd, std::span<const std::byte> data, const std::string& path) {
+  // Linux writes at most 0x7ffff000 bytes at once, whatever it is asked for.
+  constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+  while (!data.empty()) {
+    const ssize_t wrote = ::write(fd, data.data(), std::min(data.size(), kMostAtOnce));
+    if (wrote >= 0) {
+      data = data.subspan(static_cast<std::size_t>(wrote));
+    } else if (errno != EINTR) {
+      throw_errno("write", path, errno);
+    }
+  }
+}
+
+bool same_file(int fd, const std::string& path) {
+  struct stat open_file {};
+  struct stat named {};
+  return ::fstat(fd, &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+// A temporary file that is ours while its lock is held. One that a killed process left has no lock
+// any more, and is taken over: so leftovers never pile up.
+UniqueFd claim(const std::string& temporary) {
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  const bool created = static_cast<bool>(fd);
+  if (!created && errno != EEXIST) throw_errno("create", temporary, errno);
+  if (!created) fd = UniqueFd(::open(temporary.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd) return {};
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    // A file system without locks: what we created is ours, what was there may be another's.
+    return created && errno != EWOULDBLOCK ? std::move(fd) : UniqueFd();
+  }
+  // Between open and lock its owner may have renamed it to its final name.
+  if (!same_file(fd.get(), temporary)) return {};
+  if (::ftruncate(fd.get(), 0) != 0) throw_errno("truncate", temporary, errno);
+  return fd;
+}
+
+// Renames without ever replacing, where the file system can; -1 and errno otherwise.
+int rename_to_new(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return -1;
+  if (::access(to.c_str(), F_OK) == 0) {
+    errno = EEXIST;
+    return -1;
+  }
+  return ::rename(from.c_str(), to.c_str());
+}
+
+class FileSink final : public ByteSink {
+ public:
+  FileSink(const std::string& path, const FileSinkOptions& options)
+      : path_(path), replace_(options.replace) {
+    refuse_target();
+    constexpr int kMostWriters = 1000;
+    for (int i = 0; !fd_ && i < kMostWriters; ++i) {
+      temporary_ = path + ".tmp-" + std::to_string(i);
+      fd_ = claim(temporary_);
+    }
+    if (!fd_) throw_errno("create", temporary_, EEXIST);
+  }
+  ~FileSink() override {
+    if (fd_) ::unlink(temporary_.c_str());
+  }
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+
+  void write(std::span<const std::byte> data) override {
+    MILLRACE_CHECK(fd_, "a sink is written to before finish()");
+    refuse_after_failure();
+    failed_ = true;
+    write_fully(fd_.get(), data, path_);
+    failed_ = false;
+    position_ += data.size();
+  }
+
+  void finish() override {
+    MILLRACE_CHECK(fd_, "a sink is finished once");
+    refuse_after_failure();
+    failed_ = true;
+    if (::fsync(fd_.get()) != 0) throw_errno("fsync", path_, errno);
+    move_into_place();
+    fd_.reset();  // the lock goes after the rename: nobody takes the file over in between
+    detail::sync_folder(std::filesystem::path(path_).parent_path().string());
+  }
+  std::uint64_t position() const override { return position_; }
+
+ private:
+  // What can never become our file is found before any work is done for it.
+  void refuse_target() const {
+    struct stat status {};
+    if (::stat(path_.c_str(), &status) != 0) {
+      if (errno != ENOENT) throw_errno("create", path_, errno);
+      return;
+    }
+    if (S_ISDIR(status.st_mode)) throw_errno("create", path_, EISDIR);
+    if (!S_ISREG(status.st_mode)) {
+      throw Error(ErrorCode::kInvalidArgument, "not a regular file, so it cannot be replaced",
+                  {.url = path_});
+    }
+    if (replace_ == Replace::kNever) refuse_existing();
+  }
+  [[noreturn]] void refuse_existing() const {
+    throw Error(ErrorCode::kInvalidArgument, "file exists and may not be replaced", {.url = path_});
+  }
+  void refuse_after_failure() const {
+    if (failed_) throw Error(ErrorCode::kIo, "an earlier write failed", {.url = path_});
+  }
+  void move_into_place() const {
+    const bool never = replace_ == Replace::kNever;
+    const int done =
+        never ? rename_to_new(temporary_, path_) : ::rename(temporary_.c_str(), path_.c_str());
+    if (done == 0) return;
+    if (never && errno == EEXIST) refuse_existing();
+    throw_errno("rename to", path_, errno);
+  }
+
+  std::string path_;
+  std::string temporary_;
+  Replace replace_;
+  UniqueFd fd_;
+  std::uint64_t position_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+namespace detail {
+
+void sync_folder(const std::string& folder) {
+  const std::string name = folder.empty() ? "." : folder;
+  const UniqueFd fd(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) throw_errno("open", name, errno);
+  // Some file systems cannot sync a folder and say EINVAL: then there is nothing to wait for.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL) throw_errno("fsync", name, errno);
+}
+
+}  // namespace detail
+
+std::unique_ptr<ByteSink> open_file_sink(const std::string& path, const FileSinkOptions& options) {
+  return std::make_unique<FileSink>(path, options);
+}
+
+}  // namespace millrace::io

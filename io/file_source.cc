@@ -1,0 +1,96 @@
+#include "io/detail/file_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/detail/pipe_source.h"
+#include "io/detail/unique_fd.h"
+
+namespace millrace::io {
+namespace {
+
+class FileSource final : public ByteSource {
+ public:
+  FileSource(detail::UniqueFd fd, std::string path, std::uint64_t offset, std::uint64_t size,
+             std::stop_token stop)
+      : fd_(std::move(fd)),
+        path_(std::move(path)),
+        position_(offset),
+        size_(size),
+        stop_(std::move(stop)) {}
+
+  std::size_t read(std::span<std::byte> into) override {
+    for (;;) {
+      if (stop_.stop_requested()) {
+        throw Error(ErrorCode::kCancelled, "reading was stopped", {.url = path_});
+      }
+      const ssize_t got = ::read(fd_.get(), into.data(), into.size());
+      if (got >= 0) return took(static_cast<std::size_t>(got));
+      if (errno == EINTR) continue;
+      fail(errno);
+    }
+  }
+  std::uint64_t position() const override { return position_; }
+  std::optional<std::uint64_t> size() const override { return size_; }
+  const std::string& url() const override { return path_; }
+
+ private:
+  std::size_t took(std::size_t got) {
+    position_ += got;
+    // A file that shrinks while it is read must not look like one that ended.
+    if (got == 0 && position_ < size_) {
+      throw Error(ErrorCode::kTruncated, "file became shorter while it was read",
+                  {.url = path_, .offset = position_});
+    }
+    return got;
+  }
+  [[noreturn]] void fail(int error_number) {
+    try {
+      throw_errno("read", path_, error_number);
+    } catch (Error& error) {
+      error.annotate({.url = path_, .offset = position_});
+      throw;
+    }
+  }
+
+  detail::UniqueFd fd_;
+  std::string path_;
+  std::uint64_t position_;
+  std::uint64_t size_;
+  std::stop_token stop_;
+};
+
+}  // namespace
+
+namespace detail {
+
+std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions& options) {
+  // Without O_NONBLOCK the open of a FIFO would wait, uncancelled, for somebody to write to it.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) throw_errno("open", path, errno);
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) throw_errno("stat", path, errno);
+  if (S_ISDIR(status.st_mode)) throw_errno("read", path, EISDIR);
+  if (!S_ISREG(status.st_mode)) return open_stream(std::move(fd), path, options);
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (options.offset > size) {
+    throw Error(ErrorCode::kTruncated,
+                "the file ends at " + std::to_string(size) + ", before the offset",
+                {.url = path, .offset = options.offset});
+  }
+  if (::lseek(fd.get(), static_cast<off_t>(options.offset), SEEK_SET) < 0) {
+    throw_errno("seek in", path, errno);
+  }
+  ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  return std::make_unique<FileSource>(std::move(fd), path, options.offset, size, options.stop);
+}
+
+}  // namespace detail
+
+}  // namespace millrace::io
