@@ -1,0 +1,269 @@
+#include "trainer/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "io/base/error.h"
+#include "trainer/detail/bf16.h"
+
+namespace millrace::trainer {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little endian");
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kDataAlignment = 64;
+constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kTypes{
+    {{"F32", 4}, {"BF16", 2}, {"F16", 2}, {"I64", 8}}};
+
+[[noreturn]] void corrupt(const std::string& message) {
+  throw Error(ErrorCode::kCorrupt, "safetensors: " + message);
+}
+
+TensorType parse_type(const std::string& tensor, const std::string& name) {
+  for (std::size_t i = 0; i < kTypes.size(); ++i) {
+    if (kTypes[i].first == name) return static_cast<TensorType>(i);
+  }
+  throw Error(ErrorCode::kUnsupported, "safetensors: tensor " + tensor + " has dtype " + name);
+}
+
+float half_to_float(std::uint16_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1FU;
+  const std::uint32_t mantissa = bits & 0x3FFU;
+  if (exponent == 0) {
+    const float value = static_cast<float>(mantissa) * 0x1.0p-24F;
+    return sign == 0 ? value : -value;
+  }
+  const std::uint32_t wide = exponent == 31 ? 255U : exponent + 112U;
+  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
+}
+
+/// nlohmann's parser keeps the last of equal keys; the format forbids them.
+class DuplicateFinder {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > 3) corrupt("header is nested too deeply");
+    if (event == Json::parse_event_t::key && depth == 1) {
+      const auto& name = parsed.get_ref<const std::string&>();
+      if (!seen_.emplace(name, true).second) corrupt("two tensors are named " + name);
+    }
+    return true;
+  }
+
+ private:
+  std::map<std::string, bool> seen_;
+};
+
+Json parse_header(std::string_view text) {
+  DuplicateFinder finder;
+  Json header;
+  try {
+    header = Json::parse(text, std::ref(finder));
+  } catch (const Json::exception&) {
+    corrupt("header is not JSON");
+  }
+  if (!header.is_object()) corrupt("header is not an object");
+  return header;
+}
+
+std::uint64_t unsigned_value(const Json& value, const std::string& tensor) {
+  if (!value.is_number_unsigned()) corrupt("tensor " + tensor + " has a bad number in its header");
+  return value.get<std::uint64_t>();
+}
+
+// What one header entry claims, checked by itself.
+struct Claim {
+  std::string name;
+  TensorType type;
+  std::vector<std::int64_t> shape;
+  std::size_t begin;
+  std::size_t end;
+};
+
+std::vector<std::int64_t> parse_shape(const std::string& name, const Json& dims) {
+  if (!dims.is_array() || dims.size() > 16) corrupt("tensor " + name + " has a bad shape");
+  std::vector<std::int64_t> shape;
+  for (const Json& dim : dims) {
+    const std::uint64_t size = unsigned_value(dim, name);
+    if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      corrupt("tensor " + name + " has a dimension of " + std::to_string(size));
+    }
+    shape.push_back(static_cast<std::int64_t>(size));
+  }
+  return shape;
+}
+
+// Bytes that the shape asks for; nothing when the product does not fit `limit`.
+std::optional<std::size_t> shape_bytes(const Claim& claim, std::size_t limit) {
+  std::size_t bytes = tensor_type_size(claim.type);
+  if (std::find(claim.shape.begin(), claim.shape.end(), 0) != claim.shape.end()) return 0;
+  for (const std::int64_t dim : claim.shape) {
+    const auto size = static_cast<std::size_t>(dim);
+    if (bytes > limit / size) return std::nullopt;
+    bytes *= size;
+  }
+  return bytes;
+}
+
+Claim parse_claim(const std::string& name, const Json& entry, std::size_t data_bytes) {
+  const bool whole = entry.is_object() && entry.size() == 3 && entry.contains("dtype") &&
+                     entry["dtype"].is_string() && entry.contains("shape") &&
+                     entry.contains("data_offsets") && entry["data_offsets"].is_array() &&
+                     entry["data_offsets"].size() == 2;
+  if (!whole) corrupt("tensor " + name + " lacks dtype, shape or data_offsets");
+  Claim claim{name, parse_type(name, entry["dtype"].get<std::string>()),
+              parse_shape(name, entry["shape"]), unsigned_value(entry["data_offsets"][0], name),
+              unsigned_value(entry["data_offsets"][1], name)};
+  if (claim.begin > claim.end) corrupt("tensor " + name + " ends before it begins");
+  if (claim.end > data_bytes) {
+    throw Error(ErrorCode::kTruncated, "safetensors: tensor " + name + " ends at byte " +
+                                           std::to_string(claim.end) + " of " +
+                                           std::to_string(data_bytes));
+  }
+  if (shape_bytes(claim, data_bytes) != claim.end - claim.begin) {
+    corrupt("tensor " + name + " has another size than its shape");
+  }
+  return claim;
+}
+
+std::map<std::string, std::string> parse_metadata(const Json& entry) {
+  std::map<std::string, std::string> metadata;
+  if (!entry.is_object()) corrupt("__metadata__ is not an object");
+  for (const auto& [key, value] : entry.items()) {
+    if (!value.is_string()) corrupt("__metadata__ holds something that is not text");
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+// The tensors must tile the data exactly.
+void check_tiling(std::vector<Claim>& claims, std::size_t data_bytes) {
+  std::sort(claims.begin(), claims.end(), [](const Claim& a, const Claim& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  std::size_t at = 0;
+  for (const Claim& claim : claims) {
+    if (claim.begin < at) corrupt("tensor " + claim.name + " overlaps another");
+    if (claim.begin > at) corrupt("there is a hole before tensor " + claim.name);
+    at = claim.end;
+  }
+  if (at != data_bytes) corrupt("there are bytes after the last tensor");
+}
+
+std::size_t header_length(const io::Bytes& file) {
+  if (file.size() < kLengthBytes) throw Error(ErrorCode::kTruncated, "safetensors: no header");
+  std::uint64_t length = 0;
+  std::memcpy(&length, file.data(), kLengthBytes);
+  if (length > kMaxSafetensorsHeader) {
+    corrupt("header claims " + std::to_string(length) + " bytes");
+  }
+  if (length > file.size() - kLengthBytes) {
+    throw Error(ErrorCode::kTruncated, "safetensors: header claims " + std::to_string(length) +
+                                           " bytes, the file has " + std::to_string(file.size()));
+  }
+  return static_cast<std::size_t>(length);
+}
+
+template <typename From, typename Convert>
+void convert_all(const io::Bytes& data, std::span<float> into, Convert convert) {
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    From value;
+    std::memcpy(&value, data.data() + i * sizeof(From), sizeof(From));
+    into[i] = convert(value);
+  }
+}
+
+std::string compose_header(std::span<const TensorView> tensors,
+                           const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::size_t at = 0;
+  for (const TensorView& tensor : tensors) {
+    header[tensor.name] = {{"dtype", tensor_type_name(tensor.type)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {at, at + tensor.data.size()}}};
+    at += tensor.data.size();
+  }
+  std::string text = header.dump();
+  const std::size_t whole = kLengthBytes + text.size();
+  text.append((kDataAlignment - whole % kDataAlignment) % kDataAlignment, ' ');
+  return text;
+}
+
+}  // namespace
+
+std::size_t tensor_type_size(TensorType type) {
+  return kTypes[static_cast<std::size_t>(type)].second;
+}
+
+std::string_view tensor_type_name(TensorType type) {
+  return kTypes[static_cast<std::size_t>(type)].first;
+}
+
+void Tensor::copy_to(std::span<float> into) const {
+  if (num_values() != into.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "a tensor of " + std::to_string(num_values()) +
+                                                 " values does not fit into " +
+                                                 std::to_string(into.size()));
+  }
+  switch (type) {
+    case TensorType::kFloat32:
+      if (!into.empty()) std::memcpy(into.data(), data.data(), data.size());
+      return;
+    case TensorType::kBFloat16:
+      return convert_all<std::uint16_t>(data, into, detail::bf16_to_float);
+    case TensorType::kFloat16: return convert_all<std::uint16_t>(data, into, half_to_float);
+    case TensorType::kInt64: break;
+  }
+  throw Error(ErrorCode::kUnsupported, "an integer tensor is no weight");
+}
+
+const Tensor& Safetensors::at(std::string_view name) const {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
+    throw Error(ErrorCode::kNotFound, "safetensors: there is no tensor " + std::string(name));
+  }
+  return found->second;
+}
+
+Safetensors parse_safetensors(const io::Bytes& file) {
+  const std::size_t length = header_length(file);
+  const Json header = parse_header(file.slice(kLengthBytes, length).text());
+  const std::size_t data_at = kLengthBytes + length;
+  const std::size_t data_bytes = file.size() - data_at;
+  Safetensors result;
+  std::vector<Claim> claims;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") {
+      result.metadata = parse_metadata(entry);
+    } else {
+      claims.push_back(parse_claim(name, entry, data_bytes));
+    }
+  }
+  check_tiling(claims, data_bytes);
+  for (Claim& claim : claims) {
+    io::Bytes data = file.slice(data_at + claim.begin, claim.end - claim.begin);
+    result.tensors[claim.name] = {claim.type, std::move(claim.shape), std::move(data)};
+  }
+  return result;
+}
+
+void write_safetensors(io::ByteSink& sink, std::span<const TensorView> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::string header = compose_header(tensors, metadata);
+  const std::uint64_t length = header.size();
+  sink.write(std::as_bytes(std::span(&length, 1)));
+  sink.write(std::as_bytes(std::span(header)));
+  for (const TensorView& tensor : tensors) sink.write(tensor.data);
+}
+
+}  // namespace millrace::trainer
