@@ -14,12 +14,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "io/base/log.h"
-#include "trainer/parameters.h"
+#include "trainer/weights.h"
 
 namespace millrace::trainer {
 
@@ -45,13 +44,6 @@ struct TrainState {
   static TrainState from_json(const std::string& text);
 };
 
-/// A flat buffer and its table, borrowed; `prefix` goes before each tensor's name.
-struct FlatTensors {
-  std::string prefix = {};
-  const ParameterTable* table = nullptr;
-  std::span<float> values;
-};
-
 /// What is written or read, borrowed.
 struct CheckpointTensors {
   std::vector<FlatTensors> model;      ///< parameters, running statistics
@@ -74,12 +66,5 @@ TrainState read_checkpoint_state(const std::string& path);
 /// The newest whole checkpoint under `folder` (`--resume auto`), most steps first; empty when
 /// there is none. Broken or incomplete ones are passed over with a line in `log`.
 std::string find_newest_checkpoint(const std::string& folder, const Log& log);
-
-/// Copies tensors of a safetensors file into `into` by name. Throws: InvalidArgument, naming the
-/// tensors that are missing, left over or of another shape.
-void load_weights(const std::string& path, const std::vector<FlatTensors>& into);
-
-/// Writes `tensors` as one safetensors file that appears whole.
-void save_weights(const std::string& path, const std::vector<FlatTensors>& tensors);
 
 }  // namespace millrace::trainer

@@ -1,38 +1,72 @@
 // Feed: where a run's batches come from, an epoch at a time.
 //
-// The real one is a ParallelLoader over a pipeline (loader_feed.h); tests bring fakes. All replicas
-// get the same number of batches; the end comes in the same round for all.
+// LoaderFeed is a ParallelLoader over a pipeline; tests bring fakes. All replicas get the same
+// number of batches: the end comes in the same round for all.
+//
+//   LoaderFeed train(pipeline_options, devices);
+//
+// Threads: a Feed one at a time; EpochFeed::next() from one thread a replica.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
+#include "device/parallel_loader.h"
 #include "pipeline/batch.h"
+#include "pipeline/options.h"
 #include "pipeline/position.h"
 
 namespace millrace::trainer {
 
-/// One epoch's batches. Destroying it in mid-epoch takes under a second.
+/// One epoch's batches, borrowed from its Feed.
 class EpochFeed {
  public:
   virtual ~EpochFeed() = default;
 
-  /// The replica's next batch, and true; or false at the epoch's end. Waits for it.
-  /// Threads: one thread a replica. Throws: what went wrong, to every replica.
+  /// The replica's next batch and true, or false at the epoch's end. Waits.
+  /// Throws: what went wrong, to every replica; Cancelled after stop().
   virtual bool next(int replica, pipeline::Batch& batch) = 0;
-  /// The stage that held the input up so far, for the stall report: "decode"; may be empty.
-  virtual std::string slowest_stage() const { return {}; }
+  /// Makes every next(), running or to come, throw. From any thread.
+  virtual void stop() = 0;
+  /// The input's busiest stage so far, for the stall report: "decode"; may be empty.
+  virtual std::string busiest_stage() const { return {}; }
 };
 
-/// Threads: one at a time.
 class Feed {
  public:
   virtual ~Feed() = default;
 
-  /// Opens `epoch` (from 0) at its beginning, or at `from`, a position of this epoch.
+  /// Opens `epoch` (from 0) at its beginning, or after the batch that `from` came with. One epoch
+  /// is open at a time.
   virtual std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) = 0;
-  /// Batches a replica gets in an epoch, where that is known before; 0 where not.
+  /// Batches that a replica gets in an epoch, where that is known before; 0 where not.
   virtual std::int64_t steps_per_epoch() const { return 0; }
+};
+
+/// A pipeline whose batches go round the devices. It is built at the first open() and goes on from
+/// epoch to epoch, reading ahead; only a jump builds it again.
+class LoaderFeed final : public Feed {
+ public:
+  /// `devices` is borrowed. Of options.epochs, `first` and `count` are the feed's own business.
+  LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
+             const device::LoaderOptions& loader = {});
+  ~LoaderFeed() override;
+
+  std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override;
+  std::int64_t steps_per_epoch() const override;
+  /// Null before the first open().
+  const pipeline::Pipeline* pipeline() const;
+
+ private:
+  void start(std::uint32_t epoch, const pipeline::Position* from);
+
+  pipeline::PipelineOptions options_;
+  const device::DeviceSet& devices_;
+  device::LoaderOptions loader_options_;
+  std::unique_ptr<device::ParallelLoader> loader_;
+  std::uint32_t next_epoch_ = 0;  ///< the one that the loader will give, if `whole_`
+  bool whole_ = false;            ///< the epoch before was read to its end
 };
 
 }  // namespace millrace::trainer

@@ -5,8 +5,12 @@
 // the weights. The loss is the mean over the valid samples of all replicas; running statistics are
 // averaged over the replicas every step, so that a checkpoint of them is all there is to know.
 //
-//   const FitResult result = fit({.model = model, .objective = objective, .train = feed,
-//                                 .validation = &val_feed, .devices = devices},
+//   GraphModel model("lenet", build_model("lenet", {.num_classes = 10}));
+//   LossObjective objective;
+//   LoaderFeed train(train_options, devices), val(val_options, devices);
+//   DeviceThreads threads(devices);
+//   const FitResult result = fit({.model = model, .objective = objective, .train = train,
+//                                 .validation = &val, .devices = threads},
 //                                {.epochs = 3, .run_folder = "runs/lenet"}, {&bar, &json});
 //
 // Threads: call from one thread; it returns when every replica has ended.
@@ -57,8 +61,8 @@ struct CheckpointOptions {
 
 struct TrainOptions {
   std::int64_t epochs = 1;
-  std::int64_t batch_size = 64;  ///< per device
   nn::Precision precision = nn::Precision::kBFloat16;
+  /// Start weights and dropout. The order of the samples has its own, in the feed's options.
   std::uint64_t seed = 0;
   OptimizerOptions optimizer = {};
   ScheduleOptions schedule = {};
@@ -93,7 +97,6 @@ FitResult fit(const FitInput& input, const TrainOptions& options,
               const std::vector<Observer*>& observers = {});
 
 struct EvalOptions {
-  std::int64_t batch_size = 64;  ///< per device
   nn::Precision precision = nn::Precision::kBFloat16;
   /// A checkpoint's folder or a .safetensors file with the model's weights. Required.
   std::string weights = {};

@@ -21,9 +21,7 @@ std::vector<Range> cut(std::size_t floats, std::size_t bucket_floats) {
 
 GradientReducer::GradientReducer(std::span<float> gradients, Collectives& group,
                                  const GradientReducerOptions& options)
-    : gradients_(gradients),
-      group_(group),
-      buckets_(cut(gradients.size(), options.bucket_floats)) {
+    : gradients_(gradients), group_(group), buckets_(cut(gradients.size(), options.bucket_floats)) {
   for (const Range& bucket : buckets_) {
     const auto [begin, end] = Collectives::slice(bucket.size(), group.rank(), group.world());
     if (begin < end) owned_.push_back({bucket.begin + begin, bucket.begin + end});
@@ -33,9 +31,7 @@ GradientReducer::GradientReducer(std::span<float> gradients, Collectives& group,
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
-GradientReducer::~GradientReducer() {
-  thread_.request_stop();
-}
+GradientReducer::~GradientReducer() { thread_.request_stop(); }
 
 void GradientReducer::begin() {
   const MutexLock lock(mutex_);

@@ -62,13 +62,13 @@ std::string_view optimizer_kind_name(OptimizerKind kind) {
 
 // One run's numbers, worked out once a pass.
 struct Optimizer::Scalars {
-  float scale;         // of the gradient
-  float decay;         // coupled weight decay
-  float shrink;        // AdamW's factor on the weights
-  float lr;            // or Adam's step size
-  float root_bias2;    // Adam
-  float trust;         // LARS
-  float gain;          // 1 - dampening
+  float scale;       // of the gradient
+  float decay;       // coupled weight decay
+  float shrink;      // AdamW's factor on the weights
+  float lr;          // or Adam's step size
+  float root_bias2;  // Adam
+  float trust;       // LARS
+  float gain;        // 1 - dampening
   bool first;
 };
 
@@ -97,8 +97,8 @@ void Optimizer::build_runs(const ParameterTable& table) {
 
 Optimizer::Scalars Optimizer::scalars(const Update& update, const Run& run) const {
   const float decay = run.decay ? options_.weight_decay : 0.0F;
-  Scalars s{update.gradient_scale, decay, 1.0F, update.lr, 1.0F, 1.0F, 1.0F - options_.dampening,
-            update.step == 1};
+  Scalars s{update.gradient_scale,     decay,           1.0F, update.lr, 1.0F, 1.0F,
+            1.0F - options_.dampening, update.step == 1};
   if (options_.kind == OptimizerKind::kLars && run.parameter >= 0) {
     s.trust = update.trust[static_cast<std::size_t>(run.parameter)];
   }
@@ -184,8 +184,12 @@ void Optimizer::update_run(const Update& update, const Run& run, Range range) {
     const float* const g = update.gradients.data() + at;
     float* const first = state_.empty() ? nullptr : state_[0].data() + at;
     switch (options_.kind) {
-      case OptimizerKind::kSgd: sgd(w, g, first, n, s, sgd_rule); break;
-      case OptimizerKind::kLars: lars(w, g, first, n, s, sgd_rule); break;
+      case OptimizerKind::kSgd:
+        sgd(w, g, first, n, s, sgd_rule);
+        break;
+      case OptimizerKind::kLars:
+        lars(w, g, first, n, s, sgd_rule);
+        break;
       case OptimizerKind::kAdam:
       case OptimizerKind::kAdamW:
         adam(w, g, first, state_[1].data() + at, n, s,

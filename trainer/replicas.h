@@ -1,13 +1,15 @@
 // ReplicaThreads: the threads on which replicas run, one a device.
 //
-//   LocalThreads devices(2);
-//   devices.run([&](int replica) { ... });   // returns when both have ended
+//   DeviceThreads threads(devices);
+//   threads.run([&](int replica) { ... });   // returns when all have ended
 //
-// The real ones are a DeviceSet's (device_threads.h); LocalThreads are plain threads.
+// Threads: one at a time.
 #pragma once
 
 #include <functional>
 #include <string>
+
+#include "device/device.h"
 
 namespace millrace::trainer {
 
@@ -18,21 +20,26 @@ class ReplicaThreads {
   virtual int size() const = 0;
   /// The device's name as it is printed: "cpu:0".
   virtual std::string name(int replica) const = 0;
-  /// Runs `work(replica)` on every device's thread at once and waits for all of them. When some
-  /// throw, the first one in time is thrown here after the last has ended.
+  /// Runs `work(replica)` on every device's thread at once and waits for all. Throws what one of
+  /// them throws.
   virtual void run(const std::function<void(int)>& work) = 0;
 };
 
-class LocalThreads final : public ReplicaThreads {
+/// A DeviceSet's threads. `devices` is borrowed.
+class DeviceThreads final : public ReplicaThreads {
  public:
-  /// Requires: size > 0.
-  explicit LocalThreads(int size);
-  int size() const override { return size_; }
-  std::string name(int replica) const override;
-  void run(const std::function<void(int)>& work) override;
+  explicit DeviceThreads(const device::DeviceSet& devices) : devices_(devices) {}
+
+  int size() const override { return static_cast<int>(devices_.size()); }
+  std::string name(int replica) const override {
+    return devices_[static_cast<std::size_t>(replica)].name();
+  }
+  void run(const std::function<void(int)>& work) override {
+    devices_.run_all([&](std::size_t place) { work(static_cast<int>(place)); });
+  }
 
  private:
-  int size_;
+  const device::DeviceSet& devices_;
 };
 
 }  // namespace millrace::trainer

@@ -221,10 +221,12 @@ void Tensor::copy_to(std::span<float> into) const {
       return;
     case TensorType::kBFloat16:
       return convert_all<std::uint16_t>(data, into, detail::bf16_to_float);
-    case TensorType::kFloat16: return convert_all<std::uint16_t>(data, into, half_to_float);
-    case TensorType::kInt64: break;
+    case TensorType::kFloat16:
+      return convert_all<std::uint16_t>(data, into, half_to_float);
+    case TensorType::kInt64:
+      return convert_all<std::int64_t>(
+          data, into, [](std::int64_t value) { return static_cast<float>(value); });
   }
-  throw Error(ErrorCode::kUnsupported, "an integer tensor is no weight");
 }
 
 const Tensor& Safetensors::at(std::string_view name) const {

@@ -37,7 +37,7 @@ struct Tensor {
   io::Bytes data;
 
   std::size_t num_values() const { return data.size() / tensor_type_size(type); }
-  /// Converts to float32. Throws: InvalidArgument unless sizes agree; Unsupported for integers.
+  /// Converts to float32. Throws: InvalidArgument unless sizes agree.
   void copy_to(std::span<float> into) const;
 };
 

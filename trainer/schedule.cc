@@ -79,17 +79,23 @@ double Schedule::shape(double epochs_done) const {
   const double cuts = std::floor(epochs_done / options_.step_epochs);
   const double share = std::min(1.0, epochs_done / options_.epochs);
   switch (options_.kind) {
-    case ScheduleKind::kConstant: return base;
-    case ScheduleKind::kStep: return base * std::pow(options_.gamma, cuts);
+    case ScheduleKind::kConstant:
+      return base;
+    case ScheduleKind::kStep:
+      return base * std::pow(options_.gamma, cuts);
     case ScheduleKind::kMultiStep: {
       const auto& marks = options_.milestones;
       const auto passed = std::upper_bound(marks.begin(), marks.end(), epochs_done);
       return base * std::pow(options_.gamma, static_cast<double>(passed - marks.begin()));
     }
-    case ScheduleKind::kExponential: return base * std::pow(options_.gamma, epochs_done);
-    case ScheduleKind::kWarmupExponential: return base / std::pow(options_.divisor, cuts);
-    case ScheduleKind::kCosine: return cosine_between(base, options_.min_lr, share);
-    case ScheduleKind::kOneCycle: return one_cycle(share);
+    case ScheduleKind::kExponential:
+      return base * std::pow(options_.gamma, epochs_done);
+    case ScheduleKind::kWarmupExponential:
+      return base / std::pow(options_.divisor, cuts);
+    case ScheduleKind::kCosine:
+      return cosine_between(base, options_.min_lr, share);
+    case ScheduleKind::kOneCycle:
+      return one_cycle(share);
   }
   return base;
 }
@@ -101,15 +107,14 @@ float Schedule::lr(const SchedulePoint& point) const {
                 "index the shards");
   }
   const auto epoch = static_cast<double>(point.epoch);
-  const double exact = point.steps_per_epoch <= 0
-                           ? epoch
-                           : epoch + static_cast<double>(point.step) /
-                                         static_cast<double>(point.steps_per_epoch);
+  const double exact =
+      point.steps_per_epoch <= 0
+          ? epoch
+          : epoch + static_cast<double>(point.step) / static_cast<double>(point.steps_per_epoch);
   const double rate = shape(options_.unit == ScheduleUnit::kStep ? exact : epoch);
   if (exact >= options_.warmup_epochs) return static_cast<float>(rate);
   const double share = exact / options_.warmup_epochs;
-  return static_cast<float>(rate *
-                            (options_.warmup_start + (1.0 - options_.warmup_start) * share));
+  return static_cast<float>(rate * (options_.warmup_start + (1.0 - options_.warmup_start) * share));
 }
 
 }  // namespace millrace::trainer

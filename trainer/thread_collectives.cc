@@ -32,7 +32,9 @@ class SharedRound {
   };
 
   SharedRound(int world, const ThreadCollectivesOptions& options)
-      : world_(world), options_(options), offers_(static_cast<std::size_t>(world)),
+      : world_(world),
+        options_(options),
+        offers_(static_cast<std::size_t>(world)),
         here_(static_cast<std::size_t>(world), 0) {}
 
   int world() const { return world_; }

@@ -1,0 +1,44 @@
+#include "trainer/detail/replica.h"
+
+#include "io/base/error.h"
+
+namespace millrace::trainer::detail {
+
+Replica::Replica(const ReplicaSetup& setup)
+    : setup_(setup), state_(setup.model.state().padded_size()) {
+  if (setup.gradient_group == nullptr) return;
+  gradients_.resize(setup.model.parameters().padded_size());
+  reducer_ = std::make_unique<GradientReducer>(gradients_, *setup.gradient_group, setup.reducer);
+}
+
+nn::Plan& Replica::plan_for(const pipeline::Batch& batch) {
+  const decode::DType dtype = batch.field(setup_.objective.inputs().front()).spec.dtype;
+  auto& plan = plans_[{batch.size, dtype}];
+  if (plan == nullptr) plan = compile(batch, dtype);
+  return *plan;
+}
+
+std::unique_ptr<nn::Plan> Replica::compile(const pipeline::Batch& batch, decode::DType dtype) {
+  const auto start = std::chrono::steady_clock::now();
+  auto plan = setup_.model.compile(
+      {.batch_size = batch.size, .precision = setup_.precision, .input_dtype = dtype},
+      {.parameters = setup_.weights, .gradients = gradients_, .state = state_});
+  compilations_.push_back({std::to_string(batch.size) + " x " + setup_.model.name() + " " +
+                               std::string(decode::dtype_name(dtype)),
+                           std::chrono::steady_clock::now() - start, plan->activation_bytes()});
+  return plan;
+}
+
+std::vector<std::span<const std::byte>> Replica::inputs_of(const pipeline::Batch& batch) const {
+  std::vector<std::span<const std::byte>> inputs;
+  for (const std::string& name : setup_.objective.inputs()) {
+    inputs.emplace_back(batch.field(name).data);
+  }
+  return inputs;
+}
+
+void Replica::parameters_changed() {
+  for (const auto& [key, plan] : plans_) plan->parameters_changed();
+}
+
+}  // namespace millrace::trainer::detail

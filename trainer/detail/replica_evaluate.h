@@ -1,0 +1,31 @@
+// One replica's share of an exact evaluation: sums over its valid samples, reduced once at the end.
+//
+// Threads: the replica's device's own thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <vector>
+
+#include "trainer/detail/replica.h"
+#include "trainer/feed.h"
+
+namespace millrace::trainer::detail {
+
+struct EvaluationContext {
+  EpochFeed& feed;
+  std::stop_token stop = {};
+  std::function<void(std::int64_t)> on_step;  ///< batches so far, on rank 0's thread
+};
+
+/// One sum a measure, then the number of valid samples.
+struct EvaluationSums {
+  std::vector<double> all;      ///< over all replicas
+  std::vector<double> replica;  ///< this one's own
+};
+
+/// Throws: Cancelled after a stop.
+EvaluationSums evaluate_replica(const EvaluationContext& context, Replica& replica);
+
+}  // namespace millrace::trainer::detail

@@ -1,0 +1,64 @@
+#include "trainer/detail/replica_group.h"
+
+#include <algorithm>
+#include <string>
+
+#include "trainer/detail/failure.h"
+
+namespace millrace::trainer::detail {
+namespace {
+
+std::string reason_of(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "a replica failed";
+  }
+}
+
+}  // namespace
+
+ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
+    : devices_(setup.devices),
+      weights_(setup.model.parameters().padded_size()),
+      control_(make_thread_collectives(setup.devices.size())),
+      gradients_(make_thread_collectives(setup.devices.size())) {
+  for (int rank = 0; rank < setup.devices.size(); ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    replicas_.push_back(std::make_unique<Replica>(
+        ReplicaSetup{.rank = rank,
+                     .model = setup.model,
+                     .objective = setup.objective,
+                     .precision = setup.precision,
+                     .weights = weights_,
+                     .control = *control_[at],
+                     .gradient_group = setup.trains ? gradients_[at].get() : nullptr,
+                     .reducer = setup.reducer}));
+  }
+}
+
+// A reducer's thread may still wait for ranks that will not come.
+ReplicaGroup::~ReplicaGroup() { gradients_.front()->abort("the run is over"); }
+
+void ReplicaGroup::spread_from_rank0() {
+  const std::span<float> from = replica(0).state();
+  for (const auto& replica : replicas_) {
+    if (replica->rank() != 0) std::copy(from.begin(), from.end(), replica->state().begin());
+    replica->parameters_changed();
+  }
+}
+
+void ReplicaGroup::run(EpochFeed& feed, const std::function<void(Replica&)>& work) {
+  Failure failure([&](const std::exception_ptr& error) {
+    const std::string reason = reason_of(error);
+    control_.front()->abort(reason);
+    gradients_.front()->abort(reason);
+    feed.stop();
+  });
+  devices_.run([&](int rank) { failure.guard([&] { work(replica(rank)); }); });
+  failure.rethrow();
+}
+
+}  // namespace millrace::trainer::detail

@@ -1,0 +1,50 @@
+// ReplicaGroup: all replicas of a run, their shared weights, and the groups they talk through.
+//
+// Threads: one at a time; run() works on the devices' threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "trainer/collectives.h"
+#include "trainer/detail/replica.h"
+#include "trainer/feed.h"
+#include "trainer/replicas.h"
+
+namespace millrace::trainer::detail {
+
+struct GroupSetup {
+  const Model& model;
+  const Objective& objective;
+  ReplicaThreads& devices;
+  nn::Precision precision = nn::Precision::kBFloat16;
+  bool trains = false;
+  GradientReducerOptions reducer = {};
+};
+
+class ReplicaGroup {
+ public:
+  explicit ReplicaGroup(const GroupSetup& setup);
+  ~ReplicaGroup();
+
+  int size() const { return static_cast<int>(replicas_.size()); }
+  std::span<float> weights() { return weights_; }
+  Replica& replica(int rank) { return *replicas_[static_cast<std::size_t>(rank)]; }
+  /// Gives every replica rank 0's running statistics, and news of the weights.
+  void spread_from_rank0();
+
+  /// Runs `work` for every replica on its device's thread, and waits. The first failure ends the
+  /// group and the feed, and is thrown: the group is of no use afterwards.
+  void run(EpochFeed& feed, const std::function<void(Replica&)>& work);
+
+ private:
+  ReplicaThreads& devices_;
+  std::vector<float> weights_;
+  std::vector<std::unique_ptr<Collectives>> control_;
+  std::vector<std::unique_ptr<Collectives>> gradients_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+};
+
+}  // namespace millrace::trainer::detail

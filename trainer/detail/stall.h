@@ -1,0 +1,19 @@
+// The stall report of an epoch, from what its replicas' threads did.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/events.h"
+
+namespace millrace::trainer::detail {
+
+/// Above this share of waiting an epoch is input-bound.
+inline constexpr double kInputBoundShare = 0.05;
+
+/// `times`: one a replica, over `steps` steps.
+StallReport make_stall_report(const std::vector<StepTimes>& times, std::int64_t steps,
+                              const std::string& busiest_stage);
+
+}  // namespace millrace::trainer::detail

@@ -1,0 +1,56 @@
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "trainer/checkpoint.h"
+#include "trainer/detail/replica_evaluate.h"
+#include "trainer/detail/replica_group.h"
+#include "trainer/fit.h"
+#include "trainer/weights.h"
+
+namespace millrace::trainer {
+namespace {
+
+void load(const std::string& path, const Model& model, detail::ReplicaGroup& group) {
+  const std::vector<FlatTensors> tensors{
+      {.table = &model.parameters(), .values = group.weights()},
+      {.table = &model.state(), .values = group.replica(0).state()}};
+  if (path.ends_with(".safetensors")) {
+    load_weights(path, tensors);
+  } else {
+    load_checkpoint(path, model.name(), {.model = tensors, .optimizer = {}});
+  }
+  group.spread_from_rank0();
+}
+
+}  // namespace
+
+EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
+                    const std::vector<Observer*>& observers) {
+  const auto start = std::chrono::steady_clock::now();
+  detail::ReplicaGroup group({.model = input.model,
+                              .objective = input.objective,
+                              .devices = input.devices,
+                              .precision = options.precision});
+  load(options.weights, input.model, group);
+  const auto feed = input.feed.open(0, nullptr);
+  const detail::EvaluationContext context{
+      .feed = *feed, .stop = options.stop, .on_step = [&](std::int64_t batches) {
+        for (Observer* observer : observers) observer->on_evaluation_step(batches);
+      }};
+  detail::EvaluationSums sums;
+  group.run(*feed, [&](detail::Replica& replica) {
+    detail::EvaluationSums own = evaluate_replica(context, replica);
+    if (replica.rank() == 0) sums = std::move(own);
+  });
+  EvalResult result;
+  const auto& names = input.objective.measures();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    result.values.emplace_back(names[i], sums.all[i] / sums.all.back());
+  }
+  result.samples = std::llround(sums.all.back());
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace millrace::trainer

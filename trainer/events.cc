@@ -1,0 +1,68 @@
+#include "trainer/events.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace millrace::trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no NaN and no infinity: they become null, as dump() would write them.
+void add_values(Json& json, const std::string& prefix, const NamedValues& values) {
+  for (const auto& [name, value] : values) json[prefix + name] = value;
+}
+
+Json times_json(const StallReport& stall) {
+  const StepTimes& step = stall.mean_step;
+  return {{"wait", step.wait},         {"forward", step.forward},
+          {"backward", step.backward}, {"reduce", step.reduce},
+          {"update", step.update},     {"free_input", stall.free_input_step}};
+}
+
+}  // namespace
+
+std::optional<double> find_value(const NamedValues& values, const std::string& name) {
+  for (const auto& [known, value] : values) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+std::string to_json(const StepEvent& event) {
+  return Json{{"event", "step"},    {"epoch", event.epoch},
+              {"step", event.step}, {"global_step", event.global_step},
+              {"loss", event.loss}, {"lr", event.lr},
+              {"rate", event.rate}, {"global_rate", event.global_rate},
+              {"rank", event.rank}, {"device", event.device}}
+      .dump();
+}
+
+std::string to_json(const EpochEvent& event) {
+  Json json{{"event", "epoch"}, {"epoch", event.epoch}};
+  add_values(json, "train_", event.train);
+  json["train_samples"] = event.train_samples;
+  add_values(json, "val_", event.val);
+  json["val_samples"] = event.val_samples;
+  json["train_seconds"] = event.train_seconds;
+  json["seconds"] = event.seconds;
+  json["rate"] = event.rate;
+  json["wait_share"] = event.stall.wait_share;
+  json["step_seconds"] = times_json(event.stall);
+  json["verdict"] = event.stall.verdict;
+  json["is_best"] = event.is_best;
+  return json.dump();
+}
+
+std::string to_json(const EndEvent& event) {
+  Json json{{"event", "end"}, {"epochs", event.epochs}, {"monitor", event.monitor}};
+  json["best"] = event.best ? Json(*event.best) : Json(nullptr);
+  json["best_epoch"] = event.best_epoch;
+  json["seconds"] = event.seconds;
+  json["rate"] = event.mean_rate;
+  json["verdict"] = event.verdict;
+  json["interrupted"] = event.interrupted;
+  return json.dump();
+}
+
+}  // namespace millrace::trainer

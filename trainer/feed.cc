@@ -1,0 +1,65 @@
+#include "trainer/feed.h"
+
+#include <utility>
+
+#include "io/base/error.h"
+
+namespace millrace::trainer {
+namespace {
+
+class LoaderEpoch final : public EpochFeed {
+ public:
+  LoaderEpoch(device::ParallelLoader& loader, bool& whole) : loader_(loader), whole_(whole) {}
+
+  bool next(int replica, pipeline::Batch& batch) override {
+    const bool more = loader_[static_cast<std::size_t>(replica)].next(batch);
+    // The end comes to all replicas; one of them writes it down.
+    if (!more && replica == 0) whole_ = true;
+    return more;
+  }
+  void stop() override { loader_.stop(); }
+  std::string busiest_stage() const override {
+    return loader_.pipeline().statistics().verdict().stage;
+  }
+
+ private:
+  device::ParallelLoader& loader_;
+  bool& whole_;
+};
+
+}  // namespace
+
+LoaderFeed::LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
+                       const device::LoaderOptions& loader)
+    : options_(std::move(options)), devices_(devices), loader_options_(loader) {}
+
+LoaderFeed::~LoaderFeed() = default;
+
+void LoaderFeed::start(std::uint32_t epoch, const pipeline::Position* from) {
+  loader_.reset();
+  pipeline::PipelineOptions options = options_;
+  options.epochs.first = epoch;
+  options.epochs.count = 0;
+  options.resume = from == nullptr ? nullptr : std::make_shared<pipeline::Position>(*from);
+  loader_ = std::make_unique<device::ParallelLoader>(pipeline::Pipeline(std::move(options)),
+                                                     devices_, loader_options_);
+}
+
+std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline::Position* from) {
+  const bool goes_on = loader_ != nullptr && whole_ && next_epoch_ == epoch && from == nullptr;
+  if (!goes_on) start(epoch, from);
+  whole_ = false;
+  next_epoch_ = epoch + 1;
+  return std::make_unique<LoaderEpoch>(*loader_, whole_);
+}
+
+std::int64_t LoaderFeed::steps_per_epoch() const {
+  const auto devices = static_cast<std::int64_t>(devices_.size());
+  return (options_.epochs.batches + devices - 1) / devices;
+}
+
+const pipeline::Pipeline* LoaderFeed::pipeline() const {
+  return loader_ == nullptr ? nullptr : &loader_->pipeline();
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,89 @@
+#include "trainer/log_lines.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <ctime>
+#include <string_view>
+
+namespace millrace::trainer {
+namespace {
+
+bool is_share(std::string_view name) { return name.substr(0, 3) == "top"; }
+
+std::string value_text(const std::string& name, double value) {
+  if (is_share(name)) return fmt::format("{}={:.2f}%", name, 100.0 * value);
+  return fmt::format("{}={:.5f}", name, value);
+}
+
+std::string accuracy_text(const char* whose, const NamedValues& values) {
+  const auto top1 = find_value(values, "top1");
+  return top1 ? fmt::format(", {} Accuracy={:.2f}%", whose, 100.0 * *top1) : std::string();
+}
+
+}  // namespace
+
+std::string clock_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::localtime_r(&now, &parts);
+  return fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string training_line(const StepEvent& event, const std::string& time) {
+  return fmt::format(
+      "Training Device={}/{} Epoch={} Step={} Loss={:.5f} Rate={:.2f} GlobalRate={:.2f} Time={}",
+      event.device, event.rank, event.epoch, event.step, event.loss, event.rate, event.global_rate,
+      time);
+}
+
+std::string epoch_begin_line(std::int64_t epoch, const std::string& time) {
+  return fmt::format("Epoch {} train begin {}", epoch, time);
+}
+
+std::string epoch_end_line(const EpochEvent& event, const std::string& time) {
+  return fmt::format(
+      "Epoch {} train end {}, Epoch Time={}, Replica Train Samples={}, Reduced GlobalRate={:.2f}",
+      event.epoch, time, duration_text(event.train_seconds), event.replica_train_samples,
+      event.rate);
+}
+
+std::string evaluation_line(const EpochEvent& event, const std::string& time) {
+  std::string line = fmt::format("Epoch {} test end {}", event.epoch, time);
+  line += accuracy_text("Reduced", event.val) + accuracy_text("Replica", event.replica_val);
+  for (const auto& [name, value] : event.val) {
+    if (name != "top1") line += ", " + value_text(name, value);
+  }
+  return line + fmt::format(", Test Samples={}", event.val_samples);
+}
+
+std::string stall_line(const EpochEvent& event) {
+  const StallReport& stall = event.stall;
+  const StepTimes& step = stall.mean_step;
+  return fmt::format(
+      "Epoch {} {}: step {:.1f} ms = wait {:.1f} + forward {:.1f} + backward {:.1f} + reduce "
+      "{:.1f} "
+      "+ update {:.1f}; if batches were free {:.1f} ms",
+      event.epoch, stall.verdict, 1e3 * step.total(), 1e3 * step.wait, 1e3 * step.forward,
+      1e3 * step.backward, 1e3 * step.reduce, 1e3 * step.update, 1e3 * stall.free_input_step);
+}
+
+std::string end_line(const EndEvent& event) {
+  std::string best;
+  if (event.best && is_share(event.monitor.substr(event.monitor.find('_') + 1))) {
+    best = fmt::format(", Max Accuracy={:.2f}% at Epoch={}", 100.0 * *event.best, event.best_epoch);
+  } else if (event.best) {
+    best =
+        fmt::format(", Best {}={:.5f} at Epoch={}", event.monitor, *event.best, event.best_epoch);
+  }
+  return fmt::format("{} after {} epochs, Total Time={}, Average GlobalRate={:.2f}{}, {}",
+                     event.interrupted ? "Interrupted" : "Done", event.epochs,
+                     duration_text(event.seconds), event.mean_rate, best, event.verdict);
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,159 @@
+#include "trainer/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string_view>
+
+#include "io/base/error.h"
+#include "io/byte_source.h"
+#include "io/opener.h"
+
+namespace millrace::trainer {
+namespace {
+
+constexpr std::size_t kMaxWeightsBytes = std::size_t{64} << 30;
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "(";
+  for (const std::int64_t dim : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
+  return text + ")";
+}
+
+// PyTorch counts batches where we may not; nobody needs the count to use the weights.
+bool is_counter(std::string_view name) { return name.ends_with("num_batches_tracked"); }
+
+// A scalar may be written as () or (1).
+bool same_shape(const Tensor& tensor, const Parameter& entry) {
+  return tensor.shape == entry.shape || (tensor.num_values() == 1 && entry.size == 1);
+}
+
+struct Mismatch {
+  std::vector<std::string> entries;  // that keep their start values
+  std::vector<std::string> lines;    // what is wrong, for people
+};
+
+void compare_entry(const Safetensors& file, const std::string& name, const Parameter& entry,
+                   Mismatch& found) {
+  const auto tensor = file.tensors.find(name);
+  if (tensor == file.tensors.end()) {
+    if (is_counter(name)) return;
+    found.entries.push_back(name);
+    found.lines.push_back(name + " is missing");
+  } else if (!same_shape(tensor->second, entry)) {
+    found.entries.push_back(name);
+    found.lines.push_back(name + " is " + shape_text(tensor->second.shape) + " in the file and " +
+                          shape_text(entry.shape) + " in the model");
+  }
+}
+
+Mismatch compare(const Safetensors& file, const std::vector<FlatTensors>& into) {
+  Mismatch found;
+  std::set<std::string, std::less<>> known;
+  for (const FlatTensors& flat : into) {
+    for (const Parameter& entry : flat.table->entries()) {
+      const std::string name = flat.prefix + entry.name;
+      known.insert(name);
+      compare_entry(file, name, entry, found);
+    }
+  }
+  for (const auto& [name, tensor] : file.tensors) {
+    if (!known.contains(name) && !is_counter(name)) {
+      found.lines.push_back(name + " is not in the model");
+    }
+  }
+  return found;
+}
+
+[[noreturn]] void refuse(const std::vector<std::string>& lines) {
+  constexpr std::size_t kShown = 4;
+  std::string message = "weights of another model: ";
+  for (std::size_t i = 0; i < std::min(kShown, lines.size()); ++i) {
+    message += (i > 0 ? "; " : "") + lines[i];
+  }
+  if (lines.size() > kShown) message += "; and " + std::to_string(lines.size() - kShown) + " more";
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+void copy_except(const Safetensors& file, const std::vector<FlatTensors>& into,
+                 const std::vector<std::string>& kept) {
+  for (const FlatTensors& flat : into) {
+    for (const Parameter& entry : flat.table->entries()) {
+      const std::string name = flat.prefix + entry.name;
+      const auto tensor = file.tensors.find(name);
+      const bool skip = std::find(kept.begin(), kept.end(), name) != kept.end();
+      if (skip || tensor == file.tensors.end()) continue;
+      tensor->second.copy_to(flat.values.subspan(entry.offset, entry.size));
+    }
+  }
+}
+
+std::string layer_of(const std::string& name) { return name.substr(0, name.rfind('.')); }
+
+// A head is the model's last layer: the one whose parameters the table has first.
+bool in_head(const std::string& name, const std::vector<FlatTensors>& into) {
+  const auto& entries = into.front().table->entries();
+  return !entries.empty() && layer_of(name) == layer_of(entries.front().name);
+}
+
+std::vector<std::string> head_of(const std::vector<FlatTensors>& into) {
+  std::vector<std::string> names;
+  for (const Parameter& entry : into.front().table->entries()) {
+    if (in_head(entry.name, into)) names.push_back(entry.name);
+  }
+  return names;
+}
+
+// What keeps its start values. Throws: InvalidArgument when that is more than a replaced head.
+std::vector<std::string> left_out(const Mismatch& found, const std::vector<FlatTensors>& into,
+                                  const InitOptions& options) {
+  if (!options.replace_head) {
+    if (!found.lines.empty()) refuse(found.lines);
+    return {};
+  }
+  for (const std::string& name : found.entries) {
+    if (!in_head(name, into)) refuse(found.lines);
+  }
+  return head_of(into);
+}
+
+}  // namespace
+
+void write_flat_tensors(io::ByteSink& sink, const std::vector<FlatTensors>& tensors) {
+  std::vector<TensorView> views;
+  for (const FlatTensors& flat : tensors) {
+    for (const Parameter& entry : flat.table->entries()) {
+      views.push_back({flat.prefix + entry.name, TensorType::kFloat32, entry.shape,
+                       std::as_bytes(flat.values.subspan(entry.offset, entry.size))});
+    }
+  }
+  write_safetensors(sink, views, {{"format", "pt"}});
+}
+
+void copy_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& into) {
+  const Mismatch found = compare(file, into);
+  if (!found.lines.empty()) refuse(found.lines);
+  copy_except(file, into, {});
+}
+
+std::vector<std::string> load_weights(const std::string& path, const std::vector<FlatTensors>& into,
+                                      const InitOptions& options) {
+  try {
+    const auto source = io::UrlOpener().open(path);
+    const Safetensors file = parse_safetensors(io::read_all(*source, kMaxWeightsBytes));
+    std::vector<std::string> kept = left_out(compare(file, into), into, options);
+    copy_except(file, into, kept);
+    return kept;
+  } catch (Error& error) {
+    error.annotate({.url = path});
+    throw;
+  }
+}
+
+void save_weights(const std::string& path, const std::vector<FlatTensors>& tensors) {
+  const auto sink = io::open_file_sink(path, {.replace = io::Replace::kAtomically});
+  write_flat_tensors(*sink, tensors);
+  sink->finish();
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,44 @@
+// Weights as named tensors: between flat buffers and safetensors files.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/byte_sink.h"
+#include "trainer/parameters.h"
+#include "trainer/safetensors.h"
+
+namespace millrace::trainer {
+
+/// A flat buffer and its table, borrowed; `prefix` goes before each tensor's name.
+struct FlatTensors {
+  std::string prefix = {};
+  const ParameterTable* table = nullptr;
+  std::span<float> values;
+};
+
+/// Writes every entry of `tensors`. Does not finish() the sink.
+void write_flat_tensors(io::ByteSink& sink, const std::vector<FlatTensors>& tensors);
+
+/// Copies the file's tensors into `into` by name. Throws: InvalidArgument, naming what is missing,
+/// left over or of another shape; then nothing was copied.
+void copy_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& into);
+
+struct InitOptions {
+  /// The model's last layer keeps its start values, whatever the file has under its name, and
+  /// tensors that the model does not know are passed over.
+  bool replace_head = false;
+};
+
+/// Loads a .safetensors file, by torchvision's names. Returns the names that kept their start
+/// values.
+std::vector<std::string> load_weights(const std::string& path, const std::vector<FlatTensors>& into,
+                                      const InitOptions& options = {});
+
+/// Writes one safetensors file that appears whole, replacing one that is there.
+void save_weights(const std::string& path, const std::vector<FlatTensors>& tensors);
+
+}  // namespace millrace::trainer
