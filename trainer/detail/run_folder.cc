@@ -20,7 +20,7 @@ std::string host_name() {
 
 void write_config(const std::string& path, const std::string& json) {
   const auto sink = io::open_file_sink(path, {.replace = io::Replace::kAtomically});
-  sink->write(std::as_bytes(std::span(json + "\n")));
+  sink->write(std::as_bytes(std::span(json)));
   sink->finish();
 }
 
