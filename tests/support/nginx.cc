@@ -1,21 +1,20 @@
 #include "tests/support/nginx.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "io/detail/unique_fd.h"
 
@@ -77,6 +76,7 @@ Nginx::Nginx(std::filesystem::path folder, NginxOptions options)
   if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
   home_ = name;
   port_ = free_port();
+  if (program() == nullptr) throw std::runtime_error(*missing());
   if (options_.tls) make_certificate();
   start();
 }
@@ -124,20 +124,25 @@ void Nginx::write_config() const {
          << options_.location_lines << "\n}\n}\n}\n";
 }
 
+// nginx runs under a shell that ends it when our end of a pipe closes: on stop(), and also when the
+// test is killed, so that no server is left behind. (PR_SET_PDEATHSIG would end it with the
+// thread.)
 void Nginx::start() {
   if (pid_ > 0) return;
   write_config();
-  const std::string prefix = home_.string();
-  const std::string config = (home_ / "nginx.conf").string();
-  const std::string errors = (home_ / "error.log").string();
-  std::vector<const char*> arguments{program(),      "-p", prefix.c_str(), "-c",
-                                     config.c_str(), "-e", errors.c_str(), nullptr};
-  if (arguments.front() == nullptr) throw std::runtime_error(*missing());
+  const std::string home = home_.string();
+  const std::string script = std::string("'") + program() + "' -p '" + home + "' -c '" + home +
+                             "/nginx.conf' -e '" + home +
+                             "/error.log' </dev/null 2>/dev/null & read line; kill $!; wait $!";
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  const UniqueFd input(ends[0]);
+  leash_ = UniqueFd(ends[1]);
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("fork failed");
   if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no orphan when the test is killed
-    ::execv(arguments.front(), const_cast<char* const*>(arguments.data()));
+    ::dup2(input.get(), STDIN_FILENO);
+    ::execl("/bin/sh", "sh", "-c", script.c_str(), nullptr);
     ::_exit(127);
   }
   wait_until_up();
@@ -145,19 +150,16 @@ void Nginx::start() {
 
 void Nginx::wait_until_up() {
   for (int i = 0; i < 500; ++i) {
-    if (::waitpid(pid_, nullptr, WNOHANG) == pid_) {
-      pid_ = -1;
-      throw std::runtime_error("nginx did not start: " + slurp(home_ / "error.log"));
-    }
     if (answers(port_)) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  stop();
   throw std::runtime_error("nginx does not answer: " + slurp(home_ / "error.log"));
 }
 
 void Nginx::stop() {
   if (pid_ <= 0) return;
-  ::kill(pid_, SIGTERM);
+  leash_.reset();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;

@@ -16,6 +16,8 @@
 #include <optional>
 #include <string>
 
+#include "io/detail/unique_fd.h"
+
 namespace millrace::testing {
 
 struct NginxOptions {
@@ -59,7 +61,8 @@ class Nginx {
   NginxOptions options_;
   std::filesystem::path home_;
   std::uint16_t port_ = 0;
-  pid_t pid_ = -1;
+  pid_t pid_ = -1;  // the shell that nginx runs under
+  io::detail::UniqueFd leash_;
 };
 
 }  // namespace millrace::testing

@@ -1,0 +1,366 @@
+// What each fault of the network must lead to: the bytes as without it, or an error that names it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "io/base/error.h"
+#include "io/opener.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/scripted_http_server.h"
+
+namespace millrace::io {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::After;
+using testing::FakeClock;
+using ::testing::HasSubstr;
+using testing::http_reply;
+using testing::http_serve;
+using ::testing::Not;
+using testing::ScriptedHttpServer;
+using testing::ScriptedReply;
+using testing::ScriptedRequest;
+
+constexpr std::string_view kTag = "ETag: \"v1\"\r\n";
+
+std::string content(std::size_t size = 200'000) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 40503U) >> 7);
+  return text;
+}
+
+// The reply as a server sends it that dies after `bytes` bytes of the body.
+std::string cut(const std::string& reply, std::size_t bytes) {
+  return reply.substr(0, reply.find("\r\n\r\n") + 4 + bytes);
+}
+
+class HttpFaults : public ::testing::Test {
+ protected:
+  void serve(ScriptedHttpServer::Script script) {
+    server_ = std::make_unique<ScriptedHttpServer>(std::move(script));
+  }
+  HttpOptions options() {
+    HttpOptions options;
+    options.clock = &clock_;
+    return options;
+  }
+  std::string read(const std::string& target = "/a.tar", std::uint64_t offset = 0) {
+    return read_with(options(), target, offset);
+  }
+  std::string read_with(const HttpOptions& http, const std::string& target = "/a.tar",
+                        std::uint64_t offset = 0) {
+    const UrlOpener opener({.http = http});
+    const auto source = opener.open(server_->url(target), {.offset = offset});
+    return std::string(read_all(*source, 1 << 24).text());
+  }
+  Error fault_of(const HttpOptions& http, const std::string& target = "/a.tar") {
+    try {
+      const std::string got = read_with(http, target);
+      ADD_FAILURE() << "no fault, but " << got.size() << " bytes";
+    } catch (const Error& error) {
+      return error;
+    }
+    return {ErrorCode::kIo, "none"};
+  }
+  Error fault() { return fault_of(options()); }
+  std::size_t requests() const { return server_->requests().size(); }
+
+  FakeClock clock_;
+  std::unique_ptr<ScriptedHttpServer> server_;
+};
+
+TEST_F(HttpFaults, AShortBodyIsResumedWhereItBroke) {
+  const std::string object = content();
+  for (const After after : {After::kClose, After::kReset}) {
+    serve([&](const ScriptedRequest& request) -> ScriptedReply {
+      const std::string whole = http_serve(request, object, kTag);
+      if (request.number < 3) return {cut(whole, 30'000), after};
+      return {whole};
+    });
+    EXPECT_TRUE(read() == object);
+    ASSERT_EQ(requests(), 4U);
+    const ScriptedRequest last = server_->requests().back();
+    EXPECT_EQ(last.header("if-match"), "\"v1\"");
+    // A reset may take bytes with it that were on their way, but none comes twice.
+    EXPECT_GT(last.range_start(), 0U);
+    EXPECT_LE(last.range_start(), 90'000U);
+  }
+}
+
+TEST_F(HttpFaults, AShortBodyWithoutContentLengthIsResumedToo) {
+  const std::string object = content();
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    std::string whole = http_serve(request, object);
+    const std::size_t length = whole.find("Content-Length");
+    whole.erase(length, whole.find("\r\n", length) + 2 - length);
+    return {request.number == 0 ? cut(whole, 1000) : whole, After::kClose};
+  });
+  EXPECT_TRUE(read() == object);
+  EXPECT_EQ(server_->requests().back().range_start(), 1000U);
+}
+
+TEST_F(HttpFaults, ACutChunkedBodyIsResumed) {
+  const std::string object = "0123456789";
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    if (request.number > 0) return {http_serve(request, object)};
+    return {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n", After::kClose};
+  });
+  EXPECT_EQ(read(), object);
+}
+
+TEST_F(HttpFaults, AServerThatIgnoresRangeGivesNoByteTwice) {
+  const std::string object = content();
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    const std::string whole = http_reply(200, kTag, object);
+    if (request.number == 0) return {cut(whole, 150'000), After::kClose};
+    return {whole};
+  });
+  EXPECT_TRUE(read() == object);
+  EXPECT_TRUE(read("/a.tar", 70'000) == object.substr(70'000));
+}
+
+TEST_F(HttpFaults, ARangeThatWasNotAskedForIsNotTaken) {
+  const std::string object = content(1000);
+  for (const std::string wrong : {"bytes 0-999/1000", "bytes 101-999/1000", "bytes 9-1/1000",
+                                  "bytes 100-999", "items 100-999/1000", ""}) {
+    serve([&](const ScriptedRequest& request) -> ScriptedReply {
+      if (request.header("range").empty()) return {http_reply(200, "", object)};
+      return {http_reply(206, "Content-Range: " + wrong + "\r\n", object.substr(100))};
+    });
+    EXPECT_TRUE(read("/a.tar", 100) == object.substr(100)) << wrong;
+    EXPECT_EQ(server_->requests().back().header("range"), "") << "asked again, without a Range";
+  }
+}
+
+TEST_F(HttpFaults, ASliceShorterThanAskedForIsFollowedByTheNext) {
+  const std::string object = content(1000);
+  for (const std::string total : {"1000", "*"}) {
+    serve([&](const ScriptedRequest& request) -> ScriptedReply {
+      const std::size_t from = request.range_start();
+      if (from >= 1000) return {http_reply(416, "", "")};
+      const std::size_t last = std::min<std::size_t>(from + 299, 999);
+      return {http_reply(206,
+                         "Content-Range: bytes " + std::to_string(from) + "-" +
+                             std::to_string(last) + "/" + total + "\r\n",
+                         object.substr(from, last - from + 1))};
+    });
+    EXPECT_TRUE(read() == object) << total;
+    EXPECT_TRUE(clock_.sleeps().empty());
+  }
+}
+
+TEST_F(HttpFaults, AnObjectThatChangesMidwayIsAFault) {
+  const std::string object = content();
+  // By status, by ETag, by date and by size alone.
+  const std::vector<std::pair<std::string, std::string>> versions{
+      {"ETag: \"v1\"\r\n", ""},
+      {"ETag: \"v1\"\r\n", "ETag: \"v2\"\r\n"},
+      {"Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\n",
+       "Last-Modified: Sat, 01 Jan 2022 00:00:01 GMT\r\n"},
+      {"X: 1\r\n", "X: 2\r\n"}};
+  for (const auto& [before, after] : versions) {
+    serve([&](const ScriptedRequest& request) -> ScriptedReply {
+      if (request.number == 0)
+        return {cut(http_serve(request, object, before), 1000), After::kClose};
+      if (after.empty()) return {http_reply(412, "", "")};
+      return {http_serve(request, object + (before == "X: 1\r\n" ? "more" : ""), after)};
+    });
+    const Error error = fault();
+    EXPECT_EQ(error.code(), ErrorCode::kCorrupt) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("changed"));
+    EXPECT_EQ(error.where().offset, 1000U);
+  }
+}
+
+TEST_F(HttpFaults, AChangeBeforeTheFirstByteStartsAgain) {
+  const std::string object = content();
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    if (request.number == 0) return {cut(http_serve(request, "old", kTag), 0), After::kClose};
+    if (request.header("if-match") == "\"v1\"") return {http_reply(412, "", "")};
+    return {http_serve(request, object, "ETag: \"v2\"\r\n")};
+  });
+  EXPECT_TRUE(read() == object);
+}
+
+TEST_F(HttpFaults, TryingEndsAfterEightTriesWithoutAByte) {
+  serve([&](const ScriptedRequest&) -> ScriptedReply { return {"", After::kReset}; });
+  HttpOptions impatient = options();
+  impatient.retry.patience = milliseconds(0);
+  const Error error = fault_of(impatient);
+  EXPECT_EQ(error.code(), ErrorCode::kIo);
+  EXPECT_THAT(error.what(), HasSubstr("8 tries in a row"));
+  EXPECT_EQ(requests(), 8U);
+  const auto sleeps = clock_.sleeps();
+  ASSERT_EQ(sleeps.size(), 7U);
+  for (std::size_t i = 0; i < sleeps.size(); ++i) {
+    EXPECT_LE(sleeps[i], std::min(milliseconds(500) * (1 << i), milliseconds(20'000))) << i;
+  }
+}
+
+TEST_F(HttpFaults, EachNewByteGivesNewTries) {
+  const std::string object = content(40);
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    return {cut(http_serve(request, object), 1), After::kClose};
+  });
+  EXPECT_EQ(read(), object);
+  EXPECT_EQ(requests(), 40U);
+}
+
+TEST_F(HttpFaults, TroubleThatMayPassIsTriedAgain) {
+  for (const int status : {408, 429, 500, 502, 503, 504}) {
+    serve([&](const ScriptedRequest& request) -> ScriptedReply {
+      if (request.number < 2) return {http_reply(status, "", "busy")};
+      return {http_serve(request, "hello")};
+    });
+    EXPECT_EQ(read(), "hello") << status;
+  }
+}
+
+TEST_F(HttpFaults, ARefusalIsNotTriedAgain) {
+  for (const int status : {400, 401, 403, 404, 410, 501}) {
+    serve([&](const ScriptedRequest&) -> ScriptedReply { return {http_reply(status, "", "no")}; });
+    const Error error = fault_of(options(), "/a.tar?token=secret");
+    const bool hidden = status > 400 && status < 500;
+    EXPECT_EQ(error.code(), hidden ? ErrorCode::kNotFound : ErrorCode::kIo) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(std::to_string(status)));
+    EXPECT_THAT(error.what(), Not(HasSubstr("secret")));
+    EXPECT_EQ(error.where().url, server_->url("/a.tar"));
+    EXPECT_EQ(requests(), 1U);
+  }
+}
+
+TEST_F(HttpFaults, RetryAfterIsHonouredInSecondsAndAsADate) {
+  const std::vector<std::string> sevens{
+      "Retry-After: 7\r\n",
+      "Date: Sat, 01 Jan 2022 00:00:00 GMT\r\nRetry-After: Sat, 01 Jan 2022 00:00:07 GMT\r\n"};
+  for (const std::string& seven : sevens) {
+    serve([&](const ScriptedRequest& request) -> ScriptedReply {
+      if (request.number == 0) return {http_reply(503, seven, "")};
+      return {http_serve(request, "hello")};
+    });
+    EXPECT_EQ(read(), "hello");
+    EXPECT_GE(clock_.sleeps().back(), milliseconds(7000));
+    EXPECT_LE(clock_.sleeps().back(), milliseconds(7500));
+  }
+}
+
+TEST_F(HttpFaults, RetryAfterHasACeiling) {
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    if (request.number == 0) return {http_reply(429, "Retry-After: 99999999999\r\n", "")};
+    return {http_serve(request, "hello")};
+  });
+  EXPECT_EQ(read(), "hello");
+  EXPECT_LE(clock_.sleeps().back(), milliseconds(300'500));
+}
+
+TEST_F(HttpFaults, AnEncodedBodyIsRefusedAndNeverDecoded) {
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    EXPECT_EQ(request.header("accept-encoding"), "identity");
+    return {http_reply(200, "Content-Encoding: gzip\r\n", "xxx")};
+  });
+  const Error error = fault();
+  EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(error.what(), HasSubstr("gzip"));
+}
+
+TEST_F(HttpFaults, AStalledBodyIsBrokenOffAndResumed) {
+  const std::string object = content();
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    const std::string whole = http_serve(request, object, kTag);
+    if (request.number == 0) return {cut(whole, 50'000), After::kHang};
+    return {whole};
+  });
+  HttpOptions brisk = options();
+  brisk.stall_timeout = std::chrono::seconds(1);
+  EXPECT_TRUE(read_with(brisk) == object);
+  EXPECT_EQ(server_->requests().back().range_start(), 50'000U);
+}
+
+TEST_F(HttpFaults, NoAnswerInTimeIsTriedAgain) {
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    if (request.number == 0) return {"", After::kHang};
+    return {http_serve(request, "hello")};
+  });
+  HttpOptions brisk = options();
+  brisk.first_byte_timeout = milliseconds(200);
+  EXPECT_EQ(read_with(brisk), "hello");
+}
+
+TEST_F(HttpFaults, AReaderWhoPausesIsNoStall) {
+  const std::string object = content(3'000'000);
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    return {http_serve(request, object)};
+  });
+  HttpOptions small = options();
+  small.buffer_bytes = 100'000;
+  small.stall_timeout = std::chrono::seconds(1);
+  const UrlOpener opener({.http = small});
+  const auto source = opener.open(server_->url());
+  std::byte first[1000];
+  ASSERT_EQ(source->read(first), 1000U);
+  std::this_thread::sleep_for(milliseconds(1500));
+  EXPECT_TRUE(read_all(*source, 1 << 24).text() == std::string_view(object).substr(1000));
+  EXPECT_EQ(requests(), 1U);
+}
+
+TEST_F(HttpFaults, AStopEndsAWaitingReadWithin100Ms) {
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    return {cut(http_serve(request, "0123456789"), 4), After::kHang};
+  });
+  std::stop_source stop;
+  const UrlOpener opener({.http = options()});
+  const auto source = opener.open(server_->url(), {.stop = stop.get_token()});
+  std::byte buffer[16];
+  ASSERT_EQ(source->read(buffer), 4U);
+  std::chrono::steady_clock::time_point stopped;
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    stopped = std::chrono::steady_clock::now();
+    stop.request_stop();
+  });
+  try {
+    source->read(buffer);
+    FAIL() << "the read was not stopped";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - stopped, milliseconds(100));
+}
+
+TEST_F(HttpFaults, AStopEndsTheWaitBeforeARetry) {
+  serve([&](const ScriptedRequest&) -> ScriptedReply {
+    return {http_reply(503, "Retry-After: 100\r\n", "")};
+  });
+  std::stop_source stop;
+  const UrlOpener opener;  // the real clock
+  const auto source = opener.open(server_->url(), {.stop = stop.get_token()});
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    stop.request_stop();
+  });
+  std::byte buffer[16];
+  EXPECT_THROW(source->read(buffer), Error);
+}
+
+TEST_F(HttpFaults, ManyReadersShareOneBudgetOfRetries) {
+  // Four tokens and one more each second: the eighth retry waits four seconds at least.
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    if (request.number < 8) return {http_reply(503, "", "")};
+    return {http_serve(request, "hello")};
+  });
+  HttpOptions scarce = options();
+  scarce.retry = {.max_tries = 9, .first_backoff = milliseconds(1), .max_backoff = milliseconds(1)};
+  scarce.retry.burst = 4;
+  scarce.retry.per_second = 1;
+  EXPECT_EQ(read_with(scarce), "hello");
+  Clock::Duration slept{};
+  for (const Clock::Duration each : clock_.sleeps()) slept += each;
+  EXPECT_GE(slept, milliseconds(3990));
+  EXPECT_LE(slept, milliseconds(8010));
+}
+
+}  // namespace
+}  // namespace millrace::io

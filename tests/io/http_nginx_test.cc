@@ -1,0 +1,159 @@
+// HTTP against a real nginx: restarts, connections, TLS, memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "io/base/error.h"
+#include "io/opener.h"
+#include "tests/support/nginx.h"
+#include "tests/support/temp_dir.h"
+
+namespace millrace::io {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Nginx;
+using testing::TempDir;
+
+std::string content(std::size_t size) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 40503U) >> 7);
+  return text;
+}
+
+class HttpNginx : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  }
+  // The connections that served the log's requests.
+  static std::set<std::string> connections(const Nginx& nginx) {
+    std::set<std::string> found;
+    std::istringstream log(nginx.access_log());
+    for (std::string line; std::getline(log, line);) {
+      std::istringstream words(line);
+      std::string method, uri, status, bytes, connection;
+      if (words >> method >> uri >> status >> bytes >> connection) found.insert(connection);
+    }
+    return found;
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(HttpNginx, ARestartInMidBodyIsNotNoticed) {
+  const std::string object = content(3'000'000);
+  testing::write_file(dir_ / "a.tar", object);
+  Nginx nginx(dir_.path(), {.location_lines = "limit_rate 2m; limit_rate_after 500k;"});
+  const UrlOpener opener({.http = {.buffer_bytes = 100'000}});
+  const auto source = opener.open(nginx.url("a.tar"));
+  std::vector<std::byte> head(600'000);
+  std::size_t got = 0;
+  while (got < head.size()) got += source->read(std::span(head).subspan(got));
+  nginx.stop();
+  std::jthread restarter([&] {
+    std::this_thread::sleep_for(milliseconds(1500));
+    nginx.start();
+  });
+  const Bytes rest = read_all(*source, 1 << 24);
+  EXPECT_TRUE(rest.text() == std::string_view(object).substr(head.size()));
+}
+
+TEST_F(HttpNginx, OneConnectionServesOneObjectAfterAnother) {
+  for (int i = 0; i < 20; ++i) testing::write_file(dir_ / std::to_string(i), content(100'000));
+  for (const bool tls : {false, true}) {
+    const Nginx nginx(dir_.path(), {.tls = tls});
+    const UrlOpener opener({.http = {.ca_file = tls ? nginx.ca_file() : ""}});
+    for (int i = 0; i < 20; ++i) read_object(opener, nginx.url(std::to_string(i)), 1 << 20);
+    EXPECT_EQ(connections(nginx).size(), 1U) << nginx.access_log();
+  }
+}
+
+TEST_F(HttpNginx, ManyReadersAtOnceOverHttp2) {
+  const std::string object = content(2'000'000);
+  testing::write_file(dir_ / "a", object);
+  const Nginx nginx(dir_.path(), {.tls = true});
+  const UrlOpener opener({.http = {.buffer_bytes = 100'000, .ca_file = nginx.ca_file()}});
+  std::atomic<int> whole = 0;
+  {
+    std::vector<std::jthread> readers;
+    for (int i = 0; i < 8; ++i) {
+      readers.emplace_back([&] {
+        if (read_object(opener, nginx.url("a"), 1 << 24).text() == object) ++whole;
+      });
+    }
+  }
+  EXPECT_EQ(whole, 8);
+}
+
+TEST_F(HttpNginx, AnUnknownCertificateIsRefusedAtOnce) {
+  testing::write_file(dir_ / "a", "hello");
+  const Nginx nginx(dir_.path(), {.tls = true});
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_THROW(read_object(UrlOpener(), nginx.url("a"), 100), Error);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
+}
+
+TEST_F(HttpNginx, AMissingObjectIsNotFoundAtOnce) {
+  const Nginx nginx(dir_.path());
+  const auto before = std::chrono::steady_clock::now();
+  try {
+    read_object(UrlOpener(), nginx.url("no.tar?X-Signature=secret"), 100);
+    FAIL() << "found";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_EQ(error.where().url, nginx.url("no.tar"));
+    EXPECT_THAT(error.what(), ::testing::Not(::testing::HasSubstr("secret")));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
+}
+
+TEST_F(HttpNginx, AFileThatIsReplacedMidwayIsAFault) {
+  testing::write_file(dir_ / "a.tar", content(3'000'000));
+  Nginx nginx(dir_.path(), {.location_lines = "limit_rate 2m; limit_rate_after 500k;"});
+  const UrlOpener opener({.http = {.buffer_bytes = 100'000}});
+  const auto source = opener.open(nginx.url("a.tar"));
+  std::vector<std::byte> head(100'000);
+  ASSERT_GT(source->read(head), 0U);
+  nginx.stop();
+  testing::write_file(dir_ / "a.tar", content(3'000'001));
+  nginx.start();
+  try {
+    read_all(*source, 1 << 24);
+    FAIL() << "two versions were mixed";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("changed"));
+  }
+}
+
+// 200 sources opened and dropped in mid-body: threads and descriptors are back where they were.
+TEST_F(HttpNginx, DroppedSourcesLeaveNothing) {
+  testing::write_file(dir_ / "a", content(1'000'000));
+  const Nginx nginx(dir_.path());
+  const auto count = [](const char* folder) {
+    const std::filesystem::directory_iterator entries(folder);
+    return std::distance(begin(entries), end(entries));
+  };
+  const auto threads = count("/proc/self/task");
+  const auto descriptors = count("/proc/self/fd");
+  {
+    const UrlOpener opener({.http = {.buffer_bytes = 100'000}});
+    for (int i = 0; i < 200; ++i) {
+      const auto source = opener.open(nginx.url("a"));
+      std::byte buffer[1000];
+      if (i % 2 == 1) continue;
+      ASSERT_GT(source->read(buffer), 0U);
+    }
+    EXPECT_LE(count("/proc/self/task"), threads + 1) << "one thread for all";
+  }
+  EXPECT_EQ(count("/proc/self/task"), threads);
+  EXPECT_EQ(count("/proc/self/fd"), descriptors);
+}
+
+}  // namespace
+}  // namespace millrace::io
