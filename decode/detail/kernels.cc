@@ -6,7 +6,6 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "decode/array.h"
@@ -16,95 +15,160 @@ HWY_BEFORE_NAMESPACE();
 namespace millrace::decode::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One rounding product a tap, in 16-bit lanes: bytes stand 7 bits up, so that a tap's rounding
-// error is 1/256 of a level.
+// Bytes stand 7 bits up in 16-bit lanes, one rounding product a tap: a tap's rounding error is
+// 1/256 of a level.
 template <class D16>
-hn::Vec<hn::Rebind<std::uint8_t, D16>> blend_vector(D16 d16, const std::uint8_t* rows,
-                                                    std::size_t stride, const std::int16_t* weights,
-                                                    int taps) {
+HWY_INLINE hn::Vec<D16> blend_bytes(D16 d16, const std::uint8_t* rows, std::size_t stride,
+                                    const std::int16_t* weights, int taps) {
   const hn::Rebind<std::uint8_t, D16> d8;
-  auto sum = hn::Set(d16, 64);
+  auto sum = hn::Zero(d16);
   for (int t = 0; t < taps; ++t, rows += stride) {
     const auto value = hn::ShiftLeft<7>(hn::PromoteTo(d16, hn::LoadU(d8, rows)));
     sum = hn::SaturatedAdd(sum, hn::MulFixedPoint15(value, hn::Set(d16, weights[t])));
   }
-  return hn::DemoteTo(d8, hn::ShiftRight<7>(sum));
+  return sum;
+}
+
+template <class D16>
+HWY_INLINE hn::Vec<hn::Rebind<std::uint8_t, D16>> to_bytes(D16 d16, hn::Vec<D16> sum) {
+  const auto rounded = hn::SaturatedAdd(sum, hn::Set(d16, 64));
+  return hn::DemoteTo(hn::Rebind<std::uint8_t, D16>(), hn::ShiftRight<7>(rounded));
+}
+
+// Calls step(d, i) for vectors that cover [0, count); the last overlaps the one before.
+template <class Step>
+HWY_INLINE void for_vectors(std::size_t count, Step step) {
+  const hn::ScalableTag<std::int16_t> d16;
+  const std::size_t lanes = hn::Lanes(d16);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) step(d16, i);
+  if (i < count && count >= lanes) return step(d16, count - lanes);
+  for (; i < count; ++i) step(hn::CappedTag<std::int16_t, 1>(), i);
 }
 
 void blend_rows(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights, int taps,
                 std::uint8_t* out, std::size_t count) {
-  const hn::ScalableTag<std::int16_t> d16;
-  const hn::Rebind<std::uint8_t, decltype(d16)> d8;
-  const std::size_t lanes = hn::Lanes(d16);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(blend_vector(d16, rows + i, stride, weights, taps), d8, out + i);
-  }
-  const hn::CappedTag<std::int16_t, 1> one;
-  for (; i < count; ++i) {
-    hn::StoreU(blend_vector(one, rows + i, stride, weights, taps), hn::CappedTag<std::uint8_t, 1>(),
-               out + i);
-  }
+  for_vectors(count, [=](auto d16, std::size_t i) HWY_ATTR {
+    const auto sum = blend_bytes(d16, rows + i, stride, weights, taps);
+    hn::StoreU(to_bytes(d16, sum), hn::Rebind<std::uint8_t, decltype(d16)>(), out + i);
+  });
 }
 
-// One value after another: for grey, and for a CPU whose vectors Highway does not know.
-void resample_plain(const std::uint8_t* row, const Axis& axis, int channels, std::uint8_t* out) {
+void blend_rows_fine(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights,
+                     int taps, std::int16_t* out, std::size_t count) {
+  for_vectors(count, [=](auto d16, std::size_t i) HWY_ATTR {
+    hn::StoreU(blend_bytes(d16, rows + i, stride, weights, taps), d16, out + i);
+  });
+}
+
+void resample_band(const std::int16_t* band, const Axis& axis, std::uint8_t* out) {
+  const hn::CappedTag<std::int16_t, kBandLanes> d16;
+  const hn::Rebind<std::uint8_t, decltype(d16)> d8;
   const std::int16_t* weights = axis.weights.data();
-  for (int i = 0; i < axis.count; ++i, weights += axis.taps) {
-    const std::uint8_t* in =
-        row + (axis.first[static_cast<std::size_t>(i)] - axis.begin) * channels;
-    for (int c = 0; c < channels; ++c) {
-      std::int32_t sum = 1 << 14;
-      for (int t = 0; t < axis.used[static_cast<std::size_t>(i)]; ++t) {
-        sum += in[t * channels + c] * weights[t];
+  for (int i = 0; i < axis.count; ++i, weights += axis.taps, out += kBandLanes) {
+    const auto at = static_cast<std::size_t>(i);
+    const auto column = static_cast<std::size_t>(axis.first[at] - axis.begin);
+    for (std::size_t k = 0; k < kBandLanes; k += hn::Lanes(d16)) {
+      const std::int16_t* in = band + column * kBandLanes + k;
+      auto sum = hn::Zero(d16);
+      for (int t = 0; t < axis.used[at]; ++t, in += kBandLanes) {
+        const auto product = hn::MulFixedPoint15(hn::LoadU(d16, in), hn::Set(d16, weights[t]));
+        sum = hn::SaturatedAdd(sum, product);
       }
-      out[i * channels + c] = static_cast<std::uint8_t>(sum >> 15);
+      hn::StoreU(to_bytes(d16, sum), d8, out + k);
     }
   }
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Bytes of two neighbouring pixels, zipped channel by channel and widened: r0 r1 g0 g1 b0 b1.
-template <int kChannels>
-void resample_colour(const std::uint8_t* row, const Axis& axis, std::uint8_t* out) {
-  const hn::FixedTag<std::uint8_t, 16> d8;
+
+using Pixels = hn::FixedTag<std::uint8_t, 16>;
+using Words = hn::FixedTag<std::uint32_t, 4>;
+using Pairs = hn::FixedTag<std::uint64_t, 2>;
+using PixelVec = hn::Vec<Pixels>;
+
+alignas(16) constexpr std::uint8_t kKeep[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                8, 9, 10, 11, 12, 13, 14, 15};
+
+// How many of `width` pixels can be done `step` at a time by vectors of 16 bytes that begin with a
+// pixel and stay inside the row.
+HWY_INLINE std::size_t whole_steps(std::size_t width, std::size_t pixel_bytes, std::size_t step) {
+  const std::size_t bytes = width * pixel_bytes;
+  return bytes < 16 ? 0 : ((bytes - 16) / (step * pixel_bytes) + 1) * step;
+}
+
+// Two pixels of two rows at a time. Gives how many pixels of each row it did.
+std::size_t colour_rows_to_band(const std::int16_t* const* rows, std::size_t width,
+                                std::size_t channels, std::int16_t* band) {
+  // RGB to RGBx, where x is whatever comes next.
+  alignas(16) static constexpr std::uint8_t kWiden[16] = {0, 1, 2, 3, 4,  5,  6,  7,
+                                                          6, 7, 8, 9, 10, 11, 12, 13};
+  const Pixels d;
+  const Pairs pairs;
   const hn::FixedTag<std::int16_t, 8> d16;
-  const hn::FixedTag<std::int32_t, 4> d32;
-  const hn::FixedTag<std::uint8_t, 4> d8_pixel;
-  constexpr std::uint8_t z = 0x80;
-  constexpr std::uint8_t c = kChannels;
-  constexpr std::uint8_t a = c == 4 ? 3 : z;
-  constexpr std::uint8_t b = c == 4 ? 7 : z;
-  alignas(16) static constexpr std::uint8_t kPairs[16] = {0, z, c,     z, 1, z, c + 1, z,
-                                                          2, z, c + 2, z, a, z, b,     z};
-  const auto first_pair = hn::Load(d8, kPairs);
-  const auto is_zero = hn::Eq(first_pair, hn::Set(d8, z));
-  const auto second_pair =
-      hn::IfThenElse(is_zero, first_pair, hn::Add(first_pair, hn::Set(d8, 2 * c)));
-  const std::int16_t* weights = axis.weights.data();
-  for (int i = 0; i < axis.count; ++i, weights += axis.taps) {
-    const std::uint8_t* in = row + (axis.first[static_cast<std::size_t>(i)] - axis.begin) * c;
-    auto sum0 = hn::Set(d32, 1 << 14);
-    auto sum1 = hn::Zero(d32);
-    for (int t = 0; t < axis.used[static_cast<std::size_t>(i)]; t += 4) {
-      const auto bytes = hn::LoadU(d8, in + t * c);
-      std::int32_t pair[2];
-      std::memcpy(pair, weights + t, sizeof(pair));
-      const auto low = hn::BitCast(d16, hn::TableLookupBytesOr0(bytes, first_pair));
-      const auto high = hn::BitCast(d16, hn::TableLookupBytesOr0(bytes, second_pair));
-      sum0 = hn::ReorderWidenMulAccumulate(d32, low, hn::BitCast(d16, hn::Set(d32, pair[0])), sum0,
-                                           sum1);
-      sum0 = hn::ReorderWidenMulAccumulate(d32, high, hn::BitCast(d16, hn::Set(d32, pair[1])), sum0,
-                                           sum1);
+  const auto order = hn::Load(d, channels == 3 ? kWiden : kKeep);
+  const std::size_t end = whole_steps(width, 2 * channels, 2);
+  for (std::size_t x = 0; x < end; x += 2, band += 2 * kBandLanes) {
+    const auto load = [&](std::size_t r) HWY_ATTR {
+      const auto pixels = hn::LoadU(d16, rows[r] + x * channels);
+      return hn::BitCast(pairs, hn::TableLookupBytes(hn::BitCast(d, pixels), order));
+    };
+    for (std::size_t r = 0; r < 8; r += 2) {
+      const auto a = load(r);
+      const auto b = load(r + 1);
+      hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(pairs, a, b)), d16, band + 4 * r);
+      hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(pairs, a, b)), d16,
+                 band + kBandLanes + 4 * r);
     }
-    const auto sum = hn::ShiftRight<15>(hn::RearrangeToOddPlusEven(sum0, sum1));
-    hn::StoreU(hn::DemoteTo(d8_pixel, sum), d8_pixel, out + i * c);
   }
+  return end;
+}
+
+// Transposes 4 × 4 pixels.
+HWY_INLINE void transpose(PixelVec& a, PixelVec& b, PixelVec& c, PixelVec& d) {
+  const Words words;
+  const Pairs pairs;
+  const Pixels pixels;
+  const auto word = [&](PixelVec v) HWY_ATTR { return hn::BitCast(words, v); };
+  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(words, word(a), word(b)));
+  const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(words, word(a), word(b)));
+  const auto cd_low = hn::BitCast(pairs, hn::InterleaveLower(words, word(c), word(d)));
+  const auto cd_high = hn::BitCast(pairs, hn::InterleaveUpper(words, word(c), word(d)));
+  a = hn::BitCast(pixels, hn::InterleaveLower(pairs, ab_low, cd_low));
+  b = hn::BitCast(pixels, hn::InterleaveUpper(pairs, ab_low, cd_low));
+  c = hn::BitCast(pixels, hn::InterleaveLower(pairs, ab_high, cd_high));
+  d = hn::BitCast(pixels, hn::InterleaveUpper(pairs, ab_high, cd_high));
+}
+
+// Four pixels of four rows at a time. Gives how many pixels of each row it did.
+std::size_t colour_band_to_rows(const std::uint8_t* band, std::size_t width, std::size_t channels,
+                                std::uint8_t* out, std::size_t stride) {
+  alignas(16) static constexpr std::uint8_t kNarrow[16] = {0,  1,  2,  4,  5, 6, 8, 9,
+                                                           10, 12, 13, 14, 0, 0, 0, 0};
+  const Pixels d;
+  const auto order = hn::Load(d, channels == 3 ? kNarrow : kKeep);
+  const std::size_t end = whole_steps(width, channels, 4);
+  for (std::size_t x = 0; x < end; x += 4, band += 4 * kBandLanes) {
+    for (std::size_t half = 0; half < 2; ++half) {
+      const std::uint8_t* in = band + 16 * half;
+      auto a = hn::LoadU(d, in);
+      auto b = hn::LoadU(d, in + kBandLanes);
+      auto c = hn::LoadU(d, in + 2 * kBandLanes);
+      auto e = hn::LoadU(d, in + 3 * kBandLanes);
+      transpose(a, b, c, e);
+      std::uint8_t* first = out + 4 * half * stride + x * channels;
+      hn::StoreU(hn::TableLookupBytes(a, order), d, first);
+      hn::StoreU(hn::TableLookupBytes(b, order), d, first + stride);
+      hn::StoreU(hn::TableLookupBytes(c, order), d, first + 2 * stride);
+      hn::StoreU(hn::TableLookupBytes(e, order), d, first + 3 * stride);
+    }
+  }
+  return end;
 }
 
 // Five pixels a step: the 16 bytes that end with the fifth, the first of them left out.
 std::size_t mirror_rgb(const std::uint8_t* row, std::size_t width, std::uint8_t* out) {
-  const hn::FixedTag<std::uint8_t, 16> d;
+  const Pixels d;
   alignas(16) static constexpr std::uint8_t kOrder[16] = {13, 14, 15, 10, 11, 12, 7, 8,
                                                           9,  4,  5,  6,  1,  2,  3, 0};
   const auto order = hn::Load(d, kOrder);
@@ -118,7 +182,7 @@ std::size_t mirror_rgb(const std::uint8_t* row, std::size_t width, std::uint8_t*
 
 // Whole vectors of RGB; gives how many pixels they were.
 std::size_t split_rgb(const std::uint8_t* in, std::size_t width, std::uint8_t* out) {
-  const hn::CappedTag<std::uint8_t, 64> d;
+  const hn::CappedTag<std::uint8_t, 32> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t x = 0;
   for (; x + lanes <= width; x += lanes) {
@@ -135,17 +199,43 @@ std::size_t split_rgb(const std::uint8_t* in, std::size_t width, std::uint8_t* o
 
 #else
 
+std::size_t colour_rows_to_band(const std::int16_t* const*, std::size_t, std::size_t,
+                                std::int16_t*) {
+  return 0;
+}
+std::size_t colour_band_to_rows(const std::uint8_t*, std::size_t, std::size_t, std::uint8_t*,
+                                std::size_t) {
+  return 0;
+}
 std::size_t mirror_rgb(const std::uint8_t*, std::size_t, std::uint8_t*) { return 0; }
 std::size_t split_rgb(const std::uint8_t*, std::size_t, std::uint8_t*) { return 0; }
 
 #endif  // HWY_TARGET != HWY_SCALAR
 
-void resample_row(const std::uint8_t* row, const Axis& axis, int channels, std::uint8_t* out) {
-#if HWY_TARGET != HWY_SCALAR
-  if (channels == 3) return resample_colour<3>(row, axis, out);
-  if (channels == 4) return resample_colour<4>(row, axis, out);
-#endif
-  resample_plain(row, axis, channels, out);
+void rows_to_band(const std::int16_t* const* rows, std::size_t width, int channels,
+                  std::int16_t* band) {
+  const auto c = static_cast<std::size_t>(channels);
+  const std::size_t done = c == 1 ? 0 : colour_rows_to_band(rows, width, c, band);
+  const std::size_t count = band_rows(channels);
+  const std::size_t place = kBandLanes / count;
+  for (std::size_t x = done; x < width; ++x) {
+    for (std::size_t r = 0; r < count; ++r) {
+      std::copy_n(rows[r] + x * c, c, band + x * kBandLanes + r * place);
+    }
+  }
+}
+
+void band_to_rows(const std::uint8_t* band, std::size_t width, int channels, std::uint8_t* out,
+                  std::size_t stride) {
+  const auto c = static_cast<std::size_t>(channels);
+  const std::size_t done = c == 1 ? 0 : colour_band_to_rows(band, width, c, out, stride);
+  const std::size_t count = band_rows(channels);
+  const std::size_t place = kBandLanes / count;
+  for (std::size_t r = 0; r < count; ++r) {
+    for (std::size_t x = done; x < width; ++x) {
+      std::memcpy(out + r * stride + x * c, band + x * kBandLanes + r * place, c);
+    }
+  }
 }
 
 void mirror_row(const std::uint8_t* row, std::size_t width, int channels, std::uint8_t* out) {
@@ -157,49 +247,50 @@ void mirror_row(const std::uint8_t* row, std::size_t width, int channels, std::u
 
 using FloatTag = hn::CappedTag<float, 16>;
 
-hn::Vec<FloatTag> scaled(const std::uint8_t* in, const ScalePattern& pattern, std::size_t place) {
-  const FloatTag d;
-  const hn::Rebind<std::int32_t, FloatTag> d32;
-  const hn::Rebind<std::uint8_t, FloatTag> d8;
+template <class D>
+HWY_INLINE hn::Vec<D> scaled(D d, const std::uint8_t* in, const ScalePattern& pattern,
+                             std::size_t place) {
+  const hn::Rebind<std::int32_t, D> d32;
+  const hn::Rebind<std::uint8_t, D> d8;
   const auto value = hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, in)));
   return hn::MulAdd(value, hn::LoadU(d, pattern.scale + place), hn::LoadU(d, pattern.bias + place));
 }
 
-float scaled_one(std::uint8_t in, const ScalePattern& pattern, std::size_t place) {
-  const hn::CappedTag<float, 1> d;
-  return hn::GetLane(hn::MulAdd(hn::Set(d, static_cast<float>(in)),
-                                hn::Set(d, pattern.scale[place]), hn::Set(d, pattern.bias[place])));
-}
-
-// A step is three vectors, so that each step begins at the pattern's beginning: with 4, 8 or 16
-// lanes that is 12, 24 or 48 values.
-template <class Store, class StoreOne>
-void scale_row(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern, Store store,
-               StoreOne store_one) {
-  const std::size_t lanes = hn::Lanes(FloatTag());
+// Three vectors a step begin at the pattern's beginning again: 12, 24 or 48 values. The last vector
+// overlaps what is done already.
+template <class Store>
+HWY_INLINE void scale_row(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
+                          Store store) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto step = [&](std::size_t i, std::size_t place)
+                        HWY_ATTR { store(d, i, scaled(d, in + i, pattern, place)); };
   std::size_t i = 0;
-  for (; lanes >= 4 && i + 3 * lanes <= count; i += 3 * lanes) {
-    store(i, scaled(in + i, pattern, 0));
-    store(i + lanes, scaled(in + i + lanes, pattern, lanes));
-    store(i + 2 * lanes, scaled(in + i + 2 * lanes, pattern, 2 * lanes));
+  for (; i + 3 * lanes <= count; i += 3 * lanes) {
+    step(i, 0);
+    step(i + lanes, lanes);
+    step(i + 2 * lanes, 2 * lanes);
   }
-  for (std::size_t j = 0; i + j < count; ++j) {
-    store_one(i + j, scaled_one(in[i + j], pattern, j % kPatternSize));
+  for (; i + lanes <= count; i += lanes) step(i, i % pattern.channels);
+  if (count >= lanes) {
+    if (i < count) step(count - lanes, (count - lanes) % pattern.channels);
+    return;
   }
+  const hn::CappedTag<float, 1> one;
+  for (; i < count; ++i) store(one, i, scaled(one, in + i, pattern, i % pattern.channels));
 }
 
 void scale_to_float(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
                     float* out) {
-  scale_row(
-      in, count, pattern,
-      [out](std::size_t i, hn::Vec<FloatTag> value) { hn::StoreU(value, FloatTag(), out + i); },
-      [out](std::size_t i, float value) { out[i] = value; });
+  scale_row(in, count, pattern,
+            [out](auto d, std::size_t i, auto value) HWY_ATTR { hn::StoreU(value, d, out + i); });
 }
 
-hn::Vec<hn::Rebind<std::uint16_t, FloatTag>> rounded(hn::Vec<FloatTag> value) {
-  const hn::Rebind<std::uint32_t, FloatTag> d32;
-  const hn::Rebind<std::int32_t, FloatTag> di32;
-  const hn::Rebind<std::uint16_t, FloatTag> d16;
+template <class D>
+HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, D>> rounded(D /*d*/, hn::Vec<D> value) {
+  const hn::Rebind<std::uint32_t, D> d32;
+  const hn::Rebind<std::int32_t, D> di32;
+  const hn::Rebind<std::uint16_t, D> d16;
   const auto bits = hn::BitCast(d32, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
   const auto up = hn::Add(hn::Add(bits, hn::Set(d32, 0x7FFF)), odd);
@@ -208,12 +299,10 @@ hn::Vec<hn::Rebind<std::uint16_t, FloatTag>> rounded(hn::Vec<FloatTag> value) {
 
 void scale_to_bfloat16(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
                        std::uint16_t* out) {
-  scale_row(
-      in, count, pattern,
-      [out](std::size_t i, hn::Vec<FloatTag> value) {
-        hn::StoreU(rounded(value), hn::Rebind<std::uint16_t, FloatTag>(), out + i);
-      },
-      [out](std::size_t i, float value) { out[i] = to_bfloat16(value); });
+  scale_row(in, count, pattern, [out](auto d, std::size_t i, auto value) HWY_ATTR {
+    const hn::Rebind<std::uint16_t, decltype(d)> d16;
+    hn::StoreU(rounded(d, value), d16, out + i);
+  });
 }
 
 void split_channels(const std::uint8_t* in, std::size_t width, std::size_t channels,
@@ -230,7 +319,10 @@ HWY_AFTER_NAMESPACE();
 namespace millrace::decode::detail {
 
 HWY_EXPORT(blend_rows);
-HWY_EXPORT(resample_row);
+HWY_EXPORT(blend_rows_fine);
+HWY_EXPORT(rows_to_band);
+HWY_EXPORT(resample_band);
+HWY_EXPORT(band_to_rows);
 HWY_EXPORT(mirror_row);
 HWY_EXPORT(scale_to_float);
 HWY_EXPORT(scale_to_bfloat16);
@@ -241,8 +333,23 @@ void blend_rows(const std::uint8_t* rows, std::size_t stride, const std::int16_t
   HWY_DYNAMIC_DISPATCH(blend_rows)(rows, stride, weights, taps, out, count);
 }
 
-void resample_row(const std::uint8_t* row, const Axis& axis, int channels, std::uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(resample_row)(row, axis, channels, out);
+void blend_rows_fine(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights,
+                     int taps, std::int16_t* out, std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(blend_rows_fine)(rows, stride, weights, taps, out, count);
+}
+
+void rows_to_band(const std::int16_t* const* rows, std::size_t width, int channels,
+                  std::int16_t* band) {
+  HWY_DYNAMIC_DISPATCH(rows_to_band)(rows, width, channels, band);
+}
+
+void resample_band(const std::int16_t* band, const Axis& axis, std::uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(resample_band)(band, axis, out);
+}
+
+void band_to_rows(const std::uint8_t* band, std::size_t width, int channels, std::uint8_t* out,
+                  std::size_t stride) {
+  HWY_DYNAMIC_DISPATCH(band_to_rows)(band, width, channels, out, stride);
 }
 
 void mirror_row(const std::uint8_t* row, std::size_t width, int channels, std::uint8_t* out) {

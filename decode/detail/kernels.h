@@ -12,21 +12,35 @@ namespace millrace::decode::detail {
 /// out[i] = Σ_t weights[t] · rows[t · stride + i] / 2^15, rounded, for i < count.
 void blend_rows(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights, int taps,
                 std::uint8_t* out, std::size_t count);
+/// The same with 7 bits behind the point, so that a second sum does not round twice.
+void blend_rows_fine(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights,
+                     int taps, std::int16_t* out, std::size_t count);
 
-/// The axis' weighted sums along a row of `channels` (1, 3 or 4) values a pixel. `row` is input
-/// pixel axis.begin; the 32 bytes after axis.end must be readable, as the 16 behind out writable.
-void resample_row(const std::uint8_t* row, const Axis& axis, int channels, std::uint8_t* out);
+/// A band is some rows side by side, pixel by pixel, so that sums along a row are vertical ones.
+/// A column has kBandLanes values: 32 rows of grey, or 8 rows of colour, 4 values a pixel.
+inline constexpr std::size_t kBandLanes = 32;
+inline constexpr std::size_t band_rows(int channels) { return channels == 1 ? 32 : 8; }
+
+/// Puts band_rows(channels) rows of `width` pixels with 7 bits behind the point into a band.
+void rows_to_band(const std::int16_t* const* rows, std::size_t width, int channels,
+                  std::int16_t* band);
+/// The axis' weighted sums: a band of axis.count columns from one whose first is pixel axis.begin.
+void resample_band(const std::int16_t* band, const Axis& axis, std::uint8_t* out);
+/// Takes the band apart: row `r` goes to out + r · stride.
+void band_to_rows(const std::uint8_t* band, std::size_t width, int channels, std::uint8_t* out,
+                  std::size_t stride);
 
 /// Reverses the order of `width` pixels. The 16 bytes behind out must be writable.
 void mirror_row(const std::uint8_t* row, std::size_t width, int channels, std::uint8_t* out);
 
-/// Values of a pattern: it repeats after as many as 1, 3, 4 and any vector's length divide.
-inline constexpr std::size_t kPatternSize = 48;
-
-/// What a byte becomes, by its place in the row modulo kPatternSize: value · scale + bias.
+/// What a byte becomes, by its place in the row: value · scale[place] + bias[place], where place i
+/// stands for place i + channels too. As long as three of the longest vectors, begun in any
+/// channel.
 struct ScalePattern {
-  alignas(64) float scale[kPatternSize] = {};
-  alignas(64) float bias[kPatternSize] = {};
+  static constexpr std::size_t kSize = 52;
+  std::size_t channels = 1;  ///< 1, 3 or 4
+  float scale[kSize] = {};
+  float bias[kSize] = {};
 };
 
 void scale_to_float(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,

@@ -32,11 +32,6 @@ void colour_to_colour(const std::uint8_t* in, int in_channels, std::uint8_t* out
 
 }  // namespace
 
-std::uint8_t* reserve_pixels(std::vector<std::uint8_t>& buffer, std::size_t size) {
-  if (buffer.size() < size + kPadding) buffer.resize(size + kPadding);
-  return buffer.data();
-}
-
 void convert_channels(const std::uint8_t* in, int in_channels, std::uint8_t* out, int out_channels,
                       std::size_t count) {
   if (in_channels == out_channels) {

@@ -30,8 +30,12 @@ struct PixelView {
 /// Bytes to leave after pixels, so that vectors may read past the last one.
 inline constexpr std::size_t kPadding = 64;
 
-/// Grows `buffer` to hold at least `size` bytes and the padding; never shrinks.
-std::uint8_t* reserve_pixels(std::vector<std::uint8_t>& buffer, std::size_t size);
+/// Grows `buffer` to hold at least `size` values and the padding; never shrinks.
+template <typename T>
+T* reserve_pixels(std::vector<T>& buffer, std::size_t size) {
+  if (buffer.size() < size + kPadding) buffer.resize(size + kPadding);
+  return buffer.data();
+}
 
 /// Converts `count` pixels between 1, 3 and 4 channels: grey is repeated, RGB becomes luma as
 /// ITU-R 601 weighs it, alpha is dropped or 255. `in` and `out` may not overlap.

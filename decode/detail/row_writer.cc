@@ -13,8 +13,8 @@ float pick(const std::vector<float>& values, std::size_t channel) {
 
 // The pattern of values whose channels go round from `first` on, `channels` of them.
 ScalePattern pattern_of(const Normalize& normalize, std::size_t first, std::size_t channels) {
-  ScalePattern pattern;
-  for (std::size_t i = 0; i < kPatternSize; ++i) {
+  ScalePattern pattern{.channels = channels};
+  for (std::size_t i = 0; i < ScalePattern::kSize; ++i) {
     const std::size_t channel = first + i % channels;
     const double deviation = static_cast<double>(pick(normalize.std, channel));
     pattern.scale[i] = static_cast<float>(1.0 / (255.0 * deviation));

@@ -1,6 +1,7 @@
-// StageRunner: one stage of a Geometry, row by row, with the few rows of scratch it needs.
+// StageRunner: one stage of a Geometry, a band of rows at a time, with the scratch that it needs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -17,16 +18,28 @@ class StageRunner {
   Box plan(const Stage& stage, int scale, bool mirrored);
 
   /// Row `y` of the window: valid until the next call. `input` holds at least the planned box.
+  /// Rows are asked for in order.
   const std::uint8_t* row(const PixelView& input, int y);
 
  private:
+  static constexpr int kMaxBandRows = 32;
+
+  const std::uint8_t* input_row(const PixelView& input, int y) const;
   const std::uint8_t* vertical(const PixelView& input, int i);
-  void horizontal(const std::uint8_t* in, std::uint8_t* out, int channels) const;
+  void vertical_fine(const PixelView& input, int i, std::int16_t* out) const;
+  const std::uint8_t* resampled(const PixelView& input, int i);
+  const std::uint8_t* copied(const PixelView& input, int i);
+  void make_band(const PixelView& input, int first);
+  std::size_t line_bytes(int channels) const;
 
   Axis x_;
   Axis y_;
+  int band_first_ = -1;  ///< the first row that lines_ holds, resampled, or -1
   std::vector<std::uint8_t> blended_;
-  std::vector<std::uint8_t> line_;
+  std::vector<std::int16_t> fine_;
+  std::vector<std::int16_t> band_;
+  std::vector<std::uint8_t> resampled_band_;
+  std::vector<std::uint8_t> lines_;
 };
 
 }  // namespace millrace::decode::detail
