@@ -34,12 +34,14 @@ struct EpochOptions {
   std::uint32_t first = 0;
   /// Epochs to run; 0 is without end.
   std::uint32_t count = 1;
-  /// Samples in an epoch, over all ranks: the sequence is cut there, or its shards are run again
-  /// until there. 0: as many as there are.
+  /// Samples in an epoch, over all ranks: an equal share of each stream, which is cut there, or
+  /// begins again until there. 0: as many as there are.
   std::int64_t samples = 0;
   /// Batches of an epoch on this rank, exactly: cut, or filled up with fully masked batches. So
   /// ranks with unequal shards take the same number of steps. 0: as many as there are.
   std::int64_t batches = 0;
+  /// Draws shards with replacement, without end; needs `samples` or `batches`.
+  bool resampled = false;
 };
 
 struct ResourceOptions {

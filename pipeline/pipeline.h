@@ -61,22 +61,26 @@ class Pipeline {
   /// Where the pipeline stands: after the last batch handed out.
   Position position() const;
   Statistics statistics() const;
-  /// Every sample skipped by the fault policy.
-  const wds::FaultLedger& ledger() const;
+  /// What was read, emitted and skipped by the fault policy in the epoch of the last batch (or
+  /// epoch end) handed out. Each epoch has its own ledger, and its own budget of faults.
+  std::shared_ptr<const wds::FaultLedger> ledger() const;
   /// The options with every default filled in.
   const PipelineOptions& options() const;
   /// The ceiling of held bytes that follows from the options; within the budget, when one is set.
   std::size_t memory_bound_bytes() const;
 
- private:
   struct State;
+  /// For other sources than shards: tests, fake data.
+  explicit Pipeline(std::unique_ptr<State> state);
+
+ private:
   std::unique_ptr<State> state_;
 };
 
 /// Fills in PipelineOptions link by link.
 class Pipeline::Builder {
  public:
-  /// A spec: brace pattern, `::` union, folder, or manifest.
+  /// A spec: brace pattern, `::` union, folder, or manifest; several calls add up.
   Builder& shards(std::string_view spec);
   /// Urls as they are.
   Builder& shards(std::vector<std::string> urls);
@@ -100,6 +104,7 @@ class Pipeline::Builder {
   Pipeline build();
 
  private:
+  std::vector<std::string> specs_;
   PipelineOptions options_;
 };
 

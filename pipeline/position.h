@@ -19,16 +19,12 @@ struct Position {
     /// Shared by the positions of many batches; null: the stream's beginning.
     std::shared_ptr<const wds::StreamPosition> start;
     std::uint64_t skip = 0;
-    /// How many times the stream's shards were run through before (EpochOptions::samples).
-    std::uint32_t pass = 0;
     bool ended = false;
   };
 
   std::uint32_t epoch = 0;
   /// Batches of this epoch already used.
   std::int64_t batches = 0;
-  /// Samples of this epoch that this rank has used, skipped ones included.
-  std::int64_t samples = 0;
   /// The stream that gives the next sample, an index into `streams`.
   std::uint32_t next_stream = 0;
   /// In the order of this rank's streams. Empty: the epoch's beginning.

@@ -56,6 +56,8 @@ struct Statistics {
   /// Throws: InvalidArgument when there is no such stage.
   const StageStatistics& stage(const std::string& name) const;
   Verdict verdict() const;
+  /// What happened between `earlier` and this; of an epoch, say.
+  Statistics since(const Statistics& earlier) const;
   /// A table of the stages and the verdict, a line each.
   std::string to_text() const;
   std::string to_json() const;

@@ -1,0 +1,88 @@
+#include <iterator>
+#include <utility>
+
+#include "pipeline/pipeline.h"
+#include "wds/shard_spec.h"
+
+namespace millrace::pipeline {
+
+Pipeline::Builder& Pipeline::Builder::shards(std::string_view spec) {
+  specs_.emplace_back(spec);
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::shards(std::vector<std::string> urls) {
+  options_.shards = std::move(urls);
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::split(wds::SplitOptions split) {
+  options_.split = split;
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::shuffle(wds::ShuffleOptions shuffle) {
+  options_.shuffle = shuffle;
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::field(FieldSpec field) {
+  options_.fields.push_back(std::move(field));
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::batch(BatchOptions batch) {
+  options_.batch = batch;
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::epochs(EpochOptions epochs) {
+  options_.epochs = epochs;
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::resources(ResourceOptions resources) {
+  options_.resources = resources;
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::faults(wds::FaultPolicy policy) {
+  options_.faults = policy;
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::opener(std::shared_ptr<const io::Opener> opener) {
+  options_.opener = std::move(opener);
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::opener(const io::Opener& opener) {
+  options_.opener = {std::shared_ptr<void>(), &opener};
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::stop(std::stop_token stop) {
+  options_.stop = std::move(stop);
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::log(Log log) {
+  options_.log = std::move(log);
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::resume(Position position) {
+  options_.resume = std::make_shared<const Position>(std::move(position));
+  return *this;
+}
+
+Pipeline Pipeline::Builder::build() {
+  PipelineOptions options = options_;
+  if (!specs_.empty()) {
+    const auto urls = wds::expand_shards(specs_, {.opener = options.opener.get()});
+    options.shards.insert(options.shards.end(), urls.begin(), urls.end());
+  }
+  return Pipeline(std::move(options));
+}
+
+}  // namespace millrace::pipeline

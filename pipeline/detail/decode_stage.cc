@@ -1,0 +1,50 @@
+#include "pipeline/detail/decode_stage.h"
+
+#include <exception>
+#include <utility>
+
+#include "io/opener.h"
+#include "pipeline/detail/open_batch.h"
+
+namespace millrace::pipeline::detail {
+namespace {
+
+/// What a sample's decoder threw, with where it happened.
+Error located(Error error, const wds::Sample& sample) {
+  error.annotate({.url = io::printable_url(*sample.url),
+                  .key = sample.key,
+                  .offset = sample.offset,
+                  .stage = "decode"});
+  return error;
+}
+
+}  // namespace
+
+void DecodeStage::decode(DecodeBlock& block) const {
+  const Stopwatch busy(meters_.decode.busy_ns);
+  for (SlotSample& item : block.samples) {
+    if (stopped_.load(std::memory_order_relaxed)) break;
+    decode_sample(*block.batch, item);
+  }
+  meters_.decode.count(block.samples.size(), block.num_bytes);
+  encoded_.subtract(block.num_bytes);
+  block.samples.clear();
+}
+
+void DecodeStage::decode_sample(OpenBatch& batch, SlotSample& item) const {
+  wds::Sample& sample = item.sample.sample;
+  const decode::SampleId id{
+      .seed = seed_, .epoch = batch.epoch(), .stream = item.stream, .index = item.sample.index};
+  try {
+    for (std::size_t field = 0; field < layout_.num_fields(); ++field) {
+      layout_.decoder(field).decode(sample, id, batch.slot(field, item.slot));
+    }
+    batch.fill(item.slot, std::move(sample.key));
+  } catch (const Error& error) {
+    batch.fault(item.slot, located(error, sample));
+  } catch (const std::exception& other) {
+    batch.fault(item.slot, located(Error(ErrorCode::kCorrupt, other.what()), sample));
+  }
+}
+
+}  // namespace millrace::pipeline::detail

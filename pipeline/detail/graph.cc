@@ -1,0 +1,231 @@
+#include "pipeline/detail/graph.h"
+
+#include <oneapi/tbb/flow_graph.h>
+
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "pipeline/detail/arena.h"
+#include "pipeline/detail/decode_stage.h"
+#include "pipeline/detail/deliver_stage.h"
+#include "pipeline/detail/io_threads.h"
+#include "pipeline/detail/lane_reader.h"
+#include "pipeline/detail/merge.h"
+
+namespace millrace::pipeline::detail {
+namespace {
+
+namespace flow = oneapi::tbb::flow;
+
+struct Decoded {
+  std::size_t bytes;
+};
+struct Permit {};
+struct Cut {
+  std::uint32_t epoch;
+};
+struct Start {
+  std::shared_ptr<const Position> position;
+};
+/// What the merge hears of.
+using Event = std::variant<std::shared_ptr<ReadResult>, Decoded, Permit, Cut, Start>;
+
+using ReadNode = flow::async_node<ReadRequest, Event>;
+using MergeNode = flow::function_node<Event>;
+using DecodeNode =
+    flow::multifunction_node<std::shared_ptr<DecodeBlock>, std::tuple<Event, Finished>>;
+using OrderNode = flow::sequencer_node<Finished>;
+using DeliverNode = flow::function_node<Finished>;
+
+/// Keeps the graph waiting for a read that is under way, or was dropped before it began.
+class GatewayHold {
+ public:
+  explicit GatewayHold(ReadNode::gateway_type& gateway) : gateway_(gateway) {
+    gateway_.reserve_wait();
+  }
+  ~GatewayHold() { gateway_.release_wait(); }
+  GatewayHold(const GatewayHold&) = delete;
+  GatewayHold& operator=(const GatewayHold&) = delete;
+  ReadNode::gateway_type& gateway() const { return gateway_; }
+
+ private:
+  ReadNode::gateway_type& gateway_;
+};
+
+std::vector<LaneReader> make_readers(const GraphParts& parts, const Position& start,
+                                     const std::stop_token& stop) {
+  const std::vector<int> streams = owned_streams(parts.options);
+  std::vector<LaneReader> readers;
+  readers.reserve(streams.size());
+  for (std::size_t lane = 0; lane < streams.size(); ++lane) {
+    const auto from = start.streams.empty() ? Position::Stream{} : start.streams[lane];
+    readers.emplace_back(lane, streams[lane], start.epoch, from, parts.factory, stop);
+  }
+  return readers;
+}
+
+}  // namespace
+
+struct Graph::State final : Merge::Sink {
+  struct Hear;
+  State(const GraphParts& parts, const Position& start);
+  ~State() override;
+
+  void read(const ReadRequest& request) override { read_node->try_put(request); }
+  void decode(std::shared_ptr<DecodeBlock> block) override { decode_node->try_put(block); }
+  void finish(Finished finished) override { order_node->try_put(finished); }
+  void dropped(std::size_t samples, std::size_t bytes) override {
+    parts.meters.dropped += samples;
+    parts.encoded.subtract(bytes);
+  }
+
+  void make_nodes();
+  void start_read(const ReadRequest& request, ReadNode::gateway_type& gateway);
+  std::shared_ptr<ReadResult> read_block(const ReadRequest& request);
+  void handle(const Event& event);
+  void decode_block(const std::shared_ptr<DecodeBlock>& block,
+                    DecodeNode::output_ports_type& ports);
+  /// Runs `work` of a stage; what no stage expects ends the pipeline at once.
+  template <typename Work>
+  void guarded(const Work& work);
+
+  GraphParts parts;
+  std::stop_source stop;
+  std::vector<LaneReader> readers;
+  Merge merge;
+  DecodeStage decode_stage;
+  DeliverStage deliver_stage;
+  Arena arena;
+  IoThreads io_threads;
+  std::unique_ptr<flow::graph> graph;
+  std::unique_ptr<ReadNode> read_node;
+  std::unique_ptr<MergeNode> merge_node;
+  std::unique_ptr<DecodeNode> decode_node;
+  std::unique_ptr<OrderNode> order_node;
+  std::unique_ptr<DeliverNode> deliver_node;
+};
+
+/// Tells the merge of an event.
+struct Graph::State::Hear {
+  State& state;
+
+  void operator()(const std::shared_ptr<ReadResult>& result) const {
+    state.parts.meters.merge.count(result->block.samples.size(), 0);
+    state.merge.on_read(std::move(*result));
+  }
+  void operator()(const Decoded& decoded) const { state.merge.on_decoded(decoded.bytes); }
+  void operator()(const Permit&) const { state.merge.on_permit(); }
+  void operator()(const Cut& cut) const { state.merge.on_cut(cut.epoch); }
+  void operator()(const Start& start) const { state.merge.start(*start.position); }
+};
+
+Graph::State::State(const GraphParts& all, const Position& start)
+    : parts(all),
+      readers(make_readers(parts, start, stop.get_token())),
+      merge({.streams = owned_streams(parts.options),
+             .batch = parts.options.batch,
+             .epochs = parts.options.epochs,
+             .blocks_per_lane = parts.plan.blocks_per_lane,
+             .decode_bytes = parts.plan.decode_bytes,
+             .permits = parts.plan.permits,
+             .fingerprint = order_fingerprint(parts.options)},
+            parts.layout, parts.pool, *this),
+      decode_stage(parts.layout, parts.options.shuffle.seed, parts.meters, parts.encoded),
+      deliver_stage(parts.options, parts.ledgers, parts.output, parts.meters,
+                    {.dropped = [this] { merge_node->try_put(Permit{}); },
+                     .cut = [this](std::uint32_t epoch) { merge_node->try_put(Cut{epoch}); },
+                     .failed = [this] { stop.request_stop(); }}),
+      arena(parts.options.resources.threads),
+      io_threads(parts.options.resources.io_threads) {
+  arena.tbb().execute([&] {
+    graph = std::make_unique<flow::graph>();
+    make_nodes();
+  });
+  merge_node->try_put(Start{std::make_shared<const Position>(start)});
+}
+
+// Reads end by their stop token, waiting tasks by cancellation, decode tasks after the sample they
+// are at; only then may the nodes go.
+Graph::State::~State() {
+  stop.request_stop();
+  graph->cancel();
+  decode_stage.stop();
+  io_threads.stop();
+  graph->wait_for_all();
+}
+
+void Graph::State::make_nodes() {
+  constexpr flow::node_priority_t kMergePriority = 1;
+  constexpr flow::node_priority_t kDeliverPriority = 2;
+  read_node = std::make_unique<ReadNode>(
+      *graph, flow::unlimited, [this](const ReadRequest& request, ReadNode::gateway_type& gateway) {
+        start_read(request, gateway);
+      });
+  merge_node = std::make_unique<MergeNode>(
+      *graph, flow::serial, [this](const Event& event) { guarded([&] { handle(event); }); },
+      kMergePriority);
+  decode_node = std::make_unique<DecodeNode>(
+      *graph, flow::unlimited,
+      [this](const std::shared_ptr<DecodeBlock>& block, DecodeNode::output_ports_type& ports) {
+        guarded([&] { decode_block(block, ports); });
+      });
+  order_node = std::make_unique<OrderNode>(
+      *graph, [](const Finished& finished) { return finished.sequence; });
+  deliver_node = std::make_unique<DeliverNode>(
+      *graph, flow::serial,
+      [this](const Finished& finished) { guarded([&] { deliver_stage.deliver(finished); }); },
+      kDeliverPriority);
+  flow::make_edge(*read_node, *merge_node);
+  flow::make_edge(flow::output_port<0>(*decode_node), *merge_node);
+  flow::make_edge(flow::output_port<1>(*decode_node), *order_node);
+  flow::make_edge(*order_node, *deliver_node);
+}
+
+template <typename Work>
+void Graph::State::guarded(const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    parts.output.fail(std::current_exception());
+    stop.request_stop();
+  }
+}
+
+void Graph::State::start_read(const ReadRequest& request, ReadNode::gateway_type& gateway) {
+  auto hold = std::make_shared<const GatewayHold>(gateway);
+  io_threads.submit([this, request, hold] { hold->gateway().try_put(Event(read_block(request))); });
+}
+
+std::shared_ptr<ReadResult> Graph::State::read_block(const ReadRequest& request) {
+  const Stopwatch busy(parts.meters.read.busy_ns);
+  auto result = std::make_shared<ReadResult>(readers[request.lane].read(request));
+  std::size_t bytes = 0;
+  for (const wds::StreamSample& sample : result->block.samples) bytes += sample.sample.num_bytes();
+  parts.encoded.add(bytes);
+  parts.meters.read.count(result->block.samples.size(), bytes);
+  return result;
+}
+
+void Graph::State::handle(const Event& event) {
+  const Stopwatch busy(parts.meters.merge.busy_ns);
+  std::visit(Hear{*this}, event);
+}
+
+void Graph::State::decode_block(const std::shared_ptr<DecodeBlock>& block,
+                                DecodeNode::output_ports_type& ports) {
+  const auto slots = static_cast<std::int64_t>(block->samples.size());
+  decode_stage.decode(*block);
+  std::get<0>(ports).try_put(Decoded{block->num_bytes});
+  const std::shared_ptr<OpenBatch> batch = std::move(block->batch);
+  if (batch->done(slots)) std::get<1>(ports).try_put(batch->complete(batch));
+}
+
+Graph::Graph(const GraphParts& parts, const Position& start)
+    : state_(std::make_unique<State>(parts, start)) {}
+Graph::~Graph() = default;
+
+void Graph::batch_taken() { state_->merge_node->try_put(Permit{}); }
+void Graph::stop_reading() { state_->stop.request_stop(); }
+
+}  // namespace millrace::pipeline::detail

@@ -1,0 +1,58 @@
+// Graph: the stages joined as a TBB flow graph.
+//
+//   read (async, io threads) ──▶ merge (serial) ──▶ decode (unlimited) ──▶ order ──▶ deliver
+//   (serial)
+//        ▲                        │  ▲                    │                              │
+//        └──── read requests ─────┘  └─ bytes decoded ────┴──── permits, cuts ───────────┘
+//
+// The merge alone decides what happens next, so what waits anywhere is bounded by what it has let
+// out; nothing ever blocks a thread of the arena. Merge and deliver go before waiting decode tasks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "pipeline/detail/batch_layout.h"
+#include "pipeline/detail/batch_pool.h"
+#include "pipeline/detail/ledger_book.h"
+#include "pipeline/detail/meters.h"
+#include "pipeline/detail/output_queue.h"
+#include "pipeline/detail/resolve.h"
+#include "pipeline/detail/sample_source.h"
+#include "pipeline/options.h"
+
+namespace millrace::pipeline::detail {
+
+/// What the graph works with; borrowed, and outlives it.
+struct GraphParts {
+  const PipelineOptions& options;
+  const MemoryPlan& plan;
+  const BatchLayout& layout;
+  const SourceFactory& factory;
+  BatchPool& pool;
+  LedgerBook& ledgers;
+  OutputQueue& output;
+  Meters& meters;
+  ByteGauge& encoded;
+};
+
+class Graph {
+ public:
+  /// Starts to read at once.
+  Graph(const GraphParts& parts, const Position& start);
+  /// Cancels what has not begun, and waits for what has.
+  ~Graph();
+
+  /// The consumer took a batch. Threads: any.
+  void batch_taken();
+  /// Makes waiting reads end. Threads: any.
+  void stop_reading();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace::pipeline::detail

@@ -1,0 +1,39 @@
+// IoThreads: threads for work that waits on disk and network, in the order it is handed over.
+//
+// Threads: submit() from any. Buffers: what is submitted and not yet begun.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "io/base/thread_annotations.h"
+
+namespace millrace::pipeline::detail {
+
+class IoThreads {
+ public:
+  explicit IoThreads(int count);
+  /// As stop().
+  ~IoThreads();
+
+  /// `work` must not throw. After stop() it is dropped.
+  void submit(std::function<void()> work);
+  /// Drops what has not begun and waits for the rest.
+  void stop();
+
+ private:
+  void serve();
+  bool take(std::function<void()>& work);
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<std::function<void()>> waiting_ MILLRACE_GUARDED_BY(mutex_);
+  bool stopped_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace millrace::pipeline::detail

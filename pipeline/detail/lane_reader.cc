@@ -1,0 +1,62 @@
+#include "pipeline/detail/lane_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace::pipeline::detail {
+
+LaneReader::LaneReader(std::size_t lane, int stream, std::uint32_t first, Position::Stream start,
+                       const SourceFactory& factory, std::stop_token stop)
+    : lane_(lane),
+      stream_(stream),
+      first_(first),
+      start_(std::move(start)),
+      factory_(factory),
+      stop_(std::move(stop)) {}
+
+ReadResult LaneReader::read(const ReadRequest& request) {
+  ReadResult result{.lane = lane_, .epoch = request.epoch};
+  try {
+    if (!source_ || request.epoch != epoch_) open(request.epoch);
+    take_snapshot();
+    result.end = !next_block(result.block);
+    result.start = snapshot_;
+    result.skip = since_snapshot_;
+    since_snapshot_ += result.block.samples.size();
+  } catch (...) {
+    result.error = std::current_exception();
+  }
+  if (result.end || result.error) source_.reset();
+  return result;
+}
+
+void LaneReader::open(std::uint32_t epoch) {
+  source_.reset();  // its shuffle buffer goes before the next one grows
+  const Position::Stream from = epoch == first_ ? start_ : Position::Stream{};
+  source_ = factory_({.stream = stream_, .epoch = epoch, .start = from.start.get(), .stop = stop_});
+  epoch_ = epoch;
+  snapshot_ = from.start;
+  since_snapshot_ = 0;
+  to_skip_ = from.skip;
+}
+
+bool LaneReader::next_block(wds::SampleBlock& block) {
+  do {
+    if (!source_->next(block)) return false;
+    const std::size_t skipped = std::min<std::size_t>(to_skip_, block.samples.size());
+    block.samples.erase(block.samples.begin(),
+                        block.samples.begin() + static_cast<std::ptrdiff_t>(skipped));
+    to_skip_ -= skipped;
+    since_snapshot_ += skipped;
+  } while (block.samples.empty());
+  return true;
+}
+
+void LaneReader::take_snapshot() {
+  const std::size_t buffered = snapshot_ ? snapshot_->buffered.size() : 0;
+  if (since_snapshot_ <= buffered / 4) return;
+  snapshot_ = std::make_shared<const wds::StreamPosition>(source_->position());
+  since_snapshot_ = 0;
+}
+
+}  // namespace millrace::pipeline::detail

@@ -1,0 +1,48 @@
+// LaneReader: reads one stream, epoch after epoch, and knows for each block where to begin to read
+// it again.
+//
+// Positions are large when a shuffle buffer is (16 bytes a buffered sample), so one is taken only
+// now and then, and blocks say how many samples after it they begin.
+//
+// Threads: one at a time; read() waits for disk and network, so it runs on io threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+
+#include "pipeline/detail/messages.h"
+#include "pipeline/detail/sample_source.h"
+#include "pipeline/position.h"
+
+namespace millrace::pipeline::detail {
+
+class LaneReader {
+ public:
+  /// Epoch `first` begins at `start`, all others at their beginning. `factory` is borrowed.
+  LaneReader(std::size_t lane, int stream, std::uint32_t first, Position::Stream start,
+             const SourceFactory& factory, std::stop_token stop);
+
+  /// Never throws: a fault is in the result.
+  ReadResult read(const ReadRequest& request);
+
+ private:
+  void open(std::uint32_t epoch);
+  bool next_block(wds::SampleBlock& block);
+  void take_snapshot();
+
+  const std::size_t lane_;
+  const int stream_;
+  const std::uint32_t first_;
+  const Position::Stream start_;
+  const SourceFactory& factory_;
+  const std::stop_token stop_;
+  std::unique_ptr<SampleSource> source_;
+  std::uint32_t epoch_ = 0;
+  std::shared_ptr<const wds::StreamPosition> snapshot_;
+  std::uint64_t since_snapshot_ = 0;
+  std::uint64_t to_skip_ = 0;
+};
+
+}  // namespace millrace::pipeline::detail

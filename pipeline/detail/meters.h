@@ -1,0 +1,65 @@
+// Meters: counters that the stages bump and statistics() reads, without locks.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace millrace::pipeline::detail {
+
+struct StageMeter {
+  std::atomic<std::uint64_t> items{0};
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::int64_t> busy_ns{0};
+
+  void count(std::size_t num_items, std::size_t num_bytes) {
+    items.fetch_add(num_items, std::memory_order_relaxed);
+    bytes.fetch_add(num_bytes, std::memory_order_relaxed);
+  }
+};
+
+/// Adds its own lifetime to a counter of nanoseconds.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::atomic<std::int64_t>& total_ns) : total_ns_(total_ns) {}
+  ~Stopwatch() {
+    const auto elapsed = std::chrono::steady_clock::now() - start_;
+    total_ns_.fetch_add(std::chrono::nanoseconds(elapsed).count(), std::memory_order_relaxed);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  std::atomic<std::int64_t>& total_ns_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Encoded bytes between reading and the end of decoding, and the most there were.
+class ByteGauge {
+ public:
+  void add(std::size_t bytes) {
+    const std::size_t now = held_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    std::size_t peak = peak_.load(std::memory_order_relaxed);
+    while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+    }
+  }
+  void subtract(std::size_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
+  std::size_t held() const { return held_.load(std::memory_order_relaxed); }
+  std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::size_t> held_{0};
+  std::atomic<std::size_t> peak_{0};
+};
+
+struct Meters {
+  StageMeter read;
+  StageMeter merge;
+  StageMeter decode;
+  StageMeter deliver;
+  std::atomic<std::uint64_t> dropped{0};
+  std::atomic<std::uint64_t> later_faults{0};
+};
+
+}  // namespace millrace::pipeline::detail

@@ -1,0 +1,176 @@
+#include "pipeline/detail/pipeline_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "io/base/error.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using detail::Output;
+
+std::int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+StageStatistics stage_statistics(std::string name, const detail::StageMeter& meter, int threads,
+                                 std::chrono::nanoseconds elapsed) {
+  const std::chrono::nanoseconds busy(meter.busy_ns);
+  return {.name = std::move(name),
+          .items = meter.items,
+          .bytes = meter.bytes,
+          .busy = busy,
+          .waiting = std::max(std::chrono::nanoseconds(0), elapsed * threads - busy),
+          .threads = threads};
+}
+
+void check_position(const Position& position, const PipelineOptions& options) {
+  const auto refuse = [](const std::string& why) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the saved position does not fit this pipeline: " + why);
+  };
+  const EpochOptions& epochs = options.epochs;
+  if (epochs.count != 0 && position.epoch >= epochs.first + epochs.count) {
+    refuse(fmt::format("it is in epoch {}, after the last one", position.epoch));
+  }
+  if (position.streams.empty()) return;
+  if (position.streams.size() != detail::owned_streams(options).size()) {
+    refuse(fmt::format("{} streams", position.streams.size()));
+  }
+  if (position.fingerprint != detail::order_fingerprint(options)) {
+    refuse("shards, split, shuffle, seed, epoch or batch size differ");
+  }
+  if (position.next_stream >= position.streams.size()) refuse("its next stream does not exist");
+}
+
+}  // namespace
+
+Pipeline::State::State(PipelineOptions given, const MakeSources& make_sources)
+    : options(detail::resolve_options(std::move(given))),
+      layout(options.fields, options.batch.size),
+      plan(detail::plan_memory(options, layout.num_bytes())),
+      fields(layout.show(nullptr, options.batch.size)),
+      ledgers(options.faults, options.log),
+      sources(make_sources(options, ledgers)),
+      pool(layout.num_bytes(), static_cast<std::size_t>(plan.permits) + 1),
+      position(first_position()),
+      ledger(ledgers.of(position.epoch)) {
+  check_position(position, options);
+  graph.emplace(
+      detail::GraphParts{options, plan, layout, sources, pool, ledgers, output, meters, encoded},
+      position);
+  on_stop.emplace(options.stop, [this] {
+    output.fail(std::make_exception_ptr(
+        Error(ErrorCode::kCancelled, "the pipeline was stopped", {.stage = "pipeline"})));
+    graph->stop_reading();
+  });
+}
+
+Position Pipeline::State::first_position() const {
+  return options.resume ? *options.resume : Position::start_of(options.epochs.first);
+}
+
+bool Pipeline::State::next(Batch& batch) {
+  batch = {};
+  if (finished) return false;
+  const std::int64_t start = now_ns();
+  std::int64_t unset = 0;
+  first_next_ns.compare_exchange_strong(unset, start);
+  bool more = false;
+  fetch(batch, more);
+  wait_ns += now_ns() - start;
+  return more;
+}
+
+void Pipeline::State::fetch(Batch& batch, bool& more) {
+  if (fault) std::rethrow_exception(fault);
+  more = true;
+  if (masked) return hand_out_masked(batch);
+  Output next = output.pop();
+  switch (next.kind) {
+    case Output::Kind::kBatch:
+      graph->batch_taken();
+      return hand_out(batch, std::move(next.batch));
+    case Output::Kind::kMasked:
+      masked = std::move(next);
+      return hand_out_masked(batch);
+    case Output::Kind::kEpochEnd:
+      more = false;
+      return end_epoch(next.epoch);
+    case Output::Kind::kFault:
+      fault = next.error;
+      std::rethrow_exception(fault);
+  }
+}
+
+void Pipeline::State::hand_out(Batch& batch, Batch next) {
+  if (next.epoch != position.epoch) ledger = ledgers.of(next.epoch);
+  position = *next.position;
+  ++num_batches;
+  num_samples += static_cast<std::uint64_t>(next.num_valid);
+  num_masked += static_cast<std::uint64_t>(next.size - next.num_valid);
+  last = next;
+  batch = std::move(next);
+}
+
+void Pipeline::State::hand_out_masked(Batch& batch) {
+  Batch next = masked_batch();
+  next.epoch = masked->epoch;
+  next.index = masked->index++;
+  auto after = std::make_shared<Position>(position);
+  after->batches = masked->index;
+  next.position = std::move(after);
+  if (--masked->repeat == 0) masked.reset();
+  hand_out(batch, std::move(next));
+}
+
+void Pipeline::State::end_epoch(std::uint32_t epoch) {
+  ledger = ledgers.of(epoch);
+  ledgers.forget_before(epoch);
+  position = Position::start_of(epoch + 1);
+  const EpochOptions& epochs = options.epochs;
+  finished = epochs.count != 0 && epoch + 1 == epochs.first + epochs.count;
+}
+
+Batch Pipeline::State::masked_batch() const {
+  Batch batch = last;
+  if (!batch.owner) {
+    auto zeros = std::make_shared<std::vector<std::byte>>(layout.num_bytes());
+    batch.fields = layout.show(zeros->data(), layout.batch_size());
+    batch.owner = std::move(zeros);
+    batch.size = layout.batch_size();
+    batch.position = std::make_shared<const Position>(position);
+  }
+  batch.epoch = position.epoch;
+  batch.num_valid = 0;
+  batch.valid.assign(static_cast<std::size_t>(batch.size), 0);
+  batch.keys.assign(static_cast<std::size_t>(batch.size), {});
+  return batch;
+}
+
+Statistics Pipeline::State::statistics() const {
+  Statistics statistics;
+  const std::int64_t first = first_next_ns;
+  statistics.elapsed = std::chrono::nanoseconds(first == 0 ? 0 : now_ns() - first);
+  const auto add = [&](const char* name, const detail::StageMeter& meter, int threads) {
+    statistics.stages.push_back(stage_statistics(name, meter, threads, statistics.elapsed));
+  };
+  add("read", meters.read, options.resources.io_threads);
+  add("merge", meters.merge, 1);
+  add("decode", meters.decode, options.resources.threads);
+  add("deliver", meters.deliver, 1);
+  statistics.consumer_wait = std::chrono::nanoseconds(wait_ns);
+  statistics.batches = num_batches;
+  statistics.samples = num_samples;
+  statistics.masked = num_masked;
+  statistics.dropped = meters.dropped;
+  statistics.later_faults = meters.later_faults;
+  statistics.held_bytes = encoded.held() + pool.held_bytes();
+  statistics.peak_held_bytes = encoded.peak() + pool.peak_bytes();
+  return statistics;
+}
+
+}  // namespace millrace::pipeline

@@ -1,0 +1,67 @@
+// Pipeline::State: what lies behind a Pipeline: the parts, the graph that joins them, and the
+// consumer's side of the output.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "pipeline/detail/batch_layout.h"
+#include "pipeline/detail/graph.h"
+#include "pipeline/pipeline.h"
+
+namespace millrace::pipeline {
+
+/// Threads: next() from one at a time, const members from any.
+struct Pipeline::State {
+  using MakeSources =
+      std::function<detail::SourceFactory(const PipelineOptions&, detail::LedgerBook&)>;
+
+  State(PipelineOptions given, const MakeSources& make_sources);
+
+  bool next(Batch& batch);
+  Batch masked_batch() const;
+  Statistics statistics() const;
+
+  const PipelineOptions options;
+  const detail::BatchLayout layout;
+  const detail::MemoryPlan plan;
+  const std::vector<BatchField> fields;
+  detail::LedgerBook ledgers;
+  const detail::SourceFactory sources;
+  detail::BatchPool pool;
+  detail::OutputQueue output;
+  detail::Meters meters;
+  detail::ByteGauge encoded;
+
+  // The consumer's side; statistics() reads the atomics from other threads.
+  Batch last;
+  Position position;
+  std::shared_ptr<const wds::FaultLedger> ledger;
+  bool finished = false;
+  std::exception_ptr fault;
+  std::optional<detail::Output> masked;  ///< fully masked batches still to be handed out
+  std::atomic<std::int64_t> first_next_ns{0};
+  std::atomic<std::int64_t> wait_ns{0};
+  std::atomic<std::uint64_t> num_batches{0};
+  std::atomic<std::uint64_t> num_samples{0};
+  std::atomic<std::uint64_t> num_masked{0};
+
+  std::optional<detail::Graph> graph;
+  /// Last: nothing stops a graph that has gone.
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;
+
+ private:
+  Position first_position() const;
+  void fetch(Batch& batch, bool& more);
+  void hand_out(Batch& batch, Batch next);
+  void hand_out_masked(Batch& batch);
+  void end_epoch(std::uint32_t epoch);
+};
+
+}  // namespace millrace::pipeline

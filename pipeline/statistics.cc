@@ -1,0 +1,121 @@
+#include "pipeline/statistics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "io/base/error.h"
+
+namespace millrace::pipeline {
+namespace {
+
+/// Below this share of waiting the consumer is what limits the rate.
+constexpr double kNoticeableWait = 0.05;
+
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+const StageStatistics& busiest(const std::vector<StageStatistics>& stages) {
+  return *std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
+    return a.utilisation() < b.utilisation();
+  });
+}
+
+std::string stage_line(const StageStatistics& stage, double elapsed) {
+  const double rate = elapsed > 0 ? 1.0 / elapsed : 0.0;
+  return fmt::format(
+      "{:<8} {:>12} samples {:>10.0f}/s {:>9.1f} MB/s  {:>5.1f} % busy of {} thread{}\n",
+      stage.name, stage.items, static_cast<double>(stage.items) * rate,
+      static_cast<double>(stage.bytes) * rate / 1e6, 100 * stage.utilisation(), stage.threads,
+      stage.threads == 1 ? "" : "s");
+}
+
+}  // namespace
+
+double StageStatistics::utilisation() const {
+  const double total = seconds(busy) + seconds(waiting);
+  return total > 0 ? seconds(busy) / total : 0.0;
+}
+
+const StageStatistics& Statistics::stage(const std::string& name) const {
+  const auto found = std::find_if(stages.begin(), stages.end(),
+                                  [&](const StageStatistics& stage) { return stage.name == name; });
+  if (found == stages.end()) throw Error(ErrorCode::kInvalidArgument, "no stage " + name);
+  return *found;
+}
+
+Verdict Statistics::verdict() const {
+  Verdict verdict;
+  if (elapsed.count() == 0 || stages.empty()) {
+    verdict.text = "nothing ran yet";
+    return verdict;
+  }
+  verdict.wait_share = std::min(1.0, seconds(consumer_wait) / seconds(elapsed));
+  if (verdict.wait_share < kNoticeableWait) {
+    verdict.bound = Bound::kConsumer;
+    verdict.text = fmt::format("consumer-bound: it waited {:.1f} % of the time for batches",
+                               100 * verdict.wait_share);
+    return verdict;
+  }
+  const StageStatistics& stage = busiest(stages);
+  verdict.bound = Bound::kInput;
+  verdict.stage = stage.name;
+  verdict.text =
+      fmt::format("input-bound by {} ({:.0f} % busy): the consumer waited {:.1f} % of the time",
+                  stage.name, 100 * stage.utilisation(), 100 * verdict.wait_share);
+  return verdict;
+}
+
+Statistics Statistics::since(const Statistics& earlier) const {
+  Statistics part = *this;
+  for (StageStatistics& stage : part.stages) {
+    const StageStatistics* before = nullptr;
+    for (const StageStatistics& other : earlier.stages) {
+      if (other.name == stage.name) before = &other;
+    }
+    if (!before) continue;
+    stage.items -= before->items;
+    stage.bytes -= before->bytes;
+    stage.busy -= before->busy;
+    stage.waiting = std::max(std::chrono::nanoseconds(0), stage.waiting - before->waiting);
+  }
+  part.elapsed -= earlier.elapsed;
+  part.consumer_wait -= earlier.consumer_wait;
+  part.batches -= earlier.batches;
+  part.samples -= earlier.samples;
+  part.masked -= earlier.masked;
+  part.dropped -= earlier.dropped;
+  part.later_faults -= earlier.later_faults;
+  return part;
+}
+
+std::string Statistics::to_text() const {
+  std::string text;
+  for (const StageStatistics& stage : stages) text += stage_line(stage, seconds(elapsed));
+  return text + verdict().text + "\n";
+}
+
+std::string Statistics::to_json() const {
+  nlohmann::json by_stage = nlohmann::json::object();
+  for (const StageStatistics& stage : stages) {
+    by_stage[stage.name] = {{"samples", stage.items},        {"bytes", stage.bytes},
+                            {"busy_s", seconds(stage.busy)}, {"waiting_s", seconds(stage.waiting)},
+                            {"threads", stage.threads},      {"utilisation", stage.utilisation()}};
+  }
+  const nlohmann::json value = {{"elapsed_s", seconds(elapsed)},
+                                {"consumer_wait_s", seconds(consumer_wait)},
+                                {"batches", batches},
+                                {"samples", samples},
+                                {"masked", masked},
+                                {"dropped", dropped},
+                                {"later_faults", later_faults},
+                                {"held_bytes", held_bytes},
+                                {"peak_held_bytes", peak_held_bytes},
+                                {"stages", std::move(by_stage)},
+                                {"verdict", verdict().text}};
+  return value.dump();
+}
+
+}  // namespace millrace::pipeline

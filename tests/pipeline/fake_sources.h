@@ -1,0 +1,49 @@
+// Fake sources: streams of numbered samples, so that a test knows what every slot must hold, and
+// can make a stream slow, endless, blocked or faulty.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipeline/detail/pipeline_state.h"
+#include "pipeline/pipeline.h"
+
+namespace millrace::testing {
+
+struct FakeStreams {
+  /// Samples of a stream in an epoch. Default: 100 everywhere.
+  std::function<std::int64_t(int stream, std::uint32_t epoch)> length;
+  std::size_t block_samples = 7;
+  std::size_t payload_bytes = 16;
+  std::chrono::microseconds delay_per_block{0};
+  /// Called before a block is read; may throw.
+  std::function<void(int stream, std::uint32_t epoch, std::uint64_t index)> before_block;
+  /// A stream that waits for ever (until it is stopped) at this sample.
+  std::int64_t block_at = -1;
+  std::shared_ptr<std::atomic<int>> blocks_read = std::make_shared<std::atomic<int>>(0);
+};
+
+/// "stream/epoch/index", the key of a fake sample.
+std::string fake_key(int stream, std::uint32_t epoch, std::uint64_t index);
+
+/// int64 (2): the sample's number and 32 bits drawn by its SampleId. Throws Corrupt for samples
+/// that `faulty` picks by their key.
+pipeline::FieldSpec number_field(std::function<bool(const std::string& key)> faulty = {});
+
+/// Options that need no shards: one field, `streams` streams.
+pipeline::PipelineOptions fake_options(int streams, std::int64_t batch_size);
+
+pipeline::Pipeline fake_pipeline(pipeline::PipelineOptions options,
+                                 const FakeStreams& streams = {});
+
+/// All that is deterministic about a batch, as text.
+std::string describe(const pipeline::Batch& batch);
+/// The batches of all epochs, "end" at the end of each.
+std::vector<std::string> describe_all(pipeline::Pipeline& pipeline);
+
+}  // namespace millrace::testing

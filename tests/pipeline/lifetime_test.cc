@@ -1,0 +1,99 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <stop_token>
+#include <thread>
+
+#include "io/base/error.h"
+#include "pipeline/pipeline.h"
+#include "tests/pipeline/fake_sources.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::fake_options;
+using testing::fake_pipeline;
+using testing::FakeStreams;
+using Clock = std::chrono::steady_clock;
+
+std::ptrdiff_t entries_of(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder),
+                       std::filesystem::directory_iterator());
+}
+
+TEST(PipelineLifetime, EndsInMidEpochAgainAndAgainAndLeavesNothingBehind) {
+  PipelineOptions options = fake_options(4, 8);
+  options.resources.threads = 3;
+  options.epochs.count = 0;
+  { Pipeline warm_up = fake_pipeline(options); }
+  const auto threads = entries_of("/proc/self/task");
+  const auto descriptors = entries_of("/proc/self/fd");
+  for (int round = 0; round < 300; ++round) {
+    Pipeline pipeline = fake_pipeline(options);
+    Batch batch;
+    for (int i = 0; i < round % 7; ++i) ASSERT_TRUE(pipeline.next(batch));
+  }
+  EXPECT_EQ(entries_of("/proc/self/task"), threads);
+  EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
+}
+
+TEST(PipelineLifetime, EndsWhileAReadWaits) {
+  FakeStreams streams;
+  streams.block_at = 14;
+  auto pipeline = std::make_unique<Pipeline>(fake_pipeline(fake_options(3, 8), streams));
+  Batch batch;
+  ASSERT_TRUE(pipeline->next(batch));
+  std::this_thread::sleep_for(20ms);
+  const auto start = Clock::now();
+  pipeline.reset();
+  EXPECT_LT(Clock::now() - start, 1s);
+}
+
+TEST(PipelineLifetime, EndsWhileDecodeTasksWait) {
+  PipelineOptions options = fake_options(2, 64);
+  options.fields = {
+      FunctionField{.name = "slow",
+                    .output = {decode::DType::kUInt8, {1}},
+                    .decode = [](const wds::Sample&, const decode::SampleId&,
+                                 std::span<std::byte>) { std::this_thread::sleep_for(20ms); }}};
+  auto pipeline = std::make_unique<Pipeline>(fake_pipeline(options));
+  std::this_thread::sleep_for(50ms);
+  const auto start = Clock::now();
+  pipeline.reset();
+  EXPECT_LT(Clock::now() - start, 500ms);
+}
+
+TEST(PipelineLifetime, ThrowsCancelledWhenItIsStopped) {
+  std::stop_source stop;
+  PipelineOptions options = fake_options(2, 64);
+  options.stop = stop.get_token();
+  FakeStreams streams;
+  streams.block_at = 14;
+  Pipeline pipeline = fake_pipeline(options, streams);
+  const std::jthread stopper([&] {
+    std::this_thread::sleep_for(20ms);
+    stop.request_stop();
+  });
+  Batch batch;
+  try {
+    pipeline.next(batch);
+    FAIL() << "a batch came out of a blocked stream";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+  }
+}
+
+TEST(PipelineLifetime, MovesWhileItRuns) {
+  Pipeline first = fake_pipeline(fake_options(2, 8));
+  Batch batch;
+  ASSERT_TRUE(first.next(batch));
+  Pipeline second = std::move(first);
+  ASSERT_TRUE(second.next(batch));
+  EXPECT_EQ(batch.index, 1);
+}
+
+}  // namespace
+}  // namespace millrace::pipeline

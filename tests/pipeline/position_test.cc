@@ -1,0 +1,96 @@
+#include "pipeline/position.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "tests/pipeline/fake_sources.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using testing::describe;
+using testing::fake_options;
+using testing::fake_pipeline;
+using testing::FakeStreams;
+
+FakeStreams uneven() {
+  return {.length = [](int stream, std::uint32_t epoch) { return 10 + 9 * stream + 5 * epoch; }};
+}
+
+PipelineOptions two_epochs() {
+  PipelineOptions options = fake_options(3, 4);
+  options.epochs.count = 2;
+  return options;
+}
+
+std::vector<std::string> rest_of(Pipeline& pipeline) { return testing::describe_all(pipeline); }
+
+TEST(Position, ResumesAfterAnyBatchAsIfNothingHadHappened) {
+  Pipeline whole = fake_pipeline(two_epochs(), uneven());
+  std::vector<std::string> all;
+  std::vector<std::string> saved;
+  do {
+    for (Batch batch; whole.next(batch);) {
+      all.push_back(describe(batch));
+      saved.push_back(batch.position->to_json());
+    }
+    all.push_back("end");
+    saved.push_back(whole.position().to_json());
+  } while (!whole.finished());
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+    PipelineOptions options = two_epochs();
+    options.resume = std::make_shared<const Position>(Position::from_json(saved[i]));
+    Pipeline resumed = fake_pipeline(options, uneven());
+    const std::vector<std::string> expected(all.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                            all.end());
+    EXPECT_EQ(rest_of(resumed), expected) << "after batch " << i << ": " << saved[i];
+  }
+}
+
+TEST(Position, IsRefusedByAPipelineOfAnotherOrder) {
+  Pipeline whole = fake_pipeline(two_epochs(), uneven());
+  Batch batch;
+  ASSERT_TRUE(whole.next(batch));
+  PipelineOptions options = two_epochs();
+  options.resume = batch.position;
+  options.shuffle.seed = 8;
+  EXPECT_THROW(fake_pipeline(options, uneven()), Error);
+  options.shuffle.seed = 7;
+  options.resources.threads = 5;
+  options.resources.prefetch = 9;
+  EXPECT_NO_THROW(fake_pipeline(options, uneven()));
+}
+
+TEST(Position, RoundTripsThroughJson) {
+  wds::StreamPosition start{.samples_out = 5, .samples_in = 9, .shard = 1, .offset = 4096};
+  start.buffered = {{0, 512}, {1, 1536}};
+  Position position{.epoch = 3, .batches = 17, .next_stream = 1};
+  position.streams = {{std::make_shared<const wds::StreamPosition>(start), 12, false},
+                      {nullptr, 0, true}};
+  position.fingerprint = 0xFFFF'FFFF'FFFF'FFF1;
+  const Position back = Position::from_json(position.to_json());
+  EXPECT_EQ(back.to_json(), position.to_json());
+  EXPECT_EQ(back.fingerprint, position.fingerprint);
+  ASSERT_EQ(back.streams.size(), 2U);
+  EXPECT_EQ(back.streams[0].start->buffered[1].offset, 1536U);
+  EXPECT_EQ(back.streams[1].start, nullptr);
+}
+
+TEST(Position, RefusesTextThatIsNone) {
+  for (const char* text :
+       {"", "{}", "[]", "null", R"({"epoch":"x"})",
+        R"({"epoch":1,"batches":1,"next_stream":0,"fingerprint":1,"streams":[1]})"}) {
+    try {
+      Position::from_json(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kCorrupt) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::pipeline

@@ -1,0 +1,83 @@
+#include "pipeline/statistics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/pipeline/fake_sources.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::fake_options;
+using testing::fake_pipeline;
+using testing::FakeStreams;
+using ::testing::HasSubstr;
+
+FieldSpec slow_field(std::chrono::microseconds time) {
+  return FunctionField{
+      .name = "slow",
+      .output = {decode::DType::kUInt8, {1}},
+      .decode = [time](const wds::Sample&, const decode::SampleId&, std::span<std::byte> slot) {
+        slot[0] = std::byte{0};
+        std::this_thread::sleep_for(time);
+      }};
+}
+
+TEST(Statistics, CountEverySampleOfEveryStage) {
+  Pipeline pipeline = fake_pipeline(fake_options(3, 16));
+  for (Batch batch; pipeline.next(batch);) {
+  }
+  const Statistics statistics = pipeline.statistics();
+  EXPECT_EQ(statistics.stage("read").items, 300U);
+  EXPECT_EQ(statistics.stage("read").bytes, 4800U);
+  EXPECT_EQ(statistics.stage("decode").items, 300U);
+  EXPECT_EQ(statistics.stage("deliver").items, 300U);
+  EXPECT_EQ(statistics.samples, 300U);
+  EXPECT_EQ(statistics.batches, 19U);
+  EXPECT_EQ(statistics.masked, 4U);
+  EXPECT_THAT(statistics.to_json(), HasSubstr("\"samples\":300"));
+}
+
+TEST(Statistics, NameTheStageThatLimits) {
+  PipelineOptions options = fake_options(2, 16);
+  options.fields = {slow_field(500us)};
+  Pipeline decoding = fake_pipeline(options);
+  for (Batch batch; decoding.next(batch);) {
+  }
+  EXPECT_EQ(decoding.statistics().verdict().bound, Bound::kInput);
+  EXPECT_EQ(decoding.statistics().verdict().stage, "decode");
+
+  FakeStreams streams;
+  streams.delay_per_block = 5ms;
+  Pipeline reading = fake_pipeline(fake_options(2, 16), streams);
+  for (Batch batch; reading.next(batch);) {
+  }
+  EXPECT_EQ(reading.statistics().verdict().stage, "read");
+}
+
+TEST(Statistics, NameAConsumerThatLimits) {
+  Pipeline pipeline = fake_pipeline(fake_options(2, 16));
+  std::this_thread::sleep_for(20ms);
+  for (Batch batch; pipeline.next(batch);) std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(pipeline.statistics().verdict().bound, Bound::kConsumer);
+  EXPECT_THAT(pipeline.statistics().to_text(), HasSubstr("consumer-bound"));
+}
+
+TEST(Statistics, SubtractWhatCameBefore) {
+  PipelineOptions options = fake_options(2, 16);
+  options.epochs.count = 2;
+  Pipeline pipeline = fake_pipeline(options);
+  for (Batch batch; pipeline.next(batch);) {
+  }
+  const Statistics first = pipeline.statistics();
+  for (Batch batch; pipeline.next(batch);) {
+  }
+  EXPECT_EQ(pipeline.statistics().since(first).samples, 200U);
+}
+
+}  // namespace
+}  // namespace millrace::pipeline
