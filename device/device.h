@@ -80,6 +80,8 @@ class DeviceSet {
   void run_all(const std::function<void(std::size_t)>& work) const;
 
  private:
+  DeviceSet(const std::vector<int>& numbers, const DeviceSetOptions& options);
+
   std::vector<std::shared_ptr<Device>> devices_;
 };
 

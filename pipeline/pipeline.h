@@ -50,6 +50,8 @@ class Pipeline {
   /// epoch. False for ever after the last one. Gives back the buffers of what `batch` held before.
   /// Throws: Error, the first fault in the order of the batches, and the same again ever after.
   bool next(Batch& batch);
+  /// Makes next(), running or to come, throw Cancelled. Threads: any.
+  void stop();
   /// Whether the last epoch has ended.
   bool finished() const;
   /// A batch without a valid slot: for a rank whose epoch is over while others still step. It

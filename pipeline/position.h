@@ -28,12 +28,12 @@ struct Position {
   /// The stream that gives the next sample, an index into `streams`.
   std::uint32_t next_stream = 0;
   /// In the order of this rank's streams. Empty: the epoch's beginning.
-  std::vector<Stream> streams;
+  std::vector<Stream> streams = {};
   /// Of the options that fix the order; a pipeline refuses a position that is not its own.
   std::uint64_t fingerprint = 0;
 
   /// The beginning of an epoch.
-  static Position start_of(std::uint32_t epoch) { return {.epoch = epoch, .streams = {}}; }
+  static Position start_of(std::uint32_t epoch) { return {.epoch = epoch}; }
 
   std::string to_json() const;
   /// Throws: Corrupt.

@@ -55,18 +55,15 @@ Pipeline::State::State(PipelineOptions given, const MakeSources& make_sources)
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
       sources(make_sources(options, ledgers)),
-      pool(layout.num_bytes(), static_cast<std::size_t>(plan.permits) + 1),
-      position(first_position()),
-      ledger(ledgers.of(position.epoch)) {
-  check_position(position, options);
+      pool(layout.num_bytes(), static_cast<std::size_t>(plan.permits) + 1) {
+  const Position start = first_position();
+  check_position(start, options);
+  consumer_.position = start;
+  consumer_.ledger = ledgers.of(start.epoch);
   graph.emplace(
       detail::GraphParts{options, plan, layout, sources, pool, ledgers, output, meters, encoded},
-      position);
-  on_stop.emplace(options.stop, [this] {
-    output.fail(std::make_exception_ptr(
-        Error(ErrorCode::kCancelled, "the pipeline was stopped", {.stage = "pipeline"})));
-    graph->stop_reading();
-  });
+      start);
+  on_stop.emplace(options.stop, [this] { stop(); });
 }
 
 Position Pipeline::State::first_position() const {
@@ -75,76 +72,104 @@ Position Pipeline::State::first_position() const {
 
 bool Pipeline::State::next(Batch& batch) {
   batch = {};
-  if (finished) return false;
+  if (is_finished()) return false;
   const std::int64_t start = now_ns();
   std::int64_t unset = 0;
   first_next_ns.compare_exchange_strong(unset, start);
-  bool more = false;
-  fetch(batch, more);
+  const bool more = fetch(batch);
   wait_ns += now_ns() - start;
   return more;
 }
 
-void Pipeline::State::fetch(Batch& batch, bool& more) {
-  if (fault) std::rethrow_exception(fault);
-  more = true;
-  if (masked) return hand_out_masked(batch);
-  Output next = output.pop();
-  switch (next.kind) {
-    case Output::Kind::kBatch:
-      graph->batch_taken();
-      return hand_out(batch, std::move(next.batch));
-    case Output::Kind::kMasked:
-      masked = std::move(next);
-      return hand_out_masked(batch);
-    case Output::Kind::kEpochEnd:
-      more = false;
-      return end_epoch(next.epoch);
-    case Output::Kind::kFault:
-      fault = next.error;
-      std::rethrow_exception(fault);
+bool Pipeline::State::fetch(Batch& batch) {
+  if (fault_) std::rethrow_exception(fault_);
+  if (!masked_) {
+    Output next = output.pop();
+    switch (next.kind) {
+      case Output::Kind::kBatch:
+        graph->batch_taken();
+        hand_out(batch, std::move(next.batch));
+        return true;
+      case Output::Kind::kEpochEnd:
+        end_epoch(next.epoch);
+        return false;
+      case Output::Kind::kFault:
+        fault_ = next.error;
+        std::rethrow_exception(fault_);
+      case Output::Kind::kMasked:
+        masked_ = std::move(next);
+    }
   }
+  hand_out_masked(batch);
+  return true;
 }
 
 void Pipeline::State::hand_out(Batch& batch, Batch next) {
-  if (next.epoch != position.epoch) ledger = ledgers.of(next.epoch);
-  position = *next.position;
   ++num_batches;
   num_samples += static_cast<std::uint64_t>(next.num_valid);
   num_masked += static_cast<std::uint64_t>(next.size - next.num_valid);
-  last = next;
   batch = std::move(next);
+  MutexLock lock(mutex_);
+  if (batch.epoch != consumer_.position.epoch) consumer_.ledger = ledgers.of(batch.epoch);
+  consumer_.position = *batch.position;
+  consumer_.last = batch;
 }
 
 void Pipeline::State::hand_out_masked(Batch& batch) {
   Batch next = masked_batch();
-  next.epoch = masked->epoch;
-  next.index = masked->index++;
-  auto after = std::make_shared<Position>(position);
-  after->batches = masked->index;
+  next.epoch = masked_->epoch;
+  next.index = masked_->index++;
+  auto after = std::make_shared<Position>(position());
+  after->batches = masked_->index;
   next.position = std::move(after);
-  if (--masked->repeat == 0) masked.reset();
+  if (--masked_->repeat == 0) masked_.reset();
   hand_out(batch, std::move(next));
 }
 
 void Pipeline::State::end_epoch(std::uint32_t epoch) {
-  ledger = ledgers.of(epoch);
-  ledgers.forget_before(epoch);
-  position = Position::start_of(epoch + 1);
   const EpochOptions& epochs = options.epochs;
-  finished = epochs.count != 0 && epoch + 1 == epochs.first + epochs.count;
+  MutexLock lock(mutex_);
+  consumer_.ledger = ledgers.of(epoch);
+  consumer_.position = Position::start_of(epoch + 1);
+  consumer_.finished = epochs.count != 0 && epoch + 1 == epochs.first + epochs.count;
+  ledgers.forget_before(epoch);
+}
+
+void Pipeline::State::stop() {
+  output.fail(std::make_exception_ptr(
+      Error(ErrorCode::kCancelled, "the pipeline was stopped", {.stage = "pipeline"})));
+  graph->stop_reading();
+}
+
+bool Pipeline::State::is_finished() const {
+  MutexLock lock(mutex_);
+  return consumer_.finished;
+}
+
+Position Pipeline::State::position() const {
+  MutexLock lock(mutex_);
+  return consumer_.position;
+}
+
+std::shared_ptr<const wds::FaultLedger> Pipeline::State::ledger() const {
+  MutexLock lock(mutex_);
+  return consumer_.ledger;
+}
+
+Batch Pipeline::State::zeros() const {
+  Batch batch;
+  auto buffer = std::make_shared<std::vector<std::byte>>(layout.num_bytes());
+  batch.fields = layout.show(buffer->data(), layout.batch_size());
+  batch.owner = std::move(buffer);
+  batch.size = layout.batch_size();
+  return batch;
 }
 
 Batch Pipeline::State::masked_batch() const {
-  Batch batch = last;
-  if (!batch.owner) {
-    auto zeros = std::make_shared<std::vector<std::byte>>(layout.num_bytes());
-    batch.fields = layout.show(zeros->data(), layout.batch_size());
-    batch.owner = std::move(zeros);
-    batch.size = layout.batch_size();
-    batch.position = std::make_shared<const Position>(position);
-  }
-  batch.epoch = position.epoch;
+  MutexLock lock(mutex_);
+  Batch batch = consumer_.last.owner ? consumer_.last : zeros();
+  if (!batch.position) batch.position = std::make_shared<const Position>(consumer_.position);
+  batch.epoch = consumer_.position.epoch;
   batch.num_valid = 0;
   batch.valid.assign(static_cast<std::size_t>(batch.size), 0);
   batch.keys.assign(static_cast<std::size_t>(batch.size), {});

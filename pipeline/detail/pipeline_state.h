@@ -11,6 +11,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "io/base/thread_annotations.h"
 #include "pipeline/detail/batch_layout.h"
 #include "pipeline/detail/graph.h"
 #include "pipeline/pipeline.h"
@@ -25,7 +26,12 @@ struct Pipeline::State {
   State(PipelineOptions given, const MakeSources& make_sources);
 
   bool next(Batch& batch);
+  /// Makes next() throw Cancelled. Threads: any.
+  void stop();
+  bool is_finished() const;
   Batch masked_batch() const;
+  Position position() const;
+  std::shared_ptr<const wds::FaultLedger> ledger() const;
   Statistics statistics() const;
 
   const PipelineOptions options;
@@ -39,13 +45,6 @@ struct Pipeline::State {
   detail::Meters meters;
   detail::ByteGauge encoded;
 
-  // The consumer's side; statistics() reads the atomics from other threads.
-  Batch last;
-  Position position;
-  std::shared_ptr<const wds::FaultLedger> ledger;
-  bool finished = false;
-  std::exception_ptr fault;
-  std::optional<detail::Output> masked;  ///< fully masked batches still to be handed out
   std::atomic<std::int64_t> first_next_ns{0};
   std::atomic<std::int64_t> wait_ns{0};
   std::atomic<std::uint64_t> num_batches{0};
@@ -57,11 +56,26 @@ struct Pipeline::State {
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
 
  private:
+  /// Where the consumer stands.
+  struct Consumer {
+    Batch last;
+    Position position;
+    std::shared_ptr<const wds::FaultLedger> ledger;
+    bool finished = false;
+  };
+
   Position first_position() const;
-  void fetch(Batch& batch, bool& more);
+  bool fetch(Batch& batch);
   void hand_out(Batch& batch, Batch next);
   void hand_out_masked(Batch& batch);
   void end_epoch(std::uint32_t epoch);
+  Batch zeros() const;
+
+  // next() alone touches these two.
+  std::exception_ptr fault_;
+  std::optional<detail::Output> masked_;  ///< fully masked batches still to be handed out
+  mutable Mutex mutex_;
+  Consumer consumer_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::pipeline

@@ -83,17 +83,19 @@ std::string fake_key(int stream, std::uint32_t epoch, std::uint64_t index) {
 }
 
 pipeline::FieldSpec number_field(std::function<bool(const std::string& key)> faulty) {
-  return pipeline::FunctionField{
-      .name = "number",
-      .output = {decode::DType::kInt64, {2}},
-      .decode = [faulty = std::move(faulty)](const wds::Sample& sample, const decode::SampleId& id,
-                                             std::span<std::byte> slot) {
-        if (faulty && faulty(sample.key)) throw Error(ErrorCode::kCorrupt, "bad " + sample.key);
-        std::memcpy(slot.data(), sample.find("bin")->data.data(), 8);
-        KeyedRng rng({.seed = id.seed, .epoch = id.epoch, .stream = id.stream, .index = id.index});
-        const std::int64_t drawn = rng();
-        std::memcpy(slot.data() + 8, &drawn, 8);
-      }};
+  pipeline::FunctionField field;
+  field.name = "number";
+  field.output.dtype = decode::DType::kInt64;
+  field.output.shape.push_back(2);
+  field.decode = [faulty = std::move(faulty)](const wds::Sample& sample, const decode::SampleId& id,
+                                              std::span<std::byte> slot) {
+    if (faulty && faulty(sample.key)) throw Error(ErrorCode::kCorrupt, "bad " + sample.key);
+    std::memcpy(slot.data(), sample.find("bin")->data.data(), 8);
+    KeyedRng rng({.seed = id.seed, .epoch = id.epoch, .stream = id.stream, .index = id.index});
+    const std::int64_t drawn = rng();
+    std::memcpy(slot.data() + 8, &drawn, 8);
+  };
+  return field;
 }
 
 pipeline::PipelineOptions fake_options(int streams, std::int64_t batch_size) {

@@ -17,12 +17,12 @@ namespace millrace::testing {
 
 struct FakeStreams {
   /// Samples of a stream in an epoch. Default: 100 everywhere.
-  std::function<std::int64_t(int stream, std::uint32_t epoch)> length;
+  std::function<std::int64_t(int stream, std::uint32_t epoch)> length = {};
   std::size_t block_samples = 7;
   std::size_t payload_bytes = 16;
   std::chrono::microseconds delay_per_block{0};
   /// Called before a block is read; may throw.
-  std::function<void(int stream, std::uint32_t epoch, std::uint64_t index)> before_block;
+  std::function<void(int stream, std::uint32_t epoch, std::uint64_t index)> before_block = {};
   /// A stream that waits for ever (until it is stopped) at this sample.
   std::int64_t block_at = -1;
   std::shared_ptr<std::atomic<int>> blocks_read = std::make_shared<std::atomic<int>>(0);

@@ -52,7 +52,7 @@ TEST(Pipeline, GivesTheSameBitsForAnyThreadsAndDepths) {
     return describe_all(pipeline);
   };
   const auto expected = run(1, 1, 1, 64);
-  EXPECT_EQ(expected.size(), 62U);
+  EXPECT_EQ(expected.size(), 61U);
   for (const int threads : {1, 2, 8}) {
     for (const int io_threads : {1, 3}) {
       for (const int prefetch : {1, 7}) {

@@ -65,8 +65,11 @@ TEST(Position, IsRefusedByAPipelineOfAnotherOrder) {
 }
 
 TEST(Position, RoundTripsThroughJson) {
-  wds::StreamPosition start{.samples_out = 5, .samples_in = 9, .shard = 1, .offset = 4096};
-  start.buffered = {{0, 512}, {1, 1536}};
+  const wds::StreamPosition start{.samples_out = 5,
+                                  .samples_in = 9,
+                                  .shard = 1,
+                                  .offset = 4096,
+                                  .buffered = {{0, 512}, {1, 1536}}};
   Position position{.epoch = 3, .batches = 17, .next_stream = 1};
   position.streams = {{std::make_shared<const wds::StreamPosition>(start), 12, false},
                       {nullptr, 0, true}};

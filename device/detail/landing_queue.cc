@@ -1,0 +1,104 @@
+#include "device/detail/landing_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/base/error.h"
+
+namespace millrace::device::detail {
+
+bool LandingQueue::push(DeviceBatch batch) {
+  {
+    MutexLock lock(mutex_);
+    while (items_.size() >= depth_ && !stopped_) changed_.wait(lock);
+    if (stopped_) return false;
+  }
+  push_item({.batch = std::move(batch)});
+  return true;
+}
+
+void LandingQueue::push_end(bool last) { push_item({.end = true, .last = last}); }
+
+void LandingQueue::push_fault(std::exception_ptr fault) { push_item({.fault = std::move(fault)}); }
+
+void LandingQueue::push_item(Item item) {
+  {
+    MutexLock lock(mutex_);
+    items_.push_back(std::move(item));
+  }
+  changed_.notify_all();
+}
+
+void LandingQueue::stop() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool LandingQueue::next(DeviceBatch& batch) {
+  batch = {};
+  Item item;
+  {
+    MutexLock lock(mutex_);
+    if (finished_) return false;
+    if (fault_) std::rethrow_exception(fault_);
+    wait_for_item(lock);
+    item = std::move(items_.front());
+    items_.pop_front();
+  }
+  changed_.notify_all();
+  MutexLock lock(mutex_);
+  return hand_out(std::move(item), batch);
+}
+
+void LandingQueue::wait_for_item(MutexLock& lock) {
+  const Clock::time_point start = Clock::now();
+  while (items_.empty() && !stopped_) changed_.wait(lock);
+  if (stopped_) {
+    throw Error(ErrorCode::kCancelled, "the loader was stopped", {.stage = "device"});
+  }
+  const Clock::time_point end = Clock::now();
+  waits_.total += end - start;
+  waits_.longest = std::max<std::chrono::nanoseconds>(waits_.longest, end - start);
+  if (waits_.batches == 0) waits_.first_batch = end - made_;
+}
+
+bool LandingQueue::hand_out(Item item, DeviceBatch& batch) {
+  if (item.fault) {
+    fault_ = item.fault;
+    std::rethrow_exception(fault_);
+  }
+  if (item.end) {
+    finished_ = item.last;
+    return false;
+  }
+  ++waits_.batches;
+  last_ = item.batch;
+  batch = std::move(item.batch);
+  return true;
+}
+
+bool LandingQueue::finished() const {
+  MutexLock lock(mutex_);
+  return finished_;
+}
+
+DeviceBatch LandingQueue::last() const {
+  MutexLock lock(mutex_);
+  return last_;
+}
+
+WaitStatistics LandingQueue::waits() const {
+  MutexLock lock(mutex_);
+  return waits_;
+}
+
+std::size_t LandingQueue::ready() const {
+  MutexLock lock(mutex_);
+  return static_cast<std::size_t>(
+      std::count_if(items_.begin(), items_.end(), [](const Item& item) { return !item.end; }));
+}
+
+}  // namespace millrace::device::detail

@@ -1,0 +1,61 @@
+// LandingQueue: landed batches that wait for one device.
+//
+// Buffers: `depth` batches. Threads: push() from one, next() from another, the rest from any.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+
+#include "device/parallel_loader.h"
+#include "io/base/thread_annotations.h"
+
+namespace millrace::device::detail {
+
+class LandingQueue {
+ public:
+  explicit LandingQueue(std::size_t depth) : depth_(depth) {}
+
+  /// Waits for room. False when the queue was stopped.
+  bool push(DeviceBatch batch);
+  /// Behind the batches: the epoch's end, the last one's.
+  void push_end(bool last);
+  /// Behind the batches: what the pipeline threw.
+  void push_fault(std::exception_ptr fault);
+  /// Makes push() false and next() throw Cancelled.
+  void stop();
+
+  bool next(DeviceBatch& batch);
+  bool finished() const;
+  DeviceBatch last() const;
+  WaitStatistics waits() const;
+  std::size_t ready() const;
+
+ private:
+  struct Item {
+    DeviceBatch batch = {};
+    bool end = false;
+    bool last = false;
+    std::exception_ptr fault = nullptr;
+  };
+  using Clock = std::chrono::steady_clock;
+
+  void push_item(Item item);
+  void wait_for_item(MutexLock& lock) MILLRACE_REQUIRES(mutex_);
+  bool hand_out(Item item, DeviceBatch& batch) MILLRACE_REQUIRES(mutex_);
+
+  const std::size_t depth_;
+  const Clock::time_point made_ = Clock::now();
+  mutable Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Item> items_ MILLRACE_GUARDED_BY(mutex_);
+  bool stopped_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool finished_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::exception_ptr fault_ MILLRACE_GUARDED_BY(mutex_);
+  DeviceBatch last_ MILLRACE_GUARDED_BY(mutex_);
+  WaitStatistics waits_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace::device::detail

@@ -1,0 +1,114 @@
+#include "device/parallel_loader.h"
+
+#include <exception>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "device/detail/landing_queue.h"
+#include "io/base/check.h"
+
+namespace millrace::device {
+
+using detail::LandingQueue;
+
+struct DeviceLoader::State {
+  State(std::size_t depth, const pipeline::Pipeline& from) : queue(depth), pipeline(from) {}
+
+  LandingQueue queue;
+  const pipeline::Pipeline& pipeline;
+};
+
+struct ParallelLoader::State {
+  State(pipeline::Pipeline from, std::size_t num_devices, std::size_t depth);
+  ~State() { stop(); }
+
+  void land_all();
+  /// One epoch; false when the loader was stopped.
+  bool land_epoch();
+  bool land(pipeline::Batch batch);
+  void stop();
+
+  pipeline::Pipeline pipeline;
+  std::vector<DeviceLoader> devices;
+  std::vector<LandingQueue*> queues;
+  std::size_t place = 0;  ///< the device whose turn it is
+  std::jthread thread;
+};
+
+ParallelLoader::State::State(pipeline::Pipeline from, std::size_t num_devices, std::size_t depth)
+    : pipeline(std::move(from)) {
+  for (std::size_t i = 0; i < num_devices; ++i) {
+    auto device = std::make_shared<DeviceLoader::State>(depth, pipeline);
+    queues.push_back(&device->queue);
+    devices.push_back(DeviceLoader(std::move(device)));
+  }
+  thread = std::jthread([this] { land_all(); });
+}
+
+void ParallelLoader::State::stop() {
+  for (LandingQueue* queue : queues) queue->stop();
+  pipeline.stop();
+}
+
+void ParallelLoader::State::land_all() {
+  try {
+    while (!pipeline.finished()) {
+      if (!land_epoch()) return;
+      for (LandingQueue* queue : queues) queue->push_end(pipeline.finished());
+    }
+  } catch (...) {
+    for (LandingQueue* queue : queues) queue->push_fault(std::current_exception());
+  }
+}
+
+bool ParallelLoader::State::land_epoch() {
+  std::int64_t index = 0;
+  for (pipeline::Batch batch; pipeline.next(batch);) {
+    index = batch.index + 1;
+    if (!land(std::move(batch))) return false;
+  }
+  while (place != 0) {
+    pipeline::Batch masked = pipeline.masked_batch();
+    masked.index = index++;
+    if (!land(std::move(masked))) return false;
+  }
+  return true;
+}
+
+bool ParallelLoader::State::land(pipeline::Batch batch) {
+  LandingQueue& queue = *queues[place];
+  place = (place + 1) % queues.size();
+  return queue.push(std::move(batch));
+}
+
+bool DeviceLoader::next(DeviceBatch& batch) { return state_->queue.next(batch); }
+bool DeviceLoader::finished() const { return state_->queue.finished(); }
+WaitStatistics DeviceLoader::waits() const { return state_->queue.waits(); }
+std::size_t DeviceLoader::ready() const { return state_->queue.ready(); }
+
+DeviceBatch DeviceLoader::masked_batch() const {
+  DeviceBatch batch = state_->queue.last();
+  if (!batch.owner) return state_->pipeline.masked_batch();
+  batch.num_valid = 0;
+  batch.valid.assign(batch.valid.size(), 0);
+  batch.keys.assign(batch.keys.size(), {});
+  return batch;
+}
+
+ParallelLoader::ParallelLoader(pipeline::Pipeline pipeline, const DeviceSet& devices,
+                               const LoaderOptions& options) {
+  MILLRACE_CHECK(devices.size() > 0, "a loader needs a device");
+  MILLRACE_CHECK(options.depth > 0, "a loader's depth is above 0");
+  state_ = std::make_unique<State>(std::move(pipeline), devices.size(),
+                                   static_cast<std::size_t>(options.depth));
+}
+
+ParallelLoader::~ParallelLoader() = default;
+
+DeviceLoader& ParallelLoader::operator[](std::size_t place) { return state_->devices[place]; }
+std::size_t ParallelLoader::size() const { return state_->devices.size(); }
+void ParallelLoader::stop() { state_->stop(); }
+const pipeline::Pipeline& ParallelLoader::pipeline() const { return state_->pipeline; }
+
+}  // namespace millrace::device
