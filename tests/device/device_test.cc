@@ -1,0 +1,134 @@
+#include "device/device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+#include <sched.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "io/base/error.h"
+
+namespace millrace::device {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Device, RunsItsWorkInOrderOnOneThreadOfItsOwn) {
+  Device device({.index = 3, .cores = {0}});
+  EXPECT_EQ(device.name(), "cpu:3");
+  std::vector<int> order;
+  std::vector<std::thread::id> threads;
+  for (int i = 0; i < 20; ++i) {
+    device.submit([&, i] {
+      order.push_back(i);
+      threads.push_back(std::this_thread::get_id());
+    });
+  }
+  device.run([] {});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+    EXPECT_EQ(threads[static_cast<std::size_t>(i)], threads[0]);
+  }
+  EXPECT_NE(threads[0], std::this_thread::get_id());
+}
+
+TEST(Device, HandsBackWhatItsWorkThrowsAndGoesOn) {
+  Device device({});
+  EXPECT_THROW(device.run([] { throw std::runtime_error("mine"); }), std::runtime_error);
+  bool ran = false;
+  device.run([&] { ran = true; });
+  EXPECT_TRUE(ran);
+}
+
+TEST(Device, HasATeamAsLargeAsItsSliceOfCores) {
+  Device one({.cores = {0}});
+  Device three({.cores = {0, 1, 0}});
+  int in_one = 0;
+  int in_three = 0;
+  one.run([&] { in_one = omp_get_max_threads(); });
+  three.run([&] { in_three = omp_get_max_threads(); });
+  EXPECT_EQ(in_one, 1);
+  EXPECT_EQ(in_three, 3);
+}
+
+TEST(Device, StaysOnItsCoresWhenPinned) {
+  Device device({.cores = {0}, .pin = true});
+  int allowed = 0;
+  device.run([&] {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    allowed = CPU_COUNT(&set);
+  });
+  EXPECT_EQ(allowed, 1);
+}
+
+TEST(Device, DropsWhatHasNotBegunWhenItGoes) {
+  std::atomic<int> ran{0};
+  std::future<void> last;
+  {
+    Device device({});
+    device.submit([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ++ran;
+    });
+    for (int i = 0; i < 100; ++i) last = device.submit([&] { ++ran; });
+  }
+  EXPECT_LE(ran, 101);
+  if (ran < 101) {
+    EXPECT_THROW(last.get(), std::future_error);
+  }
+}
+
+TEST(DeviceSet, SharesOutTheCores) {
+  const DeviceSet two = DeviceSet::cpu(2);
+  ASSERT_EQ(two.size(), 2U);
+  EXPECT_FALSE(two[0].cores().empty());
+  EXPECT_FALSE(two[1].cores().empty());
+  const DeviceSet many = DeviceSet::cpu(64, {.num_cores = 2});
+  EXPECT_EQ(many.size(), 64U);
+  for (std::size_t i = 0; i < many.size(); ++i) EXPECT_EQ(many[i].num_threads(), 1);
+  EXPECT_NE(many[0].cores(), many[1].cores());
+}
+
+TEST(DeviceSet, ReadsCountsAndNumbers) {
+  EXPECT_EQ(DeviceSet::parse("8").size(), 8U);
+  const DeviceSet five = DeviceSet::parse("[5]");
+  ASSERT_EQ(five.size(), 1U);
+  EXPECT_EQ(five[0].name(), "cpu:5");
+  const DeviceSet two = DeviceSet::parse("[0, 2]");
+  EXPECT_EQ(two[0].index(), 0);
+  EXPECT_EQ(two[1].index(), 2);
+}
+
+TEST(DeviceSet, RefusesEverythingElse) {
+  for (const char* text : {"", "0", "-1", "x", "[]", "[", "[1", "1]", "[1,]", "[1,1]", "[-2]",
+                           "2.5", "99999999999", "[1;2]"}) {
+    try {
+      DeviceSet::parse(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << text;
+    }
+  }
+}
+
+TEST(DeviceSet, RunsOnAllDevicesAtOnce) {
+  const DeviceSet devices = DeviceSet::cpu(4);
+  std::atomic<int> arrived{0};
+  devices.run_all([&](std::size_t) {
+    ++arrived;
+    while (arrived < 4) std::this_thread::yield();
+  });
+  EXPECT_EQ(arrived, 4);
+  EXPECT_THROW(devices.run_all([](std::size_t place) {
+    if (place == 2) throw std::runtime_error("third");
+  }),
+               std::runtime_error);
+}
+
+}  // namespace
+}  // namespace millrace::device

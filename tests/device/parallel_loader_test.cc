@@ -1,0 +1,169 @@
+#include "device/parallel_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/base/error.h"
+#include "tests/pipeline/fake_sources.h"
+
+namespace millrace::device {
+namespace {
+
+using namespace std::chrono_literals;
+using pipeline::Batch;
+using pipeline::Pipeline;
+using testing::describe;
+using testing::fake_options;
+using testing::fake_pipeline;
+using testing::FakeStreams;
+
+FakeStreams streams_of(std::int64_t samples) {
+  return {.length = [samples](int, std::uint32_t) { return samples; }};
+}
+
+/// What each device got, epoch ends included.
+std::vector<std::vector<std::string>> run(ParallelLoader& loader, const DeviceSet& devices) {
+  std::vector<std::vector<std::string>> got(devices.size());
+  devices.run_all([&](std::size_t place) {
+    do {
+      for (DeviceBatch batch; loader[place].next(batch);) got[place].push_back(describe(batch));
+      got[place].push_back("end");
+    } while (!loader[place].finished());
+  });
+  return got;
+}
+
+TEST(ParallelLoader, DealsBatchesRoundAndFillsTheLastRound) {
+  auto options = fake_options(2, 4);
+  options.epochs.count = 2;
+  Pipeline alone = fake_pipeline(options, streams_of(20));  // 10 batches an epoch
+  const auto expected = testing::describe_all(alone);
+
+  const DeviceSet devices = DeviceSet::cpu(3);
+  ParallelLoader loader(fake_pipeline(options, streams_of(20)), devices);
+  const auto got = run(loader, devices);
+  for (std::size_t place = 0; place < 3; ++place) {
+    ASSERT_EQ(got[place].size(), 10U) << place;  // 4 batches and an end, twice
+    EXPECT_EQ(got[place][4], "end");
+    for (std::size_t round = 0; round < 4; ++round) {
+      const std::size_t b = 3 * round + place;
+      if (b < 10) {
+        EXPECT_EQ(got[place][round], expected[b]);
+        EXPECT_EQ(got[place][5 + round], expected[11 + b]);
+      } else {
+        EXPECT_THAT(got[place][round], ::testing::HasSubstr("." + std::to_string(b) + " 0/4"));
+      }
+    }
+  }
+}
+
+TEST(ParallelLoader, HandsOutTheFirstBatchAsSoonAsItHasLanded) {
+  FakeStreams streams = streams_of(100);
+  streams.block_samples = 4;
+  streams.block_at = 4;  // only the first batch ever comes
+  const DeviceSet devices = DeviceSet::cpu(8);
+  ParallelLoader loader(fake_pipeline(fake_options(1, 4), streams), devices);
+  DeviceBatch batch;
+  ASSERT_TRUE(loader[0].next(batch));
+  EXPECT_EQ(batch.num_valid, 4);
+  EXPECT_GT(loader[0].waits().first_batch.count(), 0);
+}
+
+TEST(ParallelLoader, BringsAFaultToEveryDeviceAfterTheBatchesBeforeIt) {
+  auto options = fake_options(1, 4);
+  options.fields = {testing::number_field([](const std::string& key) { return key == "0/0/21"; })};
+  const DeviceSet devices = DeviceSet::cpu(3);
+  ParallelLoader loader(fake_pipeline(options), devices);
+  std::vector<int> batches(3);
+  std::vector<std::string> faults(3);
+  devices.run_all([&](std::size_t place) {
+    try {
+      for (DeviceBatch batch; loader[place].next(batch);) ++batches[place];
+    } catch (const Error& error) {
+      faults[place] = error.where().key;
+    }
+    DeviceBatch batch;
+    EXPECT_THROW(loader[place].next(batch), Error);
+  });
+  EXPECT_THAT(batches, ::testing::ElementsAre(2, 2, 1));
+  EXPECT_THAT(faults, ::testing::Each("0/0/21"));
+}
+
+TEST(ParallelLoader, EndsQuicklyWhenConsumersStopEarly) {
+  auto options = fake_options(2, 4);
+  options.epochs.count = 0;
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                         std::filesystem::directory_iterator());
+  };
+  const DeviceSet devices = DeviceSet::cpu(4);
+  const auto before = threads();
+  for (int round = 0; round < 100; ++round) {
+    ParallelLoader loader(fake_pipeline(options), devices);
+    DeviceBatch batch;
+    for (int i = 0; i < round % 3; ++i) ASSERT_TRUE(loader[0].next(batch));
+  }
+  EXPECT_EQ(threads(), before);
+}
+
+TEST(ParallelLoader, EndsQuicklyWhileThePipelineWaits) {
+  FakeStreams streams;
+  streams.block_at = 14;
+  auto loader = std::make_unique<ParallelLoader>(fake_pipeline(fake_options(2, 64), streams),
+                                                 DeviceSet::cpu(2));
+  std::this_thread::sleep_for(20ms);
+  const auto start = std::chrono::steady_clock::now();
+  loader.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
+}
+
+TEST(ParallelLoader, CancelsWaitingConsumersWhenStopped) {
+  FakeStreams streams;
+  streams.block_at = 0;
+  const DeviceSet devices = DeviceSet::cpu(2);
+  ParallelLoader loader(fake_pipeline(fake_options(1, 4), streams), devices);
+  const std::jthread stopper([&] {
+    std::this_thread::sleep_for(20ms);
+    loader.stop();
+  });
+  devices.run_all([&](std::size_t place) {
+    DeviceBatch batch;
+    try {
+      loader[place].next(batch);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+    }
+  });
+}
+
+TEST(ParallelLoader, BoundsWhatHasLanded) {
+  auto options = fake_options(1, 4);
+  const DeviceSet devices = DeviceSet::cpu(2);
+  ParallelLoader loader(fake_pipeline(options), devices, {.depth = 3});
+  while (loader[1].ready() < 3) std::this_thread::yield();
+  std::this_thread::sleep_for(20ms);
+  EXPECT_LE(loader[0].ready(), 3U);
+  EXPECT_EQ(loader[1].ready(), 3U);
+}
+
+TEST(ParallelLoader, GivesMaskedBatchesOfTheDevicesOwnPixels) {
+  const DeviceSet devices = DeviceSet::cpu(1);
+  ParallelLoader loader(fake_pipeline(fake_options(1, 4)), devices);
+  DeviceBatch batch;
+  ASSERT_TRUE(loader[0].next(batch));
+  const DeviceBatch masked = loader[0].masked_batch();
+  EXPECT_EQ(masked.num_valid, 0);
+  EXPECT_EQ(masked.fields[0].data.data(), batch.fields[0].data.data());
+}
+
+}  // namespace
+}  // namespace millrace::device
