@@ -78,7 +78,7 @@ struct PlanOptions {
 /// The replica's flat buffers, laid out by graph.parameters() and graph.state(). Lifetime: they
 /// outlive the plan.
 struct PlanBuffers {
-  std::span<float> parameters;
+  std::span<const float> parameters;
   std::span<float> gradients;  ///< empty for a plan that never calls backward()
   std::span<float> state;
 };

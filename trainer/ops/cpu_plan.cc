@@ -1,12 +1,204 @@
+// The CPU's Plan: ops on oneDNN and on millrace's own loops, run in order and back.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "io/base/check.h"
 #include "io/base/error.h"
+#include "trainer/nn/fusion.h"
 #include "trainer/nn/plan.h"
+#include "trainer/ops/detail/kernels.h"
+#include "trainer/ops/detail/lowering.h"
+#include "trainer/ops/detail/ops.h"
 
-namespace millrace::trainer::nn {
+namespace millrace::trainer {
+namespace ops {
+namespace {
 
-std::unique_ptr<Plan> compile(const Graph&, const PlanOptions&, const PlanBuffers&) {
-  throw Error(ErrorCode::kUnsupported, "no backend yet");
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
 }
 
-bool has_native_bfloat16() { return false; }
+void check(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanBuffers& buffers) {
+  if (options.batch_size < 1) refuse("a batch needs at least 1 slot");
+  const decode::DType dtype = options.input_dtype;
+  if (dtype != decode::DType::kFloat32 && dtype != decode::DType::kBFloat16) {
+    refuse("a model's inputs are float32 or bf16");
+  }
+  const std::size_t size = graph.parameters().padded_size();
+  const bool fits = buffers.parameters.size() == size &&
+                    (buffers.gradients.empty() || buffers.gradients.size() == size) &&
+                    buffers.state.size() == graph.state().padded_size();
+  if (!fits) refuse("the flat buffers do not fit the model's tables");
+}
 
-}  // namespace millrace::trainer::nn
+bool has_avx512() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
+
+Backend make_backend(const nn::PlanOptions& options) {
+  Backend backend;
+  const bool half = options.precision == nn::Precision::kBFloat16;
+  backend.type = half && nn::has_native_bfloat16() ? DataType::bf16 : DataType::f32;
+  backend.round_to_bfloat16 = half && !nn::has_native_bfloat16();
+  backend.channel_block = has_avx512() ? 16 : 8;
+  backend.batch_size = options.batch_size;
+  return backend;
+}
+
+nn::OutputView view_of(const dnnl::memory& memory) {
+  const std::size_t count = memory.get_desc().get_size() / sizeof(float);
+  return {memory.get_desc().dims(), {static_cast<float*>(memory.get_data_handle()), count}};
+}
+
+class CpuPlan final : public nn::Plan {
+ public:
+  CpuPlan(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanBuffers& buffers)
+      : backend_(make_backend(options)) {
+    Lowering lowering(graph, options, buffers, backend_);
+    lower(lowering);
+    if (lowering.trains()) lower_backward(lowering);
+    lowering.finish(memory_);
+    for (const nn::Value input : graph.inputs()) {
+      inputs_.push_back(lowering.raw_input(input).memory);
+    }
+    input_calls_ = lowering.take_input_calls();
+    if (backend_.round_to_bfloat16) collect_roundings(lowering);
+  }
+
+  void forward(std::span<const std::span<const std::byte>> inputs, nn::Mode mode) override {
+    accept(inputs);
+    pass_.mode = mode;
+    for (const Call& call : input_calls_) call.run(backend_);
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      ops_[i]->forward(pass_);
+      round(round_forward_, i);
+    }
+  }
+
+  std::size_t num_outputs() const override { return outputs_.size(); }
+  nn::OutputView output(std::size_t index) override {
+    return view_of(outputs_.at(index)->output());
+  }
+  nn::OutputView output_gradient(std::size_t index) override {
+    return view_of(outputs_.at(index)->gradient());
+  }
+
+  void backward(const std::function<void(std::size_t)>& ready) override {
+    MILLRACE_CHECK(!ready_.empty(), "the plan was compiled without a gradient buffer");
+    for (const std::span<float> values : without_gradient_) std::ranges::fill(values, 0.0F);
+    std::size_t told = 0;
+    for (std::size_t i = ops_.size(); i-- > 0;) {
+      if (reached_[i]) {
+        ops_[i]->backward();
+        round(round_backward_, i);
+      }
+      if (ready_[i] > told && ready) ready(told = ready_[i]);
+    }
+  }
+
+  void parameters_changed() override {
+    for (const OpPointer& op : ops_) op->parameters_changed();
+  }
+  void set_random_key(const RngKey& key) override { pass_.key = key; }
+  std::size_t activation_bytes() const override { return memory_.arena.size(); }
+
+ private:
+  void lower(Lowering& lowering) {
+    for (const nn::Group& group : nn::fuse(lowering.graph())) {
+      lowering.set_step(ops_.size(), false);
+      ops_.push_back(make_op(lowering, group));
+      results_.push_back(group.result);
+    }
+    for (const nn::GraphOutput& output : lowering.graph().outputs()) {
+      lowering.set_step(ops_.size(), false);
+      auto op = make_output(lowering, output.value);
+      outputs_.push_back(op.get());
+      ops_.push_back(std::move(op));
+    }
+  }
+
+  void lower_backward(Lowering& lowering) {
+    reached_.assign(ops_.size(), true);
+    for (std::size_t i = ops_.size(); i-- > 0;) {
+      lowering.set_step(i, true);
+      std::vector<Gradient> parts;
+      if (i < results_.size()) {
+        parts = lowering.take_gradients(results_[i]);
+        reached_[i] = !parts.empty();
+      }
+      if (reached_[i]) ops_[i]->lower_backward(lowering, std::move(parts));
+    }
+    for (const std::size_t index : lowering.without_gradient()) {
+      without_gradient_.push_back(lowering.gradient_values(index));
+    }
+    ready_ = lowering.ready_counts(ops_.size());
+  }
+
+  void collect_roundings(const Lowering& lowering) {
+    round_forward_.resize(ops_.size());
+    round_backward_.resize(ops_.size());
+    for (const auto& result : lowering.forward_results()) {
+      if (result.tensor.desc().data_type() != DataType::f32) continue;
+      round_forward_[result.op].push_back(result.tensor.memory);
+    }
+    for (const auto& result : lowering.backward_results()) {
+      round_backward_[result.op].push_back(result.tensor.memory);
+    }
+  }
+
+  void accept(std::span<const std::span<const std::byte>> inputs) {
+    if (inputs.size() != inputs_.size()) {
+      refuse("the model has " + std::to_string(inputs_.size()) + " inputs, got " +
+             std::to_string(inputs.size()));
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::size_t bytes = inputs_[i].get_desc().get_size();
+      if (inputs[i].size() != bytes) {
+        refuse("input " + std::to_string(i) + " has " + std::to_string(inputs[i].size()) +
+               " bytes, the model takes " + std::to_string(bytes));
+      }
+      // oneDNN's handles are never const; as a source it is only read.
+      inputs_[i].set_data_handle(const_cast<std::byte*>(inputs[i].data()));
+    }
+  }
+
+  using Roundings = std::vector<std::vector<dnnl::memory>>;  // one list an op, or none at all
+  static void round(const Roundings& roundings, std::size_t op) {
+    if (roundings.empty()) return;
+    for (const dnnl::memory& memory : roundings[op]) round_to_bfloat16(memory);
+  }
+
+  Backend backend_;
+  PlanMemory memory_;
+  Pass pass_;
+  std::vector<OpPointer> ops_;
+  std::vector<OutputOp*> outputs_;    // the last of ops_
+  std::vector<std::size_t> results_;  // the node that each op but the outputs makes
+  std::vector<dnnl::memory> inputs_;
+  std::vector<Call> input_calls_;
+  std::vector<bool> reached_;       // whether the op has a way back
+  std::vector<std::size_t> ready_;  // floats that are final after each op's way back
+  std::vector<std::span<float>> without_gradient_;
+  Roundings round_forward_, round_backward_;
+};
+
+}  // namespace
+}  // namespace ops
+
+namespace nn {
+
+std::unique_ptr<Plan> compile(const Graph& graph, const PlanOptions& options,
+                              const PlanBuffers& buffers) {
+  ops::check(graph, options, buffers);
+  try {
+    return std::make_unique<ops::CpuPlan>(graph, options, buffers);
+  } catch (const dnnl::error& problem) {
+    throw Error(ErrorCode::kUnsupported, std::string("oneDNN: ") + problem.what());
+  }
+}
+
+bool has_native_bfloat16() {
+  return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+}
+
+}  // namespace nn
+}  // namespace millrace::trainer

@@ -1,0 +1,139 @@
+#include "trainer/nn/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "io/base/error.h"
+#include "trainer/models/models.h"
+#include "trainer/nn/fusion.h"
+
+namespace millrace::trainer::nn {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal(const std::function<void(GraphBuilder&, Value)>& build) {
+  GraphBuilder builder;
+  const Value image = builder.input("image", {3, 8, 8});
+  try {
+    build(builder, image);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    return error.message();
+  }
+  return "nothing was refused";
+}
+
+TEST(GraphBuilder, InfersShapesAsPyTorchDoes) {
+  GraphBuilder builder;
+  Value x = builder.input("image", {3, 33, 32});
+  x = builder.conv2d("conv", x, {.channels = 8, .kernel = 3, .stride = 2, .padding = 1});
+  EXPECT_EQ(builder.shape(x), (Shape{8, 17, 16}));
+  x = builder.conv2d("dilated", x, {.channels = 4, .kernel = {3, 1}, .dilation = 2});
+  EXPECT_EQ(builder.shape(x), (Shape{4, 13, 16}));
+  x = builder.max_pool2d("pool", x, {.kernel = 3, .stride = 2, .padding = 1});
+  EXPECT_EQ(builder.shape(x), (Shape{4, 7, 8}));
+  EXPECT_EQ(builder.shape(builder.adaptive_avg_pool2d("avg", x, {.size = {2, 3}})),
+            (Shape{4, 2, 3}));
+  EXPECT_EQ(builder.shape(builder.flatten("flatten", x)), (Shape{224}));
+}
+
+TEST(GraphBuilder, NamesTheLayerAndTheShapesThatDoNotFit) {
+  const auto add = refusal([](GraphBuilder& builder, Value x) {
+    builder.add("sum", x, builder.conv2d("conv", x, {.channels = 4, .kernel = 1}));
+  });
+  EXPECT_THAT(add, HasSubstr("add sum"));
+  EXPECT_THAT(add, HasSubstr("(3, 8, 8) of image and (4, 8, 8) of conv"));
+  EXPECT_THAT(refusal([](GraphBuilder& builder, Value x) { builder.linear("fc", x, {}); }),
+              HasSubstr("linear fc: needs features (F); flatten first, got (3, 8, 8) of image"));
+  EXPECT_THAT(refusal([](GraphBuilder& builder, Value x) {
+                builder.conv2d("conv", x, {.channels = 4, .kernel = 9});
+              }),
+              HasSubstr("the image is smaller than the kernel"));
+  EXPECT_THAT(refusal([](GraphBuilder& builder, Value x) {
+                builder.relu("twice", x);
+                builder.relu("twice", x);
+              }),
+              HasSubstr("two layers named twice"));
+}
+
+TEST(GraphBuilder, OrdersParametersFromTheLastLayerToTheFirst) {
+  GraphBuilder builder;
+  Value x = builder.input("image", {3, 8, 8});
+  x = builder.conv2d("conv", x, {.channels = 4, .kernel = 3});
+  x = builder.batch_norm("bn", x);
+  builder.output("logits", builder.linear("fc", builder.flatten("flat", x), {.features = 2}));
+  const Graph graph = builder.build();
+  std::vector<std::string> names;
+  for (const Parameter& entry : graph.parameters().entries()) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"fc.bias", "fc.weight", "bn.bias", "bn.weight",
+                                             "conv.bias", "conv.weight"}));
+  EXPECT_EQ(graph.parameters().find("conv.weight")->shape, (Shape{4, 3, 3, 3}));
+  EXPECT_FALSE(graph.parameters().find("bn.weight")->decay);
+  EXPECT_TRUE(graph.parameters().find("fc.weight")->decay);
+  EXPECT_NE(graph.state().find("bn.num_batches_tracked"), nullptr);
+}
+
+TEST(Graph, StartsWeightsWithPyTorchsDistributions) {
+  GraphBuilder builder;
+  Value x = builder.input("image", {16, 8, 8});
+  x = builder.conv2d("conv", x,
+                     {.channels = 64, .kernel = 3, .bias = false, .init = Init::kKaimingNormal});
+  builder.output("logits", builder.linear("fc", builder.flatten("flat", x), {.features = 10}));
+  const Graph graph = builder.build();
+  std::vector<float> weights(graph.parameters().padded_size());
+  graph.initialise(3, weights, {});
+  const auto values = [&](const std::string& name) {
+    const Parameter* entry = graph.parameters().find(name);
+    return std::span(weights).subspan(entry->offset, entry->size);
+  };
+  double squares = 0;
+  for (const float w : values("conv.weight")) squares += static_cast<double>(w * w);
+  EXPECT_NEAR(squares / (64 * 16 * 9), 2.0 / (64 * 9), 0.1 / (64 * 9));
+  const float bound = 1.0F / std::sqrt(64.0F * 36.0F);
+  EXPECT_NEAR(*std::ranges::max_element(values("fc.weight")), bound, bound * 0.01F);
+  EXPECT_NEAR(*std::ranges::min_element(values("fc.weight")), -bound, bound * 0.01F);
+}
+
+TEST(Graph, HasTorchvisionsParameterCounts) {
+  EXPECT_EQ(build_model("resnet18", {}).parameters().num_values(), 11'689'512U);
+  const auto lenet = build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = 28});
+  EXPECT_EQ(lenet.parameters().num_values(), 61'706U);
+}
+
+TEST(Models, RefuseAnUnknownNameWithTheList) {
+  EXPECT_THROW(
+      {
+        try {
+          build_model("resnet19", {});
+        } catch (const Error& error) {
+          EXPECT_THAT(error.message(), HasSubstr("lenet, resnet18"));
+          throw;
+        }
+      },
+      Error);
+}
+
+TEST(Fusion, JoinsBatchNormAdditionAndRelu) {
+  const Graph graph = build_model("resnet18", {});
+  std::size_t with_residual = 0;
+  for (const Group& group : fuse(graph)) {
+    EXPECT_FALSE(std::holds_alternative<Relu>(graph.nodes()[group.head].layer));
+    EXPECT_FALSE(std::holds_alternative<Add>(graph.nodes()[group.head].layer));
+    with_residual += group.residual ? 1 : 0;
+  }
+  EXPECT_EQ(with_residual, 8U);
+}
+
+TEST(Fusion, KeepsAValueThatSomebodyElseReads) {
+  GraphBuilder builder;
+  const Value x = builder.input("image", {4, 8, 8});
+  const Value norm = builder.batch_norm("bn", x);
+  builder.output("sum", builder.add("sum", norm, builder.relu("relu", norm)));
+  EXPECT_EQ(fuse(builder.build()).size(), 3U);
+}
+
+}  // namespace
+}  // namespace millrace::trainer::nn

@@ -1,0 +1,27 @@
+// MemoryPlan: where in one arena each buffer of a step lies, given when each is alive.
+//
+// Buffers whose lifetimes overlap never overlap in memory; others share it. Placed by size, the
+// largest first, each at the lowest offset that is free during its life.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace millrace::trainer::nn {
+
+/// A buffer that is written first at step `first` and used last at step `last`, both included.
+struct Lifetime {
+  std::size_t bytes = 0;
+  int first = 0;
+  int last = 0;
+};
+
+struct MemoryPlan {
+  std::vector<std::size_t> offsets;  ///< one a buffer, multiples of 64
+  std::size_t total_bytes = 0;
+};
+
+MemoryPlan plan_memory(std::span<const Lifetime> buffers);
+
+}  // namespace millrace::trainer::nn

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <utility>
+
+#include "trainer/ops/detail/gradient_sum.h"
+#include "trainer/ops/detail/kernels.h"
+#include "trainer/ops/detail/ops.h"
+
+namespace millrace::trainer::ops {
+namespace {
+
+class BatchNormOp final : public Op {
+ public:
+  BatchNormOp(Lowering& lowering, const nn::Group& group, const nn::BatchNorm& layer)
+      : group_(group), node_(lowering.node(group.head)) {
+    x_ = lowering.value(node_.inputs[0]);
+    if (group.residual) residual_ = lowering.value(*group.residual);
+    y_ = lowering.make(lowering.gradient_desc({group.result}));
+    lowering.set_value(group.result, y_);
+    describe(lowering, layer);
+  }
+
+  void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
+    lowering.use(x_);
+    place_gradients(lowering, std::move(parts));
+    back_.dgamma = lowering.gradient_values(node_.weight);
+    back_.dbeta = lowering.gradient_values(node_.bias);
+  }
+
+  void forward(const Pass& pass) override {
+    forward_.x = x_.data();
+    forward_.y = y_.data();
+    forward_.residual = residual_ ? residual_.data() : nullptr;
+    const Storage storage = storage_of(x_.memory);
+    if (pass.mode == nn::Mode::kEvaluate) return batch_norm_evaluate(storage, shape_, forward_);
+    batch_norm_train(storage, shape_, forward_);
+    batches_tracked_[0] += 1.0F;
+  }
+
+  void backward() override {
+    rest_.run();
+    back_.x = x_.data();
+    back_.dy = dy_.data();
+    back_.dy2 = dy2_ ? dy2_.data() : nullptr;
+    back_.y = group_.relu && group_.residual ? y_.data() : nullptr;
+    back_.g = g_ ? g_.data() : nullptr;
+    back_.dx = dx_ ? dx_.data() : nullptr;
+    batch_norm_backward(storage_of(x_.memory), shape_, back_);
+  }
+
+ private:
+  void describe(Lowering& lowering, const nn::BatchNorm& layer) {
+    const Backend& backend = lowering.backend();
+    const std::int64_t blocks =
+        (node_.shape[0] + backend.channel_block - 1) / backend.channel_block;
+    shape_ = {.images = backend.batch_size,
+              .blocks = blocks,
+              .pixels = node_.shape[1] * node_.shape[2],
+              .block = backend.channel_block,
+              .channels = node_.shape[0]};
+    const auto padded = static_cast<std::size_t>(blocks * backend.channel_block);
+    mean_.assign(padded, 0.0F);
+    inverse_deviation_.assign(padded, 0.0F);
+    batches_tracked_ = lowering.state_values(node_.state + 2);
+    forward_ = {.relu = group_.relu,
+                .gamma = lowering.parameter_values(node_.weight),
+                .beta = lowering.parameter_values(node_.bias),
+                .running_mean = lowering.state_values(node_.state),
+                .running_variance = lowering.state_values(node_.state + 1),
+                .mean = mean_,
+                .inverse_deviation = inverse_deviation_,
+                .epsilon = layer.epsilon,
+                .momentum = layer.momentum};
+    back_ = {.relu = group_.relu,
+             .gamma = forward_.gamma,
+             .beta = forward_.beta,
+             .mean = mean_,
+             .inverse_deviation = inverse_deviation_};
+  }
+
+  // Two parts of the gradient are added on the fly; what is more, before. g, the gradient after the
+  // ReLU, is the residual's too, and then dx must lie elsewhere; otherwise dx takes dy's place.
+  void place_gradients(Lowering& lowering, std::vector<Gradient> parts) {
+    std::ranges::stable_sort(parts, {}, &Gradient::shared);
+    if (parts.size() > 2) {
+      std::vector<Gradient> rest(parts.begin() + 1, parts.end());
+      rest_ = GradientSum(lowering, std::move(rest));
+      parts.resize(1);
+      parts.push_back({rest_.tensor(), rest_.shared()});
+    }
+    dy_ = parts[0].tensor;
+    if (parts.size() == 2) dy2_ = parts[1].tensor;
+    const Tensor own = parts[0].shared ? lowering.make(dy_.desc()) : dy_;
+    if (group_.residual || dy2_) g_ = own;
+    if (group_.relu && group_.residual) lowering.use(y_);
+    if (group_.residual) lowering.add_gradient(*group_.residual, g_);
+    if (!lowering.wants_gradient(node_.inputs[0])) return;
+    dx_ = group_.residual ? lowering.make(dy_.desc()) : own;
+    lowering.add_gradient(node_.inputs[0], dx_);
+  }
+
+  nn::Group group_;
+  const nn::Node& node_;
+  ImageShape shape_;
+  std::vector<float> mean_;               // (padded C)
+  std::vector<float> inverse_deviation_;  // (padded C)
+  std::span<float> batches_tracked_;
+
+  Tensor x_, residual_, y_;
+  BatchNormForward forward_;
+
+  GradientSum rest_;
+  Tensor dy_, dy2_, g_, dx_;
+  BatchNormBackward back_;
+};
+
+}  // namespace
+
+OpPointer make_batch_norm(Lowering& lowering, const nn::Group& group, const nn::BatchNorm& layer) {
+  return std::make_unique<BatchNormOp>(lowering, group, layer);
+}
+
+}  // namespace millrace::trainer::ops

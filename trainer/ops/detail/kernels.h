@@ -1,0 +1,104 @@
+// The loops that millrace writes itself: what oneDNN cannot fuse, in one pass over memory each.
+//
+// Arrays are float32 or bf16 (rounded to nearest even); arithmetic is float32. Images are blocked:
+// (N, C / block, H * W, block). Work is split over the calling thread's OpenMP team, and results do
+// not depend on how many threads it has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "trainer/ops/detail/onednn.h"
+
+namespace millrace::trainer::ops {
+
+enum class Storage { kFloat32, kBFloat16 };
+
+Storage storage_of(const dnnl::memory& memory);
+/// Values including the padding of blocked channels.
+std::size_t padded_values(const dnnl::memory& memory);
+
+/// out = a + b, b null for none; negative values become 0 with `relu`. out may be a or b.
+struct AddArguments {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* out = nullptr;
+  bool relu = false;
+};
+void add(Storage storage, std::size_t count, const AddArguments& arguments);
+
+/// out = a + b where y > 0, else 0; b null for none, y null for everywhere. out may be a or b.
+struct MaskArguments {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* y = nullptr;
+  void* out = nullptr;
+};
+void add_masked(Storage storage, std::size_t count, const MaskArguments& arguments);
+
+/// Float32 values to the nearest bf16 ones, in place.
+void round_to_bfloat16(const dnnl::memory& memory);
+
+/// A blocked image batch: N, C / block, H * W, block (8 or 16), and C without padding.
+struct ImageShape {
+  std::int64_t images = 0;
+  std::int64_t blocks = 0;
+  std::int64_t pixels = 0;
+  std::int64_t block = 16;
+  std::int64_t channels = 0;
+};
+
+/// y = gamma * (x - mean) * inverse_deviation + beta, then + residual, then ReLU, as asked for.
+struct BatchNormForward {
+  const void* x = nullptr;
+  const void* residual = nullptr;  ///< or null
+  void* y = nullptr;
+  bool relu = false;
+  std::span<const float> gamma;  ///< (C)
+  std::span<const float> beta;
+  std::span<float> running_mean;
+  std::span<float> running_variance;
+  std::span<float> mean;               ///< (padded C): the batch's, saved for the way back
+  std::span<float> inverse_deviation;  ///< likewise
+  float epsilon = 1e-5F;
+  float momentum = 0.1F;
+};
+/// With the batch's statistics, which also move the running ones.
+void batch_norm_train(Storage storage, const ImageShape& shape, const BatchNormForward& arguments);
+/// With the running statistics.
+void batch_norm_evaluate(Storage storage, const ImageShape& shape,
+                         const BatchNormForward& arguments);
+
+struct BatchNormBackward {
+  const void* x = nullptr;
+  const void* dy = nullptr;
+  const void* dy2 = nullptr;  ///< a second part of the gradient, or null
+  const void* y = nullptr;    ///< the output, where the ReLU's mask cannot be had from x alone
+  bool relu = false;
+  void* g = nullptr;   ///< dy after the ReLU, for the residual; may be dy or null
+  void* dx = nullptr;  ///< may be dy; null when nobody wants it
+  std::span<const float> gamma;
+  std::span<const float> beta;
+  std::span<const float> mean;
+  std::span<const float> inverse_deviation;
+  std::span<float> dgamma = {};
+  std::span<float> dbeta = {};
+};
+void batch_norm_backward(Storage storage, const ImageShape& shape,
+                         const BatchNormBackward& arguments);
+
+/// Height and width before and after pooling.
+struct PoolShape {
+  std::int64_t planes = 0;  ///< N * C / block
+  std::int64_t block = 16;
+  std::int64_t in_height = 0;
+  std::int64_t in_width = 0;
+  std::int64_t out_height = 0;
+  std::int64_t out_width = 0;
+};
+/// Output (i, j) averages rows [i * H / h, ceil((i + 1) * H / h)) and columns likewise.
+void adaptive_avg_pool(Storage storage, const PoolShape& shape, const void* x, void* y);
+void adaptive_avg_pool_backward(Storage storage, const PoolShape& shape, const void* dy, void* dx);
+
+}  // namespace millrace::trainer::ops

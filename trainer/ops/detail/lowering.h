@@ -1,0 +1,123 @@
+// Lowering: what ops are made with. It turns a graph's values into tensors, counts when each is
+// alive, and in the end gives all of them addresses in one arena.
+//
+// Step numbers order a training step: op i runs forward at i and backward at kTurn - i.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "trainer/nn/fusion.h"
+#include "trainer/nn/memory_plan.h"
+#include "trainer/ops/detail/aligned_buffer.h"
+#include "trainer/ops/detail/op.h"
+
+namespace millrace::trainer::ops {
+
+/// Memory that outlives the lowering: the plan's.
+struct PlanMemory {
+  AlignedBuffer arena;
+  AlignedBuffer scratchpad;
+  std::vector<AlignedBuffer> kept;
+};
+
+class Lowering {
+ public:
+  Lowering(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanBuffers& buffers,
+           Backend& backend);
+
+  Backend& backend() { return backend_; }
+  const Backend& backend() const { return backend_; }
+  const nn::Graph& graph() const { return graph_; }
+  const nn::Node& node(std::size_t index) const { return graph_.nodes()[index]; }
+
+  /// The op whose turn it is, and whether on its way back.
+  void set_step(std::size_t op, bool backward);
+  bool trains() const { return !buffers_.gradients.empty(); }
+
+  /// A new array, alive from this step on.
+  Tensor make(const Desc& desc);
+  /// The same array seen in another layout of as many bytes.
+  Tensor view(const Tensor& tensor, const Desc& desc);
+  /// Says that this step reads or writes it.
+  void use(const Tensor& tensor);
+  /// An array that keeps its content between steps.
+  dnnl::memory keep(const Desc& desc);
+  /// The workspace that all primitives share, one after the other.
+  dnnl::memory scratchpad(const Desc& desc);
+
+  /// A value in the plan's own layout (blocked images, plain features) and type.
+  Tensor value(nn::Value value);
+  /// An input as the caller hands it over; a null tensor for any other value.
+  Tensor raw_input(nn::Value value) const;
+  void set_value(std::size_t node, Tensor tensor);
+
+  /// Whether anything before or at the value has parameters.
+  bool wants_gradient(nn::Value value) const { return wants_gradient_[value.node]; }
+  void add_gradient(nn::Value value, Tensor tensor, bool shared = false);
+  std::vector<Gradient> take_gradients(std::size_t node);
+  /// The gradient's layout: the value's, in the plan's type.
+  Desc gradient_desc(nn::Value value) const;
+
+  /// Parameter `index` as a float32 memory of `dims` in the order that `tag` says.
+  dnnl::memory parameter(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag) const;
+  /// Its gradient; says that this step makes it final.
+  dnnl::memory gradient(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag);
+  std::span<const float> parameter_values(std::size_t index) const;
+  std::span<float> gradient_values(std::size_t index);
+  std::span<float> state_values(std::size_t index) const;
+
+  /// After op i's way back, how many floats at the gradient buffer's front are final.
+  std::vector<std::size_t> ready_counts(std::size_t num_ops) const;
+  /// Parameters that no step gives a gradient: nothing that the loss sees depends on them.
+  std::vector<std::size_t> without_gradient() const;
+
+  /// Plans the arena and hands every tensor its address.
+  void finish(PlanMemory& memory);
+
+  /// What turns inputs into the plan's layout before the ops run.
+  std::vector<Call> take_input_calls() { return std::move(input_calls_); }
+
+  /// What an op hands on, for rounding where bf16 is not native: (op, tensor).
+  struct Result {
+    std::size_t op;
+    Tensor tensor;
+  };
+  const std::vector<Result>& forward_results() const { return forward_results_; }
+  const std::vector<Result>& backward_results() const { return backward_results_; }
+
+ private:
+  static constexpr int kTurn = 1 << 20;
+
+  Tensor convert_input(nn::Value value);
+
+  const nn::Graph& graph_;
+  nn::PlanBuffers buffers_;
+  Backend& backend_;
+  int step_ = 0;
+  std::size_t op_ = 0;
+
+  std::vector<nn::Lifetime> lifetimes_;
+  struct Binding {
+    dnnl::memory memory;
+    std::size_t buffer;
+  };
+  std::vector<Binding> bindings_;
+  std::vector<dnnl::memory> scratchpads_;
+  std::size_t scratchpad_bytes_ = 0;
+  std::vector<AlignedBuffer> kept_;
+
+  std::vector<Tensor> inputs_;  // by node: as the caller hands them over
+  std::vector<Tensor> values_;  // by node: in the plan's layout
+  std::vector<bool> wants_gradient_;
+  std::vector<std::vector<Gradient>> gradients_;  // by node
+  std::vector<std::ptrdiff_t> final_at_;          // by parameter: the op, or -1
+  std::vector<Call> input_calls_;
+  std::vector<Result> forward_results_;
+  std::vector<Result> backward_results_;
+};
+
+}  // namespace millrace::trainer::ops

@@ -1,0 +1,55 @@
+// What every oneDNN operation here shares: the engine, the settings of one plan, a prepared call.
+//
+// oneDNN's 2.x and 3.x interfaces differ; nothing outside trainer/ops names either.
+#pragma once
+
+#include <cstdint>
+#include <dnnl.hpp>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+namespace millrace::trainer::ops {
+
+using Desc = dnnl::memory::desc;
+using DataType = dnnl::memory::data_type;
+using FormatTag = dnnl::memory::format_tag;
+
+/// Engine, stream and number formats that a plan's operations work with.
+struct Backend {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  DataType type = DataType::f32;    ///< of activations and prepared weights
+  bool round_to_bfloat16 = false;   ///< type is f32, but values are to be bf16's
+  std::int64_t channel_block = 16;  ///< images are (N, C / block, H, W, block)
+  std::int64_t batch_size = 1;
+
+  FormatTag image_tag() const {
+    return channel_block == 16 ? FormatTag::aBcd16b : FormatTag::aBcd8b;
+  }
+  Desc image(const std::vector<std::int64_t>& shape) const {
+    return {{batch_size, shape[0], shape[1], shape[2]}, type, image_tag()};
+  }
+  Desc features(std::int64_t count) const { return {{batch_size, count}, type, FormatTag::ab}; }
+};
+
+/// A primitive with its arguments. Unlike primitive::execute() a run allocates nothing.
+class Call {
+ public:
+  Call() = default;
+  Call(const dnnl::primitive& primitive,
+       std::initializer_list<std::pair<int, dnnl::memory>> arguments);
+
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
+  void run(const Backend& backend) const;
+
+ private:
+  dnnl::primitive primitive_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+/// Copies `from` to `to`, changing layout and type.
+Call reorder_call(const dnnl::memory& from, const dnnl::memory& to);
+
+}  // namespace millrace::trainer::ops

@@ -1,0 +1,52 @@
+// Op: one group of layers as a plan runs it; Tensor: one of the arrays that ops hand each other.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "io/base/rng.h"
+#include "trainer/nn/plan.h"
+#include "trainer/ops/detail/onednn.h"
+
+namespace millrace::trainer::ops {
+
+class Lowering;
+
+/// Index into the lowering's lifetimes.
+inline constexpr std::size_t kOutsideArena = static_cast<std::size_t>(-1);
+
+/// A memory whose address is known once the arena is planned.
+struct Tensor {
+  dnnl::memory memory;
+  std::size_t buffer = kOutsideArena;
+
+  explicit operator bool() const { return static_cast<bool>(memory); }
+  Desc desc() const { return memory.get_desc(); }
+  void* data() const { return memory.get_data_handle(); }
+};
+
+/// One part of the gradient of a value; the gradient is the sum of its parts.
+struct Gradient {
+  Tensor tensor;
+  bool shared = false;  ///< someone else reads it too: not to be overwritten
+};
+
+struct Pass {
+  nn::Mode mode = nn::Mode::kTrain;
+  RngKey key;
+};
+
+class Op {
+ public:
+  virtual ~Op() = default;
+
+  /// Plans the way back: reads `parts` (at least one), gives Lowering::add_gradient() what it
+  /// makes. Called once, in the reverse of the ops' order.
+  virtual void lower_backward(Lowering& lowering, std::vector<Gradient> parts) = 0;
+  /// The flat parameters have changed.
+  virtual void parameters_changed() {}
+  virtual void forward(const Pass& pass) = 0;
+  virtual void backward() = 0;
+};
+
+}  // namespace millrace::trainer::ops

@@ -1,0 +1,36 @@
+// One maker an op; make_op() finds the one for a group.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "trainer/nn/fusion.h"
+#include "trainer/ops/detail/lowering.h"
+
+namespace millrace::trainer::ops {
+
+using OpPointer = std::unique_ptr<Op>;
+
+OpPointer make_op(Lowering& lowering, const nn::Group& group);
+
+OpPointer make_conv2d(Lowering& lowering, const nn::Group& group, const nn::Conv2d& layer);
+OpPointer make_linear(Lowering& lowering, const nn::Group& group, const nn::Linear& layer);
+OpPointer make_batch_norm(Lowering& lowering, const nn::Group& group, const nn::BatchNorm& layer);
+OpPointer make_add(Lowering& lowering, const nn::Group& group);
+OpPointer make_relu(Lowering& lowering, const nn::Group& group);
+OpPointer make_max_pool(Lowering& lowering, const nn::Group& group, const nn::MaxPool2d& layer);
+OpPointer make_adaptive_avg_pool(Lowering& lowering, const nn::Group& group);
+OpPointer make_flatten(Lowering& lowering, const nn::Group& group);
+
+/// Copies a graph's output out, float32 and dense, and its gradient in.
+class OutputOp : public Op {
+ public:
+  virtual dnnl::memory output() const = 0;
+  virtual dnnl::memory gradient() const = 0;
+};
+std::unique_ptr<OutputOp> make_output(Lowering& lowering, nn::Value value);
+
+/// The type in which an op leaves a result: float32 for what is a graph's output and nothing else.
+DataType result_type(const Lowering& lowering, const nn::Group& group);
+
+}  // namespace millrace::trainer::ops

@@ -1,0 +1,56 @@
+// Loads and stores of float32 and bf16 values as float32 vectors. Included once for every target
+// that Highway compiles; see its foreach_target.h.
+#if defined(MILLRACE_TRAINER_OPS_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MILLRACE_TRAINER_OPS_VECTOR_INL_H_
+#undef MILLRACE_TRAINER_OPS_VECTOR_INL_H_
+#else
+#define MILLRACE_TRAINER_OPS_VECTOR_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace millrace::trainer::ops::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D>
+HWY_INLINE hn::Vec<D> load_values(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load_values(D d, const std::uint16_t* from) {
+  const hn::Rebind<std::uint16_t, D> half;
+  const hn::Rebind<std::uint32_t, D> word;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(word, hn::LoadU(half, from))));
+}
+
+template <class D>
+HWY_INLINE void store_values(hn::Vec<D> values, D d, float* to) {
+  hn::StoreU(values, d, to);
+}
+
+// The nearest bf16's bits in each lane's low half; ties go to the even one. The processor's own
+// NaNs stay NaN: their low bits are clear, so that nothing carries.
+template <class D>
+HWY_INLINE auto round_bits(hn::Vec<D> values, D) {
+  const hn::RebindToUnsigned<D> word;
+  const auto bits = hn::BitCast(word, values);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(word, 1));
+  return hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(word, 0x7FFF))));
+}
+
+template <class D>
+HWY_INLINE void store_values(hn::Vec<D> values, D d, std::uint16_t* to) {
+  const hn::RebindToSigned<D> word;
+  const hn::Rebind<std::uint16_t, D> half;
+  hn::StoreU(hn::DemoteTo(half, hn::BitCast(word, round_bits(values, d))), half, to);
+}
+
+}  // namespace millrace::trainer::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // the toggle

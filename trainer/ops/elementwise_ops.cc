@@ -1,0 +1,177 @@
+#include <utility>
+
+#include "trainer/ops/detail/gradient_sum.h"
+#include "trainer/ops/detail/kernels.h"
+#include "trainer/ops/detail/ops.h"
+
+namespace millrace::trainer::ops {
+namespace {
+
+// relu(a + b), relu(a), a + b: one pass either way.
+class AddOp final : public Op {
+ public:
+  AddOp(Lowering& lowering, const nn::Group& group, bool relu)
+      : inputs_(lowering.node(group.head).inputs), relu_(relu) {
+    a_ = lowering.value(inputs_[0]);
+    if (inputs_.size() > 1) b_ = lowering.value(inputs_[1]);
+    y_ = lowering.make(lowering.gradient_desc({group.result}));
+    lowering.set_value(group.result, y_);
+  }
+
+  void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
+    dy_ = GradientSum(lowering, std::move(parts), relu_ ? y_ : Tensor{});
+    const bool shared = dy_.shared() || inputs_.size() > 1;
+    for (const nn::Value input : inputs_) lowering.add_gradient(input, dy_.tensor(), shared);
+  }
+
+  void forward(const Pass&) override {
+    add(storage_of(y_.memory), padded_values(y_.memory),
+        {.a = a_.data(), .b = b_ ? b_.data() : nullptr, .out = y_.data(), .relu = relu_});
+  }
+  void backward() override { dy_.run(); }
+
+ private:
+  std::vector<nn::Value> inputs_;
+  bool relu_;
+  Tensor a_, b_, y_;
+  GradientSum dy_;
+};
+
+PoolShape pool_shape(const Backend& backend, const nn::Shape& in, const nn::Shape& out) {
+  const std::int64_t block = backend.channel_block;
+  return {.planes = backend.batch_size * ((in[0] + block - 1) / block),
+          .block = block,
+          .in_height = in[1],
+          .in_width = in[2],
+          .out_height = out[1],
+          .out_width = out[2]};
+}
+
+class AdaptiveAvgPoolOp final : public Op {
+ public:
+  AdaptiveAvgPoolOp(Lowering& lowering, const nn::Group& group)
+      : input_(lowering.node(group.head).inputs[0]),
+        shape_(pool_shape(lowering.backend(), lowering.graph().node(input_).shape,
+                          lowering.node(group.head).shape)),
+        x_(lowering.value(input_)),
+        y_(lowering.make(lowering.gradient_desc({group.result}))) {
+    lowering.set_value(group.result, y_);
+  }
+
+  void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
+    dy_ = GradientSum(lowering, std::move(parts));
+    dx_ = lowering.make(lowering.gradient_desc(input_));
+    lowering.add_gradient(input_, dx_);
+  }
+
+  void forward(const Pass&) override {
+    adaptive_avg_pool(storage_of(x_.memory), shape_, x_.data(), y_.data());
+  }
+  void backward() override {
+    dy_.run();
+    adaptive_avg_pool_backward(storage_of(dx_.memory), shape_, dy_.tensor().data(), dx_.data());
+  }
+
+ private:
+  nn::Value input_;
+  PoolShape shape_;
+  Tensor x_, y_, dx_;
+  GradientSum dy_;
+};
+
+// From blocked images to plain features: nothing but a view where the two agree, else a copy.
+class FlattenOp final : public Op {
+ public:
+  FlattenOp(Lowering& lowering, const nn::Group& group)
+      : backend_(lowering.backend()), input_(lowering.node(group.head).inputs[0]) {
+    const nn::Shape& shape = lowering.graph().node(input_).shape;
+    is_view_ = shape.size() == 1 ||
+               (shape[1] == 1 && shape[2] == 1 && shape[0] % backend_.channel_block == 0);
+    const Tensor x = lowering.value(input_);
+    const Desc features = lowering.gradient_desc({group.result});
+    const Tensor y = is_view_ ? lowering.view(x, features) : lowering.make(features);
+    if (!is_view_) copy_ = reorder_call(x.memory, lowering.view(y, plain(x)).memory);
+    lowering.set_value(group.result, y);
+  }
+
+  void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
+    dy_ = GradientSum(lowering, std::move(parts));
+    const Desc image = lowering.gradient_desc(input_);
+    const Tensor& dy = dy_.tensor();
+    const Tensor dx = is_view_ ? lowering.view(dy, image) : lowering.make(image);
+    if (!is_view_) copy_back_ = reorder_call(lowering.view(dy, plain(dx)).memory, dx.memory);
+    lowering.add_gradient(input_, dx, is_view_ && dy_.shared());
+  }
+
+  void forward(const Pass&) override {
+    if (copy_) copy_.run(backend_);
+  }
+  void backward() override {
+    dy_.run();
+    if (copy_back_) copy_back_.run(backend_);
+  }
+
+ private:
+  static Desc plain(const Tensor& image) {
+    return {image.desc().dims(), image.desc().data_type(), FormatTag::abcd};
+  }
+
+  const Backend& backend_;
+  nn::Value input_;
+  bool is_view_ = false;
+  Call copy_, copy_back_;
+  GradientSum dy_;
+};
+
+class CopyOut final : public OutputOp {
+ public:
+  CopyOut(Lowering& lowering, nn::Value value) : backend_(lowering.backend()), value_(value) {
+    const Tensor made = lowering.value(value);
+    const Desc dense(made.desc().dims(), DataType::f32,
+                     made.desc().dims().size() == 4 ? FormatTag::abcd : FormatTag::ab);
+    output_ = lowering.keep(dense);
+    copy_ = reorder_call(made.memory, output_);
+    if (lowering.trains()) gradient_ = lowering.keep(dense);
+  }
+
+  void lower_backward(Lowering& lowering, std::vector<Gradient>) override {
+    const Tensor made = lowering.make(lowering.gradient_desc(value_));
+    copy_back_ = reorder_call(gradient_, made.memory);
+    lowering.add_gradient(value_, made);
+  }
+
+  void forward(const Pass&) override { copy_.run(backend_); }
+  void backward() override { copy_back_.run(backend_); }
+  dnnl::memory output() const override { return output_; }
+  dnnl::memory gradient() const override { return gradient_; }
+
+ private:
+  const Backend& backend_;
+  nn::Value value_;
+  dnnl::memory output_, gradient_;
+  Call copy_, copy_back_;
+};
+
+}  // namespace
+
+OpPointer make_add(Lowering& lowering, const nn::Group& group) {
+  return std::make_unique<AddOp>(lowering, group, group.relu);
+}
+
+OpPointer make_relu(Lowering& lowering, const nn::Group& group) {
+  return std::make_unique<AddOp>(lowering, group, true);
+}
+
+OpPointer make_adaptive_avg_pool(Lowering& lowering, const nn::Group& group) {
+  return std::make_unique<AdaptiveAvgPoolOp>(lowering, group);
+}
+
+OpPointer make_flatten(Lowering& lowering, const nn::Group& group) {
+  return std::make_unique<FlattenOp>(lowering, group);
+}
+
+std::unique_ptr<OutputOp> make_output(Lowering& lowering, nn::Value value) {
+  return std::make_unique<CopyOut>(lowering, value);
+}
+
+}  // namespace millrace::trainer::ops

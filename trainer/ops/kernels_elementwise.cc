@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <bit>
+
+#include "trainer/ops/detail/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "trainer/ops/kernels_elementwise.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "trainer/ops/detail/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace millrace::trainer::ops::HWY_NAMESPACE {
+namespace {
+
+// Counts are multiples of 8: blocked channels or padded chunks; what is left over is done singly.
+using Wide = hn::CappedTag<float, 16>;
+using One = hn::CappedTag<float, 1>;
+
+template <typename T>
+struct Sum {
+  const T* a;
+  const T* b;
+  template <class D>
+  HWY_INLINE hn::Vec<D> at(D d, std::size_t i) const {
+    const auto value = load_values(d, a + i);
+    return b == nullptr ? value : hn::Add(value, load_values(d, b + i));
+  }
+};
+
+template <class D, typename T>
+HWY_INLINE std::size_t add_some(D d, std::size_t begin, std::size_t end, const AddArguments& args) {
+  const Sum<T> sum{static_cast<const T*>(args.a), static_cast<const T*>(args.b)};
+  const std::size_t lanes = hn::Lanes(d);
+  const auto floor = hn::Set(d, args.relu ? 0.0F : -hwy::HighestValue<float>());
+  for (; begin + lanes <= end; begin += lanes) {
+    const auto value = sum.at(d, begin);
+    store_values(args.relu ? hn::Max(value, floor) : value, d, static_cast<T*>(args.out) + begin);
+  }
+  return begin;
+}
+
+template <class D, typename T>
+HWY_INLINE std::size_t mask_some(D d, std::size_t begin, std::size_t end,
+                                 const MaskArguments& args) {
+  const Sum<T> sum{static_cast<const T*>(args.a), static_cast<const T*>(args.b)};
+  const T* y = static_cast<const T*>(args.y);
+  const std::size_t lanes = hn::Lanes(d);
+  for (; begin + lanes <= end; begin += lanes) {
+    auto value = sum.at(d, begin);
+    if (y != nullptr) {
+      value = hn::IfThenElseZero(hn::Gt(load_values(d, y + begin), hn::Zero(d)), value);
+    }
+    store_values(value, d, static_cast<T*>(args.out) + begin);
+  }
+  return begin;
+}
+
+template <typename T>
+void add_range(std::size_t begin, std::size_t end, const AddArguments& args) {
+  add_some<One, T>(One(), add_some<Wide, T>(Wide(), begin, end, args), end, args);
+}
+
+template <typename T>
+void mask_range(std::size_t begin, std::size_t end, const MaskArguments& args) {
+  mask_some<One, T>(One(), mask_some<Wide, T>(Wide(), begin, end, args), end, args);
+}
+
+void AddRange(Storage storage, std::size_t begin, std::size_t end, const AddArguments& args) {
+  if (storage == Storage::kBFloat16) return add_range<std::uint16_t>(begin, end, args);
+  add_range<float>(begin, end, args);
+}
+
+void MaskRange(Storage storage, std::size_t begin, std::size_t end, const MaskArguments& args) {
+  if (storage == Storage::kBFloat16) return mask_range<std::uint16_t>(begin, end, args);
+  mask_range<float>(begin, end, args);
+}
+
+}  // namespace
+}  // namespace millrace::trainer::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace millrace::trainer::ops {
+namespace {
+
+HWY_EXPORT(AddRange);
+HWY_EXPORT(MaskRange);
+
+// Below this a team costs more than it brings.
+constexpr std::size_t kChunk = 8192;
+
+template <typename Range>
+void in_chunks(std::size_t count, const Range& range) {
+  const auto chunks = static_cast<std::ptrdiff_t>((count + kChunk - 1) / kChunk);
+#pragma omp parallel for schedule(static) if (chunks > 1)
+  for (std::ptrdiff_t i = 0; i < chunks; ++i) {
+    const std::size_t begin = static_cast<std::size_t>(i) * kChunk;
+    range(begin, std::min(count, begin + kChunk));
+  }
+}
+
+float nearest_bfloat16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1);
+  return value == value ? std::bit_cast<float>(rounded & 0xFFFF0000U) : value;
+}
+
+}  // namespace
+
+Storage storage_of(const dnnl::memory& memory) {
+  return memory.get_desc().data_type() == DataType::bf16 ? Storage::kBFloat16 : Storage::kFloat32;
+}
+
+std::size_t padded_values(const dnnl::memory& memory) {
+  const std::size_t value_bytes = storage_of(memory) == Storage::kBFloat16 ? 2 : 4;
+  return memory.get_desc().get_size() / value_bytes;
+}
+
+void add(Storage storage, std::size_t count, const AddArguments& arguments) {
+  in_chunks(count, [&](std::size_t begin, std::size_t end) {
+    HWY_DYNAMIC_DISPATCH(AddRange)(storage, begin, end, arguments);
+  });
+}
+
+void add_masked(Storage storage, std::size_t count, const MaskArguments& arguments) {
+  in_chunks(count, [&](std::size_t begin, std::size_t end) {
+    HWY_DYNAMIC_DISPATCH(MaskRange)(storage, begin, end, arguments);
+  });
+}
+
+void round_to_bfloat16(const dnnl::memory& memory) {
+  auto* values = static_cast<float*>(memory.get_data_handle());
+  in_chunks(padded_values(memory), [&](std::size_t begin, std::size_t end) {
+    std::transform(values + begin, values + end, values + begin, nearest_bfloat16);
+  });
+}
+
+}  // namespace millrace::trainer::ops
+#endif  // HWY_ONCE

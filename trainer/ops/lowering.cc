@@ -1,0 +1,184 @@
+#include "trainer/ops/detail/lowering.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/base/check.h"
+
+namespace millrace::trainer::ops {
+namespace {
+
+std::vector<bool> find_wanting(const nn::Graph& graph) {
+  std::vector<bool> wanting;
+  for (const nn::Node& node : graph.nodes()) {
+    const bool inherited = std::ranges::any_of(
+        node.inputs, [&](nn::Value input) { return static_cast<bool>(wanting[input.node]); });
+    wanting.push_back(inherited || node.weight != nn::kNoParameter);
+  }
+  return wanting;
+}
+
+DataType onednn_type(decode::DType dtype) {
+  return dtype == decode::DType::kBFloat16 ? DataType::bf16 : DataType::f32;
+}
+
+}  // namespace
+
+Lowering::Lowering(const nn::Graph& graph, const nn::PlanOptions& options,
+                   const nn::PlanBuffers& buffers, Backend& backend)
+    : graph_(graph),
+      buffers_(buffers),
+      backend_(backend),
+      inputs_(graph.nodes().size()),
+      values_(graph.nodes().size()),
+      wants_gradient_(find_wanting(graph)),
+      gradients_(graph.nodes().size()),
+      final_at_(graph.parameters().entries().size(), -1) {
+  const DataType type = onednn_type(options.input_dtype);
+  for (const nn::Value input : graph.inputs()) {
+    const nn::Shape& shape = graph.node(input).shape;
+    const Desc desc = shape.size() == 3 ? Desc({options.batch_size, shape[0], shape[1], shape[2]},
+                                               type, FormatTag::acdb)
+                                        : Desc({options.batch_size, shape[0]}, type, FormatTag::ab);
+    inputs_[input.node].memory = dnnl::memory(desc, backend_.engine, nullptr);
+  }
+}
+
+void Lowering::set_step(std::size_t op, bool backward) {
+  op_ = op;
+  step_ = backward ? kTurn - static_cast<int>(op) : static_cast<int>(op);
+}
+
+Tensor Lowering::make(const Desc& desc) {
+  lifetimes_.push_back({desc.get_size(), step_, step_});
+  const Tensor tensor{dnnl::memory(desc, backend_.engine, nullptr), lifetimes_.size() - 1};
+  bindings_.push_back({tensor.memory, tensor.buffer});
+  return tensor;
+}
+
+Tensor Lowering::view(const Tensor& tensor, const Desc& desc) {
+  MILLRACE_CHECK(tensor.buffer != kOutsideArena, "only arrays of the arena have views");
+  const Tensor other{dnnl::memory(desc, backend_.engine, nullptr), tensor.buffer};
+  bindings_.push_back({other.memory, other.buffer});
+  use(other);
+  return other;
+}
+
+void Lowering::use(const Tensor& tensor) {
+  if (!tensor || tensor.buffer == kOutsideArena) return;
+  nn::Lifetime& life = lifetimes_[tensor.buffer];
+  life.first = std::min(life.first, step_);
+  life.last = std::max(life.last, step_);
+}
+
+dnnl::memory Lowering::keep(const Desc& desc) {
+  kept_.emplace_back(desc.get_size());
+  return {desc, backend_.engine, kept_.back().data()};
+}
+
+dnnl::memory Lowering::scratchpad(const Desc& desc) {
+  if (desc.get_size() == 0) return {};
+  scratchpad_bytes_ = std::max(scratchpad_bytes_, desc.get_size());
+  scratchpads_.emplace_back(desc, backend_.engine, nullptr);
+  return scratchpads_.back();
+}
+
+Tensor Lowering::raw_input(nn::Value value) const { return inputs_[value.node]; }
+
+Tensor Lowering::value(nn::Value value) {
+  if (!values_[value.node] && inputs_[value.node]) values_[value.node] = convert_input(value);
+  MILLRACE_CHECK(static_cast<bool>(values_[value.node]), "an op reads what no op has made");
+  use(values_[value.node]);
+  return values_[value.node];
+}
+
+// An input's copy is made before the first op runs, whichever op asks for it first.
+Tensor Lowering::convert_input(nn::Value value) {
+  const Tensor copy = make(gradient_desc(value));
+  lifetimes_[copy.buffer].first = -1;
+  input_calls_.push_back(reorder_call(inputs_[value.node].memory, copy.memory));
+  return copy;
+}
+
+void Lowering::set_value(std::size_t node, Tensor tensor) {
+  values_[node] = tensor;
+  forward_results_.push_back({op_, std::move(tensor)});
+}
+
+void Lowering::add_gradient(nn::Value value, Tensor tensor, bool shared) {
+  if (!wants_gradient(value)) return;
+  backward_results_.push_back({op_, tensor});
+  gradients_[value.node].push_back({std::move(tensor), shared});
+}
+
+std::vector<Gradient> Lowering::take_gradients(std::size_t node) {
+  for (const Gradient& part : gradients_[node]) use(part.tensor);
+  return std::exchange(gradients_[node], {});
+}
+
+Desc Lowering::gradient_desc(nn::Value value) const {
+  const nn::Shape& shape = graph_.node(value).shape;
+  return shape.size() == 3 ? backend_.image(shape) : backend_.features(shape[0]);
+}
+
+dnnl::memory Lowering::parameter(std::size_t index, const dnnl::memory::dims& dims,
+                                 FormatTag tag) const {
+  // oneDNN's handles are never const; as a source it is only read.
+  auto* data = const_cast<float*>(parameter_values(index).data());
+  return {{dims, DataType::f32, tag}, backend_.engine, data};
+}
+
+dnnl::memory Lowering::gradient(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag) {
+  return {{dims, DataType::f32, tag}, backend_.engine, gradient_values(index).data()};
+}
+
+std::span<const float> Lowering::parameter_values(std::size_t index) const {
+  const Parameter& entry = graph_.parameters().entries()[index];
+  return buffers_.parameters.subspan(entry.offset, entry.size);
+}
+
+std::span<float> Lowering::gradient_values(std::size_t index) {
+  const Parameter& entry = graph_.parameters().entries()[index];
+  final_at_[index] = static_cast<std::ptrdiff_t>(op_);
+  return buffers_.gradients.subspan(entry.offset, entry.size);
+}
+
+std::span<float> Lowering::state_values(std::size_t index) const {
+  const Parameter& entry = graph_.state().entries()[index];
+  return buffers_.state.subspan(entry.offset, entry.size);
+}
+
+std::vector<std::size_t> Lowering::ready_counts(std::size_t num_ops) const {
+  const auto& entries = graph_.parameters().entries();
+  std::vector<std::size_t> counts(num_ops, 0);
+  for (std::size_t op = 0; op < num_ops; ++op) {
+    const auto pending = std::ranges::find_if(final_at_, [&](std::ptrdiff_t last) {
+      return last >= 0 && last < static_cast<std::ptrdiff_t>(op);
+    });
+    const auto index = static_cast<std::size_t>(pending - final_at_.begin());
+    counts[op] =
+        pending == final_at_.end() ? graph_.parameters().padded_size() : entries[index].offset;
+  }
+  return counts;
+}
+
+std::vector<std::size_t> Lowering::without_gradient() const {
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < final_at_.size(); ++i) {
+    if (final_at_[i] < 0) indices.push_back(i);
+  }
+  return indices;
+}
+
+void Lowering::finish(PlanMemory& memory) {
+  const nn::MemoryPlan plan = nn::plan_memory(lifetimes_);
+  memory.arena = AlignedBuffer(plan.total_bytes);
+  memory.scratchpad = AlignedBuffer(scratchpad_bytes_);
+  memory.kept = std::move(kept_);
+  for (Binding& binding : bindings_) {
+    binding.memory.set_data_handle(memory.arena.data() + plan.offsets[binding.buffer]);
+  }
+  for (dnnl::memory& pad : scratchpads_) pad.set_data_handle(memory.scratchpad.data());
+}
+
+}  // namespace millrace::trainer::ops

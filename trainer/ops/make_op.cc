@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include "io/base/error.h"
+#include "trainer/ops/detail/ops.h"
+
+namespace millrace::trainer::ops {
+namespace {
+
+// One call operator a layer; the variant makes the compiler ask for every one.
+struct Maker {
+  Lowering& lowering;
+  const nn::Group& group;
+
+  OpPointer operator()(const nn::Input&) const {
+    throw Error(ErrorCode::kUnsupported, "an input is no operation");
+  }
+  OpPointer operator()(const nn::Conv2d& layer) const {
+    return make_conv2d(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::BatchNorm& layer) const {
+    return make_batch_norm(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::Relu&) const { return make_relu(lowering, group); }
+  OpPointer operator()(const nn::Add&) const { return make_add(lowering, group); }
+  OpPointer operator()(const nn::MaxPool2d& layer) const {
+    return make_max_pool(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::AdaptiveAvgPool2d&) const {
+    return make_adaptive_avg_pool(lowering, group);
+  }
+  OpPointer operator()(const nn::Flatten&) const { return make_flatten(lowering, group); }
+  OpPointer operator()(const nn::Linear& layer) const {
+    return make_linear(lowering, group, layer);
+  }
+};
+
+}  // namespace
+
+OpPointer make_op(Lowering& lowering, const nn::Group& group) {
+  return std::visit(Maker{lowering, group}, lowering.node(group.head).layer);
+}
+
+DataType result_type(const Lowering& lowering, const nn::Group& group) {
+  const nn::Graph& graph = lowering.graph();
+  const auto is_result = [&](nn::Value value) { return value.node == group.result; };
+  const bool is_output = std::ranges::any_of(graph.outputs(), is_result, &nn::GraphOutput::value);
+  const bool is_read = std::ranges::any_of(graph.nodes(), [&](const nn::Node& node) {
+    return std::ranges::any_of(node.inputs, is_result);
+  });
+  return is_output && !is_read && !group.relu ? DataType::f32 : lowering.backend().type;
+}
+
+}  // namespace millrace::trainer::ops
