@@ -1,5 +1,3 @@
-#include "trainer/nn/graph.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include "io/base/error.h"
 #include "trainer/models/models.h"
 #include "trainer/nn/fusion.h"
+#include "trainer/nn/graph.h"
 
 namespace millrace::trainer::nn {
 namespace {

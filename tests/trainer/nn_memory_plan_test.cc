@@ -1,8 +1,7 @@
-#include "trainer/nn/memory_plan.h"
-
 #include <gtest/gtest.h>
 
 #include "io/base/rng.h"
+#include "trainer/nn/memory_plan.h"
 
 namespace millrace::trainer::nn {
 namespace {

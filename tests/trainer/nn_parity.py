@@ -2,10 +2,12 @@
 
 usage: nn_parity.py MODEL FOLDER. Reads tables, weights.bin, state.bin, images.bin (N, H, W, C) and
 labels.bin; writes logits.bin, evaluated.bin, gradients.bin, state_after.bin and loss.bin, float32
-and laid out by the same tables.
+and laid out by the same tables; and half_logits.bin ..., the same under PyTorch's bf16 autocast,
+which says how far rounding alone leads.
 """
 import os
 import sys
+import warnings
 
 import numpy as np
 import torch
@@ -62,6 +64,7 @@ def save(path, source, table, size):
 
 
 def main(name, folder):
+    warnings.simplefilter("ignore")  # lazy modules announce themselves
     torch.manual_seed(0)
     torch.set_num_threads(2)
     at = lambda file: os.path.join(folder, file)
@@ -79,20 +82,24 @@ def main(name, folder):
     assert sorted(named) == sorted(row[0] for row in parameters), "other parameters"
     held = dict(model.named_buffers())
     assert sorted(held) == sorted(row[0] for row in buffers), "other state"
-    with torch.no_grad():
-        load(named, parameters, weights)
-        load(held, buffers, state)
-    model.train()
-    logits = model(images)
-    loss = F.cross_entropy(logits, labels, label_smoothing=float(smoothing))
-    loss.backward()
-    logits.detach().numpy().tofile(at("logits.bin"))
-    np.array([loss.item()], np.float32).tofile(at("loss.bin"))
-    save(at("gradients.bin"), {k: v.grad for k, v in named.items()}, parameters, len(weights))
-    save(at("state_after.bin"), held, buffers, len(state))
-    model.eval()
-    with torch.no_grad():
-        model(images).numpy().tofile(at("evaluated.bin"))
+    for prefix, half in (("", False), ("half_", True)):
+        put = lambda file: at(prefix + file)
+        with torch.no_grad():
+            load(named, parameters, weights)
+            load(held, buffers, state)
+        model.zero_grad()
+        model.train()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            logits = model(images).float()
+        loss = F.cross_entropy(logits, labels, label_smoothing=float(smoothing))
+        loss.backward()
+        logits.detach().numpy().tofile(put("logits.bin"))
+        np.array([loss.item()], np.float32).tofile(put("loss.bin"))
+        save(put("gradients.bin"), {k: v.grad for k, v in named.items()}, parameters, len(weights))
+        save(put("state_after.bin"), held, buffers, len(state))
+        model.eval()
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+            model(images).float().numpy().tofile(put("evaluated.bin"))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,8 @@ Network::Network(nn::Graph graph, const nn::PlanOptions& options, std::uint64_t 
       gradients_(parameters_.size()),
       state_(graph_.state().padded_size()) {
   graph_.initialise(seed, parameters_, state_);
-  plan_ = nn::compile(
-      graph_, options,
-      {.parameters = parameters_, .gradients = gradients_, .state = state_});
+  plan_ = nn::compile(graph_, options,
+                      {.parameters = parameters_, .gradients = gradients_, .state = state_});
 }
 
 std::span<float> Network::parameter(const std::string& name) {
@@ -32,9 +31,10 @@ std::span<float> Network::gradient(const std::string& name) {
   return gradients().subspan(entry->offset, entry->size);
 }
 
-nn::OutputView Network::forward(const std::vector<std::vector<float>>& inputs, nn::Mode mode) {
+nn::OutputView Network::forward(std::vector<std::vector<float>> inputs, nn::Mode mode) {
+  inputs_ = std::move(inputs);
   std::vector<std::span<const std::byte>> bytes;
-  for (const auto& input : inputs) bytes.push_back(std::as_bytes(std::span(input)));
+  for (const auto& input : inputs_) bytes.push_back(std::as_bytes(std::span(input)));
   plan_->parameters_changed();
   plan_->forward(bytes, mode);
   return plan_->output(0);

@@ -27,14 +27,14 @@ class Network {
   std::span<float> gradient(const std::string& name);
 
   /// Runs forward with float32 inputs; image inputs are (N, H, W, C).
-  nn::OutputView forward(const std::vector<std::vector<float>>& inputs,
-                         nn::Mode mode = nn::Mode::kTrain);
+  nn::OutputView forward(std::vector<std::vector<float>> inputs, nn::Mode mode = nn::Mode::kTrain);
   /// Sets the output's gradient and runs backward.
   void backward(std::span<const float> output_gradient);
 
  private:
   nn::Graph graph_;
   std::vector<float> parameters_, gradients_, state_;
+  std::vector<std::vector<float>> inputs_;  // backward() reads them again
   std::unique_ptr<nn::Plan> plan_;
 };
 

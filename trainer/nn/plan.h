@@ -54,7 +54,7 @@ class Plan {
   /// Where the loss writes d loss / d output before backward().
   virtual OutputView output_gradient(std::size_t index) = 0;
   /// Overwrites the whole gradient buffer. `ready(n)` is called as the first n floats of it become
-  /// final, n growing to the buffer's size. Requires: forward() in Mode::kTrain came before.
+  /// final, n growing to the buffer's size. Requires: a forward() in Mode::kTrain, once each.
   virtual void backward(const std::function<void(std::size_t)>& ready) = 0;
 
   /// Says that the flat parameter buffer was written, so that the next forward() prepares the

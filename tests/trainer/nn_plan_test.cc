@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "io/base/error.h"
+#include "tests/trainer/nn_support.h"
+#include "trainer/models/models.h"
+#include "trainer/nn/plan.h"
+#include "trainer/nn/plan_cache.h"
+
+namespace millrace::trainer::nn {
+namespace {
+
+Graph small_resnet() {
+  return build_model("resnet18", {.num_classes = 10, .image = 16, .stem = Stem::k3x3});
+}
+
+Graph small_lenet() {
+  return build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = 28});
+}
+
+TEST(Plan, SaysWhichGradientsAreFinalFrontToBack) {
+  Network network(small_resnet(), {.batch_size = 2});
+  network.forward({random_values(2 * 16 * 16 * 3, 1)});
+  network.backward(random_values(20, 2));
+  const std::vector<float> whole(network.gradients().begin(), network.gradients().end());
+  std::ranges::fill(network.gradients(), NAN);
+  network.forward({random_values(2 * 16 * 16 * 3, 1)});
+  std::vector<std::size_t> counts;
+  network.plan().backward([&](std::size_t ready) {
+    for (std::size_t i = counts.empty() ? 0 : counts.back(); i < ready; ++i) {
+      ASSERT_TRUE(network.gradients()[i] == whole[i] || std::isnan(network.gradients()[i])) << i;
+    }
+    counts.push_back(ready);
+  });
+  EXPECT_GT(counts.size(), 30U);
+  EXPECT_TRUE(std::ranges::is_sorted(counts));
+  EXPECT_EQ(counts.back(), network.gradients().size());
+}
+
+TEST(Plan, GivesTheSameBitsForTheSameStep) {
+  Network network(small_resnet(), {.batch_size = 4, .precision = Precision::kBFloat16});
+  const auto image = random_values(4 * 16 * 16 * 3, 1);
+  const auto by = random_values(40, 2);
+  network.forward({image});
+  network.backward(by);
+  const std::vector<float> first(network.gradients().begin(), network.gradients().end());
+  network.forward({image});
+  network.backward(by);
+  EXPECT_TRUE(std::ranges::equal(network.gradients(), first));
+}
+
+TEST(Plan, AllocatesNothingAfterTheFirstStep) {
+  Network network(small_lenet(), {.batch_size = 8, .precision = Precision::kBFloat16});
+  const auto image = random_values(8 * 28 * 28, 1);
+  const std::span<const std::byte> input = std::as_bytes(std::span(image));
+  const auto step = [&] {
+    network.plan().forward({&input, 1}, Mode::kTrain);
+    network.plan().backward(nullptr);
+    network.plan().parameters_changed();
+  };
+  step();
+  step();
+  const struct mallinfo2 before = ::mallinfo2();
+  for (int i = 0; i < 5; ++i) step();
+  EXPECT_EQ(::mallinfo2().uordblks, before.uordblks);
+}
+
+TEST(Plan, EvaluatesWithRunningStatisticsAndLeavesThem) {
+  Network network(small_resnet(), {.batch_size = 2});
+  const std::vector<float> state(network.state().begin(), network.state().end());
+  network.forward({random_values(2 * 16 * 16 * 3, 1)}, Mode::kEvaluate);
+  EXPECT_TRUE(std::ranges::equal(network.state(), state));
+  network.forward({random_values(2 * 16 * 16 * 3, 1)}, Mode::kTrain);
+  const Parameter* counter = network.graph().state().find("bn1.num_batches_tracked");
+  EXPECT_EQ(network.state()[counter->offset], 1.0F);
+}
+
+TEST(Plan, TakesBFloat16Inputs) {
+  const Graph graph = small_lenet();
+  const auto image = random_values(28 * 28, 1);
+  std::vector<std::uint16_t> half;
+  std::vector<float> rounded;
+  for (const float value : image) {
+    half.push_back(decode::to_bfloat16(value));
+    rounded.push_back(decode::from_bfloat16(half.back()));
+  }
+  Network whole(small_lenet(), {});
+  Network halved(small_lenet(), {.input_dtype = decode::DType::kBFloat16});
+  const std::span<const std::byte> input = std::as_bytes(std::span(half));
+  halved.plan().forward({&input, 1}, Mode::kEvaluate);
+  const OutputView expected = whole.forward({rounded}, Mode::kEvaluate);
+  EXPECT_LT(relative_error(halved.plan().output(0).data, expected.data), 1e-6);
+}
+
+TEST(Plan, TakesNewWeightsOnceToldThatTheyChanged) {
+  Network network(small_lenet(), {});
+  const auto image = random_values(28 * 28, 1);
+  const std::span<const std::byte> input = std::as_bytes(std::span(image));
+  const OutputView view = network.forward({image}, Mode::kEvaluate);
+  const std::vector<float> before(view.data.begin(), view.data.end());
+  for (float& w : network.parameters()) w *= 2;
+  network.plan().parameters_changed();
+  network.plan().forward({&input, 1}, Mode::kEvaluate);
+  EXPECT_GT(relative_error(view.data, before), 0.1);
+}
+
+TEST(Plan, RefusesInputsOfTheWrongSize) {
+  Network network(small_lenet(), {.batch_size = 2});
+  EXPECT_THROW(network.forward({random_values(28 * 28, 1)}), Error);
+  EXPECT_THROW(network.forward({}), Error);
+}
+
+TEST(Plan, NeedsLessMemoryWithoutAWayBack) {
+  const Graph graph = small_resnet();
+  std::vector<float> parameters(graph.parameters().padded_size());
+  std::vector<float> gradients(parameters.size());
+  std::vector<float> state(graph.state().padded_size());
+  const PlanOptions options{.batch_size = 4};
+  const auto both = compile(graph, options, {parameters, gradients, state});
+  const auto forward_only = compile(graph, options, {parameters, {}, state});
+  EXPECT_LT(3 * forward_only->activation_bytes(), both->activation_bytes());
+}
+
+TEST(PlanCache, CompilesOncePerShape) {
+  const Graph graph = small_lenet();
+  std::vector<float> parameters(graph.parameters().padded_size());
+  PlanCache cache(graph, {.parameters = parameters, .gradients = {}, .state = {}});
+  const Plan& first = cache.get({.batch_size = 4});
+  EXPECT_EQ(&cache.get({.batch_size = 4}), &first);
+  cache.get({.batch_size = 3});
+  ASSERT_EQ(cache.compilations().size(), 2U);
+  EXPECT_EQ(cache.compilations()[1].shape, "3 x (1, 28, 28) fp32");
+  EXPECT_GT(cache.compilations()[1].seconds.count(), 0.0);
+}
+
+}  // namespace
+}  // namespace millrace::trainer::nn
