@@ -68,6 +68,9 @@ class TarReader {
   bool next(TarMember& member);
   /// The payload of the member that next() gave. Called at most once for each.
   io::Bytes read_payload();
+  /// In a compressed tar that stands at its beginning: reads and drops up to the header at
+  /// `offset`. False, and nothing done, when the tar is not compressed.
+  bool skip_to(std::uint64_t offset);
   /// After an Error: whether next() can go on behind the member that was at fault.
   bool can_continue() const;
   const TarWarnings& warnings() const;

@@ -1,0 +1,60 @@
+// MemoryOpener: shards that lie in a map, so that a test needs no files.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "io/base/error.h"
+#include "io/opener.h"
+
+namespace millrace::testing {
+
+/// Hands out at most `step` bytes a read, so that every buffer boundary is met.
+class MemorySource final : public io::ByteSource {
+ public:
+  MemorySource(std::string url, std::string data, std::uint64_t offset, std::size_t step,
+               bool knows_size)
+      : url_(std::move(url)),
+        data_(std::move(data)),
+        position_(std::min<std::uint64_t>(offset, data_.size())),
+        step_(step),
+        knows_size_(knows_size) {}
+
+  std::size_t read(std::span<std::byte> into) override {
+    const std::size_t size = std::min({into.size(), data_.size() - position_, step_});
+    std::copy_n(reinterpret_cast<const std::byte*>(data_.data()) + position_, size, into.data());
+    position_ += size;
+    return size;
+  }
+  std::uint64_t position() const override { return position_; }
+  std::optional<std::uint64_t> size() const override {
+    if (!knows_size_) return {};
+    return data_.size();
+  }
+  const std::string& url() const override { return url_; }
+
+ private:
+  std::string url_;
+  std::string data_;
+  std::size_t position_;
+  std::size_t step_;
+  bool knows_size_;
+};
+
+class MemoryOpener final : public io::Opener {
+ public:
+  std::map<std::string, std::string> files;
+  std::size_t step = 1 << 20;
+  bool knows_size = true;
+
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options = {}) const override {
+    const auto found = files.find(url);
+    if (found == files.end()) throw Error(ErrorCode::kNotFound, "no such file", {.url = url});
+    return std::make_unique<MemorySource>(url, found->second, options.offset, step, knows_size);
+  }
+};
+
+}  // namespace millrace::testing

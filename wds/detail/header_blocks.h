@@ -1,0 +1,31 @@
+// The raw 512-byte blocks behind one tar member, looked at beside libarchive, which forgives too
+// much: repeated and overlong pax records, names with a NUL, numbers that end in rubbish.
+//
+// Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header Block".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace millrace::wds::detail {
+
+inline constexpr std::size_t kBlockBytes = 512;
+
+/// What the header region of one member says.
+struct HeaderFacts {
+  char type = '0';      ///< the member's own type flag
+  bool sparse = false;  ///< in any of GNU's three ways, or Sun's
+  std::string fault;    ///< what makes the member unfit to be used; empty when nothing does
+};
+
+/// Walks `region`: extension headers (pax, GNU long names) with their bodies, then the member's own
+/// block. Throws: Corrupt when the blocks contradict that form.
+HeaderFacts inspect_header(std::span<const std::byte> region);
+
+bool is_zero(std::span<const std::byte> bytes);
+/// For messages: what a file that is no tar begins with.
+std::string describe_start(std::span<const std::byte> bytes);
+
+}  // namespace millrace::wds::detail

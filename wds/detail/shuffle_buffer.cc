@@ -1,0 +1,72 @@
+#include "wds/detail/shuffle_buffer.h"
+
+#include <utility>
+
+#include "io/base/error.h"
+
+namespace millrace::wds::detail {
+
+ShuffleBuffer::ShuffleBuffer(const StreamSpec& spec)
+    : key_{.seed = spec.shuffle.seed,
+           .epoch = spec.epoch,
+           .stream = static_cast<std::uint32_t>(spec.stream),
+           .purpose = Purpose::kSampleShuffle},
+      options_(spec.shuffle) {
+  if (options_.order == Order::kWebDataset && options_.buffer_samples > 0) {
+    webdataset_.emplace(options_.buffer_samples, options_.initial_samples,
+                        options_.seed + (options_.detshuffle ? spec.epoch : 0));
+  }
+}
+
+bool ShuffleBuffer::next(const std::function<bool(BufferedSample&)>& read, std::uint64_t index,
+                         BufferedSample& picked) {
+  gather(read);
+  if (held_.empty()) return false;
+  std::swap(held_[pick(index)], held_.back());
+  picked = std::move(held_.back());
+  held_.pop_back();
+  held_bytes_ -= picked.sample.num_bytes();
+  return true;
+}
+
+void ShuffleBuffer::restore(std::vector<BufferedSample> held, std::uint64_t samples_in,
+                            std::uint64_t samples_out) {
+  held_ = std::move(held);
+  held_bytes_ = 0;
+  for (const BufferedSample& one : held_) held_bytes_ += one.sample.num_bytes();
+  if (webdataset_) webdataset_->replay(samples_in, samples_out);
+}
+
+bool ShuffleBuffer::append(const std::function<bool(BufferedSample&)>& read) {
+  BufferedSample one;
+  if (!read(one)) return false;
+  held_bytes_ += one.sample.num_bytes();
+  held_.push_back(std::move(one));
+  return true;
+}
+
+void ShuffleBuffer::gather(const std::function<bool(BufferedSample&)>& read) {
+  if (webdataset_) {
+    webdataset_->gather([&] { return append(read); },
+                        [&] { return static_cast<std::int64_t>(held_.size()); });
+    if (held_bytes_ <= options_.buffer_bytes) return;
+    throw Error(ErrorCode::kExhausted,
+                "a shuffle buffer of " + std::to_string(options_.buffer_samples) +
+                    " samples in WebDataset's order holds more than its limit of " +
+                    std::to_string(options_.buffer_bytes) + " bytes");
+  }
+  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(1, options_.buffer_samples));
+  while (held_.size() < wanted && (held_.empty() || held_bytes_ < options_.buffer_bytes) &&
+         append(read)) {
+  }
+}
+
+std::size_t ShuffleBuffer::pick(std::uint64_t index) {
+  if (webdataset_) return webdataset_->pick(held_.size());
+  if (held_.size() == 1) return 0;
+  RngKey key = key_;
+  key.index = index;
+  return KeyedRng(key).below(held_.size());
+}
+
+}  // namespace millrace::wds::detail

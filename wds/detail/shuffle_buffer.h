@@ -1,0 +1,52 @@
+// ShuffleBuffer: the samples of one stream between its shards and its blocks.
+//
+// In millrace's order it is filled to its limits (samples and payload bytes), then gives one at a
+// place drawn from (seed, epoch, stream, samples out). In WebDataset's order it follows
+// WebDatasetShuffle.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "io/base/rng.h"
+#include "wds/detail/webdataset_shuffle.h"
+#include "wds/sample_stream.h"
+
+namespace millrace::wds::detail {
+
+struct BufferedSample {
+  Sample sample;
+  std::uint32_t shard = 0;  ///< index into the stream's own list
+};
+
+class ShuffleBuffer {
+ public:
+  explicit ShuffleBuffer(const StreamSpec& spec);
+
+  /// Gathers samples from `read` (false at the end) and picks the stream's `index`-th; false at the
+  /// end. Throws: Exhausted in WebDataset's order, which knows no limit in bytes, and what `read`
+  /// throws.
+  bool next(const std::function<bool(BufferedSample&)>& read, std::uint64_t index,
+            BufferedSample& picked);
+
+  /// Stands as after `samples_in` samples came and `samples_out` went, with these left.
+  void restore(std::vector<BufferedSample> held, std::uint64_t samples_in,
+               std::uint64_t samples_out);
+  const std::vector<BufferedSample>& held() const { return held_; }
+
+ private:
+  bool append(const std::function<bool(BufferedSample&)>& read);
+  void gather(const std::function<bool(BufferedSample&)>& read);
+  std::size_t pick(std::uint64_t index);
+
+  RngKey key_;
+  ShuffleOptions options_;
+  std::optional<WebDatasetShuffle> webdataset_;
+  std::vector<BufferedSample> held_;
+  std::size_t held_bytes_ = 0;
+};
+
+}  // namespace millrace::wds::detail

@@ -1,0 +1,105 @@
+#include "wds/detail/tape.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "io/base/check.h"
+#include "io/base/error.h"
+
+namespace millrace::wds::detail {
+namespace {
+
+constexpr std::size_t kBufferBytes = 256 * 1024;
+// From this much on, one more read call costs less than copying through the buffer.
+constexpr std::size_t kDirectBytes = 32 * 1024;
+
+}  // namespace
+
+Tape::Tape(std::unique_ptr<io::ByteSource> source, std::uint64_t start)
+    : source_(std::move(source)), buffer_(kBufferBytes), position_(start) {}
+
+std::span<const std::byte> Tape::peek(std::size_t size) {
+  while (end_ - begin_ < size && refill(size)) {
+  }
+  return buffered(size);
+}
+
+void Tape::consume(std::size_t size) {
+  MILLRACE_DCHECK(size <= end_ - begin_, "only what was shown can be consumed");
+  begin_ += size;
+  position_ += size;
+}
+
+void Tape::read(std::span<std::byte> into) {
+  end_region();
+  while (!into.empty()) {
+    if (begin_ < end_) {
+      const std::size_t size = std::min(into.size(), end_ - begin_);
+      std::copy_n(buffer_.data() + begin_, size, into.data());
+      consume(size);
+      into = into.subspan(size);
+    } else if (into.size() >= kDirectBytes && !ended_) {
+      const std::size_t got = source_->read(into);
+      ended_ = got == 0;
+      position_ += got;
+      into = into.subspan(got);
+    } else if (!refill(into.size())) {
+      truncated(into.size());
+    }
+  }
+}
+
+void Tape::skip(std::uint64_t size) {
+  end_region();
+  if (const auto left = remaining(); left && size > *left) truncated(size - *left);
+  while (size > 0) {
+    if (begin_ == end_ && !refill(1)) truncated(size);
+    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(size, end_ - begin_));
+    consume(step);
+    size -= step;
+  }
+}
+
+std::span<const std::byte> Tape::region() const {
+  if (!region_) return {};
+  return {buffer_.data() + *region_, begin_ - *region_};
+}
+
+std::optional<std::uint64_t> Tape::remaining() const {
+  const auto size = source_->size();
+  if (!size) return {};
+  const std::uint64_t unread = *size - std::min(*size, source_->position());
+  return unread + (end_ - begin_);
+}
+
+// Reads once; false at the end.
+bool Tape::refill(std::size_t wanted) {
+  if (ended_) return false;
+  make_room(wanted);
+  const std::size_t got = source_->read(std::span(buffer_).subspan(end_));
+  ended_ = got == 0;
+  end_ += got;
+  return got > 0;
+}
+
+void Tape::make_room(std::size_t wanted) {
+  const std::size_t keep = region_ ? std::min(*region_, begin_) : begin_;
+  // A read into a sliver of the buffer would cost a call for little: move what is kept to the
+  // front.
+  if (keep > 0 && (begin_ == end_ || buffer_.size() - begin_ < wanted || end_ == buffer_.size())) {
+    std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(keep),
+              buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
+    begin_ -= keep;
+    end_ -= keep;
+    if (region_) *region_ -= keep;
+  }
+  if (end_ == buffer_.size()) buffer_.resize(buffer_.size() * 2);
+}
+
+void Tape::truncated(std::uint64_t missing) const {
+  throw Error(ErrorCode::kTruncated, "tar ends " + std::to_string(missing) + " bytes too early",
+              {.offset = position_});
+}
+
+}  // namespace millrace::wds::detail

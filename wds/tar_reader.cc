@@ -1,0 +1,243 @@
+#include "wds/tar_reader.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "io/base/check.h"
+#include "io/base/error.h"
+#include "wds/detail/header_blocks.h"
+#include "wds/detail/header_reader.h"
+#include "wds/detail/tape.h"
+#include "wds/detail/unpack.h"
+
+namespace millrace::wds {
+namespace {
+
+using detail::kBlockBytes;
+
+// A payload whose size nothing confirms grows with what arrives, from here on.
+constexpr std::size_t kTrustedBytes = 1024 * 1024;
+// Writers pad with zeros to a blocking factor; more than this is no padding.
+constexpr std::uint64_t kMaxPadding = 64 * 1024 * 1024;
+
+bool holds_file(char type) { return type == '0' || type == '\0' || type == '7'; }
+
+}  // namespace
+
+struct TarReader::State {
+  State(std::unique_ptr<io::ByteSource> source, const TarOptions& wanted, std::uint64_t start)
+      : options(wanted), tape(std::make_unique<detail::Tape>(std::move(source), start)) {}
+
+  bool next(TarMember& member);
+  io::Bytes read_payload();
+  void unpack();
+  void open();
+  bool next_header(detail::Header& header);
+  bool next_archive();
+  detail::HeaderFacts inspect(const detail::Header& found) const;
+  void check_member(const detail::Header& found, TarMember& member);
+  bool at_end_marker();
+  bool end_without_marker(const std::string& message, std::uint64_t offset);
+  bool padding_ends();
+  io::Bytes grown_payload(std::size_t size);
+
+  TarOptions options;
+  TarWarnings warnings;
+  std::unique_ptr<detail::Tape> tape;
+  std::unique_ptr<detail::HeaderReader> headers;
+  detail::Header header;
+  std::uint64_t unread = 0;  // payload bytes of the current member
+  bool compressed = false;
+  bool broken = false;
+  bool ended = false;
+};
+
+void TarReader::State::unpack() {
+  if (compressed || tape->position() != 0 || !detail::is_compressed(*tape)) return;
+  compressed = true;
+  tape = std::make_unique<detail::Tape>(detail::unpack(std::move(tape), options.max_expansion), 0);
+}
+
+void TarReader::State::open() {
+  unpack();
+  const std::uint64_t start = tape->position();
+  const auto first = tape->peek(kBlockBytes);
+  if (first.size() < kBlockBytes && start == 0) {
+    throw Error(ErrorCode::kTruncated, "is no tar but " + detail::describe_start(first),
+                {.offset = 0});
+  }
+  headers = std::make_unique<detail::HeaderReader>(*tape);
+}
+
+bool TarReader::State::next_header(detail::Header& wanted) {
+  try {
+    return headers->next(wanted);
+  } catch (Error& error) {
+    // What libarchive cannot recognise from its first block on is no tar at all.
+    if (error.code() == ErrorCode::kCorrupt && !headers->any() && error.where().offset == 0) {
+      throw Error(ErrorCode::kCorrupt, "is no tar but " + detail::describe_start(tape->region()),
+                  {.offset = 0});
+    }
+    throw;
+  }
+}
+
+bool TarReader::State::next(TarMember& member) {
+  MILLRACE_CHECK(!broken, "a broken tar cannot go on");
+  if (ended) return false;
+  broken = true;  // until this call has come to a good end
+  if (!headers) open();
+  while (!next_header(header)) {
+    if (!at_end_marker() || !next_archive()) {
+      ended = true;
+      broken = false;
+      return false;
+    }
+  }
+  check_member(header, member);
+  broken = false;
+  return true;
+}
+
+// libarchive saw no further header: that is the end only when two zero blocks say so.
+bool TarReader::State::at_end_marker() {
+  const auto seen = tape->region();
+  const std::uint64_t here = tape->position() - seen.size();
+  if (seen.empty()) return end_without_marker("tar ends without its end marker", here);
+  if (seen.size() < 2 * kBlockBytes) {
+    return end_without_marker("tar ends inside its end marker", here);
+  }
+  if (!detail::is_zero(seen)) {
+    throw Error(ErrorCode::kCorrupt, "tar: a header of zeros in front of more data",
+                {.offset = here});
+  }
+  return true;
+}
+
+bool TarReader::State::end_without_marker(const std::string& message, std::uint64_t offset) {
+  if (!options.lenient) throw Error(ErrorCode::kTruncated, message, {.offset = offset});
+  ++warnings.missing_end;
+  return false;
+}
+
+// Behind an end marker: whether another archive follows that is to be read.
+bool TarReader::State::next_archive() {
+  tape->end_region();
+  if (padding_ends()) return false;
+  if (!options.concatenated) {
+    ++warnings.trailing_data;
+    return false;
+  }
+  headers = std::make_unique<detail::HeaderReader>(*tape);
+  return true;
+}
+
+// Skips the zeros behind an end marker; false when something else than the end follows.
+bool TarReader::State::padding_ends() {
+  for (std::uint64_t skipped = 0; skipped < kMaxPadding; skipped += kBlockBytes) {
+    const auto block = tape->peek(kBlockBytes);
+    if (block.empty()) return true;
+    if (!detail::is_zero(block)) return false;
+    tape->consume(block.size());
+  }
+  return false;
+}
+
+detail::HeaderFacts TarReader::State::inspect(const detail::Header& found) const {
+  try {
+    return detail::inspect_header(tape->region());
+  } catch (Error& error) {
+    error.annotate({.member = found.name, .offset = found.offset});
+    throw;
+  }
+}
+
+void TarReader::State::check_member(const detail::Header& found, TarMember& member) {
+  const detail::HeaderFacts facts = inspect(found);
+  member.name = found.name;
+  member.offset = found.offset;
+  member.data_offset = tape->position();
+  member.size = found.size;
+  member.regular = found.regular && holds_file(facts.type) && !facts.sparse;
+  unread = found.size;
+  const auto left = tape->remaining();
+  if (left && found.size > *left) {
+    throw Error(ErrorCode::kTruncated,
+                "member claims " + std::to_string(found.size) + " bytes, but " +
+                    std::to_string(*left) + " are left",
+                {.member = found.name, .offset = found.offset});
+  }
+  broken = false;  // what is wrong from here on costs this member alone
+  const auto fail = [&](ErrorCode code, const std::string& message) {
+    throw Error(code, message, {.member = found.name, .offset = found.offset});
+  };
+  if (facts.sparse) fail(ErrorCode::kUnsupported, "sparse member");
+  if (!facts.fault.empty()) fail(ErrorCode::kCorrupt, facts.fault);
+  if (!found.warning.empty()) fail(ErrorCode::kCorrupt, found.warning);
+  if (member.regular && found.size > options.max_member_bytes) {
+    fail(ErrorCode::kExhausted, "member of " + std::to_string(found.size) +
+                                    " bytes is larger than the limit of " +
+                                    std::to_string(options.max_member_bytes));
+  }
+  if (!member.regular) ++warnings.ignored_members;
+}
+
+io::Bytes TarReader::State::read_payload() {
+  const auto size = static_cast<std::size_t>(std::exchange(unread, 0));
+  if (size == 0) return {};
+  broken = true;
+  io::Bytes payload;
+  if (size <= kTrustedBytes || tape->remaining()) {
+    auto owner = std::make_shared_for_overwrite<std::byte[]>(size);
+    tape->read({owner.get(), size});
+    const std::span<const std::byte> view(owner.get(), size);
+    payload = io::Bytes(view, std::move(owner));
+  } else {
+    payload = grown_payload(size);
+  }
+  headers->took(size);
+  broken = false;
+  return payload;
+}
+
+io::Bytes TarReader::State::grown_payload(std::size_t size) {
+  std::vector<std::byte> data;
+  for (std::size_t used = 0; used < size; used = data.size()) {
+    data.resize(std::min(size, std::max(kTrustedBytes, used * 2)));
+    tape->read(std::span(data).subspan(used));
+  }
+  return io::Bytes::take(std::move(data));
+}
+
+TarReader::TarReader(std::unique_ptr<io::ByteSource> source, const TarOptions& options,
+                     std::uint64_t start)
+    : state_(std::make_unique<State>(std::move(source), options, start)) {}
+TarReader::~TarReader() = default;
+TarReader::TarReader(TarReader&&) noexcept = default;
+TarReader& TarReader::operator=(TarReader&&) noexcept = default;
+
+bool TarReader::next(TarMember& member) { return state_->next(member); }
+
+io::Bytes TarReader::read_payload() {
+  try {
+    return state_->read_payload();
+  } catch (Error& error) {
+    error.annotate({.member = state_->header.name});
+    throw;
+  }
+}
+
+bool TarReader::skip_to(std::uint64_t offset) {
+  state_->unpack();
+  if (!state_->compressed) return false;
+  state_->tape->skip(offset);
+  return true;
+}
+
+bool TarReader::can_continue() const { return !state_->broken; }
+const TarWarnings& TarReader::warnings() const { return state_->warnings; }
+bool TarReader::compressed() const { return state_->compressed; }
+std::uint64_t TarReader::position() const { return state_->tape->position(); }
+
+}  // namespace millrace::wds
