@@ -1,0 +1,35 @@
+// JPEGs that our own encoder never writes: odd sampling, progressive, inks, restarts.
+#pragma once
+
+#include <array>
+
+#include "decode/image.h"
+
+namespace millrace::testing {
+
+struct JpegShape {
+  /// Horizontal and vertical sampling factors of the first component; the others have 1 × 1.
+  std::array<int, 2> sampling = {2, 2};
+  bool progressive = false;
+  bool arithmetic = false;
+  /// CMYK as Adobe writes it: the ink left out is stored. Black is 0.
+  bool inks = false;
+  /// The inks go through YCC.
+  bool inks_as_ycck = false;
+  int restart_rows = 0;
+  int quality = 90;
+};
+
+/// `image` has 1 or 3 channels.
+io::Bytes build_jpeg(const decode::Image& image, const JpegShape& shape);
+
+/// A progressive JPEG whose last scan is there `extra` times more.
+io::Bytes jpeg_with_scans(const io::Bytes& progressive, int extra);
+
+/// The file cut after `size` bytes.
+io::Bytes cut(const io::Bytes& file, std::size_t size);
+
+/// The file with the byte at `offset` xored with `mask`.
+io::Bytes flip(const io::Bytes& file, std::size_t offset, unsigned mask);
+
+}  // namespace millrace::testing
