@@ -2,7 +2,6 @@
 
 #include <oneapi/tbb/flow_graph.h>
 
-#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -12,6 +11,7 @@
 #include "pipeline/detail/io_threads.h"
 #include "pipeline/detail/lane_reader.h"
 #include "pipeline/detail/merge.h"
+#include "pipeline/detail/sanitizer.h"
 
 namespace millrace::pipeline::detail {
 namespace {
@@ -33,10 +33,17 @@ using Event = std::variant<std::shared_ptr<ReadResult>, Decoded, Permit, Cut, St
 
 using ReadNode = flow::async_node<ReadRequest, Event>;
 using MergeNode = flow::function_node<Event>;
-using DecodeNode =
-    flow::multifunction_node<std::shared_ptr<DecodeBlock>, std::tuple<Event, Finished>>;
+using DecodeNode = flow::function_node<std::shared_ptr<DecodeBlock>>;
 using OrderNode = flow::sequencer_node<Finished>;
 using DeliverNode = flow::function_node<Finished>;
+
+/// Sends a message into the graph. Threads: any.
+template <typename Node, typename Message>
+void put(Node& node, Handover& handover, const Message& message) {
+  handover.send();
+  const TbbCode tbb;
+  node.try_put(message);
+}
 
 /// Keeps the graph waiting for a read that is under way, or was dropped before it began.
 class GatewayHold {
@@ -72,23 +79,26 @@ struct Graph::State final : Merge::Sink {
   State(const GraphParts& parts, const Position& start);
   ~State() override;
 
-  void read(const ReadRequest& request) override { read_node->try_put(request); }
-  void decode(std::shared_ptr<DecodeBlock> block) override { decode_node->try_put(block); }
-  void finish(Finished finished) override { order_node->try_put(finished); }
+  void read(const ReadRequest& request) override { put(*read_node, to_read, request); }
+  void decode(std::shared_ptr<DecodeBlock> block) override {
+    put(*decode_node, to_decode, std::move(block));
+  }
+  void finish(Finished finished) override { put(*order_node, to_deliver, std::move(finished)); }
   void dropped(std::size_t samples, std::size_t bytes) override {
     parts.meters.dropped += samples;
     parts.encoded.subtract(bytes);
   }
 
+  void tell_merge(Event event) { put(*merge_node, to_merge, std::move(event)); }
+
   void make_nodes();
   void start_read(const ReadRequest& request, ReadNode::gateway_type& gateway);
   std::shared_ptr<ReadResult> read_block(const ReadRequest& request);
   void handle(const Event& event);
-  void decode_block(const std::shared_ptr<DecodeBlock>& block,
-                    DecodeNode::output_ports_type& ports);
-  /// Runs `work` of a stage; what no stage expects ends the pipeline at once.
+  void decode_block(const std::shared_ptr<DecodeBlock>& block);
+  /// A node's body: what no stage expects ends the pipeline at once.
   template <typename Work>
-  void guarded(const Work& work);
+  void run_body(Handover& handover, const Work& work);
 
   GraphParts parts;
   std::stop_source stop;
@@ -98,6 +108,10 @@ struct Graph::State final : Merge::Sink {
   DeliverStage deliver_stage;
   Arena arena;
   IoThreads io_threads;
+  Handover to_read;
+  Handover to_merge;
+  Handover to_decode;
+  Handover to_deliver;
   std::unique_ptr<flow::graph> graph;
   std::unique_ptr<ReadNode> read_node;
   std::unique_ptr<MergeNode> merge_node;
@@ -133,26 +147,36 @@ Graph::State::State(const GraphParts& all, const Position& start)
             parts.layout, parts.pool, *this),
       decode_stage(parts.layout, parts.options.shuffle.seed, parts.meters, parts.encoded),
       deliver_stage(parts.options, parts.ledgers, parts.output, parts.meters,
-                    {.dropped = [this] { merge_node->try_put(Permit{}); },
-                     .cut = [this](std::uint32_t epoch) { merge_node->try_put(Cut{epoch}); },
+                    {.dropped = [this] { tell_merge(Permit{}); },
+                     .cut = [this](std::uint32_t epoch) { tell_merge(Cut{epoch}); },
                      .failed = [this] { stop.request_stop(); }}),
       arena(parts.options.resources.threads),
       io_threads(parts.options.resources.io_threads) {
-  arena.tbb().execute([&] {
-    graph = std::make_unique<flow::graph>();
-    make_nodes();
-  });
-  merge_node->try_put(Start{std::make_shared<const Position>(start)});
+  {
+    const TbbCode tbb;
+    arena.tbb().execute([&] {
+      graph = std::make_unique<flow::graph>();
+      make_nodes();
+    });
+  }
+  tell_merge(Start{std::make_shared<const Position>(start)});
 }
 
 // Reads end by their stop token, waiting tasks by cancellation, decode tasks after the sample they
 // are at; only then may the nodes go.
 Graph::State::~State() {
   stop.request_stop();
+  const TbbCode tbb;
   graph->cancel();
   decode_stage.stop();
   io_threads.stop();
   graph->wait_for_all();
+  deliver_node.reset();
+  order_node.reset();
+  decode_node.reset();
+  merge_node.reset();
+  read_node.reset();
+  graph.reset();
 }
 
 void Graph::State::make_nodes() {
@@ -160,41 +184,49 @@ void Graph::State::make_nodes() {
   constexpr flow::node_priority_t kDeliverPriority = 2;
   read_node = std::make_unique<ReadNode>(
       *graph, flow::unlimited, [this](const ReadRequest& request, ReadNode::gateway_type& gateway) {
-        start_read(request, gateway);
+        run_body(to_read, [&] { start_read(request, gateway); });
       });
   merge_node = std::make_unique<MergeNode>(
-      *graph, flow::serial, [this](const Event& event) { guarded([&] { handle(event); }); },
-      kMergePriority);
-  decode_node = std::make_unique<DecodeNode>(
-      *graph, flow::unlimited,
-      [this](const std::shared_ptr<DecodeBlock>& block, DecodeNode::output_ports_type& ports) {
-        guarded([&] { decode_block(block, ports); });
-      });
+      *graph, flow::serial,
+      [this](const Event& event) { run_body(to_merge, [&] { handle(event); }); }, kMergePriority);
+  decode_node = std::make_unique<DecodeNode>(*graph, flow::unlimited,
+                                             [this](const std::shared_ptr<DecodeBlock>& block) {
+                                               run_body(to_decode, [&] { decode_block(block); });
+                                               return flow::continue_msg();
+                                             });
   order_node = std::make_unique<OrderNode>(
       *graph, [](const Finished& finished) { return finished.sequence; });
   deliver_node = std::make_unique<DeliverNode>(
       *graph, flow::serial,
-      [this](const Finished& finished) { guarded([&] { deliver_stage.deliver(finished); }); },
+      [this](const Finished& finished) {
+        run_body(to_deliver, [&] { deliver_stage.deliver(finished); });
+      },
       kDeliverPriority);
   flow::make_edge(*read_node, *merge_node);
-  flow::make_edge(flow::output_port<0>(*decode_node), *merge_node);
-  flow::make_edge(flow::output_port<1>(*decode_node), *order_node);
   flow::make_edge(*order_node, *deliver_node);
 }
 
 template <typename Work>
-void Graph::State::guarded(const Work& work) {
+void Graph::State::run_body(Handover& handover, const Work& work) {
+  const NodeBody body;
+  handover.receive();
   try {
     work();
   } catch (...) {
     parts.output.fail(std::current_exception());
     stop.request_stop();
   }
+  handover.send();  // a serial node's next run sees what this one did
 }
 
 void Graph::State::start_read(const ReadRequest& request, ReadNode::gateway_type& gateway) {
   auto hold = std::make_shared<const GatewayHold>(gateway);
-  io_threads.submit([this, request, hold] { hold->gateway().try_put(Event(read_block(request))); });
+  io_threads.submit([this, request, hold] {
+    const Event event(read_block(request));
+    to_merge.send();
+    const TbbCode tbb;
+    hold->gateway().try_put(event);
+  });
 }
 
 std::shared_ptr<ReadResult> Graph::State::read_block(const ReadRequest& request) {
@@ -212,20 +244,19 @@ void Graph::State::handle(const Event& event) {
   std::visit(Hear{*this}, event);
 }
 
-void Graph::State::decode_block(const std::shared_ptr<DecodeBlock>& block,
-                                DecodeNode::output_ports_type& ports) {
+void Graph::State::decode_block(const std::shared_ptr<DecodeBlock>& block) {
   const auto slots = static_cast<std::int64_t>(block->samples.size());
   decode_stage.decode(*block);
-  std::get<0>(ports).try_put(Decoded{block->num_bytes});
+  tell_merge(Decoded{block->num_bytes});
   const std::shared_ptr<OpenBatch> batch = std::move(block->batch);
-  if (batch->done(slots)) std::get<1>(ports).try_put(batch->complete(batch));
+  if (batch->done(slots)) finish(batch->complete(batch));
 }
 
 Graph::Graph(const GraphParts& parts, const Position& start)
     : state_(std::make_unique<State>(parts, start)) {}
 Graph::~Graph() = default;
 
-void Graph::batch_taken() { state_->merge_node->try_put(Permit{}); }
+void Graph::batch_taken() { state_->tell_merge(Permit{}); }
 void Graph::stop_reading() { state_->stop.request_stop(); }
 
 }  // namespace millrace::pipeline::detail

@@ -1,0 +1,73 @@
+// What ThreadSanitizer must be told about TBB, whose library comes uninstrumented.
+//
+// The hand-over of a task happens inside libtbb, unseen, so that everything after it would look
+// like a race, in TBB's own inlined code above all. So TBB's code is left out (TbbCode) except for
+// the bodies of our nodes (NodeBody), and each node has a Handover that says what its messages
+// order. Nothing of this exists in other builds.
+#pragma once
+
+#if defined(__SANITIZE_THREAD__)
+#define MILLRACE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MILLRACE_TSAN 1
+#endif
+#endif
+
+#ifdef MILLRACE_TSAN
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+void __tsan_acquire(void* address);
+void __tsan_release(void* address);
+}
+#endif
+
+namespace millrace::pipeline::detail {
+
+#ifdef MILLRACE_TSAN
+inline void leave_out() {
+  AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+  AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+}
+inline void take_in() {
+  AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+  AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+}
+/// What came before send() is seen by what comes after receive().
+class Handover {
+ public:
+  void send() { __tsan_release(this); }
+  void receive() { __tsan_acquire(this); }
+};
+#else
+inline void leave_out() {}
+inline void take_in() {}
+class Handover {
+ public:
+  void send() {}
+  void receive() {}
+};
+#endif
+
+/// While one lives, this thread is in TBB's code.
+class TbbCode {
+ public:
+  TbbCode() { leave_out(); }
+  ~TbbCode() { take_in(); }
+  TbbCode(const TbbCode&) = delete;
+  TbbCode& operator=(const TbbCode&) = delete;
+};
+
+/// While one lives, this thread is back in a node's body.
+class NodeBody {
+ public:
+  NodeBody() { take_in(); }
+  ~NodeBody() { leave_out(); }
+  NodeBody(const NodeBody&) = delete;
+  NodeBody& operator=(const NodeBody&) = delete;
+};
+
+}  // namespace millrace::pipeline::detail
