@@ -1,0 +1,143 @@
+#include "wds/shard_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "io/base/error.h"
+#include "io/opener.h"
+#include "tests/support/temp_dir.h"
+#include "wds/shard_reader.h"
+
+namespace millrace::wds {
+namespace {
+
+using testing::read_file;
+using testing::TempDir;
+
+WriterSample sample(const std::string& key) {
+  return {.key = key,
+          .fields = {{"jpg", io::Bytes::copy_of("pixels of " + key)},
+                     {"cls", io::Bytes::copy_of("3")}}};
+}
+
+std::vector<std::string> keys_of(const std::string& path) {
+  const io::UrlOpener opener;
+  ShardReader reader(opener, path);
+  std::vector<std::string> keys;
+  for (Sample read; reader.next(read);) keys.push_back(read.key);
+  return keys;
+}
+
+TEST(ShardWriter, RollsBeforeTheSampleThatWouldBeTooMany) {
+  const TempDir dir;
+  std::vector<std::string> told;
+  ShardWriter writer({.pattern = dir / "s-%03d.tar",
+                      .maxcount = 2,
+                      .on_shard = [&](const ShardSummary& shard) { told.push_back(shard.url); }});
+  for (const char* key : {"a", "b", "c", "d", "e"}) writer.write(sample(key));
+  const auto shards = writer.finish();
+  ASSERT_EQ(shards.size(), 3U);
+  EXPECT_EQ(shards[0].samples, 2U);
+  EXPECT_EQ(shards[2].samples, 1U);
+  EXPECT_EQ(shards[1].url, dir / "s-001.tar");
+  EXPECT_EQ(shards[1].bytes, std::filesystem::file_size(dir / "s-001.tar"));
+  EXPECT_EQ(told.size(), 3U);
+  EXPECT_EQ(keys_of(dir / "s-001.tar"), (std::vector<std::string>{"c", "d"}));
+}
+
+TEST(ShardWriter, RollsByPayloadBytes) {
+  const TempDir dir;
+  ShardWriter writer({.pattern = dir / "%d.tar", .maxsize = 20});
+  for (const char* key : {"a", "b", "c", "d"}) writer.write(sample(key));  // 12 bytes each
+  const auto shards = writer.finish();
+  ASSERT_EQ(shards.size(), 2U);
+  EXPECT_EQ(shards[0].samples, 2U);
+}
+
+TEST(ShardWriter, WritesPlainUstarPaddedToRecords) {
+  const TempDir dir;
+  ShardWriter writer({.pattern = dir / "%d.tar"});
+  writer.write(sample("a"));
+  writer.finish();
+  const std::string tar = read_file(dir / "0.tar");
+  EXPECT_EQ(tar.size(), 10'240U);
+  EXPECT_EQ(tar.substr(0, 6), std::string("a.cls\0", 6)) << "fields in byte order of their names";
+  EXPECT_EQ(tar.substr(100, 8), std::string("000444 \0", 8));
+  EXPECT_EQ(tar.substr(257, 8), std::string("ustar\00000", 8));
+  EXPECT_EQ(tar.substr(265, 8), std::string("bigdata\0", 8));
+  EXPECT_EQ(tar.substr(297, 8), std::string("bigdata\0", 8));
+  EXPECT_EQ(tar[1024 + 156], '0') << "the second member is a file, not a pax record";
+}
+
+TEST(ShardWriter, UsesPaxOnlyWhereUstarCannotHoldTheName) {
+  const TempDir dir;
+  ShardWriter writer({.pattern = dir / "%d.tar"});
+  const std::string key = std::string(300, 'k');
+  writer.write(sample("short"));
+  writer.write(sample(key));
+  writer.write(sample("gr\xC3\xBC\xC3\x9F"));
+  writer.finish();
+  const std::string tar = read_file(dir / "0.tar");
+  EXPECT_EQ(tar[156], '0');
+  EXPECT_NE(tar.find("path=" + key + ".cls"), std::string::npos);
+  EXPECT_EQ(keys_of(dir / "0.tar"), (std::vector<std::string>{"short", key, "gr\xC3\xBC\xC3\x9F"}));
+}
+
+TEST(ShardWriter, TheSameSamplesGiveTheSameBytes) {
+  const TempDir dir;
+  for (const char* name : {"x%d.tar", "y%d.tar"}) {
+    ShardWriter writer({.pattern = dir / name, .mtime = 17});
+    for (const char* key : {"a", "b"}) writer.write(sample(key));
+    writer.finish();
+  }
+  EXPECT_EQ(read_file(dir / "x0.tar"), read_file(dir / "y0.tar"));
+}
+
+TEST(ShardWriter, AnUnfinishedShardLeavesNothingACompleteOneStays) {
+  const TempDir dir;
+  {
+    ShardWriter writer({.pattern = dir / "%d.tar", .maxcount = 1});
+    writer.write(sample("a"));
+    writer.write(sample("b"));
+  }
+  EXPECT_TRUE(std::filesystem::exists(dir / "0.tar"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
+}
+
+TEST(ShardWriter, WithoutSamplesThereIsNoShard) {
+  const TempDir dir;
+  ShardWriter writer({.pattern = dir / "%d.tar"});
+  EXPECT_TRUE(writer.finish().empty());
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+TEST(ShardWriter, RefusesWhatAReaderWouldNotFindAgain) {
+  const TempDir dir;
+  ShardWriter writer({.pattern = dir / "%d.tar"});
+  const auto write = [&](const std::string& key, std::vector<std::string> suffixes) {
+    WriterSample bad{.key = key, .fields = {}};
+    for (const auto& suffix : suffixes) bad.fields.push_back({suffix, {}});
+    writer.write(bad);
+  };
+  EXPECT_THROW(write("", {"jpg"}), Error);
+  EXPECT_THROW(write("a", {}), Error);
+  EXPECT_THROW(write("a.b", {"jpg"}), Error) << "the reader's key would be a";
+  EXPECT_THROW(write("a", {"JPG"}), Error) << "readers lower-case suffixes";
+  EXPECT_THROW(write("a", {"cls", "cls"}), Error);
+  EXPECT_THROW(write("__meta__/x", {"jpg"}), Error) << "readers skip metadata";
+  EXPECT_THROW(write(std::string("a\0b", 3), {"jpg"}), Error);
+}
+
+TEST(ShardName, TakesOnePercentDAndNothingElse) {
+  EXPECT_EQ(shard_name("a-%06d.tar", 12), "a-000012.tar");
+  EXPECT_EQ(shard_name("%d", 7), "7");
+  EXPECT_EQ(shard_name("%02d", 1234), "1234");
+  for (const char* bad :
+       {"a.tar", "%s", "%d%d", "%n", "%", "%0", "%06x", "%999999999999999999999d"}) {
+    EXPECT_THROW(shard_name(bad, 0), Error) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::wds
