@@ -4,6 +4,12 @@ namespace millrace::tools {
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_ls_command());
+  commands.push_back(make_cat_command());
+  commands.push_back(make_order_command());
+  commands.push_back(make_bench_command());
+  commands.push_back(make_train_command());
+  commands.push_back(make_eval_command());
   return commands;
 }
 

@@ -8,7 +8,13 @@
 
 namespace millrace::tools {
 
+std::unique_ptr<Command> make_bench_command();
+std::unique_ptr<Command> make_cat_command();
 std::unique_ptr<Command> make_create_command();
+std::unique_ptr<Command> make_eval_command();
+std::unique_ptr<Command> make_ls_command();
+std::unique_ptr<Command> make_order_command();
+std::unique_ptr<Command> make_train_command();
 
 /// All of them, in the order in which --help lists them.
 std::vector<std::unique_ptr<Command>> all_commands();

@@ -1,0 +1,86 @@
+#include "tests/support/process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tests/support/temp_dir.h"
+
+namespace millrace::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void redirect(const std::string& path, int flags, int to) {
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0600);
+  if (fd < 0 || ::dup2(fd, to) < 0) ::_exit(127);
+}
+
+/// In the child, after fork(): becomes the program, or exits with 127.
+[[noreturn]] void become(const std::vector<std::string>& words, const ProcessOptions& options,
+                         const TempDir& files) {
+  redirect(files / "in", O_RDONLY, STDIN_FILENO);
+  redirect(files / "out", O_WRONLY | O_CREAT, STDOUT_FILENO);
+  redirect(files / "err", O_WRONLY | O_CREAT, STDERR_FILENO);
+  if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(127);
+  for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  ::_exit(127);
+}
+
+/// Waits for the child, sending what the options ask for.
+int await(pid_t child, const ProcessOptions& options, Clock::time_point start) {
+  bool signalled = options.signal_after.count() == 0;
+  int status = 0;
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    const auto age = Clock::now() - start;
+    if (!signalled && age >= options.signal_after) {
+      ::kill(child, options.signal);
+      signalled = true;
+    }
+    if (age >= options.limit) {
+      ADD_FAILURE() << "killed after its time limit";
+      ::kill(child, SIGKILL);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+ProcessResult run_process(const std::vector<std::string>& words, const ProcessOptions& options) {
+  const TempDir files;
+  write_file(files / "in", options.input);
+  const auto start = Clock::now();
+  const pid_t child = ::fork();
+  if (child == 0) become(words, options, files);
+  ProcessResult result;
+  if (child < 0) {
+    ADD_FAILURE() << "fork failed";
+    return result;
+  }
+  result.status = await(child, options, start);
+  result.took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
+  result.out = read_file(files / "out");
+  result.err = read_file(files / "err");
+  return result;
+}
+
+std::string oracle_python(const std::string& modules) {
+  const char* given = ::getenv("MILLRACE_ORACLE_PYTHON");
+  const std::string python = given != nullptr ? given : "build/oracle/bin/python";
+  if (!std::filesystem::exists(python)) return {};
+  const bool works = run_process({python, "-c", "import " + modules}).status == 0;
+  return works ? python : std::string();
+}
+
+}  // namespace millrace::testing

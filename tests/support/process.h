@@ -1,0 +1,44 @@
+// run_process: a program run to its end, with what it wrote.
+//
+//   const ProcessResult result = run_process({"/bin/echo", "hello"});
+//   EXPECT_EQ(result.status, 0);  EXPECT_EQ(result.out, "hello\n");
+//
+// A program that is still there after the time limit is killed, and its test fails.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace millrace::testing {
+
+struct ProcessOptions {
+  /// Set beside the test's own environment.
+  std::map<std::string, std::string> environment = {};
+  /// The working folder; empty: the test's own.
+  std::string folder = {};
+  /// What it reads on standard input.
+  std::string input = {};
+  std::chrono::milliseconds limit{120'000};
+  /// Sends `signal` after this time; 0: never.
+  std::chrono::milliseconds signal_after{0};
+  int signal = 0;
+};
+
+struct ProcessResult {
+  /// The exit status; 128 + N when signal N ended it.
+  int status = -1;
+  std::string out;
+  std::string err;
+  std::chrono::milliseconds took{0};
+};
+
+ProcessResult run_process(const std::vector<std::string>& words,
+                          const ProcessOptions& options = {});
+
+/// The Python of MILLRACE_ORACLE_PYTHON (default: build/oracle/bin/python) when it can import
+/// `modules` ("tarfile, webdataset"); empty when not.
+std::string oracle_python(const std::string& modules);
+
+}  // namespace millrace::testing

@@ -1,0 +1,30 @@
+// What the program's tests share: running it, and making small inputs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/process.h"
+#include "tests/support/temp_dir.h"
+
+namespace millrace::testing {
+
+/// Runs the built program with `words`.
+ProcessResult millrace(std::vector<std::string> words, const ProcessOptions& options = {});
+
+/// The lines of `text`, each parsed as JSON.
+std::vector<nlohmann::json> json_lines(const std::string& text);
+
+/// `count` synthetic samples of 16 x 16 pixels in shards of `per_shard` under dir/set-%06d.tar;
+/// gives the shards' spec.
+std::string make_set(const TempDir& dir, int count, int per_shard,
+                     const std::vector<std::string>& more = {});
+
+/// An IDX file of bytes.
+std::string idx_bytes(const std::vector<int>& shape, const std::string& data);
+
+/// The folder's entries, sorted.
+std::vector<std::string> list_dir(const std::string& path);
+
+}  // namespace millrace::testing

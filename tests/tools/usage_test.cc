@@ -1,0 +1,143 @@
+// Bad use: exit status 2, one line, in under a second, and nothing made.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct BadUse {
+  std::string what;
+  std::vector<std::string> words;
+  std::string says;
+};
+
+void PrintTo(const BadUse& use, std::ostream* os) { *os << use.what; }
+
+class Usage : public ::testing::TestWithParam<BadUse> {};
+
+/// @S stands for shards that exist, @D for the test's folder.
+std::vector<std::string> fill_in(std::vector<std::string> words, const TempDir& dir,
+                                 const std::string& shards) {
+  for (std::string& word : words) {
+    if (const auto at = word.find("@S"); at != word.npos) word.replace(at, 2, shards);
+    if (const auto at = word.find("@D"); at != word.npos) word.replace(at, 2, dir.path().string());
+  }
+  return words;
+}
+
+TEST_P(Usage, IsRefusedInOneLineAndNothingIsMade) {
+  const TempDir shards_dir;
+  const std::string shards = make_set(shards_dir, 8, 4);
+  const TempDir dir;
+  const auto words = fill_in(GetParam().words, dir, shards);
+  const ProcessResult result = millrace(words, {.folder = dir.path().string()});
+  EXPECT_EQ(result.status, 2) << result.err;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(GetParam().says));
+  EXPECT_EQ(result.out, "");
+  EXPECT_LT(result.took.count(), 1000);
+  EXPECT_TRUE(list_dir(dir.path().string()).empty());
+}
+
+const std::vector<BadUse> kBadUses = {
+    {"NoCommand", {}, "which command"},
+    {"UnknownCommand", {"frobnicate"}, "frobnicate"},
+    {"UnknownOption", {"ls", "@S", "--colour"}, "--colour"},
+    {"UnknownConfigFile", {"ls", "@S", "--config", "none.toml"}, "none.toml"},
+    {"NoSpec", {"ls"}, "SPEC"},
+    {"NoShardMatches", {"ls", "@D/none-{000000..000003}.tar"}, "none-000000.tar"},
+    {"EmptyFolder", {"ls", "@D"}, "shard"},
+    {"UnbalancedBraces", {"ls", "@D/{000000..000003.tar"}, "brace"},
+    {"BraceBomb", {"ls", "@D/{0..999}{0..999}{0..999}.tar"}, "1000000"},
+    {"DuplicateShard", {"ls", "@S::@S"}, "set-000000.tar"},
+    {"BadFaultBudget", {"ls", "@S", "--on-fault", "skip", "--max-faults", "many"}, "many"},
+    {"BudgetWithoutSkipping", {"ls", "@S", "--max-faults", "3"}, "--on-fault"},
+    {"MemberWithoutSuffix", {"cat", "@S", "noext"}, "noext"},
+    {"RankOutsideOfWorld", {"order", "@S", "--world", "2", "--rank", "2"}, "rank 2"},
+    {"StreamsNoMultipleOfWorld", {"order", "@S", "--world", "2", "--streams", "3"}, "3 streams"},
+    {"FewerShardsThanStreams", {"order", "@S", "--workers", "3"}, "2 shards"},
+    {"NoPattern", {"create", "--synthetic", "classes"}, "PATTERN"},
+    {"PatternWithoutNumber", {"create", "@D/x.tar", "--synthetic", "classes"}, "%"},
+    {"NoSource", {"create", "@D/x-%06d.tar"}, "--from-folder"},
+    {"TwoSources",
+     {"create", "@D/x-%06d.tar", "--synthetic", "classes", "--from-folder", "@D"},
+     "--from-folder"},
+    {"MissingFolder", {"create", "@D/x-%06d.tar", "--from-folder", "@D/none"}, "none"},
+    {"FolderWithoutImages", {"create", "@D/x-%06d.tar", "--from-folder", "@D"}, "no jpg"},
+    {"UnknownSyntheticKind", {"create", "@D/x-%06d.tar", "--synthetic", "cubism"}, "cubism"},
+    {"TooManyClasses",
+     {"create", "@D/x-%06d.tar", "--synthetic", "classes", "--classes", "1000"},
+     "1000"},
+    {"ZeroMaxcount",
+     {"create", "@D/x-%06d.tar", "--synthetic", "classes", "--maxcount", "0"},
+     "--maxcount"},
+    {"SizeWithoutSense",
+     {"create", "@D/x-%06d.tar", "--synthetic", "classes", "--maxsize", "3 apples"},
+     "apples"},
+    {"UnwritablePlace", {"create", "/proc/x/x-%06d.tar", "--synthetic", "classes"}, "/proc"},
+    {"BatchOfNone", {"bench", "@S", "--batch", "0"}, "--batch"},
+    {"NegativeThreads", {"bench", "@S", "--threads", "-1"}, "--threads"},
+    {"PrefetchOfNone", {"bench", "@S", "--prefetch", "0"}, "--prefetch"},
+    {"TrainWithoutShards", {"train", "--model", "lenet"}, "--train"},
+    {"UnknownModel", {"train", "--train", "@S", "--model", "vgg99"}, "vgg99"},
+    {"UnknownPrecision", {"train", "--train", "@S", "--precision", "fp7"}, "fp7"},
+    {"TrainBatchOfNone", {"train", "--train", "@S", "--batch-size", "0"}, "--batch-size"},
+    {"NegativeRate", {"train", "--train", "@S", "--lr", "-1"}, "--lr"},
+    {"NoDevices", {"train", "--train", "@S", "--devices", "0"}, "device"},
+    {"FewerShardsThanWorkers", {"train", "--train", "@S", "--workers", "3"}, "2 shards"},
+    {"NoCheckpoint", {"train", "--train", "@S", "--resume", "@D/none"}, "none"},
+    {"UnwritableRunDir", {"train", "--train", "@S", "--run-dir", "/proc/run"}, "/proc"},
+    {"MissingValidation", {"train", "--train", "@S", "--val", "@D/none.tar"}, "none.tar"},
+    {"ImageTooSmallForModel", {"train", "--train", "@S", "--model", "lenet", "--size", "4"}, "4"},
+    {"EvalWithoutCheckpoint", {"eval", "@S", "--checkpoint", "@D/none"}, "none"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Bad, Usage, ::testing::ValuesIn(kBadUses),
+                         [](const auto& info) { return info.param.what; });
+
+TEST(Usage, AnUnknownConfigKeyIsRefused) {
+  const TempDir dir;
+  write_file(dir / "c.toml", "limit = 3\ncolour = true\n");
+  const ProcessResult result = millrace({"ls", "x.tar", "--config", dir / "c.toml"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("colour"));
+}
+
+TEST(Usage, AConfigFileGivesDefaultsThatTheCommandLineOverrides) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 8, 4);
+  write_file(dir / "c.toml", "limit = 3\njson = true\n");
+  const auto three = millrace({"ls", shards, "--config", dir / "c.toml"});
+  EXPECT_EQ(json_lines(three.out).size(), 3U) << three.err;
+  const auto one = millrace({"ls", shards, "--config", dir / "c.toml", "--limit", "1"});
+  EXPECT_EQ(json_lines(one.out).size(), 1U) << one.err;
+}
+
+TEST(Usage, EveryCommandHasHelpWithAnExample) {
+  const std::string overview = millrace({"--help"}).out;
+  for (const std::string name : {"create", "ls", "cat", "order", "bench", "train", "eval"}) {
+    EXPECT_THAT(overview, HasSubstr("  " + name + " "));
+    const ProcessResult result = millrace({name, "--help"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.out, HasSubstr("Example:\n  millrace " + name));
+  }
+  EXPECT_THAT(millrace({"--version"}).out, HasSubstr("millrace 0."));
+}
+
+TEST(Usage, AClosedPipeEndsQuietly) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 2000, 1000, {"--format", "ppm"});
+  const ProcessResult result = run_process(
+      {"/bin/sh", "-c", std::string(MILLRACE_PROGRAM) + " ls --json '" + shards + "' | head -n 1"});
+  EXPECT_EQ(json_lines(result.out).size(), 1U);
+  EXPECT_EQ(result.err, "");
+}
+
+}  // namespace
+}  // namespace millrace::testing

@@ -1,0 +1,178 @@
+// millrace bench: how fast batches come, and what holds them up.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "device/device.h"
+#include "io/base/error.h"
+#include "pipeline/pipeline.h"
+#include "tools/commands.h"
+#include "tools/train/class_count.h"
+#include "tools/train/run_options.h"
+#include "tools/train/timed_run.h"
+#include "trainer/feed.h"
+#include "trainer/fit.h"
+
+namespace millrace::tools {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+class BenchCommand final : public Command {
+ public:
+  std::string name() const override { return "bench"; }
+  std::string summary() const override {
+    return "Measures the input's throughput, and what limits it";
+  }
+  std::string example() const override {
+    return "  millrace bench 'train-{000000..000019}.tar' --stage decode --size 224 --augment "
+           "rrc-flip\n"
+           "  millrace bench 'cifar10/train-{000000..000019}.tar' --stage train --model resnet18 "
+           "--stem 3x3\n";
+  }
+
+  void declare(CLI::App& app) override {
+    read_.declare(app);
+    app.add_option("--stage", stage_,
+                   "read: shards to samples; decode: to batches; train: through the model")
+        ->check(CLI::IsMember({"read", "decode", "train"}));
+    app.add_option("--seconds", seconds_, "How long to measure; the shards run again until then")
+        ->check(CLI::Range(0.1, 1e6));
+    app.add_option("--shuffle", shuffle_, "Samples in each stream's shuffle buffer; 0: none")
+        ->check(CLI::NonNegativeNumber);
+    choice_.declare(app);
+    run_.declare(app);
+    app.add_option("--batch", run_.batch_size, "The same as --batch-size")
+        ->check(CLI::Range(1, 1 << 20));
+  }
+
+  void check() override {
+    if (stage_ == "train") choice_.check();
+    choice_.images.check();
+    run_.check();
+    read_.check();
+    check_workers(read_.shards(), run_);
+  }
+
+  void run(Context& context) override {
+    choice_.settle();
+    const Measured measured = stage_ == "train" ? run_training(context) : run_pipeline(context);
+    print(measured, context);
+  }
+
+ private:
+  struct Measured {
+    double seconds = 0;
+    std::uint64_t samples = 0;
+    pipeline::Statistics statistics = {};
+    std::string verdict = {};
+  };
+
+  pipeline::PipelineOptions options(const Context& context) const {
+    auto options =
+        make_pipeline_options({.shards = read_.shards(), .shuffle = shuffle_, .training = true},
+                              choice_, run_, read_, context);
+    options.epochs.count = 0;
+    if (stage_ != "train") options.fields.resize(1);
+    if (stage_ == "read")
+      options.fields = {pipeline::FunctionField{
+          .name = "nothing",
+          .output = {.dtype = decode::DType::kUInt8, .shape = {1}},
+          .decode = [](const auto&, const auto&, std::span<std::byte> slot) {
+            slot[0] = std::byte{0};
+          }}};
+    return options;
+  }
+
+  Measured run_pipeline(const Context& context) const {
+    auto with_stop = options(context);
+    with_stop.stop = context.stop;
+    pipeline::Pipeline pipeline(std::move(with_stop));
+    const auto start = std::chrono::steady_clock::now();
+    Measured measured;
+    pipeline::Batch batch;
+    while (measured.seconds < seconds_) {
+      if (pipeline.next(batch)) measured.samples += static_cast<std::uint64_t>(batch.num_valid);
+      measured.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
+    }
+    measured.statistics = pipeline.statistics();
+    measured.verdict = measured.statistics.verdict().text;
+    return measured;
+  }
+
+  Measured run_training(const Context& context) {
+    if (choice_.classes == 0)
+      choice_.classes = count_classes({.shards = read_.shards(),
+                                       .opener = *read_.opener(),
+                                       .policy = read_.policy(),
+                                       .stop = context.stop,
+                                       .log = context.log});
+    const auto devices = device::DeviceSet::parse(run_.devices);
+    trainer::DeviceThreads threads(devices);
+    trainer::LoaderFeed feed(options(context), devices);
+    const auto model = choice_.build();
+    const trainer::LossObjective objective;
+    TimedRun timed(seconds_, context.stop);
+    trainer::fit({.model = *model, .objective = objective, .train = feed, .devices = threads},
+                 {.epochs = 1 << 20,
+                  .precision = run_.compute_precision(),
+                  .schedule = {.kind = trainer::ScheduleKind::kConstant, .base_lr = 1e-3},
+                  .log_steps = 0,
+                  .stop = timed.token(),
+                  .log = {}},
+                 {&timed});
+    if (context.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "measuring was stopped");
+    Measured measured{
+        .seconds = timed.seconds(),
+        .samples = timed.steps() * static_cast<std::uint64_t>(run_.batch_size) * devices.size(),
+        .statistics = feed.pipeline()->statistics()};
+    measured.verdict = measured.statistics.verdict().text;
+    return measured;
+  }
+
+  void print(const Measured& measured, Context& context) const {
+    const pipeline::StageStatistics& read = measured.statistics.stage("read");
+    const double samples_per_s = static_cast<double>(measured.samples) / measured.seconds;
+    const double bytes_per_s = read.items == 0 ? 0
+                                               : samples_per_s * static_cast<double>(read.bytes) /
+                                                     static_cast<double>(read.items);
+    if (context.json) {
+      print_json(measured, samples_per_s, bytes_per_s, context.out);
+      return;
+    }
+    context.out.line(fmt::format("{:.0f} samples/s, {:.1f} MB/s of fields, in {:.1f} s ({})",
+                                 samples_per_s, bytes_per_s / 1e6, measured.seconds, stage_));
+    context.out.line(measured.statistics.to_text());
+  }
+
+  static void print_json(const Measured& measured, double samples_per_s, double bytes_per_s,
+                         Output& out) {
+    auto stages = nlohmann::ordered_json::object();
+    for (const pipeline::StageStatistics& stage : measured.statistics.stages)
+      stages[stage.name] = {{"items", stage.items},
+                            {"bytes", stage.bytes},
+                            {"busy_s", Seconds(stage.busy).count()},
+                            {"waiting_s", Seconds(stage.waiting).count()},
+                            {"threads", stage.threads},
+                            {"utilisation", stage.utilisation()}};
+    const nlohmann::ordered_json line = {{"samples_per_s", samples_per_s},
+                                         {"bytes_per_s", bytes_per_s},
+                                         {"stages", stages},
+                                         {"verdict", measured.verdict}};
+    out.line(line.dump());
+  }
+
+  ReadOptions read_;
+  ModelChoice choice_;
+  RunOptions run_;
+  std::string stage_ = "decode";
+  double seconds_ = 5;
+  std::int64_t shuffle_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_command() { return std::make_unique<BenchCommand>(); }
+
+}  // namespace millrace::tools

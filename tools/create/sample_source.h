@@ -1,0 +1,35 @@
+// SampleSource: raw data as samples that can be made in any order, by many threads.
+//
+//   const auto source = open_folder_source("photos");
+//   for (std::uint64_t i = 0; i < source->size(); ++i) writer.write(source->make(i));
+//
+// Threads: const members may be called from many threads at once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "wds/sample.h"
+
+namespace millrace::tools {
+
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+
+  /// How many samples there are.
+  virtual std::uint64_t size() const = 0;
+  /// Reads or makes the sample at `index`: key and fields. Requires: index < size().
+  /// Throws: Error with the file's path.
+  virtual wds::Sample make(std::uint64_t index) const = 0;
+  /// The classes' names, in the order of their labels; empty when there are none.
+  virtual std::vector<std::string> classes() const { return {}; }
+};
+
+/// A sample's field of `data`.
+inline wds::Field make_field(std::string suffix, io::Bytes data) {
+  return {.suffix = std::move(suffix), .data = std::move(data)};
+}
+
+}  // namespace millrace::tools

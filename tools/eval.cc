@@ -1,0 +1,92 @@
+// millrace eval: a checkpoint's exact score on shards.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "device/device.h"
+#include "io/base/error.h"
+#include "tools/commands.h"
+#include "tools/train/limited_feed.h"
+#include "tools/train/run_options.h"
+#include "trainer/checkpoint.h"
+#include "trainer/feed.h"
+#include "trainer/fit.h"
+#include "trainer/progress_bar.h"
+
+namespace millrace::tools {
+namespace {
+
+class EvalCommand final : public Command {
+ public:
+  std::string name() const override { return "eval"; }
+  std::string summary() const override { return "Evaluates a checkpoint, every sample once"; }
+  std::string example() const override {
+    return "  millrace eval --checkpoint runs/one/checkpoints/best 'test-{000000..000003}.tar'\n";
+  }
+
+  void declare(CLI::App& app) override {
+    read_.declare(app);
+    app.add_option("--checkpoint", checkpoint_, "Folder that `millrace train` wrote")
+        ->required()
+        ->check(CLI::ExistingDirectory);
+    run_.declare(app);
+    app.add_option("--limit-batches", limit_, "Batches a device, at most; 0: all")
+        ->check(CLI::NonNegativeNumber);
+  }
+
+  void check() override {
+    run_.check();
+    read_.check();
+    check_workers(read_.shards(), run_);
+  }
+
+  void run(Context& context) override {
+    const auto choice = ModelChoice::from_json(trainer::read_checkpoint_state(checkpoint_).options);
+    const auto devices = device::DeviceSet::parse(run_.devices);
+    trainer::DeviceThreads threads(devices);
+    const auto model = choice.build();
+    const trainer::LossObjective objective;
+    trainer::LoaderFeed feed(
+        make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context), devices);
+    LimitedFeed limited(feed, limit_, threads.size());
+    trainer::ProgressBar bar;
+    const auto result = trainer::evaluate(
+        {.model = *model, .objective = objective, .feed = limited, .devices = threads},
+        {.precision = run_.compute_precision(),
+         .weights = checkpoint_,
+         .stop = context.stop,
+         .log = context.log},
+        {&bar});
+    print(result, context);
+  }
+
+ private:
+  static void print(const trainer::EvalResult& result, Context& context) {
+    if (context.json) {
+      nlohmann::ordered_json line = {{"event", "eval"}};
+      for (const auto& [name, value] : result.values) line["val_" + name] = value;
+      line["val_samples"] = result.samples;
+      line["seconds"] = result.seconds;
+      context.out.line(line.dump());
+      return;
+    }
+    std::string line = fmt::format("{} samples in {:.1f} s:", result.samples, result.seconds);
+    for (const auto& [name, value] : result.values)
+      line += name.starts_with("top") ? fmt::format(" {} {:.2f} %", name, 100 * value)
+                                      : fmt::format(" {} {:.4f}", name, value);
+    context.out.line(line);
+  }
+
+  ReadOptions read_;
+  RunOptions run_;
+  std::string checkpoint_;
+  std::int64_t limit_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_eval_command() { return std::make_unique<EvalCommand>(); }
+
+}  // namespace millrace::tools

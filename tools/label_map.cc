@@ -1,0 +1,56 @@
+#include "tools/label_map.h"
+
+#include <cctype>
+#include <span>
+#include <string_view>
+
+#include "io/base/error.h"
+#include "io/byte_sink.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr std::size_t kMaxBytes = 64 * 1024 * 1024;
+
+bool has_own_place(const std::string& shard) {
+  return shard != "-" && !shard.starts_with("pipe:") && shard.find(".tar") != std::string::npos;
+}
+
+}  // namespace
+
+std::string label_map_url(const std::string& shard) {
+  const std::size_t name = shard.rfind('/') == std::string::npos ? 0 : shard.rfind('/') + 1;
+  std::size_t end = shard.find(".tar", name);
+  while (end > name && std::isdigit(static_cast<unsigned char>(shard[end - 1])) != 0) --end;
+  const bool separated =
+      end == name || std::string_view("-_.").find(shard[end - 1]) != std::string_view::npos;
+  return shard.substr(0, end) + (separated ? "" : "-") + "classes.txt";
+}
+
+std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard) {
+  if (!has_own_place(shard)) return {};
+  std::vector<std::string> names;
+  try {
+    const io::Bytes bytes = io::read_object(opener, label_map_url(shard), kMaxBytes);
+    std::string_view rest = bytes.text();
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      names.emplace_back(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+  }
+  return names;
+}
+
+void write_label_map(const std::vector<std::string>& names, const std::string& path) {
+  const auto sink = io::open_file_sink(path, {.replace = io::Replace::kAtomically});
+  for (const std::string& name : names) {
+    const std::string line = name + "\n";
+    sink->write(std::as_bytes(std::span(line)));
+  }
+  sink->finish();
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,74 @@
+// millrace ls: the samples of shards, with where each field lies and its checksum.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "io/base/hash.h"
+#include "tools/commands.h"
+#include "tools/read_options.h"
+#include "tools/scan.h"
+
+namespace millrace::tools {
+namespace {
+
+std::string json_line(const wds::Sample& sample) {
+  auto fields = nlohmann::ordered_json::object();
+  for (const wds::Field& field : sample.fields)
+    fields[field.suffix] = {{"offset", field.offset},
+                            {"size", field.data.size()},
+                            {"crc32", fmt::format("{:08x}", crc32(field.data.span()))}};
+  const nlohmann::ordered_json line = {{"url", *sample.url},
+                                       {"key", sample.key},
+                                       {"offset", sample.offset},
+                                       {"fields", std::move(fields)}};
+  return line.dump();
+}
+
+std::string text_line(const wds::Sample& sample) {
+  std::string line = sample.key;
+  for (const wds::Field& field : sample.fields)
+    line += fmt::format("  {} {}", field.suffix, field.data.size());
+  return line;
+}
+
+class LsCommand final : public Command {
+ public:
+  std::string name() const override { return "ls"; }
+  std::string summary() const override { return "Lists samples: key, fields, sizes"; }
+  std::string example() const override {
+    return "  millrace ls 'train-{000000..000019}.tar'\n"
+           "  millrace ls --json https://host/train-000000.tar | head -n 3\n";
+  }
+  void declare(CLI::App& app) override {
+    read_.declare(app);
+    app.add_option("--limit", limit_, "Samples to list, at most; 0: all")
+        ->check(CLI::NonNegativeNumber);
+  }
+  void check() override { read_.check(); }
+
+  void run(Context& context) override {
+    const auto urls = read_.shards();
+    const auto opener = read_.opener();
+    wds::FaultLedger ledger(read_.policy(), context.log);
+    std::int64_t listed = 0;
+    std::shared_ptr<const std::string> shown;
+    const auto list = [&](const wds::Sample& sample) {
+      if (!context.json && sample.url != shown) context.out.line(*sample.url + ":");
+      shown = sample.url;
+      context.out.line(context.json ? json_line(sample) : "  " + text_line(sample));
+      return ++listed != limit_;
+    };
+    scan({.shards = urls, .opener = *opener, .ledger = ledger, .stop = context.stop}, list);
+  }
+
+ private:
+  ReadOptions read_;
+  std::int64_t limit_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_ls_command() { return std::make_unique<LsCommand>(); }
+
+}  // namespace millrace::tools

@@ -1,0 +1,180 @@
+// millrace order: the keys of an epoch in the order in which a run sees them.
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "io/base/error.h"
+#include "tools/commands.h"
+#include "tools/read_options.h"
+#include "wds/split.h"
+
+namespace millrace::tools {
+namespace {
+
+/// A stream and the block that it is at.
+struct OpenStream {
+  int number = 0;
+  wds::SampleStream stream;
+  wds::SampleBlock block = {};
+  std::size_t used = 0;
+  bool ended = false;
+
+  bool needs_block() const { return !ended && used == block.samples.size(); }
+  void refill() {
+    used = 0;
+    ended = !stream.next(block);
+    if (ended) block = {};
+  }
+};
+
+/// One rank's streams, from which samples are taken in turn; one that has ended is left out.
+struct RankStreams {
+  int rank = 0;
+  std::vector<OpenStream> streams = {};
+  std::size_t turn = 0;
+  std::uint64_t taken = 0;
+
+  std::size_t num_open() const {
+    return static_cast<std::size_t>(std::count_if(streams.begin(), streams.end(),
+                                                  [](const OpenStream& s) { return !s.ended; }));
+  }
+};
+
+class OrderCommand final : public Command {
+ public:
+  std::string name() const override { return "order"; }
+  std::string summary() const override { return "Prints the keys in the order a run sees them"; }
+  std::string example() const override {
+    return "  millrace order 'train-{000000..000019}.tar' --seed 7 --epoch 2 --shuffle 1000 "
+           "--workers 4\n"
+           "  millrace order train --world 2 --rank 1 --json --limit 10\n";
+  }
+
+  void declare(CLI::App& app) override {
+    read_.declare(app);
+    const auto positive = CLI::Range(1, 1 << 20);
+    app.add_option("--seed", shuffle_.seed, "Keys every shuffle");
+    app.add_option("--epoch", epoch_, "Which epoch, from 0");
+    app.add_option("--world", split_.world, "Ranks that share an epoch")->check(positive);
+    app.add_option("--rank", rank_, "Print this rank's samples alone; else all, by slot")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--workers", split_.workers, "Streams a rank")->check(positive);
+    app.add_option("--streams", split_.streams,
+                   "Streams over all ranks, a multiple of world; 0: world x workers")
+        ->check(CLI::Range(0, 1 << 20));
+    app.add_option("--shuffle", shuffle_.buffer_samples,
+                   "Shuffle the shards, and samples in a buffer of this many a stream; 0: neither")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--order", order_, "How shuffles are drawn: millrace's or WebDataset's way")
+        ->check(CLI::IsMember({"millrace", "webdataset"}));
+    app.add_option("--limit", limit_, "Lines to print, at most; 0: all")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--threads", threads_, "Streams read at once; 0: one a core")
+        ->check(CLI::Range(0, 1024));
+  }
+
+  void check() override {
+    if (rank_ && *rank_ >= split_.world)
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("rank {} is outside of a world of {}", *rank_, split_.world));
+    static_cast<void>(wds::num_streams(split_));
+    read_.check();
+  }
+
+  void run(Context& context) override {
+    const auto opener = read_.opener();
+    wds::FaultLedger ledger(read_.policy(), context.log);
+    std::vector<RankStreams> ranks = open(*opener, ledger, context.stop);
+    tbb::task_arena arena(threads_ > 0 ? threads_ : tbb::task_arena::automatic);
+    std::uint64_t printed = 0;
+    while (limit_ == 0 || printed < limit_) {
+      const std::uint64_t before = printed;
+      for (RankStreams& rank : ranks)
+        if (limit_ == 0 || printed < limit_) printed += step(rank, arena, context) ? 1 : 0;
+      if (printed == before) return;
+    }
+  }
+
+ private:
+  std::vector<RankStreams> open(const io::Opener& opener, wds::FaultLedger& ledger,
+                                const std::stop_token& stop) {
+    const auto shards = std::make_shared<const std::vector<std::string>>(read_.shards());
+    wds::check_enough_shards(shards->size(), split_);
+    wds::StreamSpec spec{.shards = shards, .shuffle = shuffle(), .epoch = epoch_};
+    spec.num_streams = wds::num_streams(split_);
+    spec.world = split_.world;
+    spec.shard.lenient = ledger.policy().lenient;
+    std::vector<RankStreams> ranks;
+    for (int rank = rank_.value_or(0); rank < (rank_ ? *rank_ + 1 : split_.world); ++rank) {
+      ranks.push_back({.rank = rank});
+      wds::SplitOptions split = split_;
+      split.rank = rank;
+      for (const int stream : wds::streams_of_rank(split)) {
+        spec.stream = stream;
+        ranks.back().streams.push_back(
+            {.number = stream, .stream = wds::SampleStream(spec, opener, ledger, stop)});
+      }
+    }
+    return ranks;
+  }
+
+  wds::ShuffleOptions shuffle() const {
+    wds::ShuffleOptions shuffle = shuffle_;
+    shuffle.shards = shuffle.buffer_samples > 0;
+    if (order_ == "webdataset") shuffle.order = wds::Order::kWebDataset;
+    return shuffle;
+  }
+
+  /// Reads a block for every stream that has none left, several at once.
+  static void refill(RankStreams& rank, tbb::task_arena& arena) {
+    arena.execute([&] {
+      tbb::parallel_for(std::size_t{0}, rank.streams.size(), [&](std::size_t i) {
+        if (rank.streams[i].needs_block()) rank.streams[i].refill();
+      });
+    });
+  }
+
+  /// Prints the rank's next sample; false at its end.
+  bool step(RankStreams& rank, tbb::task_arena& arena, Context& context) const {
+    while (true) {
+      if (rank.streams[rank.turn].needs_block()) refill(rank, arena);
+      if (rank.num_open() == 0) return false;
+      OpenStream& stream = rank.streams[rank.turn];
+      rank.turn = (rank.turn + 1) % rank.streams.size();
+      if (stream.ended) continue;
+      const std::uint64_t slot = rank.taken++ * static_cast<std::uint64_t>(split_.world) +
+                                 static_cast<std::uint64_t>(rank.rank);
+      print(slot, stream.number, stream.block.samples[stream.used++].sample, context);
+      return true;
+    }
+  }
+
+  static void print(std::uint64_t slot, int stream, const wds::Sample& sample, Context& context) {
+    if (!context.json) {
+      context.out.line(fmt::format("{:8} {:4} {}  {}", slot, stream, sample.key, *sample.url));
+      return;
+    }
+    const nlohmann::ordered_json line = {
+        {"slot", slot}, {"stream", stream}, {"url", *sample.url}, {"key", sample.key}};
+    context.out.line(line.dump());
+  }
+
+  ReadOptions read_;
+  wds::ShuffleOptions shuffle_;
+  wds::SplitOptions split_;
+  std::string order_ = "millrace";
+  std::uint32_t epoch_ = 0;
+  std::optional<int> rank_;
+  std::uint64_t limit_ = 0;
+  int threads_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_order_command() { return std::make_unique<OrderCommand>(); }
+
+}  // namespace millrace::tools

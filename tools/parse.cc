@@ -1,0 +1,65 @@
+#include "tools/parse.h"
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "io/base/error.h"
+
+namespace millrace::tools {
+namespace {
+
+[[noreturn]] void refuse(const std::string& option, const std::string& text, const char* wanted) {
+  throw Error(ErrorCode::kInvalidArgument, option + " " + text + ": " + wanted);
+}
+
+/// The number that `text` begins with, and what follows it; NaN when there is none.
+std::pair<double, std::string> split_number(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str()) return {std::nan(""), text};
+  return {value, std::string(end)};
+}
+
+double unit(std::string suffix) {
+  if (suffix == "B") return 1;
+  const bool binary = suffix.ends_with("iB") || suffix.ends_with('i');
+  const double thousand = binary ? 1024.0 : 1000.0;
+  constexpr std::array<std::string_view, 4> kLetters = {"kK", "mM", "gG", "tT"};
+  const std::string_view rest = suffix.empty() ? "" : std::string_view(suffix).substr(1);
+  if (rest != "" && rest != "B" && rest != "i" && rest != "iB") return std::nan("");
+  double value = thousand;
+  for (const std::string_view letters : kLetters) {
+    if (letters.find(suffix[0]) != std::string_view::npos) return value;
+    value *= thousand;
+  }
+  return std::nan("");
+}
+
+}  // namespace
+
+std::int64_t parse_count(const std::string& option, const std::string& text) {
+  const auto [value, rest] = split_number(text);
+  if (!(value >= 0 && value < 9e15) || value != std::floor(value) || !rest.empty())
+    refuse(option, text, "a whole number is wanted, 0 at least");
+  return static_cast<std::int64_t>(value);
+}
+
+double parse_share(const std::string& option, const std::string& text) {
+  const auto [value, rest] = split_number(text);
+  if (!(value >= 0 && value <= 1) || !rest.empty())
+    refuse(option, text, "a share between 0 and 1 is wanted");
+  return value;
+}
+
+std::uint64_t parse_bytes(const std::string& option, const std::string& text) {
+  const auto [value, rest] = split_number(text);
+  const double bytes = rest.empty() ? value : value * unit(rest);
+  if (!(bytes >= 1 && bytes < 9e15))
+    refuse(option, text, "a size such as 3e9, 500M or 2GiB is wanted");
+  return static_cast<std::uint64_t>(bytes);
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,77 @@
+#include "tools/read_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "io/base/error.h"
+#include "tools/parse.h"
+#include "wds/shard_spec.h"
+
+namespace millrace::tools {
+namespace {
+
+/// A manifest that only the network can give: what it lists is not known before work starts.
+bool names_network_manifest(const std::string& spec) {
+  return spec.find("://") != std::string::npos && spec.find(".json") != std::string::npos;
+}
+
+bool is_missing(const std::string& url) {
+  const auto path = wds::local_shard_path(url);
+  return path && !std::filesystem::exists(*path);
+}
+
+}  // namespace
+
+void ReadOptions::declare(CLI::App& app) {
+  app.add_option("SPEC", specs_, "Shards: braces, :: unions, folders, manifests, URLs or -")
+      ->required();
+  declare_policy(app);
+}
+
+void ReadOptions::declare_policy(CLI::App& app) {
+  app.add_option("--on-fault", on_fault_,
+                 "What a damaged sample leads to: the run fails, the sample is skipped, or the "
+                 "shards end there")
+      ->check(CLI::IsMember({"fail", "skip", "stop"}));
+  app.add_option("--max-faults", max_faults_,
+                 "Skips allowed in an epoch: a number, or a share of the samples such as 0.01")
+      ->type_name("N|RATE");
+  app.add_flag("--lenient", lenient_,
+               "Accept interleaved keys, and a missing end marker between two samples");
+  app.add_flag("--allow-pipe", allow_pipe_, "Let pipe:COMMAND in a SPEC run a shell");
+}
+
+void ReadOptions::check(const std::vector<std::string>& specs) const {
+  static_cast<void>(policy());
+  if (std::any_of(specs.begin(), specs.end(), names_network_manifest)) return;
+  const std::vector<std::string> urls = shards(specs);
+  const bool all_missing = std::all_of(urls.begin(), urls.end(), is_missing);
+  if (on_fault_ == "fail" || all_missing) wds::check_local_shards(urls);
+}
+
+std::vector<std::string> ReadOptions::shards(const std::vector<std::string>& specs) const {
+  return wds::expand_shards(specs, {.opener = opener().get()});
+}
+
+wds::FaultPolicy ReadOptions::policy() const {
+  wds::FaultPolicy policy{.lenient = lenient_};
+  if (on_fault_ == "skip") policy.on_fault = wds::OnFault::kSkip;
+  if (on_fault_ == "stop") policy.on_fault = wds::OnFault::kStop;
+  if (max_faults_.empty()) return policy;
+  if (on_fault_ == "fail")
+    throw Error(ErrorCode::kInvalidArgument, "--max-faults needs --on-fault skip or stop");
+  if (max_faults_.find('.') == std::string::npos)
+    policy.max_faults = parse_count("--max-faults", max_faults_);
+  else
+    policy.max_fault_rate = parse_share("--max-faults", max_faults_);
+  return policy;
+}
+
+std::shared_ptr<const io::Opener> ReadOptions::opener() const {
+  if (!opener_)
+    opener_ = std::make_shared<io::UrlOpener>(io::UrlOpenerOptions{.allow_pipe = allow_pipe_});
+  return opener_;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,54 @@
+// ReadOptions: which shards, and what to do with what is wrong in them: the options that every
+// reading command shares.
+//
+//   ReadOptions read;
+//   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --allow-pipe
+//   read.check();             // no shard matches, a shard twice: before anything is opened
+//   auto shards = read.shards();
+//
+// Threads: one at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/opener.h"
+#include "wds/fault_ledger.h"
+
+namespace CLI {
+class App;
+}
+
+namespace millrace::tools {
+
+class ReadOptions {
+ public:
+  /// Declares the positional SPEC... (one at least) and the options below.
+  void declare(CLI::App& app);
+  /// Declares the options alone, for commands whose specs come by other names.
+  void declare_policy(CLI::App& app);
+
+  /// Throws: as expanding `specs` does; NotFound when a local shard is missing.
+  void check() const { check(specs_); }
+  void check(const std::vector<std::string>& specs) const;
+
+  /// The shards' urls, in order. May read manifests.
+  std::vector<std::string> shards() const { return shards(specs_); }
+  std::vector<std::string> shards(const std::vector<std::string>& specs) const;
+
+  const std::vector<std::string>& specs() const { return specs_; }
+  wds::FaultPolicy policy() const;
+  /// One for the whole command: its sources share connections and the budget of retries.
+  std::shared_ptr<const io::Opener> opener() const;
+
+ private:
+  std::vector<std::string> specs_;
+  std::string on_fault_ = "fail";
+  std::string max_faults_;
+  bool lenient_ = false;
+  bool allow_pipe_ = false;
+  mutable std::shared_ptr<const io::Opener> opener_;
+};
+
+}  // namespace millrace::tools

@@ -1,0 +1,31 @@
+// scan: every sample of a list of shards, one after the other, by the fault policy.
+//
+//   scan({.shards = urls, .opener = *opener, .ledger = ledger, .stop = stop},
+//        [&](const wds::Sample& sample) { ...; return true; });
+//
+// Order: the shards', and in each shard the samples'. Threads: one at a time.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "io/opener.h"
+#include "wds/fault_ledger.h"
+#include "wds/sample.h"
+
+namespace millrace::tools {
+
+struct ScanInput {
+  std::span<const std::string> shards;
+  const io::Opener& opener;
+  wds::FaultLedger& ledger;
+  std::stop_token stop = {};
+};
+
+/// Calls `each` with every sample until it returns false. Throws: Error, as the policy has it;
+/// Cancelled.
+void scan(const ScanInput& input, const std::function<bool(const wds::Sample&)>& each);
+
+}  // namespace millrace::tools

@@ -1,0 +1,28 @@
+// class_count: how many classes a set of shards has, where nobody said.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "io/base/log.h"
+#include "io/opener.h"
+#include "wds/fault_ledger.h"
+
+namespace millrace::tools {
+
+struct ClassCountInput {
+  std::span<const std::string> shards;
+  const io::Opener& opener;
+  wds::FaultPolicy policy = {};
+  std::stop_token stop = {};
+  Log log = {};
+};
+
+/// From the label map beside the shards, else one more than the highest `cls` of the first 256 MiB,
+/// with a line in the log that says which.
+/// Throws: InvalidArgument when there is neither map nor label; what reading throws.
+std::int64_t count_classes(const ClassCountInput& input);
+
+}  // namespace millrace::tools

@@ -1,0 +1,56 @@
+// LimitedFeed: a Feed whose epochs end after a number of batches a replica, for debugging.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/feed.h"
+
+namespace millrace::tools {
+
+class LimitedFeed final : public trainer::Feed {
+ public:
+  /// `feed` is borrowed; a `limit` of 0 changes nothing.
+  LimitedFeed(trainer::Feed& feed, std::int64_t limit, int replicas)
+      : feed_(feed), limit_(limit), replicas_(static_cast<std::size_t>(replicas)) {}
+
+  std::unique_ptr<trainer::EpochFeed> open(std::uint32_t epoch,
+                                           const pipeline::Position* from) override {
+    const std::int64_t done =
+        from == nullptr ? 0 : from->batches / static_cast<std::int64_t>(replicas_);
+    auto opened = feed_.open(epoch, from);
+    if (limit_ == 0) return opened;
+    return std::make_unique<Epoch>(std::move(opened), std::max<std::int64_t>(0, limit_ - done),
+                                   replicas_);
+  }
+  std::int64_t steps_per_epoch() const override {
+    const std::int64_t steps = feed_.steps_per_epoch();
+    return limit_ == 0 || steps == 0 ? std::max(steps, limit_) : std::min(steps, limit_);
+  }
+
+ private:
+  class Epoch final : public trainer::EpochFeed {
+   public:
+    Epoch(std::unique_ptr<trainer::EpochFeed> feed, std::int64_t limit, std::size_t replicas)
+        : feed_(std::move(feed)), left_(replicas, limit) {}
+
+    bool next(int replica, pipeline::Batch& batch) override {
+      std::int64_t& left = left_[static_cast<std::size_t>(replica)];
+      return left > 0 && left-- > 0 && feed_->next(replica, batch);
+    }
+    void stop() override { feed_->stop(); }
+    std::string busiest_stage() const override { return feed_->busiest_stage(); }
+
+   private:
+    std::unique_ptr<trainer::EpochFeed> feed_;
+    std::vector<std::int64_t> left_;  // each replica's own
+  };
+
+  trainer::Feed& feed_;
+  std::int64_t limit_;
+  std::size_t replicas_;
+};
+
+}  // namespace millrace::tools

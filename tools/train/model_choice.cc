@@ -1,0 +1,90 @@
+#include "tools/train/model_choice.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "io/base/error.h"
+#include "trainer/models/models.h"
+
+namespace millrace::tools {
+namespace {
+
+trainer::ModelOptions model_options(const ModelChoice& choice, std::int64_t classes) {
+  return {.num_classes = classes,
+          .in_channels = choice.images.channels,
+          .image = choice.images.size,
+          .stem = choice.stem == "3x3" ? trainer::Stem::k3x3 : trainer::Stem::kImageNet};
+}
+
+std::string known_models() {
+  std::string text;
+  for (const std::string_view name : trainer::model_names())
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+}  // namespace
+
+void ModelChoice::declare(CLI::App& app) {
+  app.add_option("--model", model, "One of " + known_models());
+  app.add_option("--stem", stem, "A ResNet's entry: 7x7 and max-pool, or 3x3 for small images")
+      ->check(CLI::IsMember({"imagenet", "3x3"}));
+  app.add_option("--classes", classes,
+                 "Number of classes; 0: from the label map beside the shards, else counted in the "
+                 "labels")
+      ->check(CLI::Range(0, 1 << 24));
+  images.declare(app);
+}
+
+void ModelChoice::settle() {
+  const bool lenet = model == "lenet";
+  if (images.channels == 0) images.channels = lenet ? 1 : 3;
+  if (images.size == 0) images.size = lenet ? 28 : stem == "3x3" ? 32 : 224;
+}
+
+void ModelChoice::check() const {
+  images.check();
+  ModelChoice settled = *this;
+  settled.settle();
+  static_cast<void>(
+      trainer::build_model(model, model_options(settled, std::max<std::int64_t>(classes, 2))));
+}
+
+std::unique_ptr<trainer::GraphModel> ModelChoice::build() const {
+  return std::make_unique<trainer::GraphModel>(
+      model, trainer::build_model(model, model_options(*this, classes)));
+}
+
+std::string ModelChoice::to_json() const {
+  const decode::Normalize normalize = images.normalize();
+  const nlohmann::ordered_json json = {{"model", model},
+                                       {"stem", stem},
+                                       {"classes", classes},
+                                       {"size", images.size},
+                                       {"channels", images.channels},
+                                       {"augment", images.augment},
+                                       {"mean", normalize.mean},
+                                       {"std", normalize.std}};
+  return json.dump();
+}
+
+ModelChoice ModelChoice::from_json(const std::string& text) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    ModelChoice choice;
+    json.at("model").get_to(choice.model);
+    json.at("stem").get_to(choice.stem);
+    json.at("classes").get_to(choice.classes);
+    json.at("size").get_to(choice.images.size);
+    json.at("channels").get_to(choice.images.channels);
+    json.at("augment").get_to(choice.images.augment);
+    json.at("mean").get_to(choice.images.mean);
+    json.at("std").get_to(choice.images.std);
+    return choice;
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorCode::kCorrupt, "the checkpoint does not say which model it holds");
+  }
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,40 @@
+// ModelChoice: which model, for how many classes, on what images; and how a checkpoint keeps that.
+//
+// Threads: as a value.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tools/image_options.h"
+#include "trainer/model.h"
+
+namespace millrace::tools {
+
+struct ModelChoice {
+  std::string model = "resnet18";
+  /// "imagenet" or "3x3".
+  std::string stem = "imagenet";
+  /// 0: to be found (tools/train/class_count.h).
+  std::int64_t classes = 0;
+  ImageOptions images = {};
+
+  /// --model --stem --classes and the images'.
+  void declare(CLI::App& app);
+  /// Fills in what the model itself decides: lenet sees 28 x 28 grey, a 3x3 stem 32 x 32, all
+  /// others 224 x 224, in colour.
+  void settle();
+  /// Throws: InvalidArgument for an unknown model, sizes it cannot take.
+  void check() const;
+
+  /// Requires: settle(), classes > 0.
+  std::unique_ptr<trainer::GraphModel> build() const;
+
+  /// The choice as JSON, for the run's folder and checkpoints.
+  std::string to_json() const;
+  /// Throws: Corrupt when the checkpoint was not written by `millrace train`.
+  static ModelChoice from_json(const std::string& text);
+};
+
+}  // namespace millrace::tools

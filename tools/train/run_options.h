@@ -1,0 +1,53 @@
+// What `train` and `eval` share: devices, precision, batch size, and the input's pipeline.
+//
+// Threads: as values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pipeline/options.h"
+#include "tools/command.h"
+#include "tools/read_options.h"
+#include "tools/train/model_choice.h"
+#include "trainer/nn/plan.h"
+
+namespace millrace::tools {
+
+struct RunOptions {
+  std::string devices = "1";
+  std::string precision = "bf16";
+  std::int64_t batch_size = 64;
+  int workers = 0;
+  int threads = 0;
+  int prefetch = 4;
+
+  /// --devices --precision --batch-size --workers --threads --prefetch.
+  void declare(CLI::App& app);
+  /// Throws: InvalidArgument for devices that no machine has.
+  void check() const;
+
+  trainer::nn::Precision compute_precision() const;
+  /// bf16-true: weights and optimizer state are rounded too.
+  bool rounds_weights() const { return precision == "bf16-true"; }
+};
+
+/// One of a run's two inputs.
+struct InputOptions {
+  std::vector<std::string> shards;
+  std::int64_t shuffle = 0;  ///< samples in each stream's buffer; 0: not even shards
+  std::uint64_t seed = 0;
+  bool training = false;
+};
+
+/// The pipeline of image and label for `choice`. It does not see the context's stop: whoever trains
+/// ends it after the step in flight.
+/// Throws: InvalidArgument when there are fewer shards than streams.
+pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
+                                                const ModelChoice& choice, const RunOptions& run,
+                                                const ReadOptions& read, const Context& context);
+
+/// Throws: InvalidArgument when there are fewer of `shards` than the workers asked for.
+void check_workers(const std::vector<std::string>& shards, const RunOptions& run);
+
+}  // namespace millrace::tools

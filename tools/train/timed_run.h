@@ -1,0 +1,52 @@
+// TimedRun: ends a training run after a number of seconds, and counts its steps after the first.
+//
+// The first step is left out of the count: it compiles and warms up.
+// Threads: as an Observer; the token from any.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <stop_token>
+
+#include "trainer/observer.h"
+
+namespace millrace::tools {
+
+class TimedRun final : public trainer::Observer {
+ public:
+  /// Also ends when `outer` asks for it.
+  TimedRun(double seconds, const std::stop_token& outer)
+      : limit_(seconds), forward_(outer, Forward{source_}) {}
+
+  std::stop_token token() const { return source_.get_token(); }
+  std::uint64_t steps() const { return steps_; }
+  /// From the first step's end to the last one's.
+  double seconds() const { return seconds_; }
+
+  void on_step(const trainer::StepEvent& /*event*/) override {
+    const auto now = std::chrono::steady_clock::now();
+    if (!started_)
+      start_ = now;
+    else
+      ++steps_;
+    started_ = true;
+    seconds_ = std::chrono::duration<double>(now - start_).count();
+    if (seconds_ >= limit_) source_.request_stop();
+  }
+
+ private:
+  struct Forward {
+    std::stop_source source;
+    void operator()() { source.request_stop(); }
+  };
+
+  double limit_;
+  bool started_ = false;
+  std::chrono::steady_clock::time_point start_;
+  std::uint64_t steps_ = 0;
+  double seconds_ = 0;
+  std::stop_source source_;
+  std::stop_callback<Forward> forward_;
+};
+
+}  // namespace millrace::tools
