@@ -1,0 +1,180 @@
+// Images a second of whole training steps (forward, loss, backward, SGD with momentum), beside the
+// same convolutions as bare oneDNN primitives, and beside PyTorch on the same cores.
+//
+//   train_step [--seconds S] [--no-peer] [CASE...]
+//
+// A case is one of the names printed; without one all are run.
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/convolution_rate.h"
+#include "io/base/rng.h"
+#include "trainer/loss/loss.h"
+#include "trainer/models/models.h"
+#include "trainer/nn/plan.h"
+#include "trainer/optimizer.h"
+
+namespace millrace {
+namespace {
+
+using trainer::Stem;
+using trainer::nn::Precision;
+
+struct Case {
+  std::string name;
+  std::string model;
+  trainer::ModelOptions options;
+  std::int64_t batch;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {"lenet/28", "lenet", {.num_classes = 10, .in_channels = 1, .image = 28}, 128},
+      {"resnet18-3x3/32", "resnet18", {.num_classes = 10, .image = 32, .stem = Stem::k3x3}, 128},
+      {"resnet18/32", "resnet18", {.num_classes = 10, .image = 32}, 128},
+  };
+  return all;
+}
+
+// Everything a replica holds.
+struct Replica {
+  trainer::nn::Graph graph;
+  std::vector<float> parameters, gradients, state;
+  std::vector<std::uint16_t> images;
+  std::vector<std::int64_t> labels;
+  std::vector<std::uint8_t> valid;
+  std::unique_ptr<trainer::nn::Plan> plan;
+  std::unique_ptr<trainer::Loss> loss = trainer::make_loss("cross_entropy");
+  trainer::Optimizer optimizer;
+
+  Replica(const Case& run, Precision precision)
+      : graph(trainer::build_model(run.model, run.options)),
+        parameters(graph.parameters().padded_size()),
+        gradients(parameters.size()),
+        state(graph.state().padded_size()),
+        labels(static_cast<std::size_t>(run.batch), 1),
+        valid(labels.size(), 1),
+        optimizer({.momentum = 0.9F}, graph.parameters()) {
+    graph.initialise(1, parameters, state);
+    plan = trainer::nn::compile(
+        graph,
+        {.batch_size = run.batch, .precision = precision, .input_dtype = decode::DType::kBFloat16},
+        {parameters, gradients, state});
+    KeyedRng rng({.seed = 2});
+    images.resize(static_cast<std::size_t>(run.batch * run.options.in_channels *
+                                           run.options.image.height * run.options.image.width));
+    for (auto& value : images) value = decode::to_bfloat16(rng.normal());
+  }
+
+  void step() {
+    const std::span<const std::byte> input = std::as_bytes(std::span(images));
+    plan->forward({&input, 1}, trainer::nn::Mode::kTrain);
+    loss->evaluate({.prediction = plan->output(0),
+                    .target = {.labels = labels},
+                    .valid = valid,
+                    .divisor = static_cast<double>(labels.size()),
+                    .gradient = plan->output_gradient(0).data});
+    plan->backward(nullptr);
+    optimizer.update({.weights = parameters, .gradients = gradients, .lr = 1e-3F},
+                     {0, parameters.size()});
+    plan->parameters_changed();
+  }
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The fastest step: what the cores do when nobody else wants them.
+double best_step(Replica& replica, double seconds) {
+  replica.step();
+  double best = 1e9;
+  const auto begin = std::chrono::steady_clock::now();
+  do {
+    const auto start = std::chrono::steady_clock::now();
+    replica.step();
+    best = std::min(best, seconds_since(start));
+  } while (seconds_since(begin) < seconds);
+  return best;
+}
+
+// PyTorch's images a second, or 0 where python3 has no torch.
+double peer_rate(const Case& run, Precision precision, double seconds) {
+  const std::string command =
+      "/usr/bin/python3 bench/peers/torch_train_step.py " + run.name + ' ' +
+      std::to_string(run.batch) + (precision == Precision::kBFloat16 ? " bf16 " : " fp32 ") +
+      std::to_string(omp_get_max_threads()) + ' ' + std::to_string(seconds) + " 2>/dev/null";
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return 0;
+  double rate = 0;
+  if (std::fscanf(pipe, "%lf", &rate) != 1) rate = 0;
+  ::pclose(pipe);
+  return rate;
+}
+
+struct Options {
+  double seconds = 4;
+  bool peer = true;
+  std::vector<std::string> names;
+};
+
+double run_case(const Case& run, Precision precision, const Options& options) {
+  const bool half = precision == Precision::kBFloat16;
+  Replica replica(run, precision);
+  const auto batch = static_cast<double>(run.batch);
+  const double ours = batch / best_step(replica, options.seconds);
+  const double limit = batch / bench::convolution_seconds(replica.graph, run.batch, half);
+  const double peer = options.peer ? peer_rate(run, precision, options.seconds) : 0;
+  std::printf("%-16s %-5s batch %-4ld %9.1f images/s   convolutions alone %9.1f, share %4.0f %%",
+              run.name.c_str(), half ? "bf16" : "fp32", static_cast<long>(run.batch), ours, limit,
+              100 * ours / limit);
+  if (peer > 0) std::printf("   PyTorch %8.1f, ratio %.2f", peer, ours / peer);
+  std::printf("   activations %.0f MB\n",
+              static_cast<double>(replica.plan->activation_bytes()) / 1e6);
+  std::fflush(stdout);
+  return ours;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--no-peer") {
+      options.peer = false;
+    } else if (argument == "--seconds" && i + 1 < argc) {
+      options.seconds = std::atof(argv[++i]);
+    } else {
+      options.names.push_back(argument);
+    }
+  }
+  return options;
+}
+
+void run_all(const Options& options) {
+  for (const Case& run : cases()) {
+    const bool wanted =
+        options.names.empty() || std::ranges::find(options.names, run.name) != options.names.end();
+    if (!wanted) continue;
+    const double half = run_case(run, Precision::kBFloat16, options);
+    const double whole = run_case(run, Precision::kFloat32, options);
+    std::printf("%-16s bf16 over fp32 %.2f\n", run.name.c_str(), half / whole);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  std::printf("%d threads, bf16 %s\n", omp_get_max_threads(),
+              millrace::trainer::nn::has_native_bfloat16() ? "native" : "emulated");
+  millrace::run_all(millrace::parse(argc, argv));
+}
