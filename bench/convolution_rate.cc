@@ -1,13 +1,14 @@
 #include "bench/convolution_rate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <dnnl.hpp>
 #include <map>
 #include <unordered_map>
 #include <variant>
 #include <vector>
+
+#include "bench/cpu_clock.h"
 
 namespace millrace::bench {
 namespace {
@@ -81,11 +82,10 @@ class Timer {
   double time(const dnnl::primitive& primitive, const Arguments& arguments) {
     double best = 1e9;
     for (int i = 0; i < 6; ++i) {
-      const auto start = std::chrono::steady_clock::now();
+      const double start = now();
       primitive.execute(stream_, arguments);
       stream_.wait();
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      best = std::min(best, took.count());
+      best = std::min(best, now() - start);
     }
     return best;
   }

@@ -3,20 +3,19 @@
 //
 //   train_step [--seconds S] [--no-peer] [CASE...]
 //
-// A case is one of the names printed; without one all are run.
+// A case is one of the names printed; without one all are run. With one thread (OMP_NUM_THREADS=1)
+// the clock is the process's own CPU time, so that a busy machine does not blur the ratios.
 #include <omp.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/convolution_rate.h"
+#include "bench/cpu_clock.h"
 #include "io/base/rng.h"
 #include "trainer/loss/loss.h"
 #include "trainer/models/models.h"
@@ -90,20 +89,16 @@ struct Replica {
   }
 };
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 // The fastest step: what the cores do when nobody else wants them.
 double best_step(Replica& replica, double seconds) {
   replica.step();
   double best = 1e9;
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = bench::now();
   do {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = bench::now();
     replica.step();
-    best = std::min(best, seconds_since(start));
-  } while (seconds_since(begin) < seconds);
+    best = std::min(best, bench::now() - start);
+  } while (bench::now() - begin < seconds);
   return best;
 }
 

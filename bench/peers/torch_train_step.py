@@ -36,16 +36,18 @@ def rate(case, batch, autocast, whole, seconds):
     images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(0, classes, (batch,))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-    best, begin, steps = 1e9, time.time(), 0
-    while steps < 3 or time.time() - begin < seconds:
-        start = time.time()
+    # As in cpu_clock.h: with one thread, waiting for a core does not count.
+    now = time.process_time if torch.get_num_threads() == 1 else time.time
+    best, begin, steps = 1e9, now(), 0
+    while steps < 3 or now() - begin < seconds:
+        start = now()
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
             logits = model(images)
         F.cross_entropy(logits.float(), labels).backward()
         optimizer.step()
         if steps > 0:
-            best = min(best, time.time() - start)
+            best = min(best, now() - start)
         steps += 1
     return batch / best
 

@@ -1,19 +1,59 @@
 #include "trainer/ops/detail/weights.h"
 
+#include <algorithm>
+
 #include "trainer/ops/detail/kernels.h"
 
 namespace millrace::trainer::ops {
+namespace {
+
+std::int64_t row_size(const Desc& desc) {
+  const auto dims = desc.dims();
+  std::int64_t size = 1;
+  for (std::size_t i = 1; i < dims.size(); ++i) size *= dims[i];
+  return size;
+}
+
+// PyTorch's layout of a bias or of a convolution's weights.
+Desc plain(const Desc& desc) {
+  const bool bias = desc.dims().size() == 1;
+  return {desc.dims(), DataType::f32, bias ? FormatTag::a : FormatTag::abcd};
+}
+
+// A row is an output channel; the shorter row is the front of the longer one.
+RowCopy rows_between(const dnnl::memory& from, const dnnl::memory& to) {
+  const std::int64_t have = row_size(from.get_desc());
+  const std::int64_t want = row_size(to.get_desc());
+  const std::int64_t rows = std::min(from.get_desc().dims()[0], to.get_desc().dims()[0]);
+  return {from, to, rows, std::min(have, want), have, want};
+}
+
+}  // namespace
+
+void RowCopy::run() const {
+  const auto* source = static_cast<const float*>(from.get_data_handle());
+  auto* target = static_cast<float*>(to.get_data_handle());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::copy_n(source + row * from_stride, count, target + row * to_stride);
+  }
+}
 
 PreparedWeights::PreparedWeights(Lowering& lowering, const dnnl::memory& master, const Desc& wanted)
     : memory_(master) {
-  if (wanted == master.get_desc() && !lowering.backend().round_to_bfloat16) return;
+  if (wanted.dims() != master.get_desc().dims()) {
+    pad_ = rows_between(master, lowering.keep(plain(wanted)));
+    memory_ = pad_.to;
+  }
+  if (wanted == memory_.get_desc() && !lowering.backend().round_to_bfloat16) return;
+  const dnnl::memory source = memory_;
   memory_ = lowering.keep(wanted);
-  copy_ = reorder_call(master, memory_);
+  copy_ = reorder_call(source, memory_);
 }
 
 void PreparedWeights::refresh(const Backend& backend) {
-  if (!copy_ || !stale_) return;
-  copy_.run(backend);
+  if (!stale_) return;
+  if (pad_.to) pad_.run();
+  if (copy_) copy_.run(backend);
   if (backend.round_to_bfloat16) round_to_bfloat16(memory_);
   stale_ = false;
 }
@@ -21,8 +61,19 @@ void PreparedWeights::refresh(const Backend& backend) {
 WeightGradient::WeightGradient(Lowering& lowering, const dnnl::memory& flat, const Desc& made)
     : memory_(flat) {
   if (made == flat.get_desc()) return;
+  dnnl::memory target = flat;
+  if (made.dims() != flat.get_desc().dims()) {
+    trim_ = rows_between(lowering.make(plain(made)).memory, flat);
+    target = memory_ = trim_.from;
+    if (made == target.get_desc()) return;
+  }
   memory_ = lowering.make(made).memory;
-  copy_ = reorder_call(memory_, flat);
+  copy_ = reorder_call(memory_, target);
+}
+
+void WeightGradient::finish(const Backend& backend) const {
+  if (copy_) copy_.run(backend);
+  if (trim_.from) trim_.run();
 }
 
 }  // namespace millrace::trainer::ops

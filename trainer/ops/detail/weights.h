@@ -6,7 +6,19 @@
 
 namespace millrace::trainer::ops {
 
-/// Copied anew once after each change of the flat parameters, not once a use.
+/// Rows that lie `from_stride` floats apart here and `to_stride` there.
+struct RowCopy {
+  dnnl::memory from, to;
+  std::int64_t rows = 0;
+  std::int64_t count = 0;  ///< floats of a row
+  std::int64_t from_stride = 0;
+  std::int64_t to_stride = 0;
+
+  void run() const;
+};
+
+/// Copied anew once after each change of the flat parameters, not once a use. Where the primitive
+/// sees more channels than the layer has (padded to a block), theirs are zero.
 class PreparedWeights {
  public:
   PreparedWeights() = default;
@@ -18,6 +30,7 @@ class PreparedWeights {
 
  private:
   dnnl::memory memory_;
+  RowCopy pad_;
   Call copy_;  // none where the master's own layout is wanted
   bool stale_ = true;
 };
@@ -29,13 +42,12 @@ class WeightGradient {
   WeightGradient(Lowering& lowering, const dnnl::memory& flat, const Desc& made);
 
   const dnnl::memory& memory() const { return memory_; }
-  void finish(const Backend& backend) const {
-    if (copy_) copy_.run(backend);
-  }
+  void finish(const Backend& backend) const;
 
  private:
   dnnl::memory memory_;
   Call copy_;
+  RowCopy trim_;
 };
 
 }  // namespace millrace::trainer::ops
