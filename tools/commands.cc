@@ -4,6 +4,7 @@ namespace millrace::tools {
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_create_command());
   commands.push_back(make_ls_command());
   commands.push_back(make_cat_command());
   commands.push_back(make_order_command());

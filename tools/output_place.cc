@@ -1,5 +1,6 @@
 #include "tools/output_place.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,7 +17,12 @@ void check_writable_folder(const std::string& folder) {
   std::error_code ignored;
   while (!fs::exists(place, ignored) && place.has_relative_path()) place = place.parent_path();
   if (!fs::is_directory(place, ignored)) throw_errno("write to", place.string(), ENOTDIR);
-  if (::access(place.c_str(), W_OK | X_OK) != 0) throw_errno("write to", place.string(), errno);
+  // Only trying tells: access() says yes to root wherever it asks.
+  std::string probe = (place / ".millrace-probe-XXXXXX").string();
+  const int fd = ::mkstemp(probe.data());
+  if (fd < 0) throw_errno("write to", place.string(), errno);
+  ::close(fd);
+  ::unlink(probe.c_str());
 }
 
 void make_parent_folders(const std::string& path) {

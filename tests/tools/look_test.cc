@@ -122,7 +122,7 @@ TEST(Cat, AFullDiskIsAFault) {
   const std::string shards = make_set(dir, 1, 1);
   const auto result = run_process(
       {"/bin/sh", "-c",
-       std::string(MILLRACE_PROGRAM) + " cat '" + shards + "' 00000000.jpg > /dev/full"});
+       std::string(MILLRACE_PROGRAM) + " cat '" + shards + "' 00000000.png > /dev/full"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("No space left"));
 }
@@ -162,8 +162,8 @@ TEST_F(Order, RanksTogetherSeeEveryKeyOnce) {
   for (const char* rank : {"0", "1"}) {
     for (const auto& line :
          json_lines(order({"--world", "2", "--rank", rank, "--workers", "2", "--shuffle", "16"}))) {
-      keys.insert(line["key"]);
-      EXPECT_TRUE(slots.insert(line["slot"]).second);
+      keys.insert(line["key"].get<std::string>());
+      EXPECT_TRUE(slots.insert(line["slot"].get<std::int64_t>()).second);
       EXPECT_EQ(line["slot"].get<int>() % 2, line["stream"].get<int>() % 2);
     }
   }

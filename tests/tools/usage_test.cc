@@ -25,7 +25,9 @@ class Usage : public ::testing::TestWithParam<BadUse> {};
 std::vector<std::string> fill_in(std::vector<std::string> words, const TempDir& dir,
                                  const std::string& shards) {
   for (std::string& word : words) {
-    if (const auto at = word.find("@S"); at != word.npos) word.replace(at, 2, shards);
+    for (auto at = word.find("@S"); at != word.npos; at = word.find("@S")) {
+      word.replace(at, 2, shards);
+    }
     if (const auto at = word.find("@D"); at != word.npos) word.replace(at, 2, dir.path().string());
   }
   return words;
@@ -94,12 +96,14 @@ const std::vector<BadUse> kBadUses = {
     {"NoCheckpoint", {"train", "--train", "@S", "--resume", "@D/none"}, "none"},
     {"UnwritableRunDir", {"train", "--train", "@S", "--run-dir", "/proc/run"}, "/proc"},
     {"MissingValidation", {"train", "--train", "@S", "--val", "@D/none.tar"}, "none.tar"},
-    {"ImageTooSmallForModel", {"train", "--train", "@S", "--model", "lenet", "--size", "4"}, "4"},
+    {"ImageTooSmallForModel",
+     {"train", "--train", "@S", "--model", "lenet", "--size", "4"},
+     "smaller than the kernel"},
     {"EvalWithoutCheckpoint", {"eval", "@S", "--checkpoint", "@D/none"}, "none"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Bad, Usage, ::testing::ValuesIn(kBadUses),
-                         [](const auto& info) { return info.param.what; });
+                         [](const auto& use) { return use.param.what; });
 
 TEST(Usage, AnUnknownConfigKeyIsRefused) {
   const TempDir dir;
