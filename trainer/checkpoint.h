@@ -24,16 +24,16 @@ namespace millrace::trainer {
 
 /// What state.json holds: all that a run needs beside tensors.
 struct TrainState {
-  std::string model;
+  std::string model = {};
   std::int64_t epoch = 0;          ///< epochs finished: the one to go on with, from 0
   std::int64_t step_in_epoch = 0;  ///< steps of that epoch already taken
   std::int64_t global_step = 0;    ///< optimizer steps taken over the run
   std::uint64_t seed = 0;
   int world = 1;
   std::int64_t batch_size = 0;  ///< per device
-  std::string optimizer;
-  std::string monitor;
-  std::optional<double> best;
+  std::string optimizer = {};
+  std::string monitor = {};
+  std::optional<double> best = {};
   std::int64_t best_epoch = 0;  ///< from 1; 0 is none
   std::string position = {};    ///< the input's position as JSON; empty at an epoch's start
   std::string meters = {};      ///< the epoch's running sums as JSON, in mid-epoch

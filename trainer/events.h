@@ -16,7 +16,7 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 struct StepEvent {
   int rank = 0;
   int world = 1;
-  std::string device;  ///< "cpu:0"
+  std::string device = {};  ///< "cpu:0"
   std::int64_t epoch = 1;
   std::int64_t step = 1;  ///< in the epoch
   std::int64_t global_step = 1;

@@ -1,0 +1,79 @@
+// A model, an input and threads of a few lines each, for tests of the loop alone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/feed.h"
+#include "trainer/model.h"
+#include "trainer/replicas.h"
+
+namespace millrace::testing {
+
+/// y = W x + b, in float32; its one state value is the running mean of the inputs' first feature.
+class LinearModel final : public trainer::Model {
+ public:
+  LinearModel(std::int64_t features, std::int64_t classes);
+
+  const std::string& name() const override { return name_; }
+  const trainer::ParameterTable& parameters() const override { return parameters_; }
+  const trainer::ParameterTable& state() const override { return state_; }
+  void initialise(std::uint64_t seed, std::span<float> parameters,
+                  std::span<float> state) const override;
+  std::unique_ptr<trainer::nn::Plan> compile(
+      const trainer::nn::PlanOptions& options,
+      const trainer::nn::PlanBuffers& buffers) const override;
+
+ private:
+  std::string name_ = "linear";
+  trainer::ParameterTable parameters_;
+  trainer::ParameterTable state_;
+  std::int64_t features_;
+  std::int64_t classes_;
+};
+
+struct FakeSample {
+  std::vector<float> features;
+  std::int64_t label = 0;
+};
+
+/// Samples of `classes` classes around class centres, a function of `seed`.
+std::vector<FakeSample> make_samples(std::size_t count, std::int64_t features, std::int64_t classes,
+                                     std::uint64_t seed);
+
+/// Batches from memory: batch b of an epoch goes to replica b mod world; the order of the samples
+/// rotates with the epoch.
+class MemoryFeed final : public trainer::Feed {
+ public:
+  MemoryFeed(std::vector<FakeSample> samples, std::int64_t batch_size, int world);
+
+  std::unique_ptr<trainer::EpochFeed> open(std::uint32_t epoch,
+                                           const pipeline::Position* from) override;
+  std::int64_t steps_per_epoch() const override;
+
+  /// Called before each batch; may throw, or change the batch's number.
+  std::function<void(int replica, std::int64_t step)> before_batch;
+
+ private:
+  std::vector<FakeSample> samples_;
+  std::int64_t batch_size_;
+  int world_;
+};
+
+/// Plain threads.
+class LocalThreads final : public trainer::ReplicaThreads {
+ public:
+  explicit LocalThreads(int size) : size_(size) {}
+  int size() const override { return size_; }
+  std::string name(int replica) const override { return "cpu:" + std::to_string(replica); }
+  void run(const std::function<void(int)>& work) override;
+
+ private:
+  int size_;
+};
+
+}  // namespace millrace::testing

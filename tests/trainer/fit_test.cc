@@ -1,0 +1,360 @@
+#include "trainer/fit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <mutex>
+
+#include "io/base/error.h"
+#include "tests/support/temp_dir.h"
+#include "tests/trainer/fakes.h"
+#include "trainer/checkpoint.h"
+
+namespace millrace::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::LocalThreads;
+using testing::make_samples;
+using testing::MemoryFeed;
+
+constexpr std::int64_t kFeatures = 20;
+constexpr std::int64_t kClasses = 4;
+
+/// Writes down what it is told.
+class Recorder final : public Observer {
+ public:
+  void on_step(const StepEvent& event) override { losses.push_back(event.loss); }
+  void on_epoch_end(const EpochEvent& event) override { epochs.push_back(event); }
+  void on_checkpoint(const std::string& path) override { checkpoints.push_back(path); }
+  std::vector<double> losses;
+  std::vector<EpochEvent> epochs;
+  std::vector<std::string> checkpoints;
+};
+
+/// A linear model, its data, and a run of it.
+struct Bench {
+  explicit Bench(int world, std::int64_t batch_size = 16, std::size_t samples = 200)
+      : train(make_samples(samples, kFeatures, kClasses, 1), batch_size, world),
+        val(make_samples(101, kFeatures, kClasses, 2), batch_size, world),
+        devices(world) {}
+
+  FitResult run(const TrainOptions& options) {
+    return fit({.model = model,
+                .objective = objective,
+                .train = train,
+                .validation = &val,
+                .devices = devices},
+               options, {&recorder});
+  }
+
+  testing::LinearModel model{kFeatures, kClasses};
+  LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
+  MemoryFeed train;
+  MemoryFeed val;
+  LocalThreads devices;
+  Recorder recorder;
+};
+
+TrainOptions options_for(std::int64_t epochs) {
+  return {.epochs = epochs,
+          .precision = nn::Precision::kFloat32,
+          .seed = 5,
+          .optimizer = {.kind = OptimizerKind::kSgd, .momentum = 0.9F},
+          .schedule = {.kind = ScheduleKind::kCosine, .base_lr = 0.05, .epochs = 6.0}};
+}
+
+std::vector<float> weights_in(const std::string& checkpoint, const Model& model) {
+  std::vector<float> weights(model.parameters().padded_size());
+  std::vector<float> state(model.state().padded_size());
+  load_checkpoint(checkpoint, model.name(),
+                  {.model = {{.table = &model.parameters(), .values = weights},
+                             {.table = &model.state(), .values = state}},
+                   .optimizer = {}});
+  weights.insert(weights.end(), state.begin(), state.end());
+  return weights;
+}
+
+TEST(Fit, LearnsAndEvaluatesEverySampleOnce) {
+  Bench bench(2);
+  const FitResult result = bench.run(options_for(4));
+  ASSERT_EQ(4U, result.epochs.size());
+  const EpochEvent& last = result.epochs.back();
+  EXPECT_LT(*find_value(last.train, "loss"), 0.5 * *find_value(result.epochs[0].train, "loss"));
+  EXPECT_GT(*find_value(last.val, "top1"), 0.9);
+  EXPECT_EQ(200, last.train_samples);
+  EXPECT_EQ(101, last.val_samples) << "uneven over 2 devices and batches of 16";
+  EXPECT_EQ(4, result.end.epochs);
+  EXPECT_EQ("val_top1", result.end.monitor);
+}
+
+TEST(Fit, OverfitsOneBatchToAboutZero) {
+  Bench bench(1, 8, 8);
+  TrainOptions options = options_for(300);
+  options.schedule = {.base_lr = 0.5};
+  bench.run(options);
+  EXPECT_LT(bench.recorder.losses.back(), 0.01);
+}
+
+TEST(Fit, FollowsOneCurveAtEqualGlobalBatch) {
+  Bench one(1, 48);
+  one.run(options_for(3));
+  for (const int world : {2, 3}) {
+    Bench many(world, 48 / world);
+    many.run(options_for(3));
+    ASSERT_EQ(one.recorder.losses.size(), many.recorder.losses.size());
+    for (std::size_t i = 0; i < one.recorder.losses.size(); ++i) {
+      EXPECT_NEAR(one.recorder.losses[i], many.recorder.losses[i],
+                  1e-5 * std::abs(one.recorder.losses[i]) + 1e-6)
+          << "world " << world << " step " << i;
+    }
+  }
+}
+
+TEST(Fit, RepeatsItselfBitForBit) {
+  Bench first(3);
+  Bench second(3);
+  second.train.before_batch = [](int replica, std::int64_t step) {
+    if ((replica + step) % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  first.run(options_for(2));
+  second.run(options_for(2));
+  EXPECT_EQ(first.recorder.losses, second.recorder.losses);
+}
+
+TEST(Fit, ResumedAtAnEpochEqualsUninterrupted) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(4);
+  options.run_folder = folder / "whole";
+  Bench whole(2);
+  whole.run(options);
+
+  options.run_folder = folder / "broken";
+  options.epochs = 2;
+  Bench before(2);
+  before.run(options);
+  options.epochs = 4;
+  options.resume = "auto";
+  Bench after(2);
+  const FitResult result = after.run(options);
+  EXPECT_EQ(2U, result.epochs.size());
+
+  std::vector<double> losses = before.recorder.losses;
+  losses.insert(losses.end(), after.recorder.losses.begin(), after.recorder.losses.end());
+  EXPECT_EQ(whole.recorder.losses, losses);
+  EXPECT_EQ(weights_in(folder / "whole/checkpoints/last", whole.model),
+            weights_in(folder / "broken/checkpoints/last", whole.model));
+  EXPECT_EQ(testing::read_file(folder / "whole/checkpoints/last/optimizer.safetensors"),
+            testing::read_file(folder / "broken/checkpoints/last/optimizer.safetensors"));
+}
+
+TEST(Fit, ResumedInMidEpochEqualsUninterrupted) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(3);
+  options.run_folder = folder / "whole";
+  Bench whole(2);
+  const FitResult expected = whole.run(options);
+
+  options.run_folder = folder / "broken";
+  std::stop_source stop;
+  options.stop = stop.get_token();
+  Bench before(2);
+  before.train.before_batch = [&, calls = std::make_shared<std::atomic<int>>(0)](int,
+                                                                                 std::int64_t) {
+    if (++*calls == 23) stop.request_stop();
+  };
+  const FitResult stopped = before.run(options);
+  EXPECT_TRUE(stopped.end.interrupted);
+  ASSERT_LT(before.recorder.losses.size(), whole.recorder.losses.size());
+  ASSERT_NE(0U, before.recorder.losses.size() % 7) << "not at an epoch's end";
+
+  options.stop = {};
+  options.resume = "auto";
+  Bench after(2);
+  const FitResult result = after.run(options);
+  std::vector<double> losses = before.recorder.losses;
+  losses.insert(losses.end(), after.recorder.losses.begin(), after.recorder.losses.end());
+  EXPECT_EQ(whole.recorder.losses, losses);
+  EXPECT_EQ(expected.epochs[1].train, result.epochs[0].train) << "meters go on too";
+  EXPECT_EQ(expected.epochs.back().val, result.epochs.back().val);
+  EXPECT_EQ(weights_in(folder / "whole/checkpoints/last", whole.model),
+            weights_in(folder / "broken/checkpoints/last", whole.model));
+}
+
+TEST(Fit, AStopInEvaluationKeepsTheEpochsSteps) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(2);
+  options.run_folder = folder / "run";
+  std::stop_source stop;
+  options.stop = stop.get_token();
+  Bench before(2);
+  before.val.before_batch = [&](int, std::int64_t step) {
+    if (step == 2) stop.request_stop();
+  };
+  EXPECT_TRUE(before.run(options).end.interrupted);
+  options.stop = {};
+  options.resume = "auto";
+  Bench after(2);
+  const FitResult result = after.run(options);
+  ASSERT_EQ(2U, result.epochs.size());
+  EXPECT_EQ(101, result.epochs[0].val_samples);
+  EXPECT_EQ(7U, after.recorder.losses.size()) << "the first epoch's steps are not taken again";
+}
+
+TEST(Fit, KeepsTheBestByReducedValues) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(5);
+  options.run_folder = folder / "run";
+  options.checkpoint.monitor = "val_loss";
+  Bench bench(2);
+  const FitResult result = bench.run(options);
+  double best = std::numeric_limits<double>::infinity();
+  std::int64_t best_epoch = 0;
+  for (const EpochEvent& epoch : result.epochs) {
+    if (*find_value(epoch.val, "loss") < best) {
+      best = *find_value(epoch.val, "loss");
+      best_epoch = epoch.epoch;
+    }
+  }
+  EXPECT_EQ(best, *result.end.best);
+  EXPECT_EQ(best_epoch, result.end.best_epoch);
+  const TrainState state = read_checkpoint_state(folder / "run/checkpoints/best");
+  EXPECT_EQ(best_epoch, state.epoch);
+  EXPECT_EQ(best, *state.best);
+
+  const EvalResult again =
+      evaluate({.model = bench.model,
+                .objective = bench.objective,
+                .feed = bench.val,
+                .devices = bench.devices},
+               {.precision = nn::Precision::kFloat32, .weights = folder / "run/checkpoints/best"});
+  EXPECT_EQ(101, again.samples);
+  EXPECT_DOUBLE_EQ(best, *find_value(again.values, "loss"));
+}
+
+TEST(Evaluate, IsExactForEveryNumberOfDevices) {
+  const testing::TempDir folder;
+  Bench bench(1);
+  TrainOptions options = options_for(1);
+  options.run_folder = folder / "run";
+  bench.run(options);
+  std::vector<double> losses;
+  for (const int world : {1, 2, 3, 8}) {
+    Bench other(world, 7);
+    const EvalResult result = evaluate(
+        {.model = other.model,
+         .objective = other.objective,
+         .feed = other.val,
+         .devices = other.devices},
+        {.precision = nn::Precision::kFloat32, .weights = folder / "run/checkpoints/last"});
+    EXPECT_EQ(101, result.samples) << world;
+    losses.push_back(*find_value(result.values, "loss"));
+    EXPECT_NEAR(losses.front(), losses.back(), 1e-9) << world;
+  }
+}
+
+TEST(Fit, AReplicasExceptionReachesTheCallerAtOnce) {
+  Bench bench(4);
+  bench.train.before_batch = [](int replica, std::int64_t step) {
+    if (replica == 2 && step == 1) throw Error(ErrorCode::kIo, "the disk is gone");
+  };
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    bench.run(options_for(1));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ("the disk is gone", error.message());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+TEST(Fit, ALabelOutsideTheClassesNamesItsSample) {
+  auto samples = make_samples(40, kFeatures, kClasses, 1);
+  samples[13].label = 9;
+  Bench bench(2);
+  bench.train = MemoryFeed(std::move(samples), 8, 2);
+  try {
+    bench.run(options_for(1));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ("sample13", error.where().key);
+    EXPECT_THAT(error.message(), HasSubstr("label 9"));
+  }
+}
+
+std::vector<testing::FakeSample> with_a_nan() {
+  auto samples = make_samples(64, kFeatures, kClasses, 1);
+  samples[40].features[3] = std::numeric_limits<float>::quiet_NaN();
+  return samples;
+}
+
+TEST(Fit, ALossThatIsNotFiniteStopsAndIsNotSaved) {
+  const testing::TempDir folder;
+  Bench bench(2);
+  bench.train = MemoryFeed(with_a_nan(), 8, 2);
+  TrainOptions options = options_for(2);
+  options.run_folder = folder / "run";
+  try {
+    bench.run(options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("not finite at epoch 1, step 3"));
+  }
+  EXPECT_FALSE(fs::exists(folder / "run/checkpoints/last"));
+}
+
+TEST(Fit, ALossThatIsNotFiniteIsSkippedByOption) {
+  Bench bench(2);
+  bench.train = MemoryFeed(with_a_nan(), 8, 2);
+  TrainOptions options = options_for(1);
+  options.on_non_finite = OnNonFinite::kSkip;
+  const FitResult result = bench.run(options);
+  EXPECT_EQ(48, result.epochs[0].train_samples);
+  EXPECT_TRUE(std::isfinite(*find_value(result.epochs[0].val, "loss")));
+}
+
+TEST(Fit, ACheckpointOfAnotherModelIsRefusedBeforeAnythingIsWritten) {
+  const testing::TempDir folder;
+  Bench bench(1);
+  TrainState state{.model = "resnet18", .optimizer = "sgd"};
+  save_checkpoint(folder.path(), "last", state, {});
+  TrainOptions options = options_for(1);
+  options.run_folder = folder / "run";
+  options.resume = folder / "last";
+  EXPECT_THROW(bench.run(options), Error);
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
+TEST(Fit, RefusesOptionsThatCannotWork) {
+  Bench bench(1);
+  EXPECT_THROW(bench.run(options_for(0)), Error);
+  TrainOptions options = options_for(1);
+  options.checkpoint.monitor = "val_top7";
+  EXPECT_THROW(bench.run(options), Error);
+}
+
+TEST(Fit, WritesItsRunFolder) {
+  const testing::TempDir folder;
+  Bench bench(2);
+  TrainOptions options = options_for(1);
+  options.run_folder = folder / "run";
+  options.config_json = R"({"model":"linear"})";
+  options.log_steps = 3;
+  options.log = Log::to_file(folder / "screen");
+  bench.run(options);
+  EXPECT_EQ(R"({"model":"linear"})", testing::read_file(folder / "run/config.json"));
+  EXPECT_THAT(testing::read_file(folder / "run/metrics.jsonl"), HasSubstr(R"("event":"end")"));
+  EXPECT_THAT(testing::read_file(folder / "run/rank-1.log"),
+              HasSubstr("rank 1 | Training Device=cpu:1/1 Epoch=1 Step=3 Loss="));
+  const std::string screen = testing::read_file(folder / "screen");
+  EXPECT_THAT(screen, HasSubstr("Training Device=cpu:0/0 Epoch=1 Step=6 Loss="));
+  EXPECT_THAT(screen, HasSubstr("Epoch 1 train end"));
+  EXPECT_THAT(screen, ::testing::Not(HasSubstr("cpu:1/1"))) << "the master alone";
+}
+
+}  // namespace
+}  // namespace millrace::trainer

@@ -1,0 +1,211 @@
+#include "trainer/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "io/base/error.h"
+#include "tests/trainer/torch_oracle.h"
+
+namespace millrace::trainer {
+namespace {
+
+ParameterTable small_table() {
+  ParameterTable table;
+  table.add("fc.bias", {3}, false);
+  table.add("fc.weight", {3, 7}, true);
+  return table;
+}
+
+// The same start and gradients as the script below.
+float weight_at(std::size_t i) { return std::sin(static_cast<float>(i) + 1.0F); }
+float gradient_at(std::size_t i, int step) {
+  return std::cos(static_cast<float>(i) + 0.1F * static_cast<float>(step));
+}
+
+constexpr int kSteps = 5;
+
+std::vector<float> values_of(const ParameterTable& table, std::span<const float> flat) {
+  std::vector<float> values;
+  for (const Parameter& entry : table.entries()) {
+    values.insert(values.end(), flat.begin() + static_cast<std::ptrdiff_t>(entry.offset),
+                  flat.begin() + static_cast<std::ptrdiff_t>(entry.offset + entry.size));
+  }
+  return values;
+}
+
+void fill(const ParameterTable& table, std::vector<float>& flat, auto value) {
+  std::size_t i = 0;
+  for (const Parameter& entry : table.entries()) {
+    for (std::size_t k = 0; k < entry.size; ++k) flat[entry.offset + k] = value(i++);
+  }
+}
+
+std::vector<float> run_ours(const OptimizerOptions& options, float lr) {
+  const ParameterTable table = small_table();
+  Optimizer optimizer(options, table);
+  std::vector<float> weights(table.padded_size());
+  std::vector<float> gradients(table.padded_size());
+  fill(table, weights, weight_at);
+  for (int step = 1; step <= kSteps; ++step) {
+    fill(table, gradients, [&](std::size_t i) { return gradient_at(i, step); });
+    optimizer.update({.weights = weights, .gradients = gradients, .lr = lr, .step = step},
+                     {0, weights.size()});
+  }
+  return values_of(table, weights);
+}
+
+std::string script_for(const std::string& optimizer) {
+  return "import math\n"
+         "w = torch.tensor([math.sin(i + 1) for i in range(24)]).requires_grad_()\n"
+         "opt = torch.optim." +
+         optimizer +
+         "\n"
+         "for step in range(1, 6):\n"
+         "  w.grad = torch.tensor([math.cos(i + 0.1 * step) for i in range(24)])\n"
+         "  opt.step()\n"
+         "for v in w.tolist(): print(repr(v))\n";
+}
+
+struct Case {
+  const char* name;
+  const char* torch;
+  OptimizerOptions options;
+  float lr;
+};
+
+class OptimizerParity : public ::testing::TestWithParam<Case> {};
+
+TEST_P(OptimizerParity, FollowsTorch) {
+  const auto expected = testing::run_torch(script_for(GetParam().torch));
+  if (!expected) GTEST_SKIP() << "no Python with torch";
+  const std::vector<float> ours = run_ours(GetParam().options, GetParam().lr);
+  ASSERT_EQ(expected->size(), ours.size());
+  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR((*expected)[i], ours[i], 2e-6) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OptimizerParity,
+    ::testing::Values(Case{"Sgd", "SGD([w], lr=0.1)", {.kind = OptimizerKind::kSgd}, 0.1F},
+                      Case{"SgdMomentum",
+                           "SGD([w], lr=0.1, momentum=0.9, weight_decay=5e-4)",
+                           {.kind = OptimizerKind::kSgd, .momentum = 0.9F, .weight_decay = 5e-4F},
+                           0.1F},
+                      Case{"SgdDampening",
+                           "SGD([w], lr=0.1, momentum=0.9, dampening=0.3)",
+                           {.kind = OptimizerKind::kSgd, .momentum = 0.9F, .dampening = 0.3F},
+                           0.1F},
+                      Case{"SgdNesterov",
+                           "SGD([w], lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2)",
+                           {.kind = OptimizerKind::kSgd,
+                            .momentum = 0.9F,
+                            .nesterov = true,
+                            .weight_decay = 1e-2F},
+                           0.1F},
+                      Case{"Adam",
+                           "Adam([w], lr=1e-2, weight_decay=1e-2)",
+                           {.kind = OptimizerKind::kAdam, .weight_decay = 1e-2F},
+                           1e-2F},
+                      Case{"AdamW",
+                           "AdamW([w], lr=1e-2, weight_decay=1e-2)",
+                           {.kind = OptimizerKind::kAdamW, .weight_decay = 1e-2F},
+                           1e-2F}),
+    [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(Optimizer, MomentumFollowsItsFormula) {
+  ParameterTable table;
+  table.add("w", {1}, true);
+  Optimizer optimizer({.kind = OptimizerKind::kSgd, .momentum = 0.5F}, table);
+  std::vector<float> w(16, 0.0F);
+  std::vector<float> g(16, 0.0F);
+  g[0] = 1.0F;
+  for (int step = 1; step <= 3; ++step) {
+    optimizer.update({.weights = w, .gradients = g, .lr = 1.0F, .step = step}, {0, 16});
+  }
+  EXPECT_FLOAT_EQ(-(1.0F + 1.5F + 1.75F), w[0]);
+  EXPECT_FLOAT_EQ(1.75F, optimizer.state(0)[0]);
+  EXPECT_EQ(0.0F, w[1]) << "padding stays zero";
+}
+
+TEST(Optimizer, UpdatesInRangesAsInOnePass) {
+  ParameterTable table;
+  table.add("a", {5000}, true);
+  table.add("b", {333}, true);
+  const OptimizerOptions options{.kind = OptimizerKind::kAdam, .weight_decay = 0.1F};
+  Optimizer whole(options, table);
+  Optimizer parts(options, table);
+  std::vector<float> g(table.padded_size());
+  fill(table, g, weight_at);
+  std::vector<float> one(table.padded_size(), 0.25F);
+  std::vector<float> two = one;
+  whole.update({.weights = one, .gradients = g, .lr = 0.1F}, {0, one.size()});
+  parts.update({.weights = two, .gradients = g, .lr = 0.1F}, {0, 1600});
+  parts.update({.weights = two, .gradients = g, .lr = 0.1F}, {1600, one.size()});
+  EXPECT_EQ(one, two);
+}
+
+TEST(Optimizer, LeavesBiasesAndNormsWithoutDecay) {
+  const ParameterTable table = small_table();
+  Optimizer optimizer(
+      {.kind = OptimizerKind::kSgd, .weight_decay = 0.5F, .no_decay_on_biases_and_norms = true},
+      table);
+  std::vector<float> w(table.padded_size(), 1.0F);
+  const std::vector<float> g(table.padded_size(), 0.0F);
+  optimizer.update({.weights = w, .gradients = g, .lr = 1.0F}, {0, w.size()});
+  EXPECT_EQ(1.0F, w[table.find("fc.bias")->offset]);
+  EXPECT_EQ(0.5F, w[table.find("fc.weight")->offset]);
+}
+
+TEST(Optimizer, WritesBf16CopyRoundedToNearestEven) {
+  ParameterTable table;
+  table.add("w", {4}, true);
+  Optimizer optimizer({.kind = OptimizerKind::kSgd}, table);
+  std::vector<float> w(16, 0.0F);
+  w[0] = 1.00390625F;  // half way between two bf16 values: to the even one, 1.0
+  w[1] = 1.01171875F;  // half way: up, to the even one
+  w[2] = std::nanf("");
+  const std::vector<float> g(16, 0.0F);
+  std::vector<std::uint16_t> copy(16, 0xFFFF);
+  optimizer.update({.weights = w, .gradients = g, .bf16_weights = copy, .lr = 1.0F}, {0, 16});
+  EXPECT_EQ(0x3F80, copy[0]);
+  EXPECT_EQ(0x3F82, copy[1]);
+  EXPECT_EQ(0x7FC0, copy[2] & 0x7FC0) << "NaN stays NaN";
+  EXPECT_EQ(0, copy[3]);
+}
+
+TEST(Optimizer, LarsScalesEachLayerByItsTrust) {
+  ParameterTable table;
+  table.add("a.bias", {2}, false);
+  table.add("a.weight", {2}, true);
+  Optimizer optimizer({.kind = OptimizerKind::kLars, .trust = 0.1F}, table);
+  std::vector<float> w(table.padded_size(), 0.0F);
+  std::vector<float> g(table.padded_size(), 0.0F);
+  w[16] = 3.0F;
+  w[17] = 4.0F;
+  g[16] = 10.0F;
+  g[0] = 1.0F;
+  std::vector<double> sums(4, 0.0);
+  Update update{.weights = w, .gradients = g, .lr = 1.0F};
+  optimizer.add_square_sums(update, {0, 16}, sums);
+  optimizer.add_square_sums(update, {16, 32}, sums);
+  const std::vector<float> trust = optimizer.trust_ratios(sums);
+  EXPECT_FLOAT_EQ(0.1F * 5.0F / 10.0F, trust[1]);
+  update.trust = trust;
+  optimizer.update(update, {0, 32});
+  EXPECT_FLOAT_EQ(3.0F - 0.5F, w[16]);
+  EXPECT_FLOAT_EQ(-1.0F, w[0]) << "biases take the plain rate";
+}
+
+TEST(Optimizer, RefusesOptionsThatContradict) {
+  const ParameterTable table = small_table();
+  EXPECT_THROW(Optimizer({.nesterov = true}, table), Error);
+  EXPECT_THROW(Optimizer({.momentum = 1.0F}, table), Error);
+  EXPECT_THROW(Optimizer({.weight_decay = -1.0F}, table), Error);
+  EXPECT_THROW(parse_optimizer_kind("sdg"), Error);
+  EXPECT_EQ(OptimizerKind::kAdamW, parse_optimizer_kind("adamw"));
+}
+
+}  // namespace
+}  // namespace millrace::trainer

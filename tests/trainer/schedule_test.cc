@@ -1,0 +1,131 @@
+#include "trainer/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "io/base/error.h"
+#include "tests/trainer/torch_oracle.h"
+
+namespace millrace::trainer {
+namespace {
+
+float at_epoch(const Schedule& schedule, std::int64_t epoch) {
+  return schedule.lr({.epoch = epoch});
+}
+
+TEST(Schedule, StepCutsEveryStepEpochs) {
+  const Schedule schedule(
+      {.kind = ScheduleKind::kStep, .base_lr = 1.0, .step_epochs = 3, .gamma = 0.5});
+  EXPECT_FLOAT_EQ(1.0F, at_epoch(schedule, 2));
+  EXPECT_FLOAT_EQ(0.5F, at_epoch(schedule, 3));
+  EXPECT_FLOAT_EQ(0.125F, at_epoch(schedule, 9));
+}
+
+TEST(Schedule, MultiStepCutsAtItsMilestones) {
+  const Schedule schedule(
+      {.kind = ScheduleKind::kMultiStep, .base_lr = 1.0, .gamma = 0.1, .milestones = {2.0, 4.0}});
+  EXPECT_FLOAT_EQ(1.0F, at_epoch(schedule, 1));
+  EXPECT_FLOAT_EQ(0.1F, at_epoch(schedule, 2));
+  EXPECT_FLOAT_EQ(0.01F, at_epoch(schedule, 4));
+}
+
+TEST(Schedule, WarmupExponentialRisesOverNineTenthsOfAnEpoch) {
+  const Schedule schedule(
+      {.kind = ScheduleKind::kWarmupExponential, .base_lr = 0.4, .step_epochs = 2, .divisor = 5.0});
+  EXPECT_FLOAT_EQ(0.0F, schedule.lr({.epoch = 0, .step = 0, .steps_per_epoch = 100}));
+  EXPECT_FLOAT_EQ(0.2F, schedule.lr({.epoch = 0, .step = 45, .steps_per_epoch = 100}));
+  EXPECT_FLOAT_EQ(0.4F, schedule.lr({.epoch = 0, .step = 90, .steps_per_epoch = 100}));
+  EXPECT_FLOAT_EQ(0.4F, schedule.lr({.epoch = 1, .step = 99, .steps_per_epoch = 100}));
+  EXPECT_FLOAT_EQ(0.08F, schedule.lr({.epoch = 2, .step = 0, .steps_per_epoch = 100}));
+}
+
+TEST(Schedule, CosinePerStepEndsAtItsMinimum) {
+  const Schedule schedule({.kind = ScheduleKind::kCosine,
+                           .unit = ScheduleUnit::kStep,
+                           .base_lr = 1.0,
+                           .epochs = 2.0,
+                           .min_lr = 0.2});
+  EXPECT_FLOAT_EQ(1.0F, schedule.lr({.steps_per_epoch = 10}));
+  EXPECT_FLOAT_EQ(0.6F, schedule.lr({.epoch = 1, .steps_per_epoch = 10}));
+  EXPECT_FLOAT_EQ(0.2F, schedule.lr({.epoch = 2, .steps_per_epoch = 10}));
+}
+
+TEST(Schedule, LinearWarmupGoesBeforeAnySchedule) {
+  const Schedule schedule({.kind = ScheduleKind::kStep,
+                           .base_lr = 1.0,
+                           .step_epochs = 1,
+                           .gamma = 0.5,
+                           .warmup_epochs = 2.0,
+                           .warmup_start = 0.1});
+  EXPECT_FLOAT_EQ(0.1F, schedule.lr({.steps_per_epoch = 4}));
+  EXPECT_FLOAT_EQ(0.325F, schedule.lr({.step = 2, .steps_per_epoch = 4}));
+  EXPECT_FLOAT_EQ(0.5F * 0.55F, schedule.lr({.epoch = 1, .steps_per_epoch = 4}));
+  EXPECT_FLOAT_EQ(0.25F, schedule.lr({.epoch = 2, .steps_per_epoch = 4}));
+}
+
+TEST(Schedule, NeedsToKnowTheStepsOfAnEpoch) {
+  const Schedule schedule({.kind = ScheduleKind::kCosine, .unit = ScheduleUnit::kStep});
+  EXPECT_TRUE(schedule.needs_steps_per_epoch());
+  EXPECT_THROW(schedule.lr({.epoch = 0}), Error);
+  EXPECT_THROW(Schedule({.base_lr = -1.0}), Error);
+  EXPECT_THROW(Schedule({.milestones = {3.0, 1.0}}), Error);
+  EXPECT_THROW(parse_schedule_kind("cosin"), Error);
+}
+
+std::vector<float> per_step(const Schedule& schedule, int epochs, int steps) {
+  std::vector<float> rates;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    for (int step = 0; step < steps; ++step) {
+      rates.push_back(schedule.lr({.epoch = epoch, .step = step, .steps_per_epoch = steps}));
+    }
+  }
+  return rates;
+}
+
+void expect_torch(const std::string& scheduler, const std::vector<float>& ours) {
+  const auto expected = testing::run_torch(
+      "w = torch.zeros(1).requires_grad_()\n"
+      "opt = torch.optim.SGD([w], lr=0.5)\n"
+      "s = torch.optim.lr_scheduler." +
+      scheduler +
+      "\n"
+      "for i in range(" +
+      std::to_string(ours.size()) +
+      "):\n"
+      "  print(repr(opt.param_groups[0]['lr']))\n"
+      "  opt.step(); s.step()\n");
+  if (!expected) GTEST_SKIP() << "no Python with torch";
+  ASSERT_EQ(ours.size(), expected->size());
+  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR((*expected)[i], ours[i], 1e-6) << i;
+}
+
+TEST(Schedule, CosineFollowsTorch) {
+  const Schedule schedule({.kind = ScheduleKind::kCosine,
+                           .unit = ScheduleUnit::kStep,
+                           .base_lr = 0.5,
+                           .epochs = 3.0,
+                           .min_lr = 0.1});
+  expect_torch("CosineAnnealingLR(opt, 30, 0.1)", per_step(schedule, 3, 10));
+}
+
+TEST(Schedule, OneCycleFollowsTorch) {
+  // Torch's last step is step total - 1; ours ends when the run does, so it is 31 steps of theirs.
+  const Schedule schedule({.kind = ScheduleKind::kOneCycle,
+                           .unit = ScheduleUnit::kStep,
+                           .base_lr = 0.5,
+                           .epochs = 3.0,
+                           .one_cycle_rise = 8.0 / 30.0});
+  expect_torch("OneCycleLR(opt, max_lr=0.5, total_steps=31, pct_start=9.0/31.0)",
+               per_step(schedule, 3, 10));
+}
+
+TEST(Schedule, ExponentialFollowsTorch) {
+  const Schedule schedule({.kind = ScheduleKind::kExponential, .base_lr = 0.5, .gamma = 0.9});
+  std::vector<float> rates;
+  for (int epoch = 0; epoch < 10; ++epoch) rates.push_back(at_epoch(schedule, epoch));
+  expect_torch("ExponentialLR(opt, 0.9)", rates);
+}
+
+}  // namespace
+}  // namespace millrace::trainer

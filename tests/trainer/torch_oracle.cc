@@ -1,0 +1,34 @@
+#include "tests/trainer/torch_oracle.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+
+#include "tests/support/temp_dir.h"
+
+namespace millrace::testing {
+namespace {
+
+int run(const std::string& command) { return std::system(command.c_str()); }
+
+bool have_torch() {
+  static const bool found = run("/usr/bin/python3 -c 'import torch' >/dev/null 2>&1") == 0;
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::vector<double>> run_torch(const std::string& script) {
+  if (!have_torch()) return std::nullopt;
+  const TempDir folder;
+  write_file(folder / "script.py", "import torch\ntorch.set_num_threads(1)\n" + script);
+  const std::string out = folder / "out";
+  if (run("/usr/bin/python3 " + (folder / "script.py") + " > " + out) != 0) return std::nullopt;
+  std::ifstream file(out);
+  std::vector<double> numbers;
+  for (double number = 0; file >> number;) numbers.push_back(number);
+  return numbers;
+}
+
+}  // namespace millrace::testing
