@@ -174,8 +174,11 @@ StreamPosition SampleStream::position() const {
   StreamPosition position;
   position.samples_out = state_->samples_out;
   position.samples_in = state_->samples_in;
-  position.shard = state_->shard;
-  position.offset = state_->reader ? state_->reader->position() : state_->start_offset;
+  const bool shard_done = state_->reader && state_->reader->at_end();
+  position.shard = state_->shard + (shard_done ? 1 : 0);
+  if (!shard_done) {
+    position.offset = state_->reader ? state_->reader->position() : state_->start_offset;
+  }
   for (const BufferedSample& one : state_->buffer.held()) {
     position.buffered.push_back({one.shard, one.sample.offset});
   }

@@ -142,7 +142,9 @@ void ShardReader::State::start() {
   try {
     advance();
   } catch (const Error& error) {
-    if (options.offset == 0 || error.code() == ErrorCode::kCancelled) throw;
+    const bool final =
+        error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kNotFound;
+    if (options.offset == 0 || final) throw;
     if (!reopen_compressed()) throw;
     advance();
   }
@@ -242,6 +244,7 @@ std::uint64_t ShardReader::position() const {
   return state_->pending && !state_->skip_pending ? state_->pending->member.offset
                                                   : state_->tar->position();
 }
+bool ShardReader::at_end() const { return state_->started && !state_->pending; }
 const TarWarnings& ShardReader::warnings() const { return state_->tar->warnings(); }
 
 }  // namespace millrace::wds

@@ -52,6 +52,8 @@ class ShardReader {
   /// Sample::offset of the sample that next() would give, as far as is known: the end of what was
   /// handed up.
   std::uint64_t position() const;
+  /// Whether all samples were handed up, so that next() will be false.
+  bool at_end() const;
   const TarWarnings& warnings() const;
 
  private:

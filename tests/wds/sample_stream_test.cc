@@ -1,0 +1,236 @@
+#include "wds/sample_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "io/base/error.h"
+#include "tests/support/tar_builder.h"
+#include "tests/wds/memory_opener.h"
+#include "wds/detail/webdataset_shuffle.h"
+
+namespace millrace::wds {
+namespace {
+
+using testing::MemoryOpener;
+using testing::TarBuilder;
+using Strings = std::vector<std::string>;
+
+/// Shards of growing length; keys "s<shard>-<number>".
+struct Set {
+  MemoryOpener opener;
+  std::shared_ptr<const Strings> shards;
+  std::size_t num_samples = 0;
+};
+
+Set make_set(int num_shards, int samples = 5) {
+  Set set;
+  Strings names;
+  for (int s = 0; s < num_shards; ++s) {
+    TarBuilder tar;
+    for (int i = 0; i < samples + s; ++i) {
+      const std::string key = "s" + std::to_string(s) + "-" + std::to_string(i);
+      tar.file(key + ".txt", std::string(static_cast<std::size_t>(i) * 100, 'x'))
+          .file(key + ".cls", "1");
+      ++set.num_samples;
+    }
+    names.push_back(std::to_string(s) + ".tar");
+    set.opener.files[names.back()] = tar.end().bytes();
+  }
+  set.shards = std::make_shared<const Strings>(std::move(names));
+  return set;
+}
+
+Strings keys_of(const SampleBlock& block) {
+  Strings keys;
+  for (const StreamSample& one : block.samples) keys.push_back(one.sample.key);
+  return keys;
+}
+
+Strings drain(SampleStream& stream) {
+  Strings keys;
+  for (SampleBlock block; stream.next(block);) {
+    for (std::string& key : keys_of(block)) keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+Strings all_keys(const Set& set, const StreamSpec& spec, FaultLedger& ledger) {
+  SampleStream stream(spec, set.opener, ledger);
+  return drain(stream);
+}
+Strings all_keys(const Set& set, const StreamSpec& spec) {
+  FaultLedger ledger;
+  return all_keys(set, spec, ledger);
+}
+
+TEST(SampleStream, StreamsOfAnEpochGiveEverySampleOnce) {
+  const Set set = make_set(11);
+  for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
+    std::multiset<std::string> seen;
+    StreamSpec spec{.shards = set.shards,
+                    .shuffle = {.shards = true, .buffer_samples = 13, .seed = 3, .order = order},
+                    .num_streams = 4};
+    for (spec.stream = 0; spec.stream < 4; ++spec.stream) {
+      for (std::string& key : all_keys(set, spec)) seen.insert(std::move(key));
+    }
+    EXPECT_EQ(seen.size(), set.num_samples);
+    EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), set.num_samples);
+  }
+}
+
+TEST(SampleStream, SameSpecSameOrderAndAnotherEpochAnother) {
+  const Set set = make_set(6);
+  StreamSpec spec{.shards = set.shards,
+                  .shuffle = {.shards = true, .buffer_samples = 10, .seed = 3}};
+  const Strings first = all_keys(set, spec);
+  EXPECT_EQ(all_keys(set, spec), first);
+  spec.epoch = 1;
+  EXPECT_NE(all_keys(set, spec), first);
+  spec.epoch = 0;
+  spec.shuffle.seed = 4;
+  EXPECT_NE(all_keys(set, spec), first);
+}
+
+TEST(SampleStream, WithoutShuffleItIsTheShardsOrder) {
+  const Set set = make_set(2, 2);
+  EXPECT_EQ(all_keys(set, {.shards = set.shards}),
+            (Strings{"s0-0", "s0-1", "s1-0", "s1-1", "s1-2"}));
+}
+
+TEST(SampleStream, ShufflesInWebDatasetsOrder) {
+  const Set set = make_set(4, 20);
+  const Strings plain = all_keys(set, {.shards = set.shards});
+  const StreamSpec spec{
+      .shards = set.shards,
+      .shuffle = {
+          .buffer_samples = 30, .initial_samples = 10, .seed = 9, .order = Order::kWebDataset}};
+  EXPECT_EQ(all_keys(set, spec), detail::buffer_shuffled(plain, 30, 10, 9));
+}
+
+TEST(SampleStream, TheBuffersBytesAreBounded) {
+  const Set set = make_set(3, 30);
+  const StreamSpec spec{.shards = set.shards,
+                        .shuffle = {.buffer_samples = 1000, .buffer_bytes = 8000, .seed = 1}};
+  FaultLedger ledger;
+  SampleStream stream(spec, set.opener, ledger);
+  SampleBlock block;
+  ASSERT_TRUE(stream.next(block));
+  EXPECT_LT(stream.position().buffered.size(), 60U);
+  EXPECT_EQ(drain(stream).size() + block.samples.size(), set.num_samples);
+}
+
+// Stopped after each block in turn, a new stream at that position gives what would have come.
+TEST(SampleStream, GoesOnExactlyAtAnyPosition) {
+  const Set set = make_set(40, 3);
+  for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
+    for (const std::int64_t buffer : {0, 7, 100, 5000}) {
+      const StreamSpec spec{.shards = set.shards,
+                            .shuffle = {.shards = true,
+                                        .buffer_samples = buffer,
+                                        .initial_samples = 30,
+                                        .seed = 8,
+                                        .order = order},
+                            .num_streams = 2,
+                            .stream = 1,
+                            .epoch = 3};
+      const Strings whole = all_keys(set, spec);
+      FaultLedger ledger;
+      SampleStream stream(spec, set.opener, ledger);
+      std::size_t given = 0;
+      for (SampleBlock block; stream.next(block);) {
+        given += block.samples.size();
+        SampleStream again(spec, stream.position(), set.opener, ledger);
+        EXPECT_EQ(drain(again),
+                  Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()));
+      }
+      EXPECT_EQ(given, whole.size());
+    }
+  }
+}
+
+TEST(SampleStream, APositionOfChangedShardsIsRefused) {
+  Set set = make_set(2, 200);
+  const StreamSpec spec{.shards = set.shards, .shuffle = {.buffer_samples = 50}};
+  FaultLedger ledger;
+  SampleStream stream(spec, set.opener, ledger);
+  SampleBlock block;
+  stream.next(block);
+  const StreamPosition position = stream.position();
+  set.opener.files["0.tar"] =
+      TarBuilder().file("other.txt", std::string(100'000, 'x')).end().bytes();
+  EXPECT_THROW(SampleStream(spec, position, set.opener, ledger), Error);
+}
+
+TEST(SampleStream, BlocksHoldAtMost64Samples) {
+  const Set set = make_set(4, 50);
+  FaultLedger ledger;
+  SampleStream stream({.shards = set.shards}, set.opener, ledger);
+  std::uint64_t index = 0;
+  for (SampleBlock block; stream.next(block);) {
+    EXPECT_LE(block.samples.size(), SampleBlock::kMaxSamples);
+    for (const StreamSample& one : block.samples) EXPECT_EQ(one.index, index++);
+  }
+  EXPECT_EQ(index, set.num_samples);
+}
+
+TEST(SampleStream, MaxSamplesCutsAndRepeats) {
+  const Set set = make_set(2, 2);
+  EXPECT_EQ(all_keys(set, {.shards = set.shards, .max_samples = 3}).size(), 3U);
+  const Strings more = all_keys(set, {.shards = set.shards, .max_samples = 12});
+  ASSERT_EQ(more.size(), 12U);
+  EXPECT_EQ(more[5], more[0]);
+}
+
+TEST(SampleStream, ResampledStreamsDrawWithReplacement) {
+  const Set set = make_set(5, 3);
+  const StreamSpec spec{
+      .shards = set.shards, .shuffle = {.seed = 2}, .resampled = true, .max_samples = 200};
+  const Strings keys = all_keys(set, spec);
+  EXPECT_EQ(keys.size(), 200U);
+  EXPECT_EQ(all_keys(set, spec), keys);
+}
+
+TEST(SampleStream, SkipsWhatIsDamagedAndKeepsTheAccount) {
+  Set set = make_set(3, 4);
+  set.opener.files["1.tar"].resize(6 * 512);  // one whole sample and a half
+  const StreamSpec spec{.shards = set.shards};
+  FaultLedger fail;
+  EXPECT_THROW(all_keys(set, spec, fail), Error);
+  FaultLedger skip({.on_fault = OnFault::kSkip});
+  const Strings keys = all_keys(set, spec, skip);
+  EXPECT_EQ(keys.size(), 4U + 1U + 6U);
+  ASSERT_EQ(skip.entries().size(), 1U);
+  EXPECT_EQ(skip.entries()[0].where.url, "1.tar");
+  EXPECT_EQ(skip.entries()[0].where.key, "s1-1");
+  EXPECT_EQ(skip.emitted() + skip.skipped(), skip.read());
+  FaultLedger stop({.on_fault = OnFault::kStop});
+  EXPECT_EQ(all_keys(set, spec, stop).size(), 4U + 1U);
+}
+
+TEST(SampleStream, AMissingShardIsAFault) {
+  Set set = make_set(3, 4);
+  set.opener.files.erase("1.tar");
+  FaultLedger skip({.on_fault = OnFault::kSkip});
+  EXPECT_EQ(all_keys(set, {.shards = set.shards}, skip).size(), 4U + 6U);
+  FaultLedger budget({.on_fault = OnFault::kSkip, .max_faults = 0});
+  EXPECT_THROW(all_keys(set, {.shards = set.shards}, budget), Error);
+}
+
+TEST(SampleStream, StopsWhenAsked) {
+  const Set set = make_set(3);
+  std::stop_source stop;
+  FaultLedger ledger({.on_fault = OnFault::kSkip});
+  SampleStream stream({.shards = set.shards}, set.opener, ledger, stop.get_token());
+  stop.request_stop();
+  SampleBlock block;
+  try {
+    stream.next(block);
+    FAIL() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::wds

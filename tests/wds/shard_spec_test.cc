@@ -1,0 +1,165 @@
+#include "wds/shard_spec.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "io/base/error.h"
+#include "io/opener.h"
+#include "tests/support/temp_dir.h"
+#include "tests/wds/memory_opener.h"
+#include "wds/manifest.h"
+
+namespace millrace::wds {
+namespace {
+
+using Strings = std::vector<std::string>;
+using testing::MemoryOpener;
+using testing::TempDir;
+using testing::write_file;
+
+ErrorCode code_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return ErrorCode::kIo;
+}
+
+TEST(Braces, ExpandAsInBash) {
+  const std::pair<const char*, Strings> table[] = {
+      {"x{000..003}", {"x000", "x001", "x002", "x003"}},
+      {"{01..3}", {"01", "02", "03"}},
+      {"{0..10..5}", {"0", "5", "10"}},
+      {"{10..8}", {"10", "9", "8"}},
+      {"{-1..1}", {"-1", "0", "1"}},
+      {"{-01..1}", {"-01", "000", "001"}},
+      {"{a..c}", {"a", "b", "c"}},
+      {"{c..a..2}", {"c", "a"}},
+      {"{Y..b}", {"Y", "Z", "a", "b"}},
+      {"{a,}", {"a", ""}},
+      {"{a,b}{1,2}", {"a1", "a2", "b1", "b2"}},
+      {"{x,{1..2}y}z", {"xz", "1yz", "2yz"}},
+      {"{a}", {"{a}"}},
+      {"{}", {"{}"}},
+      {"{{1,2}}", {"{1}", "{2}"}},
+      {"\\{a\\,b\\}", {"{a,b}"}},
+      {"{a\\,b,c}", {"a,b", "c"}},
+      {"{1..3..0}", {"1", "2", "3"}},
+      {"{a..1}", {"{a..1}"}},
+      {"plain", {"plain"}},
+  };
+  for (const auto& [pattern, expected] : table) EXPECT_EQ(expand_braces(pattern), expected);
+}
+
+TEST(Braces, UnbalancedIsAnError) {
+  for (const char* pattern : {"{1,2", "1}2", "{1{2,3}", "}{"}) {
+    EXPECT_EQ(code_of([&] { expand_braces(pattern); }), ErrorCode::kInvalidArgument) << pattern;
+  }
+}
+
+TEST(Braces, BombsAreRefusedAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string deep(200'000, '{');
+  for (const std::string& pattern :
+       {std::string("{0..999999999999}"), std::string("{0..999}{0..999}{0..9}"),
+        std::string("{0..99999999999999999999}"), deep + "a" + std::string(200'000, '}'),
+        "{0..999999}" + std::string(100'000, 'x')}) {
+    EXPECT_EQ(code_of([&] { expand_braces(pattern); }), ErrorCode::kInvalidArgument);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+TEST(ShardSpec, UnionThenVariablesThenBraces) {
+  ShardSpecOptions options;
+  options.environment = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "WDS_ROOT") return "r/${SUB}";
+    if (name == "WDS_SUB") return "s";
+    return {};
+  };
+  EXPECT_EQ(expand_shards("${ROOT}/a{0..1}.tar::b.tar", options),
+            (Strings{"r/s/a0.tar", "r/s/a1.tar", "b.tar"}));
+  EXPECT_EQ(code_of([&] { expand_shards("${NONE}/a.tar", options); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(expand_shards("$x{a,b}", options), (Strings{"$xa", "$xb"}));
+}
+
+TEST(ShardSpec, AFolderIsItsShardsSorted) {
+  const TempDir dir;
+  for (const char* name :
+       {"b.tar", "a.tar.gz", "a.tar", "a.tar.index.json", "c.txt", ".d.tar", "e.tar.tmp-1"}) {
+    write_file(dir / name, "");
+  }
+  EXPECT_EQ(expand_shards(dir.path().string()),
+            (Strings{dir / "a.tar", dir / "a.tar.gz", dir / "b.tar"}));
+  const TempDir empty;
+  EXPECT_EQ(code_of([&] { expand_shards(empty.path().string()); }), ErrorCode::kInvalidArgument);
+}
+
+TEST(ShardSpec, AManifestIsItsShardsBesideIt) {
+  MemoryOpener opener;
+  opener.files["d/m.json"] =
+      R"({"wids_version": 1, "shardlist": [{"url": "a.tar", "nsamples": 3, "filesize": 10},
+          {"url": "/abs/b.tar"}, {"url": "http://h/c.tar"}]})";
+  EXPECT_EQ(expand_shards("d/m.json", {.opener = &opener}),
+            (Strings{"d/a.tar", "/abs/b.tar", "http://h/c.tar"}));
+}
+
+TEST(ShardSpec, AManifestFromTheNetworkNamesNoLocalFile) {
+  MemoryOpener opener;
+  for (const char* url : {"/etc/passwd", "file:///etc/passwd", "pipe:rm x", "-"}) {
+    opener.files["http://h/m.json"] =
+        R"({"wids_version": 1, "shardlist": [{"url": ")" + std::string(url) + R"("}]})";
+    EXPECT_EQ(code_of([&] { expand_shards("http://h/m.json", {.opener = &opener}); }),
+              ErrorCode::kCorrupt)
+        << url;
+  }
+  opener.files["http://h/d/m.json?key=1"] = R"({"shardlist": [{"url": "a.tar"}]})";
+  EXPECT_EQ(expand_shards("http://h/d/m.json?key=1", {.opener = &opener}),
+            Strings{"http://h/d/a.tar"});
+}
+
+TEST(ShardSpec, ADamagedManifestIsCorrupt) {
+  MemoryOpener opener;
+  for (const char* text : {"", "[]", "{}", R"({"shardlist": 1})", R"({"shardlist": [1]})",
+                           R"({"shardlist": [{"url": "a", "nsamples": -1}]})"}) {
+    opener.files["m.json"] = text;
+    EXPECT_EQ(code_of([&] { expand_shards("m.json", {.opener = &opener}); }), ErrorCode::kCorrupt)
+        << text;
+  }
+}
+
+TEST(ShardSpec, RefusesDuplicatesUnlessAllowed) {
+  EXPECT_EQ(code_of([] { expand_shards("a.tar::a.tar"); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(expand_shards("a.tar::a.tar", {.allow_duplicates = true}).size(), 2U);
+  EXPECT_EQ(code_of([] { expand_shards(""); }), ErrorCode::kInvalidArgument);
+}
+
+TEST(ShardSpec, FindsMissingLocalShardsBeforeWork) {
+  const TempDir dir;
+  write_file(dir / "x#1.tar", "");
+  EXPECT_NO_THROW(check_local_shards(Strings{dir / "x#1.tar", "http://h/a.tar", "-", "pipe:x"}));
+  EXPECT_EQ(code_of([&] { check_local_shards(Strings{dir / "no.tar"}); }), ErrorCode::kNotFound);
+}
+
+TEST(Manifest, ReadsBackWhatItWrote) {
+  const TempDir dir;
+  Manifest manifest{
+      .name = "set",
+      .shards = {
+          {.url = dir / "a.tar", .samples = 3, .bytes = 10240, .sha256 = std::string(64, 'f')},
+          {.url = "http://h/b.tar"}}};
+  write_manifest(manifest, dir / "m.json");
+  const Manifest back = read_manifest(io::UrlOpener(), dir / "m.json");
+  ASSERT_EQ(back.shards.size(), 2U);
+  EXPECT_EQ(back.name, "set");
+  EXPECT_EQ(back.shards[0].url, dir / "a.tar");
+  EXPECT_EQ(back.shards[0].samples, 3U);
+  EXPECT_EQ(back.shards[0].bytes, 10240U);
+  EXPECT_EQ(back.shards[1].url, "http://h/b.tar");
+  EXPECT_NE(testing::read_file(dir / "m.json").find("\"url\": \"a.tar\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::wds
