@@ -1,0 +1,165 @@
+// Shards to samples, beside a bare libarchive loop over the same shards, warm page cache.
+//
+// The bare loop asks for each header and reads each member's data into one buffer: what any reader
+// on libarchive must at least do. Both run in turn, several times; the figures are medians.
+// Run: read_bench [--mib N]
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "io/base/rng.h"
+#include "io/byte_sink.h"
+#include "io/opener.h"
+#include "wds/detail/tar_writer.h"
+#include "wds/shard_reader.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace millrace;
+
+struct Rate {
+  std::uint64_t samples = 0;
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+};
+
+/// Shards in a temporary folder that goes with it.
+struct ShardSet {
+  fs::path folder;
+  std::vector<std::string> shards;
+
+  ShardSet(std::size_t field_bytes, std::uint64_t total_bytes, std::uint64_t shard_bytes) {
+    std::string name = (fs::temp_directory_path() / "millrace-bench-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw Error(ErrorCode::kIo, "no temporary folder");
+    folder = name;
+    std::vector<std::byte> data(field_bytes * 2);
+    KeyedRng rng({.seed = 1});
+    for (std::byte& byte : data) byte = static_cast<std::byte>(rng());
+    std::uint64_t key = 0;
+    for (std::uint64_t written = 0; written < total_bytes; written += shard_bytes) {
+      write_shard(shard_bytes, data, key);
+    }
+  }
+  ~ShardSet() { fs::remove_all(folder); }
+  ShardSet(const ShardSet&) = delete;
+  ShardSet& operator=(const ShardSet&) = delete;
+
+ private:
+  // Each sample an image of the wanted size, give or take a half, and a label.
+  void write_shard(std::uint64_t bytes, std::span<const std::byte> data, std::uint64_t& key) {
+    shards.push_back((folder / fmt::format("{:06}.tar", shards.size())).string());
+    wds::detail::TarWriter tar(io::open_file_sink(shards.back()), 0);
+    const std::size_t mean = data.size() / 2;
+    constexpr std::byte kLabel[] = {std::byte{'7'}};
+    for (std::uint64_t written = 0; written < bytes; ++key) {
+      const std::size_t size = mean / 2 + key * 7919 % mean;
+      const std::string name = fmt::format("{:09}", key);
+      tar.add(name + ".cls", kLabel);
+      tar.add(name + ".jpg", data.first(size));
+      written += size;
+    }
+    tar.finish();
+  }
+};
+
+Rate read_samples(const std::vector<std::string>& shards) {
+  const io::UrlOpener opener;
+  Rate rate;
+  for (const std::string& shard : shards) {
+    wds::ShardReader reader(opener, shard);
+    for (wds::Sample sample; reader.next(sample);) {
+      ++rate.samples;
+      rate.bytes += sample.num_bytes();
+    }
+  }
+  return rate;
+}
+
+void check(int result, archive* handle) {
+  if (result < ARCHIVE_OK) throw Error(ErrorCode::kCorrupt, archive_error_string(handle));
+}
+
+Rate read_bare(const std::vector<std::string>& shards) {
+  Rate rate;
+  std::vector<char> buffer;
+  for (const std::string& shard : shards) {
+    archive* handle = archive_read_new();
+    archive_read_support_format_tar(handle);
+    check(archive_read_open_filename(handle, shard.c_str(), 256 * 1024), handle);
+    archive_entry* entry = nullptr;
+    while (archive_read_next_header(handle, &entry) == ARCHIVE_OK) {
+      const auto size = static_cast<std::size_t>(archive_entry_size(entry));
+      if (buffer.size() < size) buffer.resize(size);
+      rate.bytes += static_cast<std::uint64_t>(archive_read_data(handle, buffer.data(), size));
+      ++rate.samples;
+    }
+    archive_read_free(handle);
+  }
+  rate.samples /= 2;  // members to samples
+  return rate;
+}
+
+Rate timed(const std::function<Rate()>& read) {
+  const auto start = std::chrono::steady_clock::now();
+  Rate rate = read();
+  rate.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return rate;
+}
+
+Rate median(std::vector<Rate> rates) {
+  std::sort(rates.begin(), rates.end(),
+            [](const Rate& a, const Rate& b) { return a.seconds < b.seconds; });
+  return rates[rates.size() / 2];
+}
+
+void print(const char* what, const Rate& rate) {
+  fmt::print("  {:<22} {:>10.0f} samples/s  {:>8.0f} MB/s\n", what,
+             static_cast<double>(rate.samples) / rate.seconds,
+             static_cast<double>(rate.bytes) / rate.seconds / 1e6);
+}
+
+/// Prints both rates and gives seconds a sample of ours.
+double compare(std::size_t field_bytes, std::uint64_t total_bytes, std::uint64_t shard_bytes) {
+  constexpr int kRuns = 9;
+  const ShardSet set(field_bytes, total_bytes, shard_bytes);
+  std::vector<Rate> ours, bare;
+  read_bare(set.shards);  // warms the page cache
+  for (int run = 0; run < kRuns; ++run) {
+    ours.push_back(timed([&] { return read_samples(set.shards); }));
+    bare.push_back(timed([&] { return read_bare(set.shards); }));
+  }
+  const Rate us = median(ours);
+  const Rate limit = median(bare);
+  fmt::print("{} samples of about {} bytes in {} shards\n", us.samples, field_bytes,
+             set.shards.size());
+  print("shards to samples", us);
+  print("bare libarchive loop", limit);
+  fmt::print("  ratio {:.3f} (to reach: 0.9)\n", limit.seconds / us.seconds);
+  return us.seconds / static_cast<double>(us.samples);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool sized = argc == 3 && std::string(argv[1]) == "--mib";
+  const std::uint64_t mib = sized ? std::strtoull(argv[2], nullptr, 10) : 512;
+  const std::uint64_t bytes = mib << 20;
+  const std::uint64_t shard = bytes / 8;
+  compare(110'000, bytes, shard);
+  const double small = compare(3'000, bytes / 4, shard / 4);
+  fmt::print("cost of a sample as shards grow (3,000 bytes each):\n");
+  const double large = compare(3'000, bytes, shard);
+  fmt::print("  4 times the samples a shard: {:.2f} times the time a sample (no growth: 1.00)\n",
+             large / small);
+  return 0;
+}
