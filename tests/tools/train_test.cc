@@ -1,0 +1,161 @@
+// train, eval and bench, end to end on made-up data.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "tests/support/nginx.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr int kSamples = 150;
+
+class Train : public ::testing::Test {
+ protected:
+  Train() : shards_(make_set(dir_, kSamples, 50)) {}
+
+  std::vector<std::string> words(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {
+        "train",        "--train", shards_,       "--model", "lenet", "--json", "--channels", "3",
+        "--devices",    "2",       "--optimizer", "adam",    "--lr",  "0.002",  "--size",     "16",
+        "--batch-size", "16",      "--log-steps", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::vector<nlohmann::json> train(const std::vector<std::string>& more) const {
+    const ProcessResult result = millrace(words(more));
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out);
+  }
+  /// The losses of all steps, in order.
+  static std::vector<double> losses(const std::vector<nlohmann::json>& events) {
+    std::vector<double> losses;
+    for (const auto& event : events)
+      if (event["event"] == "step") losses.push_back(event["loss"]);
+    return losses;
+  }
+
+  TempDir dir_;
+  std::string shards_;
+};
+
+TEST_F(Train, TellsStepsEpochsAndTheEnd) {
+  const auto events =
+      train({"--val", shards_, "--epochs", "2", "--run-dir", dir_ / "run", "--precision", "fp32"});
+  ASSERT_GE(events.size(), 3U);
+  const auto& epoch = events[events.size() - 2];
+  EXPECT_EQ(epoch["event"], "epoch");
+  EXPECT_EQ(epoch["epoch"], 2);
+  EXPECT_EQ(epoch["train_samples"], kSamples);
+  EXPECT_EQ(epoch["val_samples"], kSamples);
+  EXPECT_EQ(events.back()["event"], "end");
+  EXPECT_EQ(events.back()["epochs"], 2);
+  EXPECT_EQ(losses(events).size(), 2U * 5U);  // 150 samples, 32 a step
+  for (const char* file : {"metrics.jsonl", "config.json", "checkpoints/last/model.safetensors"})
+    EXPECT_TRUE(std::filesystem::exists(dir_ / "run" + "/" + file)) << file;
+}
+
+TEST_F(Train, EvalScoresEverySampleOnceAsTrainDid) {
+  const auto events = train({"--val", shards_, "--run-dir", dir_ / "run", "--precision", "fp32"});
+  const auto& epoch = events[events.size() - 2];
+  for (const char* devices : {"1", "3"}) {
+    const ProcessResult result =
+        millrace({"eval", shards_, "--checkpoint", dir_ / "run/checkpoints/last", "--json",
+                  "--devices", devices, "--precision", "fp32", "--batch-size", "7"});
+    ASSERT_EQ(result.status, 0) << result.err;
+    const auto score = json_lines(result.out).at(0);
+    EXPECT_EQ(score["val_samples"], kSamples);
+    EXPECT_NEAR(score["val_loss"].get<double>(), epoch["val_loss"].get<double>(), 1e-4);
+    EXPECT_EQ(score["val_top1"], epoch["val_top1"]);
+  }
+}
+
+TEST_F(Train, TheSameSeedGivesTheSameLossesAtAnyNumberOfThreads) {
+  const auto one = losses(train({"--run-dir", "none", "--threads", "1"}));
+  EXPECT_EQ(losses(train({"--run-dir", "none", "--threads", "4", "--prefetch", "1"})), one);
+  EXPECT_NE(losses(train({"--run-dir", "none", "--seed", "5"})), one);
+}
+
+TEST_F(Train, HttpGivesTheLossesOfLocalFiles) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  Nginx nginx(dir_.path());
+  const auto local = losses(train({"--run-dir", "none"}));
+  auto remote = words({"--run-dir", "none"});
+  remote[2] = nginx.url("set-{000000..000002}.tar");
+  const ProcessResult result = millrace(remote);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(losses(json_lines(result.out)), local);
+}
+
+TEST_F(Train, ATermSignalCheckpointsAndTheResumedRunIsTheUninterruptedOne) {
+  const auto whole = losses(train({"--epochs", "8", "--run-dir", "none"}));
+  const std::vector<std::string> run = {"--epochs", "8", "--run-dir", dir_ / "run"};
+  // Stopped while it runs, however far it came; then again and again until it is through.
+  std::vector<double> pieced;
+  int status = 143;
+  for (int piece = 0; status == 143 && piece < 50; ++piece) {
+    auto more = run;
+    if (piece > 0) more.insert(more.end(), {"--resume", "auto"});
+    const ProcessResult result =
+        millrace(words(more),
+                 {.signal_after = std::chrono::milliseconds(150 + 100 * piece), .signal = SIGTERM});
+    status = result.status;
+    ASSERT_TRUE(status == 0 || status == 143) << result.err;
+    const auto more_losses = losses(json_lines(result.out));
+    pieced.insert(pieced.end(), more_losses.begin(), more_losses.end());
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(pieced, whole);
+}
+
+TEST_F(Train, ARunFolderIsNotReusedByAccident) {
+  train({"--run-dir", dir_ / "run"});
+  const ProcessResult refused = millrace(words({"--run-dir", dir_ / "run"}));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--resume auto"));
+}
+
+TEST_F(Train, ALabelOutsideTheClassesIsAFaultThatNamesItsKey) {
+  const ProcessResult result = millrace(words({"--run-dir", "none", "--classes", "3"}));
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("key 00000"));
+}
+
+TEST_F(Train, ACutShardEndsTheRunWithItsNameAndOffset) {
+  const std::string shard = read_file(dir_ / "set-000001.tar");
+  write_file(dir_ / "set-000001.tar", shard.substr(0, shard.size() / 2));
+  const ProcessResult result = millrace(words({"--run-dir", "none"}));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("set-000001.tar"));
+  EXPECT_THAT(result.err, HasSubstr("offset"));
+}
+
+TEST_F(Train, FastDevRunWritesNothing) {
+  const auto before = list_dir(dir_.path().string());
+  const auto events = train({"--fast-dev-run", "--val", shards_, "--run-dir", dir_ / "run"});
+  EXPECT_EQ(losses(events).size(), 1U);
+  EXPECT_EQ(list_dir(dir_.path().string()), before);
+}
+
+TEST_F(Train, BenchSaysWhatLimitsTheInput) {
+  for (const char* stage : {"read", "decode", "train"}) {
+    const ProcessResult result =
+        millrace({"bench", shards_, "--stage", stage, "--size", "16", "--batch", "16", "--model",
+                  "lenet", "--channels", "3", "--seconds", "0.3", "--json"});
+    ASSERT_EQ(result.status, 0) << result.err;
+    const auto report = json_lines(result.out).at(0);
+    EXPECT_GT(report["samples_per_s"], 0);
+    EXPECT_GT(report["bytes_per_s"], report["samples_per_s"]);
+    EXPECT_TRUE(report["stages"].contains("read"));
+    EXPECT_THAT(report["verdict"].get<std::string>(), HasSubstr("bound"));
+  }
+}
+
+}  // namespace
+}  // namespace millrace::testing
