@@ -27,10 +27,21 @@ std::vector<std::byte> packed(const detail::PixelView& view) {
   return pixels;
 }
 
+detail::SourceOptions source_options(const DecodeImageOptions& options) {
+  return {.limits = options.limits,
+          .tolerate_truncated = options.tolerate_truncated,
+          .apply_orientation = options.apply_orientation};
+}
+
 }  // namespace
 
+ImageSize image_size(const io::Bytes& encoded, const DecodeImageOptions& options) {
+  const detail::ImageSource source(encoded.span(), source_options(options));
+  return {source.height(), source.width()};
+}
+
 Image decode_image(const io::Bytes& encoded, const DecodeImageOptions& options) {
-  const detail::ImageSource source(encoded.span(), options.limits, options.tolerate_truncated);
+  const detail::ImageSource source(encoded.span(), source_options(options));
   const int channels = options.channels == 0 ? source.channels() : options.channels;
   detail::CodecWorkspace workspace;
   const detail::PixelView view =

@@ -32,10 +32,22 @@ struct Image {
 struct DecodeImageOptions {
   /// 1, 3 or 4; 0 as stored (CMYK becomes RGB, 16 bits become 8, a palette its colours).
   int channels = 0;
+  /// Turns a JPEG as its Exif orientation says.
+  bool apply_orientation = false;
   Limits limits = {};
   /// Decodes what there is of a damaged or cut JPEG instead of throwing.
   bool tolerate_truncated = false;
 };
+
+struct ImageSize {
+  int height = 0;
+  int width = 0;
+
+  bool operator==(const ImageSize&) const = default;
+};
+
+/// The size that the header claims, nothing decoded. Throws: as decode_image.
+ImageSize image_size(const io::Bytes& encoded, const DecodeImageOptions& options = {});
 
 /// Decodes JPEG, PNG, PPM, PGM or PBM, whichever the content is.
 /// Throws: Corrupt, Truncated, Unsupported (names what the content looks like), Exhausted (a

@@ -1,8 +1,10 @@
 #include "decode/image_decoder.h"
 
+#include <cstring>
 #include <utility>
 
 #include "decode/detail/choices.h"
+#include "decode/detail/colour.h"
 #include "decode/detail/image_source.h"
 #include "decode/detail/row_writer.h"
 #include "decode/detail/stage_runner.h"
@@ -30,47 +32,72 @@ int scale_for(const Stage& stage) {
   return scale;
 }
 
-PixelView read_pixels(const detail::ImageSource& source, const Geometry& geometry, int channels,
-                      Workspace& workspace) {
-  const Stage& stage = geometry.stages().front();
-  const bool mirrored = geometry.flipped() && geometry.stages().size() == 1;
-  const int scale = source.scalable() ? scale_for(stage) : 1;
-  const Box box = workspace.runner.plan(stage, scale, mirrored);
+// What one image's decoding has at hand.
+struct Run {
+  const ImageDecoderOptions& options;
+  const Geometry& geometry;
+  Workspace& workspace;
+
+  bool nearest() const { return options.interpolation == Interpolation::kNearest; }
+
+  Box plan(std::size_t stage, int scale) const {
+    const auto stages = geometry.stages();
+    const bool last = stage + 1 == stages.size();
+    return workspace.runner.plan(
+        stages[stage],
+        {.scale = scale, .mirrored = last && geometry.flipped(), .nearest = nearest()});
+  }
+};
+
+PixelView read_pixels(const detail::ImageSource& source, const Run& run) {
+  const int scale =
+      source.scalable() && !run.nearest() ? scale_for(run.geometry.stages().front()) : 1;
+  const Box box = run.plan(0, scale);
+  const int channels = run.options.channels;
   if (box.width == 0 || box.height == 0) return {.channels = channels};  // padding alone
-  return source.read(box, scale, channels, workspace.codec);
+  return source.read(box, scale, channels, run.workspace.codec);
 }
 
-// Runs the planned stage into `buffer`.
-PixelView run_between(const PixelView& input, const Stage& stage, Workspace& workspace,
-                      std::vector<std::uint8_t>& buffer) {
-  const RowWriter writer(
-      {.width = stage.window.width, .height = stage.window.height, .channels = input.channels},
-      nullptr);
+// Runs the planned stage, whose window is width × height, into `buffer`.
+PixelView run_into(std::vector<std::uint8_t>& buffer, const PixelView& input, int width, int height,
+                   detail::StageRunner& runner) {
   const std::size_t stride =
-      static_cast<std::size_t>(stage.window.width) * static_cast<std::size_t>(input.channels);
-  const auto rows = static_cast<std::size_t>(stage.window.height);
-  std::uint8_t* out = detail::reserve_pixels(buffer, stride * rows);
-  for (int y = 0; y < stage.window.height; ++y) {
-    writer.write(workspace.runner.row(input, y), y, reinterpret_cast<std::byte*>(out),
-                 workspace.planes);
-  }
-  return {.data = out,
-          .stride = stride,
-          .box = {0, 0, stage.window.width, stage.window.height},
-          .channels = input.channels};
+      static_cast<std::size_t>(width) * static_cast<std::size_t>(input.channels);
+  std::uint8_t* out = detail::reserve_pixels(buffer, stride * static_cast<std::size_t>(height));
+  const PixelView output{
+      .data = out, .stride = stride, .box = {0, 0, width, height}, .channels = input.channels};
+  for (int y = 0; y < height; ++y, out += stride) std::memcpy(out, runner.row(input, y), stride);
+  return output;
 }
 
-void run_stages(PixelView view, const Geometry& geometry, const RowWriter& writer,
-                Workspace& workspace, std::byte* slot) {
-  const auto stages = geometry.stages();
+// Runs all stages but the last, which is left planned; gives that one's input.
+PixelView run_stages_but_last(PixelView view, const Run& run) {
+  const auto stages = run.geometry.stages();
   for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
-    view = run_between(view, stages[i], workspace, workspace.between[i % 2]);
-    const bool last = i + 2 == stages.size();
-    workspace.runner.plan(stages[i + 1], 1, last && geometry.flipped());
+    const Box& window = stages[i].window;
+    view = run_into(run.workspace.between[i % 2], view, window.width, window.height,
+                    run.workspace.runner);
+    run.plan(i + 1, 1);
   }
+  return view;
+}
+
+void write_rows(const PixelView& view, const RowWriter& writer, Workspace& workspace,
+                std::byte* slot) {
   for (int y = 0; y < writer.format().height; ++y) {
     writer.write(workspace.runner.row(view, y), y, slot, workspace.planes);
   }
+}
+
+// A jitter sees the whole picture before the first row can be written.
+void write_jittered(const PixelView& view, const RowWriter& writer, Workspace& workspace,
+                    const ColorJitter& how, const SampleId& id, std::byte* slot) {
+  std::vector<std::uint8_t>& buffer = workspace.jittered;
+  const RowWriter::Format& format = writer.format();
+  const PixelView picture = run_into(buffer, view, format.width, format.height, workspace.runner);
+  const std::size_t size = picture.stride * static_cast<std::size_t>(format.height);
+  detail::jitter(std::span(buffer).first(size), format.channels, how, id);
+  for (int y = 0; y < format.height; ++y) writer.write(picture.row(y), y, slot, workspace.planes);
 }
 
 RowWriter writer_for(const ImageDecoderOptions& options) {
@@ -80,7 +107,7 @@ RowWriter writer_for(const ImageDecoderOptions& options) {
                     .channels = options.channels,
                     .dtype = options.dtype,
                     .layout = options.layout},
-                   detail::find_normalize(options.transforms));
+                   detail::find_transform<Normalize>(options.transforms));
 }
 
 ArraySpec spec_of(const RowWriter::Format& format) {
@@ -94,11 +121,20 @@ ArraySpec spec_of(const RowWriter::Format& format) {
 
 struct ImageDecoder::Plan {
   explicit Plan(ImageDecoderOptions given)
-      : options(std::move(given)), writer(writer_for(options)), output(spec_of(writer.format())) {}
+      : options(std::move(given)),
+        writer(writer_for(options)),
+        output(spec_of(writer.format())),
+        source{.limits = options.limits,
+               .tolerate_truncated = options.tolerate_truncated,
+               .apply_orientation = options.apply_orientation,
+               .palette_indices = options.palette_indices},
+        jitter(detail::find_transform<ColorJitter>(options.transforms)) {}
 
   ImageDecoderOptions options;
   RowWriter writer;
   ArraySpec output;
+  detail::SourceOptions source;
+  const ColorJitter* jitter;  ///< in the options, or null
   mutable detail::WorkspacePool workspaces;
 };
 
@@ -115,15 +151,19 @@ const ArraySpec& ImageDecoder::output() const { return plan_->output; }
 
 void ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
                           std::span<std::byte> slot) const {
-  const ImageDecoderOptions& options = plan_->options;
   MILLRACE_DCHECK(slot.size() == plan_->output.num_bytes(), "the slot holds exactly one image");
-  const detail::ImageSource source(encoded.span(), options.limits, options.tolerate_truncated);
+  const ImageDecoderOptions& options = plan_->options;
+  const detail::ImageSource source(encoded.span(), plan_->source);
   const Geometry geometry =
       detail::choose_geometry(options.transforms, source.width(), source.height(), id);
   const auto lease = plan_->workspaces.acquire();
-  Workspace& workspace = *lease;
-  const PixelView view = read_pixels(source, geometry, options.channels, workspace);
-  run_stages(view, geometry, plan_->writer, workspace, slot.data());
+  const Run run{options, geometry, *lease};
+  const PixelView view = run_stages_but_last(read_pixels(source, run), run);
+  if (plan_->jitter != nullptr) {
+    write_jittered(view, plan_->writer, *lease, *plan_->jitter, id, slot.data());
+  } else {
+    write_rows(view, plan_->writer, *lease, slot.data());
+  }
 }
 
 }  // namespace millrace::decode

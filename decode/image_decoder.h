@@ -3,7 +3,8 @@
 // A decoder is compiled from a list of transforms, a dtype and a layout; decoding, crop, resize,
 // flip and normalisation run fused, with as much of the work as possible skipped in the codec
 // (scaled and region decode). Random transforms draw from keyed randomness: the same SampleId gives
-// the same bits.
+// the same bits, and the same crop and flip to every decoder with the same geometric transforms, if
+// the images have one size (see paired_decoder.h).
 //
 //   ImageDecoder decoder({.transforms = {RandomResizedCrop{.size = 224}, RandomHorizontalFlip{},
 //                                        Normalize::imagenet()},
@@ -25,12 +26,24 @@
 
 namespace millrace::decode {
 
+/// How a resize makes new pixels.
+enum class Interpolation {
+  kBilinear,  ///< antialiased: a triangle as wide as an output pixel
+  kNearest,   ///< no new values: for masks
+};
+
 struct ImageDecoderOptions {
   std::vector<Transform> transforms = {};
-  /// 3 decodes to RGB (grey becomes three equal channels), 1 to grey.
+  /// 3 decodes to RGB (grey becomes three equal channels), 4 to RGB and alpha, 1 to grey.
   int channels = 3;
+  /// uint8 and int64 hold the pixels' values 0 to 255, floats the value / 255, normalised.
   DType dtype = DType::kFloat32;
   Layout layout = Layout::kHWC;
+  Interpolation interpolation = Interpolation::kBilinear;
+  /// A palette PNG gives its indices, not its colours. Requires: channels is 1, and kNearest.
+  bool palette_indices = false;
+  /// Turns a JPEG as its Exif orientation says, before any transform.
+  bool apply_orientation = false;
   Limits limits = {};
   /// Decodes what there is of a damaged or cut JPEG instead of throwing.
   bool tolerate_truncated = false;

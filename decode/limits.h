@@ -1,4 +1,4 @@
-// Limits: what an encoded field may claim before a decoder believes it. Defaults are FAULTS.md's.
+// Limits: what an encoded field may claim before a decoder believes it.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,10 @@ struct Limits {
   std::int64_t max_pixels = 64 * 1024 * 1024;
   /// Scans of a progressive JPEG.
   int max_scans = 100;
+  /// Bytes of an unpacked gzip field or npz member.
+  std::int64_t max_unpacked_bytes = std::int64_t{1} << 30;
+  /// Unpacked over packed bytes, for what unpacks to more than 64 MiB.
+  std::int64_t max_ratio = 100;
 };
 
 /// Throws: Exhausted when height × width is above the limit.

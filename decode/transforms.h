@@ -52,7 +52,15 @@ struct Normalize {
   static Normalize imagenet() { return {{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}; }
 };
 
+/// Random brightness, contrast and saturation, each by a factor in [1 - x, 1 + x], in random order;
+/// PIL's arithmetic. After it there may only be flips and Normalize.
+struct ColorJitter {
+  double brightness = 0.0;
+  double contrast = 0.0;
+  double saturation = 0.0;
+};
+
 using Transform = std::variant<ResizeShort, Resize, CenterCrop, RandomCrop, RandomResizedCrop,
-                               RandomHorizontalFlip, Normalize>;
+                               RandomHorizontalFlip, ColorJitter, Normalize>;
 
 }  // namespace millrace::decode

@@ -43,36 +43,46 @@ void Axis::plan(const AxisRequest& request) {
   }
 }
 
+// The weights of pixel `at`, whose centre lies at `centre` of the input.
+void Axis::weigh(int at, int lowest, int highest, double centre, double support) {
+  double sum = 0;
+  for (int x = lowest; x < highest; ++x) {
+    const double weight = std::max(0.0, 1.0 - std::abs((x + 0.5 - centre) / support));
+    line_[static_cast<std::size_t>(x - lowest)] = weight;
+    sum += weight;
+  }
+  const auto place = static_cast<std::size_t>(at);
+  const auto length = static_cast<std::size_t>(highest - lowest);
+  quantise(std::span(line_).first(length), sum, &weights[place * static_cast<std::size_t>(taps)]);
+  first[place] = lowest;
+  used[place] = highest - lowest;
+  begin = std::min(begin, lowest);
+  end = std::max(end, highest);
+}
+
 void Axis::plan_weights(const AxisRequest& request, int from) {
   const double scale = request.extent / request.size;
   const double support = std::max(scale, 1.0);
   const int low = static_cast<int>(std::floor(request.begin));
   const int high = static_cast<int>(std::ceil(request.begin + request.extent));
-  taps = (static_cast<int>(std::ceil(support)) * 2 + 1 + 3) / 4 * 4;
+  taps = request.nearest ? 1 : static_cast<int>(std::ceil(support)) * 2 + 1;
   const auto n = static_cast<std::size_t>(count);
   first.resize(n);
   used.resize(n);
   weights.assign(n * static_cast<std::size_t>(taps), 0);
+  line_.resize(static_cast<std::size_t>(taps));
   begin = high;
   end = low;
-  std::vector<double> line(static_cast<std::size_t>(taps));
   for (int i = 0; i < count; ++i) {
     const double centre = request.begin + (from + i + 0.5) * scale;
-    const int lowest = std::max(static_cast<int>(centre - support + 0.5), low);
-    const int highest = std::min(static_cast<int>(centre + support + 0.5), high);
-    double sum = 0;
-    for (int x = lowest; x < highest; ++x) {
-      const double weight = std::max(0.0, 1.0 - std::abs((x + 0.5 - centre) / support));
-      line[static_cast<std::size_t>(x - lowest)] = weight;
-      sum += weight;
+    const int at = mirrored ? count - 1 - i : i;
+    if (request.nearest) {
+      const int pixel = std::clamp(static_cast<int>(centre), low, high - 1);
+      weigh(at, pixel, pixel + 1, pixel + 0.5, 1.0);
+    } else {
+      weigh(at, std::max(static_cast<int>(centre - support + 0.5), low),
+            std::min(static_cast<int>(centre + support + 0.5), high), centre, support);
     }
-    const auto at = static_cast<std::size_t>(mirrored ? count - 1 - i : i);
-    const auto length = static_cast<std::size_t>(highest - lowest);
-    quantise(std::span(line).first(length), sum, &weights[at * static_cast<std::size_t>(taps)]);
-    first[at] = lowest;
-    used[at] = highest - lowest;
-    begin = std::min(begin, lowest);
-    end = std::max(end, highest);
   }
 }
 

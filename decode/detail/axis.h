@@ -16,6 +16,7 @@ struct AxisRequest {
   int window_begin = 0;
   int window_size = 0;
   bool mirrored = false;
+  bool nearest = false;  ///< one input pixel for each output pixel
 };
 
 struct Axis {
@@ -27,7 +28,7 @@ struct Axis {
   int begin = 0;        ///< input pixels used: [begin, end)
   int end = 0;
   /// Where not `copies`: pixel i is the sum of weights[i * taps + t] * input[first[i] + t] / 2^15.
-  /// Mirroring is in the order. A multiple of 4; the last may have weight 0 and lie beyond `end`.
+  /// Mirroring is in the order.
   int taps = 0;
   std::vector<int> first;
   std::vector<int> used;  ///< taps of pixel i whose weight counts
@@ -38,6 +39,9 @@ struct Axis {
 
  private:
   void plan_weights(const AxisRequest& request, int from);
+  void weigh(int at, int lowest, int highest, double centre, double support);
+
+  std::vector<double> line_;  ///< one pixel's weights before they are rounded
 };
 
 }  // namespace millrace::decode::detail

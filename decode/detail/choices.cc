@@ -71,6 +71,7 @@ class Chooser {
     if (static_cast<double>(flip_.uniform()) < t.probability) geometry_.flip();
   }
 
+  void operator()(const ColorJitter&) {}
   void operator()(const Normalize&) {}
 
  private:

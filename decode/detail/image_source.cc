@@ -1,5 +1,8 @@
 #include "decode/detail/image_source.h"
 
+#include <utility>
+
+#include "decode/detail/orientation.h"
 #include "decode/sniff.h"
 #include "io/base/error.h"
 
@@ -7,15 +10,14 @@ namespace millrace::decode::detail {
 namespace {
 
 std::variant<JpegHeader, PngHeader, PnmHeader> read_header(std::span<const std::byte> data,
-                                                           const Limits& limits,
-                                                           bool tolerate_truncated) {
+                                                           const SourceOptions& options) {
   switch (sniff_image(data)) {
     case ImageFormat::kJpeg:
-      return read_jpeg_header(data, limits, tolerate_truncated);
+      return read_jpeg_header(data, options.limits, options.tolerate_truncated);
     case ImageFormat::kPng:
-      return read_png_header(data, limits);
+      return read_png_header(data, options.limits, options.palette_indices);
     case ImageFormat::kPnm:
-      return read_pnm_header(data, limits);
+      return read_pnm_header(data, options.limits);
     case ImageFormat::kUnknown:
       break;
   }
@@ -29,11 +31,8 @@ int stored_channels(const PnmHeader& header) { return header.channels; }
 
 }  // namespace
 
-ImageSource::ImageSource(std::span<const std::byte> data, const Limits& limits,
-                         bool tolerate_truncated)
-    : data_(data),
-      tolerate_truncated_(tolerate_truncated),
-      header_(read_header(data, limits, tolerate_truncated)) {
+ImageSource::ImageSource(std::span<const std::byte> data, const SourceOptions& options)
+    : data_(data), options_(options), header_(read_header(data, options)) {
   std::visit(
       [this](const auto& header) {
         width_ = header.width;
@@ -41,6 +40,9 @@ ImageSource::ImageSource(std::span<const std::byte> data, const Limits& limits,
         channels_ = stored_channels(header);
       },
       header_);
+  const auto* jpeg = std::get_if<JpegHeader>(&header_);
+  if (jpeg != nullptr && options.apply_orientation) orientation_ = jpeg->orientation;
+  if (swaps_axes(orientation_)) std::swap(width_, height_);
 }
 
 PixelView ImageSource::read_stored(const Box& box, int scale, int channels,
@@ -51,7 +53,7 @@ PixelView ImageSource::read_stored(const Box& box, int scale, int channels,
                                 {.box = box,
                                  .scale = scale,
                                  .channels = channels == 1 ? 1 : 3,
-                                 .tolerate_truncated = tolerate_truncated_},
+                                 .tolerate_truncated = options_.tolerate_truncated},
                                 workspace.pixels);
   }
   if (const auto* png = std::get_if<PngHeader>(&header_)) {
@@ -61,8 +63,8 @@ PixelView ImageSource::read_stored(const Box& box, int scale, int channels,
   return read_pnm(data_, std::get<PnmHeader>(header_), workspace.pixels);
 }
 
-PixelView ImageSource::read(const Box& box, int scale, int channels,
-                            CodecWorkspace& workspace) const {
+PixelView ImageSource::read_channels(const Box& box, int scale, int channels,
+                                     CodecWorkspace& workspace) const {
   const PixelView stored = read_stored(box, scale, channels, workspace);
   if (stored.channels == channels) return stored;
   PixelView view = stored;
@@ -76,6 +78,15 @@ PixelView ImageSource::read(const Box& box, int scale, int channels,
     convert_channels(stored.row(y), stored.channels, out, channels, width);
   }
   return view;
+}
+
+PixelView ImageSource::read(const Box& box, int scale, int channels,
+                            CodecWorkspace& workspace) const {
+  if (orientation_ == 1) return read_channels(box, scale, channels, workspace);
+  // Turned pictures are few: they are decoded whole and then turned.
+  const auto& header = std::get<JpegHeader>(header_);
+  const Box all{0, 0, (header.width + scale - 1) / scale, (header.height + scale - 1) / scale};
+  return orient(read_channels(all, scale, channels, workspace), orientation_, workspace.oriented);
 }
 
 }  // namespace millrace::decode::detail

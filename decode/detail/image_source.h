@@ -16,17 +16,25 @@
 
 namespace millrace::decode::detail {
 
+struct SourceOptions {
+  Limits limits = {};
+  bool tolerate_truncated = false;
+  bool apply_orientation = false;
+  bool palette_indices = false;
+};
+
 /// Scratch for decoding, kept from image to image.
 struct CodecWorkspace {
   std::unique_ptr<JpegReader> jpeg;  ///< made at the first JPEG
   std::vector<std::uint8_t> pixels;
   std::vector<std::uint8_t> converted;
+  std::vector<std::uint8_t> oriented;
 };
 
 class ImageSource {
  public:
   /// Reads the header only. Throws: Corrupt, Truncated, Unsupported, Exhausted.
-  ImageSource(std::span<const std::byte> data, const Limits& limits, bool tolerate_truncated);
+  ImageSource(std::span<const std::byte> data, const SourceOptions& options);
 
   int width() const { return width_; }
   int height() const { return height_; }
@@ -41,13 +49,15 @@ class ImageSource {
 
  private:
   PixelView read_stored(const Box& box, int scale, int channels, CodecWorkspace& workspace) const;
+  PixelView read_channels(const Box& box, int scale, int channels, CodecWorkspace& workspace) const;
 
   std::span<const std::byte> data_;
-  bool tolerate_truncated_;
+  SourceOptions options_;
   std::variant<JpegHeader, PngHeader, PnmHeader> header_;
-  int width_ = 0;
-  int height_ = 0;
+  int width_ = 0;   ///< as turned
+  int height_ = 0;  ///< as turned
   int channels_ = 0;
+  int orientation_ = 1;
 };
 
 }  // namespace millrace::decode::detail

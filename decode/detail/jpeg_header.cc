@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "decode/detail/orientation.h"
 #include "io/base/error.h"
 
 namespace millrace::decode::detail {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int kStartOfScan = 0xDA;
 constexpr int kEndOfImage = 0xD9;
+constexpr int kApp1 = 0xE1;  // Exif lives here
 
 // A cursor over markers; the bytes between segments are skipped as libjpeg skips them.
 class Markers {
@@ -115,13 +117,16 @@ JpegHeader read_jpeg_header(std::span<const std::byte> data, const Limits& limit
                             bool tolerate_truncated) {
   Markers markers(data);
   JpegHeader header;
+  int orientation = 1;
   for (int code = markers.next(); code >= 0; code = markers.next()) {
     if (has_no_segment(code)) continue;
     if (code == kEndOfImage) break;
     const auto body = markers.segment();
+    if (code == kApp1) orientation = exif_orientation(body).value_or(orientation);
     if (is_frame(code)) header = parse_frame(code, body, limits);
     if (code != kStartOfScan) continue;
     if (header.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG scan before its frame header");
+    header.orientation = orientation;
     // One scan that holds every component of a sequential frame is all there is.
     const bool single = !header.progressive && !body.empty() && body[0] == header.components;
     if (single && markers.ends_with_end_of_image()) return header;

@@ -15,6 +15,8 @@ struct JpegHeader {
   int height = 0;
   int components = 0;
   bool progressive = false;
+  /// Exif's: 1 is upright, up to 8.
+  int orientation = 1;
 };
 
 /// Walks the markers. Counting scans costs one pass over the bytes, and only where a file may have

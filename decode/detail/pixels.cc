@@ -5,12 +5,6 @@
 namespace millrace::decode::detail {
 namespace {
 
-// 0.299 R + 0.587 G + 0.114 B in 16-bit fixed point, rounded: PIL's convert("L") to the bit.
-std::uint8_t luma(const std::uint8_t* rgb) {
-  const std::uint32_t sum = rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U;
-  return static_cast<std::uint8_t>(sum >> 16);
-}
-
 void to_grey(const std::uint8_t* in, int in_channels, std::uint8_t* out, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i, in += in_channels) out[i] = luma(in);
 }

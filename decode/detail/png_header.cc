@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kSignatureSize = 8;
 constexpr std::size_t kChunkOverhead = 12;  // length, type, CRC
 constexpr std::size_t kIhdrSize = 13;
+constexpr int kPaletteType = 3;
 
 struct Chunk {
   std::string_view type;
@@ -33,7 +34,7 @@ Chunk chunk_at(std::span<const std::byte> data, std::size_t offset) {
   return {{reinterpret_cast<const char*>(p) + 4, 4}, p + 8, size};
 }
 
-PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits) {
+PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits, bool palette_indices) {
   if (chunk.type != "IHDR" || chunk.size != kIhdrSize) {
     throw Error(ErrorCode::kCorrupt, "PNG does not begin with its header");
   }
@@ -44,23 +45,26 @@ PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits) {
   const int colour_type = chunk.body[9];
   const bool alpha = (colour_type & 4) != 0;
   const bool colour = (colour_type & 3) != 0;
+  const bool indices = palette_indices && colour_type == kPaletteType;
+  int channels = alpha ? 4 : colour ? 3 : 1;
+  if (indices) channels = 1;
   return {.width = static_cast<int>(width),
           .height = static_cast<int>(height),
-          .channels = alpha    ? 4
-                      : colour ? 3
-                               : 1,
-          .interlaced = chunk.body[12] != 0};
+          .channels = channels,
+          .interlaced = chunk.body[12] != 0,
+          .indices = indices};
 }
 
 }  // namespace
 
-PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits) {
+PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits,
+                          bool palette_indices) {
   const Chunk first = chunk_at(data, std::min(kSignatureSize, data.size()));
-  PngHeader header = parse_ihdr(first, limits);
+  PngHeader header = parse_ihdr(first, limits, palette_indices);
   std::size_t offset = kSignatureSize + kChunkOverhead + kIhdrSize;
   for (;;) {
     const Chunk chunk = chunk_at(data, offset);
-    if (chunk.type == "tRNS") header.channels = 4;
+    if (chunk.type == "tRNS" && !header.indices) header.channels = 4;
     if (chunk.type == "IEND") return header;
     offset += kChunkOverhead + chunk.size;
   }

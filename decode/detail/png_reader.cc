@@ -78,7 +78,8 @@ void set_limits(png_structp png, const PngHeader& header) {
   png_set_benign_errors(png, 0);
 }
 
-void set_transforms(png_structp png, int channels) {
+void set_transforms(png_structp png, int channels, bool indices) {
+  if (indices) return png_set_packing(png);
   png_set_expand(png);
   png_set_scale_16(png);
   if (channels >= 3) png_set_gray_to_rgb(png);
@@ -132,7 +133,7 @@ PixelView read_png(std::span<const std::byte> data, const PngHeader& header, int
   const bool started = handle.guarded([&] {
     set_limits(png, header);
     png_read_info(png, handle.info());
-    set_transforms(png, channels);
+    set_transforms(png, channels, header.indices);
     passes = png_set_interlace_handling(png);
     png_read_update_info(png, handle.info());
     stride = png_get_rowbytes(png, handle.info());

@@ -19,11 +19,14 @@ struct PngHeader {
   /// 1 grey, 3 colour or palette, 4 with alpha or a transparent colour.
   int channels = 0;
   bool interlaced = false;
+  /// A palette image whose pixels are to stay indices; then channels is 1.
+  bool indices = false;
 };
 
-/// Walks the chunks, so that no claimed length goes beyond the data.
+/// Walks the chunks, so that no claimed length goes beyond the data. `palette_indices`: see above.
 /// Throws: Corrupt, Truncated, Exhausted.
-PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits);
+PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits,
+                          bool palette_indices);
 
 /// The rows [first, first + count) as `channels` (1 only where the file is grey, 3 or 4) values a
 /// pixel; damage behind the last row asked for goes unseen. Throws: Corrupt, Truncated.

@@ -1,8 +1,7 @@
 #include "decode/detail/row_writer.h"
 
+#include <algorithm>
 #include <cstring>
-
-#include "io/base/check.h"
 
 namespace millrace::decode::detail {
 namespace {
@@ -47,9 +46,9 @@ void RowWriter::write_values(const std::uint8_t* in, std::size_t count, const Sc
     case DType::kBFloat16:
       return scale_to_bfloat16(in, count, pattern, reinterpret_cast<std::uint16_t*>(out));
     case DType::kInt64:
-      break;
+      std::copy_n(in, count, reinterpret_cast<std::int64_t*>(out));
+      return;
   }
-  MILLRACE_CHECK(false, "images are uint8, float32 or bfloat16");
 }
 
 void RowWriter::write(const std::uint8_t* row, int y, std::byte* slot,

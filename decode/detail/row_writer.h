@@ -22,7 +22,7 @@ class RowWriter {
     Layout layout = Layout::kHWC;
   };
 
-  /// `normalize` may be null: then floats are value / 255. Requires: null for uint8.
+  /// `normalize` may be null: then floats are value / 255. Integers are never scaled.
   RowWriter(const Format& format, const Normalize* normalize);
 
   const Format& format() const { return format_; }

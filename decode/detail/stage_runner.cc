@@ -15,19 +15,21 @@ std::size_t size_of(int pixels, int channels) {
 
 }  // namespace
 
-Box StageRunner::plan(const Stage& stage, int scale, bool mirrored) {
-  const double divisor = scale;
+Box StageRunner::plan(const Stage& stage, const How& how) {
+  const double divisor = how.scale;
   x_.plan({.begin = stage.source.x / divisor,
            .extent = stage.source.width / divisor,
            .size = stage.width,
            .window_begin = stage.window.x,
            .window_size = stage.window.width,
-           .mirrored = mirrored});
+           .mirrored = how.mirrored,
+           .nearest = how.nearest});
   y_.plan({.begin = stage.source.y / divisor,
            .extent = stage.source.height / divisor,
            .size = stage.height,
            .window_begin = stage.window.y,
-           .window_size = stage.window.height});
+           .window_size = stage.window.height,
+           .nearest = how.nearest});
   band_first_ = -1;
   return {x_.begin, y_.begin, x_.end - x_.begin, y_.end - y_.begin};
 }

@@ -13,9 +13,14 @@ namespace millrace::decode::detail {
 
 class StageRunner {
  public:
-  /// Gets ready for `stage`, whose input comes divided by `scale`; gives the input's box that is
-  /// needed, which may be empty.
-  Box plan(const Stage& stage, int scale, bool mirrored);
+  struct How {
+    int scale = 1;  ///< that the input comes divided by
+    bool mirrored = false;
+    bool nearest = false;
+  };
+
+  /// Gets ready for `stage`; gives the input's box that is needed, which may be empty.
+  Box plan(const Stage& stage, const How& how);
 
   /// Row `y` of the window: valid until the next call. `input` holds at least the planned box.
   /// Rows are asked for in order.

@@ -43,8 +43,14 @@ struct Checker {
   void operator()(const RandomHorizontalFlip& t) const {
     require(t.probability >= 0 && t.probability <= 1, "a flip's probability must be in 0 to 1");
   }
+  void operator()(const ColorJitter& t) const {
+    for (const double range : {t.brightness, t.contrast, t.saturation}) {
+      require(range >= 0 && std::isfinite(range), "a colour jitter's ranges must be 0 or more");
+    }
+  }
   void operator()(const Normalize& t) const {
-    require(options.dtype != DType::kUInt8, "uint8 images cannot be normalised");
+    require(options.dtype == DType::kFloat32 || options.dtype == DType::kBFloat16,
+            "only float32 and bfloat16 images can be normalised");
     check_values(t.mean);
     check_values(t.std);
     for (const float value : t.std) require(value > 0, "a normalisation's std must be above 0");
@@ -57,12 +63,20 @@ struct Checker {
   }
 };
 
+// Geometry first, then ColorJitter, then Normalize; flips anywhere.
+int rank_of(const Transform& transform) {
+  if (std::holds_alternative<ColorJitter>(transform)) return 1;
+  return std::holds_alternative<Normalize>(transform) ? 2 : 0;
+}
+
 void check_order(std::span<const Transform> transforms) {
-  bool normalized = false;
+  int highest = 0;
   for (const Transform& transform : transforms) {
-    const bool flips = std::holds_alternative<RandomHorizontalFlip>(transform);
-    require(!normalized || flips, "after Normalize there may only be flips");
-    normalized = normalized || std::holds_alternative<Normalize>(transform);
+    if (std::holds_alternative<RandomHorizontalFlip>(transform)) continue;
+    const int rank = rank_of(transform);
+    require(rank >= highest, "crops and resizes come before ColorJitter, and Normalize comes last");
+    require(rank == 0 || rank > highest, "ColorJitter and Normalize may be given once each");
+    highest = rank;
   }
 }
 
@@ -78,8 +92,11 @@ std::optional<OutputSize> fixed_size(const Transform& transform) {
 }  // namespace
 
 void check_transforms(const ImageDecoderOptions& options) {
-  require(options.channels == 1 || options.channels == 3, "images have 1 or 3 channels");
-  require(options.dtype != DType::kInt64, "images are uint8, float32 or bfloat16");
+  require(options.channels == 1 || options.channels == 3 || options.channels == 4,
+          "images have 1, 3 or 4 channels");
+  require(!options.palette_indices ||
+              (options.channels == 1 && options.interpolation == Interpolation::kNearest),
+          "palette indices have 1 channel, and are resized to the nearest");
   for (const Transform& transform : options.transforms) std::visit(Checker{options}, transform);
   check_order(options.transforms);
 }
@@ -95,13 +112,6 @@ OutputSize output_size(std::span<const Transform> transforms) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               "the transforms leave the image's size open: add Resize or a crop");
-}
-
-const Normalize* find_normalize(std::span<const Transform> transforms) {
-  for (const Transform& transform : transforms) {
-    if (const auto* normalize = std::get_if<Normalize>(&transform)) return normalize;
-  }
-  return nullptr;
 }
 
 }  // namespace millrace::decode::detail

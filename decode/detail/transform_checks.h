@@ -12,15 +12,21 @@ struct OutputSize {
   int width = 0;
 };
 
-/// Throws: InvalidArgument for a value out of its range, for a normalisation that is not the last
-/// but for flips, or given twice, or of uint8 values, or for another number of channels.
+/// Throws: InvalidArgument for a value out of its range, for colours changed or normalised before
+/// the last crop or resize, or twice, for integers normalised, or for another number of channels.
 void check_transforms(const ImageDecoderOptions& options);
 
 /// The size that every image has after `transforms`. Throws: InvalidArgument when it depends on the
 /// image.
 OutputSize output_size(std::span<const Transform> transforms);
 
-/// The list's normalisation, or null.
-const Normalize* find_normalize(std::span<const Transform> transforms);
+/// The list's transform of this type, or null.
+template <typename T>
+const T* find_transform(std::span<const Transform> transforms) {
+  for (const Transform& transform : transforms) {
+    if (const auto* found = std::get_if<T>(&transform)) return found;
+  }
+  return nullptr;
+}
 
 }  // namespace millrace::decode::detail

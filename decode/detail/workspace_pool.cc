@@ -9,8 +9,8 @@ constexpr std::size_t kMaxKeptBytes = 32 << 20;
 }  // namespace
 
 std::size_t Workspace::num_bytes() const {
-  return codec.pixels.capacity() + codec.converted.capacity() + between[0].capacity() +
-         between[1].capacity();
+  return codec.pixels.capacity() + codec.converted.capacity() + codec.oriented.capacity() +
+         between[0].capacity() + between[1].capacity();
 }
 
 WorkspacePool::Lease WorkspacePool::acquire() {

@@ -19,6 +19,7 @@ struct Workspace {
   CodecWorkspace codec;
   StageRunner runner;
   std::array<std::vector<std::uint8_t>, 2> between;  ///< pictures between stages, in turn
+  std::vector<std::uint8_t> jittered;
   std::vector<std::uint8_t> planes;
 
   std::size_t num_bytes() const;

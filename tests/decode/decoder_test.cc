@@ -241,7 +241,9 @@ TEST(ImageDecoder, RefusesOptionsThatCannotWork) {
   EXPECT_TRUE(refuses({.transforms = {size, decode::Normalize{{0.0F}, {0.0F}}}}));
   EXPECT_TRUE(refuses({.transforms = {size, decode::Normalize{}}, .dtype = DType::kUInt8}));
   EXPECT_TRUE(refuses({.transforms = {size}, .channels = 2}));
-  EXPECT_TRUE(refuses({.transforms = {size}, .dtype = DType::kInt64}));
+  EXPECT_TRUE(refuses({.transforms = {decode::ColorJitter{}, size}}));
+  EXPECT_TRUE(refuses({.transforms = {size, decode::ColorJitter{-1.0}}}));
+  EXPECT_TRUE(refuses({.transforms = {size}, .channels = 3, .palette_indices = true}));
   EXPECT_FALSE(refuses({.transforms = {decode::ResizeShort{32}, size, decode::ResizeShort{4}}}));
 }
 

@@ -1,0 +1,96 @@
+#include "decode/default_decoding.h"
+
+#include <array>
+#include <utility>
+
+#include "decode/gunzip.h"
+#include "decode/json.h"
+#include "decode/npz.h"
+#include "decode/scalar.h"
+#include "io/base/error.h"
+
+namespace millrace::decode {
+namespace {
+
+constexpr std::string_view kGzip = "gz";
+
+constexpr std::array<std::pair<std::string_view, FieldKind>, 18> kKinds = {{
+    {"txt", FieldKind::kText},
+    {"text", FieldKind::kText},
+    {"transcript", FieldKind::kText},
+    {"cls", FieldKind::kInteger},
+    {"cls2", FieldKind::kInteger},
+    {"index", FieldKind::kInteger},
+    {"inx", FieldKind::kInteger},
+    {"id", FieldKind::kInteger},
+    {"json", FieldKind::kJson},
+    {"jsn", FieldKind::kJson},
+    {"npy", FieldKind::kArray},
+    {"npz", FieldKind::kArrays},
+    {"jpg", FieldKind::kImage},
+    {"jpeg", FieldKind::kImage},
+    {"png", FieldKind::kImage},
+    {"ppm", FieldKind::kImage},
+    {"pgm", FieldKind::kImage},
+    {"pbm", FieldKind::kImage},
+}};
+
+std::string_view last_component(std::string_view suffix) {
+  return suffix.substr(suffix.rfind('.') + 1);  // npos + 1 is 0
+}
+
+std::map<std::string, NpyArray> decode_npz(const io::Bytes& field, const Limits& limits) {
+  std::map<std::string, NpyArray> arrays;
+  Limits left = limits;  // many members may show the same packed bytes
+  for (std::string& name : npz_names(field)) {
+    NpyArray array = npz_array(field, name, left);
+    left.max_unpacked_bytes -= static_cast<std::int64_t>(array.data.size());
+    if (left.max_unpacked_bytes < 0) throw Error(ErrorCode::kExhausted, "npz: too much in all");
+    arrays.emplace(std::move(name), std::move(array));
+  }
+  return arrays;
+}
+
+DecodedField decode_json(const io::Bytes& field) {
+  check_json(field);
+  return Json{field};
+}
+
+}  // namespace
+
+bool is_gzip_suffix(std::string_view suffix) { return last_component(suffix) == kGzip; }
+
+FieldKind kind_of_suffix(std::string_view suffix) {
+  if (is_gzip_suffix(suffix) && suffix.size() > kGzip.size()) {
+    suffix.remove_suffix(kGzip.size() + 1);
+  }
+  const std::string_view last = last_component(suffix);
+  for (const auto& [name, kind] : kKinds) {
+    if (name == last) return kind;
+  }
+  return FieldKind::kBytes;
+}
+
+DecodedField decode_field(std::string_view suffix, const io::Bytes& field,
+                          const DecodeImageOptions& options) {
+  const io::Bytes bytes = is_gzip_suffix(suffix) ? gunzip(field, options.limits) : field;
+  switch (kind_of_suffix(suffix)) {
+    case FieldKind::kText:
+      return std::string(decode_text(bytes));
+    case FieldKind::kInteger:
+      return decode_integer(bytes);
+    case FieldKind::kJson:
+      return decode_json(bytes);
+    case FieldKind::kArray:
+      return parse_npy(bytes);
+    case FieldKind::kArrays:
+      return decode_npz(bytes, options.limits);
+    case FieldKind::kImage:
+      return decode_image(bytes, options);
+    case FieldKind::kBytes:
+      break;
+  }
+  return bytes;
+}
+
+}  // namespace millrace::decode

@@ -1,0 +1,15 @@
+// The header of a .npy file: a magic, a version, and a Python dictionary in text.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "decode/npy.h"
+
+namespace millrace::decode::detail {
+
+/// All but the data; `offset` becomes where that begins. The product of the shape and the item size
+/// is below 2^62. Throws: Corrupt, Truncated, Unsupported.
+NpyArray read_npy_header(std::string_view file, std::size_t& offset);
+
+}  // namespace millrace::decode::detail
