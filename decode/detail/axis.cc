@@ -77,7 +77,9 @@ void Axis::plan_weights(const AxisRequest& request, int from) {
     const double centre = request.begin + (from + i + 0.5) * scale;
     const int at = mirrored ? count - 1 - i : i;
     if (request.nearest) {
-      const int pixel = std::clamp(static_cast<int>(centre), low, high - 1);
+      // Dividing last keeps a centre that falls on a pixel's edge on that edge.
+      const double exact = request.begin + (from + i + 0.5) * request.extent / request.size;
+      const int pixel = std::clamp(static_cast<int>(exact), low, high - 1);
       weigh(at, pixel, pixel + 1, pixel + 0.5, 1.0);
     } else {
       weigh(at, std::max(static_cast<int>(centre - support + 0.5), low),

@@ -90,7 +90,7 @@ std::vector<std::int64_t> read_shape(Literals& literals) {
 
 // "<f4": byte order, kind, bytes.
 void read_type(std::string_view descr, NpyArray& array) {
-  if (descr.size() < 3) throw corrupt("its type has no name");
+  if (descr.size() < 2) throw corrupt("its type has no name");
   const char order = descr[0];
   array.kind = descr[1];
   const std::string_view size = descr.substr(2);

@@ -12,12 +12,23 @@ import numpy as np
 from PIL import Image
 
 
+def jittered(image, case):
+    from PIL import ImageEnhance as e
+
+    kind = {"brightness": e.Brightness, "contrast": e.Contrast, "saturation": e.Color}
+    return kind[case["kind"]](image).enhance(case["factor"])
+
+
 def answer(folder, case):
+    if case["op"] == "write":
+        return write_arrays(folder, case)
     mode = "L" if case.get("channels", 3) == 1 else "RGB"
     image = Image.open(folder / case["file"])
     if case["op"] == "decode":
         return np.asarray(image.convert(mode))
     image = image.convert(mode)
+    if case["op"] == "jitter":
+        return np.asarray(jittered(image, case))
     if case["op"] == "resize":
         return np.asarray(image.resize((case["width"], case["height"]), Image.BILINEAR))
     from torchvision import transforms as t
@@ -29,6 +40,17 @@ def answer(folder, case):
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
     tensor = t.Compose([t.ToTensor(), t.Normalize(mean, std)])(image)
     return tensor.numpy().astype("<f4")
+
+
+def write_arrays(folder, case):
+    """Writes an array as npy, in an npz and in a packed npz; answers its float32 values."""
+    array = (np.arange(-7, 17).reshape(2, 3, 4) * 5).astype(case["dtype"])
+    if case["fortran"]:
+        array = np.asfortranarray(array)
+    np.save(folder / f"{case['file']}.npy", array)
+    np.savez(folder / f"{case['file']}.npz", first=np.zeros(3), second=array)
+    np.savez_compressed(folder / f"{case['file']}.packed.npz", first=np.zeros(999), second=array)
+    return array.astype("<f4", order="C")
 
 
 def main():

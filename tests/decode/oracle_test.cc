@@ -5,8 +5,10 @@
 #include <cstring>
 #include <string>
 
+#include "decode/detail/colour.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
+#include "decode/npz.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
@@ -132,6 +134,58 @@ TEST_F(Oracle, TheEvaluationTransformsAreTorchvisions) {
       std::memcpy(&theirs, raw.data() + at * sizeof(float), sizeof(float));
       ASSERT_NEAR(values[at], theirs, 1.01 / 255 / 0.224);  // one level
     }
+  }
+}
+
+TEST_F(Oracle, ColourChangesArePils) {
+  const Image image = testing::photo(40, 50, 4);
+  add_file("a.png", decode::encode_png(image));
+  const std::vector<double> factors = {0.0, 0.4, 0.9, 1.3, 2.0};
+  const std::vector<std::string> kinds = {"brightness", "contrast", "saturation"};
+  for (const std::string& kind : kinds) {
+    for (const double factor : factors) {
+      add_case(R"({"op": "jitter", "file": "a.png", "kind": ")" + kind + R"(", "factor": )" +
+               std::to_string(factor) + "}");
+    }
+  }
+  ask();
+  int i = 0;
+  for (const std::string& kind : kinds) {
+    for (const double factor : factors) {
+      auto pixels = testing::pixels_of(image);
+      if (kind == "brightness") decode::detail::change_brightness(pixels, factor);
+      if (kind == "contrast") decode::detail::change_contrast(pixels, 3, factor);
+      if (kind == "saturation") decode::detail::change_saturation(pixels, 3, factor);
+      EXPECT_LE(testing::max_difference(pixels, answer(i++)), 0) << kind << " " << factor;
+    }
+  }
+}
+
+TEST_F(Oracle, ReadsWhatNumpyWrites) {
+  const std::vector<std::string> dtypes = {"i1",  "u1",  "<i2", ">i2", "<u2", "<i4",
+                                           ">u4", "<i8", ">i8", "<u8", "<f2", ">f2",
+                                           "<f4", ">f4", "<f8", ">f8", "?"};
+  int cases = 0;
+  for (const std::string& dtype : dtypes) {
+    for (const char* fortran : {"false", "true"}) {
+      add_case(R"({"op": "write", "file": ")" + std::to_string(cases++) + R"(", "dtype": ")" +
+               dtype + R"(", "fortran": )" + fortran + "}");
+    }
+  }
+  ask();
+  const decode::ArraySpec spec{decode::DType::kFloat32, {2, 3, 4}};
+  for (int i = 0; i < cases; ++i) {
+    const auto read = [&](const char* suffix) {
+      return io::Bytes::copy_of(testing::read_file(dir_ / (std::to_string(i) + suffix)));
+    };
+    for (const auto& array :
+         {decode::parse_npy(read(".npy")), decode::npz_array(read(".npz"), "second"),
+          decode::npz_array(read(".packed.npz"), "second")}) {
+      std::vector<std::uint8_t> slot(spec.num_bytes());
+      decode::copy_npy(array, spec, std::as_writable_bytes(std::span(slot)));
+      EXPECT_EQ(slot, answer(i)) << dtypes[static_cast<std::size_t>(i / 2)];
+    }
+    EXPECT_EQ(decode::npz_names(read(".npz")), (std::vector<std::string>{"first", "second"}));
   }
 }
 

@@ -1,0 +1,183 @@
+// npy, npz, gzip, number lists, and the default decoding.
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <cmath>
+
+#include "decode/default_decoding.h"
+#include "decode/encode.h"
+#include "decode/gunzip.h"
+#include "decode/npy.h"
+#include "decode/npz.h"
+#include "decode/numbers.h"
+#include "tests/decode/jpeg_builder.h"
+#include "tests/decode/photo.h"
+#include "tests/decode/pixels_of.h"
+
+namespace millrace {
+namespace {
+
+using decode::DType;
+using testing::fault_of;
+
+io::Bytes bytes(std::string_view text) { return io::Bytes::copy_of(text); }
+
+std::string npy(std::string_view dictionary, std::string_view data) {
+  std::string out("\x93NUMPY\x01\x00", 8);
+  out += static_cast<char>(dictionary.size() & 0xFF);
+  out += static_cast<char>(dictionary.size() >> 8);
+  return out + std::string(dictionary) + std::string(data);
+}
+
+std::string gzip(std::string_view text) {
+  z_stream stream = {};
+  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+TEST(Npy, ReadsTypesOrdersAndShapes) {
+  const auto floats = [](std::string_view dictionary, std::string_view data,
+                         std::vector<std::int64_t> shape) {
+    const decode::ArraySpec spec{DType::kFloat32, std::move(shape)};
+    std::vector<float> out(static_cast<std::size_t>(spec.num_values()));
+    decode::copy_npy(decode::parse_npy(bytes(npy(dictionary, data))), spec,
+                     std::as_writable_bytes(std::span(out)));
+    return out;
+  };
+  using F = std::vector<float>;
+  EXPECT_EQ(
+      floats("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }\n", "\1\2\3\4", {2, 2}),
+      (F{1, 2, 3, 4}));
+  EXPECT_EQ(
+      floats("{'descr': '|i1', 'fortran_order': True, 'shape': (2, 2)}", "\1\2\xff\4", {2, 2}),
+      (F{1, -1, 2, 4}));
+  EXPECT_EQ(floats("{\"shape\": (1,), 'descr': '>i2', 'fortran_order': False}", "\xff\xfe", {1}),
+            (F{-2}));
+  EXPECT_EQ(floats("{'descr': '<f2', 'fortran_order': False, 'shape': (3,)}",
+                   std::string_view("\x00\x3c\x01\x00\x00\xfc", 6), {3}),
+            (F{1, 0x1p-24F, -INFINITY}));
+  EXPECT_EQ(floats("{'descr': '>f8', 'fortran_order': False, 'shape': ()}",
+                   std::string_view("\xc0\x08\0\0\0\0\0\0", 8), {}),
+            (F{-3}));
+  EXPECT_EQ(floats("{'descr': '|b1', 'fortran_order': False, 'shape': (0, 7)}", "", {0, 7}), F{});
+}
+
+TEST(Npy, KeepsIntegersWhole) {
+  const io::Bytes file = bytes(npy("{'descr': '<u8', 'fortran_order': False, 'shape': (1,)}",
+                                   "\xff\xff\xff\xff\xff\xff\xff\x7f"));
+  std::int64_t value = 0;
+  const auto slot = std::as_writable_bytes(std::span(&value, 1));
+  decode::copy_npy(decode::parse_npy(file), {DType::kInt64, {1}}, slot);
+  EXPECT_EQ(value, INT64_MAX);
+  std::byte small{};
+  EXPECT_EQ(fault_of([&] {
+              decode::copy_npy(decode::parse_npy(file), {DType::kUInt8, {1}}, {&small, 1});
+            }),
+            ErrorCode::kCorrupt);
+}
+
+TEST(Npy, RefusesHostileHeaders) {
+  const auto fault = [](std::string_view dictionary, std::string_view data = "abcdefgh") {
+    return fault_of([&] { decode::parse_npy(bytes(npy(dictionary, data))); });
+  };
+  const auto with_shape = [](const std::string& shape) {
+    return "{'descr': '<f8', 'fortran_order': False, 'shape': " + shape + "}";
+  };
+  EXPECT_FALSE(fault(with_shape("(1,)")));
+  EXPECT_EQ(fault(with_shape("(2,)")), ErrorCode::kTruncated);
+  EXPECT_EQ(fault(with_shape("(4611686018427387904, 4611686018427387904)")), ErrorCode::kCorrupt);
+  EXPECT_EQ(fault(with_shape("(0, 4611686018427387904, 4611686018427387904)")),
+            ErrorCode::kCorrupt);
+  EXPECT_EQ(fault(with_shape("(99999999999999999999,)")), ErrorCode::kCorrupt);
+  EXPECT_EQ(fault(with_shape("(-1,)")), ErrorCode::kCorrupt);
+  EXPECT_EQ(fault(with_shape("(1")), ErrorCode::kCorrupt);
+  EXPECT_EQ(fault("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}"),
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(fault("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}"),
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(fault("{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}"),
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(fault("{'descr': '<f8', 'shape': (1,)}"), ErrorCode::kCorrupt);
+  EXPECT_EQ(fault("__import__('os')"), ErrorCode::kCorrupt);
+  EXPECT_EQ(fault_of([] { decode::parse_npy(bytes("\x93NUMPY\x01")); }), ErrorCode::kTruncated);
+  EXPECT_EQ(fault_of([] { decode::parse_npy(bytes("hello")); }), ErrorCode::kCorrupt);
+}
+
+TEST(Npy, TheSpecsShapeIsRequired) {
+  const auto array = decode::parse_npy(
+      bytes(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)}", "abcdefgh")));
+  std::vector<std::byte> slot(8);
+  EXPECT_EQ(fault_of([&] {
+              decode::copy_npy(array, {DType::kFloat32, {2, 1}}, slot);
+            }),
+            ErrorCode::kCorrupt);
+}
+
+TEST(Gunzip, UnpacksSeveralMembers) {
+  const std::string long_text(300000, 'x');
+  EXPECT_EQ(decode::gunzip(bytes(gzip("one ") + gzip(long_text))).text(), "one " + long_text);
+}
+
+TEST(Gunzip, RefusesDamageAndBombs) {
+  const std::string packed = gzip("the quick brown fox");
+  const auto fault = [](const std::string& text, const decode::Limits& limits = {}) {
+    return fault_of([&] { decode::gunzip(bytes(text), limits); });
+  };
+  for (std::size_t size = 0; size < packed.size(); ++size) {
+    EXPECT_EQ(fault(packed.substr(0, size)), ErrorCode::kTruncated) << size;
+  }
+  EXPECT_EQ(fault(packed + "garbage"), ErrorCode::kCorrupt);
+  std::string wrong = packed;
+  wrong[wrong.size() - 6] ^= 1;
+  EXPECT_EQ(fault(wrong), ErrorCode::kCorrupt);
+  EXPECT_EQ(fault(gzip(std::string(100000, '\0')), {.max_unpacked_bytes = 99999}),
+            ErrorCode::kExhausted);
+  EXPECT_EQ(fault(gzip(std::string(100 << 20, '\0'))), ErrorCode::kExhausted);
+}
+
+TEST(Numbers, AreReadBetweenSpacesAndCommas) {
+  using F = std::vector<float>;
+  EXPECT_EQ(decode::decode_numbers(bytes("0,1, -0.5 ;2e3\n+4\n")), (F{0, 1, -0.5F, 2000, 4}));
+  EXPECT_EQ(decode::decode_numbers(bytes(" \n")), F{});
+  for (const char* text : {"1,,2", ",1", "1,", "1 x", "1-", "+-1", "1e99", "0x1", "1 2; ;3"}) {
+    EXPECT_EQ(fault_of([&] { decode::decode_numbers(bytes(text)); }), ErrorCode::kCorrupt) << text;
+  }
+  std::array<float, 2> slot = {};
+  EXPECT_EQ(fault_of([&] { decode::decode_numbers(bytes("1 2 3"), slot); }), ErrorCode::kCorrupt);
+}
+
+TEST(DefaultDecoding, GoesByTheLastComponent) {
+  using decode::FieldKind;
+  using decode::kind_of_suffix;
+  EXPECT_EQ(kind_of_suffix("cls"), FieldKind::kInteger);
+  EXPECT_EQ(kind_of_suffix("seg.png"), FieldKind::kImage);
+  EXPECT_EQ(kind_of_suffix("a.json.gz"), FieldKind::kJson);
+  EXPECT_EQ(kind_of_suffix("png.txt"), FieldKind::kText);
+  EXPECT_EQ(kind_of_suffix("pyd"), FieldKind::kBytes);
+  EXPECT_EQ(kind_of_suffix("pickle"), FieldKind::kBytes);
+  EXPECT_EQ(kind_of_suffix("gz"), FieldKind::kBytes);
+  EXPECT_EQ(kind_of_suffix(""), FieldKind::kBytes);
+}
+
+TEST(DefaultDecoding, GivesEachKindItsValue) {
+  using decode::decode_field;
+  EXPECT_EQ(std::get<std::int64_t>(decode_field("cls", bytes("7\n"))), 7);
+  EXPECT_EQ(std::get<std::string>(decode_field("txt.gz", bytes(gzip("hi")))), "hi");
+  EXPECT_EQ(std::get<io::Bytes>(decode_field("pth", bytes("x"))).text(), "x");
+  const io::Bytes png = decode::encode_png(testing::photo(3, 4, 1));
+  EXPECT_EQ(std::get<decode::Image>(decode_field("seg.png", png)).width, 4);
+  EXPECT_EQ(std::get<decode::Json>(decode_field("json", bytes("[1]"))).text.text(), "[1]");
+  EXPECT_EQ(fault_of([] { decode_field("json", bytes("[1")); }), ErrorCode::kCorrupt);
+  EXPECT_EQ(fault_of([] { decode_field("txt", bytes("\xff")); }), ErrorCode::kCorrupt);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include "decode/image.h"
+#include "decode/image_decoder.h"
+#include "tests/decode/jpeg_builder.h"
+#include "tests/decode/pixels_of.h"
+#include "tests/decode/png_builder.h"
+
+namespace millrace {
+namespace {
+
+using testing::build_png;
+using testing::BuiltPng;
+using testing::fault_of;
+using testing::PngShape;
+
+// Every valid pair of colour type and depth, interlaced or not, with and without transparency.
+std::vector<PngShape> all_shapes() {
+  const std::vector<std::pair<int, std::vector<int>>> depths = {
+      {0, {1, 2, 4, 8, 16}}, {2, {8, 16}}, {3, {1, 2, 4, 8}}, {4, {8, 16}}, {6, {8, 16}}};
+  std::vector<PngShape> shapes;
+  for (const auto& [colour_type, of_type] : depths) {
+    for (const int depth : of_type) {
+      for (const bool interlaced : {false, true}) {
+        shapes.push_back({colour_type, depth, interlaced, false});
+        if (colour_type < 4) shapes.push_back({colour_type, depth, interlaced, true});
+      }
+    }
+  }
+  return shapes;
+}
+
+std::string name(const PngShape& shape) {
+  return "type " + std::to_string(shape.colour_type) + " depth " + std::to_string(shape.bit_depth) +
+         (shape.interlaced ? " interlaced" : "") + (shape.transparent ? " transparent" : "");
+}
+
+TEST(Png, EveryTypeAndDepthIsExact) {
+  for (PngShape shape : all_shapes()) {
+    for (const auto& [height, width] : {std::pair{13, 19}, {1, 1}, {3, 5}, {32, 32}}) {
+      shape.height = height;
+      shape.width = width;
+      const BuiltPng png = build_png(shape, 1);
+      EXPECT_EQ(testing::pixels_of(decode::decode_image(png.file, {.channels = 3})), png.rgb)
+          << name(shape);
+      EXPECT_EQ(testing::pixels_of(decode::decode_image(png.file, {.channels = 4})), png.rgba)
+          << name(shape);
+    }
+  }
+}
+
+TEST(Png, ADecoderCutsItsWindowOutOfEveryType) {
+  const auto crop = testing::plain_decoder({decode::CenterCrop{5, 7}});
+  for (const PngShape& shape : all_shapes()) {
+    const BuiltPng png = build_png(shape, 2);
+    const decode::Image whole{13, 19, 3, io::Bytes::copy_of(std::as_bytes(std::span(png.rgb)))};
+    EXPECT_EQ(testing::decoded(crop, png.file), testing::window_of(whole, 4, 6, 5, 7))
+        << name(shape);
+  }
+}
+
+TEST(Png, APaletteMaskKeepsItsIndices) {
+  const decode::ImageDecoder decoder({.transforms = {decode::Resize{13, 19}},
+                                      .channels = 1,
+                                      .dtype = decode::DType::kInt64,
+                                      .interpolation = decode::Interpolation::kNearest,
+                                      .palette_indices = true});
+  for (const int depth : {1, 2, 4, 8}) {
+    const BuiltPng png = build_png({.colour_type = 3, .bit_depth = depth}, 3);
+    const auto mask = testing::decoded<std::int64_t>(decoder, png.file);
+    EXPECT_TRUE(std::ranges::equal(mask, png.indices)) << depth;
+  }
+}
+
+TEST(Png, DamageOfEveryKindIsRefused) {
+  const std::string file(build_png({}, 4).file.text());
+  const auto refused = [](const std::string& text) {
+    return fault_of([&] { decode::decode_image(io::Bytes::copy_of(text)); }).has_value();
+  };
+  const auto changed = [&](std::size_t at, char value) {
+    std::string text = file;
+    text[at] = value;
+    return text;
+  };
+  ASSERT_FALSE(refused(file));
+  EXPECT_TRUE(refused(changed(24, 3)));     // a depth that RGB does not have
+  EXPECT_TRUE(refused(changed(25, 5)));     // a colour type that there is not
+  EXPECT_TRUE(refused(changed(26, 1)));     // a compression that there is not
+  EXPECT_TRUE(refused(changed(30, 0x55)));  // the header's checksum
+  EXPECT_TRUE(refused(changed(file.size() - 20, 0x55)));
+  const std::size_t data = file.find("IDAT") - 4;
+  EXPECT_TRUE(refused(file.substr(0, data) + file.substr(file.find("IEND") - 4)));  // no pixels
+  EXPECT_TRUE(refused(file.substr(0, 8) + file.substr(33)));                        // no header
+  EXPECT_TRUE(refused(file.substr(0, file.size() - 12)));                           // no end
+}
+
+}  // namespace
+}  // namespace millrace
