@@ -190,7 +190,8 @@ class Expander {
 
   void append(Names& names, std::string_view literal) {
     if (find_unescaped(literal, 0, '}') != literal.size()) invalid(whole_, "unbalanced braces");
-    if (literal.size() > kMaxTotalBytes / names.size()) invalid(whole_, "names too long altogether");
+    if (literal.size() > kMaxTotalBytes / names.size())
+      invalid(whole_, "names too long altogether");
     for (std::string& name : names) name += literal;
   }
   void extend(Names& names, Names more) {

@@ -75,7 +75,7 @@ bool TarReader::State::next_header(detail::Header& wanted) {
     return headers->next(wanted);
   } catch (Error& error) {
     // What libarchive cannot recognise from its first block on is no tar at all.
-    if (error.code() == ErrorCode::kCorrupt && !headers->any() && error.where().offset == 0) {
+    if (error.code() == ErrorCode::kCorrupt && error.where().offset == 0) {
       throw Error(ErrorCode::kCorrupt, "is no tar but " + detail::describe_start(tape->region()),
                   {.offset = 0});
     }
@@ -154,7 +154,7 @@ detail::HeaderFacts TarReader::State::inspect(const detail::Header& found) const
 }
 
 void TarReader::State::check_member(const detail::Header& found, TarMember& member) {
-  const detail::HeaderFacts facts = inspect(found);
+  const detail::HeaderFacts facts = found.plain ? detail::HeaderFacts() : inspect(found);
   member.name = found.name;
   member.offset = found.offset;
   member.data_offset = tape->position();
@@ -168,13 +168,14 @@ void TarReader::State::check_member(const detail::Header& found, TarMember& memb
                     std::to_string(*left) + " are left",
                 {.member = found.name, .offset = found.offset});
   }
-  broken = false;  // what is wrong from here on costs this member alone
   const auto fail = [&](ErrorCode code, const std::string& message) {
     throw Error(code, message, {.member = found.name, .offset = found.offset});
   };
+  // A sparse member's size is what it would unpack to, so where it ends is not known.
   if (facts.sparse) fail(ErrorCode::kUnsupported, "sparse member");
+  broken = false;  // what is wrong from here on costs this member alone
   if (!facts.fault.empty()) fail(ErrorCode::kCorrupt, facts.fault);
-  if (!found.warning.empty()) fail(ErrorCode::kCorrupt, found.warning);
+  if (!found.plain && !found.warning.empty()) fail(ErrorCode::kCorrupt, found.warning);
   if (member.regular && found.size > options.max_member_bytes) {
     fail(ErrorCode::kExhausted, "member of " + std::to_string(found.size) +
                                     " bytes is larger than the limit of " +
@@ -196,7 +197,7 @@ io::Bytes TarReader::State::read_payload() {
   } else {
     payload = grown_payload(size);
   }
-  headers->took(size);
+  headers->took_payload();
   broken = false;
   return payload;
 }

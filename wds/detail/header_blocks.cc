@@ -96,7 +96,48 @@ bool is_extension(char type) {
          type == 'V';
 }
 
+// A field's digits, closed by NUL or space; nothing when it holds anything else.
+std::optional<std::uint64_t> octal(std::string_view field, std::size_t digits) {
+  std::uint64_t value = 0;
+  for (const char c : field.substr(0, digits)) {
+    if (c < '0' || c > '7') return {};
+    value = value * 8 + static_cast<std::uint64_t>(c - '0');
+  }
+  const char end = field[digits];
+  if (end != '\0' && end != ' ') return {};
+  return value;
+}
+
+// The sum of all bytes, those of the checksum's own field counted as spaces.
+bool checksum_is_right(std::string_view block) {
+  constexpr std::size_t kField = 148;
+  constexpr std::size_t kWidth = 8;
+  std::uint32_t sum = 0;
+  for (const char c : block) sum += static_cast<std::uint8_t>(c);
+  for (const char c : block.substr(kField, kWidth)) sum -= static_cast<std::uint8_t>(c);
+  sum += kWidth * ' ';
+  return octal(block.substr(kField, kWidth), 6) == sum;
+}
+
+std::string_view until_nul(std::string_view field) { return field.substr(0, field.find('\0')); }
+
 }  // namespace
+
+std::optional<PlainHeader> parse_plain_header(std::span<const std::byte> bytes) {
+  const std::string_view block = text_of(bytes);
+  const bool posix = block.substr(257, 8) == std::string_view("ustar\00000", 8);
+  const bool gnu = block.substr(257, 8) == std::string_view("ustar  \0", 8);
+  const bool v7 = block.substr(257, 8) == std::string_view("\0\0\0\0\0\0\0\0", 8);
+  const bool star = block.substr(508, 4) == std::string_view("tar\0", 4);  // a shorter prefix
+  const char type = block[156];
+  if ((!posix && !gnu && !v7) || star || (type != '0' && type != '\0')) return {};
+  const auto size = octal(block.substr(124, 12), 11);
+  if (!size || !checksum_is_right(block)) return {};
+  PlainHeader header{.prefix = {}, .name = until_nul(block.substr(0, 100)), .size = *size};
+  if (posix) header.prefix = until_nul(block.substr(345, 155));
+  if (header.name.empty() || header.name.back() == '/') return {};
+  return header;
+}
 
 HeaderFacts inspect_header(std::span<const std::byte> region) {
   std::string_view rest = text_of(region);

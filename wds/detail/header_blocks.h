@@ -6,12 +6,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace millrace::wds::detail {
 
 inline constexpr std::size_t kBlockBytes = 512;
+
+/// What a plain header says: the block of a regular member whose name and size stand in it in full.
+struct PlainHeader {
+  std::string_view prefix;  ///< views the block; to be joined to the name by a slash; or empty
+  std::string_view name;    ///< views the block
+  std::uint64_t size = 0;
+};
+
+/// Reads `block` when it is as nearly all headers are (v7, ustar or GNU, a regular file, octal
+/// size, right checksum); nothing when it is anything else, good or bad: that is for libarchive to
+/// tell.
+std::optional<PlainHeader> parse_plain_header(std::span<const std::byte> block);
 
 /// What the header region of one member says.
 struct HeaderFacts {

@@ -32,7 +32,7 @@ std::string message_of(archive* handle) {
 }  // namespace
 
 struct HeaderReader::State {
-  explicit State(Tape& borrowed) : tape(borrowed), start(borrowed.position()) {}
+  explicit State(Tape& borrowed) : tape(borrowed) {}
 
   static la_ssize_t read_block(archive* handle, void* self, const void** block) {
     return static_cast<State*>(self)->guarded(handle, [block](State& state) {
@@ -47,17 +47,15 @@ struct HeaderReader::State {
     });
   }
 
+  // What libarchive wants to skip was left behind by settle() already.
   static la_int64_t skip_payload(archive* handle, void* self, la_int64_t request) {
-    const la_int64_t skipped = static_cast<State*>(self)->guarded(handle, [request](State& state) {
+    return static_cast<State*>(self)->guarded(handle, [request](State& state) {
       const auto wanted = static_cast<std::uint64_t>(request);
-      const std::uint64_t taken = std::min(wanted, state.ahead);
-      state.ahead -= taken;
-      state.tape.skip(wanted - taken);
+      if (wanted > state.settled)
+        throw Error(ErrorCode::kCorrupt, "tar: a payload's end is unclear");
+      state.settled -= wanted;
       return request;
     });
-    // libarchive takes a negative count for bytes skipped the other way and asks again, for ever. 0
-    // makes it read instead, and read_block() then says what happened.
-    return skipped < 0 ? 0 : skipped;
   }
 
   // No exception may pass through libarchive's frames: it waits here.
@@ -74,6 +72,7 @@ struct HeaderReader::State {
   }
 
   void open() {
+    start = tape.position();
     archive_read_support_format_tar(handle.get());
     archive_read_set_read_callback(handle.get(), read_block);
     archive_read_set_skip_callback(handle.get(), skip_payload);
@@ -83,57 +82,103 @@ struct HeaderReader::State {
 
   void check(int result) {
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
+    if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return;
     // A bad checksum is ARCHIVE_RETRY: libarchive would look for the next header, and lose data.
-    if (result == ARCHIVE_OK || result == ARCHIVE_WARN || result == ARCHIVE_EOF) return;
     const bool cut = tape.peek(1).empty();
     throw Error(cut ? ErrorCode::kTruncated : ErrorCode::kCorrupt, message_of(handle.get()),
                 {.offset = header_offset});
   }
 
+  // Moves the tape behind the member that was read last.
+  void settle() {
+    tape.skip(unread + padding);
+    unread = padding = 0;
+  }
+
+  void expect_payload(std::uint64_t size) {
+    unread = size;
+    padding = (kBlockBytes - size % kBlockBytes) % kBlockBytes;
+  }
+
+  bool at_end();
+  bool next_plain(Header& header);
+  void next_by_libarchive(Header& header);
+
   Tape& tape;
-  const std::uint64_t start;
   Utf8Locale locale;
   std::unique_ptr<archive, FreeArchive> handle{archive_read_new()};
   std::unique_ptr<archive_entry, FreeEntry> entry{archive_entry_new()};
   std::exception_ptr error;
-  std::uint64_t ahead = 0;  // payload bytes read beside libarchive
+  std::uint64_t start = 0;    // of what libarchive sees, less what it does not see
+  std::uint64_t unread = 0;   // payload bytes of the last member
+  std::uint64_t padding = 0;  // behind them
+  std::uint64_t settled = 0;  // bytes left behind that libarchive will want to skip
   std::uint64_t header_offset = 0;
   bool in_region = false;
   bool opened = false;
-  bool any = false;
 };
+
+// Looks for an end marker, or for the bare end; the region shows which.
+bool HeaderReader::State::at_end() {
+  const auto block = tape.peek(kBlockBytes);
+  if (block.size() < kBlockBytes && !block.empty()) {
+    throw Error(ErrorCode::kTruncated, "tar ends inside a header", {.offset = tape.position()});
+  }
+  if (!block.empty() && (block[0] != std::byte{0} || !is_zero(block))) return false;
+  tape.begin_region();
+  tape.consume(tape.peek(2 * kBlockBytes).size());
+  return true;
+}
+
+bool HeaderReader::State::next_plain(Header& header) {
+  const auto found = parse_plain_header(tape.peek(kBlockBytes));
+  if (!found) return false;
+  header.name.assign(found->prefix);
+  if (!found->prefix.empty() && found->prefix.back() != '/') header.name += '/';
+  header.name += found->name;
+  header.offset = tape.position();
+  header.size = found->size;
+  header.plain = header.regular = true;
+  tape.consume(kBlockBytes);
+  expect_payload(found->size);
+  start += kBlockBytes + unread + padding;
+  return true;
+}
+
+void HeaderReader::State::next_by_libarchive(Header& header) {
+  const Utf8Locale::Scope scope(locale);
+  in_region = false;
+  if (!std::exchange(opened, true)) open();
+  const int result = archive_read_next_header2(handle.get(), entry.get());
+  check(result);
+  // libarchive and the tape must agree on where the payload begins, or its bytes are not ours.
+  const auto consumed = static_cast<std::uint64_t>(archive_filter_bytes(handle.get(), 0));
+  if (start + consumed != tape.position()) {
+    throw Error(ErrorCode::kCorrupt, "tar: the header's end is unclear", {.offset = header_offset});
+  }
+  const char* name = archive_entry_pathname(entry.get());
+  header.name.assign(name == nullptr ? "" : name);
+  header.offset = header_offset;
+  const std::int64_t size = archive_entry_size(entry.get());
+  header.size = size < 0 ? 0 : static_cast<std::uint64_t>(size);
+  header.regular = archive_entry_filetype(entry.get()) == AE_IFREG;
+  header.plain = false;
+  header.warning.clear();
+  if (result == ARCHIVE_WARN) header.warning = message_of(handle.get());
+  expect_payload(header.size);
+  settled = unread + padding;
+}
 
 HeaderReader::HeaderReader(Tape& tape) : state_(std::make_unique<State>(tape)) {}
 HeaderReader::~HeaderReader() = default;
 
 bool HeaderReader::next(Header& header) {
-  State& state = *state_;
-  const Utf8Locale::Scope scope(state.locale);
-  state.in_region = false;
-  state.tape.end_region();
-  if (!std::exchange(state.opened, true)) state.open();
-  const int result = archive_read_next_header2(state.handle.get(), state.entry.get());
-  state.check(result);
-  if (result == ARCHIVE_EOF) return false;
-  state.any = true;
-  // libarchive and the tape must agree on where the payload begins, or its bytes are not ours.
-  const auto consumed = static_cast<std::uint64_t>(archive_filter_bytes(state.handle.get(), 0));
-  if (state.start + consumed != state.tape.position()) {
-    throw Error(ErrorCode::kCorrupt, "tar: the header's end is unclear",
-                {.offset = state.header_offset});
-  }
-  const char* name = archive_entry_pathname(state.entry.get());
-  header.name.assign(name == nullptr ? "" : name);
-  header.offset = state.header_offset;
-  const std::int64_t size = archive_entry_size(state.entry.get());
-  header.size = size < 0 ? 0 : static_cast<std::uint64_t>(size);
-  header.regular = archive_entry_filetype(state.entry.get()) == AE_IFREG;
-  header.warning.clear();
-  if (result == ARCHIVE_WARN) header.warning = message_of(state.handle.get());
+  state_->settle();
+  if (state_->at_end()) return false;
+  if (!state_->next_plain(header)) state_->next_by_libarchive(header);
   return true;
 }
 
-void HeaderReader::took(std::uint64_t size) { state_->ahead += size; }
-bool HeaderReader::any() const { return state_->any; }
+void HeaderReader::took_payload() { state_->unread = 0; }
 
 }  // namespace millrace::wds::detail
