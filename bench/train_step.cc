@@ -40,6 +40,8 @@ const std::vector<Case>& cases() {
       {"lenet/28", "lenet", {.num_classes = 10, .in_channels = 1, .image = 28}, 128},
       {"resnet18-3x3/32", "resnet18", {.num_classes = 10, .image = 32, .stem = Stem::k3x3}, 128},
       {"resnet18/32", "resnet18", {.num_classes = 10, .image = 32}, 128},
+      {"resnet50/224", "resnet50", {.image = 224}, 32},
+      {"alexnet/224", "alexnet", {.image = 224}, 128},
   };
   return all;
 }

@@ -105,6 +105,8 @@ std::vector<Case> cases() {
          const Value y = b.conv2d("other", x, {.channels = 5, .kernel = 1});
          return b.add("last", b.relu("relu", b.add("op", x, y)), b.relu("relu2", y));
        }},
+      {"dropout",
+       [](GraphBuilder& b, Value x) { return b.dropout("op", x, {.probability = 0.3F}); }},
       {"max_pool2d",
        [](GraphBuilder& b, Value x) {
          return b.max_pool2d("op", x, {.kernel = 3, .stride = 2, .padding = 1});

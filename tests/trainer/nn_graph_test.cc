@@ -97,7 +97,15 @@ TEST(Graph, StartsWeightsWithPyTorchsDistributions) {
 }
 
 TEST(Graph, HasTorchvisionsParameterCounts) {
-  EXPECT_EQ(build_model("resnet18", {}).parameters().num_values(), 11'689'512U);
+  const auto count = [](std::string_view name, std::int64_t classes) {
+    return build_model(name, {.num_classes = classes}).parameters().num_values();
+  };
+  EXPECT_EQ(count("resnet18", 1000), 11'689'512U);
+  EXPECT_EQ(count("resnet34", 1000), 21'797'672U);
+  EXPECT_EQ(count("resnet34", 10), 21'289'802U);
+  EXPECT_EQ(count("resnet50", 1000), 25'557'032U);
+  EXPECT_EQ(count("alexnet", 1000), 61'100'840U);
+  EXPECT_EQ(count("alexnet", 10), 57'044'810U);
   const auto lenet = build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = 28});
   EXPECT_EQ(lenet.parameters().num_values(), 61'706U);
 }
@@ -108,7 +116,7 @@ TEST(Models, RefuseAnUnknownNameWithTheList) {
         try {
           build_model("resnet19", {});
         } catch (const Error& error) {
-          EXPECT_THAT(error.message(), HasSubstr("lenet, resnet18"));
+          EXPECT_THAT(error.message(), HasSubstr("lenet, resnet18, resnet34"));
           throw;
         }
       },

@@ -2,8 +2,8 @@
 
 usage: nn_parity.py MODEL FOLDER. Reads tables, weights.bin, state.bin, images.bin (N, H, W, C) and
 labels.bin; writes logits.bin, evaluated.bin, gradients.bin, state_after.bin and loss.bin, float32
-and laid out by the same tables; and half_logits.bin ..., the same under PyTorch's bf16 autocast,
-which says how far rounding alone leads.
+and laid out by the same tables, computed in float64; and single_logits.bin ..., half_logits.bin
+..., the same in float32 and under bf16 autocast, which say how far rounding alone leads.
 """
 import os
 import sys
@@ -39,6 +39,9 @@ def make(name, channels, classes):
     if name.endswith("-3x3"):
         model.conv1 = nn.Conv2d(channels, 64, 3, 1, 1, bias=False)
         model.maxpool = nn.Identity()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
     return model
 
 
@@ -82,18 +85,23 @@ def main(name, folder):
     assert sorted(named) == sorted(row[0] for row in parameters), "other parameters"
     held = dict(model.named_buffers())
     assert sorted(held) == sorted(row[0] for row in buffers), "other state"
-    for prefix, half in (("", False), ("half_", True)):
+    for prefix, dtype in (("", torch.float64), ("single_", torch.float32), ("half_", torch.bfloat16)):
         put = lambda file: at(prefix + file)
+        half = dtype == torch.bfloat16
+        model = model.to(torch.float32 if half else dtype)
+        images = images.to(torch.float32 if half else dtype)
+        named, held = dict(model.named_parameters()), dict(model.named_buffers())
         with torch.no_grad():
             load(named, parameters, weights)
             load(held, buffers, state)
         model.zero_grad()
         model.train()
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            logits = model(images).float()
+            logits = model(images)
+        logits = logits.float() if half else logits
         loss = F.cross_entropy(logits, labels, label_smoothing=float(smoothing))
         loss.backward()
-        logits.detach().numpy().tofile(put("logits.bin"))
+        logits.detach().float().numpy().tofile(put("logits.bin"))
         np.array([loss.item()], np.float32).tofile(put("loss.bin"))
         save(put("gradients.bin"), {k: v.grad for k, v in named.items()}, parameters, len(weights))
         save(put("state_after.bin"), held, buffers, len(state))

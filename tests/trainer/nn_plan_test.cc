@@ -108,6 +108,25 @@ TEST(Plan, TakesNewWeightsOnceToldThatTheyChanged) {
   EXPECT_GT(relative_error(view.data, before), 0.1);
 }
 
+TEST(Plan, DropsByKeyAndOnlyInTraining) {
+  GraphBuilder builder;
+  const Value x = builder.input("features", {1000});
+  builder.output("kept", builder.dropout("dropout", x, {.probability = 0.25F}));
+  Network network(builder.build(), {.batch_size = 8});
+  const std::vector<float> ones(8000, 1.0F);
+  const auto run = [&](std::uint64_t step, Mode mode) {
+    network.plan().set_random_key({.seed = 3, .index = step});
+    const OutputView view = network.forward({ones}, mode);
+    return std::vector<float>(view.data.begin(), view.data.end());
+  };
+  const auto first = run(1, Mode::kTrain);
+  EXPECT_NEAR(static_cast<double>(std::ranges::count(first, 0.0F)) / 8000, 0.25, 0.02);
+  EXPECT_EQ(*std::ranges::max_element(first), 1.0F / 0.75F);
+  EXPECT_NE(run(2, Mode::kTrain), first);
+  EXPECT_EQ(run(1, Mode::kTrain), first);
+  EXPECT_EQ(run(1, Mode::kEvaluate), ones);
+}
+
 TEST(Plan, RefusesInputsOfTheWrongSize) {
   Network network(small_lenet(), {.batch_size = 2});
   EXPECT_THROW(network.forward({random_values(28 * 28, 1)}), Error);

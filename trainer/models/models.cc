@@ -16,8 +16,9 @@ struct Entry {
 };
 
 constexpr std::array kModels = {
-    Entry{"lenet", models::lenet},
-    Entry{"resnet18", models::resnet18},
+    Entry{"alexnet", models::alexnet},   Entry{"lenet", models::lenet},
+    Entry{"resnet18", models::resnet18}, Entry{"resnet34", models::resnet34},
+    Entry{"resnet50", models::resnet50},
 };
 
 }  // namespace

@@ -23,9 +23,10 @@ struct ModelOptions {
   std::int64_t in_channels = 3;
   nn::Extent2d image = 224;  ///< height and width of the input
   Stem stem = Stem::kImageNet;
+  float dropout = 0.5F;  ///< AlexNet's, before its hidden layers
 };
 
-/// "lenet", "resnet18".
+/// "alexnet", "lenet", "resnet18", "resnet34", "resnet50".
 std::vector<std::string_view> model_names();
 
 /// Throws: InvalidArgument for a name that is none of model_names(), with the list, and for an

@@ -39,6 +39,19 @@ Value basic_block(GraphBuilder& builder, const std::string& name, Value x, std::
   return builder.relu(name + ".relu2", y);
 }
 
+// Two thin 1x1 convolutions around a 3x3 one, which has the stride.
+Value bottleneck(GraphBuilder& builder, const std::string& name, Value x, std::int64_t width,
+                 std::int64_t stride) {
+  Value y = builder.conv2d(name + ".conv1", x, convolution(width, 1, 1));
+  y = builder.relu(name + ".relu1", builder.batch_norm(name + ".bn1", y));
+  y = builder.conv2d(name + ".conv2", y, convolution(width, 3, stride));
+  y = builder.relu(name + ".relu2", builder.batch_norm(name + ".bn2", y));
+  y = builder.conv2d(name + ".conv3", y, convolution(4 * width, 1, 1));
+  y = builder.batch_norm(name + ".bn3", y);
+  y = builder.add(name + ".add", y, shortcut(builder, name, x, 4 * width, stride));
+  return builder.relu(name + ".relu3", y);
+}
+
 Value stem(GraphBuilder& builder, const ModelOptions& options) {
   Value x =
       builder.input("image", {options.in_channels, options.image.height, options.image.width});
@@ -55,15 +68,16 @@ Value head(GraphBuilder& builder, Value x, std::int64_t num_classes) {
 }
 
 using Depths = std::array<int, 4>;
+using Block = Value (*)(GraphBuilder&, const std::string&, Value, std::int64_t, std::int64_t);
 
-nn::Graph resnet(const ModelOptions& options, const Depths& depths) {
+nn::Graph resnet(const ModelOptions& options, Block block, const Depths& depths) {
   GraphBuilder builder;
   Value x = stem(builder, options);
   for (int stage = 0; stage < 4; ++stage) {
     const std::int64_t width = std::int64_t{64} << stage;
-    for (int block = 0; block < depths[static_cast<std::size_t>(stage)]; ++block) {
-      const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(block);
-      x = basic_block(builder, name, x, width, stage > 0 && block == 0 ? 2 : 1);
+    for (int i = 0; i < depths[static_cast<std::size_t>(stage)]; ++i) {
+      const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
+      x = block(builder, name, x, width, stage > 0 && i == 0 ? 2 : 1);
     }
   }
   builder.output("logits", head(builder, x, options.num_classes));
@@ -72,6 +86,16 @@ nn::Graph resnet(const ModelOptions& options, const Depths& depths) {
 
 }  // namespace
 
-nn::Graph resnet18(const ModelOptions& options) { return resnet(options, {2, 2, 2, 2}); }
+nn::Graph resnet18(const ModelOptions& options) {
+  return resnet(options, basic_block, {2, 2, 2, 2});
+}
+
+nn::Graph resnet34(const ModelOptions& options) {
+  return resnet(options, basic_block, {3, 4, 6, 3});
+}
+
+nn::Graph resnet50(const ModelOptions& options) {
+  return resnet(options, bottleneck, {3, 4, 6, 3});
+}
 
 }  // namespace millrace::trainer::models

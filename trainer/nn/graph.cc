@@ -155,6 +155,13 @@ Value GraphBuilder::add(std::string name, Value a, Value b) {
   return append(std::move(name), Add{}, {a, b}, Shape(shape(a)));
 }
 
+Value GraphBuilder::dropout(std::string name, Value x, const Dropout& options) {
+  if (options.probability < 0 || options.probability >= 1) {
+    refuse(name, options, "needs a probability in [0, 1)", {x});
+  }
+  return append(std::move(name), options, {x}, Shape(shape(x)));
+}
+
 Value GraphBuilder::max_pool2d(std::string name, Value x, const MaxPool2d& options) {
   const Shape in = image_shape(name, options, x);
   if (!positive(options.kernel) || !positive(options.stride)) {

@@ -98,6 +98,7 @@ class GraphBuilder {
   Value batch_norm(std::string name, Value x, const BatchNorm& options = {});
   Value relu(std::string name, Value x);
   Value add(std::string name, Value a, Value b);
+  Value dropout(std::string name, Value x, const Dropout& options = {});
   Value max_pool2d(std::string name, Value x, const MaxPool2d& options = {});
   Value adaptive_avg_pool2d(std::string name, Value x, const AdaptiveAvgPool2d& options = {});
   Value flatten(std::string name, Value x);

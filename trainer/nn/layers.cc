@@ -29,7 +29,8 @@ std::string_view layer_name(const Layer& layer) {
   return std::visit(
       Overloaded{[](const Input&) { return "input"; }, [](const Conv2d&) { return "conv2d"; },
                  [](const BatchNorm&) { return "batch_norm"; }, [](const Relu&) { return "relu"; },
-                 [](const Add&) { return "add"; }, [](const MaxPool2d&) { return "max_pool2d"; },
+                 [](const Add&) { return "add"; }, [](const Dropout&) { return "dropout"; },
+                 [](const MaxPool2d&) { return "max_pool2d"; },
                  [](const AdaptiveAvgPool2d&) { return "adaptive_avg_pool2d"; },
                  [](const Flatten&) { return "flatten"; }, [](const Linear&) { return "linear"; }},
       layer);

@@ -63,6 +63,12 @@ struct Relu {};
 /// The sum of two values of one shape.
 struct Add {};
 
+/// In training each value is zeroed with this probability and else scaled by 1 / (1 - probability);
+/// in evaluation nothing happens. Which, is keyed: Plan::set_random_key().
+struct Dropout {
+  float probability = 0.5F;
+};
+
 struct MaxPool2d {
   Extent2d kernel = 2;
   Extent2d stride = 2;
@@ -83,8 +89,8 @@ struct Linear {
   bool bias = true;
 };
 
-using Layer = std::variant<Input, Conv2d, BatchNorm, Relu, Add, MaxPool2d, AdaptiveAvgPool2d,
-                           Flatten, Linear>;
+using Layer = std::variant<Input, Conv2d, BatchNorm, Relu, Add, Dropout, MaxPool2d,
+                           AdaptiveAvgPool2d, Flatten, Linear>;
 
 /// "conv2d", "batch_norm": what messages and summaries call it.
 std::string_view layer_name(const Layer& layer);

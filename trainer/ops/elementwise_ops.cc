@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "trainer/ops/detail/gradient_sum.h"
@@ -34,6 +35,60 @@ class AddOp final : public Op {
   std::vector<nn::Value> inputs_;
   bool relu_;
   Tensor a_, b_, y_;
+  GradientSum dy_;
+};
+
+class DropoutOp final : public Op {
+ public:
+  DropoutOp(Lowering& lowering, const nn::Group& group, float probability)
+      : input_(lowering.node(group.head).inputs[0]),
+        layer_(group.head),
+        probability_(probability),
+        scale_(1.0F / (1.0F - probability)) {
+    x_ = lowering.value(input_);
+    y_ = lowering.make(lowering.gradient_desc({group.result}));
+    const auto count = static_cast<std::int64_t>(padded_values(y_.memory));
+    keep_ = lowering.make({{count}, DataType::u8, FormatTag::a});
+    lowering.set_value(group.result, y_);
+  }
+
+  void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
+    lowering.use(keep_);
+    dy_ = GradientSum(lowering, std::move(parts));
+    dx_ = dy_.shared() ? lowering.make(dy_.tensor().desc()) : dy_.tensor();
+    lowering.add_gradient(input_, dx_);
+  }
+
+  void forward(const Pass& pass) override {
+    const std::size_t count = padded_values(y_.memory);
+    const bool train = pass.mode == nn::Mode::kTrain;
+    if (train) draw_keep(key_of(pass.key), probability_, {keep(), count});
+    if (!train) std::fill_n(keep(), count, std::uint8_t{1});
+    keep_some(storage_of(y_.memory), count,
+              {.x = x_.data(), .keep = keep(), .scale = train ? scale_ : 1.0F, .out = y_.data()});
+  }
+
+  void backward() override {
+    dy_.run();
+    keep_some(storage_of(dx_.memory), padded_values(dx_.memory),
+              {.x = dy_.tensor().data(), .keep = keep(), .scale = scale_, .out = dx_.data()});
+  }
+
+ private:
+  std::uint8_t* keep() const { return static_cast<std::uint8_t*>(keep_.data()); }
+
+  // Steps, layers and a layer's chunks share the index: 24, 12 and 28 bits.
+  RngKey key_of(RngKey key) const {
+    key.index = key.index << 40 | static_cast<std::uint64_t>(layer_) << 28;
+    key.purpose = Purpose::kDropout;
+    return key;
+  }
+
+  nn::Value input_;
+  std::size_t layer_;
+  float probability_;
+  float scale_;
+  Tensor x_, y_, keep_, dx_;
   GradientSum dy_;
 };
 
@@ -160,6 +215,10 @@ OpPointer make_add(Lowering& lowering, const nn::Group& group) {
 
 OpPointer make_relu(Lowering& lowering, const nn::Group& group) {
   return std::make_unique<AddOp>(lowering, group, true);
+}
+
+OpPointer make_dropout(Lowering& lowering, const nn::Group& group, const nn::Dropout& layer) {
+  return std::make_unique<DropoutOp>(lowering, group, layer.probability);
 }
 
 OpPointer make_adaptive_avg_pool(Lowering& lowering, const nn::Group& group) {

@@ -57,6 +57,26 @@ HWY_INLINE std::size_t mask_some(D d, std::size_t begin, std::size_t end,
   return begin;
 }
 
+template <class D, typename T>
+HWY_INLINE std::size_t keep_in(D d, std::size_t begin, std::size_t end, const KeepArguments& args) {
+  const hn::Rebind<std::uint8_t, D> bytes;
+  const hn::Rebind<std::int32_t, D> words;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto scale = hn::Set(d, args.scale);
+  for (; begin + lanes <= end; begin += lanes) {
+    const auto keep = hn::PromoteTo(words, hn::LoadU(bytes, args.keep + begin));
+    const auto x = load_values(d, static_cast<const T*>(args.x) + begin);
+    store_values(hn::Mul(x, hn::Mul(hn::ConvertTo(d, keep), scale)), d,
+                 static_cast<T*>(args.out) + begin);
+  }
+  return begin;
+}
+
+template <typename T>
+void keep_range(std::size_t begin, std::size_t end, const KeepArguments& args) {
+  keep_in<One, T>(One(), keep_in<Wide, T>(Wide(), begin, end, args), end, args);
+}
+
 template <typename T>
 void add_range(std::size_t begin, std::size_t end, const AddArguments& args) {
   add_some<One, T>(One(), add_some<Wide, T>(Wide(), begin, end, args), end, args);
@@ -70,6 +90,11 @@ void mask_range(std::size_t begin, std::size_t end, const MaskArguments& args) {
 void AddRange(Storage storage, std::size_t begin, std::size_t end, const AddArguments& args) {
   if (storage == Storage::kBFloat16) return add_range<std::uint16_t>(begin, end, args);
   add_range<float>(begin, end, args);
+}
+
+void KeepRange(Storage storage, std::size_t begin, std::size_t end, const KeepArguments& args) {
+  if (storage == Storage::kBFloat16) return keep_range<std::uint16_t>(begin, end, args);
+  keep_range<float>(begin, end, args);
 }
 
 void MaskRange(Storage storage, std::size_t begin, std::size_t end, const MaskArguments& args) {
@@ -86,6 +111,7 @@ namespace millrace::trainer::ops {
 namespace {
 
 HWY_EXPORT(AddRange);
+HWY_EXPORT(KeepRange);
 HWY_EXPORT(MaskRange);
 
 // Below this a team costs more than it brings.
@@ -128,6 +154,26 @@ void add_masked(Storage storage, std::size_t count, const MaskArguments& argumen
   in_chunks(count, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(MaskRange)(storage, begin, end, arguments);
   });
+}
+
+void keep_some(Storage storage, std::size_t count, const KeepArguments& arguments) {
+  in_chunks(count, [&](std::size_t begin, std::size_t end) {
+    HWY_DYNAMIC_DISPATCH(KeepRange)(storage, begin, end, arguments);
+  });
+}
+
+void draw_keep(const RngKey& key, float probability, std::span<std::uint8_t> keep) {
+  constexpr std::size_t kDraws = 4096;
+  const auto chunks = static_cast<std::ptrdiff_t>((keep.size() + kDraws - 1) / kDraws);
+#pragma omp parallel for schedule(static) if (chunks > 1)
+  for (std::ptrdiff_t i = 0; i < chunks; ++i) {
+    RngKey chunk = key;
+    chunk.index += static_cast<std::uint64_t>(i);
+    KeyedRng rng(chunk);
+    const std::size_t begin = static_cast<std::size_t>(i) * kDraws;
+    const std::size_t end = std::min(keep.size(), begin + kDraws);
+    for (std::size_t k = begin; k < end; ++k) keep[k] = rng.uniform() < probability ? 0 : 1;
+  }
 }
 
 void round_to_bfloat16(const dnnl::memory& memory) {

@@ -22,6 +22,9 @@ struct Maker {
   }
   OpPointer operator()(const nn::Relu&) const { return make_relu(lowering, group); }
   OpPointer operator()(const nn::Add&) const { return make_add(lowering, group); }
+  OpPointer operator()(const nn::Dropout& layer) const {
+    return make_dropout(lowering, group, layer);
+  }
   OpPointer operator()(const nn::MaxPool2d& layer) const {
     return make_max_pool(lowering, group, layer);
   }

@@ -5,7 +5,10 @@
 
 namespace millrace::trainer::models {
 
+nn::Graph alexnet(const ModelOptions& options);
 nn::Graph lenet(const ModelOptions& options);
 nn::Graph resnet18(const ModelOptions& options);
+nn::Graph resnet34(const ModelOptions& options);
+nn::Graph resnet50(const ModelOptions& options);
 
 }  // namespace millrace::trainer::models

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "io/base/rng.h"
 #include "trainer/ops/detail/onednn.h"
 
 namespace millrace::trainer::ops {
@@ -36,6 +37,18 @@ struct MaskArguments {
   void* out = nullptr;
 };
 void add_masked(Storage storage, std::size_t count, const MaskArguments& arguments);
+
+/// out = x * scale where keep is 1, 0 where it is 0. out may be x.
+struct KeepArguments {
+  const void* x = nullptr;
+  const std::uint8_t* keep = nullptr;
+  float scale = 1;
+  void* out = nullptr;
+};
+void keep_some(Storage storage, std::size_t count, const KeepArguments& arguments);
+
+/// keep[i] = 0 with the given probability, else 1; chunk c of 4096 draws with key.index + c.
+void draw_keep(const RngKey& key, float probability, std::span<std::uint8_t> keep);
 
 /// Float32 values to the nearest bf16 ones, in place.
 void round_to_bfloat16(const dnnl::memory& memory);

@@ -18,6 +18,7 @@ OpPointer make_linear(Lowering& lowering, const nn::Group& group, const nn::Line
 OpPointer make_batch_norm(Lowering& lowering, const nn::Group& group, const nn::BatchNorm& layer);
 OpPointer make_add(Lowering& lowering, const nn::Group& group);
 OpPointer make_relu(Lowering& lowering, const nn::Group& group);
+OpPointer make_dropout(Lowering& lowering, const nn::Group& group, const nn::Dropout& layer);
 OpPointer make_max_pool(Lowering& lowering, const nn::Group& group, const nn::MaxPool2d& layer);
 OpPointer make_adaptive_avg_pool(Lowering& lowering, const nn::Group& group);
 OpPointer make_flatten(Lowering& lowering, const nn::Group& group);

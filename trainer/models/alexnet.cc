@@ -1,0 +1,56 @@
+// AlexNet in its one-tower form. Source: Krizhevsky, "One weird trick for parallelizing
+// convolutional neural networks" (2014); names as in torchvision.
+#include <string>
+
+#include "trainer/models/detail/builders.h"
+
+namespace millrace::trainer::models {
+namespace {
+
+using nn::Conv2d;
+using nn::GraphBuilder;
+using nn::Value;
+
+// Layers are numbered as torchvision's Sequential numbers them.
+std::string feature(int index) { return "features." + std::to_string(index); }
+std::string classifier(int index) { return "classifier." + std::to_string(index); }
+
+Value convolve(GraphBuilder& builder, int index, Value x, const Conv2d& options) {
+  return builder.relu(feature(index + 1), builder.conv2d(feature(index), x, options));
+}
+
+Value pool(GraphBuilder& builder, int index, Value x) {
+  return builder.max_pool2d(feature(index), x, {.kernel = 3, .stride = 2});
+}
+
+Value features(GraphBuilder& builder, Value x) {
+  x = convolve(builder, 0, x, {.channels = 64, .kernel = 11, .stride = 4, .padding = 2});
+  x = pool(builder, 2, x);
+  x = convolve(builder, 3, x, {.channels = 192, .kernel = 5, .padding = 2});
+  x = pool(builder, 5, x);
+  x = convolve(builder, 6, x, {.channels = 384, .kernel = 3, .padding = 1});
+  x = convolve(builder, 8, x, {.channels = 256, .kernel = 3, .padding = 1});
+  x = convolve(builder, 10, x, {.channels = 256, .kernel = 3, .padding = 1});
+  return pool(builder, 12, x);
+}
+
+Value hidden(GraphBuilder& builder, int index, Value x, float dropout) {
+  x = builder.dropout(classifier(index), x, {.probability = dropout});
+  x = builder.linear(classifier(index + 1), x, {.features = 4096});
+  return builder.relu(classifier(index + 2), x);
+}
+
+}  // namespace
+
+nn::Graph alexnet(const ModelOptions& options) {
+  GraphBuilder builder;
+  Value x =
+      builder.input("image", {options.in_channels, options.image.height, options.image.width});
+  x = builder.adaptive_avg_pool2d("avgpool", features(builder, x), {.size = 6});
+  x = hidden(builder, 0, builder.flatten("flatten", x), options.dropout);
+  x = hidden(builder, 3, x, options.dropout);
+  builder.output("logits", builder.linear(classifier(6), x, {.features = options.num_classes}));
+  return builder.build();
+}
+
+}  // namespace millrace::trainer::models
