@@ -1,0 +1,280 @@
+// pipeline_bench: the whole input pipeline beside its limits, in turns in one run.
+//
+//   build/release/bin/pipeline_bench [THREADS [ROUNDS]]
+//
+// cifar: 3 KB PPM + cls → crop with padding 4, flip, normalise, bf16, batches of 128. Beside it the
+// bare decode of the same bytes on as many threads (no tar, no batches), and a bare libarchive loop
+// over the same shards on one thread.
+// jpeg: 110 KB JPEGs → random-resized-crop 224, flip, normalise, bf16, batches of 64; beside it a
+// bare libjpeg-turbo full decode on as many threads, and the bare libarchive loop.
+// growth: time per sample of N and of 4 N samples in one epoch; the ratio must stay at 1.
+#include "pipeline/pipeline.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "decode/detail/jpeglib.h"
+#include "decode/encode.h"
+#include "decode/image_decoder.h"
+#include "tests/decode/photo.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using namespace millrace;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kTurn = std::chrono::milliseconds(1500);
+
+/// A set of shards, and some of its images once more in memory.
+struct Set {
+  std::string name;
+  std::vector<std::string> shards;
+  std::vector<io::Bytes> images;
+  pipeline::ImageField field;
+  std::int64_t batch = 0;
+};
+
+void write_member(archive* tar, const std::string& name, std::string_view data) {
+  std::unique_ptr<archive_entry, decltype(&archive_entry_free)> entry(archive_entry_new(),
+                                                                      &archive_entry_free);
+  archive_entry_set_pathname(entry.get(), name.c_str());
+  archive_entry_set_size(entry.get(), static_cast<la_int64_t>(data.size()));
+  archive_entry_set_filetype(entry.get(), AE_IFREG);
+  archive_entry_set_perm(entry.get(), 0444);
+  if (archive_write_header(tar, entry.get()) != ARCHIVE_OK ||
+      archive_write_data(tar, data.data(), data.size()) < 0) {
+    throw std::runtime_error(archive_error_string(tar));
+  }
+}
+
+void write_shard(const std::string& path, const Set& set, const std::string& suffix,
+                 std::size_t samples) {
+  std::unique_ptr<archive, decltype(&archive_write_free)> tar(archive_write_new(),
+                                                              &archive_write_free);
+  archive_write_set_format_ustar(tar.get());
+  if (archive_write_open_filename(tar.get(), path.c_str()) != ARCHIVE_OK) {
+    throw std::runtime_error(archive_error_string(tar.get()));
+  }
+  for (std::size_t i = 0; i < samples; ++i) {
+    const std::string key = fmt::format("{:06}", i);
+    write_member(tar.get(), key + ".cls", std::to_string(i % 10));
+    write_member(tar.get(), key + "." + suffix, set.images[i % set.images.size()].text());
+  }
+  archive_write_close(tar.get());
+}
+
+Set make_set(const testing::TempDir& folder, const std::string& name, std::size_t shards,
+             std::size_t samples) {
+  const bool small = name == "cifar";
+  Set set{.name = name, .shards = {}, .images = {}, .field = {}, .batch = small ? 128 : 64};
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    const decode::Image image =
+        small ? testing::photo(32, 32, seed) : testing::photo(375, 500, seed);
+    set.images.push_back(small ? decode::encode_pnm(image) : decode::encode_jpeg(image));
+  }
+  if (small) set.field.transforms = {decode::RandomCrop{32, 32, 4}};
+  if (!small) set.field.transforms = {decode::RandomResizedCrop{.size = 224}};
+  set.field.transforms.push_back(decode::RandomHorizontalFlip{});
+  set.field.transforms.push_back(decode::Normalize::imagenet());
+  set.field.dtype = decode::DType::kBFloat16;
+  for (std::size_t i = 0; i < shards; ++i) {
+    set.shards.push_back(folder / fmt::format("{}-{:03}.tar", name, i));
+    write_shard(set.shards.back(), set, small ? "ppm" : "jpg", samples);
+  }
+  return set;
+}
+
+double per_second(std::uint64_t count, Clock::time_point start) {
+  return static_cast<double>(count) / std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Samples a second of one thread that reads every payload byte into memory.
+double bare_read(const Set& set) {
+  const Clock::time_point start = Clock::now();
+  std::uint64_t samples = 0;
+  std::vector<char> payload;
+  for (std::size_t i = 0; Clock::now() - start < kTurn; i = (i + 1) % set.shards.size()) {
+    std::unique_ptr<archive, decltype(&archive_read_free)> tar(archive_read_new(),
+                                                               &archive_read_free);
+    archive_read_support_format_tar(tar.get());
+    archive_read_open_filename(tar.get(), set.shards[i].c_str(), 1 << 20);
+    std::uint64_t members = 0;
+    for (archive_entry* entry = nullptr; archive_read_next_header(tar.get(), &entry) == ARCHIVE_OK;
+         ++members) {
+      payload.resize(static_cast<std::size_t>(archive_entry_size(entry)));
+      archive_read_data(tar.get(), payload.data(), payload.size());
+    }
+    samples += members / 2;
+  }
+  return per_second(samples, start);
+}
+
+using Worker = std::function<void(std::size_t image)>;
+
+/// Images a second of `threads` workers.
+double bare_loop(int threads, std::size_t images, const std::function<Worker()>& make) {
+  std::atomic<std::uint64_t> done{0};
+  const Clock::time_point start = Clock::now();
+  {
+    std::vector<std::jthread> team;
+    for (int t = 0; t < threads; ++t) {
+      team.emplace_back([&] {
+        const Worker work = make();
+        for (std::size_t i = 0; Clock::now() - start < kTurn; ++i, ++done) work(i % images);
+      });
+    }
+  }
+  return per_second(done, start);
+}
+
+Worker fused_decoder(const Set& set, const decode::ImageDecoder& decoder) {
+  auto slots = std::make_shared<std::vector<std::byte>>(decoder.output().num_bytes() * 128);
+  auto count = std::make_shared<std::uint64_t>(0);
+  return [&set, &decoder, slots, count](std::size_t image) {
+    const std::size_t bytes = decoder.output().num_bytes();
+    const std::size_t slot = *count % 128;
+    decoder.decode(set.images[image], {.index = (*count)++},
+                   std::span(*slots).subspan(slot * bytes, bytes));
+  };
+}
+
+class BareJpeg {
+ public:
+  BareJpeg() {
+    info_.err = jpeg_std_error(&errors_);
+    jpeg_create_decompress(&info_);
+  }
+  ~BareJpeg() { jpeg_destroy_decompress(&info_); }
+  BareJpeg(const BareJpeg&) = delete;
+  BareJpeg& operator=(const BareJpeg&) = delete;
+
+  void decode(const io::Bytes& file) {
+    jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+    jpeg_read_header(&info_, TRUE);
+    jpeg_start_decompress(&info_);
+    row_.resize(info_.output_width * std::size_t{3});
+    while (info_.output_scanline < info_.output_height) {
+      JSAMPROW row = row_.data();
+      jpeg_read_scanlines(&info_, &row, 1);
+    }
+    jpeg_finish_decompress(&info_);
+  }
+
+ private:
+  jpeg_decompress_struct info_{};
+  jpeg_error_mgr errors_{};
+  std::vector<JSAMPLE> row_;
+};
+
+pipeline::Pipeline build(const Set& set, int threads, const pipeline::EpochOptions& epochs) {
+  return pipeline::Pipeline::Builder()
+      .shards(set.shards)
+      .split({.workers = 4})
+      .shuffle({.shards = true, .buffer_samples = set.name == "cifar" ? 1000 : 0, .seed = 1})
+      .field(set.field)
+      .field(pipeline::LabelField{.classes = 10})
+      .batch({.size = set.batch})
+      .epochs(epochs)
+      .resources({.threads = threads, .io_threads = 2})
+      .build();
+}
+
+double whole_pipeline(const Set& set, int threads, std::string& report) {
+  pipeline::Pipeline pipeline = build(set, threads, {.count = 0});
+  pipeline::Batch batch;
+  for (int i = 0; i < 8; ++i) pipeline.next(batch);
+  const pipeline::Statistics before = pipeline.statistics();
+  const Clock::time_point start = Clock::now();
+  std::uint64_t images = 0;
+  while (Clock::now() - start < kTurn) {
+    if (pipeline.next(batch)) images += static_cast<std::uint64_t>(batch.num_valid);
+  }
+  const double rate = per_second(images, start);
+  report = pipeline.statistics().since(before).to_text();
+  return rate;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+void compare(const Set& set, int threads, int rounds) {
+  const decode::ImageDecoder decoder(
+      {.transforms = set.field.transforms, .dtype = set.field.dtype});
+  std::array<std::vector<double>, 4> rates;
+  std::string report;
+  for (int round = 0; round < rounds; ++round) {
+    rates[0].push_back(whole_pipeline(set, threads, report));
+    rates[1].push_back(
+        bare_loop(threads, set.images.size(), [&] { return fused_decoder(set, decoder); }));
+    rates[2].push_back(bare_read(set));
+    if (set.name != "jpeg") continue;
+    rates[3].push_back(bare_loop(threads, set.images.size(), [&set]() -> Worker {
+      auto bare = std::make_shared<BareJpeg>();
+      return [&set, bare](std::size_t image) { bare->decode(set.images[image]); };
+    }));
+  }
+  const double pipeline = median(rates[0]);
+  fmt::print("{}: pipeline {:.0f} images/s on {} threads\n", set.name, pipeline, threads);
+  fmt::print("  bare fused decode, same threads {:>10.0f}/s  ratio {:.2f}\n", median(rates[1]),
+             pipeline / median(rates[1]));
+  fmt::print("  bare libarchive, one thread     {:>10.0f}/s  ratio {:.2f}\n", median(rates[2]),
+             pipeline / median(rates[2]));
+  if (!rates[3].empty()) {
+    fmt::print("  bare libjpeg-turbo full decode  {:>10.0f}/s  ratio {:.2f}\n", median(rates[3]),
+               pipeline / median(rates[3]));
+  }
+  fmt::print("{}\n", report);
+}
+
+double seconds_per_sample(const Set& set, int threads, std::int64_t samples) {
+  pipeline::Pipeline pipeline = build(set, threads, {.count = 1, .samples = samples});
+  const Clock::time_point start = Clock::now();
+  for (pipeline::Batch batch; pipeline.next(batch);) {
+  }
+  return 1.0 / per_second(static_cast<std::uint64_t>(samples), start);
+}
+
+void growth(const Set& set, int threads, int rounds) {
+  constexpr std::int64_t kSamples = 100'000;
+  std::vector<double> few;
+  std::vector<double> many;
+  for (int round = 0; round < rounds; ++round) {
+    few.push_back(seconds_per_sample(set, threads, kSamples));
+    many.push_back(seconds_per_sample(set, threads, 4 * kSamples));
+  }
+  fmt::print("growth: {:.2f} us a sample for {} samples, {:.2f} us for {}: ratio {:.2f}\n",
+             1e6 * median(few), kSamples, 1e6 * median(many), 4 * kSamples,
+             median(many) / median(few));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 2;
+  const int rounds = argc > 2 ? std::max(1, std::atoi(argv[2])) : 3;
+  const testing::TempDir folder;
+  const Set cifar = make_set(folder, "cifar", 8, 5000);
+  compare(cifar, threads, rounds);
+  growth(cifar, threads, rounds);
+  compare(make_set(folder, "jpeg", 4, 240), threads, rounds);
+  return 0;
+}
