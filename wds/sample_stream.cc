@@ -83,7 +83,6 @@ bool SampleStream::State::next(SampleBlock& block) {
     block.num_bytes += sample.sample.num_bytes();
     block.samples.push_back(std::move(sample));
   }
-  ledger.count_emitted(block.samples.size());
   return !block.samples.empty();
 }
 

@@ -232,10 +232,8 @@ void Graph::State::start_read(const ReadRequest& request, ReadNode::gateway_type
 std::shared_ptr<ReadResult> Graph::State::read_block(const ReadRequest& request) {
   const Stopwatch busy(parts.meters.read.busy_ns);
   auto result = std::make_shared<ReadResult>(readers[request.lane].read(request));
-  std::size_t bytes = 0;
-  for (const wds::StreamSample& sample : result->block.samples) bytes += sample.sample.num_bytes();
-  parts.encoded.add(bytes);
-  parts.meters.read.count(result->block.samples.size(), bytes);
+  parts.encoded.add(result->block.num_bytes);
+  parts.meters.read.count(result->block.samples.size(), result->block.num_bytes);
   return result;
 }
 

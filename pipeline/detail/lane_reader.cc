@@ -44,8 +44,11 @@ bool LaneReader::next_block(wds::SampleBlock& block) {
   do {
     if (!source_->next(block)) return false;
     const std::size_t skipped = std::min<std::size_t>(to_skip_, block.samples.size());
-    block.samples.erase(block.samples.begin(),
-                        block.samples.begin() + static_cast<std::ptrdiff_t>(skipped));
+    const auto end = block.samples.begin() + static_cast<std::ptrdiff_t>(skipped);
+    for (auto one = block.samples.begin(); one != end; ++one) {
+      block.num_bytes -= one->sample.num_bytes();
+    }
+    block.samples.erase(block.samples.begin(), end);
     to_skip_ -= skipped;
     since_snapshot_ += skipped;
   } while (block.samples.empty());

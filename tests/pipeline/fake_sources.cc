@@ -32,7 +32,10 @@ class FakeSource final : public pipeline::detail::SampleSource {
     ++*streams_.blocks_read;
     block = {};
     const std::uint64_t stop_at = std::min(end_, next_ + streams_.block_samples);
-    for (; next_ < stop_at; ++next_) block.samples.push_back(make_sample());
+    for (; next_ < stop_at; ++next_) {
+      block.samples.push_back(make_sample());
+      block.num_bytes += streams_.payload_bytes;
+    }
     return true;
   }
 

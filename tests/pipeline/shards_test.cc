@@ -1,0 +1,258 @@
+// The pipeline over real shards: files, images, shuffle buffers, damage.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "pipeline/pipeline.h"
+#include "tests/pipeline/fake_sources.h"
+#include "tests/support/tar_builder.h"
+#include "tests/support/temp_dir.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using testing::describe;
+using testing::describe_all;
+using testing::TarBuilder;
+using testing::TempDir;
+
+std::string ppm(int height, int width, int value) {
+  std::string text = "P6\n" + std::to_string(width) + " " + std::to_string(height) + "\n255\n";
+  for (int i = 0; i < height * width * 3; ++i) text += static_cast<char>((value + i) & 0xFF);
+  return text;
+}
+
+/// Shards of 8 × 8 pictures; sample i of shard s has the key "s-i" and the label i mod 10.
+class Shards {
+ public:
+  Shards(int count, int samples) {
+    for (int s = 0; s < count; ++s) write(s, samples + 3 * s);
+  }
+  std::vector<std::string> urls() const { return urls_; }
+  /// The shard's file.
+  const std::string& path(std::size_t shard) const { return urls_[shard]; }
+
+ private:
+  void write(int shard, int samples) {
+    TarBuilder tar;
+    for (int i = 0; i < samples; ++i) {
+      const std::string key = std::to_string(shard) + "-" + std::to_string(i);
+      tar.file(key + ".cls", std::to_string(i % 10)).file(key + ".ppm", ppm(8, 8, shard + i));
+    }
+    urls_.push_back(folder_ / ("x-" + std::to_string(shard) + ".tar"));
+    testing::write_file(urls_.back(), tar.end().bytes());
+  }
+
+  TempDir folder_;
+  std::vector<std::string> urls_;
+};
+
+Pipeline::Builder builder(const Shards& shards) {
+  return Pipeline::Builder()
+      .shards(shards.urls())
+      .split({.workers = 2})
+      .shuffle({.shards = true, .buffer_samples = 20, .seed = 3})
+      .field(ImageField{.transforms = {decode::RandomCrop{8, 8, 2}, decode::RandomHorizontalFlip{},
+                                       decode::Normalize{}},
+                        .dtype = decode::DType::kBFloat16})
+      .field(LabelField{.classes = 10})
+      .batch({.size = 8})
+      .epochs({.count = 2})
+      .resources({.threads = 2});
+}
+
+TEST(PipelineOverShards, GivesEverySampleOnceAnEpochInAnotherOrderEachTime) {
+  const Shards shards(4, 12);
+  Pipeline pipeline = builder(shards).build();
+  std::vector<std::vector<std::string>> epochs;
+  while (!pipeline.finished()) {
+    epochs.emplace_back();
+    for (Batch batch; pipeline.next(batch);) {
+      for (const std::string& key : batch.keys) {
+        if (!key.empty()) epochs.back().push_back(key);
+      }
+    }
+    EXPECT_EQ(pipeline.ledger()->read(), 66U);
+    EXPECT_EQ(pipeline.ledger()->emitted(), 66U);
+  }
+  ASSERT_EQ(epochs.size(), 2U);
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_EQ(std::set(epochs[0].begin(), epochs[0].end()).size(), 66U);
+  EXPECT_THAT(epochs[1], ::testing::UnorderedElementsAreArray(epochs[0]));
+}
+
+TEST(PipelineOverShards, GivesTheSameBitsForAnyThreads) {
+  const Shards shards(4, 12);
+  Pipeline one = builder(shards).resources({.threads = 1, .io_threads = 1}).build();
+  Pipeline eight = builder(shards).resources({.threads = 8, .prefetch = 9}).build();
+  EXPECT_EQ(describe_all(one), describe_all(eight));
+}
+
+TEST(PipelineOverShards, ResumesInMidEpochWithFullShuffleBuffers) {
+  const Shards shards(4, 12);
+  Pipeline whole = builder(shards).build();
+  std::vector<std::string> all;
+  std::vector<std::string> saved;
+  while (!whole.finished()) {
+    for (Batch batch; whole.next(batch);) {
+      all.push_back(describe(batch));
+      saved.push_back(batch.position->to_json());
+    }
+    all.push_back("end");
+    saved.push_back(whole.position().to_json());
+  }
+  for (std::size_t i = 0; i + 1 < all.size(); i += 3) {
+    Pipeline resumed = builder(shards).resume(Position::from_json(saved[i])).build();
+    const std::vector<std::string> rest(all.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                        all.end());
+    EXPECT_EQ(describe_all(resumed), rest) << saved[i];
+  }
+}
+
+TEST(PipelineOverShards, EndsOrRepeatsAnEpochAtItsNumberOfSamples) {
+  const Shards shards(4, 12);
+  for (const std::int64_t samples : {1, 40, 66, 200}) {
+    Pipeline pipeline = builder(shards).epochs({.count = 2, .samples = samples}).build();
+    while (!pipeline.finished()) {
+      std::int64_t valid = 0;
+      for (Batch batch; pipeline.next(batch);) valid += batch.num_valid;
+      EXPECT_EQ(valid, samples);
+    }
+  }
+}
+
+TEST(PipelineOverShards, DrawsShardsWithReplacementWhenResampled) {
+  const Shards shards(2, 12);
+  const auto run = [&] {
+    Pipeline pipeline =
+        builder(shards).epochs({.count = 1, .batches = 20, .resampled = true}).build();
+    return describe_all(pipeline);
+  };
+  const auto first = run();
+  EXPECT_EQ(first.size(), 21U);
+  EXPECT_EQ(first, run());
+}
+
+TEST(PipelineOverShards, NamesTheShardThatWasCut) {
+  const Shards shards(2, 30);
+  const std::string whole = testing::read_file(shards.path(1));
+  testing::write_file(shards.path(1), whole.substr(0, whole.size() / 2));
+  Pipeline pipeline = builder(shards).build();
+  try {
+    for (Batch batch; pipeline.next(batch);) {
+    }
+    FAIL() << "a cut shard went unnoticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kTruncated);
+    EXPECT_EQ(error.where().url, shards.path(1));
+    EXPECT_TRUE(error.where().offset.has_value());
+  }
+}
+
+TEST(PipelineOverShards, KeepsItsSumsWhenSamplesAreSkipped) {
+  TempDir folder;
+  TarBuilder tar;
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    tar.file(key + ".cls", i == 7 ? "seven" : std::to_string(i == 9 ? 10 : i % 10));
+    if (i != 5) tar.file(key + ".ppm", i == 3 ? "no picture" : ppm(8, 8, i));
+  }
+  const std::string path = folder / "bad.tar";
+  testing::write_file(path, tar.end().bytes());
+  const Shards unused(1, 1);
+  Pipeline pipeline = builder(unused)
+                          .shards(std::vector{path})
+                          .split({})
+                          .epochs({.count = 1})
+                          .faults({.on_fault = wds::OnFault::kSkip})
+                          .build();
+  std::set<std::string> keys;
+  for (Batch batch; pipeline.next(batch);) keys.insert(batch.keys.begin(), batch.keys.end());
+  keys.erase("");
+  EXPECT_EQ(keys.size(), 16U);
+  std::set<std::string> bad;
+  for (const auto& entry : pipeline.ledger()->entries()) bad.insert(entry.where.key);
+  EXPECT_EQ(bad, (std::set<std::string>{"k3", "k5", "k7", "k9"}));
+  EXPECT_EQ(pipeline.ledger()->emitted(), 16U);
+  EXPECT_EQ(pipeline.ledger()->skipped(), 4U);
+  EXPECT_EQ(pipeline.ledger()->read(), 20U);
+}
+
+TEST(PipelineOverShards, ReadsListsOfNumbers) {
+  TempDir folder;
+  const std::string path = folder / "numbers.tar";
+  testing::write_file(path, TarBuilder()
+                                .file("a.json", R"({"target":[1,0,0.5]})")
+                                .file("a.txt", "1 2.5, -3\n")
+                                .file("b.json", R"({"target":[0,1,true]})")
+                                .file("b.txt", "4 5 6")
+                                .end()
+                                .bytes());
+  Pipeline pipeline = Pipeline::Builder()
+                          .shards(std::vector{path})
+                          .field(FloatsField{.size = 3, .json_key = "target"})
+                          .field(FloatsField{.name = "more", .suffixes = "txt", .size = 3})
+                          .batch({.size = 2})
+                          .build();
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  const auto target = batch.field("target").as<float>();
+  EXPECT_THAT(std::vector<float>(target.begin(), target.end()),
+              ::testing::ElementsAre(1, 0, 0.5F, 0, 1, 1));
+  const auto more = batch.field("more").as<float>();
+  EXPECT_THAT(std::vector<float>(more.begin(), more.end()),
+              ::testing::ElementsAre(1, 2.5F, -3, 4, 5, 6));
+}
+
+/// Bytes of this process that are in memory now.
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t total = 0;
+  std::size_t resident = 0;
+  file >> total >> resident;
+  return resident * 4096;
+}
+
+TEST(PipelineOverShards, StaysWithinItsBudget) {
+  TempDir folder;
+  std::vector<std::string> urls;
+  for (int s = 0; s < 4; ++s) {
+    TarBuilder tar;
+    for (int i = 0; i < 60; ++i) tar.file(std::to_string(i) + ".ppm", ppm(200, 200, i));
+    urls.push_back(folder / ("big-" + std::to_string(s) + ".tar"));
+    testing::write_file(urls.back(), tar.end().bytes());
+  }
+  constexpr std::size_t kBudget = 40 << 20;
+  const std::size_t before = resident_bytes();
+  Pipeline pipeline = Pipeline::Builder()
+                          .shards(urls)
+                          .split({.workers = 4})
+                          .shuffle({.buffer_samples = 100, .buffer_bytes = 2 << 20})
+                          .field(ImageField{.transforms = {decode::Resize{100, 100}},
+                                            .dtype = decode::DType::kFloat32})
+                          .batch({.size = 16})
+                          .epochs({.count = 4})
+                          .resources({.threads = 2, .prefetch = 50, .memory_budget_bytes = kBudget})
+                          .build();
+  std::size_t most = 0;
+  while (!pipeline.finished()) {
+    for (Batch batch; pipeline.next(batch);) most = std::max(most, resident_bytes());
+  }
+  EXPECT_LE(pipeline.memory_bound_bytes(), kBudget);
+  EXPECT_LE(pipeline.statistics().peak_held_bytes, kBudget);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // Thread stacks and the allocator's own caches come on top.
+  EXPECT_LE(most, before + kBudget + (24 << 20));
+#else
+  EXPECT_GT(most, before);
+#endif
+}
+
+}  // namespace
+}  // namespace millrace::pipeline
