@@ -9,7 +9,7 @@
 namespace millrace::io {
 
 Bytes read_all(ByteSource& source, std::size_t limit_bytes) {
-  constexpr std::size_t kFirst = 64 * 1024;
+  constexpr std::size_t kFirst = std::size_t{64} << 10;
   std::vector<std::byte> data;
   std::size_t used = 0;
   for (;;) {

@@ -36,7 +36,7 @@ struct HttpOptions {
   std::uint64_t stall_bytes_per_s = 1024;
   RetryOptions retry = {};
   /// Received bytes kept for each reader; the transfer pauses when they are not taken.
-  std::size_t buffer_bytes = 4 * 1024 * 1024;
+  std::size_t buffer_bytes = std::size_t{4} << 20;
   int max_redirects = 5;
   /// Sent with each request, and dropped when a redirect changes host, port or scheme.
   std::map<std::string, std::string> headers = {};

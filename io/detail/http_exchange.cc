@@ -55,7 +55,7 @@ void HttpExchange::send() {
   HttpRequest request{.url = url_, .header_lines = header_lines_};
   if (with_own_headers_) {
     for (const auto& [name, value] : client_.options.headers) {
-      request.header_lines.push_back(name + ": " + value);
+      request.header_lines.push_back(std::string(name).append(": ").append(value));
     }
   }
   transfer_ = std::make_shared<HttpTransfer>(request, client_.options);

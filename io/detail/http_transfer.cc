@@ -10,13 +10,13 @@ namespace {
 
 // A waiting reader is woken for this much, or for whatever has come when the loop has drained the
 // sockets: a wake-up for each of libcurl's 16 KiB pieces would cost more than copying them.
-constexpr std::size_t kWorthWaking = 256 * 1024;
+constexpr std::size_t kWorthWaking = std::size_t{256} << 10;
 // libcurl hands over at most CURL_MAX_WRITE_SIZE at once; a smaller buffer would pause for ever.
-constexpr std::size_t kLeastBuffer = 4 * CURL_MAX_WRITE_SIZE;
+constexpr std::size_t kLeastBuffer = std::size_t{4} * CURL_MAX_WRITE_SIZE;
 // What is read of a refusal's body so that the connection stays usable.
-constexpr std::size_t kMostDropped = 64 * 1024;
+constexpr std::size_t kMostDropped = std::size_t{64} << 10;
 // Fewer system calls than libcurl's 16 KiB, and still inside the second-level cache.
-constexpr long kReceiveBuffer = 256 * 1024;
+constexpr long kReceiveBuffer = 256L << 10;
 
 template <typename Value>
 void set(const CurlEasy& easy, CURLoption option, Value value) {
@@ -89,7 +89,7 @@ void HttpTransfer::set_options(const HttpRequest& request) {
 
 template <typename Ready>
 void HttpTransfer::wait(MutexLock& lock, const std::stop_token& stop, Ready ready) {
-  if (!changed_.wait(lock, stop, ready)) {
+  if (stop.stop_requested() || !changed_.wait(lock, stop, ready)) {
     throw Error(ErrorCode::kCancelled, "reading was stopped");
   }
 }

@@ -1,7 +1,7 @@
 #include "io/detail/pipe_source.h"
 
 #include <fcntl.h>
-#include <signal.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): POSIX's, not C's
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,8 +17,6 @@
 #include "io/base/error.h"
 #include "io/detail/stop_event.h"
 #include "io/detail/unique_fd.h"
-
-extern char** environ;
 
 namespace millrace::io::detail {
 namespace {

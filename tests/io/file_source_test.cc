@@ -1,46 +1,14 @@
 #include <gtest/gtest.h>
 
 #include "io/base/error.h"
-#include "io/byte_sink.h"
 #include "io/opener.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::io {
 namespace {
 
-using testing::read_file;
 using testing::TempDir;
 using testing::write_file;
-
-void write_text(ByteSink& sink, std::string_view text) {
-  sink.write(std::as_bytes(std::span(text.data(), text.size())));
-}
-
-TEST(FileSink, AppearsWholeOrNotAtAll) {
-  const TempDir dir;
-  const std::string path = dir / "a.tar";
-  {
-    const auto sink = open_file_sink(path);
-    write_text(*sink, "half");
-    EXPECT_FALSE(std::filesystem::exists(path));
-  }
-  EXPECT_TRUE(std::filesystem::is_empty(dir.path())) << "an unfinished sink leaves nothing";
-  const auto sink = open_file_sink(path);
-  write_text(*sink, "whole");
-  sink->finish();
-  EXPECT_EQ(read_file(path), "whole");
-}
-
-TEST(FileSink, ReplacesOnlyWhenToldTo) {
-  const TempDir dir;
-  write_file(dir / "a", "old");
-  EXPECT_THROW(open_file_sink(dir / "a"), Error);
-  const auto sink = open_file_sink(dir / "a", {.replace = Replace::kAtomically});
-  write_text(*sink, "new");
-  EXPECT_EQ(read_file(dir / "a"), "old");
-  sink->finish();
-  EXPECT_EQ(read_file(dir / "a"), "new");
-}
 
 TEST(FileSource, StartsAtTheOffset) {
   const TempDir dir;

@@ -1,0 +1,69 @@
+#include "io/opener.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "io/base/error.h"
+#include "tests/support/temp_dir.h"
+
+namespace millrace::io {
+namespace {
+
+using testing::TempDir;
+
+TEST(UrlOpener, AnUnknownSchemeIsNamed) {
+  try {
+    UrlOpener().open("hdfs://cluster/a.tar?token=secret");
+    FAIL() << "opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("hdfs://"));
+    EXPECT_THAT(error.what(), ::testing::Not(::testing::HasSubstr("secret")));
+  }
+}
+
+TEST(UrlOpener, AColonAloneMakesNoScheme) {
+  const TempDir dir;
+  for (const std::string name : {"a:b.tar", "http:x", "x#1.tar", "what?.tar", "a%20b"}) {
+    testing::write_file(dir / name, name);
+    EXPECT_EQ(read_object(UrlOpener(), dir / name, 100).text(), name);
+    EXPECT_EQ(UrlOpener().open(dir / name)->url(), dir / name);
+  }
+}
+
+TEST(UrlOpener, FileUrlsNameLocalFilesOnly) {
+  const TempDir dir;
+  testing::write_file(dir / "a b", "hello");
+  const std::string path = dir / "a%20b";
+  EXPECT_EQ(read_object(UrlOpener(), "file://" + path, 100).text(), "hello");
+  EXPECT_EQ(read_object(UrlOpener(), "FILE://localhost" + path, 100).text(), "hello");
+  EXPECT_EQ(read_object(UrlOpener(), "file:" + path, 100).text(), "hello");
+  EXPECT_THROW(UrlOpener().open("file://otherhost" + path), Error);
+  EXPECT_THROW(UrlOpener().open("file:///etc/passwd%00.tar"), Error);
+}
+
+TEST(UrlOpener, AFolderIsNoFile) {
+  const TempDir dir;
+  EXPECT_THROW(UrlOpener().open(dir.path().string()), Error);
+}
+
+TEST(UrlOpener, WhatIsNoUrlIsAnInvalidArgument) {
+  for (const std::string url : {"http://", "http://host:99999/a", "http://a b/"}) {
+    try {
+      read_object(UrlOpener(), url, 100);
+      FAIL() << url;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    }
+  }
+}
+
+TEST(PrintableUrl, HidesWhatMayBeSecret) {
+  EXPECT_EQ(printable_url("https://user:pass@host:1/a.tar?sig=x#y"), "https://host:1/a.tar");
+  EXPECT_EQ(printable_url("https://host/a@b.tar"), "https://host/a@b.tar");
+  EXPECT_EQ(printable_url("/data/a?b#c@d.tar"), "/data/a?b#c@d.tar");
+  EXPECT_EQ(printable_url("s3://bucket/key?versionId=1"), "s3://bucket/key");
+}
+
+}  // namespace
+}  // namespace millrace::io
