@@ -46,7 +46,7 @@ HttpFault refusal(const HttpHead& head);
 class HttpExchange {
  public:
   /// Sends the request at once. `header_lines` go to every host; the options' headers only to the
-  /// url's own. Throws: InvalidArgument for what is no url.
+  /// url's own.
   HttpExchange(HttpClient& client, std::string url, std::vector<std::string> header_lines);
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/detail/url.h"
+
 namespace millrace::io::detail {
 namespace {
 
@@ -268,6 +270,7 @@ void HttpSource::recover(const HttpFault& fault) {
 
 std::unique_ptr<ByteSource> open_http(std::shared_ptr<HttpClient> client, const std::string& url,
                                       const OpenOptions& options) {
+  check_url(url);
   return std::make_unique<HttpSource>(std::move(client), url, options);
 }
 

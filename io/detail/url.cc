@@ -50,6 +50,8 @@ std::string url_scheme(std::string_view url) {
   return known || url.substr(colon).starts_with("://") ? scheme : "";
 }
 
+void check_url(const std::string& url) { parse(url); }
+
 bool same_origin(const std::string& a, const std::string& b) {
   const CurlUrl left = parse(a);
   const CurlUrl right = parse(b);

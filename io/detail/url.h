@@ -10,6 +10,9 @@ namespace millrace::io::detail {
 /// A path may hold a colon: only `name://`, `file:` and `pipe:` make a scheme.
 std::string url_scheme(std::string_view url);
 
+/// Throws: InvalidArgument for what is no url with a scheme and a host.
+void check_url(const std::string& url);
+
 /// True when scheme, host and port are the same. Throws: InvalidArgument for what is no url.
 bool same_origin(const std::string& a, const std::string& b);
 
