@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kStateFile = "state.json";
 
 const io::Bytes& file_of(const detail::FolderFiles& files, const std::string& name) {
@@ -52,6 +53,22 @@ void copy_file(const detail::FolderFiles& files, const std::string& name,
   }
 }
 
+void check_model(const TrainState& state, const std::string& model) {
+  if (state.model == model) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the checkpoint is of model " + state.model + ", the run of " + model);
+}
+
+template <typename Work>
+auto annotated(const std::string& path, const Work& work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    error.annotate({.url = path, .stage = "checkpoint"});
+    throw;
+  }
+}
+
 std::vector<std::string> folders_in(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code ignored;
@@ -69,29 +86,40 @@ void save_checkpoint(const std::string& folder, const std::string& name, const T
                      const CheckpointTensors& tensors) {
   check_finite(tensors.model);
   const std::string text = state.to_json();
-  detail::write_folder(
-      folder, name,
-      {{kModelFile, [&](io::ByteSink& sink) { write_flat_tensors(sink, tensors.model); }},
-       {kOptimizerFile, [&](io::ByteSink& sink) { write_flat_tensors(sink, tensors.optimizer); }},
-       {kStateFile, [&](io::ByteSink& sink) { sink.write(std::as_bytes(std::span(text))); }}});
+  const auto flat = [](const std::vector<FlatTensors>& part) {
+    return [&part](io::ByteSink& sink) { write_flat_tensors(sink, part); };
+  };
+  std::map<std::string, detail::FileWriter> files{
+      {kModelFile, flat(tensors.model)},
+      {kOptimizerFile, flat(tensors.optimizer)},
+      {kStateFile, [&](io::ByteSink& sink) { sink.write(std::as_bytes(std::span(text))); }}};
+  if (!tensors.ema.empty()) files[kEmaFile] = flat(tensors.ema);
+  detail::write_folder(folder, name, files);
 }
 
 TrainState load_checkpoint(const std::string& path, const std::string& model,
                            const CheckpointTensors& tensors) {
-  try {
+  return annotated(path, [&] {
     const detail::FolderFiles files = detail::read_folder(path);
     TrainState state = state_of(files);
-    if (state.model != model) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "the checkpoint is of model " + state.model + ", the run of " + model);
-    }
+    check_model(state, model);
     if (!tensors.model.empty()) copy_file(files, kModelFile, tensors.model);
     if (!tensors.optimizer.empty()) copy_file(files, kOptimizerFile, tensors.optimizer);
+    // A run that begins to keep a mean begins it at the weights.
+    if (!tensors.ema.empty()) {
+      copy_file(files, files.contains(kEmaFile) ? kEmaFile : kModelFile, tensors.ema);
+    }
     return state;
-  } catch (Error& error) {
-    error.annotate({.url = path, .stage = "checkpoint"});
-    throw;
-  }
+  });
+}
+
+void load_checkpoint_model(const std::string& path, const std::string& model,
+                           const std::vector<FlatTensors>& into) {
+  annotated(path, [&] {
+    const detail::FolderFiles files = detail::read_folder(path);
+    check_model(state_of(files), model);
+    copy_file(files, files.contains(kEmaFile) ? kEmaFile : kModelFile, into);
+  });
 }
 
 TrainState read_checkpoint_state(const std::string& path) {

@@ -2,6 +2,7 @@
 //
 //   last/  model.safetensors      parameters and running statistics, torchvision's names
 //          optimizer.safetensors  the optimizer's state: "momentum_buffer.conv1.weight"
+//          ema.safetensors        with an exponential mean: as model.safetensors
 //          state.json             epoch, step, best value, seed, position of the input
 //          manifest.json          each file's size and SHA-256, written last
 //
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/base/log.h"
@@ -35,9 +37,11 @@ struct TrainState {
   std::string monitor = {};
   std::optional<double> best = {};
   std::int64_t best_epoch = 0;  ///< from 1; 0 is none
-  std::string position = {};    ///< the input's position as JSON; empty at an epoch's start
-  std::string meters = {};      ///< the epoch's running sums as JSON, in mid-epoch
-  std::string options = {};     ///< options as run, as JSON, to be compared and read by people
+  /// The best k epochs' checkpoints by name, with their values, best first.
+  std::vector<std::pair<std::string, double>> top = {};
+  std::string position = {};  ///< the input's position as JSON; empty at an epoch's start
+  std::string meters = {};    ///< the epoch's running sums as JSON, in mid-epoch
+  std::string options = {};   ///< options as run, as JSON, to be compared and read by people
 
   std::string to_json() const;
   /// Throws: Corrupt.
@@ -48,6 +52,7 @@ struct TrainState {
 struct CheckpointTensors {
   std::vector<FlatTensors> model;      ///< parameters, running statistics
   std::vector<FlatTensors> optimizer;  ///< one a state buffer, prefix "momentum_buffer."
+  std::vector<FlatTensors> ema = {};   ///< parameters' mean, running statistics; empty: none
 };
 
 /// Writes `folder`/`name`, replacing the one before only when the new one has been read back.
@@ -55,13 +60,18 @@ struct CheckpointTensors {
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
                      const CheckpointTensors& tensors);
 
-/// Reads the checkpoint at `path` (a folder of four files) after checking it against its manifest.
+/// Reads the checkpoint at `path` (a folder) after checking it against its manifest.
 /// Throws: NotFound, Truncated, Corrupt; InvalidArgument for another model's, naming both.
 TrainState load_checkpoint(const std::string& path, const std::string& model,
                            const CheckpointTensors& tensors);
 
 /// Only state.json, checked as load_checkpoint() does.
 TrainState read_checkpoint_state(const std::string& path);
+
+/// The model to use rather than to train on: ema.safetensors where there is one, else
+/// model.safetensors. Throws: as load_checkpoint().
+void load_checkpoint_model(const std::string& path, const std::string& model,
+                           const std::vector<FlatTensors>& into);
 
 /// The newest whole checkpoint under `folder` (`--resume auto`), most steps first; empty when
 /// there is none. Broken or incomplete ones are passed over with a line in `log`.

@@ -18,7 +18,7 @@ void load(const std::string& path, const Model& model, detail::ReplicaGroup& gro
   if (path.ends_with(".safetensors")) {
     load_weights(path, tensors);
   } else {
-    load_checkpoint(path, model.name(), {.model = tensors, .optimizer = {}});
+    load_checkpoint_model(path, model.name(), tensors);
   }
   group.spread_from_rank0();
 }

@@ -13,6 +13,17 @@ namespace millrace::trainer {
 /// Named values in the objective's order: {"loss", 0.31}, {"top1", 0.892}.
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
+/// Seconds of a replica's thread by what it did.
+struct StepTimes {
+  double wait = 0;     ///< for a batch
+  double forward = 0;  ///< and the loss
+  double backward = 0;
+  double reduce = 0;  ///< what of the collectives backward did not hide
+  double update = 0;
+
+  double total() const { return wait + forward + backward + reduce + update; }
+};
+
 struct StepEvent {
   int rank = 0;
   int world = 1;
@@ -24,19 +35,19 @@ struct StepEvent {
   double loss = 0;                   ///< this step's, mean over all replicas' valid samples
   double mean_loss = 0;              ///< the epoch's running mean
   double lr = 0;
-  double rate = 0;         ///< samples/s of this replica, exponential mean
-  double global_rate = 0;  ///< samples/s of this replica since the epoch began
+  double rate = 0;           ///< samples/s of this replica, exponential mean
+  double global_rate = 0;    ///< samples/s of this replica since the epoch began
+  StepTimes times = {};      ///< of this step
+  std::int64_t samples = 0;  ///< of this replica, valid, in this step
+  std::int64_t bytes = 0;    ///< of the batches it took
 };
 
-/// Seconds of a replica's thread by what it did.
-struct StepTimes {
-  double wait = 0;     ///< for a batch
-  double forward = 0;  ///< and the loss
-  double backward = 0;
-  double reduce = 0;  ///< what of the collectives backward did not hide
-  double update = 0;
-
-  double total() const { return wait + forward + backward + reduce + update; }
+/// One plan that was compiled.
+struct CompileEvent {
+  int rank = 0;
+  std::string shape = {};
+  double seconds = 0;
+  std::size_t activation_bytes = 0;
 };
 
 /// The verdict of an epoch (DESIGN D13).
@@ -62,6 +73,7 @@ struct EpochEvent {
   double rate = 0;     ///< samples/s of all replicas
   StallReport stall;
   bool is_best = false;
+  std::vector<CompileEvent> compilations = {};  ///< in this epoch, on all replicas
 };
 
 struct EndEvent {
@@ -72,7 +84,8 @@ struct EndEvent {
   double seconds = 0;
   double mean_rate = 0;  ///< samples/s of all replicas over all training
   std::string verdict;
-  bool interrupted = false;
+  bool interrupted = false;     ///< by the caller's stop
+  std::string stopped_by = {};  ///< "signal", "max-time"; empty: all epochs are done
 };
 
 /// The value called `name`, if there is one.

@@ -73,7 +73,9 @@ struct Optimizer::Scalars {
 };
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterTable& table)
-    : options_(options), state_names_(names_of_state(options)) {
+    : options_(options),
+      num_parameters_(table.entries().size()),
+      state_names_(names_of_state(options)) {
   check_options(options);
   state_.assign(state_names_.size(), std::vector<float>(table.padded_size()));
   build_runs(table);

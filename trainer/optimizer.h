@@ -76,6 +76,7 @@ class Optimizer {
   Optimizer(const OptimizerOptions& options, const ParameterTable& table);
 
   const OptimizerOptions& options() const { return options_; }
+  std::size_t num_parameters() const { return num_parameters_; }
   /// The state buffers' names as torch.optim has them: "momentum_buffer", "exp_avg", "exp_avg_sq".
   const std::vector<std::string>& state_names() const { return state_names_; }
   /// A state buffer, for checkpoints.
@@ -103,6 +104,7 @@ class Optimizer {
   void update_run(const Update& update, const Run& run, Range range);
 
   OptimizerOptions options_;
+  std::size_t num_parameters_;
   std::vector<std::string> state_names_;
   std::vector<std::vector<float>> state_;
   std::vector<Run> runs_;

@@ -26,6 +26,7 @@ std::string TrainState::to_json() const {
             {"monitor", monitor}};
   json["best"] = best ? Json(*best) : Json(nullptr);
   json["best_epoch"] = best_epoch;
+  json["top"] = top;
   json["position"] = embedded(position);
   json["meters"] = embedded(meters);
   json["options"] = embedded(options);
@@ -47,6 +48,7 @@ TrainState TrainState::from_json(const std::string& text) {
     json.at("monitor").get_to(state.monitor);
     if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
     json.at("best_epoch").get_to(state.best_epoch);
+    if (json.contains("top")) json.at("top").get_to(state.top);
     state.position = extracted(json.at("position"));
     state.meters = extracted(json.at("meters"));
     state.options = extracted(json.at("options"));

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <mutex>
+#include <thread>
 
 #include "io/base/error.h"
 #include "tests/support/temp_dir.h"
@@ -346,6 +346,8 @@ TEST(Fit, WritesItsRunFolder) {
   options.log_steps = 3;
   options.log = Log::to_file(folder / "screen");
   bench.run(options);
+  EXPECT_THAT(testing::read_file(folder / "run/report.txt"), HasSubstr("Metric: StepTime"));
+  EXPECT_THAT(testing::read_file(folder / "run/metrics.csv"), HasSubstr("epoch,1,7,val_top1,"));
   EXPECT_EQ(R"({"model":"linear"})", testing::read_file(folder / "run/config.json"));
   EXPECT_THAT(testing::read_file(folder / "run/metrics.jsonl"), HasSubstr(R"("event":"end")"));
   EXPECT_THAT(testing::read_file(folder / "run/rank-1.log"),
@@ -354,6 +356,171 @@ TEST(Fit, WritesItsRunFolder) {
   EXPECT_THAT(screen, HasSubstr("Training Device=cpu:0/0 Epoch=1 Step=6 Loss="));
   EXPECT_THAT(screen, HasSubstr("Epoch 1 train end"));
   EXPECT_THAT(screen, ::testing::Not(HasSubstr("cpu:1/1"))) << "the master alone";
+}
+
+TEST(Fit, AccumulatedBatchesStepAsOneLargeBatch) {
+  Bench large(1, 48);
+  large.run(options_for(3));
+  for (const int world : {1, 2}) {
+    Bench small(world, 48 / world / 4);
+    TrainOptions options = options_for(3);
+    options.accumulate = 4;
+    small.run(options);
+    ASSERT_EQ(large.recorder.losses.size(), small.recorder.losses.size());
+    for (std::size_t i = 0; i < large.recorder.losses.size(); ++i) {
+      EXPECT_NEAR(large.recorder.losses[i], small.recorder.losses[i],
+                  1e-5 * std::abs(large.recorder.losses[i]) + 1e-6)
+          << "world " << world << " step " << i;
+    }
+  }
+}
+
+TEST(Fit, ClippingBoundsTheStep) {
+  const testing::TempDir folder;
+  for (const int world : {1, 3}) {
+    Bench bench(world, 24 / world, 24);
+    TrainOptions options = options_for(1);
+    options.optimizer = {.kind = OptimizerKind::kSgd};
+    options.schedule = {.base_lr = 1.0};
+    options.clip.norm = 0.01;
+    options.run_folder = folder / std::to_string(world);
+    bench.run(options);
+    std::vector<float> start(bench.model.parameters().padded_size());
+    std::vector<float> state(16);
+    bench.model.initialise(options.seed, start, state);
+    const std::vector<float> after =
+        weights_in(options.run_folder + "/checkpoints/last", bench.model);
+    double squares = 0.0;
+    for (std::size_t i = 0; i < start.size(); ++i) {
+      squares += std::pow(static_cast<double>(after[i] - start[i]), 2);
+    }
+    EXPECT_NEAR(0.01, std::sqrt(squares), 1e-5) << "the gradient's norm was larger";
+  }
+}
+
+TEST(Fit, LarsFollowsOneCurveOverItsSlices) {
+  TrainOptions options = options_for(2);
+  options.optimizer = {.kind = OptimizerKind::kLars, .momentum = 0.9F, .trust = 0.02F};
+  options.schedule = {.base_lr = 1.0};
+  options.reducer.bucket_floats = 32;
+  Bench one(1, 48);
+  Bench three(3, 16);
+  one.run(options);
+  three.run(options);
+  EXPECT_LT(one.recorder.losses.back(), one.recorder.losses.front());
+  EXPECT_NEAR(one.recorder.losses.back(), three.recorder.losses.back(), 1e-5);
+}
+
+TEST(Fit, EvaluatesWithTheMeanOfTheWeightsAndGoesOnWithIt) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(3);
+  options.ema_decay = 0.9;
+  options.run_folder = folder / "whole";
+  Bench whole(2);
+  const FitResult expected = whole.run(options);
+  Bench plain(2);
+  const FitResult without = plain.run(options_for(3));
+  EXPECT_EQ(whole.recorder.losses, plain.recorder.losses) << "training is what it was";
+  EXPECT_NE(expected.epochs[0].val, without.epochs[0].val);
+
+  options.run_folder = folder / "broken";
+  options.epochs = 1;
+  Bench(2).run(options);
+  options.epochs = 3;
+  options.resume = "auto";
+  EXPECT_EQ(expected.epochs.back().val, Bench(2).run(options).epochs.back().val);
+
+  const EvalResult again = evaluate(
+      {.model = whole.model,
+       .objective = whole.objective,
+       .feed = whole.val,
+       .devices = whole.devices},
+      {.precision = nn::Precision::kFloat32, .weights = folder / "whole/checkpoints/last"});
+  EXPECT_EQ(expected.epochs.back().val, again.values);
+}
+
+TEST(Fit, KeepsTheTopKEpochs) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(5);
+  options.run_folder = folder / "run";
+  options.checkpoint.monitor = "train_loss";
+  options.checkpoint.top_k = 2;
+  Bench(1).run(options);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder / "run/checkpoints")) {
+    names.push_back(entry.path().filename());
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("best", "last", "epoch-0004", "epoch-0005"));
+}
+
+TEST(Fit, SavesEverySoManySteps) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(1);
+  options.run_folder = folder / "run";
+  options.checkpoint.every_steps = 3;
+  std::vector<std::int64_t> steps;
+  struct Reader final : Observer {
+    explicit Reader(std::vector<std::int64_t>& into) : steps(into) {}
+    void on_checkpoint(const std::string& path) override {
+      steps.push_back(read_checkpoint_state(path).step_in_epoch);
+    }
+    std::vector<std::int64_t>& steps;
+  } reader(steps);
+  Bench bench(2);
+  fit({.model = bench.model,
+       .objective = bench.objective,
+       .train = bench.train,
+       .devices = bench.devices},
+      options, {&reader});
+  EXPECT_THAT(steps, ::testing::ElementsAre(3, 6, 0, 0)) << "7 steps; best and last at the end";
+}
+
+TEST(Fit, EndsAtItsTimeLimitWithACheckpoint) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(100'000);
+  options.run_folder = folder / "run";
+  options.max_time = std::chrono::seconds(1);
+  options.checkpoint.save_best = false;
+  const FitResult result = Bench(2).run(options);
+  EXPECT_FALSE(result.end.interrupted);
+  EXPECT_EQ("max-time", result.end.stopped_by);
+  EXPECT_LT(result.end.seconds, 10.0);
+  EXPECT_GT(read_checkpoint_state(folder / "run/checkpoints/last").global_step, 0);
+}
+
+TEST(Fit, ScalesTheRateByTheDevicesAndSaysSo) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(1);
+  options.scale_lr = true;
+  options.schedule = {.base_lr = 0.01};
+  options.log = Log::to_file(folder / "screen");
+  struct Rates final : Observer {
+    void on_step(const StepEvent& event) override { lr = event.lr; }
+    double lr = 0;
+  } rates;
+  Bench bench(3);
+  fit({.model = bench.model,
+       .objective = bench.objective,
+       .train = bench.train,
+       .devices = bench.devices},
+      options, {&rates});
+  EXPECT_FLOAT_EQ(0.03F, static_cast<float>(rates.lr));
+  EXPECT_THAT(testing::read_file(folder / "screen"),
+              HasSubstr("Learning rate 0.01 x 3 devices = 0.03"));
+}
+
+TEST(Fit, StartsFromGivenWeights) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(4);
+  options.run_folder = folder / "first";
+  const FitResult first = Bench(1).run(options);
+  options = options_for(1);
+  options.init = folder / "first/checkpoints/last/model.safetensors";
+  Bench second(1);
+  second.run(options);
+  EXPECT_LT(second.recorder.losses.front(), *find_value(first.epochs[0].train, "loss"));
+  options.init = folder / "first/checkpoints/last/optimizer.safetensors";
+  EXPECT_THROW(Bench(1).run(options), Error);
 }
 
 }  // namespace

@@ -1,11 +1,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "tests/support/temp_dir.h"
 #include "trainer/detail/stall.h"
 #include "trainer/events.h"
 #include "trainer/log_lines.h"
 #include "trainer/meter.h"
+#include "trainer/metrics_csv.h"
+#include "trainer/metrics_report.h"
 #include "trainer/progress_bar.h"
+#include "trainer/tensorboard_log.h"
 
 namespace millrace::trainer {
 namespace {
@@ -87,6 +93,91 @@ TEST(ProgressBar, FitsItsTerminal) {
   EXPECT_LE(line.size(), 79U);
   EXPECT_THAT(line, HasSubstr("57 % 222/391"));
   EXPECT_LE(ProgressBar::text(event, 20).size(), 20U);
+}
+
+// Reads an event file with nothing but Python's standard library: frames, checksums, scalars.
+constexpr const char* kReader = R"(
+import struct, sys
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8): crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+def fields(data):
+    at = 0
+    def varint():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = data[at]; at += 1
+            value |= (byte & 127) << shift; shift += 7
+            if byte < 128: return value
+    while at < len(data):
+        key = varint()
+        size = {0: 0, 1: 8, 5: 4}.get(key & 7)
+        if key & 7 == 0: yield key >> 3, varint(); continue
+        if size is None: size = varint()
+        yield key >> 3, data[at:at + size]; at += size
+data, at = open(sys.argv[1], 'rb').read(), 0
+while at < len(data):
+    length, = struct.unpack_from('<Q', data, at)
+    assert struct.unpack_from('<I', data, at + 8)[0] == crc32c(data[at:at + 8])
+    record = data[at + 12:at + 12 + length]
+    assert struct.unpack_from('<I', data, at + 12 + length)[0] == crc32c(record)
+    at += 16 + length
+    event = dict(fields(record))
+    if 3 in event: print(event[3].decode())
+    for number, value in fields(event.get(5, b'')):
+        scalar = dict(fields(value))
+        print(event[2], scalar[1].decode(), struct.unpack('<f', scalar[2])[0])
+)";
+
+TEST(TensorBoardLog, IsReadByAnIndependentParser) {
+  const testing::TempDir folder;
+  TensorBoardLog log(folder.path());
+  log.on_step({.global_step = 300});
+  log.on_log_step({.global_step = 300, .loss = 0.5, .lr = 0.25, .rate = 1024});
+  EpochEvent epoch;
+  epoch.val = {{"top1", 0.75}};
+  log.on_epoch_end(epoch);
+  testing::write_file(folder / "reader.py", kReader);
+  const std::string command =
+      "/usr/bin/python3 " + (folder / "reader.py") + " " + log.path() + " > " + (folder / "out");
+  ASSERT_EQ(0, std::system(command.c_str()));
+  const std::string out = testing::read_file(folder / "out");
+  EXPECT_THAT(out, StartsWith("brain.Event:2\n300 step/loss 0.5\n300 step/lr 0.25\n"));
+  EXPECT_THAT(out, HasSubstr("300 val/top1 0.75"));
+}
+
+TEST(MetricsReport, HasPercentilesCompilationsAndWarnings) {
+  MetricsReport report;
+  for (int i = 1; i <= 101; ++i) {
+    report.on_step({.times = {.wait = 1.0, .forward = static_cast<double>(i - 1)}, .samples = 2});
+  }
+  EpochEvent epoch;
+  for (const char* shape : {"8 x m", "7 x m", "6 x m"}) {
+    epoch.compilations.push_back({.rank = 0, .shape = shape, .seconds = 0.5});
+  }
+  report.on_epoch_end(epoch);
+  const std::string text = report.text();
+  EXPECT_THAT(text, HasSubstr("Metric: ForwardTime\n  TotalSamples: 101"));
+  EXPECT_THAT(text, HasSubstr("1%=1.000s; 5%=5.000s; 10%=10.000s; 20%=20.000s; 50%=50.000s"));
+  EXPECT_THAT(text, HasSubstr("compiled 3 times in 101 steps: batch shape changes"));
+  EXPECT_THAT(text, HasSubstr("Counter: Samples\n  Value: 202"));
+}
+
+TEST(MetricsCsv, KeepsItsHeaderOverARestart) {
+  const testing::TempDir folder;
+  for (int run = 0; run < 2; ++run) {
+    MetricsCsv csv(folder / "m.csv");
+    csv.on_step({.global_step = 5});
+    csv.on_log_step({.epoch = 1, .loss = 0.5, .lr = 0.25, .rate = 2});
+  }
+  const std::string text = testing::read_file(folder / "m.csv");
+  EXPECT_THAT(text, StartsWith("event,epoch,global_step,name,value\nstep,1,5,loss,0.5\n"));
+  EXPECT_EQ(text.find("event"), text.rfind("event")) << "one header";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "trainer/checkpoint.h"
 #include "trainer/detail/replica_epoch.h"
+#include "trainer/detail/replica_evaluate.h"
 #include "trainer/detail/replica_group.h"
 #include "trainer/detail/run_folder.h"
 #include "trainer/fit.h"
@@ -27,13 +28,24 @@ class FitRun {
   void start();
   void resume(const std::string& path);
   void run_epoch(std::int64_t epoch);
-  std::vector<EpochTotals> train(std::int64_t epoch, EpochFeed& feed);
-  void stop_in_epoch(const std::vector<EpochTotals>& totals);
+  EpochContext context_for(std::int64_t epoch, EpochFeed& feed);
+  void train(std::int64_t epoch, EpochFeed& feed);
+  void log_step(const StepEvent& event);
+  bool stop_due();
+  bool checkpoint_due();
+  void save_in_epoch();
+  void stop_in_epoch();
+  EvaluationSums evaluate_all(std::int64_t max_batches);
+  void check_sanity();
   void evaluate(EpochEvent& event);
-  void evaluate_or_stop(EpochEvent& event, const std::vector<EpochTotals>& totals);
-  EpochEvent make_event(std::int64_t epoch, const std::vector<EpochTotals>& totals,
-                        const EpochFeed& feed) const;
+  void evaluate_or_stop(EpochEvent& event);
+  EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed);
+  void take_compilations(EpochEvent& event);
+  void initialise();
+  void swap_mean();
+  bool is_better(double value, double than) const;
   bool is_best(const EpochEvent& event);
+  void save_top(const EpochEvent& event);
   void save(const std::string& name);
   void end_epoch(EpochEvent& event);
   void finish();
@@ -50,12 +62,17 @@ class FitRun {
   std::string monitor_;
   std::string checkpoint_folder_;
   ReplicaGroup group_;
+  std::vector<float> ema_;
   std::optional<RunFolder> folder_;
   TrainState state_;
+  std::vector<EpochTotals> totals_;        ///< one a replica, of the epoch at hand
+  std::vector<std::size_t> compilations_;  ///< already told, one a replica
+  std::int64_t shown_steps_ = 0;
   FitResult result_;
   double samples_ = 0;        ///< trained on in this call, all replicas
   double train_seconds_ = 0;  ///< of this call
   std::chrono::steady_clock::time_point begin_;
+  std::chrono::steady_clock::time_point last_save_;
 };
 
 }  // namespace millrace::trainer::detail

@@ -8,16 +8,39 @@
 #include "io/base/error.h"
 
 namespace millrace::trainer::detail {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::int64_t bytes_of(const pipeline::Batch& batch) {
+  std::int64_t bytes = 0;
+  for (const auto& field : batch.fields) bytes += static_cast<std::int64_t>(field.data.size());
+  return bytes;
+}
+
+void add(StepTimes& into, const StepTimes& times) {
+  into.wait += times.wait;
+  into.forward += times.forward;
+  into.backward += times.backward;
+  into.reduce += times.reduce;
+  into.update += times.update;
+}
+
+}  // namespace
 
 ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const std::string& device)
     : context_(context),
       replica_(replica),
       device_(device),
-      step_sums_(replica.objective().measures().size() + 1) {
-  totals_.sums = context.first_sums;
-  totals_.sums.resize(step_sums_.size());
-  totals_.steps = context.first_step;
-  totals_.global_step = context.global_step;
+      totals_(context.totals[static_cast<std::size_t>(replica.rank())]),
+      batches_(context.first_step * context.options.accumulate),
+      step_sums_(replica.objective().measures().size() + 2) {
+  totals_ = {
+      .sums = context.first_sums, .steps = context.first_step, .global_step = context.global_step};
+  totals_.sums.resize(step_sums_.size() - 1);
+  if (context.options.accumulate > 1) accumulated_.resize(replica.gradients().size());
 }
 
 void ReplicaEpoch::lap(double& into) {
@@ -26,69 +49,120 @@ void ReplicaEpoch::lap(double& into) {
   lap_ = now;
 }
 
-EpochTotals ReplicaEpoch::run() {
+void ReplicaEpoch::run() {
   const auto start = std::chrono::steady_clock::now();
   lap_ = start;
   rate_ = RateMeter(start);
-  while (!stop_ && take_batch()) {
+  begin_step();
+  while (!(stop_ && held_ == 0) && take_batch()) {
     run_batch();
-    finish_step();
+    if (held_ == context_.options.accumulate) finish_step();
   }
+  if (held_ > 0) finish_step();
   totals_.stopped = stop_;
-  totals_.times = times_;
-  totals_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return std::move(totals_);
+  totals_.seconds = seconds_since(start);
 }
 
 // The vote also keeps a fast replica from reading weights that a slow one still updates.
 bool ReplicaEpoch::take_batch() {
   const bool has = context_.feed.next(replica_.rank(), batch_);
-  lap(times_.wait);
-  std::array<double, 3> votes{has ? 1.0 : 0.0, has ? static_cast<double>(batch_.num_valid) : 0.0,
-                              context_.options.stop.stop_requested() ? 1.0 : 0.0};
+  lap(step_times_.wait);
+  const bool first = replica_.rank() == 0;
+  std::array<double, 4> votes{has ? 1.0 : 0.0, has ? static_cast<double>(batch_.num_valid) : 0.0,
+                              first && context_.stop_due() ? 1.0 : 0.0,
+                              first && context_.checkpoint_due() ? 1.0 : 0.0};
   replica_.control().all_reduce(std::span<double>(votes));
-  lap(times_.reduce);
-  const int world = replica_.control().world();
-  if (votes[0] > 0.0 && votes[0] < world) {
+  lap(step_times_.reduce);
+  if (votes[0] > 0.0 && votes[0] < replica_.control().world()) {
     throw Error(ErrorCode::kCorrupt, "the replicas were given unequal numbers of batches");
   }
+  stop_ = stop_ || votes[2] > 0.0;
+  checkpoint_due_ = checkpoint_due_ || votes[3] > 0.0;
   if (!has) return false;
-  divisor_ = votes[1];
-  stop_ = votes[2] > 0.0;
+  valid_ += votes[1];
   totals_.position = batch_.position;
   totals_.batch_size = batch_.size;
   return true;
 }
 
-void ReplicaEpoch::run_batch() {
+void ReplicaEpoch::begin_step() {
+  held_ = 0;
+  valid_ = 0;
+  step_samples_ = 0;
+  step_bytes_ = 0;
+  step_times_ = {};
+  std::fill(step_sums_.begin(), step_sums_.end(), 0.0);
   if (context_.options.on_non_finite == OnNonFinite::kSkip) {
     saved_state_.assign(replica_.state().begin(), replica_.state().end());
   }
+}
+
+void ReplicaEpoch::run_batch() {
   nn::Plan& plan = replica_.plan_for(batch_);
   plan.set_random_key({.seed = context_.options.seed,
                        .epoch = static_cast<std::uint32_t>(context_.epoch),
                        .stream = static_cast<std::uint32_t>(replica_.rank()),
-                       .index = static_cast<std::uint64_t>(totals_.steps),
+                       .index = static_cast<std::uint64_t>(batches_),
                        .purpose = Purpose::kDropout});
   plan.forward(replica_.inputs_of(batch_), nn::Mode::kTrain);
-  std::fill(step_sums_.begin(), step_sums_.end(), 0.0);
+  // How many samples an accumulated step will have is not known yet: its gradients are divided by
+  // how many there may be, and scaled when it is.
+  const std::int64_t accumulate = context_.options.accumulate;
+  divisor_ = accumulate == 1
+                 ? std::max(1.0, valid_)
+                 : static_cast<double>(accumulate * batch_.size) * replica_.control().world();
   replica_.objective().score(
-      {.plan = plan, .batch = batch_, .gradients = true, .divisor = std::max(1.0, divisor_)},
-      std::span(step_sums_).first(step_sums_.size() - 1));
-  step_sums_.back() = static_cast<double>(batch_.num_valid);
-  lap(times_.forward);
+      {.plan = plan, .batch = batch_, .gradients = true, .divisor = divisor_},
+      std::span(step_sums_).first(step_sums_.size() - 2));
+  lap(step_times_.forward);
+  backward(plan);
+  ++held_;
+  ++batches_;
+  step_samples_ += batch_.num_valid;
+  step_bytes_ += bytes_of(batch_);
+  lap(step_times_.backward);
+}
+
+void ReplicaEpoch::backward(nn::Plan& plan) {
+  const std::span<float> gradients = replica_.gradients();
+  if (held_ + 1 < context_.options.accumulate) {
+    plan.backward([](std::size_t) {});
+    for (std::size_t i = 0; i < gradients.size(); ++i) accumulated_[i] += gradients[i];
+    return;
+  }
   replica_.reducer().begin();
-  plan.backward([this](std::size_t ready) { replica_.reducer().gradients_ready(ready); });
-  lap(times_.backward);
+  std::size_t done = 0;
+  plan.backward([&](std::size_t ready) {
+    for (; done < std::min(ready, accumulated_.size()); ++done)
+      gradients[done] += accumulated_[done];
+    replica_.reducer().gradients_ready(ready);
+  });
+}
+
+// Bounds the gradients that this rank owns; the sum of their squares.
+double ReplicaEpoch::clip_values(double scale) {
+  const ClipOptions& clip = context_.options.clip;
+  if (clip.norm <= 0.0 && clip.value <= 0.0F) return 0.0;
+  const float bound = clip.value > 0.0F ? clip.value / static_cast<float>(scale) : INFINITY;
+  double squares = 0.0;
+  for (const Range& range : replica_.reducer().owned()) {
+    for (float& g : replica_.gradients().subspan(range.begin, range.size())) {
+      g = std::clamp(g, -bound, bound);
+      squares += static_cast<double>(g) * static_cast<double>(g);
+    }
+  }
+  return squares * scale * scale;
 }
 
 // False when the step must be left out. The sums are equal on all ranks, and so is the decision.
 bool ReplicaEpoch::reduce_step() {
   replica_.reducer().wait();
+  step_sums_[step_sums_.size() - 2] = static_cast<double>(step_samples_);
+  step_sums_.back() = clip_values(divisor_ / std::max(1.0, valid_));
   replica_.control().all_reduce(std::span<double>(step_sums_));
   average_state();
-  lap(times_.reduce);
-  if (std::isfinite(step_sums_[0])) return true;
+  lap(step_times_.reduce);
+  if (std::isfinite(step_sums_[0]) && std::isfinite(step_sums_.back())) return true;
   if (context_.options.on_non_finite == OnNonFinite::kSkip) return false;
   throw Error(ErrorCode::kCorrupt,
               "the loss is not finite at epoch " + std::to_string(context_.epoch + 1) + ", step " +
@@ -112,53 +186,104 @@ float ReplicaEpoch::learning_rate() const {
                                .steps_per_epoch = context_.steps_per_epoch});
 }
 
-void ReplicaEpoch::update(double valid) {
-  if (valid <= 0.0) return;
-  const Update update{.weights = context_.weights,
-                      .gradients = replica_.gradients(),
-                      .lr = learning_rate(),
-                      .step = totals_.global_step + 1};
-  for (const Range& range : replica_.reducer().owned()) context_.optimizer.update(update, range);
+Update ReplicaEpoch::make_update() {
+  double scale = divisor_ / valid_;
+  const double norm = std::sqrt(step_sums_.back());
+  const double bound = context_.options.clip.norm;
+  if (bound > 0.0 && norm > bound) scale *= bound / (norm + 1e-6);  // as torch's clip_grad_norm_
+  return {.weights = context_.weights,
+          .gradients = replica_.gradients(),
+          .lr = learning_rate(),
+          .gradient_scale = static_cast<float>(scale),
+          .step = totals_.global_step + 1};
+}
+
+void ReplicaEpoch::update() {
+  Update update = make_update();
+  Optimizer& optimizer = context_.optimizer;
+  const std::vector<Range>& owned = replica_.reducer().owned();
+  std::vector<float> trust;
+  if (optimizer.options().kind == OptimizerKind::kLars) {
+    std::vector<double> sums(2 * optimizer.num_parameters());
+    for (const Range& range : owned) optimizer.add_square_sums(update, range, sums);
+    replica_.control().all_reduce(std::span<double>(sums));
+    trust = optimizer.trust_ratios(sums);
+    update.trust = trust;
+  }
+  for (const Range& range : owned) optimizer.update(update, range);
+  if (!context_.ema.empty()) follow_mean();
   replica_.parameters_changed();
 }
 
-void ReplicaEpoch::finish_step() {
-  const bool good = reduce_step();
-  const double valid = step_sums_.back();
-  if (good) {
-    update(valid);
-    for (std::size_t i = 0; i < step_sums_.size(); ++i) totals_.sums[i] += step_sums_[i];
-  } else {
-    std::copy(saved_state_.begin(), saved_state_.end(), replica_.state().begin());
-    ++totals_.skipped_steps;
+void ReplicaEpoch::follow_mean() {
+  const auto keep = static_cast<float>(context_.options.ema_decay);
+  for (const Range& range : replica_.reducer().owned()) {
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      context_.ema[i] = keep * context_.ema[i] + (1.0F - keep) * context_.weights[i];
+    }
   }
-  totals_.replica_samples += batch_.num_valid;
-  rate_.add(batch_.num_valid);
-  const double loss = valid > 0.0 ? step_sums_[0] / valid : 0.0;
-  lap(times_.update);
-  report(loss);
-  ++totals_.steps;
-  ++totals_.global_step;
 }
 
-void ReplicaEpoch::report(double loss) {
+void ReplicaEpoch::leave_out() {
+  std::copy(saved_state_.begin(), saved_state_.end(), replica_.state().begin());
+  ++totals_.skipped_steps;
+}
+
+void ReplicaEpoch::finish_step() {
+  if (held_ < context_.options.accumulate) {  // the epoch ended in the step's middle
+    std::copy(accumulated_.begin(), accumulated_.end(), replica_.gradients().begin());
+    replica_.reducer().begin();
+  }
+  std::fill(accumulated_.begin(), accumulated_.end(), 0.0F);
+  if (reduce_step()) {
+    if (valid_ > 0.0) update();
+    for (std::size_t i = 0; i < totals_.sums.size(); ++i) totals_.sums[i] += step_sums_[i];
+  } else {
+    leave_out();
+  }
+  lap(step_times_.update);
+  totals_.replica_samples += step_samples_;
+  add(totals_.times, step_times_);
+  rate_.add(step_samples_);
+  report();
+  ++totals_.steps;
+  ++totals_.global_step;
+  checkpoint_if_due();
+  begin_step();
+}
+
+void ReplicaEpoch::checkpoint_if_due() {
+  const std::int64_t every = context_.options.checkpoint.every_steps;
+  const bool due = checkpoint_due_ || (every > 0 && totals_.global_step % every == 0);
+  checkpoint_due_ = false;
+  if (!due) return;
+  replica_.control().barrier();
+  if (replica_.rank() == 0) context_.checkpoint();
+  replica_.control().barrier();
+}
+
+void ReplicaEpoch::report() {
   const std::int64_t log_steps = context_.options.log_steps;
   const std::int64_t step = totals_.steps + 1;
   const bool log = log_steps > 0 && step % log_steps == 0;
   if (replica_.rank() != 0 && !log) return;
   if (log) rate_.mark();
+  const std::size_t measures = totals_.sums.size() - 1;
   const StepEvent event{.rank = replica_.rank(),
                         .world = replica_.control().world(),
                         .device = device_,
                         .epoch = context_.epoch + 1,
                         .step = step,
                         .global_step = totals_.global_step + 1,
-                        .steps_per_epoch = context_.steps_per_epoch,
-                        .loss = loss,
+                        .steps_per_epoch = context_.shown_steps,
+                        .loss = step_sums_[0] / std::max(1.0, step_sums_[measures]),
                         .mean_loss = totals_.sums[0] / std::max(1.0, totals_.sums.back()),
                         .lr = static_cast<double>(learning_rate()),
                         .rate = rate_.rate(),
-                        .global_rate = rate_.global_rate()};
+                        .global_rate = rate_.global_rate(),
+                        .times = step_times_,
+                        .samples = step_samples_,
+                        .bytes = step_bytes_};
   if (replica_.rank() == 0) context_.on_step(event);
   if (log) context_.on_log_step(event);
 }

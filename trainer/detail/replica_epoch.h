@@ -1,12 +1,13 @@
 // ReplicaEpoch: one replica's way through one epoch of training, step by step.
 //
 // Every replica makes the same collective calls in the same order: whatever only one of them knows
-// (its batch has come, somebody asked to stop) is put to the vote that begins each batch.
+// (its batch has come, somebody asked to stop, it is time for a checkpoint) is put to the vote that
+// begins each batch.
 //
 // Threads: the replica's device's own thread.
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,22 @@
 
 namespace millrace::trainer::detail {
 
+/// What a replica brings home, or stands at after a step.
+struct EpochTotals {
+  /// Over all replicas: one a measure, then the number of valid samples.
+  std::vector<double> sums = {};
+  std::int64_t replica_samples = 0;
+  std::int64_t steps = 0;  ///< of the epoch, those before a resume included
+  std::int64_t global_step = 0;
+  std::int64_t skipped_steps = 0;
+  bool stopped = false;  ///< before the epoch's end
+  std::int64_t batch_size = 0;
+  StepTimes times = {};
+  double seconds = 0;
+  /// After this replica's last batch.
+  std::shared_ptr<const pipeline::Position> position = {};
+};
+
 /// What all replicas of an epoch share.
 struct EpochContext {
   const TrainOptions& options;
@@ -31,31 +48,21 @@ struct EpochContext {
   Optimizer& optimizer;
   EpochFeed& feed;
   std::span<float> weights;
+  std::span<float> ema = {};
   std::int64_t epoch = 0;        ///< from 0
   std::int64_t first_step = 0;   ///< steps already taken in this epoch (resumed)
   std::int64_t global_step = 0;  ///< steps taken before this epoch's first one here
   std::int64_t steps_per_epoch = 0;
-  std::vector<double> first_sums;  ///< of the steps already taken; empty: zeros
-  /// Called on rank 0's thread.
+  std::int64_t shown_steps = 0;          ///< steps_per_epoch for people: may be learnt
+  std::vector<double> first_sums = {};   ///< of the steps already taken; empty: zeros
+  std::span<EpochTotals> totals;         ///< one a replica
+  std::function<bool()> stop_due;        ///< asked on rank 0's thread
+  std::function<bool()> checkpoint_due;  ///< likewise
+  std::function<void()> checkpoint;      ///< on rank 0's thread; all wait, `totals` are up to date
+  /// Called on rank 0's thread after every step.
   std::function<void(const StepEvent&)> on_step;
   /// Called on every rank's thread after each log_steps-th step.
   std::function<void(const StepEvent&)> on_log_step;
-};
-
-/// What a replica brings home.
-struct EpochTotals {
-  /// Over all replicas: one a measure, then the number of valid samples.
-  std::vector<double> sums;
-  std::int64_t replica_samples = 0;
-  std::int64_t steps = 0;  ///< of the epoch, those before a resume included
-  std::int64_t global_step = 0;
-  std::int64_t skipped_steps = 0;
-  bool stopped = false;
-  std::int64_t batch_size = 0;
-  StepTimes times;
-  double seconds = 0;
-  /// After this replica's last batch.
-  std::shared_ptr<const pipeline::Position> position;
 };
 
 class ReplicaEpoch {
@@ -63,33 +70,46 @@ class ReplicaEpoch {
   /// `context` and `replica` are borrowed.
   ReplicaEpoch(const EpochContext& context, Replica& replica, const std::string& device);
 
-  EpochTotals run();
+  /// Leaves what it did in context.totals.
+  void run();
 
  private:
   bool take_batch();
+  void begin_step();
   void run_batch();
+  void backward(nn::Plan& plan);
   void finish_step();
   bool reduce_step();
   void average_state();
-  void update(double valid);
-  void report(double loss);
-  void restore_state();
+  double clip_values(double scale);
+  Update make_update();
+  void update();
+  void follow_mean();
+  void leave_out();
+  void checkpoint_if_due();
+  void report();
   float learning_rate() const;
+  void lap(double& into);
 
   const EpochContext& context_;
   Replica& replica_;
   std::string device_;
+  EpochTotals& totals_;
   pipeline::Batch batch_;
-  double divisor_ = 1;  ///< valid samples of all replicas in this step
+  std::int64_t batches_ = 0;        ///< of this replica in this epoch
+  std::int64_t held_ = 0;           ///< batches of the step in work
+  double valid_ = 0;                ///< their valid samples, of all replicas
+  double divisor_ = 1;              ///< what the loss's gradient was divided by
+  std::vector<float> accumulated_;  ///< gradients of the step's batches but the last
+  std::vector<double> step_sums_;   ///< measures, valid samples, squared norm of the gradient
+  std::vector<float> saved_state_;  ///< before the step, when steps may be left out
   bool stop_ = false;
-  std::vector<double> step_sums_;
-  std::vector<float> saved_state_;  ///< before the step, when steps may be skipped
-  StepTimes times_;
+  bool checkpoint_due_ = false;
+  std::int64_t step_samples_ = 0;
+  std::int64_t step_bytes_ = 0;
+  StepTimes step_times_;
   std::chrono::steady_clock::time_point lap_;
   RateMeter rate_;
-  EpochTotals totals_;
-
-  void lap(double& into);
 };
 
 }  // namespace millrace::trainer::detail

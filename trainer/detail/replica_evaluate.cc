@@ -10,7 +10,8 @@ EvaluationSums evaluate_replica(const EvaluationContext& context, Replica& repli
   std::vector<double> sums(replica.objective().measures().size() + 1);
   const std::span<double> measures = std::span(sums).first(sums.size() - 1);
   pipeline::Batch batch;
-  for (std::int64_t done = 1; context.feed.next(replica.rank(), batch); ++done) {
+  for (std::int64_t done = 1; context.max_batches == 0 || done <= context.max_batches; ++done) {
+    if (!context.feed.next(replica.rank(), batch)) break;
     if (context.stop.stop_requested()) {
       throw Error(ErrorCode::kCancelled, "the evaluation was stopped");
     }

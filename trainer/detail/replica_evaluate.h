@@ -16,6 +16,7 @@ namespace millrace::trainer::detail {
 struct EvaluationContext {
   EpochFeed& feed;
   std::stop_token stop = {};
+  std::int64_t max_batches = 0;               ///< a replica's; 0: all
   std::function<void(std::int64_t)> on_step;  ///< batches so far, on rank 0's thread
 };
 

@@ -1,4 +1,5 @@
-// RunFolder: where a run writes: config.json, metrics.jsonl, rank-N.log, checkpoints/.
+// RunFolder: where a run writes: config.json, metrics.jsonl, metrics.csv, a TensorBoard event file,
+// report.txt, rank-N.log; its checkpoints lie in checkpoints/.
 //
 // Threads: one at a time; line() from every rank's own thread.
 #pragma once
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "io/base/log.h"
-#include "trainer/metrics_log.h"
+#include "trainer/observer.h"
 
 namespace millrace::trainer::detail {
 
@@ -18,13 +19,13 @@ class RunFolder {
   /// Throws: Io.
   RunFolder(const std::string& path, const std::string& config_json, int world);
 
-  /// Null without a folder.
-  Observer* metrics() { return metrics_.get(); }
+  /// What writes the files; empty without a folder. Borrowed.
+  std::vector<Observer*> observers() const;
   /// A line into the rank's own log.
   void line(int rank, const std::string& text) const;
 
  private:
-  std::unique_ptr<MetricsLog> metrics_;
+  std::vector<std::unique_ptr<Observer>> writers_;
   std::vector<Log> rank_logs_;
 };
 

@@ -1,0 +1,42 @@
+#include "trainer/metrics_csv.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "io/base/error.h"
+
+namespace millrace::trainer {
+
+MetricsCsv::MetricsCsv(const std::string& path) : path_(path), file_(path, std::ios::app) {
+  if (!file_) throw_errno("open", path_, errno);
+  if (file_.tellp() == 0) file_ << "event,epoch,global_step,name,value\n";
+}
+
+void MetricsCsv::row(std::string_view event, std::int64_t epoch, const std::string& name,
+                     double value) {
+  file_ << fmt::format("{},{},{},{},{}\n", event, epoch, global_step_, name, value);
+}
+
+void MetricsCsv::flush() {
+  file_ << std::flush;
+  if (!file_) throw_errno("write", path_, errno);
+}
+
+void MetricsCsv::on_log_step(const StepEvent& event) {
+  row("step", event.epoch, "loss", event.loss);
+  row("step", event.epoch, "lr", event.lr);
+  row("step", event.epoch, "rate", event.rate);
+  flush();
+}
+
+void MetricsCsv::on_epoch_end(const EpochEvent& event) {
+  for (const auto& [name, value] : event.train) row("epoch", event.epoch, "train_" + name, value);
+  for (const auto& [name, value] : event.val) row("epoch", event.epoch, "val_" + name, value);
+  row("epoch", event.epoch, "seconds", event.seconds);
+  row("epoch", event.epoch, "rate", event.rate);
+  row("epoch", event.epoch, "wait_share", event.stall.wait_share);
+  flush();
+}
+
+}  // namespace millrace::trainer
