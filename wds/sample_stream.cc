@@ -144,7 +144,8 @@ void SampleStream::State::close_shard() {
 }
 
 void SampleStream::State::survive(const Error& fault) {
-  if (ledger.report(fault) == OnFault::kStop) {
+  const std::uint64_t lost = reader ? reader->lost_samples() : 1;
+  if (ledger.report(fault, lost) == OnFault::kStop) {
     ended = true;
     reader.reset();
     shard = static_cast<std::uint32_t>(shards.round());  // so that a restored stream ends as well

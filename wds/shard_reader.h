@@ -16,12 +16,15 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "io/opener.h"
 #include "wds/sample.h"
 #include "wds/tar_reader.h"
 
 namespace millrace::wds {
+
+struct ShardIndex;
 
 struct ShardOptions {
   TarOptions tar = {};
@@ -33,6 +36,11 @@ struct ShardOptions {
   std::function<bool(const std::string& name)> select = {};
   /// Where to start: Sample::offset of some sample.
   std::uint64_t offset = 0;
+  /// What the shard must hold: with it every sample is checked (key, place, sizes, CRC-32), a
+  /// missing end is found, and damage costs its own samples alone. Not with rename or select.
+  std::shared_ptr<const ShardIndex> index = {};
+  /// Samples to read from `offset` on, damaged ones included; 0 is all. Needs an index.
+  std::uint64_t max_samples = 0;
   std::stop_token stop = {};
 };
 
@@ -49,12 +57,18 @@ class ShardReader {
   bool next(Sample& sample);
   /// After an Error: whether next() can go on with the next sample.
   bool can_continue() const;
+  /// After an Error: how many samples it cost, as far as is known. With an index that is exact.
+  std::uint64_t lost_samples() const;
   /// Sample::offset of the sample that next() would give, as far as is known: the end of what was
   /// handed up.
   std::uint64_t position() const;
   /// Whether all samples were handed up, so that next() will be false.
   bool at_end() const;
   const TarWarnings& warnings() const;
+  /// With tar.header_checksums: CRC-32 of each field's header blocks, of the last sample.
+  const std::vector<std::uint32_t>& header_crcs() const;
+  /// At the end: the offset of the tar's end marker.
+  std::uint64_t end_offset() const;
 
  private:
   struct State;

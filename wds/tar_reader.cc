@@ -40,6 +40,7 @@ struct TarReader::State {
   bool at_end_marker();
   bool end_without_marker(const std::string& message, std::uint64_t offset);
   bool padding_ends();
+  std::optional<std::uint64_t> stored_bytes();
   io::Bytes grown_payload(std::size_t size);
 
   TarOptions options;
@@ -47,6 +48,7 @@ struct TarReader::State {
   std::unique_ptr<detail::Tape> tape;
   std::unique_ptr<detail::HeaderReader> headers;
   detail::Header header;
+  std::uint64_t end_offset = 0;
   std::uint64_t unread = 0;  // payload bytes of the current member
   bool compressed = false;
   bool broken = false;
@@ -67,7 +69,7 @@ void TarReader::State::open() {
     throw Error(ErrorCode::kTruncated, "is no tar but " + detail::describe_start(first),
                 {.offset = 0});
   }
-  headers = std::make_unique<detail::HeaderReader>(*tape);
+  headers = std::make_unique<detail::HeaderReader>(*tape, options.header_checksums);
 }
 
 bool TarReader::State::next_header(detail::Header& wanted) {
@@ -104,6 +106,7 @@ bool TarReader::State::next(TarMember& member) {
 bool TarReader::State::at_end_marker() {
   const auto seen = tape->region();
   const std::uint64_t here = tape->position() - seen.size();
+  end_offset = here;
   if (seen.empty()) return end_without_marker("tar ends without its end marker", here);
   if (seen.size() < 2 * kBlockBytes) {
     return end_without_marker("tar ends inside its end marker", here);
@@ -129,7 +132,7 @@ bool TarReader::State::next_archive() {
     ++warnings.trailing_data;
     return false;
   }
-  headers = std::make_unique<detail::HeaderReader>(*tape);
+  headers = std::make_unique<detail::HeaderReader>(*tape, options.header_checksums);
   return true;
 }
 
@@ -159,6 +162,7 @@ void TarReader::State::check_member(const detail::Header& found, TarMember& memb
   member.offset = found.offset;
   member.data_offset = tape->position();
   member.size = found.size;
+  member.header_crc32 = found.crc32;
   member.regular = found.regular && holds_file(facts.type) && !facts.sparse;
   unread = found.size;
   const auto left = tape->remaining();
@@ -182,6 +186,12 @@ void TarReader::State::check_member(const detail::Header& found, TarMember& memb
                                     std::to_string(options.max_member_bytes));
   }
   if (!member.regular) ++warnings.ignored_members;
+}
+
+// An unpacking source knows what it was fed; for a plain tar that is the tape itself.
+std::optional<std::uint64_t> TarReader::State::stored_bytes() {
+  if (!tape->peek(1).empty()) return {};
+  return compressed ? detail::packed_bytes(tape->source()) : tape->position();
 }
 
 io::Bytes TarReader::State::read_payload() {
@@ -240,5 +250,7 @@ bool TarReader::can_continue() const { return !state_->broken; }
 const TarWarnings& TarReader::warnings() const { return state_->warnings; }
 bool TarReader::compressed() const { return state_->compressed; }
 std::uint64_t TarReader::position() const { return state_->tape->position(); }
+std::uint64_t TarReader::end_offset() const { return state_->end_offset; }
+std::optional<std::uint64_t> TarReader::stored_bytes() const { return state_->stored_bytes(); }
 
 }  // namespace millrace::wds

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "io/byte_source.h"
@@ -36,13 +37,16 @@ struct TarOptions {
   bool lenient = false;
   /// A compressed tar may grow to this many times its size, once 64 MiB have come out.
   std::uint64_t max_expansion = 100;
+  /// Fills in TarMember::header_crc32.
+  bool header_checksums = false;
 };
 
 struct TarMember {
   std::string name;
-  std::uint64_t offset = 0;       ///< of the first header block that belongs to it
-  std::uint64_t data_offset = 0;  ///< of the payload
-  std::uint64_t size = 0;         ///< payload bytes
+  std::uint64_t offset = 0;        ///< of the first header block that belongs to it
+  std::uint64_t data_offset = 0;   ///< of the payload
+  std::uint64_t size = 0;          ///< payload bytes
+  std::uint32_t header_crc32 = 0;  ///< of all its header blocks, when asked for
   /// A regular file; other kinds (folders, links, devices) carry no payload.
   bool regular = false;
 };
@@ -78,6 +82,10 @@ class TarReader {
   bool compressed() const;
   /// Offset of the first byte not yet read.
   std::uint64_t position() const;
+  /// After the end: the offset of the end marker.
+  std::uint64_t end_offset() const;
+  /// After the end: bytes of the tar as it is stored, when it was read to its last.
+  std::optional<std::uint64_t> stored_bytes() const;
 
  private:
   struct State;

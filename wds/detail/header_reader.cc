@@ -11,6 +11,7 @@
 
 #include "io/base/check.h"
 #include "io/base/error.h"
+#include "io/base/hash.h"
 #include "wds/detail/header_blocks.h"
 #include "wds/detail/utf8_locale.h"
 
@@ -32,7 +33,7 @@ std::string message_of(archive* handle) {
 }  // namespace
 
 struct HeaderReader::State {
-  explicit State(Tape& borrowed) : tape(borrowed) {}
+  State(Tape& borrowed, bool wanted) : tape(borrowed), checksums(wanted) {}
 
   static la_ssize_t read_block(archive* handle, void* self, const void** block) {
     return static_cast<State*>(self)->guarded(handle, [block](State& state) {
@@ -105,6 +106,7 @@ struct HeaderReader::State {
   void next_by_libarchive(Header& header);
 
   Tape& tape;
+  const bool checksums;
   Utf8Locale locale;
   std::unique_ptr<archive, FreeArchive> handle{archive_read_new()};
   std::unique_ptr<archive_entry, FreeEntry> entry{archive_entry_new()};
@@ -139,6 +141,7 @@ bool HeaderReader::State::next_plain(Header& header) {
   header.offset = tape.position();
   header.size = found->size;
   header.plain = header.regular = true;
+  if (checksums) header.crc32 = crc32(tape.buffered(kBlockBytes));
   tape.consume(kBlockBytes);
   expect_payload(found->size);
   start += kBlockBytes + unread + padding;
@@ -163,13 +166,15 @@ void HeaderReader::State::next_by_libarchive(Header& header) {
   header.size = size < 0 ? 0 : static_cast<std::uint64_t>(size);
   header.regular = archive_entry_filetype(entry.get()) == AE_IFREG;
   header.plain = false;
+  if (checksums) header.crc32 = crc32(tape.region());
   header.warning.clear();
   if (result == ARCHIVE_WARN) header.warning = message_of(handle.get());
   expect_payload(header.size);
   settled = unread + padding;
 }
 
-HeaderReader::HeaderReader(Tape& tape) : state_(std::make_unique<State>(tape)) {}
+HeaderReader::HeaderReader(Tape& tape, bool checksums)
+    : state_(std::make_unique<State>(tape, checksums)) {}
 HeaderReader::~HeaderReader() = default;
 
 bool HeaderReader::next(Header& header) {

@@ -17,6 +17,7 @@ struct Header {
   std::string name;
   std::uint64_t offset = 0;  ///< of the first block, on the tape
   std::uint64_t size = 0;    ///< payload bytes that follow on the tape
+  std::uint32_t crc32 = 0;   ///< of all blocks, when asked for
   bool plain = false;        ///< read without libarchive: a regular file, and nothing odd
   bool regular = false;      ///< as libarchive sees it
   std::string warning;       ///< libarchive's, when it had to guess
@@ -25,7 +26,8 @@ struct Header {
 class HeaderReader {
  public:
   /// Reads the archive that begins where `tape` stands; `tape` is borrowed.
-  explicit HeaderReader(Tape& tape);
+  /// `checksums`: fills in Header::crc32.
+  HeaderReader(Tape& tape, bool checksums);
   ~HeaderReader();
   HeaderReader(const HeaderReader&) = delete;
   HeaderReader& operator=(const HeaderReader&) = delete;

@@ -56,6 +56,11 @@ class Unpacked final : public io::ByteSource {
   std::optional<std::uint64_t> size() const override { return {}; }
   const std::string& url() const override { return packed_->source().url(); }
 
+  std::optional<std::uint64_t> packed_bytes() const {
+    if (!packed_->peek(1).empty()) return {};
+    return packed_->position();
+  }
+
  private:
   static la_ssize_t read_packed(archive* handle, void* self, const void** data) {
     auto& unpacked = *static_cast<Unpacked*>(self);
@@ -118,6 +123,10 @@ bool is_compressed(Tape& packed) {
 
 std::unique_ptr<io::ByteSource> unpack(std::unique_ptr<Tape> packed, std::uint64_t max_expansion) {
   return std::make_unique<Unpacked>(std::move(packed), max_expansion);
+}
+
+std::optional<std::uint64_t> packed_bytes(const io::ByteSource& unpacked) {
+  return static_cast<const Unpacked&>(unpacked).packed_bytes();
 }
 
 }  // namespace millrace::wds::detail

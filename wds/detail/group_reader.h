@@ -1,0 +1,65 @@
+// GroupReader: members of one tar, grouped to samples; what ShardReader is without an index.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "wds/detail/key_set.h"
+#include "wds/shard_reader.h"
+
+namespace millrace::wds::detail {
+
+class GroupReader {
+ public:
+  /// Opens the shard at options.offset. Throws: what opening throws.
+  GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
+              const ShardOptions& options);
+
+  /// As ShardReader::next(), but for the url of its Errors.
+  bool next(Sample& sample);
+  bool can_continue() const { return !broken_; }
+  std::uint64_t position() const;
+  bool at_end() const { return started_ && !pending_; }
+  const std::vector<std::uint32_t>& header_crcs() const { return header_crcs_; }
+  const TarReader& tar() const { return *tar_; }
+
+ private:
+  /// A member that belongs to a sample, its header read and its payload not.
+  struct Pending {
+    TarMember member;
+    std::string key;
+    std::string suffix;
+    /// What makes the member, and so its whole sample, unfit to be handed up.
+    std::optional<Error> fault;
+  };
+
+  bool reopen_compressed();
+  void start();
+  void read_sample(Sample& sample);
+  void advance();
+  bool next_member(Pending& next);
+  bool accept(Pending& next);
+  void begin(Sample& sample);
+  void add_field(Sample& sample);
+  void check_whole(const Sample& sample);
+  [[noreturn]] void drop(Error error);
+
+  const io::Opener& opener_;
+  ShardOptions options_;
+  std::shared_ptr<const std::string> url_;
+  std::unique_ptr<TarReader> tar_;
+  std::optional<Pending> pending_;
+  std::optional<std::string> dropped_key_;  // members with it belong to a sample at fault
+  KeySet keys_;
+  std::vector<std::uint32_t> header_crcs_;
+  std::vector<std::string> last_suffixes_;  // lenient alone
+  bool started_ = false;
+  bool skip_pending_ = false;  // it belongs to what was dropped
+  bool broken_ = false;
+};
+
+}  // namespace millrace::wds::detail

@@ -1,0 +1,30 @@
+// HashingOpener: hashes what passes through the one source it opens.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "io/opener.h"
+
+namespace millrace::wds::detail {
+
+class HashingOpener final : public io::Opener {
+ public:
+  explicit HashingOpener(const io::Opener& opener);
+  ~HashingOpener() override;
+
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options = {}) const override;
+  /// Size and SHA-256 of the whole object. What was not read of it is read now, from a new source.
+  std::pair<std::uint64_t, std::string> finish(const io::Opener& opener,
+                                               const std::string& url) const;
+
+ private:
+  struct Count;
+  const io::Opener& opener_;
+  std::shared_ptr<Count> count_;
+};
+
+}  // namespace millrace::wds::detail

@@ -1,0 +1,20 @@
+// What was read of a shard, compared with what its index says.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "wds/sample.h"
+#include "wds/shard_index.h"
+
+namespace millrace::wds::detail {
+
+/// Throws: Corrupt, naming what differs first.
+void check_sample(const IndexedSample& expected, const Sample& sample,
+                  const std::vector<std::uint32_t>& header_crcs);
+/// Throws: Truncated or Corrupt. `stored_bytes` is unknown where data follows the end marker.
+void check_end(const ShardIndex& index, std::uint64_t end,
+               std::optional<std::uint64_t> stored_bytes);
+
+}  // namespace millrace::wds::detail

@@ -1,0 +1,72 @@
+// ShardIndex: what a shard holds and where, so that its samples can be checked, counted and
+// reached.
+//
+// It lies beside its shard as `<shard>.index.json`:
+//   {"millrace_index": 1, "bytes": 10240, "end": 2048, "sha256": "...", "samples": [
+//     ["KEY", OFFSET, [["SUFFIX", DATA_OFFSET, SIZE, "CRC32", "HEADER_CRC32"], ...]], ...]}
+// Offsets are in the (unpacked) tar stream; CRC-32 as in gzip, 8 lower-case hex digits, of the
+// payload and of all header blocks that belong to the member.
+//
+//   const ShardIndex index = build_index(opener, "a.tar");
+//   write_index(index, index_url("a.tar"));
+//
+// Threads: free functions, callable from any thread; a ShardIndex as a value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/byte_sink.h"
+#include "wds/shard_reader.h"
+
+namespace millrace::wds {
+
+struct IndexedMember {
+  std::string suffix;
+  std::uint64_t offset = 0;  ///< of the payload
+  std::uint64_t size = 0;
+  std::uint32_t crc32 = 0;
+  std::uint32_t header_crc32 = 0;
+};
+
+struct IndexedSample {
+  std::string key;
+  std::uint64_t offset = 0;  ///< of the first member's first header block
+  std::vector<IndexedMember> members;
+};
+
+struct ShardIndex {
+  std::uint64_t bytes = 0;  ///< of the shard as it is stored
+  std::uint64_t end = 0;    ///< offset of the end marker
+  std::string sha256 = {};  ///< of the shard as it is stored
+  std::vector<IndexedSample> samples;
+
+  /// The number of the sample at `offset`, or of the first behind it.
+  std::size_t sample_at(std::uint64_t offset) const;
+};
+
+/// Where the index of the shard at `url` lies: "a.tar" → "a.tar.index.json", in front of a query
+/// string.
+std::string index_url(const std::string& url);
+
+/// Reads the whole shard. Throws: as ShardReader::next() does; a damaged shard has no index.
+ShardIndex build_index(const io::Opener& opener, const std::string& url,
+                       const ShardOptions& options = {});
+
+/// Throws: NotFound (there is none), Corrupt, and what opening throws.
+ShardIndex read_index(const io::Opener& opener, const std::string& url);
+/// The index beside `shard_url`, or null when there is none.
+std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener,
+                                             const std::string& shard_url);
+void write_index(const ShardIndex& index, const std::string& path,
+                 io::Replace replace = io::Replace::kNever);
+
+/// DALI's index v1.2, as its wds2idx makes it: for plain tars.
+void write_dali_index(const ShardIndex& index, const std::string& path,
+                      io::Replace replace = io::Replace::kNever);
+
+}  // namespace millrace::wds
