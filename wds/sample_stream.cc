@@ -1,5 +1,6 @@
 #include "wds/sample_stream.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "wds/detail/sample_fetch.h"
 #include "wds/detail/shard_sequence.h"
 #include "wds/detail/shuffle_buffer.h"
+#include "wds/shard_index.h"
 
 namespace millrace::wds {
 
@@ -35,6 +37,7 @@ struct SampleStream::State {
   bool read_sample(BufferedSample& sample);
   bool try_read(BufferedSample& sample);
   bool open_shard();
+  void use_index(const detail::ShardPiece& piece, ShardOptions& options);
   void close_shard();
   void survive(const Error& fault);
 
@@ -66,8 +69,7 @@ void SampleStream::State::restore(const StreamPosition& position) {
 }
 
 std::string SampleStream::State::url_of(std::uint32_t index) {
-  const std::string* url = shards.at(index);
-  if (url != nullptr) return *url;
+  if (const auto piece = shards.at(index)) return piece->url;
   throw Error(ErrorCode::kInvalidArgument, "the saved position names shard " +
                                                std::to_string(index) + " of a stream that has " +
                                                std::to_string(shards.round()));
@@ -121,19 +123,36 @@ bool SampleStream::State::try_read(BufferedSample& sample) {
 }
 
 bool SampleStream::State::open_shard() {
-  const std::string* url = shards.at(shard);
+  const auto piece = shards.at(shard);
   // A whole round that gave nothing will give nothing the next time either.
-  ended = url == nullptr || barren_shards > shards.round();
+  ended = !piece || barren_shards > shards.round();
   if (ended) return false;
   ShardOptions options = spec.shard;
   options.offset = start_offset;
-  reader.emplace(opener, *url, options);
+  if (spec.indexed || piece->first > 0 || piece->count > 0) use_index(*piece, options);
+  reader.emplace(opener, piece->url, options);
   return true;
+}
+
+// Finds the piece's place in its shard by the index beside it.
+void SampleStream::State::use_index(const detail::ShardPiece& piece, ShardOptions& options) {
+  options.index = find_index(opener, piece.url);
+  if (piece.first == 0 && piece.count == 0) return;
+  const Where where{.url = io::printable_url(piece.url)};
+  if (!options.index)
+    throw Error(ErrorCode::kNotFound, "a shard that is cut needs its index", where);
+  const std::vector<IndexedSample>& samples = options.index->samples;
+  const std::uint64_t end = piece.count == 0 ? samples.size() : piece.first + piece.count;
+  if (piece.first >= samples.size() || end > samples.size()) {
+    throw Error(ErrorCode::kCorrupt, "index holds fewer samples than were counted", where);
+  }
+  options.offset = std::max(start_offset, samples[piece.first].offset);
+  options.max_samples = end - options.index->sample_at(options.offset);
 }
 
 void SampleStream::State::close_shard() {
   if (reader) {
-    const Where where{.url = io::printable_url(*shards.at(shard))};
+    const Where where{.url = io::printable_url(shards.at(shard)->url)};
     if (reader->warnings().missing_end > 0) ledger.warn(where, "tar ends without its end marker");
     if (reader->warnings().trailing_data > 0) ledger.warn(where, "data after the tar's end marker");
   }

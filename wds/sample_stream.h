@@ -70,6 +70,12 @@ struct StreamSpec {
   std::uint64_t max_samples = 0;
   /// Ranks, for kWebDataset's seed of resampled streams: rank = stream mod world.
   int world = 1;
+  /// Looks for the index beside each shard, and checks every sample against it.
+  bool indexed = false;
+  /// Samples in each of `shards`, from sample_counts() or a manifest. With them kMillrace divides
+  /// samples, not shards: streams differ by at most one sample, and shards that are cut must have
+  /// their index.
+  std::shared_ptr<const std::vector<std::uint64_t>> counts = {};
   /// How each shard is read; `offset` and `stop` are the stream's own to set.
   ShardOptions shard = {};
 };
@@ -102,6 +108,7 @@ struct StreamPosition {
 };
 
 /// The urls of one stream this epoch, in the order in which it reads them. Requires: not resampled.
+/// Throws: InvalidArgument when counts and shards do not belong together.
 std::vector<std::string> stream_shards(const StreamSpec& spec);
 
 class SampleStream {

@@ -66,6 +66,7 @@ ShardIndex parse_index(std::string_view text) {
                      .sha256 = json.value("sha256", ""),
                      .samples = {}};
     for (const Json& sample : json.at("samples")) index.samples.push_back(parse_sample(sample));
+    if (json.at("count") != index.samples.size()) corrupt("its count is wrong");
     const auto by_offset = [](const IndexedSample& a, const IndexedSample& b) {
       return a.offset < b.offset;
     };
@@ -159,9 +160,47 @@ std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener,
   }
 }
 
+std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url) {
+  constexpr std::size_t kHeadBytes = 1024;
+  std::string head(kHeadBytes, '\0');
+  try {
+    const auto source = opener.open(url);
+    std::size_t used = 0;
+    const auto bytes = std::as_writable_bytes(std::span(head));
+    while (used < kHeadBytes) {
+      const std::size_t got = source->read(bytes.subspan(used));
+      if (got == 0) break;
+      used += got;
+    }
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNotFound) return {};
+    throw;
+  }
+  const std::size_t samples = head.find(",\"samples\":");
+  const Json json = Json::parse(head.substr(0, samples) + "}", nullptr, false);
+  if (samples == std::string::npos || !json.is_object() || !json.contains("count") ||
+      !json["count"].is_number_unsigned()) {
+    throw Error(ErrorCode::kCorrupt, "index: has no count", {.url = io::printable_url(url)});
+  }
+  return json["count"].get<std::uint64_t>();
+}
+
+std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(
+    const io::Opener& opener, std::span<const std::string> shards) {
+  auto counts = std::make_shared<std::vector<std::uint64_t>>();
+  for (const std::string& shard : shards) {
+    if (shard == "-" || shard.starts_with("pipe:")) return nullptr;
+    const auto count = read_sample_count(opener, index_url(shard));
+    if (!count) return nullptr;
+    counts->push_back(*count);
+  }
+  return counts;
+}
+
 void write_index(const ShardIndex& index, const std::string& path, io::Replace replace) {
   std::string text = Json({{"millrace_index", kVersion},
                            {"bytes", index.bytes},
+                           {"count", index.samples.size()},
                            {"end", index.end},
                            {"sha256", index.sha256}})
                          .dump();

@@ -2,7 +2,7 @@
 // reached.
 //
 // It lies beside its shard as `<shard>.index.json`:
-//   {"millrace_index": 1, "bytes": 10240, "end": 2048, "sha256": "...", "samples": [
+//   {"bytes": 10240, "count": 1, "end": 2048, "millrace_index": 1, "sha256": "...", "samples": [
 //     ["KEY", OFFSET, [["SUFFIX", DATA_OFFSET, SIZE, "CRC32", "HEADER_CRC32"], ...]], ...]}
 // Offsets are in the (unpacked) tar stream; CRC-32 as in gzip, 8 lower-case hex digits, of the
 // payload and of all header blocks that belong to the member.
@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,12 @@ ShardIndex read_index(const io::Opener& opener, const std::string& url);
 /// The index beside `shard_url`, or null when there is none.
 std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener,
                                              const std::string& shard_url);
+/// The number of samples in the index at `url`, from its first 1,024 bytes; nothing when there is
+/// no index. Throws: Corrupt, and what opening throws.
+std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url);
+/// The number of samples in each shard, for StreamSpec::counts; null when one has no index.
+std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(
+    const io::Opener& opener, std::span<const std::string> shards);
 void write_index(const ShardIndex& index, const std::string& path,
                  io::Replace replace = io::Replace::kNever);
 

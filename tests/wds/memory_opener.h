@@ -14,10 +14,10 @@ namespace millrace::testing {
 /// Hands out at most `step` bytes a read, so that every buffer boundary is met.
 class MemorySource final : public io::ByteSource {
  public:
-  MemorySource(std::string url, std::string data, std::uint64_t offset, std::size_t step,
+  MemorySource(std::string url, const std::string& data, std::uint64_t offset, std::size_t step,
                bool knows_size)
       : url_(std::move(url)),
-        data_(std::move(data)),
+        data_(data),
         position_(std::min<std::uint64_t>(offset, data_.size())),
         step_(step),
         knows_size_(knows_size) {}
@@ -37,7 +37,7 @@ class MemorySource final : public io::ByteSource {
 
  private:
   std::string url_;
-  std::string data_;
+  const std::string& data_;  // the opener's
   std::size_t position_;
   std::size_t step_;
   bool knows_size_;

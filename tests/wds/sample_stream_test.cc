@@ -6,14 +6,17 @@
 
 #include "io/base/error.h"
 #include "tests/support/tar_builder.h"
+#include "tests/support/temp_dir.h"
 #include "tests/wds/memory_opener.h"
 #include "wds/detail/webdataset_shuffle.h"
+#include "wds/shard_index.h"
 
 namespace millrace::wds {
 namespace {
 
 using testing::MemoryOpener;
 using testing::TarBuilder;
+using testing::TempDir;
 using Strings = std::vector<std::string>;
 
 /// Shards of growing length; keys "s<shard>-<number>".
@@ -147,6 +150,68 @@ TEST(SampleStream, GoesOnExactlyAtAnyPosition) {
       EXPECT_EQ(given, whole.size());
     }
   }
+}
+
+void add_indexes(Set& set) {
+  const TempDir dir;
+  for (const std::string& shard : *set.shards) {
+    write_index(build_index(set.opener, shard), dir / "i", io::Replace::kAtomically);
+    set.opener.files[index_url(shard)] = testing::read_file(dir / "i");
+  }
+}
+
+TEST(SampleStream, WithIndexesStreamsDifferByAtMostOneSample) {
+  Set set = make_set(9, 3);
+  add_indexes(set);
+  for (const int streams : {1, 2, 4, 7, 20}) {
+    std::multiset<std::string> seen;
+    StreamSpec spec{.shards = set.shards,
+                    .shuffle = {.shards = true, .buffer_samples = 5, .seed = 2},
+                    .num_streams = streams,
+                    .indexed = true,
+                    .counts = sample_counts(set.opener, *set.shards)};
+    ASSERT_NE(spec.counts, nullptr);
+    std::set<std::size_t> lengths;
+    for (spec.stream = 0; spec.stream < streams; ++spec.stream) {
+      const Strings keys = all_keys(set, spec);
+      lengths.insert(keys.size());
+      seen.insert(keys.begin(), keys.end());
+    }
+    EXPECT_LE(*lengths.rbegin() - *lengths.begin(), 1U) << streams;
+    EXPECT_EQ(seen.size(), set.num_samples);
+    EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), set.num_samples);
+  }
+}
+
+TEST(SampleStream, GoesOnInTheMiddleOfAPiece) {
+  Set set = make_set(3, 150);
+  add_indexes(set);
+  const StreamSpec spec{.shards = set.shards,
+                        .shuffle = {.shards = true, .buffer_samples = 20, .seed = 2},
+                        .num_streams = 2,
+                        .stream = 1,
+                        .indexed = true,
+                        .counts = sample_counts(set.opener, *set.shards)};
+  const Strings whole = all_keys(set, spec);
+  FaultLedger ledger;
+  SampleStream stream(spec, set.opener, ledger);
+  std::size_t given = 0;
+  for (SampleBlock block; stream.next(block);) {
+    given += block.samples.size();
+    SampleStream again(spec, stream.position(), set.opener, ledger);
+    EXPECT_EQ(drain(again),
+              Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()));
+  }
+}
+
+TEST(SampleStream, WithAnIndexTheAccountIsTheIndexsCount) {
+  Set set = make_set(3, 10);
+  add_indexes(set);
+  set.opener.files["1.tar"].resize(8 * 1024);
+  FaultLedger ledger({.on_fault = OnFault::kSkip});
+  const Strings keys = all_keys(set, {.shards = set.shards, .indexed = true}, ledger);
+  EXPECT_EQ(ledger.emitted(), keys.size());
+  EXPECT_EQ(ledger.emitted() + ledger.skipped(), set.num_samples);
 }
 
 TEST(SampleStream, APositionOfChangedShardsIsRefused) {

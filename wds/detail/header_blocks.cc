@@ -116,7 +116,8 @@ bool checksum_is_right(std::string_view block) {
   for (const char c : block) sum += static_cast<std::uint8_t>(c);
   for (const char c : block.substr(kField, kWidth)) sum -= static_cast<std::uint8_t>(c);
   sum += kWidth * ' ';
-  return octal(block.substr(kField, kWidth), 6) == sum;
+  const char last = block[kField + kWidth - 1];
+  return (last == ' ' || last == '\0') && octal(block.substr(kField, kWidth), 6) == sum;
 }
 
 std::string_view until_nul(std::string_view field) { return field.substr(0, field.find('\0')); }

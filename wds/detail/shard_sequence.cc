@@ -1,9 +1,13 @@
 #include "wds/detail/shard_sequence.h"
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 #include <span>
+#include <utility>
 
 #include "io/base/check.h"
+#include "io/base/error.h"
 #include "io/base/rng.h"
 #include "wds/detail/python_random.h"
 #include "wds/detail/webdataset_shuffle.h"
@@ -38,12 +42,53 @@ std::vector<std::string> in_webdataset_order(const StreamSpec& spec) {
   return divided(shards, spec);
 }
 
-std::vector<std::string> in_own_order(const StreamSpec& spec) {
-  if (!spec.shuffle.shards) return divided(*spec.shards, spec);
-  std::vector<std::string> shards = *spec.shards;
+std::vector<std::size_t> epoch_order(const StreamSpec& spec) {
+  std::vector<std::size_t> order(spec.shards->size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (!spec.shuffle.shards) return order;
   KeyedRng rng({.seed = spec.shuffle.seed, .epoch = spec.epoch, .purpose = Purpose::kShardShuffle});
-  shuffle(std::span(shards), rng);
-  return divided(shards, spec);
+  shuffle(std::span(order), rng);
+  return order;
+}
+
+std::vector<detail::ShardPiece> whole_shards(const StreamSpec& spec) {
+  const std::vector<std::size_t> order = epoch_order(spec);
+  std::vector<detail::ShardPiece> pieces;
+  const auto step = static_cast<std::size_t>(spec.num_streams);
+  for (auto i = static_cast<std::size_t>(spec.stream); i < order.size(); i += step) {
+    pieces.push_back({.url = (*spec.shards)[order[i]]});
+  }
+  return pieces;
+}
+
+// The epoch's samples in a row, cut into S runs whose lengths differ by at most one.
+std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
+  const std::vector<std::uint64_t>& counts = *spec.counts;
+  if (counts.size() != spec.shards->size()) {
+    throw Error(ErrorCode::kInvalidArgument, "sample counts of " + std::to_string(counts.size()) +
+                                                 " shards for a list of " +
+                                                 std::to_string(spec.shards->size()));
+  }
+  const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  const auto streams = static_cast<std::uint64_t>(spec.num_streams);
+  const auto bound = [total, streams](std::uint64_t stream) {
+    return total / streams * stream + total % streams * stream / streams;
+  };
+  const auto stream = static_cast<std::uint64_t>(spec.stream);
+  const std::uint64_t begin = bound(stream);
+  const std::uint64_t end = bound(stream + 1);
+  std::vector<detail::ShardPiece> pieces;
+  std::uint64_t at = 0;
+  for (const std::size_t shard : epoch_order(spec)) {
+    const std::uint64_t first = std::max(begin, at);
+    const std::uint64_t last = std::min(end, at + counts[shard]);
+    if (first < last) {
+      const std::uint64_t count = last - first == counts[shard] ? 0 : last - first;
+      pieces.push_back({(*spec.shards)[shard], first - at, count});
+    }
+    at += counts[shard];
+  }
+  return pieces;
 }
 
 // WebDataset's make_seed: s = (s * 31 + x) & 0x7fffffff.
@@ -63,22 +108,35 @@ std::uint64_t resampling_seed(const StreamSpec& spec) {
 }  // namespace
 
 std::vector<std::string> stream_shards(const StreamSpec& spec) {
-  MILLRACE_CHECK(spec.shards != nullptr, "a stream has a list of shards");
-  MILLRACE_CHECK(spec.stream >= 0 && spec.stream < spec.num_streams, "the stream is one of S");
-  return spec.shuffle.order == Order::kMillrace ? in_own_order(spec) : in_webdataset_order(spec);
+  std::vector<std::string> shards;
+  for (detail::ShardPiece& piece : detail::stream_pieces(spec)) {
+    shards.push_back(std::move(piece.url));
+  }
+  return shards;
 }
 
 namespace detail {
 
-ShardSequence::ShardSequence(const StreamSpec& spec) : spec_(spec), rng_(resampling_seed(spec)) {
-  if (!spec.resampled) shards_ = stream_shards(spec);
+std::vector<ShardPiece> stream_pieces(const StreamSpec& spec) {
+  MILLRACE_CHECK(spec.shards != nullptr, "a stream has a list of shards");
+  MILLRACE_CHECK(spec.stream >= 0 && spec.stream < spec.num_streams, "the stream is one of S");
+  if (spec.shuffle.order == Order::kMillrace) {
+    return spec.counts ? balanced_pieces(spec) : whole_shards(spec);
+  }
+  std::vector<ShardPiece> pieces;
+  for (std::string& url : in_webdataset_order(spec)) pieces.push_back({.url = std::move(url)});
+  return pieces;
 }
 
-const std::string* ShardSequence::at(std::size_t index) {
-  if (round() == 0) return nullptr;
-  if (spec_.resampled) return &(*spec_.shards)[draw(index)];
-  if (index >= shards_.size() && spec_.max_samples == 0) return nullptr;
-  return &shards_[index % shards_.size()];
+ShardSequence::ShardSequence(const StreamSpec& spec) : spec_(spec), rng_(resampling_seed(spec)) {
+  if (!spec.resampled) pieces_ = stream_pieces(spec);
+}
+
+std::optional<ShardPiece> ShardSequence::at(std::size_t index) {
+  if (round() == 0) return {};
+  if (spec_.resampled) return ShardPiece{.url = (*spec_.shards)[draw(index)]};
+  if (index >= pieces_.size() && spec_.max_samples == 0) return {};
+  return pieces_[index % pieces_.size()];
 }
 
 std::size_t ShardSequence::draw(std::size_t index) {

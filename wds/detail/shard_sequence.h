@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,20 +15,30 @@
 
 namespace millrace::wds::detail {
 
+/// What a stream reads of one shard.
+struct ShardPiece {
+  std::string url;
+  std::uint64_t first = 0;  ///< number of the first sample
+  std::uint64_t count = 0;  ///< samples; 0 is all of the shard
+};
+
+/// The stream's pieces this epoch. Requires: not resampled.
+std::vector<ShardPiece> stream_pieces(const StreamSpec& spec);
+
 class ShardSequence {
  public:
   explicit ShardSequence(const StreamSpec& spec);
 
-  /// The url at `index`, or null behind the end. Valid until the next call.
-  const std::string* at(std::size_t index);
+  /// The piece at `index`; nothing behind the end.
+  std::optional<ShardPiece> at(std::size_t index);
   /// Shards in one round; 0 for a stream without shards.
-  std::size_t round() const { return spec_.resampled ? spec_.shards->size() : shards_.size(); }
+  std::size_t round() const { return spec_.resampled ? spec_.shards->size() : pieces_.size(); }
 
  private:
   std::size_t draw(std::size_t index);
 
   StreamSpec spec_;
-  std::vector<std::string> shards_;
+  std::vector<ShardPiece> pieces_;
   PythonRandom rng_;                  // kWebDataset, resampled: it only goes forward,
   std::vector<std::uint32_t> drawn_;  // so what it drew is kept
 };
