@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -72,8 +73,12 @@ struct HeaderReader::State {
     }
   }
 
+  // Only for a header that is not plain: most tars never need it.
   void open() {
     start = tape.position();
+    locale.emplace();
+    handle.reset(archive_read_new());
+    entry.reset(archive_entry_new());
     archive_read_support_format_tar(handle.get());
     archive_read_set_read_callback(handle.get(), read_block);
     archive_read_set_skip_callback(handle.get(), skip_payload);
@@ -107,9 +112,9 @@ struct HeaderReader::State {
 
   Tape& tape;
   const bool checksums;
-  Utf8Locale locale;
-  std::unique_ptr<archive, FreeArchive> handle{archive_read_new()};
-  std::unique_ptr<archive_entry, FreeEntry> entry{archive_entry_new()};
+  std::optional<Utf8Locale> locale;
+  std::unique_ptr<archive, FreeArchive> handle;
+  std::unique_ptr<archive_entry, FreeEntry> entry;
   std::exception_ptr error;
   std::uint64_t start = 0;    // of what libarchive sees, less what it does not see
   std::uint64_t unread = 0;   // payload bytes of the last member
@@ -149,9 +154,9 @@ bool HeaderReader::State::next_plain(Header& header) {
 }
 
 void HeaderReader::State::next_by_libarchive(Header& header) {
-  const Utf8Locale::Scope scope(locale);
   in_region = false;
   if (!std::exchange(opened, true)) open();
+  const Utf8Locale::Scope scope(*locale);
   const int result = archive_read_next_header2(handle.get(), entry.get());
   check(result);
   // libarchive and the tape must agree on where the payload begins, or its bytes are not ours.

@@ -17,7 +17,7 @@ constexpr std::size_t kDirectBytes = 32 * 1024;
 }  // namespace
 
 Tape::Tape(std::unique_ptr<io::ByteSource> source, std::uint64_t start)
-    : source_(std::move(source)), buffer_(kBufferBytes), position_(start) {}
+    : source_(std::move(source)), position_(start) {}
 
 std::span<const std::byte> Tape::peek(std::size_t size) {
   while (end_ - begin_ < size && refill(size)) {
@@ -36,7 +36,7 @@ void Tape::read(std::span<std::byte> into) {
   while (!into.empty()) {
     if (begin_ < end_) {
       const std::size_t size = std::min(into.size(), end_ - begin_);
-      std::copy_n(buffer_.data() + begin_, size, into.data());
+      std::copy_n(buffer_.get() + begin_, size, into.data());
       consume(size);
       into = into.subspan(size);
     } else if (into.size() >= kDirectBytes && !ended_) {
@@ -63,7 +63,7 @@ void Tape::skip(std::uint64_t size) {
 
 std::span<const std::byte> Tape::region() const {
   if (!region_) return {};
-  return {buffer_.data() + *region_, begin_ - *region_};
+  return {buffer_.get() + *region_, begin_ - *region_};
 }
 
 std::optional<std::uint64_t> Tape::remaining() const {
@@ -77,7 +77,7 @@ std::optional<std::uint64_t> Tape::remaining() const {
 bool Tape::refill(std::size_t wanted) {
   if (ended_) return false;
   make_room(wanted);
-  const std::size_t got = source_->read(std::span(buffer_).subspan(end_));
+  const std::size_t got = source_->read({buffer_.get() + end_, capacity_ - end_});
   ended_ = got == 0;
   end_ += got;
   return got > 0;
@@ -87,14 +87,21 @@ void Tape::make_room(std::size_t wanted) {
   const std::size_t keep = region_ ? std::min(*region_, begin_) : begin_;
   // A read into a sliver of the buffer would cost a call for little: move what is kept to the
   // front.
-  if (keep > 0 && (begin_ == end_ || buffer_.size() - begin_ < wanted || end_ == buffer_.size())) {
-    std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(keep),
-              buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
+  if (keep > 0 && (begin_ == end_ || capacity_ - begin_ < wanted || end_ == capacity_)) {
+    std::copy(buffer_.get() + keep, buffer_.get() + end_, buffer_.get());
     begin_ -= keep;
     end_ -= keep;
     if (region_) *region_ -= keep;
   }
-  if (end_ == buffer_.size()) buffer_.resize(buffer_.size() * 2);
+  if (end_ == capacity_) grow();
+}
+
+void Tape::grow() {
+  const std::size_t capacity = std::max(kBufferBytes, capacity_ * 2);
+  auto larger = std::make_unique_for_overwrite<std::byte[]>(capacity);
+  std::copy_n(buffer_.get(), end_, larger.get());
+  buffer_ = std::move(larger);
+  capacity_ = capacity;
 }
 
 void Tape::truncated(std::uint64_t missing) const {

@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "io/byte_source.h"
 
@@ -29,7 +28,7 @@ class Tape {
   std::span<const std::byte> peek(std::size_t size);
   /// What of the next `size` bytes is buffered already.
   std::span<const std::byte> buffered(std::size_t size) const {
-    return {buffer_.data() + begin_, std::min(size, end_ - begin_)};
+    return {buffer_.get() + begin_, std::min(size, end_ - begin_)};
   }
   /// Moves on by `size` bytes, which a peek() has shown.
   void consume(std::size_t size);
@@ -51,10 +50,12 @@ class Tape {
  private:
   bool refill(std::size_t wanted);
   void make_room(std::size_t wanted);
+  void grow();
   [[noreturn]] void truncated(std::uint64_t missing) const;
 
   std::unique_ptr<io::ByteSource> source_;
-  std::vector<std::byte> buffer_;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::size_t capacity_ = 0;
   std::size_t begin_ = 0;  // of what was not consumed
   std::size_t end_ = 0;
   std::optional<std::size_t> region_;
