@@ -32,8 +32,21 @@ struct ImageField {
   int channels = 3;
   decode::DType dtype = decode::DType::kFloat32;
   decode::Layout layout = decode::Layout::kHWC;
+  decode::Interpolation interpolation = decode::Interpolation::kBilinear;
+  /// A palette PNG gives its indices (masks); with channels 1 and kNearest.
+  bool palette_indices = false;
+  /// Turns a JPEG as its Exif orientation says.
+  bool apply_orientation = false;
   decode::Limits limits = {};
   bool tolerate_truncated = false;
+};
+
+/// Several images of one sample (a picture, its mask, its depth) under one geometry: crops, resizes
+/// and flips fall the same way for all. Each member is a field of the batch.
+struct PairedImagesField {
+  std::vector<decode::Transform> geometry = {};
+  /// Their own transforms are ColorJitter and Normalize alone.
+  std::vector<ImageField> members = {};
 };
 
 /// A class index written as text (`cls`): int64, (N).
@@ -50,8 +63,15 @@ struct FloatsField {
   std::string name = "target";
   std::string suffixes = "json";
   std::int64_t size = 0;
-  /// Inside a JSON object, the member that holds the array; empty: the value itself is the array.
+  /// Which value of the JSON it is: a key of the outermost object or a JSON pointer; empty: all.
   std::string json_key = {};
+};
+
+/// A NumPy array (`npy`) of this shape, converted to the dtype.
+struct ArrayField {
+  std::string name = "array";
+  std::string suffixes = "npy";
+  decode::ArraySpec output = {};  ///< of one sample
 };
 
 /// Anything else: `decode` writes one sample's array into its slot, which it must fill whole. It is
@@ -63,6 +83,7 @@ struct FunctionField {
       decode;
 };
 
-using FieldSpec = std::variant<ImageField, LabelField, FloatsField, FunctionField>;
+using FieldSpec =
+    std::variant<ImageField, PairedImagesField, LabelField, FloatsField, ArrayField, FunctionField>;
 
 }  // namespace millrace::pipeline

@@ -1,5 +1,6 @@
 #include "pipeline/detail/batch_layout.h"
 
+#include <array>
 #include <utility>
 
 #include "io/base/error.h"
@@ -8,6 +9,7 @@ namespace millrace::pipeline::detail {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kMaxFields = 64;
 /// More than any machine has: keeps the arithmetic far from overflow.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 46;
 
@@ -19,36 +21,54 @@ std::size_t aligned(std::size_t bytes) {
 
 BatchLayout::BatchLayout(const std::vector<FieldSpec>& fields, std::int64_t batch_size)
     : batch_size_(batch_size) {
-  for (const FieldSpec& spec : fields) add(spec);
+  for (const FieldSpec& spec : fields) {
+    decoders_.push_back(compile_field(spec));
+    for (const FieldDecoder::Output& output : decoders_.back()->outputs()) add_field(output);
+  }
+  if (fields_.size() > kMaxFields) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a batch has at most " + std::to_string(kMaxFields) + " fields");
+  }
 }
 
-void BatchLayout::add(const FieldSpec& spec) {
-  Entry entry{.decoder = compile_field(spec), .offset = num_bytes_};
-  for (const Entry& other : fields_) {
-    if (other.decoder->name() == entry.decoder->name()) {
-      throw Error(ErrorCode::kInvalidArgument, "two fields are named " + entry.decoder->name());
+void BatchLayout::add_field(const FieldDecoder::Output& output) {
+  for (const Field& other : fields_) {
+    if (other.name == output.name) {
+      throw Error(ErrorCode::kInvalidArgument, "two fields are named " + output.name);
     }
   }
-  entry.slot_bytes = entry.decoder->output().num_bytes();
-  if (entry.slot_bytes > kMaxBytes / static_cast<std::size_t>(batch_size_)) {
+  const std::size_t slot_bytes = output.spec.num_bytes();
+  const auto slots = static_cast<std::size_t>(batch_size_);
+  if (slot_bytes > kMaxBytes / slots) {
     throw Error(ErrorCode::kInvalidArgument,
-                "a batch of field " + entry.decoder->name() + " is larger than any memory");
+                "a batch of field " + output.name + " is larger than any memory");
   }
-  num_bytes_ = aligned(num_bytes_ + entry.slot_bytes * static_cast<std::size_t>(batch_size_));
-  fields_.push_back(std::move(entry));
+  fields_.push_back({output.name, output.spec, num_bytes_, slot_bytes});
+  num_bytes_ = aligned(num_bytes_ + slot_bytes * slots);
+}
+
+void BatchLayout::decode(const wds::Sample& sample, const decode::SampleId& id, std::byte* buffer,
+                         std::int64_t slot_index) const {
+  std::array<std::span<std::byte>, kMaxFields> slots;
+  std::size_t field = 0;
+  for (const auto& decoder : decoders_) {
+    const std::size_t count = decoder->outputs().size();
+    for (std::size_t i = 0; i < count; ++i) slots[i] = slot(buffer, field++, slot_index);
+    decoder->decode(sample, id, std::span(slots).first(count));
+  }
 }
 
 std::vector<BatchField> BatchLayout::show(std::byte* buffer, std::int64_t size) const {
-  std::vector<BatchField> fields;
-  fields.reserve(fields_.size());
-  for (const Entry& entry : fields_) {
-    decode::ArraySpec spec = entry.decoder->output();
+  std::vector<BatchField> shown;
+  shown.reserve(fields_.size());
+  for (const Field& field : fields_) {
+    decode::ArraySpec spec = field.spec;
     spec.shape.insert(spec.shape.begin(), size);
     std::span<std::byte> data;
-    if (buffer) data = {buffer + entry.offset, entry.slot_bytes * static_cast<std::size_t>(size)};
-    fields.push_back({entry.decoder->name(), std::move(spec), data});
+    if (buffer) data = {buffer + field.offset, field.slot_bytes * static_cast<std::size_t>(size)};
+    shown.push_back({field.name, std::move(spec), data});
   }
-  return fields;
+  return shown;
 }
 
 }  // namespace millrace::pipeline::detail

@@ -36,9 +36,7 @@ void DecodeStage::decode_sample(OpenBatch& batch, SlotSample& item) const {
   const decode::SampleId id{
       .seed = seed_, .epoch = batch.epoch(), .stream = item.stream, .index = item.sample.index};
   try {
-    for (std::size_t field = 0; field < layout_.num_fields(); ++field) {
-      layout_.decoder(field).decode(sample, id, batch.slot(field, item.slot));
-    }
+    layout_.decode(sample, id, batch.buffer(), item.slot);
     batch.fill(item.slot, std::move(sample.key));
   } catch (const Error& error) {
     batch.fault(item.slot, located(error, sample));

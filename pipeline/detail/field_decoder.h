@@ -1,13 +1,16 @@
-// FieldDecoder: one field, compiled: from a sample to its array in a slot.
+// FieldDecoder: one field spec, compiled: from a sample to its arrays in a slot.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "decode/array.h"
-#include "decode/image_decoder.h"
+#include "decode/sample_id.h"
+#include "io/base/error.h"
 #include "pipeline/fields.h"
 #include "wds/sample.h"
 
@@ -15,18 +18,53 @@ namespace millrace::pipeline::detail {
 
 class FieldDecoder {
  public:
+  /// One array that it makes of each sample.
+  struct Output {
+    std::string name;
+    decode::ArraySpec spec;
+  };
+  using Slots = std::span<const std::span<std::byte>>;
+
+  explicit FieldDecoder(std::vector<Output> outputs) : outputs_(std::move(outputs)) {}
   virtual ~FieldDecoder() = default;
 
-  virtual const std::string& name() const = 0;
-  /// Of one sample.
-  virtual const decode::ArraySpec& output() const = 0;
-  /// Fills the whole slot. Throws: Error, with the key and member where they are known.
+  const std::vector<Output>& outputs() const { return outputs_; }
+  /// Fills the slots, one an output, whole. Throws: Error, with the member where it is known.
   /// Threads: any number at once.
-  virtual void decode(const wds::Sample& sample, const decode::SampleId& id,
-                      std::span<std::byte> slot) const = 0;
+  virtual void decode(const wds::Sample& sample, const decode::SampleId& id, Slots slots) const = 0;
+
+ private:
+  std::vector<Output> outputs_;
 };
+
+/// The members that a field may be made of.
+class Suffixes {
+ public:
+  /// "jpg;jpeg;png". Throws: InvalidArgument when there is none.
+  explicit Suffixes(const std::string& list);
+  /// The first of them that the sample has. Throws: Corrupt when it has none.
+  const wds::Field& find(const wds::Sample& sample) const;
+
+ private:
+  std::string list_;
+  std::vector<std::string> suffixes_;
+};
+
+/// Runs `decode(bytes)`, and gives its fault the member that it lies in.
+template <typename Decode>
+void decode_member(const wds::Sample& sample, const wds::Field& field, const Decode& decode) {
+  try {
+    decode(field.data);
+  } catch (Error& error) {
+    error.annotate({.member = sample.key + "." + field.suffix, .offset = field.offset});
+    throw;
+  }
+}
 
 /// Throws: InvalidArgument.
 std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec);
+
+std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field);
+std::unique_ptr<const FieldDecoder> compile_paired_images(const PairedImagesField& field);
 
 }  // namespace millrace::pipeline::detail

@@ -46,8 +46,8 @@ Finished OpenBatch::complete(std::shared_ptr<OpenBatch> self) {
 
 void OpenBatch::copy_slot(std::int64_t from, std::int64_t to) const {
   for (std::size_t field = 0; field < layout_.num_fields(); ++field) {
-    const auto source = slot(field, from);
-    std::memcpy(slot(field, to).data(), source.data(), source.size());
+    const auto source = layout_.slot(buffer_.get(), field, from);
+    std::memcpy(layout_.slot(buffer_.get(), field, to).data(), source.data(), source.size());
   }
 }
 

@@ -40,9 +40,7 @@ class OpenBatch {
 
   // Decode tasks, any threads.
   std::uint32_t epoch() const { return ticket_.epoch; }
-  std::span<std::byte> slot(std::size_t field, std::int64_t slot) const {
-    return layout_.slot(buffer_.get(), field, slot);
-  }
+  std::byte* buffer() const { return buffer_.get(); }
   void fill(std::int64_t slot, std::string key);
   void fault(std::int64_t slot, Error error);
   /// Counts `slots` as done; true when none is left, and the caller completes the batch.

@@ -26,12 +26,6 @@ class WdsSource final : public SampleSource {
   wds::SampleStream stream_;
 };
 
-/// The stream's share of an epoch of so many samples: the slots j with j mod streams == stream.
-std::uint64_t share_of(std::int64_t epoch_samples, int streams, int stream) {
-  if (epoch_samples <= stream) return 0;
-  return static_cast<std::uint64_t>((epoch_samples - stream + streams - 1) / streams);
-}
-
 /// For streams that have no sample at all in a tiny epoch: 0 would mean "no limit".
 class EmptySource final : public SampleSource {
  public:
@@ -40,6 +34,11 @@ class EmptySource final : public SampleSource {
 };
 
 }  // namespace
+
+std::uint64_t share_of(std::int64_t epoch_samples, int streams, int stream) {
+  if (epoch_samples <= stream) return 0;
+  return static_cast<std::uint64_t>((epoch_samples - stream + streams - 1) / streams);
+}
 
 SourceFactory wds_sources(const PipelineOptions& options, LedgerBook& ledgers) {
   wds::StreamSpec spec;

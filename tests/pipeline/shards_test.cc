@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -208,6 +209,35 @@ TEST(PipelineOverShards, ReadsListsOfNumbers) {
   const auto more = batch.field("more").as<float>();
   EXPECT_THAT(std::vector<float>(more.begin(), more.end()),
               ::testing::ElementsAre(1, 2.5F, -3, 4, 5, 6));
+}
+
+TEST(PipelineOverShards, CropsAndFlipsPairedImagesAlike) {
+  TempDir folder;
+  const std::string path = folder / "pairs.tar";
+  TarBuilder tar;
+  for (int i = 0; i < 12; ++i) {
+    const std::string key = std::to_string(i);
+    tar.file(key + ".mask.ppm", ppm(12, 12, 7 * i)).file(key + ".ppm", ppm(12, 12, 7 * i));
+  }
+  testing::write_file(path, tar.end().bytes());
+  const ImageField picture{.dtype = decode::DType::kUInt8};
+  const ImageField mask{.name = "mask",
+                        .suffixes = "mask.ppm",
+                        .dtype = decode::DType::kUInt8,
+                        .interpolation = decode::Interpolation::kNearest};
+  Pipeline pipeline = Pipeline::Builder()
+                          .shards(std::vector{path})
+                          .field(PairedImagesField{.geometry = {decode::RandomCrop{8, 8, 0},
+                                                                decode::RandomHorizontalFlip{}},
+                                                   .members = {picture, mask}})
+                          .batch({.size = 12})
+                          .build();
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  const auto pixels = batch.field("image").as<std::uint8_t>();
+  const auto labels = batch.field("mask").as<std::uint8_t>();
+  EXPECT_TRUE(std::equal(pixels.begin(), pixels.end(), labels.begin(), labels.end()));
+  EXPECT_NE(pixels[0], pixels[192]);
 }
 
 /// Bytes of this process that are in memory now.

@@ -1,0 +1,152 @@
+#include "pipeline/fake_data.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "io/base/error.h"
+#include "io/base/rng.h"
+#include "pipeline/detail/field_decoder.h"
+#include "pipeline/detail/pipeline_state.h"
+#include "pipeline/detail/wds_source.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using decode::DType;
+
+/// A stream's share of samples that have a key and nothing else.
+class EmptySamples final : public detail::SampleSource {
+ public:
+  EmptySamples(const detail::SourceRequest& request, std::uint64_t count)
+      : prefix_(std::to_string(request.stream) + "-"),
+        next_(request.start ? request.start->samples_out : 0),
+        count_(count) {}
+
+  bool next(wds::SampleBlock& block) override {
+    block = {};
+    while (next_ < count_ && block.samples.size() < wds::SampleBlock::kMaxSamples) {
+      wds::StreamSample sample;
+      sample.index = next_;
+      sample.sample.key = prefix_ + std::to_string(next_++);
+      sample.sample.url = url_;
+      block.samples.push_back(std::move(sample));
+    }
+    return !block.samples.empty();
+  }
+
+  wds::StreamPosition position() const override {
+    wds::StreamPosition position;
+    position.samples_out = next_;
+    return position;
+  }
+
+ private:
+  std::string prefix_;
+  std::uint64_t next_;
+  std::uint64_t count_;
+  std::shared_ptr<const std::string> url_ = std::make_shared<const std::string>("fake");
+};
+
+void write_value(DType dtype, float value, std::byte* to) {
+  const auto whole = static_cast<std::int64_t>(127.5F * (value + 1.0F));
+  const auto byte = static_cast<std::uint8_t>(whole);
+  const std::uint16_t half = decode::to_bfloat16(value);
+  switch (dtype) {
+    case DType::kUInt8:
+      std::memcpy(to, &byte, sizeof byte);
+      return;
+    case DType::kInt64:
+      std::memcpy(to, &whole, sizeof whole);
+      return;
+    case DType::kFloat32:
+      std::memcpy(to, &value, sizeof value);
+      return;
+    case DType::kBFloat16:
+      std::memcpy(to, &half, sizeof half);
+      return;
+  }
+}
+
+/// Values between -1 and 1, or 0 and 255.
+std::vector<std::byte> random_picture(const decode::ArraySpec& spec, std::uint64_t seed) {
+  KeyedRng rng({.seed = seed, .purpose = Purpose::kSynthetic});
+  std::vector<std::byte> picture(spec.num_bytes());
+  const std::size_t size = decode::dtype_size(spec.dtype);
+  for (std::size_t at = 0; at < picture.size(); at += size) {
+    write_value(spec.dtype, 2.0F * rng.uniform() - 1.0F, picture.data() + at);
+  }
+  return picture;
+}
+
+void draw_label(const decode::SampleId& id, std::int64_t classes, std::span<std::byte> slot) {
+  KeyedRng rng = id.rng(Purpose::kSynthetic);
+  const auto label = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(classes)));
+  std::memcpy(slot.data(), &label, sizeof label);
+}
+
+void draw_targets(const decode::SampleId& id, std::span<std::byte> slot) {
+  KeyedRng rng = id.rng(Purpose::kSynthetic);
+  for (std::size_t at = 0; at < slot.size(); at += sizeof(float)) {
+    const float value = rng.uniform() < 0.5F ? 0.0F : 1.0F;
+    std::memcpy(slot.data() + at, &value, sizeof value);
+  }
+}
+
+FunctionField fake_field(const detail::FieldDecoder::Output& output, std::uint64_t seed,
+                         std::int64_t classes) {
+  FunctionField field;
+  field.name = output.name;
+  field.output = output.spec;
+  if (output.spec.dtype == DType::kInt64 && output.spec.shape.empty()) {
+    field.decode = [classes](const auto&, const decode::SampleId& id, std::span<std::byte> slot) {
+      draw_label(id, classes, slot);
+    };
+  } else if (output.spec.dtype == DType::kFloat32 && output.spec.shape.size() == 1) {
+    field.decode = [](const auto&, const decode::SampleId& id, std::span<std::byte> slot) {
+      draw_targets(id, slot);
+    };
+  } else {
+    field.decode = [picture = random_picture(output.spec, seed)](const auto&, const auto&,
+                                                                 std::span<std::byte> slot) {
+      std::memcpy(slot.data(), picture.data(), slot.size());
+    };
+  }
+  return field;
+}
+
+std::vector<FieldSpec> fake_fields(const PipelineOptions& options, std::int64_t classes) {
+  std::vector<FieldSpec> fields;
+  for (const FieldSpec& spec : options.fields) {
+    const auto decoder = detail::compile_field(spec);
+    for (const auto& output : decoder->outputs()) {
+      fields.emplace_back(fake_field(output, options.shuffle.seed, classes));
+    }
+  }
+  return fields;
+}
+
+detail::SourceFactory empty_samples(const PipelineOptions& options, detail::LedgerBook&) {
+  const std::int64_t samples = options.epochs.samples;
+  return [samples, streams = options.split.streams](const detail::SourceRequest& request) {
+    return std::unique_ptr<detail::SampleSource>(std::make_unique<EmptySamples>(
+        request, detail::share_of(samples, streams, request.stream)));
+  };
+}
+
+}  // namespace
+
+Pipeline fake_data(PipelineOptions options, const FakeDataOptions& fake) {
+  if (options.epochs.samples == 0) options.epochs.samples = fake.samples;
+  if (options.epochs.samples <= 0 || fake.classes <= 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "fake data need a number of samples an epoch and of classes, above 0");
+  }
+  options.fields = fake_fields(options, fake.classes);
+  options.epochs.resampled = true;  // no shards are read, so there may be fewer than streams
+  options.shards = {"fake"};
+  return Pipeline(std::make_unique<Pipeline::State>(std::move(options), empty_samples));
+}
+
+}  // namespace millrace::pipeline

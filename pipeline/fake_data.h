@@ -1,0 +1,27 @@
+// Fake data: a pipeline of the right shapes whose samples come from nowhere. It shows what
+// everything but the input can do, and lets a training program be tried before there is data.
+//
+//   Pipeline pipeline = fake_data(std::move(options), {.samples = 10'000, .classes = 1000});
+//
+// Batches, masks, epochs, ranks and positions are the real ones; nothing is read or decoded. Images
+// (and every other array) show one random picture, kept from the start; labels (int64, one a
+// sample) are drawn anew for each sample, keyed as all randomness is; numbers (float32) are 0 or 1.
+#pragma once
+
+#include <cstdint>
+
+#include "pipeline/pipeline.h"
+
+namespace millrace::pipeline {
+
+struct FakeDataOptions {
+  /// Samples of an epoch over all ranks, unless `epochs.samples` says how many.
+  std::int64_t samples = 0;
+  /// Labels are drawn from [0, classes).
+  std::int64_t classes = 10;
+};
+
+/// `options` as for real data; its shards and opener are left alone. Throws: InvalidArgument.
+Pipeline fake_data(PipelineOptions options, const FakeDataOptions& fake);
+
+}  // namespace millrace::pipeline
