@@ -14,24 +14,12 @@
 #include "io/byte_sink.h"
 #include "io/detail/sync_folder.h"
 #include "io/detail/unique_fd.h"
+#include "io/detail/write_fully.h"
 
 namespace millrace::io {
 namespace {
 
 using detail::UniqueFd;
-
-void write_fully(int fd, std::span<const std::byte> data, const std::string& path) {
-  // Linux writes at most 0x7ffff000 bytes at once, whatever it is asked for.
-  constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
-  while (!data.empty()) {
-    const ssize_t wrote = ::write(fd, data.data(), std::min(data.size(), kMostAtOnce));
-    if (wrote >= 0) {
-      data = data.subspan(static_cast<std::size_t>(wrote));
-    } else if (errno != EINTR) {
-      throw_errno("write", path, errno);
-    }
-  }
-}
 
 bool same_file(int fd, const std::string& path) {
   struct stat open_file {};
@@ -91,7 +79,7 @@ class FileSink final : public ByteSink {
     MILLRACE_CHECK(fd_, "a sink is written to before finish()");
     refuse_after_failure();
     failed_ = true;
-    write_fully(fd_.get(), data, path_);
+    detail::write_fully(fd_.get(), data, path_);
     failed_ = false;
     position_ += data.size();
   }
@@ -148,6 +136,19 @@ class FileSink final : public ByteSink {
 }  // namespace
 
 namespace detail {
+
+void write_fully(int fd, std::span<const std::byte> data, const std::string& path) {
+  // Linux writes at most 0x7ffff000 bytes at once, whatever it is asked for.
+  constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+  while (!data.empty()) {
+    const ssize_t wrote = ::write(fd, data.data(), std::min(data.size(), kMostAtOnce));
+    if (wrote >= 0) {
+      data = data.subspan(static_cast<std::size_t>(wrote));
+    } else if (errno != EINTR) {
+      throw_errno("write", path, errno);
+    }
+  }
+}
 
 void sync_folder(const std::string& folder) {
   const std::string name = folder.empty() ? "." : folder;

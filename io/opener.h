@@ -4,8 +4,9 @@
 //   auto source = opener.open("shards/train-000000.tar");
 //   auto rest = opener.open("https://host/a.tar", {.offset = 1'048'576});
 //
-// Schemes: a path or file://, http:// and https://, `-` (standard input), and `pipe:COMMAND` when
-// allowed. A path may hold any character: `x#1.tar` and `a:b?.tar` are files.
+// Schemes: a path or file://, http:// and https://, s3://BUCKET/KEY and gs://BUCKET/KEY, `-`
+// (standard input), and `pipe:COMMAND` when allowed. A path may hold any character: `x#1.tar` and
+// `a:b?.tar` are files.
 //
 // Threads: open() may be called from many threads. All HTTP sources of an opener share one thread,
 // its connections and its budget of retries, and may outlive the opener.
@@ -17,8 +18,10 @@
 #include <stop_token>
 #include <string>
 
+#include "io/byte_sink.h"
 #include "io/byte_source.h"
 #include "io/http_options.h"
+#include "io/object_store_options.h"
 
 namespace millrace::io {
 
@@ -40,6 +43,7 @@ class Opener {
 
 struct UrlOpenerOptions {
   HttpOptions http = {};
+  ObjectStoreOptions stores = ObjectStoreOptions::from_environment();
   /// Whether `pipe:COMMAND` may run a shell. Never switched on by data: only by the user.
   bool allow_pipe = false;
 };
@@ -51,6 +55,11 @@ class UrlOpener final : public Opener {
   std::unique_ptr<ByteSource> open(const std::string& url,
                                    const OpenOptions& options = {}) const override;
 
+  /// Where an object at `url` is made: a file as open_file_sink() makes it, or a PUT to http(s)://,
+  /// s3:// or gs:// that finish() sends and `stop` ends; what was there is replaced.
+  std::unique_ptr<ByteSink> open_sink(const std::string& url, const FileSinkOptions& options = {},
+                                      const std::stop_token& stop = {}) const;
+
  private:
   struct State;
   std::unique_ptr<State> state_;
@@ -60,7 +69,7 @@ class UrlOpener final : public Opener {
 Bytes read_object(const Opener& opener, const std::string& url, std::size_t limit_bytes,
                   const std::stop_token& stop = {});
 
-/// True for http:// and https:// urls.
+/// True for http://, https://, s3:// and gs:// urls.
 bool is_network_url(const std::string& url);
 /// `url` without user, password, query string and fragment: what may be printed or logged. Paths
 /// and pipe: commands stay as they are.

@@ -6,8 +6,10 @@
 namespace millrace::io::detail {
 namespace {
 
-bool is_redirect(long status) {
-  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+// 301, 302 and 303 may turn a PUT into a GET, so only the other two move one.
+bool is_redirect(long status, bool put) {
+  if (status == 307 || status == 308) return true;
+  return !put && (status == 301 || status == 302 || status == 303);
 }
 
 bool may_pass(long status) {
@@ -29,6 +31,20 @@ HttpFault transport_fault(const TransferEnd& end) {
 
 }  // namespace
 
+void wait_for_next_try(const HttpClient& client, Backoff& backoff, const HttpFault& fault,
+                       const std::stop_token& stop) {
+  if (!fault.retry) throw Error(fault.error);
+  const Clock& clock = *client.options.clock;
+  const std::optional<Clock::Duration> wait = backoff.failed(clock.now(), fault.retry_after);
+  if (!wait) {
+    throw Error(fault.error.code(),
+                fault.error.message() + ", " + std::to_string(backoff.tries()) + " tries in a row");
+  }
+  if (!clock.sleep_for(*wait, stop)) {
+    throw Error(ErrorCode::kCancelled, "waiting for the next try was stopped");
+  }
+}
+
 HttpFault refusal(const HttpHead& head) {
   const long status = head.status();
   const ErrorCode code = may_not_be_seen(status) ? ErrorCode::kNotFound : ErrorCode::kIo;
@@ -37,9 +53,13 @@ HttpFault refusal(const HttpHead& head) {
           .retry_after = retry_after(head)};
 }
 
-HttpExchange::HttpExchange(HttpClient& client, std::string url,
-                           std::vector<std::string> header_lines)
-    : client_(client), url_(std::move(url)), header_lines_(std::move(header_lines)) {
+HttpExchange::HttpExchange(HttpClient& client, const HttpTarget& target,
+                           std::vector<std::string> header_lines, std::optional<HttpBody> body)
+    : client_(client),
+      url_(target.url),
+      header_lines_(std::move(header_lines)),
+      secret_lines_(target.secret_lines(body ? "PUT" : "GET")),
+      body_(std::move(body)) {
   send();
 }
 
@@ -52,12 +72,9 @@ void HttpExchange::drop() {
 }
 
 void HttpExchange::send() {
-  HttpRequest request{.url = url_, .header_lines = header_lines_};
-  if (with_own_headers_) {
-    for (const auto& [name, value] : client_.options.headers) {
-      request.header_lines.push_back(std::string(name).append(": ").append(value));
-    }
-  }
+  HttpRequest request{.url = url_, .header_lines = header_lines_, .body = body_};
+  request.header_lines.insert(request.header_lines.end(), secret_lines_.begin(),
+                              secret_lines_.end());
   transfer_ = std::make_shared<HttpTransfer>(request, client_.options);
   client_.loop.start(transfer_);
 }
@@ -67,7 +84,7 @@ std::optional<HttpFault> HttpExchange::wait_for_head(const std::stop_token& stop
     std::optional<HttpHead> head = transfer_->wait_for_head(stop);
     if (!head) return transport_fault(transfer_->wait_for_end(stop));
     head_ = *std::move(head);
-    if (!is_redirect(head_.status())) return std::nullopt;
+    if (!is_redirect(head_.status(), body_.has_value())) return std::nullopt;
     if (auto fault = follow(hops)) return fault;
   }
 }
@@ -87,7 +104,7 @@ std::optional<HttpFault> HttpExchange::follow(int hops) {
     return final_fault("a redirect from https to http is refused");
   }
   // Once dropped they stay so: a stranger in the chain must not choose what they open at home.
-  with_own_headers_ = with_own_headers_ && same_origin(url_, target);
+  if (!same_origin(url_, target)) secret_lines_.clear();
   drop();
   url_ = target;
   send();

@@ -19,6 +19,7 @@
 
 #include "io/base/error.h"
 #include "io/detail/http_loop.h"
+#include "io/detail/http_target.h"
 #include "io/detail/retry.h"
 #include "io/http_options.h"
 
@@ -40,14 +41,20 @@ struct HttpFault {
   std::optional<std::chrono::seconds> retry_after = {};
 };
 
+/// Waits until it is time to try again. Throws: the fault itself when it was the last try or none
+/// helps; Cancelled.
+void wait_for_next_try(const HttpClient& client, Backoff& backoff, const HttpFault& fault,
+                       const std::stop_token& stop);
+
 /// The fault that a status is which is neither success nor redirect.
 HttpFault refusal(const HttpHead& head);
 
 class HttpExchange {
  public:
-  /// Sends the request at once. `header_lines` go to every host; the options' headers only to the
-  /// url's own.
-  HttpExchange(HttpClient& client, std::string url, std::vector<std::string> header_lines);
+  /// Sends the request at once: a GET, or with a body a PUT. `header_lines` go to every host that
+  /// redirects lead to, the target's secret lines to its own alone.
+  HttpExchange(HttpClient& client, const HttpTarget& target, std::vector<std::string> header_lines,
+               std::optional<HttpBody> body = {});
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
@@ -68,7 +75,8 @@ class HttpExchange {
   HttpClient& client_;
   std::string url_;
   std::vector<std::string> header_lines_;
-  bool with_own_headers_ = true;
+  std::vector<std::string> secret_lines_;
+  std::optional<HttpBody> body_;
   std::shared_ptr<HttpTransfer> transfer_;
   HttpHead head_;
 };

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "io/detail/url.h"
-
 namespace millrace::io::detail {
 namespace {
 
@@ -34,10 +32,9 @@ HttpFault fault(ErrorCode code, std::string message, bool retry) {
 
 class HttpSource final : public ByteSource {
  public:
-  HttpSource(std::shared_ptr<HttpClient> client, const std::string& url, const OpenOptions& options)
+  HttpSource(std::shared_ptr<HttpClient> client, HttpTarget target, const OpenOptions& options)
       : client_(std::move(client)),
-        url_(url),
-        printable_(printable_url(url)),
+        target_(std::move(target)),
         start_(options.offset),
         position_(options.offset),
         stop_(options.stop),
@@ -52,13 +49,13 @@ class HttpSource final : public ByteSource {
       }
       return 0;
     } catch (Error& error) {
-      error.annotate({.url = printable_, .offset = position_});
+      error.annotate({.url = target_.name, .offset = position_});
       throw;
     }
   }
   std::uint64_t position() const override { return position_; }
   std::optional<std::uint64_t> size() const override { return version_.size; }
-  const std::string& url() const override { return printable_; }
+  const std::string& url() const override { return target_.name; }
 
  private:
   std::size_t try_read(std::span<std::byte> into);
@@ -76,8 +73,7 @@ class HttpSource final : public ByteSource {
   void recover(const HttpFault& fault);
 
   std::shared_ptr<HttpClient> client_;
-  std::string url_;
-  std::string printable_;
+  HttpTarget target_;
   std::uint64_t start_;
   std::uint64_t position_;
   std::stop_token stop_;
@@ -122,7 +118,7 @@ void HttpSource::ask() {
     lines.push_back("If-Unmodified-Since: " + version_.last_modified);
   }
   accepted_ = false;
-  exchange_ = std::make_unique<HttpExchange>(*client_, url_, std::move(lines));
+  exchange_ = std::make_unique<HttpExchange>(*client_, target_, std::move(lines));
 }
 
 std::optional<HttpFault> HttpSource::await_response() {
@@ -254,24 +250,14 @@ std::optional<HttpFault> HttpSource::end_of_body() {
 
 void HttpSource::recover(const HttpFault& fault) {
   exchange_.reset();
-  if (!fault.retry) throw Error(fault.error);
-  const Clock& clock = *client_->options.clock;
-  const std::optional<Clock::Duration> wait = backoff_.failed(clock.now(), fault.retry_after);
-  if (!wait) {
-    throw Error(fault.error.code(), fault.error.message() + ", " +
-                                        std::to_string(backoff_.tries()) + " tries in a row");
-  }
-  if (!clock.sleep_for(*wait, stop_)) {
-    throw Error(ErrorCode::kCancelled, "reading was stopped");
-  }
+  wait_for_next_try(*client_, backoff_, fault, stop_);
 }
 
 }  // namespace
 
-std::unique_ptr<ByteSource> open_http(std::shared_ptr<HttpClient> client, const std::string& url,
+std::unique_ptr<ByteSource> open_http(std::shared_ptr<HttpClient> client, HttpTarget target,
                                       const OpenOptions& options) {
-  check_url(url);
-  return std::make_unique<HttpSource>(std::move(client), url, options);
+  return std::make_unique<HttpSource>(std::move(client), std::move(target), options);
 }
 
 }  // namespace millrace::io::detail

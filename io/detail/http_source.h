@@ -14,8 +14,7 @@
 namespace millrace::io::detail {
 
 /// Sends the first request and returns at once; what comes of it is the first read()'s business.
-/// Throws: InvalidArgument for what is no url.
-std::unique_ptr<ByteSource> open_http(std::shared_ptr<HttpClient> client, const std::string& url,
+std::unique_ptr<ByteSource> open_http(std::shared_ptr<HttpClient> client, HttpTarget target,
                                       const OpenOptions& options);
 
 }  // namespace millrace::io::detail

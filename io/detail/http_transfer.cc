@@ -1,6 +1,10 @@
 #include "io/detail/http_transfer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <utility>
 
 #include "io/base/error.h"
@@ -57,6 +61,7 @@ bool hopeless(CURLcode code) {
 
 HttpTransfer::HttpTransfer(const HttpRequest& request, const HttpOptions& options)
     : options_(options),
+      body_(request.body),
       easy_(curl_easy_init()),
       headers_(make_list(request.header_lines)),
       ring_(std::max(options.buffer_bytes, kLeastBuffer)) {
@@ -83,6 +88,17 @@ void HttpTransfer::set_options(const HttpRequest& request) {
   set(easy_, CURLOPT_HEADEROPT, static_cast<long>(CURLHEADER_SEPARATE));
   set(easy_, CURLOPT_USERAGENT, "millrace");
   if (!options_.ca_file.empty()) set(easy_, CURLOPT_CAINFO, options_.ca_file.c_str());
+  if (body_) set_body();
+}
+
+void HttpTransfer::set_body() {
+  set(easy_, CURLOPT_UPLOAD, 1L);
+  set(easy_, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(body_->bytes));
+  set(easy_, CURLOPT_READFUNCTION, &on_send);
+  set(easy_, CURLOPT_READDATA, this);
+  // libcurl sends again from the start when a kept connection turns out to be dead.
+  set(easy_, CURLOPT_SEEKFUNCTION, &on_seek);
+  set(easy_, CURLOPT_SEEKDATA, this);
 }
 
 // ---- the reader's side
@@ -161,18 +177,45 @@ std::string HttpTransfer::overdue(Clock::TimePoint now) {
   curl_off_t connected_after = 0;
   curl_easy_getinfo(easy_.get(), CURLINFO_PRETRANSFER_TIME_T, &connected_after);
   if (connected_after == 0) return {};  // libcurl watches over connecting
-  if (!connected_) connected_ = checked_ = slow_since_ = now;
+  if (!asked_) asked_ = checked_ = slow_since_ = now;
   MutexLock lock(mutex_);
-  if (!head_.complete()) {
-    return now - *connected_ > options_.first_byte_timeout ? "no answer in time" : "";
+  if (head_.complete()) {
+    // The time that a reader leaves a full buffer alone is not the server's.
+    return stalls(now, received_, paused_) ? "the transfer stalled" : "";
   }
+  if (body_ && sent_ < body_->bytes) {
+    asked_ = now;
+    return stalls(now, sent_, false) ? "the upload stalled" : "";
+  }
+  return now - *asked_ > options_.first_byte_timeout ? "no answer in time" : "";
+}
+
+bool HttpTransfer::stalls(Clock::TimePoint now, std::uint64_t bytes, bool paused) {
   const std::chrono::duration<double> passed = now - checked_;
   const double expected = passed.count() * static_cast<double>(options_.stall_bytes_per_s);
-  // The time that a reader leaves a full buffer alone is not the server's.
-  if (paused_ || static_cast<double>(received_ - checked_bytes_) >= expected) slow_since_ = now;
+  const std::uint64_t moved = bytes - std::min(bytes, checked_bytes_);
+  if (paused || static_cast<double>(moved) >= expected) slow_since_ = now;
   checked_ = now;
-  checked_bytes_ = received_;
-  return now - slow_since_ > options_.stall_timeout ? "the transfer stalled" : "";
+  checked_bytes_ = bytes;
+  return now - slow_since_ > options_.stall_timeout;
+}
+
+std::size_t HttpTransfer::on_send(char* data, std::size_t, std::size_t count, void* self) noexcept {
+  auto& transfer = *static_cast<HttpTransfer*>(self);
+  const auto offset = static_cast<off_t>(transfer.sent_);
+  for (;;) {
+    const ssize_t got = ::pread(transfer.body_->file->get(), data, count, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return CURL_READFUNC_ABORT;
+    transfer.sent_ += static_cast<std::size_t>(got);
+    return static_cast<std::size_t>(got);
+  }
+}
+
+int HttpTransfer::on_seek(void* self, curl_off_t offset, int origin) noexcept {
+  if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
+  static_cast<HttpTransfer*>(self)->sent_ = static_cast<std::uint64_t>(offset);
+  return CURL_SEEKFUNC_OK;
 }
 
 std::size_t HttpTransfer::on_header(char* data, std::size_t, std::size_t count,
@@ -200,7 +243,7 @@ std::size_t HttpTransfer::take_body(std::span<const std::byte> data) {
   {
     MutexLock lock(mutex_);
     if (abandoned_) return 0;
-    if (head_.status() != 200 && head_.status() != 206) return drop_body(data.size());
+    if (body_ || (head_.status() != 200 && head_.status() != 206)) return drop_body(data.size());
     if (ring_.space() < data.size()) {
       paused_ = true;
       changed_.notify_one();

@@ -5,12 +5,15 @@
 // pauses, and the reader's taking makes it go on (HttpLoop::resume). Bodies of refusals (any status
 // but 200 and 206) are dropped, so that their connection can be used again.
 //
+// A body to be sent is read from its file on the loop's thread.
+//
 // Threads: the reader's members from one thread, the loop's from the loop's thread.
 // Buffers: HttpOptions::buffer_bytes; a reader who keeps up touches only the first pages of it.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -22,14 +25,23 @@
 #include "io/detail/curl.h"
 #include "io/detail/http_head.h"
 #include "io/detail/ring_buffer.h"
+#include "io/detail/unique_fd.h"
 #include "io/http_options.h"
 
 namespace millrace::io::detail {
 
+/// What a PUT sends: a file from its beginning.
+struct HttpBody {
+  std::shared_ptr<const UniqueFd> file;
+  std::uint64_t bytes = 0;
+};
+
+/// A GET, or with a body a PUT.
 struct HttpRequest {
   std::string url;
   /// Whole lines, "Range: bytes=5-".
   std::vector<std::string> header_lines = {};
+  std::optional<HttpBody> body = {};
 };
 
 /// How a transfer ended as far as the protocol goes; the status is the head's business.
@@ -75,8 +87,12 @@ class HttpTransfer {
   static std::size_t on_header(char* data, std::size_t size, std::size_t count,
                                void* self) noexcept;
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self) noexcept;
+  static std::size_t on_send(char* data, std::size_t size, std::size_t count, void* self) noexcept;
+  static int on_seek(void* self, curl_off_t offset, int origin) noexcept;
 
   void set_options(const HttpRequest& request);
+  void set_body();
+  bool stalls(Clock::TimePoint now, std::uint64_t bytes, bool paused);
   void take_header(std::string_view line);
   std::size_t take_body(std::span<const std::byte> data);
   std::size_t drop_body(std::size_t count) MILLRACE_REQUIRES(mutex_);
@@ -85,12 +101,14 @@ class HttpTransfer {
   void wait(MutexLock& lock, const std::stop_token& stop, Ready ready);
 
   const HttpOptions& options_;
+  const std::optional<HttpBody> body_;
   CurlEasy easy_;
   CurlList headers_;
   char error_text_[CURL_ERROR_SIZE] = {};
 
-  // For overdue(), on the loop's thread alone.
-  std::optional<Clock::TimePoint> connected_;
+  // On the loop's thread alone: what was sent, and for overdue().
+  std::uint64_t sent_ = 0;
+  std::optional<Clock::TimePoint> asked_;
   Clock::TimePoint checked_{};
   Clock::TimePoint slow_since_{};
   std::uint64_t checked_bytes_ = 0;

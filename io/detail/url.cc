@@ -92,7 +92,7 @@ std::string file_url_path(const std::string& url) {
 
 bool is_network_url(const std::string& url) {
   const std::string scheme = detail::url_scheme(url);
-  return scheme == "http" || scheme == "https";
+  return scheme == "http" || scheme == "https" || scheme == "s3" || scheme == "gs";
 }
 
 std::string printable_url(const std::string& url) {
