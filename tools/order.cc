@@ -10,6 +10,7 @@
 #include "io/base/error.h"
 #include "tools/commands.h"
 #include "tools/read_options.h"
+#include "tools/task_arena.h"
 #include "wds/split.h"
 
 namespace millrace::tools {
@@ -89,12 +90,12 @@ class OrderCommand final : public Command {
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
     std::vector<RankStreams> ranks = open(*opener, ledger, context.stop);
-    tbb::task_arena arena(threads_ > 0 ? threads_ : tbb::task_arena::automatic);
+    TaskArena threads(threads_);
     std::uint64_t printed = 0;
     while (limit_ == 0 || printed < limit_) {
       const std::uint64_t before = printed;
       for (RankStreams& rank : ranks)
-        if (limit_ == 0 || printed < limit_) printed += step(rank, arena, context) ? 1 : 0;
+        if (limit_ == 0 || printed < limit_) printed += step(rank, threads.tbb(), context) ? 1 : 0;
       if (printed == before) return;
     }
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "tools/task_arena.h"
 
 namespace millrace::tools {
 namespace {
@@ -29,7 +30,8 @@ Samples make_all(const SampleSource& source, Indices indices) {
 void parallel_write(const SampleSource& source, std::span<const std::uint64_t> order,
                     const std::function<void(wds::Sample)>& write,
                     const ParallelWriteOptions& options) {
-  tbb::task_arena arena(options.threads > 0 ? options.threads : tbb::task_arena::automatic);
+  TaskArena threads(options.threads);
+  tbb::task_arena& arena = threads.tbb();
   const auto take = [&](tbb::flow_control& flow) {
     if (options.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "writing was stopped");
     const Indices chunk = order.first(std::min(order.size(), kChunk));

@@ -1,0 +1,29 @@
+// TaskArena: a TBB arena of as many threads as the user asked for, be it more than there are cores.
+#pragma once
+
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace millrace::tools {
+
+class TaskArena {
+ public:
+  /// `threads` 0: one a core.
+  explicit TaskArena(int threads)
+      : limit_(tbb::global_control::max_allowed_parallelism,
+               static_cast<std::size_t>(std::max(threads, tbb::info::default_concurrency()))),
+        arena_(threads > 0 ? threads : tbb::task_arena::automatic) {}
+
+  tbb::task_arena& tbb() { return arena_; }
+
+ private:
+  tbb::global_control
+      limit_;  // without it TBB warns, on standard error, of threads beyond the cores
+  tbb::task_arena arena_;
+};
+
+}  // namespace millrace::tools
