@@ -7,7 +7,6 @@
 #include "decode/json.h"
 #include "decode/npz.h"
 #include "decode/scalar.h"
-#include "io/base/error.h"
 
 namespace millrace::decode {
 namespace {
@@ -37,18 +36,6 @@ constexpr std::array<std::pair<std::string_view, FieldKind>, 18> kKinds = {{
 
 std::string_view last_component(std::string_view suffix) {
   return suffix.substr(suffix.rfind('.') + 1);  // npos + 1 is 0
-}
-
-std::map<std::string, NpyArray> decode_npz(const io::Bytes& field, const Limits& limits) {
-  std::map<std::string, NpyArray> arrays;
-  Limits left = limits;  // many members may show the same packed bytes
-  for (std::string& name : npz_names(field)) {
-    NpyArray array = npz_array(field, name, left);
-    left.max_unpacked_bytes -= static_cast<std::int64_t>(array.data.size());
-    if (left.max_unpacked_bytes < 0) throw Error(ErrorCode::kExhausted, "npz: too much in all");
-    arrays.emplace(std::move(name), std::move(array));
-  }
-  return arrays;
 }
 
 DecodedField decode_json(const io::Bytes& field) {
@@ -84,7 +71,7 @@ DecodedField decode_field(std::string_view suffix, const io::Bytes& field,
     case FieldKind::kArray:
       return parse_npy(bytes);
     case FieldKind::kArrays:
-      return decode_npz(bytes, options.limits);
+      return npz_arrays(bytes, options.limits);
     case FieldKind::kImage:
       return decode_image(bytes, options);
     case FieldKind::kBytes:

@@ -7,7 +7,7 @@ namespace millrace::decode {
 
 struct Limits {
   /// Height times width.
-  std::int64_t max_pixels = 64 * 1024 * 1024;
+  std::int64_t max_pixels = std::int64_t{64} * 1024 * 1024;
   /// Scans of a progressive JPEG.
   int max_scans = 100;
   /// Bytes of an unpacked gzip field or npz member.

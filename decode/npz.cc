@@ -1,6 +1,7 @@
 #include "decode/npz.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "decode/detail/inflate.h"
 #include "io/base/error.h"
@@ -108,13 +109,16 @@ io::Bytes unpack(const io::Bytes& archive, const Zip& zip, const Entry& entry,
   return io::Bytes::take(detail::inflate_all(packed.span(), detail::Packing::kDeflate, limits));
 }
 
-}  // namespace
-
-std::vector<std::string> npz_names(const io::Bytes& archive) {
-  std::vector<std::string> names;
-  for (const Entry& entry : directory(Zip(archive))) names.emplace_back(array_name(entry.name));
-  return names;
+NpyArray array_of(const io::Bytes& archive, const Zip& zip, const Entry& entry,
+                  const Limits& limits) {
+  const io::Bytes member = unpack(archive, zip, entry, limits);
+  if (member.size() != entry.unpacked || crc32(member.span()) != entry.crc) {
+    throw corrupt("a member contradicts its checksum");
+  }
+  return parse_npy(member);
 }
+
+}  // namespace
 
 NpyArray npz_array(const io::Bytes& archive, std::string_view name, const Limits& limits) {
   const Zip zip(archive);
@@ -125,11 +129,25 @@ NpyArray npz_array(const io::Bytes& archive, std::string_view name, const Limits
   if (entry == entries.end()) {
     throw Error(ErrorCode::kNotFound, "npz without an array named " + std::string(name));
   }
-  const io::Bytes member = unpack(archive, zip, *entry, limits);
-  if (member.size() != entry->unpacked || crc32(member.span()) != entry->crc) {
-    throw corrupt("a member contradicts its checksum");
+  return array_of(archive, zip, *entry, limits);
+}
+
+std::map<std::string, NpyArray> npz_arrays(const io::Bytes& archive, const Limits& limits) {
+  const Zip zip(archive);
+  std::map<std::string, NpyArray> arrays;
+  Limits left = limits;  // many members may show the same packed bytes
+  for (const Entry& entry : directory(zip)) {
+    left.max_unpacked_bytes -= static_cast<std::int64_t>(entry.unpacked);
+    if (left.max_unpacked_bytes < 0) {
+      throw Error(ErrorCode::kExhausted, "npz: its members unpack to more than the limit");
+    }
+    // What a member really holds is compared with its claim; here it may be as large as that.
+    const Limits own{.max_unpacked_bytes = static_cast<std::int64_t>(entry.unpacked),
+                     .max_ratio = limits.max_ratio};
+    arrays.insert_or_assign(std::string(array_name(entry.name)),
+                            array_of(archive, zip, entry, own));
   }
-  return parse_npy(member);
+  return arrays;
 }
 
 }  // namespace millrace::decode

@@ -3,9 +3,9 @@
 // Source: PKWARE's APPNOTE 4.3 (zip), as far as NumPy writes it: one disk, no encryption.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "decode/limits.h"
 #include "decode/npy.h"
@@ -13,11 +13,12 @@
 
 namespace millrace::decode {
 
-/// The arrays' names, without their `.npy`, in the archive's order. Throws: Corrupt, Truncated.
-std::vector<std::string> npz_names(const io::Bytes& archive);
-
 /// One array; stored ones are shown where they lie. Throws: NotFound when there is none of this
 /// name; Corrupt (its CRC-32 too), Truncated, Unsupported, Exhausted.
 NpyArray npz_array(const io::Bytes& archive, std::string_view name, const Limits& limits = {});
+
+/// All arrays, by their names without `.npy`; max_unpacked_bytes is for all of them together.
+/// Throws: as npz_array.
+std::map<std::string, NpyArray> npz_arrays(const io::Bytes& archive, const Limits& limits = {});
 
 }  // namespace millrace::decode

@@ -82,8 +82,8 @@ void Axis::plan_weights(const AxisRequest& request, int from) {
       const int pixel = std::clamp(static_cast<int>(exact), low, high - 1);
       weigh(at, pixel, pixel + 1, pixel + 0.5, 1.0);
     } else {
-      weigh(at, std::max(static_cast<int>(centre - support + 0.5), low),
-            std::min(static_cast<int>(centre + support + 0.5), high), centre, support);
+      weigh(at, std::max(static_cast<int>(std::floor(centre - support + 0.5)), low),
+            std::min(static_cast<int>(std::floor(centre + support + 0.5)), high), centre, support);
     }
   }
 }

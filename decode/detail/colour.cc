@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "decode/detail/pixels.h"
 
@@ -28,7 +29,7 @@ int mean_luma(std::span<const std::uint8_t> pixels, std::size_t channels) {
   for (std::size_t i = 0; i < pixels.size(); i += channels) {
     sum += channels == 1 ? pixels[i] : luma(&pixels[i]);
   }
-  return static_cast<int>(static_cast<double>(sum) / static_cast<double>(count) + 0.5);
+  return static_cast<int>(std::floor(static_cast<double>(sum) / static_cast<double>(count) + 0.5));
 }
 
 double factor(double range, KeyedRng& rng) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "decode/default_decoding.h"
@@ -119,6 +120,43 @@ TEST(Npy, TheSpecsShapeIsRequired) {
               decode::copy_npy(array, {DType::kFloat32, {2, 1}}, slot);
             }),
             ErrorCode::kCorrupt);
+}
+
+std::string little_endian(std::size_t value, int size) {
+  std::string out;
+  for (int i = 0; i < size; ++i) out += static_cast<char>(value >> 8 * i);
+  return out;
+}
+
+// A stored member, and a directory that lists it `times` times under names of five digits.
+std::string npz_listing(const std::string& member, std::size_t times) {
+  const auto* data = reinterpret_cast<const Bytef*>(member.data());
+  const std::string sizes = little_endian(::crc32(0, data, static_cast<uInt>(member.size())), 4) +
+                            little_endian(member.size(), 4) + little_endian(member.size(), 4);
+  const std::string zeros(12, '\0');
+  std::string out = "PK\x03\x04" + zeros.substr(0, 10) + sizes + little_endian(5, 2) +
+                    zeros.substr(0, 2) + "00000" + member;
+  const std::size_t directory = out.size();
+  for (std::size_t i = 0; i < times; ++i) {
+    out += "PK\x01\x02" + zeros + sizes + little_endian(5, 2) + zeros + little_endian(0, 4) +
+           std::to_string(10000 + i);
+  }
+  return out + "PK\x05\x06" + zeros.substr(0, 6) + little_endian(times, 2) + zeros.substr(0, 4) +
+         little_endian(directory, 4) + zeros.substr(0, 2);
+}
+
+TEST(Npz, ManyNamesForOneMemberCostNoMoreThanTheyClaim) {
+  const std::string member =
+      npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4096,)}", std::string(4096, 'x'));
+  const io::Bytes small = bytes(npz_listing(member, 3));
+  EXPECT_EQ(decode::npz_arrays(small).size(), 3U);
+  EXPECT_EQ(decode::npz_array(small, "10001").num_values(), 4096);
+  EXPECT_EQ(fault_of([&] { decode::npz_array(small, "x"); }), ErrorCode::kNotFound);
+  const io::Bytes large = bytes(npz_listing(member, 60000));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(fault_of([&] { decode::npz_arrays(large, {.max_unpacked_bytes = 8 << 20}); }),
+            ErrorCode::kExhausted);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
 TEST(Gunzip, UnpacksSeveralMembers) {
