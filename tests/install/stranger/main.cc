@@ -1,0 +1,83 @@
+// A model of one's own, trained on shards of one's own, with nothing but the installed package: the
+// shards are written, streamed through a pipeline onto two devices, and learnt.
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "device/device.h"
+#include "pipeline/options.h"
+#include "trainer/feed.h"
+#include "trainer/fit.h"
+#include "trainer/model.h"
+#include "trainer/nn/graph.h"
+#include "trainer/objective.h"
+#include "trainer/replicas.h"
+#include "wds/shard_spec.h"
+#include "wds/shard_writer.h"
+
+namespace mr = millrace;
+
+// 8 x 8 grey pictures: class 0 is bright on the left, class 1 on the right.
+void write_shards(const std::string& folder) {
+  mr::wds::ShardWriter writer({.pattern = folder + "/train-%06d.tar", .maxcount = 64});
+  for (int i = 0; i < 256; ++i) {
+    const int label = i % 2;
+    std::string picture = "P5\n8 8\n255\n";
+    for (int x = 0; x < 64; ++x) {
+      const bool right = x % 8 >= 4;
+      picture += static_cast<char>((right == (label == 1) ? 160 : 40) + (i * 7 + x * 13) % 60);
+    }
+    writer.write({.key = std::to_string(1000 + i),
+                  .fields = {{"pgm", mr::io::Bytes::copy_of(picture)},
+                             {"cls", mr::io::Bytes::copy_of(std::to_string(label))}}});
+  }
+  writer.finish();
+}
+
+// A model is a function that builds a graph.
+mr::trainer::nn::Graph small_net() {
+  mr::trainer::nn::GraphBuilder builder;
+  auto x = builder.input("image", {1, 8, 8});
+  x = builder.relu("relu", builder.conv2d("conv", x, {.channels = 8, .kernel = 3, .padding = 1}));
+  x = builder.max_pool2d("pool", x, {.kernel = 2, .stride = 2});
+  builder.output("logits", builder.linear("fc", builder.flatten("flatten", x), {.features = 2}));
+  return builder.build();
+}
+
+double loss_of(const mr::trainer::EpochEvent& epoch) { return epoch.train.front().second; }
+
+int main() {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / "millrace-stranger").string();
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  write_shards(folder);
+
+  const auto devices = mr::device::DeviceSet::cpu(2);
+  mr::trainer::DeviceThreads threads(devices);
+  mr::pipeline::PipelineOptions options;
+  options.shards = mr::wds::expand_shards(folder + "/train-{000000..000003}.tar");
+  options.shuffle = {.shards = true, .buffer_samples = 100, .seed = 1};
+  options.fields = {mr::pipeline::ImageField{.transforms = {mr::decode::Resize{8, 8},
+                                                            mr::decode::Normalize{{0.5F}, {0.5F}}},
+                                             .channels = 1},
+                    mr::pipeline::LabelField{.classes = 2}};
+  options.batch = {.size = 16};
+  mr::trainer::LoaderFeed feed(options, devices);
+
+  const mr::trainer::GraphModel model("small_net", small_net());
+  const mr::trainer::LossObjective objective;
+  const auto result =
+      mr::trainer::fit({.model = model, .objective = objective, .train = feed, .devices = threads},
+                       {.epochs = 4,
+                        .batch_size = 16,
+                        .precision = mr::trainer::nn::Precision::kFloat32,
+                        .optimizer = {.kind = mr::trainer::OptimizerKind::kAdam},
+                        .schedule = {.base_lr = 0.01}});
+  std::filesystem::remove_all(folder);
+
+  const double first = loss_of(result.epochs.front());
+  const double last = loss_of(result.epochs.back());
+  std::printf("loss %.3f in the first epoch, %.3f in the last\n", first, last);
+  return last < first / 2 ? 0 : 1;
+}

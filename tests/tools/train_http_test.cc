@@ -1,0 +1,73 @@
+// Training over HTTP while the server misbehaves: the same losses, or a fault with its place.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "tests/support/nginx.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TrainOverHttp : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+    make_set(dir_, 600, 200);
+  }
+
+  static ProcessResult train(const std::string& spec) {
+    return millrace({"train",      "--train", spec,           "--model", "lenet",       "--json",
+                     "--channels", "3",       "--classes",    "10",      "--devices",   "2",
+                     "--size",     "16",      "--batch-size", "16",      "--log-steps", "1",
+                     "--shuffle",  "50",      "--run-dir",    "none"});
+  }
+  static std::vector<double> losses(const ProcessResult& result) {
+    std::vector<double> losses;
+    for (const auto& event : json_lines(result.out))
+      if (event["event"] == "step") losses.push_back(event["loss"]);
+    return losses;
+  }
+  static std::string spec() { return "set-{000000..000002}.tar"; }
+
+  TempDir dir_;
+};
+
+TEST_F(TrainOverHttp, AServerThatIsRestartedInMidEpochIsNotSeenInTheLosses) {
+  const ProcessResult local = train(dir_ / spec());
+  ASSERT_EQ(local.status, 0) << local.err;
+  // Each shard takes two seconds or so, for the restart to fall into the middle of all three.
+  const auto shard_bytes = std::filesystem::file_size(dir_ / "set-000000.tar");
+  Nginx nginx(dir_.path(),
+              {.location_lines = "limit_rate " + std::to_string(shard_bytes / 2) + ";"});
+  std::jthread restart([&nginx] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    nginx.stop();
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    nginx.start();
+  });
+  const ProcessResult remote = train(nginx.url(spec()));
+  restart.join();
+  ASSERT_EQ(remote.status, 0) << remote.err;
+  EXPECT_THAT(nginx.access_log(), HasSubstr("bytes=")) << "no transfer was broken off";
+  EXPECT_EQ(losses(remote), losses(local));
+}
+
+TEST_F(TrainOverHttp, AShardCutInHalfEndsTheRunWithItsNameAndOffset) {
+  const std::string path = dir_ / "set-000001.tar";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2 + 100);
+  Nginx nginx(dir_.path());
+  const ProcessResult result = train(nginx.url(spec()));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("Truncated"));
+  EXPECT_THAT(result.err, HasSubstr("set-000001.tar"));
+  EXPECT_THAT(result.err, HasSubstr("offset"));
+}
+
+}  // namespace
+}  // namespace millrace::testing
