@@ -44,10 +44,9 @@ EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
     if (replica.rank() == 0) sums = std::move(own);
   });
   EvalResult result;
-  const auto& names = input.objective.measures();
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    result.values.emplace_back(names[i], sums.all[i] / sums.all.back());
-  }
+  result.values = input.objective.finish({.sums = std::span(sums.all).first(sums.all.size() - 1),
+                                          .samples = sums.all.back(),
+                                          .records = sums.all_records});
   result.samples = std::llround(sums.all.back());
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

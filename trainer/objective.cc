@@ -1,9 +1,11 @@
 #include "trainer/objective.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "io/base/error.h"
+#include "trainer/metrics.h"
 
 namespace millrace::trainer {
 namespace {
@@ -35,46 +37,206 @@ void check_labels(const pipeline::Batch& batch, const Target& target, std::int64
       {.key = *bad < batch.keys.size() ? batch.keys[*bad] : std::string(), .stage = "loss"});
 }
 
+const char* name_of(Metric metric) {
+  switch (metric) {
+    case Metric::kAuroc:
+      return "auroc";
+    case Metric::kIou:
+      return "iou";
+    case Metric::kRmse:
+      return "rmse";
+  }
+  return "";
+}
+
+std::size_t sums_of(Metric metric) {
+  switch (metric) {
+    case Metric::kAuroc:
+      return 0;
+    case Metric::kIou:
+      return 4;
+    case Metric::kRmse:
+      return 2;
+  }
+  return 0;
+}
+
+/// One valid sample's values of an output, and its target's.
+template <typename Visit>
+void for_each_sample(const pipeline::Batch& batch, const nn::OutputView& output,
+                     std::span<const float> target, const Visit& visit) {
+  const auto size = static_cast<std::size_t>(batch.size);
+  const std::size_t width = output.data.size() / size;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (batch.valid[i] != 0) {
+      visit(output.data.subspan(i * width, width), target.subspan(i * width, width));
+    }
+  }
+}
+
+// Four counts as they lie in the sums.
+void add_mask(std::span<const float> logits, std::span<const float> target,
+              std::span<double> sums) {
+  MaskCounts counts;
+  counts.add(logits, target);
+  sums[0] += counts.both;
+  sums[1] += counts.only_predicted;
+  sums[2] += counts.only_target;
+  sums[3] += counts.neither;
+}
+
+// A record of a sample: its number of labels, their scores, their targets.
+void add_record(std::span<const float> scores, std::span<const float> target, float head,
+                std::vector<float>& records) {
+  records.push_back(head);
+  records.push_back(static_cast<float>(scores.size()));
+  records.insert(records.end(), scores.begin(), scores.end());
+  records.insert(records.end(), target.begin(), target.end());
+}
+
+double mean_auroc(std::span<const float> records, float head) {
+  std::vector<std::vector<float>> scores;
+  std::vector<std::vector<float>> targets;
+  for (std::size_t at = 0; at < records.size();) {
+    const auto width = static_cast<std::size_t>(records[at + 1]);
+    if (records[at] == head) {
+      scores.resize(std::max(scores.size(), width));
+      targets.resize(scores.size());
+      for (std::size_t k = 0; k < width; ++k) {
+        scores[k].push_back(records[at + 2 + k]);
+        targets[k].push_back(records[at + 2 + width + k]);
+      }
+    }
+    at += 2 + 2 * width;
+  }
+  double sum = 0.0;
+  double labels = 0.0;
+  for (std::size_t k = 0; k < scores.size(); ++k) {
+    const double area = auroc(scores[k], targets[k]);
+    if (std::isnan(area)) continue;
+    sum += area;
+    labels += 1.0;
+  }
+  return labels > 0.0 ? sum / labels : std::nan("");
+}
+
 }  // namespace
 
+NamedValues Objective::finish(const Tally& tally) const {
+  NamedValues values;
+  for (std::size_t i = 0; i < measures().size(); ++i) {
+    values.emplace_back(measures()[i],
+                        tally.samples > 0.0 ? tally.sums[i] / tally.samples : std::nan(""));
+  }
+  return values;
+}
+
+/// A measure: where its sums begin, and what they are.
+struct LossObjective::Part {
+  enum class Kind { kMean, kMetric };
+  std::string name;
+  Kind kind = Kind::kMean;
+  Metric metric = Metric::kRmse;
+  std::size_t head = 0;
+  std::size_t first = 0;
+};
+
+void LossObjective::add_part(Part part) {
+  part.first = num_sums_;
+  num_sums_ += part.kind == Part::Kind::kMean ? 1 : sums_of(part.metric);
+  measures_.push_back(part.name);
+  parts_.push_back(std::move(part));
+}
+
 LossObjective::LossObjective(LossObjectiveOptions options) : options_(std::move(options)) {
-  if (options_.heads.empty()) {
+  const std::vector<Head>& heads = options_.heads;
+  if (heads.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "an objective needs at least one loss");
   }
-  for (const Head& head : options_.heads) losses_.push_back(make_loss(head.loss, head.options));
-  measures_ = {"loss"};
-  if (std::any_of(options_.heads.begin(), options_.heads.end(), is_classification)) {
-    measures_.insert(measures_.end(), {"top1", "top5"});
+  add_part({.name = "loss"});
+  add_part({.name = "top1"});
+  add_part({.name = "top5"});
+  if (std::none_of(heads.begin(), heads.end(), is_classification)) {
+    // The two sums stay where they are, and are nobody's measure.
+    measures_.resize(1);
+    parts_.resize(1);
   }
-  for (std::size_t i = 0; options_.heads.size() > 1 && i < options_.heads.size(); ++i) {
-    measures_.push_back("loss." + std::to_string(i));
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    losses_.push_back(make_loss(heads[i].loss, heads[i].options));
+    const std::string suffix = heads.size() > 1 ? "." + std::to_string(i) : "";
+    if (heads.size() > 1) add_part({.name = "loss" + suffix, .head = i});
+    for (const Metric metric : heads[i].metrics) {
+      add_part({.name = name_of(metric) + suffix,
+                .kind = Part::Kind::kMetric,
+                .metric = metric,
+                .head = i});
+    }
   }
 }
 
 LossObjective::~LossObjective() = default;
 
 void LossObjective::score(const ScoreRequest& request, std::span<double> sums) const {
-  const bool classifies = measures_.size() > 2 && measures_[1] == "top1";
-  for (std::size_t i = 0; i < losses_.size(); ++i) {
-    const Head& head = options_.heads[i];
-    const nn::OutputView output = request.plan.output(head.output);
-    const Target target = target_of(request.batch, head.target);
-    if (is_classification(head)) check_labels(request.batch, target, output.shape.at(1));
-    // The head's weight goes into the divisor, so that the gradient carries it.
-    const std::span<float> gradient =
-        request.gradients ? request.plan.output_gradient(head.output).data : std::span<float>();
-    const LossSums result = losses_[i]->evaluate({.prediction = output,
-                                                  .target = target,
-                                                  .valid = request.batch.valid,
-                                                  .divisor = request.divisor / head.weight,
-                                                  .gradient = gradient});
-    sums[0] += head.weight * result.loss;
-    if (is_classification(head)) {
-      sums[1] += static_cast<double>(result.top1);
-      sums[2] += static_cast<double>(result.top5);
+  for (std::size_t i = 0; i < losses_.size(); ++i) score_head(request, i, sums);
+}
+
+void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
+                               std::span<double> sums) const {
+  const Head& head = options_.heads[index];
+  const nn::OutputView output = request.plan.output(head.output);
+  const Target target = target_of(request.batch, head.target);
+  if (is_classification(head)) check_labels(request.batch, target, output.shape.at(1));
+  const std::span<float> gradient =
+      request.gradients ? request.plan.output_gradient(head.output).data : std::span<float>();
+  // The head's weight goes into the divisor, so that the gradient carries it.
+  const LossSums result = losses_[index]->evaluate({.prediction = output,
+                                                    .target = target,
+                                                    .valid = request.batch.valid,
+                                                    .divisor = request.divisor / head.weight,
+                                                    .gradient = gradient});
+  sums[0] += head.weight * result.loss;
+  sums[1] += static_cast<double>(result.top1);
+  sums[2] += static_cast<double>(result.top5);
+  for (const Part& part : parts_) {
+    if (part.head != index || part.first < 3) continue;
+    if (part.kind == Part::Kind::kMean) {
+      sums[part.first] += result.loss;
+      continue;
     }
-    if (losses_.size() > 1) sums[(classifies ? 3U : 1U) + i] += result.loss;
+    if (target.values.size() != output.data.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  part.name + " needs float32 targets of the output's shape");
+    }
+    const std::span<double> own = sums.subspan(part.first, sums_of(part.metric));
+    for_each_sample(request.batch, output, target.values, [&](auto values, auto wanted) {
+      if (part.metric == Metric::kIou) add_mask(values, wanted, own);
+      if (part.metric == Metric::kRmse) {
+        own[0] += squared_error(values, wanted);
+        own[1] += static_cast<double>(values.size());
+      }
+      if (part.metric == Metric::kAuroc && request.records != nullptr) {
+        add_record(values, wanted, static_cast<float>(index), *request.records);
+      }
+    });
   }
+}
+
+NamedValues LossObjective::finish(const Tally& tally) const {
+  NamedValues values;
+  const double count = tally.samples > 0.0 ? tally.samples : std::nan("");
+  for (const Part& part : parts_) {
+    const double* sums = tally.sums.data() + part.first;
+    if (part.kind == Part::Kind::kMean) {
+      values.emplace_back(part.name, sums[0] / count);
+    } else if (part.metric == Metric::kIou) {
+      values.emplace_back(part.name, mean_iou({sums[0], sums[1], sums[2], sums[3]}));
+    } else if (part.metric == Metric::kRmse) {
+      values.emplace_back(part.name, std::sqrt(sums[0] / sums[1]));
+    } else if (!tally.records.empty()) {
+      values.emplace_back(part.name, mean_auroc(tally.records, static_cast<float>(part.head)));
+    }
+  }
+  return values;
 }
 
 }  // namespace millrace::trainer

@@ -1,7 +1,7 @@
 // Objective: what a run minimises and what it measures, over one batch's outputs.
 //
-// Measures are sums over valid samples, so that they add up over batches and replicas exactly; a
-// measure's value is its sum over the number of valid samples. The first is always the loss.
+// Measures are made of sums over valid samples, which add up over batches and replicas exactly,
+// and, in evaluation, of records: numbers of every sample, for measures that no sum can give.
 //
 //   LossObjective objective({.inputs = {"image"}, .heads = {{.loss = "cross_entropy"}}});
 //
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pipeline/batch.h"
+#include "trainer/events.h"
 #include "trainer/loss/loss.h"
 #include "trainer/nn/plan.h"
 
@@ -26,19 +27,39 @@ struct ScoreRequest {
   bool gradients = false;
   /// Valid samples over all replicas (and accumulated batches): gradients need only be summed.
   double divisor = 1.0;
+  /// In evaluation: where records are appended. Null in training.
+  std::vector<float>* records = nullptr;
+};
+
+/// All that was counted, over all replicas.
+struct Tally {
+  std::span<const double> sums;  ///< the first is the loss's
+  double samples = 0;
+  std::span<const float> records = {};  ///< in no particular order of the samples
 };
 
 class Objective {
  public:
   virtual ~Objective() = default;
 
-  /// "loss" first, then for example "top1", "top5".
+  /// Names of what finish() gives: "loss" first, then for example "top1", "top5".
   virtual const std::vector<std::string>& measures() const = 0;
   /// Names of the batch fields that are the plan's inputs, in the plan's order.
   virtual const std::vector<std::string>& inputs() const = 0;
-  /// Adds the batch's sums to `sums`, one a measure. Throws: Corrupt, with the sample's key, for a
-  /// label outside the classes; InvalidArgument for fields that do not fit the outputs.
+  virtual std::size_t num_sums() const { return measures().size(); }
+  /// Adds the batch's sums to `sums`, num_sums() of them. Throws: Corrupt, with the sample's key,
+  /// for a label outside the classes; InvalidArgument for fields that do not fit the outputs.
   virtual void score(const ScoreRequest& request, std::span<double> sums) const = 0;
+  /// The measures' values; those that need records are missing without. Default: each sum over the
+  /// number of samples.
+  virtual NamedValues finish(const Tally& tally) const;
+};
+
+/// What may be measured of a head beside its loss; with float32 targets alone.
+enum class Metric {
+  kAuroc,  ///< "auroc": mean over the labels that occur; evaluation alone
+  kIou,    ///< "iou": of binary masks, mean over both classes
+  kRmse,   ///< "rmse"
 };
 
 /// One output of the model and what it is compared with.
@@ -48,6 +69,7 @@ struct Head {
   LossOptions options = {};
   std::string target = "label";  ///< a batch field: int64 labels, or float32 values
   double weight = 1.0;           ///< of this head's loss in the sum
+  std::vector<Metric> metrics = {};
 };
 
 struct LossObjectiveOptions {
@@ -56,7 +78,7 @@ struct LossObjectiveOptions {
 };
 
 /// The weighted sum of one loss a head. Measures: "loss"; with cross-entropy "top1" and "top5";
-/// with several heads each one's own, as "loss.0".
+/// each head's metrics. With several heads: each one's own, as "loss.0", "iou.1".
 class LossObjective final : public Objective {
  public:
   /// Throws: InvalidArgument for an unknown loss, or no head.
@@ -65,12 +87,21 @@ class LossObjective final : public Objective {
 
   const std::vector<std::string>& measures() const override { return measures_; }
   const std::vector<std::string>& inputs() const override { return options_.inputs; }
+  std::size_t num_sums() const override { return num_sums_; }
   void score(const ScoreRequest& request, std::span<double> sums) const override;
+  NamedValues finish(const Tally& tally) const override;
 
  private:
+  struct Part;
+
+  void add_part(Part part);
+  void score_head(const ScoreRequest& request, std::size_t head, std::span<double> sums) const;
+
   LossObjectiveOptions options_;
   std::vector<std::unique_ptr<Loss>> losses_;
+  std::vector<Part> parts_;
   std::vector<std::string> measures_;
+  std::size_t num_sums_ = 0;
 };
 
 }  // namespace millrace::trainer

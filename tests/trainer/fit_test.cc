@@ -523,5 +523,53 @@ TEST(Fit, StartsFromGivenWeights) {
   EXPECT_THROW(Bench(1).run(options), Error);
 }
 
+/// Cross-entropy, and a record of every sample's label.
+class RecordingObjective final : public Objective {
+ public:
+  const std::vector<std::string>& measures() const override { return measures_; }
+  const std::vector<std::string>& inputs() const override { return inner_.inputs(); }
+  std::size_t num_sums() const override { return inner_.num_sums(); }
+  void score(const ScoreRequest& request, std::span<double> sums) const override {
+    inner_.score(request, sums);
+    if (request.records == nullptr) return;
+    const auto labels = request.batch.field("label").as<std::int64_t>();
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (request.batch.valid[i] != 0) request.records->push_back(static_cast<float>(labels[i]));
+    }
+  }
+  NamedValues finish(const Tally& tally) const override {
+    NamedValues values{{"loss", tally.sums[0] / tally.samples}};
+    if (tally.records.empty()) return values;
+    double sum = 0.0;
+    for (const float label : tally.records) sum += static_cast<double>(label);
+    values.emplace_back("records", static_cast<double>(tally.records.size()));
+    values.emplace_back("label_sum", sum);
+    return values;
+  }
+
+ private:
+  LossObjective inner_{{.inputs = {"x"}, .heads = {Head{}}}};
+  std::vector<std::string> measures_{"loss", "records", "label_sum"};
+};
+
+TEST(Fit, GathersEverySamplesRecordsInEvaluationAlone) {
+  for (const int world : {1, 3}) {
+    Bench bench(world);
+    const RecordingObjective objective;
+    TrainOptions options = options_for(1);
+    options.checkpoint.monitor = "val_loss";
+    const FitResult result = fit({.model = bench.model,
+                                  .objective = objective,
+                                  .train = bench.train,
+                                  .validation = &bench.val,
+                                  .devices = bench.devices},
+                                 options);
+    const EpochEvent& epoch = result.epochs[0];
+    EXPECT_FALSE(find_value(epoch.train, "records"));
+    EXPECT_EQ(101.0, *find_value(epoch.val, "records"));
+    EXPECT_EQ(25.0 * (0 + 1 + 2 + 3), *find_value(epoch.val, "label_sum"));
+  }
+}
+
 }  // namespace
 }  // namespace millrace::trainer

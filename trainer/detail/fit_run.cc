@@ -33,14 +33,11 @@ std::string checkpoint_folder(const TrainOptions& options) {
   return options.run_folder + "/checkpoints";
 }
 
-/// Sums (one a measure, then the samples) to means.
-NamedValues means_of(const std::vector<std::string>& names, const std::vector<double>& sums) {
-  NamedValues values;
-  const double count = sums.back();
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    values.emplace_back(names[i], count > 0.0 ? sums[i] / count : std::nan(""));
-  }
-  return values;
+/// The objective's sums, then the number of samples, to its measures.
+NamedValues values_of(const Objective& objective, const std::vector<double>& sums,
+                      std::span<const float> records = {}) {
+  return objective.finish(
+      {.sums = std::span(sums).first(sums.size() - 1), .samples = sums.back(), .records = records});
 }
 
 ScheduleOptions scaled(const TrainOptions& options, int world) {
@@ -236,7 +233,7 @@ EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const
   }
   EpochEvent event;
   event.epoch = epoch + 1;
-  event.train = means_of(input_.objective.measures(), first.sums);
+  event.train = values_of(input_.objective, first.sums);
   event.train_samples = std::llround(first.sums.back());
   event.replica_train_samples = first.replica_samples;
   event.train_seconds = first.seconds;
@@ -294,8 +291,8 @@ void FitRun::evaluate(EpochEvent& event) {
   swap_mean();
   const EvaluationSums sums = evaluate_all(0);
   swap_mean();
-  event.val = means_of(input_.objective.measures(), sums.all);
-  event.replica_val = means_of(input_.objective.measures(), sums.replica);
+  event.val = values_of(input_.objective, sums.all, sums.all_records);
+  event.replica_val = values_of(input_.objective, sums.replica, sums.replica_records);
   event.val_samples = std::llround(sums.all.back());
 }
 

@@ -36,7 +36,7 @@ ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const 
       device_(device),
       totals_(context.totals[static_cast<std::size_t>(replica.rank())]),
       batches_(context.first_step * context.options.accumulate),
-      step_sums_(replica.objective().measures().size() + 2) {
+      step_sums_(replica.objective().num_sums() + 2) {
   totals_ = {
       .sums = context.first_sums, .steps = context.first_step, .global_step = context.global_step};
   totals_.sums.resize(step_sums_.size() - 1);
@@ -268,7 +268,7 @@ void ReplicaEpoch::report() {
   const bool log = log_steps > 0 && step % log_steps == 0;
   if (replica_.rank() != 0 && !log) return;
   if (log) rate_.mark();
-  const std::size_t measures = totals_.sums.size() - 1;
+  const std::size_t samples = totals_.sums.size() - 1;
   const StepEvent event{.rank = replica_.rank(),
                         .world = replica_.control().world(),
                         .device = device_,
@@ -276,7 +276,7 @@ void ReplicaEpoch::report() {
                         .step = step,
                         .global_step = totals_.global_step + 1,
                         .steps_per_epoch = context_.shown_steps,
-                        .loss = step_sums_[0] / std::max(1.0, step_sums_[measures]),
+                        .loss = step_sums_[0] / std::max(1.0, step_sums_[samples]),
                         .mean_loss = totals_.sums[0] / std::max(1.0, totals_.sums.back()),
                         .lr = static_cast<double>(learning_rate()),
                         .rate = rate_.rate(),

@@ -20,10 +20,12 @@ struct EvaluationContext {
   std::function<void(std::int64_t)> on_step;  ///< batches so far, on rank 0's thread
 };
 
-/// One sum a measure, then the number of valid samples.
+/// The objective's sums, then the number of valid samples; and its records.
 struct EvaluationSums {
   std::vector<double> all;      ///< over all replicas
   std::vector<double> replica;  ///< this one's own
+  std::vector<float> all_records;
+  std::vector<float> replica_records;
 };
 
 /// Throws: Cancelled after a stop.

@@ -1,0 +1,64 @@
+#include "trainer/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace millrace::trainer {
+
+double auroc(std::span<const float> scores, std::span<const float> targets) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
+  double positives = 0.0;
+  double rank_sum = 0.0;
+  for (std::size_t at = 0; at < order.size();) {
+    std::size_t end = at;
+    while (end < order.size() && scores[order[end]] == scores[order[at]]) ++end;
+    if (end == at) return std::numeric_limits<double>::quiet_NaN();  // a score that is NaN
+    const double rank = 0.5 * static_cast<double>(at + 1 + end);     // of equal scores, their mean
+    for (; at < end; ++at) {
+      if (targets[order[at]] <= 0.5F) continue;
+      positives += 1.0;
+      rank_sum += rank;
+    }
+  }
+  const double negatives = static_cast<double>(order.size()) - positives;
+  if (positives == 0.0 || negatives == 0.0) return std::numeric_limits<double>::quiet_NaN();
+  return (rank_sum - positives * (positives + 1.0) / 2.0) / (positives * negatives);
+}
+
+void MaskCounts::add(std::span<const float> logits, std::span<const float> targets) {
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const bool predicted = logits[i] > 0.0F;
+    const bool target = targets[i] > 0.5F;
+    double& count = predicted ? (target ? both : only_predicted) : (target ? only_target : neither);
+    count += 1.0;
+  }
+}
+
+double mean_iou(const MaskCounts& counts) {
+  const double wrong = counts.only_predicted + counts.only_target;
+  double sum = 0.0;
+  double classes = 0.0;
+  for (const double right : {counts.both, counts.neither}) {
+    if (right + wrong == 0.0) continue;
+    sum += right / (right + wrong);
+    classes += 1.0;
+  }
+  return classes > 0.0 ? sum / classes : std::numeric_limits<double>::quiet_NaN();
+}
+
+double squared_error(std::span<const float> predictions, std::span<const float> targets) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    const double difference = static_cast<double>(predictions[i]) - static_cast<double>(targets[i]);
+    sum += difference * difference;
+  }
+  return sum;
+}
+
+}  // namespace millrace::trainer

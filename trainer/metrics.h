@@ -1,0 +1,32 @@
+// Metrics: measures of a model beside its loss, from sums that add up over batches and replicas.
+//
+// Threads: functions and values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace millrace::trainer {
+
+/// Area under the ROC curve: the probability that a positive (target > 0.5) scores above a
+/// negative, ties counting half. NaN without both. Source: the Mann-Whitney rank sum.
+double auroc(std::span<const float> scores, std::span<const float> targets);
+
+/// Counts of a binary mask's values: a logit above 0 predicts 1, a target above 0.5 is 1.
+struct MaskCounts {
+  double both = 0;  ///< 1 and predicted 1
+  double only_predicted = 0;
+  double only_target = 0;
+  double neither = 0;
+
+  void add(std::span<const float> logits, std::span<const float> targets);
+};
+
+/// Intersection over union, mean over the two classes; a class that never occurs is left out.
+double mean_iou(const MaskCounts& counts);
+
+/// Sum of squared differences.
+double squared_error(std::span<const float> predictions, std::span<const float> targets);
+
+}  // namespace millrace::trainer
