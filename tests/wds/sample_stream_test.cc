@@ -210,8 +210,8 @@ TEST(SampleStream, WithAnIndexTheAccountIsTheIndexsCount) {
   set.opener.files["1.tar"].resize(8 * 1024);
   FaultLedger ledger({.on_fault = OnFault::kSkip});
   const Strings keys = all_keys(set, {.shards = set.shards, .indexed = true}, ledger);
-  EXPECT_EQ(ledger.emitted(), keys.size());
-  EXPECT_EQ(ledger.emitted() + ledger.skipped(), set.num_samples);
+  // What a stream gave is not emitted yet: decoding may still skip it, and who emits counts.
+  EXPECT_EQ(keys.size() + ledger.skipped(), set.num_samples);
 }
 
 TEST(SampleStream, APositionOfChangedShardsIsRefused) {

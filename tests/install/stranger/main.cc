@@ -70,7 +70,6 @@ int main() {
   const auto result =
       mr::trainer::fit({.model = model, .objective = objective, .train = feed, .devices = threads},
                        {.epochs = 4,
-                        .batch_size = 16,
                         .precision = mr::trainer::nn::Precision::kFloat32,
                         .optimizer = {.kind = mr::trainer::OptimizerKind::kAdam},
                         .schedule = {.base_lr = 0.01}});
