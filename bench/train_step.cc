@@ -42,6 +42,7 @@ const std::vector<Case>& cases() {
       {"resnet18/32", "resnet18", {.num_classes = 10, .image = 32}, 128},
       {"resnet50/224", "resnet50", {.image = 224}, 32},
       {"alexnet/224", "alexnet", {.image = 224}, 128},
+      {"unet/96", "unet", {.image = 96}, 32},
   };
   return all;
 }
@@ -52,9 +53,10 @@ struct Replica {
   std::vector<float> parameters, gradients, state;
   std::vector<std::uint16_t> images;
   std::vector<std::int64_t> labels;
+  std::vector<float> zeros;  // what an image head should give
   std::vector<std::uint8_t> valid;
   std::unique_ptr<trainer::nn::Plan> plan;
-  std::unique_ptr<trainer::Loss> loss = trainer::make_loss("cross_entropy");
+  std::unique_ptr<trainer::Loss> loss;
   trainer::Optimizer optimizer;
 
   Replica(const Case& run, Precision precision)
@@ -64,6 +66,7 @@ struct Replica {
         state(graph.state().padded_size()),
         labels(static_cast<std::size_t>(run.batch), 1),
         valid(labels.size(), 1),
+        loss(trainer::make_loss(graph.outputs().size() == 1 ? "cross_entropy" : "mse")),
         optimizer({.momentum = 0.9F}, graph.parameters()) {
     graph.initialise(1, parameters, state);
     plan = trainer::nn::compile(
@@ -79,11 +82,15 @@ struct Replica {
   void step() {
     const std::span<const std::byte> input = std::as_bytes(std::span(images));
     plan->forward({&input, 1}, trainer::nn::Mode::kTrain);
-    loss->evaluate({.prediction = plan->output(0),
-                    .target = {.labels = labels},
-                    .valid = valid,
-                    .divisor = static_cast<double>(labels.size()),
-                    .gradient = plan->output_gradient(0).data});
+    for (std::size_t i = 0; i < plan->num_outputs(); ++i) {
+      const trainer::nn::OutputView output = plan->output(i);
+      zeros.resize(output.data.size());
+      loss->evaluate({.prediction = output,
+                      .target = {.labels = labels, .values = zeros},
+                      .valid = valid,
+                      .divisor = static_cast<double>(labels.size()),
+                      .gradient = plan->output_gradient(i).data});
+    }
     plan->backward(nullptr);
     optimizer.update({.weights = parameters, .gradients = gradients, .lr = 1e-3F},
                      {0, parameters.size()});

@@ -105,6 +105,48 @@ std::vector<Case> cases() {
          const Value y = b.conv2d("other", x, {.channels = 5, .kernel = 1});
          return b.add("last", b.relu("relu", b.add("op", x, y)), b.relu("relu2", y));
        }},
+      {"conv2d_in_groups",
+       [](GraphBuilder& b, Value x) {
+         const Value y = b.conv2d("wide", x, {.channels = 6, .kernel = 1});
+         return b.conv2d("op", y, {.channels = 4, .kernel = 3, .padding = 1, .groups = 2});
+       }},
+      {"conv2d_in_wide_groups",
+       [](GraphBuilder& b, Value x) {
+         const Value y = b.conv2d("wide", x, {.channels = 32, .kernel = 1});
+         return b.conv2d("op", y, {.channels = 32, .kernel = 3, .padding = 1, .groups = 32});
+       }},
+      {"conv_transpose2d",
+       [](GraphBuilder& b, Value x) {
+         return b.conv_transpose2d(
+             "op", x, {.channels = 3, .kernel = 3, .stride = 2, .padding = 1, .output_padding = 1});
+       }},
+      {"leaky_relu", [](GraphBuilder& b, Value x) { return b.leaky_relu("op", x, 0.2F); }},
+      {"sigmoid", [](GraphBuilder& b, Value x) { return b.sigmoid("op", x); }},
+      {"gelu", [](GraphBuilder& b, Value x) { return b.gelu("op", x); }},
+      {"softmax", [](GraphBuilder& b, Value x) { return b.softmax("op", x); }},
+      {"concat",
+       [](GraphBuilder& b, Value x) {
+         return b.concat("op", {x, b.conv2d("other", x, {.channels = 4, .kernel = 1}), x});
+       }},
+      {"upsample_nearest", [](GraphBuilder& b, Value x) { return b.upsample("op", x); }},
+      {"upsample_bilinear",
+       [](GraphBuilder& b, Value x) {
+         return b.upsample("op", x, {.factor = 2, .mode = UpsampleMode::kBilinear});
+       }},
+      {"avg_pool2d",
+       [](GraphBuilder& b, Value x) {
+         return b.avg_pool2d("op", x, {.kernel = 3, .stride = 2, .padding = 1});
+       }},
+      {"reshape",
+       [](GraphBuilder& b, Value x) {
+         return b.conv2d("after", b.reshape("op", x, {10, 5, 3}), {.channels = 2, .kernel = 1});
+       }},
+      {"shared_weights",
+       [](GraphBuilder& b, Value x) {
+         const Value once = b.conv2d("op", x, {.channels = 5, .kernel = 1});
+         return b.conv2d("again", b.sigmoid("between", once),
+                         {.channels = 5, .kernel = 1, .shared = b.weights_of(once)});
+       }},
       {"dropout",
        [](GraphBuilder& b, Value x) { return b.dropout("op", x, {.probability = 0.3F}); }},
       {"max_pool2d",

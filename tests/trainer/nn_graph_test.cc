@@ -7,6 +7,7 @@
 #include "trainer/models/models.h"
 #include "trainer/nn/fusion.h"
 #include "trainer/nn/graph.h"
+#include "trainer/nn/summary.h"
 
 namespace millrace::trainer::nn {
 namespace {
@@ -108,6 +109,41 @@ TEST(Graph, HasTorchvisionsParameterCounts) {
   EXPECT_EQ(count("alexnet", 10), 57'044'810U);
   const auto lenet = build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = 28});
   EXPECT_EQ(lenet.parameters().num_values(), 61'706U);
+}
+
+TEST(Models, UNetHasTwoHeadsOfTheImagesSize) {
+  const Graph graph = build_model("unet", {.image = 96});
+  ASSERT_EQ(graph.outputs().size(), 2U);
+  EXPECT_EQ(graph.outputs()[0].name, "mask");
+  for (const GraphOutput& output : graph.outputs()) {
+    EXPECT_EQ(graph.node(output.value).shape, (Shape{1, 96, 96}));
+  }
+  EXPECT_NEAR(static_cast<double>(graph.parameters().num_values()), 30e6, 1.5e6);
+  EXPECT_THROW(build_model("unet", {.image = 100}), Error);
+}
+
+TEST(Summary, CountsWhatIsKnownOfResNet50) {
+  const Graph graph = build_model("resnet50", {});
+  std::size_t parameters = 0;
+  std::int64_t operations = 0;
+  for (const LayerSummary& layer : summarise(graph)) {
+    parameters += layer.parameters;
+    operations += layer.multiply_adds;
+  }
+  EXPECT_EQ(parameters, 25'557'032U);
+  EXPECT_NEAR(static_cast<double>(operations), 4.09e9, 0.01e9);
+  EXPECT_THAT(summary_text(graph), HasSubstr("layer4.2.conv3"));
+}
+
+TEST(GraphBuilder, SharesAParameterByItsHandle) {
+  GraphBuilder builder;
+  const Value x = builder.input("features", {8});
+  const Value first = builder.linear("first", x, {.features = 8});
+  const Value second =
+      builder.linear("second", first, {.features = 8, .shared = builder.weights_of(first)});
+  builder.output("y", second);
+  const SharedWeights shared = builder.weights_of(first);
+  EXPECT_THROW(builder.linear("third", second, {.features = 9, .shared = shared}), Error);
 }
 
 TEST(Models, RefuseAnUnknownNameWithTheList) {

@@ -91,5 +91,67 @@ TEST(CrossEntropy, NamesTheSlotOfALabelThatIsNoClass) {
   EXPECT_EQ(first_bad_label(problem.labels, problem.valid, 4), 1U);
 }
 
+class ValueLoss : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ValueLoss, GradientAgreesWithFiniteDifferences) {
+  const auto loss = make_loss(GetParam());
+  std::vector<float> x = random_values(30, 1);  // (3, 10)
+  std::vector<float> y = random_values(30, 2);
+  for (float& value : y) value = value > 0 ? 1.0F : 0.0F;
+  const std::vector<std::uint8_t> valid = {1, 0, 1};
+  std::vector<float> gradient(30, 9.0F);
+  const auto evaluate = [&] {
+    return loss->evaluate({.prediction = {{3, 10}, x},
+                           .target = {.values = y},
+                           .valid = valid,
+                           .divisor = 2,
+                           .gradient = gradient});
+  };
+  const auto is_largest = [&](std::size_t index) {
+    const std::size_t slot = index / 10 * 10;
+    for (std::size_t i = slot; i < slot + 10; ++i) {
+      if (std::abs(x[i] - y[i]) > std::abs(x[index] - y[index])) return false;
+    }
+    return true;
+  };
+  EXPECT_EQ(evaluate().num_valid, 2);
+  const std::vector<float> analytic = gradient;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float kept = x[i];
+    x[i] = kept + 1e-3F;
+    const double above = evaluate().loss;
+    x[i] = kept - 1e-3F;
+    const double below = evaluate().loss;
+    x[i] = kept;
+    const double step = (above - below) / 2e-3 / 2.0;
+    // BerHu's threshold is a constant to its gradient, and the largest error makes it.
+    if (std::string_view(GetParam()) == "berhu" && is_largest(i)) continue;
+    EXPECT_NEAR(static_cast<double>(analytic[i]), step, 2e-3) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ValueLoss, ::testing::Values("bce", "l1", "mse", "berhu", "dice"));
+
+TEST(ValueLosses, HaveTheTextbooksValues) {
+  std::vector<float> x = {0.0F, 2.0F, -1.0F, 4.0F};
+  const std::vector<float> y = {0.0F, 1.0F, 1.0F, 0.0F};
+  const std::vector<std::uint8_t> valid = {1};
+  const auto value = [&](std::string_view name) {
+    return make_loss(name)
+        ->evaluate({.prediction = {{1, 4}, x}, .target = {.values = y}, .valid = valid})
+        .loss;
+  };
+  EXPECT_NEAR(value("l1"), 7.0 / 4, 1e-6);
+  EXPECT_NEAR(value("mse"), 21.0 / 4, 1e-6);
+  const double bce = std::log(2.0) + std::log1p(std::exp(-2.0)) + 1 + std::log1p(std::exp(-1.0)) +
+                     4 + std::log1p(std::exp(-4.0));
+  EXPECT_NEAR(value("bce"), bce / 4, 1e-6);
+  // c = 0.8: three errors lie beyond it.
+  EXPECT_NEAR(value("berhu"), ((1 + 4 + 16 + 3 * 0.64) / 1.6) / 4, 1e-5);
+  const double p1 = 1 / (1 + std::exp(-2.0)), p2 = 1 / (1 + std::exp(1.0)),
+               p3 = 1 / (1 + std::exp(-4.0));
+  EXPECT_NEAR(value("dice"), 1 - (2 * (p1 + p2) + 1) / (0.5 + p1 + p2 + p3 + 2 + 1), 1e-6);
+}
+
 }  // namespace
 }  // namespace millrace::trainer

@@ -62,7 +62,11 @@ struct LossOptions {
   float label_smoothing = 0;
 };
 
-/// "cross_entropy". Throws: InvalidArgument for another name, with the list.
+/// "bce", "berhu", "cross_entropy", "dice", "l1", "mse"; trainer/loss/detail/losses.h has the
+/// formulas.
+std::vector<std::string_view> loss_names();
+
+/// Throws: InvalidArgument for a name that is none of loss_names(), with the list.
 std::unique_ptr<Loss> make_loss(std::string_view name, const LossOptions& options = {});
 
 /// The first valid slot whose label lies outside [0, num_classes); what evaluate() refuses.

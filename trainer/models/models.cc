@@ -18,7 +18,7 @@ struct Entry {
 constexpr std::array kModels = {
     Entry{"alexnet", models::alexnet},   Entry{"lenet", models::lenet},
     Entry{"resnet18", models::resnet18}, Entry{"resnet34", models::resnet34},
-    Entry{"resnet50", models::resnet50},
+    Entry{"resnet50", models::resnet50}, Entry{"unet", models::unet},
 };
 
 }  // namespace

@@ -4,7 +4,8 @@
 //                                                    .image = {32, 32}});
 //
 // Layer and parameter names, shapes and counts are torchvision's; LeNet's layers are conv1, conv2,
-// fc1, fc2, fc3.
+// fc1, fc2, fc3. The U-Net has two outputs, "mask" (logits) and "depth", each (1, H, W), and takes no
+// notice of num_classes.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct ModelOptions {
   float dropout = 0.5F;  ///< AlexNet's, before its hidden layers
 };
 
-/// "alexnet", "lenet", "resnet18", "resnet34", "resnet50".
+/// "alexnet", "lenet", "resnet18", "resnet34", "resnet50", "unet".
 std::vector<std::string_view> model_names();
 
 /// Throws: InvalidArgument for a name that is none of model_names(), with the list, and for an

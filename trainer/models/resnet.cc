@@ -1,9 +1,9 @@
 // Residual networks. Source: He, Zhang, Ren, Sun, "Deep residual learning for image recognition"
 // (2015); names and the stride's place as in torchvision.
-#include <array>
 #include <string>
 
 #include "trainer/models/detail/builders.h"
+#include "trainer/models/detail/resnet_blocks.h"
 
 namespace millrace::trainer::models {
 namespace {
@@ -13,30 +13,11 @@ using nn::GraphBuilder;
 using nn::Init;
 using nn::Value;
 
-Conv2d convolution(std::int64_t channels, std::int64_t kernel, std::int64_t stride) {
-  return {.channels = channels,
-          .kernel = kernel,
-          .stride = stride,
-          .padding = kernel / 2,
-          .bias = false,
-          .init = Init::kKaimingNormal};
-}
-
 Value shortcut(GraphBuilder& builder, const std::string& block, Value x, std::int64_t channels,
                std::int64_t stride) {
   if (stride == 1 && builder.shape(x)[0] == channels) return x;
   x = builder.conv2d(block + ".downsample.0", x, convolution(channels, 1, stride));
   return builder.batch_norm(block + ".downsample.1", x);
-}
-
-Value basic_block(GraphBuilder& builder, const std::string& name, Value x, std::int64_t width,
-                  std::int64_t stride) {
-  Value y = builder.conv2d(name + ".conv1", x, convolution(width, 3, stride));
-  y = builder.relu(name + ".relu1", builder.batch_norm(name + ".bn1", y));
-  y = builder.conv2d(name + ".conv2", y, convolution(width, 3, 1));
-  y = builder.batch_norm(name + ".bn2", y);
-  y = builder.add(name + ".add", y, shortcut(builder, name, x, width, stride));
-  return builder.relu(name + ".relu2", y);
 }
 
 // Two thin 1x1 convolutions around a 3x3 one, which has the stride.
@@ -52,39 +33,64 @@ Value bottleneck(GraphBuilder& builder, const std::string& name, Value x, std::i
   return builder.relu(name + ".relu3", y);
 }
 
-Value stem(GraphBuilder& builder, const ModelOptions& options) {
-  Value x =
-      builder.input("image", {options.in_channels, options.image.height, options.image.width});
-  const bool large = options.stem == Stem::kImageNet;
-  x = builder.conv2d("conv1", x, large ? convolution(64, 7, 2) : convolution(64, 3, 1));
-  x = builder.relu("relu", builder.batch_norm("bn1", x));
-  if (!large) return x;
-  return builder.max_pool2d("maxpool", x, {.kernel = 3, .stride = 2, .padding = 1});
-}
-
 Value head(GraphBuilder& builder, Value x, std::int64_t num_classes) {
   x = builder.flatten("flatten", builder.adaptive_avg_pool2d("avgpool", x));
   return builder.linear("fc", x, {.features = num_classes});
 }
 
-using Depths = std::array<int, 4>;
-using Block = Value (*)(GraphBuilder&, const std::string&, Value, std::int64_t, std::int64_t);
-
 nn::Graph resnet(const ModelOptions& options, Block block, const Depths& depths) {
   GraphBuilder builder;
-  Value x = stem(builder, options);
-  for (int stage = 0; stage < 4; ++stage) {
-    const std::int64_t width = std::int64_t{64} << stage;
-    for (int i = 0; i < depths[static_cast<std::size_t>(stage)]; ++i) {
-      const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
-      x = block(builder, name, x, width, stage > 0 && i == 0 ? 2 : 1);
-    }
+  Value x =
+      builder.input("image", {options.in_channels, options.image.height, options.image.width});
+  x = resnet_entry(builder, x, options.stem);
+  if (options.stem == Stem::kImageNet) {
+    x = builder.max_pool2d("maxpool", x, {.kernel = 3, .stride = 2, .padding = 1});
   }
+  x = resnet_stages(builder, x, block, depths).back();
   builder.output("logits", head(builder, x, options.num_classes));
   return builder.build();
 }
 
 }  // namespace
+
+Conv2d convolution(std::int64_t channels, std::int64_t kernel, std::int64_t stride) {
+  return {.channels = channels,
+          .kernel = kernel,
+          .stride = stride,
+          .padding = kernel / 2,
+          .bias = false,
+          .init = Init::kKaimingNormal};
+}
+
+Value basic_block(GraphBuilder& builder, const std::string& name, Value x, std::int64_t width,
+                  std::int64_t stride) {
+  Value y = builder.conv2d(name + ".conv1", x, convolution(width, 3, stride));
+  y = builder.relu(name + ".relu1", builder.batch_norm(name + ".bn1", y));
+  y = builder.conv2d(name + ".conv2", y, convolution(width, 3, 1));
+  y = builder.batch_norm(name + ".bn2", y);
+  y = builder.add(name + ".add", y, shortcut(builder, name, x, width, stride));
+  return builder.relu(name + ".relu2", y);
+}
+
+Value resnet_entry(GraphBuilder& builder, Value x, Stem stem) {
+  const bool large = stem == Stem::kImageNet;
+  x = builder.conv2d("conv1", x, large ? convolution(64, 7, 2) : convolution(64, 3, 1));
+  return builder.relu("relu", builder.batch_norm("bn1", x));
+}
+
+std::vector<Value> resnet_stages(GraphBuilder& builder, Value x, Block block,
+                                 const Depths& depths) {
+  std::vector<Value> outputs;
+  for (std::size_t stage = 0; stage < depths.size(); ++stage) {
+    const std::int64_t width = std::int64_t{64} << stage;
+    for (int i = 0; i < depths[stage]; ++i) {
+      const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
+      x = block(builder, name, x, width, stage > 0 && i == 0 ? 2 : 1);
+    }
+    outputs.push_back(x);
+  }
+  return outputs;
+}
 
 nn::Graph resnet18(const ModelOptions& options) {
   return resnet(options, basic_block, {2, 2, 2, 2});

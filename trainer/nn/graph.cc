@@ -72,14 +72,40 @@ std::size_t GraphBuilder::declare(Declared parameter) {
   return parameters_.size() - 1;
 }
 
-void GraphBuilder::declare_weights(Value at, Shape shape, InitSpec init, bool bias) {
+void GraphBuilder::declare_weights(Value at, Shape shape, InitSpec init, bool bias,
+                                   const std::optional<SharedWeights>& shared) {
+  if (shared) return share_weights(at, shape, bias, *shared);
   Node& node = nodes_[at.node];
-  const std::int64_t features = shape[0];
-  const std::int64_t fan_in = num_values(shape) / features;
+  const std::int64_t features = node.shape[0];
+  const std::int64_t fan_in = num_values(shape) / shape[0];
   node.weight = declare({node.name + ".weight", std::move(shape), true, init});
   if (bias) {
     node.bias = declare({node.name + ".bias", {features}, false, {Init::kKaimingUniform, fan_in}});
   }
+}
+
+void GraphBuilder::share_weights(Value at, const Shape& shape, bool bias,
+                                 const SharedWeights& shared) {
+  Node& node = nodes_[at.node];
+  if (shared.weight >= parameters_.size() || parameters_[shared.weight].shape != shape) {
+    throw Error(ErrorCode::kInvalidArgument, std::string(layer_name(node.layer)) + " " + node.name +
+                                                 ": needs a weight of " + shape_text(shape) +
+                                                 ", the shared one differs");
+  }
+  node.weight = shared.weight;
+  if (bias && shared.bias != kNoParameter) {
+    node.bias = shared.bias;
+  } else if (bias) {
+    node.bias = declare({node.name + ".bias", {node.shape[0]}, false, {Init::kZeros, 1}});
+  }
+}
+
+SharedWeights GraphBuilder::weights_of(Value x) const {
+  const Node& node = nodes_[x.node];
+  if (node.weight == kNoParameter) {
+    throw Error(ErrorCode::kInvalidArgument, node.name + " has no weights to share");
+  }
+  return {node.weight, node.bias};
 }
 
 void GraphBuilder::refuse(const std::string& name, const Layer& layer, const std::string& why,
@@ -128,7 +154,8 @@ Value GraphBuilder::conv2d(std::string name, Value x, const Conv2d& options) {
   const std::int64_t fan_out = num_values(weight) / weight[1];
   const bool by_output = options.init == Init::kKaimingNormal;
   const Value value = append(std::move(name), options, {x}, out);
-  declare_weights(value, weight, {options.init, by_output ? fan_out : per_output}, options.bias);
+  declare_weights(value, weight, {options.init, by_output ? fan_out : per_output}, options.bias,
+                  options.shared);
   return value;
 }
 
@@ -150,19 +177,8 @@ Value GraphBuilder::relu(std::string name, Value x) {
   return append(std::move(name), Relu{}, {x}, Shape(shape(x)));
 }
 
-Value GraphBuilder::add(std::string name, Value a, Value b) {
-  if (shape(a) != shape(b)) refuse(name, Add{}, "needs two values of one shape", {a, b});
-  return append(std::move(name), Add{}, {a, b}, Shape(shape(a)));
-}
-
-Value GraphBuilder::dropout(std::string name, Value x, const Dropout& options) {
-  if (options.probability < 0 || options.probability >= 1) {
-    refuse(name, options, "needs a probability in [0, 1)", {x});
-  }
-  return append(std::move(name), options, {x}, Shape(shape(x)));
-}
-
-Value GraphBuilder::max_pool2d(std::string name, Value x, const MaxPool2d& options) {
+template <typename Pool>
+Value GraphBuilder::pool(std::string name, Value x, const Pool& options) {
   const Shape in = image_shape(name, options, x);
   if (!positive(options.kernel) || !positive(options.stride)) {
     refuse(name, options, "needs a kernel and a stride above 0", {x});
@@ -173,6 +189,93 @@ Value GraphBuilder::max_pool2d(std::string name, Value x, const MaxPool2d& optio
       window_outputs(in[2], options.kernel.width, options.stride.width, options.padding.width)};
   if (num_values(out) <= 0) refuse(name, options, "the image is smaller than the kernel", {x});
   return append(std::move(name), options, {x}, out);
+}
+
+Value GraphBuilder::conv_transpose2d(std::string name, Value x, const ConvTranspose2d& options) {
+  const Shape in = image_shape(name, options, x);
+  if (options.channels <= 0 || !positive(options.kernel) || !positive(options.stride)) {
+    refuse(name, options, "channels, kernel or stride do not fit", {x});
+  }
+  const auto outputs = [](std::int64_t size, std::int64_t kernel, std::int64_t stride,
+                          std::int64_t padding, std::int64_t more) {
+    return (size - 1) * stride - 2 * padding + kernel + more;
+  };
+  const Shape out = {options.channels,
+                     outputs(in[1], options.kernel.height, options.stride.height,
+                             options.padding.height, options.output_padding.height),
+                     outputs(in[2], options.kernel.width, options.stride.width,
+                             options.padding.width, options.output_padding.width)};
+  if (out[1] <= 0 || out[2] <= 0) refuse(name, options, "nothing is left of the image", {x});
+  const Shape weight = {in[0], options.channels, options.kernel.height, options.kernel.width};
+  const std::int64_t fan = num_values(weight) / in[0];
+  const Value value = append(std::move(name), options, {x}, out);
+  declare_weights(value, weight, {Init::kKaimingUniform, fan}, options.bias, {});
+  return value;
+}
+
+Value GraphBuilder::leaky_relu(std::string name, Value x, float slope) {
+  return append(std::move(name), Activation{ActivationKind::kLeakyRelu, slope}, {x},
+                Shape(shape(x)));
+}
+
+Value GraphBuilder::sigmoid(std::string name, Value x) {
+  return append(std::move(name), Activation{ActivationKind::kSigmoid, 0}, {x}, Shape(shape(x)));
+}
+
+Value GraphBuilder::gelu(std::string name, Value x) {
+  return append(std::move(name), Activation{ActivationKind::kGelu, 0}, {x}, Shape(shape(x)));
+}
+
+Value GraphBuilder::softmax(std::string name, Value x) {
+  return append(std::move(name), Softmax{}, {x}, Shape(shape(x)));
+}
+
+Value GraphBuilder::concat(std::string name, const std::vector<Value>& parts) {
+  if (parts.empty()) throw Error(ErrorCode::kInvalidArgument, "concat " + name + ": no inputs");
+  Shape out = shape(parts[0]);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    Shape rest = shape(parts[i]);
+    const std::int64_t channels = rest[0];
+    rest[0] = out[0];
+    if (rest != out) refuse(name, Concat{}, "needs values that differ in channels alone", parts);
+    out[0] += channels;
+  }
+  return append(std::move(name), Concat{}, parts, out);
+}
+
+Value GraphBuilder::reshape(std::string name, Value x, Shape to) {
+  const bool known = to.size() == 1 || to.size() == 3;
+  if (!known || num_values(to) != num_values(shape(x))) {
+    refuse(name, Reshape{to}, "cannot become " + shape_text(to), {x});
+  }
+  return append(std::move(name), Reshape{to}, {x}, to);
+}
+
+Value GraphBuilder::upsample(std::string name, Value x, const Upsample& options) {
+  const Shape in = image_shape(name, options, x);
+  if (options.factor < 1) refuse(name, options, "needs a factor above 0", {x});
+  return append(std::move(name), options, {x},
+                {in[0], in[1] * options.factor, in[2] * options.factor});
+}
+
+Value GraphBuilder::avg_pool2d(std::string name, Value x, const AvgPool2d& options) {
+  return pool(std::move(name), x, options);
+}
+
+Value GraphBuilder::max_pool2d(std::string name, Value x, const MaxPool2d& options) {
+  return pool(std::move(name), x, options);
+}
+
+Value GraphBuilder::add(std::string name, Value a, Value b) {
+  if (shape(a) != shape(b)) refuse(name, Add{}, "needs two values of one shape", {a, b});
+  return append(std::move(name), Add{}, {a, b}, Shape(shape(a)));
+}
+
+Value GraphBuilder::dropout(std::string name, Value x, const Dropout& options) {
+  if (options.probability < 0 || options.probability >= 1) {
+    refuse(name, options, "needs a probability in [0, 1)", {x});
+  }
+  return append(std::move(name), options, {x}, Shape(shape(x)));
 }
 
 Value GraphBuilder::adaptive_avg_pool2d(std::string name, Value x,
@@ -191,7 +294,8 @@ Value GraphBuilder::linear(std::string name, Value x, const Linear& options) {
   if (options.features <= 0) refuse(name, options, "needs features above 0", {x});
   const std::int64_t in = shape(x)[0];
   const Value value = append(std::move(name), options, {x}, {options.features});
-  declare_weights(value, {options.features, in}, {Init::kKaimingUniform, in}, options.bias);
+  declare_weights(value, {options.features, in}, {Init::kKaimingUniform, in}, options.bias,
+                  options.shared);
   return value;
 }
 

@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,7 +97,16 @@ class GraphBuilder {
   Value input(std::string name, Shape shape);
   Value conv2d(std::string name, Value x, const Conv2d& options);
   Value batch_norm(std::string name, Value x, const BatchNorm& options = {});
+  Value conv_transpose2d(std::string name, Value x, const ConvTranspose2d& options);
   Value relu(std::string name, Value x);
+  Value leaky_relu(std::string name, Value x, float slope = 0.01F);
+  Value sigmoid(std::string name, Value x);
+  Value gelu(std::string name, Value x);
+  Value softmax(std::string name, Value x);
+  Value concat(std::string name, const std::vector<Value>& parts);
+  Value reshape(std::string name, Value x, Shape shape);
+  Value upsample(std::string name, Value x, const Upsample& options = {});
+  Value avg_pool2d(std::string name, Value x, const AvgPool2d& options = {});
   Value add(std::string name, Value a, Value b);
   Value dropout(std::string name, Value x, const Dropout& options = {});
   Value max_pool2d(std::string name, Value x, const MaxPool2d& options = {});
@@ -104,6 +114,9 @@ class GraphBuilder {
   Value flatten(std::string name, Value x);
   Value linear(std::string name, Value x, const Linear& options);
   void output(std::string name, Value x);
+
+  /// The parameters of the layer that made `x`, for another layer of the same shapes to share.
+  SharedWeights weights_of(Value x) const;
 
   const Shape& shape(Value x) const { return nodes_[x.node].shape; }
 
@@ -119,9 +132,13 @@ class GraphBuilder {
     InitSpec init;
   };
 
+  template <typename Pool>
+  Value pool(std::string name, Value x, const Pool& options);
   Value append(std::string name, Layer layer, std::vector<Value> inputs, Shape shape);
   std::size_t declare(Declared parameter);
-  void declare_weights(Value at, Shape shape, InitSpec init, bool bias);
+  void declare_weights(Value at, Shape shape, InitSpec init, bool bias,
+                       const std::optional<SharedWeights>& shared);
+  void share_weights(Value at, const Shape& shape, bool bias, const SharedWeights& shared);
   [[noreturn]] void refuse(const std::string& name, const Layer& layer, const std::string& why,
                            const std::vector<Value>& inputs) const;
   const Shape& image_shape(const std::string& name, const Layer& layer, Value x) const;

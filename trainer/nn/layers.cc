@@ -1,18 +1,10 @@
 #include "trainer/nn/layers.h"
 
+#include <array>
 #include <functional>
 #include <numeric>
 
 namespace millrace::trainer::nn {
-namespace {
-
-template <typename... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
-
-}  // namespace
-
 std::string shape_text(const Shape& shape) {
   std::string text = "(";
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -26,14 +18,26 @@ std::int64_t num_values(const Shape& shape) {
 }
 
 std::string_view layer_name(const Layer& layer) {
-  return std::visit(
-      Overloaded{[](const Input&) { return "input"; }, [](const Conv2d&) { return "conv2d"; },
-                 [](const BatchNorm&) { return "batch_norm"; }, [](const Relu&) { return "relu"; },
-                 [](const Add&) { return "add"; }, [](const Dropout&) { return "dropout"; },
-                 [](const MaxPool2d&) { return "max_pool2d"; },
-                 [](const AdaptiveAvgPool2d&) { return "adaptive_avg_pool2d"; },
-                 [](const Flatten&) { return "flatten"; }, [](const Linear&) { return "linear"; }},
-      layer);
+  // In the order of the variant.
+  static constexpr std::array<std::string_view, std::variant_size_v<Layer>> kNames = {
+      "input",
+      "conv2d",
+      "conv_transpose2d",
+      "batch_norm",
+      "relu",
+      "activation",
+      "softmax",
+      "add",
+      "concat",
+      "dropout",
+      "max_pool2d",
+      "avg_pool2d",
+      "adaptive_avg_pool2d",
+      "upsample",
+      "flatten",
+      "reshape",
+      "linear"};
+  return kNames[layer.index()];
 }
 
 }  // namespace millrace::trainer::nn

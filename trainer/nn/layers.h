@@ -40,6 +40,12 @@ enum class Init {
 
 struct Input {};
 
+/// Another layer's parameters, to be used instead of own ones: GraphBuilder::weights_of().
+struct SharedWeights {
+  std::size_t weight = 0;
+  std::size_t bias = 0;
+};
+
 /// Weight (O, I / groups, H, W), bias (O).
 struct Conv2d {
   std::int64_t channels = 0;
@@ -50,6 +56,7 @@ struct Conv2d {
   std::int64_t groups = 1;
   bool bias = true;
   Init init = Init::kKaimingUniform;
+  std::optional<SharedWeights> shared = {};
 };
 
 /// Batch statistics in training (biased variance), running ones in evaluation; float32 always.
@@ -62,6 +69,49 @@ struct BatchNorm {
 struct Relu {};
 /// The sum of two values of one shape.
 struct Add {};
+
+enum class ActivationKind {
+  kLeakyRelu,  ///< x below 0 counts `slope` times
+  kSigmoid,
+  kGelu,  ///< x Phi(x), by the error function
+};
+struct Activation {
+  ActivationKind kind = ActivationKind::kLeakyRelu;
+  float slope = 0.01F;
+};
+
+/// Over the channels of each pixel, or over the features.
+struct Softmax {};
+/// Along the channels, or the features; everything else must agree.
+struct Concat {};
+/// The same values, in (C, H, W) order, as another shape.
+struct Reshape {
+  Shape shape;
+};
+
+enum class UpsampleMode { kNearest, kBilinear };
+/// To `factor` times the height and width; bilinear as PyTorch's align_corners = False.
+struct Upsample {
+  std::int64_t factor = 2;
+  UpsampleMode mode = UpsampleMode::kNearest;
+};
+
+/// Weight (I, O, H, W), bias (O); H' = (H - 1) stride - 2 padding + kernel + output_padding.
+struct ConvTranspose2d {
+  std::int64_t channels = 0;
+  Extent2d kernel = 2;
+  Extent2d stride = 2;
+  Extent2d padding = 0;
+  Extent2d output_padding = 0;
+  bool bias = true;
+};
+
+/// The mean of each window; padding counts as zeros, as in PyTorch.
+struct AvgPool2d {
+  Extent2d kernel = 2;
+  Extent2d stride = 2;
+  Extent2d padding = 0;
+};
 
 /// In training each value is zeroed with this probability and else scaled by 1 / (1 - probability);
 /// in evaluation nothing happens. Which, is keyed: Plan::set_random_key().
@@ -87,10 +137,12 @@ struct Flatten {};
 struct Linear {
   std::int64_t features = 0;
   bool bias = true;
+  std::optional<SharedWeights> shared = {};
 };
 
-using Layer = std::variant<Input, Conv2d, BatchNorm, Relu, Add, Dropout, MaxPool2d,
-                           AdaptiveAvgPool2d, Flatten, Linear>;
+using Layer = std::variant<Input, Conv2d, ConvTranspose2d, BatchNorm, Relu, Activation, Softmax,
+                           Add, Concat, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample,
+                           Flatten, Reshape, Linear>;
 
 /// "conv2d", "batch_norm": what messages and summaries call it.
 std::string_view layer_name(const Layer& layer);

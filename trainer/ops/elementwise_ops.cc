@@ -134,18 +134,19 @@ class AdaptiveAvgPoolOp final : public Op {
   GradientSum dy_;
 };
 
-// From blocked images to plain features: nothing but a view where the two agree, else a copy.
-class FlattenOp final : public Op {
+// The same values in (N, C, H, W) order as another shape: a view where both layouts agree, else a
+// copy by way of the plain order.
+class ReshapeOp final : public Op {
  public:
-  FlattenOp(Lowering& lowering, const nn::Group& group)
+  ReshapeOp(Lowering& lowering, const nn::Group& group)
       : backend_(lowering.backend()), input_(lowering.node(group.head).inputs[0]) {
-    const nn::Shape& shape = lowering.graph().node(input_).shape;
-    is_view_ = shape.size() == 1 ||
-               (shape[1] == 1 && shape[2] == 1 && shape[0] % backend_.channel_block == 0);
     const Tensor x = lowering.value(input_);
-    const Desc features = lowering.gradient_desc({group.result});
-    const Tensor y = is_view_ ? lowering.view(x, features) : lowering.make(features);
-    if (!is_view_) copy_ = reorder_call(x.memory, lowering.view(y, plain(x)).memory);
+    const nn::Value result{group.result};
+    is_view_ =
+        agrees(lowering.graph().node(input_).shape) && agrees(lowering.graph().node(result).shape);
+    const Desc wanted = lowering.gradient_desc(result);
+    const Tensor y = is_view_ ? lowering.view(x, wanted) : lowering.make(wanted);
+    if (!is_view_) convert(lowering, x, y, copies_);
     lowering.set_value(group.result, y);
   }
 
@@ -154,27 +155,40 @@ class FlattenOp final : public Op {
     const Desc image = lowering.gradient_desc(input_);
     const Tensor& dy = dy_.tensor();
     const Tensor dx = is_view_ ? lowering.view(dy, image) : lowering.make(image);
-    if (!is_view_) copy_back_ = reorder_call(lowering.view(dy, plain(dx)).memory, dx.memory);
+    if (!is_view_) convert(lowering, dy, dx, copies_back_);
     lowering.add_gradient(input_, dx, is_view_ && dy_.shared());
   }
 
-  void forward(const Pass&) override {
-    if (copy_) copy_.run(backend_);
-  }
+  void forward(const Pass&) override { run(copies_); }
   void backward() override {
     dy_.run();
-    if (copy_back_) copy_back_.run(backend_);
+    run(copies_back_);
   }
 
  private:
-  static Desc plain(const Tensor& image) {
-    return {image.desc().dims(), image.desc().data_type(), FormatTag::abcd};
+  // Whether the blocked order of an image is the plain one.
+  bool agrees(const nn::Shape& shape) const {
+    return shape.size() == 1 ||
+           (shape[1] == 1 && shape[2] == 1 && shape[0] % backend_.channel_block == 0);
+  }
+  static Desc plain(const Tensor& tensor) {
+    const auto dims = tensor.desc().dims();
+    return {dims, tensor.desc().data_type(), dims.size() == 4 ? FormatTag::abcd : FormatTag::ab};
+  }
+  static void convert(Lowering& lowering, const Tensor& from, const Tensor& to,
+                      std::vector<Call>& calls) {
+    const Tensor middle = lowering.make(plain(from));
+    calls.push_back(reorder_call(from.memory, middle.memory));
+    calls.push_back(reorder_call(lowering.view(middle, plain(to)).memory, to.memory));
+  }
+  void run(const std::vector<Call>& calls) const {
+    for (const Call& call : calls) call.run(backend_);
   }
 
   const Backend& backend_;
   nn::Value input_;
   bool is_view_ = false;
-  Call copy_, copy_back_;
+  std::vector<Call> copies_, copies_back_;
   GradientSum dy_;
 };
 
@@ -226,7 +240,11 @@ OpPointer make_adaptive_avg_pool(Lowering& lowering, const nn::Group& group) {
 }
 
 OpPointer make_flatten(Lowering& lowering, const nn::Group& group) {
-  return std::make_unique<FlattenOp>(lowering, group);
+  return std::make_unique<ReshapeOp>(lowering, group);
+}
+
+OpPointer make_reshape(Lowering& lowering, const nn::Group& group) {
+  return std::make_unique<ReshapeOp>(lowering, group);
 }
 
 std::unique_ptr<OutputOp> make_output(Lowering& lowering, nn::Value value) {

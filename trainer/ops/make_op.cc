@@ -17,6 +17,21 @@ struct Maker {
   OpPointer operator()(const nn::Conv2d& layer) const {
     return make_conv2d(lowering, group, layer);
   }
+  OpPointer operator()(const nn::ConvTranspose2d& layer) const {
+    return make_conv_transpose2d(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::Activation& layer) const {
+    return make_activation(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::Softmax&) const { return make_softmax(lowering, group); }
+  OpPointer operator()(const nn::Concat&) const { return make_concat(lowering, group); }
+  OpPointer operator()(const nn::Upsample& layer) const {
+    return make_upsample(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::AvgPool2d& layer) const {
+    return make_avg_pool(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::Reshape&) const { return make_reshape(lowering, group); }
   OpPointer operator()(const nn::BatchNorm& layer) const {
     return make_batch_norm(lowering, group, layer);
   }

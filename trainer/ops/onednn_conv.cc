@@ -222,12 +222,12 @@ class Conv2dOp final : public Op {
     }
     const Tensor x = in_layout(lowering, x_, primitive.src_desc(), bring_x_back_);
     const Tensor read = in_layout(lowering, dy, primitive.diff_dst_desc(), bring_dy_again_);
-    weight_gradient_ = WeightGradient(
-        lowering, lowering.gradient(node_.weight, master_.weights, master_.weights_tag),
-        primitive.diff_weights_desc());
+    weight_gradient_ =
+        WeightGradient(lowering, {node_.weight, master_.weights, master_.weights_tag},
+                       primitive.diff_weights_desc());
     if (node_.bias != nn::kNoParameter) {
-      bias_gradient_ = WeightGradient(
-          lowering, lowering.gradient(node_.bias, master_.bias, FormatTag::a), bias_desc());
+      bias_gradient_ =
+          WeightGradient(lowering, {node_.bias, master_.bias, FormatTag::a}, bias_desc());
     }
     back_weights_ = Call(convolution_backward_weights(primitive),
                          {{DNNL_ARG_SRC, x.memory},

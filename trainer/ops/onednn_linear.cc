@@ -50,6 +50,7 @@ class LinearOp final : public Op {
     dy_.run();
     back_weights_.run(backend_);
     weight_gradient_.finish(backend_);
+    bias_gradient_.finish(backend_);
     if (!back_data_) return;
     weights_back_.refresh(backend_);
     back_data_.run(backend_);
@@ -94,18 +95,17 @@ class LinearOp final : public Op {
                                                     bias_desc(), dy.desc());
     const inner_product_backward_weights::primitive_desc primitive(
         desc, attributes(false), backend_.engine, primitive_desc_);
-    weight_gradient_ =
-        WeightGradient(lowering, lowering.gradient(node_.weight, weights_dims_, FormatTag::ab),
-                       primitive.diff_weights_desc());
-    dnnl::memory bias_gradient;
+    weight_gradient_ = WeightGradient(lowering, {node_.weight, weights_dims_, FormatTag::ab},
+                                      primitive.diff_weights_desc());
     if (node_.bias != nn::kNoParameter) {
-      bias_gradient = lowering.gradient(node_.bias, bias_dims(), FormatTag::a);
+      bias_gradient_ =
+          WeightGradient(lowering, {node_.bias, bias_dims(), FormatTag::a}, bias_desc());
     }
     back_weights_ = Call(inner_product_backward_weights(primitive),
                          {{DNNL_ARG_SRC, x_.memory},
                           {DNNL_ARG_DIFF_DST, dy.memory},
                           {DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.memory()},
-                          {DNNL_ARG_DIFF_BIAS, bias_gradient},
+                          {DNNL_ARG_DIFF_BIAS, bias_gradient_.memory()},
                           {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive.scratchpad_desc())}});
   }
 
@@ -136,7 +136,7 @@ class LinearOp final : public Op {
   Call multiply_;
 
   GradientSum dy_;
-  WeightGradient weight_gradient_;
+  WeightGradient weight_gradient_, bias_gradient_;
   PreparedWeights weights_back_;
   Call back_weights_, back_data_;
 };

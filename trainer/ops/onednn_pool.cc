@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "trainer/ops/detail/gradient_sum.h"
 #include "trainer/ops/detail/ops.h"
 
@@ -13,18 +15,19 @@ dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
-class MaxPoolOp final : public Op {
+template <typename Layer>
+class PoolOp final : public Op {
  public:
-  MaxPoolOp(Lowering& lowering, const nn::Group& group, const nn::MaxPool2d& layer)
+  PoolOp(Lowering& lowering, const nn::Group& group, const Layer& layer)
       : backend_(lowering.backend()), input_(lowering.node(group.head).inputs[0]), layer_(layer) {
     const Tensor x = lowering.value(input_);
     const Tensor y = lowering.make(lowering.gradient_desc({group.result}));
-    const pooling_forward::desc desc(dnnl::prop_kind::forward_training, kMax, x.desc(), y.desc(),
-                                     pair(layer.stride), pair(layer.kernel), pair(layer.padding),
-                                     pair(layer.padding));
+    const pooling_forward::desc desc(dnnl::prop_kind::forward_training, kAlgorithm, x.desc(),
+                                     y.desc(), pair(layer.stride), pair(layer.kernel),
+                                     pair(layer.padding), pair(layer.padding));
     primitive_desc_ = {desc, user_scratchpad(), backend_.engine};
     // Which value of each window was the largest.
-    workspace_ = lowering.make(primitive_desc_.workspace_desc());
+    if (kIsMax) workspace_ = lowering.make(primitive_desc_.workspace_desc());
     pool_ = Call(pooling_forward(primitive_desc_),
                  {{DNNL_ARG_SRC, x.memory},
                   {DNNL_ARG_DST, y.memory},
@@ -37,9 +40,9 @@ class MaxPoolOp final : public Op {
     lowering.use(workspace_);
     dy_ = GradientSum(lowering, std::move(parts));
     const Tensor dx = lowering.make(lowering.gradient_desc(input_));
-    const pooling_backward::desc desc(kMax, dx.desc(), dy_.tensor().desc(), pair(layer_.stride),
-                                      pair(layer_.kernel), pair(layer_.padding),
-                                      pair(layer_.padding));
+    const pooling_backward::desc desc(kAlgorithm, dx.desc(), dy_.tensor().desc(),
+                                      pair(layer_.stride), pair(layer_.kernel),
+                                      pair(layer_.padding), pair(layer_.padding));
     const pooling_backward::primitive_desc primitive(desc, user_scratchpad(), backend_.engine,
                                                      primitive_desc_);
     back_ = Call(pooling_backward(primitive),
@@ -57,12 +60,14 @@ class MaxPoolOp final : public Op {
   }
 
  private:
-  static constexpr auto kMax = dnnl::algorithm::pooling_max;
+  static constexpr bool kIsMax = std::is_same_v<Layer, nn::MaxPool2d>;
+  static constexpr auto kAlgorithm =
+      kIsMax ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_include_padding;
   static dnnl::memory::dims pair(nn::Extent2d extent) { return {extent.height, extent.width}; }
 
   const Backend& backend_;
   nn::Value input_;
-  nn::MaxPool2d layer_;
+  Layer layer_;
   pooling_forward::primitive_desc primitive_desc_;
   Tensor workspace_;
   Call pool_;
@@ -73,7 +78,11 @@ class MaxPoolOp final : public Op {
 }  // namespace
 
 OpPointer make_max_pool(Lowering& lowering, const nn::Group& group, const nn::MaxPool2d& layer) {
-  return std::make_unique<MaxPoolOp>(lowering, group, layer);
+  return std::make_unique<PoolOp<nn::MaxPool2d>>(lowering, group, layer);
+}
+
+OpPointer make_avg_pool(Lowering& lowering, const nn::Group& group, const nn::AvgPool2d& layer) {
+  return std::make_unique<PoolOp<nn::AvgPool2d>>(lowering, group, layer);
 }
 
 }  // namespace millrace::trainer::ops

@@ -58,12 +58,17 @@ void PreparedWeights::refresh(const Backend& backend) {
   stale_ = false;
 }
 
-WeightGradient::WeightGradient(Lowering& lowering, const dnnl::memory& flat, const Desc& made)
-    : memory_(flat) {
-  if (made == flat.get_desc()) return;
-  dnnl::memory target = flat;
-  if (made.dims() != flat.get_desc().dims()) {
-    trim_ = rows_between(lowering.make(plain(made)).memory, flat);
+WeightGradient::WeightGradient(Lowering& lowering, const FlatView& view, const Desc& made) {
+  const bool first = lowering.is_first_gradient(view.parameter);
+  memory_ = lowering.gradient(view.parameter, view.dims, view.tag);
+  if (!first) {
+    sum_ = memory_;
+    own_ = memory_ = lowering.make(sum_.get_desc()).memory;
+  }
+  if (made == memory_.get_desc()) return;
+  dnnl::memory target = memory_;
+  if (made.dims() != target.get_desc().dims()) {
+    trim_ = rows_between(lowering.make(plain(made)).memory, target);
     target = memory_ = trim_.from;
     if (made == target.get_desc()) return;
   }
@@ -74,6 +79,9 @@ WeightGradient::WeightGradient(Lowering& lowering, const dnnl::memory& flat, con
 void WeightGradient::finish(const Backend& backend) const {
   if (copy_) copy_.run(backend);
   if (trim_.from) trim_.run();
+  if (!own_) return;
+  void* sum = sum_.get_data_handle();
+  add(Storage::kFloat32, padded_values(sum_), {.a = sum, .b = own_.get_data_handle(), .out = sum});
 }
 
 }  // namespace millrace::trainer::ops

@@ -10,4 +10,19 @@ namespace millrace::trainer::losses {
 /// Mean of -log softmax(x)[y]; with smoothing e: (1 - e) nll + e / K sum of all classes' -log p.
 std::unique_ptr<Loss> cross_entropy(const LossOptions& options);
 
+/// Logits x, targets y in [0, 1]: mean of max(x, 0) - x y + log1p(exp(-|x|)).
+std::unique_ptr<Loss> bce(const LossOptions& options);
+/// Mean of |x - y|.
+std::unique_ptr<Loss> l1(const LossOptions& options);
+/// Mean of (x - y)^2.
+std::unique_ptr<Loss> mse(const LossOptions& options);
+/// Mean of |d| where |d| <= c, else (d^2 + c^2) / 2c, with d = x - y and c a fifth of the slot's
+/// largest |d|, taken as a constant. Source: Laina et al., "Deeper depth prediction with fully
+/// convolutional residual networks" (2016); there c is the batch's, which would make a loss depend
+/// on how a batch is divided.
+std::unique_ptr<Loss> berhu(const LossOptions& options);
+/// 1 - (2 sum(p y) + 1) / (sum(p) + sum(y) + 1), p = sigmoid(x), over a slot's values. Source:
+/// Milletari, Navab, Ahmadi, "V-Net" (2016), without squares.
+std::unique_ptr<Loss> dice(const LossOptions& options);
+
 }  // namespace millrace::trainer::losses

@@ -10,5 +10,6 @@ nn::Graph lenet(const ModelOptions& options);
 nn::Graph resnet18(const ModelOptions& options);
 nn::Graph resnet34(const ModelOptions& options);
 nn::Graph resnet50(const ModelOptions& options);
+nn::Graph unet(const ModelOptions& options);
 
 }  // namespace millrace::trainer::models

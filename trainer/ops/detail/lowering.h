@@ -66,6 +66,9 @@ class Lowering {
   dnnl::memory parameter(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag) const;
   /// Its gradient; says that this step makes it final.
   dnnl::memory gradient(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag);
+  /// Whether no op has written this gradient yet on the way back: the next one that shares the
+  /// parameter adds its own.
+  bool is_first_gradient(std::size_t index) const { return final_at_[index] < 0; }
   std::span<const float> parameter_values(std::size_t index) const;
   std::span<float> gradient_values(std::size_t index);
   std::span<float> state_values(std::size_t index) const;

@@ -19,7 +19,15 @@ OpPointer make_batch_norm(Lowering& lowering, const nn::Group& group, const nn::
 OpPointer make_add(Lowering& lowering, const nn::Group& group);
 OpPointer make_relu(Lowering& lowering, const nn::Group& group);
 OpPointer make_dropout(Lowering& lowering, const nn::Group& group, const nn::Dropout& layer);
+OpPointer make_conv_transpose2d(Lowering& lowering, const nn::Group& group,
+                                const nn::ConvTranspose2d& layer);
+OpPointer make_activation(Lowering& lowering, const nn::Group& group, const nn::Activation& layer);
+OpPointer make_softmax(Lowering& lowering, const nn::Group& group);
+OpPointer make_concat(Lowering& lowering, const nn::Group& group);
+OpPointer make_upsample(Lowering& lowering, const nn::Group& group, const nn::Upsample& layer);
 OpPointer make_max_pool(Lowering& lowering, const nn::Group& group, const nn::MaxPool2d& layer);
+OpPointer make_avg_pool(Lowering& lowering, const nn::Group& group, const nn::AvgPool2d& layer);
+OpPointer make_reshape(Lowering& lowering, const nn::Group& group);
 OpPointer make_adaptive_avg_pool(Lowering& lowering, const nn::Group& group);
 OpPointer make_flatten(Lowering& lowering, const nn::Group& group);
 

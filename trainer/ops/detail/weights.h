@@ -35,11 +35,18 @@ class PreparedWeights {
   bool stale_ = true;
 };
 
+/// A parameter's place in the flat buffers, as oneDNN describes it.
+struct FlatView {
+  std::size_t parameter = 0;
+  dnnl::memory::dims dims;
+  FormatTag tag = FormatTag::a;
+};
+
 class WeightGradient {
  public:
   WeightGradient() = default;
   /// Where the primitive writes `made`; the op's own step is the only one that needs it.
-  WeightGradient(Lowering& lowering, const dnnl::memory& flat, const Desc& made);
+  WeightGradient(Lowering& lowering, const FlatView& view, const Desc& made);
 
   const dnnl::memory& memory() const { return memory_; }
   void finish(const Backend& backend) const;
@@ -48,6 +55,8 @@ class WeightGradient {
   dnnl::memory memory_;
   Call copy_;
   RowCopy trim_;
+  // For a parameter that another layer shares and has written already: what is added to what.
+  dnnl::memory own_, sum_;
 };
 
 }  // namespace millrace::trainer::ops

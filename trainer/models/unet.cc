@@ -1,0 +1,63 @@
+// A U-Net on a ResNet-34 encoder: two heads, the mask's logits and the depth, and skips that are
+// added, not concatenated. About 30 million parameters.
+//
+// Source: Ronneberger, Fischer, Brox, "U-Net" (2015); He et al., "Deep residual learning" (2015).
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "trainer/models/detail/builders.h"
+#include "trainer/models/detail/resnet_blocks.h"
+
+namespace millrace::trainer::models {
+namespace {
+
+using nn::GraphBuilder;
+using nn::Value;
+
+constexpr std::int64_t kReduction = 32;  // from the image to the encoder's last stage
+
+Value unit(GraphBuilder& builder, const std::string& name, Value x, std::int64_t channels) {
+  x = builder.conv2d(name + ".conv", x, convolution(channels, 3, 1));
+  return builder.relu(name + ".relu", builder.batch_norm(name + ".bn", x));
+}
+
+// Twice the size; the encoder's features of that size are added.
+Value expand(GraphBuilder& builder, const std::string& name, Value x, const Value* skip,
+             std::int64_t channels) {
+  x = unit(builder, name + ".reduce", x, channels);
+  x = builder.upsample(name + ".upsample", x, {.factor = 2, .mode = nn::UpsampleMode::kBilinear});
+  if (skip != nullptr) x = builder.add(name + ".skip", x, *skip);
+  return unit(builder, name + ".blend2", unit(builder, name + ".blend1", x, channels), channels);
+}
+
+Value head(GraphBuilder& builder, const std::string& name, Value x) {
+  x = unit(builder, name + ".unit", x, 32);
+  return builder.conv2d(name + ".out", x, {.channels = 1, .kernel = 1});
+}
+
+}  // namespace
+
+nn::Graph unet(const ModelOptions& options) {
+  if (options.image.height % kReduction != 0 || options.image.width % kReduction != 0) {
+    throw Error(ErrorCode::kInvalidArgument, "unet needs an image whose sides are multiples of 32");
+  }
+  GraphBuilder builder;
+  Value x =
+      builder.input("image", {options.in_channels, options.image.height, options.image.width});
+  const Value entry = resnet_entry(builder, x, Stem::kImageNet);
+  x = builder.max_pool2d("maxpool", entry, {.kernel = 3, .stride = 2, .padding = 1});
+  const std::vector<Value> stages = resnet_stages(builder, x, basic_block, {3, 4, 6, 3});
+  x = unit(builder, "centre1", stages[3], 512);
+  x = unit(builder, "centre2", x, 512);
+  x = expand(builder, "up4", x, &stages[2], 256);
+  x = expand(builder, "up3", x, &stages[1], 128);
+  x = expand(builder, "up2", x, &stages[0], 64);
+  x = expand(builder, "up1", x, &entry, 64);
+  x = expand(builder, "up0", x, nullptr, 32);
+  builder.output("mask", head(builder, "mask", x));
+  builder.output("depth", head(builder, "depth", x));
+  return builder.build();
+}
+
+}  // namespace millrace::trainer::models

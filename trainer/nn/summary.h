@@ -1,0 +1,28 @@
+// Summary: a model's layers as a table for people: shapes, parameters, multiply-adds, activations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/nn/graph.h"
+
+namespace millrace::trainer::nn {
+
+/// One layer, for one sample.
+struct LayerSummary {
+  std::string name;
+  std::string kind;  ///< "conv2d"
+  Shape shape;       ///< of the output
+  std::size_t parameters = 0;
+  std::int64_t multiply_adds = 0;  ///< convolutions and products alone, as is usual
+  std::int64_t values = 0;         ///< of the output
+};
+
+std::vector<LayerSummary> summarise(const Graph& graph);
+
+/// The table as text, with a last line of totals.
+std::string summary_text(const Graph& graph);
+
+}  // namespace millrace::trainer::nn
