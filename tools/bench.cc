@@ -103,13 +103,11 @@ class BenchCommand final : public Command {
 
   Measured run_training(const Context& context) {
     if (choice_.classes == 0)
-      choice_.classes = look_through({.shards = read_.shards(),
-                                      .opener = *read_.opener(),
-                                      .policy = read_.policy(),
-                                      .stop = context.stop,
-                                      .log = context.log},
-                                     0)
-                            .classes;
+      choice_.classes = count_classes({.shards = read_.shards(),
+                                       .opener = *read_.opener(),
+                                       .policy = read_.policy(),
+                                       .stop = context.stop,
+                                       .log = context.log});
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
     trainer::LoaderFeed feed(options(context), devices);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
@@ -67,14 +66,12 @@ class TrainCommand final : public Command {
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
     const auto train_shards = read_.shards(train_);
-    const TrainingSetFacts facts = look_through({.shards = train_shards,
-                                                 .opener = *read_.opener(),
-                                                 .policy = read_.policy(),
-                                                 .stop = context.stop,
-                                                 .log = context.log},
-                                                choice_.classes);
-    choice_.classes = facts.classes;
-    count_steps(facts, threads.size());
+    if (choice_.classes == 0)
+      choice_.classes = count_classes({.shards = train_shards,
+                                       .opener = *read_.opener(),
+                                       .policy = read_.policy(),
+                                       .stop = context.stop,
+                                       .log = context.log});
     const auto model = choice_.build();
     const trainer::LossObjective objective;
     trainer::LoaderFeed train_feed(
@@ -103,9 +100,7 @@ class TrainCommand final : public Command {
     app.add_option("--lr", lr_, "Learning rate")->check(CLI::PositiveNumber);
     app.add_option("--momentum", momentum_, "Of sgd and lars")->check(CLI::Range(0.0, 1.0));
     app.add_option("--weight-decay", weight_decay_)->check(CLI::NonNegativeNumber);
-    app.add_option("--schedule", schedule_,
-                   "How the learning rate falls: epoch by epoch, but cosine step by step where "
-                   "the shards hold at most 256 MiB and their samples could be counted")
+    app.add_option("--schedule", schedule_, "How the learning rate falls, epoch by epoch")
         ->check(CLI::IsMember({"constant", "step", "exponential", "cosine"}));
     app.add_option("--step-epochs", step_epochs_, "step: epochs between two cuts")
         ->check(CLI::Range(1, 1 << 20));
@@ -168,19 +163,8 @@ class TrainCommand final : public Command {
     return make_pipeline_options(input, choice_, run_, read_, context);
   }
 
-  /// Steps of an epoch, where the number of samples is known.
-  void count_steps(const TrainingSetFacts& facts, int devices) {
-    const std::int64_t samples_a_step = run_.batch_size * devices;
-    steps_per_epoch_ = (facts.samples + samples_a_step - 1) / samples_a_step;
-    if (limits_.train_batches > 0)
-      steps_per_epoch_ = std::min(steps_per_epoch_, limits_.train_batches);
-  }
-
-  bool falls_by_step() const { return schedule_ == "cosine" && steps_per_epoch_ > 0; }
-
   trainer::ScheduleOptions schedule() const {
     return {.kind = trainer::parse_schedule_kind(schedule_),
-            .unit = falls_by_step() ? trainer::ScheduleUnit::kStep : trainer::ScheduleUnit::kEpoch,
             .base_lr = lr_,
             .epochs = static_cast<double>(epochs_),
             .step_epochs = step_epochs_,
@@ -196,7 +180,6 @@ class TrainCommand final : public Command {
                           .weight_decay = weight_decay_,
                           .round_to_bf16 = run_.rounds_weights()},
             .schedule = schedule(),
-            .steps_per_epoch = steps_per_epoch_,
             .log_steps = log_steps_,
             .run_folder = run_dir_,
             .config_json = choice_.to_json(),
@@ -213,9 +196,8 @@ class TrainCommand final : public Command {
                                  run_.precision));
     context.log.info(fmt::format(
         "{} shards, {} devices x batch size {} = {} samples a step; {} lr {} {}, {} epochs{}",
-        shards, devices, run_.batch_size, devices * run_.batch_size, optimizer_, lr_,
-        falls_by_step() ? "cosine by step" : schedule_, epochs_,
-        run_dir_.empty() ? "" : "; run folder " + run_dir_));
+        shards, devices, run_.batch_size, devices * run_.batch_size, optimizer_, lr_, schedule_,
+        epochs_, run_dir_.empty() ? "" : "; run folder " + run_dir_));
   }
 
   void fit(const trainer::FitInput& input, Context& context) const {
@@ -251,7 +233,6 @@ class TrainCommand final : public Command {
   bool force_ = false;
   std::string resume_;
   std::int64_t log_steps_ = 20;
-  std::int64_t steps_per_epoch_ = 0;  // a device; 0: not known
 };
 
 }  // namespace

@@ -18,8 +18,6 @@ struct Scanned {
   std::int64_t highest = -1;
   std::uint64_t samples = 0;
   std::uint64_t bytes = 0;
-
-  bool whole() const { return bytes < kMaxScanBytes; }
 };
 
 Scanned scan_labels(const ClassCountInput& input) {
@@ -30,36 +28,31 @@ Scanned scan_labels(const ClassCountInput& input) {
     seen.bytes += sample.num_bytes();
     if (const wds::Field* label = sample.find("cls"))
       seen.highest = std::max(seen.highest, decode::decode_integer(label->data));
-    return seen.whole();
+    return seen.bytes < kMaxScanBytes;
   };
   scan({.shards = input.shards, .opener = input.opener, .ledger = ledger, .stop = input.stop},
        look);
   return seen;
 }
 
-std::int64_t classes_of(const ClassCountInput& input, const Scanned& seen) {
+}  // namespace
+
+std::int64_t count_classes(const ClassCountInput& input) {
   const auto names = read_label_map(input.opener, input.shards.front());
   if (!names.empty()) {
     input.log.info(fmt::format("{} classes, by {}", names.size(),
                                io::printable_url(label_map_url(input.shards.front()))));
     return static_cast<std::int64_t>(names.size());
   }
+  const Scanned seen = scan_labels(input);
   if (seen.highest < 0)
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("no label (cls) in the first {} samples of {}: give --classes",
                             seen.samples, io::printable_url(input.shards.front())));
-  input.log.info(fmt::format("{} classes, counted in the labels of {} samples{}", seen.highest + 1,
-                             seen.samples,
-                             seen.whole() ? "" : "; give --classes if there are more"));
+  input.log.info(fmt::format(
+      "{} classes, counted in the labels of {} samples{}", seen.highest + 1, seen.samples,
+      seen.bytes < kMaxScanBytes ? "" : "; give --classes if there are more"));
   return seen.highest + 1;
-}
-
-}  // namespace
-
-TrainingSetFacts look_through(const ClassCountInput& input, std::int64_t known_classes) {
-  const Scanned seen = scan_labels(input);
-  return {.classes = known_classes > 0 ? known_classes : classes_of(input, seen),
-          .samples = seen.whole() ? static_cast<std::int64_t>(seen.samples) : 0};
 }
 
 }  // namespace millrace::tools

@@ -1,4 +1,4 @@
-// class_count: how many classes and samples a training set has, where nobody said.
+// class_count: how many classes a set of shards has, where nobody said.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,9 @@ struct ClassCountInput {
   Log log = {};
 };
 
-/// What a pass over a training set's first 256 MiB tells.
-struct TrainingSetFacts {
-  std::int64_t classes = 0;
-  /// Of the whole set; 0 when it is larger than what was looked at.
-  std::int64_t samples = 0;
-};
-
-/// Classes are `known_classes` where that is not 0, else those of the label map beside the shards,
-/// else one more than the highest `cls` seen; a line in the log says which.
+/// From the label map beside the shards, else one more than the highest `cls` of the first 256 MiB,
+/// with a line in the log that says which.
 /// Throws: InvalidArgument when there is neither map nor label; what reading throws.
-TrainingSetFacts look_through(const ClassCountInput& input, std::int64_t known_classes);
+std::int64_t count_classes(const ClassCountInput& input);
 
 }  // namespace millrace::tools
