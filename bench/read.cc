@@ -59,7 +59,7 @@ struct ShardSet {
   // Each sample an image of the wanted size, give or take a half, and a label.
   void write_shard(std::uint64_t bytes, std::span<const std::byte> data, std::uint64_t& key) {
     shards.push_back((folder / fmt::format("{:06}.tar", shards.size())).string());
-    wds::detail::TarWriter tar(io::open_file_sink(shards.back()), 0);
+    wds::detail::TarWriter tar(io::open_file_sink(shards.back()), {});
     const std::size_t mean = data.size() / 2;
     constexpr std::byte kLabel[] = {std::byte{'7'}};
     for (std::uint64_t written = 0; written < bytes; ++key) {
@@ -69,7 +69,8 @@ struct ShardSet {
       tar.add(name + ".jpg", data.first(size));
       written += size;
     }
-    tar.finish();
+    tar.end();
+    tar.publish();
   }
 };
 

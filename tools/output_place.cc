@@ -1,5 +1,6 @@
 #include "tools/output_place.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,7 +18,13 @@ void check_writable_folder(const std::string& folder) {
   std::error_code ignored;
   while (!fs::exists(place, ignored) && place.has_relative_path()) place = place.parent_path();
   if (!fs::is_directory(place, ignored)) throw_errno("write to", place.string(), ENOTDIR);
-  // Only trying tells: access() says yes to root wherever it asks.
+  // Only trying tells: access() says yes to root wherever it asks. A file without a name leaves
+  // nothing behind even when we are killed here.
+  if (const int fd = ::open(place.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600); fd >= 0) {
+    ::close(fd);
+    return;
+  }
+  if (errno != EOPNOTSUPP && errno != EISDIR) throw_errno("write to", place.string(), errno);
   std::string probe = (place / ".millrace-probe-XXXXXX").string();
   const int fd = ::mkstemp(probe.data());
   if (fd < 0) throw_errno("write to", place.string(), errno);

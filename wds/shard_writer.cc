@@ -1,60 +1,22 @@
 #include "wds/shard_writer.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cstdio>
 #include <optional>
 #include <utility>
 
-#include "io/base/check.h"
 #include "io/base/error.h"
+#include "wds/detail/key_set.h"
 #include "wds/detail/tar_writer.h"
+#include "wds/manifest.h"
 #include "wds/member_name.h"
+#include "wds/shard_index.h"
 
 namespace millrace::wds {
 namespace {
 
 [[noreturn]] void refuse(const std::string& message, Where where = {}) {
   throw Error(ErrorCode::kInvalidArgument, message, std::move(where));
-}
-
-/// A pattern cut at its one conversion: "train-" "%06d" ".tar".
-struct Pattern {
-  std::string before;
-  std::string after;
-  std::size_t width = 0;
-  bool zeros = false;
-};
-
-// The width's digits from `at` on; leaves `at` behind them.
-std::size_t parse_width(const std::string& pattern, std::size_t& at) {
-  std::size_t width = 0;
-  const char* const begin = pattern.data() + at;
-  const auto [end, status] = std::from_chars(begin, pattern.data() + pattern.size(), width);
-  at += static_cast<std::size_t>(end - begin);
-  if (status == std::errc::result_out_of_range || width > 20) {
-    refuse("the number in a shard pattern has at most 20 digits: " + pattern);
-  }
-  return width;
-}
-
-// A user's text, so no printf: it would believe every % in it.
-Pattern parse_pattern(const std::string& pattern) {
-  const std::size_t percent = pattern.find('%');
-  if (percent == std::string::npos || pattern.find('%', percent + 1) != std::string::npos) {
-    refuse("a shard pattern holds one %d or %0Nd: " + pattern);
-  }
-  Pattern parts{.before = pattern.substr(0, percent), .after = {}};
-  std::size_t at = percent + 1;
-  if (at < pattern.size() && pattern[at] == '0') {
-    parts.zeros = true;
-    ++at;
-  }
-  parts.width = parse_width(pattern, at);
-  if (at >= pattern.size() || pattern[at] != 'd') {
-    refuse("a shard pattern holds one %d or %0Nd: " + pattern);
-  }
-  parts.after = pattern.substr(at + 1);
-  return parts;
 }
 
 std::string member_name(const std::string& key, const std::string& suffix) {
@@ -68,42 +30,120 @@ std::string member_name(const std::string& key, const std::string& suffix) {
   return name;
 }
 
-}  // namespace
+struct Member {
+  std::string name;
+  const WriterField* field;
+};
 
-std::string shard_name(const std::string& pattern, std::uint64_t index) {
-  const Pattern parts = parse_pattern(pattern);
-  std::string digits = std::to_string(index);
-  if (digits.size() < parts.width) {
-    digits.insert(0, parts.width - digits.size(), parts.zeros ? '0' : ' ');
+// In the order in which they are written.
+std::vector<Member> members_of(const WriterSample& sample) {
+  if (sample.fields.empty()) refuse("a sample has at least one field", {.key = sample.key});
+  std::vector<Member> members;
+  for (const WriterField& field : sample.fields) {
+    members.push_back({member_name(sample.key, field.suffix), &field});
   }
-  return parts.before + digits + parts.after;
+  std::sort(members.begin(), members.end(),
+            [](const Member& a, const Member& b) { return a.name < b.name; });
+  const auto twice =
+      std::adjacent_find(members.begin(), members.end(),
+                         [](const Member& a, const Member& b) { return a.name == b.name; });
+  if (twice != members.end()) refuse("a suffix twice: " + twice->name, {.key = sample.key});
+  return members;
 }
 
-struct ShardWriter::State {
-  explicit State(ShardWriterOptions given) : options(std::move(given)), next(options.start_shard) {}
+/// The shard that is being written.
+class OpenShard {
+ public:
+  OpenShard(std::string url, const ShardWriterOptions& options)
+      : url_(std::move(url)),
+        indexed_(options.index),
+        tar_(io::open_file_sink(url_, {.replace = options.replace}),
+             {.mtime = options.mtime, .checksums = options.index}) {}
 
-  void open() {
-    shard = {.url = shard_name(options.pattern, next++)};
-    payload_bytes = 0;
-    tar.emplace(io::open_file_sink(shard.url, {.replace = options.replace}), options.mtime);
+  // Readers take members of one key that are not together for damage.
+  void refuse_known_key(const std::string& key) {
+    if (keys_.insert(key, 0)) refuse("a key twice in one shard", {.url = url_, .key = key});
   }
 
+  void add(const std::string& key, const std::vector<Member>& members) {
+    IndexedSample entry{.key = key, .members = {}};
+    for (const Member& member : members) {
+      const io::Bytes& data = member.field->data;
+      const detail::WrittenMember wrote = tar_.add(member.name, data.span());
+      payload_bytes_ += data.size();
+      if (entry.members.empty()) entry.offset = wrote.offset;
+      entry.members.push_back({.suffix = member.field->suffix,
+                               .offset = wrote.data_offset,
+                               .size = data.size(),
+                               .crc32 = wrote.crc32,
+                               .header_crc32 = wrote.header_crc32});
+    }
+    ++samples_;
+    if (indexed_) index_.samples.push_back(std::move(entry));
+  }
+
+  ShardSummary publish() {
+    const detail::WrittenTar tar = tar_.end();
+    if (indexed_) {
+      index_.end = tar.end;
+      index_.bytes = tar.bytes;
+      index_.sha256 = tar.sha256;
+      write_index(index_, index_url(url_), io::Replace::kAtomically);
+    }
+    try {
+      tar_.publish();
+    } catch (...) {
+      if (indexed_) static_cast<void>(std::remove(index_url(url_).c_str()));
+      throw;
+    }
+    return {.url = url_, .samples = samples_, .bytes = tar.bytes, .sha256 = tar.sha256};
+  }
+
+  std::uint64_t samples() const { return samples_; }
+  std::uint64_t payload_bytes() const { return payload_bytes_; }
+
+ private:
+  std::string url_;
+  bool indexed_;
+  detail::TarWriter tar_;
+  detail::KeySet keys_;
+  ShardIndex index_;
+  std::uint64_t samples_ = 0;
+  std::uint64_t payload_bytes_ = 0;
+};
+
+Manifest manifest_of(const std::vector<ShardSummary>& shards) {
+  Manifest manifest;
+  for (const ShardSummary& shard : shards) {
+    manifest.shards.push_back(
+        {.url = shard.url, .samples = shard.samples, .bytes = shard.bytes, .sha256 = shard.sha256});
+  }
+  return manifest;
+}
+
+}  // namespace
+
+struct ShardWriter::State {
+  explicit State(ShardWriterOptions given)
+      : options(std::move(given)),
+        next(options.start_shard + options.earlier.size()),
+        done(std::exchange(options.earlier, {})) {}
+
+  void open() { shard.emplace(shard_name(options.pattern, next++), options); }
+
   void close() {
-    shard.bytes = tar->finish();
-    tar.reset();
-    done.push_back(shard);
-    if (options.on_shard) options.on_shard(shard);
+    done.push_back(shard->publish());
+    shard.reset();
+    if (options.on_shard) options.on_shard(done.back());
   }
 
   bool full() const {
-    return shard.samples >= options.maxcount || payload_bytes >= options.maxsize;
+    return shard->samples() >= options.maxcount || shard->payload_bytes() >= options.maxsize;
   }
 
   ShardWriterOptions options;
   std::uint64_t next;
-  std::optional<detail::TarWriter> tar;
-  ShardSummary shard;
-  std::uint64_t payload_bytes = 0;
+  std::optional<OpenShard> shard;
   std::vector<ShardSummary> done;
 };
 
@@ -118,30 +158,19 @@ ShardWriter::ShardWriter(ShardWriter&&) noexcept = default;
 ShardWriter& ShardWriter::operator=(ShardWriter&&) noexcept = default;
 
 void ShardWriter::write(const WriterSample& sample) {
-  if (sample.fields.empty()) refuse("a sample has at least one field", {.key = sample.key});
-  std::vector<std::pair<std::string, const io::Bytes*>> members;
-  for (const WriterField& field : sample.fields) {
-    members.emplace_back(member_name(sample.key, field.suffix), &field.data);
-  }
-  std::sort(members.begin(), members.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  const auto twice =
-      std::adjacent_find(members.begin(), members.end(),
-                         [](const auto& a, const auto& b) { return a.first == b.first; });
-  if (twice != members.end()) refuse("a suffix twice: " + twice->first, {.key = sample.key});
-
-  if (state_->tar && state_->full()) state_->close();
-  if (!state_->tar) state_->open();
-  for (const auto& [name, data] : members) {
-    state_->tar->add(name, data->span());
-    state_->payload_bytes += data->size();
-  }
-  ++state_->shard.samples;
+  const std::vector<Member> members = members_of(sample);
+  if (state_->shard && state_->full()) state_->close();
+  if (!state_->shard) state_->open();
+  state_->shard->refuse_known_key(sample.key);
+  state_->shard->add(sample.key, members);
 }
 
 std::vector<ShardSummary> ShardWriter::finish() {
-  if (state_->tar && state_->shard.samples > 0) state_->close();
-  state_->tar.reset();
+  if (state_->shard && state_->shard->samples() > 0) state_->close();
+  state_->shard.reset();
+  if (!state_->options.manifest.empty()) {
+    write_manifest(manifest_of(state_->done), state_->options.manifest, io::Replace::kAtomically);
+  }
   return state_->done;
 }
 

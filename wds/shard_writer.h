@@ -7,7 +7,9 @@
 // Members are ustar (pax only where ustar cannot hold a name), fields in byte order of their names,
 // so the same samples give the same bytes. A writer that was not finish()ed keeps the shards that
 // were complete and leaves nothing of the open one.
-// Buffers: 1 MiB. Threads: one at a time. Source: WEBDATASET §9.
+// A shard's index (wds/shard_index.h) is computed while writing and put in its place before the
+// shard: where there is a shard there is its index, and an index without a shard is replaced.
+// Buffers: 1 MiB, and the open shard's index. Threads: one at a time. Source: WEBDATASET §9.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +20,7 @@
 
 #include "io/byte_sink.h"
 #include "io/bytes.h"
+#include "wds/shard_name.h"
 
 namespace millrace::wds {
 
@@ -37,6 +40,7 @@ struct ShardSummary {
   std::string url;
   std::uint64_t samples = 0;
   std::uint64_t bytes = 0;  ///< of the tar file
+  std::string sha256 = {};  ///< of the tar file; empty without an index
 };
 
 struct ShardWriterOptions {
@@ -50,6 +54,13 @@ struct ShardWriterOptions {
   /// Seconds since 1970, for every member.
   std::int64_t mtime = 0;
   io::Replace replace = io::Replace::kNever;
+  /// Writes each shard's index beside it.
+  bool index = true;
+  /// Where finish() writes the set's manifest (wds/manifest.h); empty: nowhere.
+  std::string manifest = {};
+  /// Shards that an earlier run completed: numbers go on behind them, and the manifest and
+  /// finish()'s list begin with them.
+  std::vector<ShardSummary> earlier = {};
   /// Called as each shard is complete and in its place.
   std::function<void(const ShardSummary& shard)> on_shard = {};
 };
@@ -63,18 +74,15 @@ class ShardWriter {
   ShardWriter(ShardWriter&&) noexcept;
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
-  /// Throws: InvalidArgument (an empty key, no field, a suffix twice, a name that a reader would
-  /// split differently), Io.
+  /// Throws: InvalidArgument (an empty key, one that the shard has already, no field, a suffix
+  /// twice, a name that a reader would split differently), Io.
   void write(const WriterSample& sample);
-  /// Completes the open shard and gives all shards written. Called once, last.
+  /// Completes the open shard and the manifest, and gives all shards. Called once, last.
   std::vector<ShardSummary> finish();
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// `pattern` with its %d or %0Nd replaced by `index`. Throws: InvalidArgument.
-std::string shard_name(const std::string& pattern, std::uint64_t index);
 
 }  // namespace millrace::wds

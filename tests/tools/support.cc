@@ -23,9 +23,9 @@ std::vector<nlohmann::json> json_lines(const std::string& text) {
 std::string make_set(const TempDir& dir, int count, int per_shard,
                      const std::vector<std::string>& more) {
   std::vector<std::string> words = {
-      "create",     dir / "set-%06d.tar",     "--synthetic", "classes",
-      "--count",    std::to_string(count),    "--size",      "16",
-      "--maxcount", std::to_string(per_shard)};
+      "create",     dir / "set-%06d.tar",      "--synthetic", "classes",
+      "--count",    std::to_string(count),     "--size",      "16",
+      "--maxcount", std::to_string(per_shard), "--no-index"};
   words.insert(words.end(), more.begin(), more.end());
   const ProcessResult result = millrace(words);
   EXPECT_EQ(result.status, 0) << result.err;
@@ -40,6 +40,12 @@ std::string idx_bytes(const std::vector<int>& shape, const std::string& data) {
   for (const int size : shape)
     for (const int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<char>(size >> shift));
   return bytes + data;
+}
+
+std::vector<nlohmann::json> list_samples(const std::string& spec) {
+  const ProcessResult result = millrace({"ls", "--json", spec});
+  EXPECT_EQ(result.status, 0) << result.err;
+  return json_lines(result.out);
 }
 
 std::vector<std::string> list_dir(const std::string& path) {

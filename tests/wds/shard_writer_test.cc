@@ -7,6 +7,8 @@
 #include "io/base/error.h"
 #include "io/opener.h"
 #include "tests/support/temp_dir.h"
+#include "wds/manifest.h"
+#include "wds/shard_index.h"
 #include "wds/shard_reader.h"
 
 namespace millrace::wds {
@@ -102,7 +104,8 @@ TEST(ShardWriter, AnUnfinishedShardLeavesNothingACompleteOneStays) {
     writer.write(sample("b"));
   }
   EXPECT_TRUE(std::filesystem::exists(dir / "0.tar"));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
+  EXPECT_TRUE(std::filesystem::exists(dir / "0.tar.index.json"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 2);
 }
 
 TEST(ShardWriter, WithoutSamplesThereIsNoShard) {
@@ -110,6 +113,68 @@ TEST(ShardWriter, WithoutSamplesThereIsNoShard) {
   ShardWriter writer({.pattern = dir / "%d.tar"});
   EXPECT_TRUE(writer.finish().empty());
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+// What a reader finds in the finished shard, as text.
+std::string built_index(const std::string& shard, const TempDir& dir) {
+  write_index(build_index(io::UrlOpener(), shard), dir / "built", io::Replace::kAtomically);
+  return read_file(dir / "built");
+}
+
+TEST(ShardWriter, WritesTheIndexThatAReaderWouldBuild) {
+  const TempDir dir;
+  ShardWriter writer({.pattern = dir / "%d.tar", .maxcount = 3});
+  const std::string long_key(300, 'k');
+  for (const char* key : {"a", "gr\xC3\xBC\xC3\x9F", "c", "d"}) writer.write(sample(key));
+  writer.write({.key = long_key,
+                .fields = {{"empty", {}},
+                           {"bin", io::Bytes::copy_of(std::string(3'000'000, 'x'))},
+                           {"seg.png", io::Bytes::copy_of(std::string(512, 'y'))}}});
+  const auto shards = writer.finish();
+  ASSERT_EQ(shards.size(), 2U);
+  for (const ShardSummary& shard : shards) {
+    EXPECT_EQ(read_file(shard.url + ".index.json"), built_index(shard.url, dir)) << shard.url;
+    EXPECT_EQ(shard.sha256, read_index(io::UrlOpener(), index_url(shard.url)).sha256);
+  }
+}
+
+TEST(ShardWriter, WithoutTheIndexTheShardIsTheSame) {
+  const TempDir dir;
+  for (const bool index : {false, true}) {
+    ShardWriter writer({.pattern = dir / (index ? "with%d.tar" : "without%d.tar"), .index = index});
+    writer.write(sample("a"));
+    writer.finish();
+  }
+  EXPECT_EQ(read_file(dir / "with0.tar"), read_file(dir / "without0.tar"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "without0.tar.index.json"));
+}
+
+TEST(ShardWriter, AnIndexWithoutItsShardIsReplaced) {
+  const TempDir dir;
+  testing::write_file(dir / "0.tar.index.json", "left by a run that was killed");
+  ShardWriter writer({.pattern = dir / "%d.tar"});
+  writer.write(sample("a"));
+  writer.finish();
+  EXPECT_EQ(read_file(dir / "0.tar.index.json"), built_index(dir / "0.tar", dir));
+}
+
+TEST(ShardWriter, TheManifestListsAnEarlierRunsShardsToo) {
+  const TempDir dir;
+  const auto first = [&] {
+    ShardWriter writer({.pattern = dir / "%d.tar"});
+    writer.write(sample("a"));
+    return writer.finish();
+  }();
+  ShardWriter writer({.pattern = dir / "%d.tar", .manifest = dir / "set.json", .earlier = first});
+  writer.write(sample("b"));
+  writer.write(sample("c"));
+  EXPECT_EQ(writer.finish().size(), 2U);
+  const Manifest manifest = read_manifest(io::UrlOpener(), dir / "set.json");
+  ASSERT_EQ(manifest.shards.size(), 2U);
+  EXPECT_EQ(manifest.shards[0].url, dir / "0.tar");
+  EXPECT_EQ(manifest.shards[0].sha256, first[0].sha256);
+  EXPECT_EQ(manifest.shards[1].samples, 2U);
+  EXPECT_EQ(manifest.shards[1].bytes, std::filesystem::file_size(dir / "1.tar"));
 }
 
 TEST(ShardWriter, RefusesWhatAReaderWouldNotFindAgain) {
@@ -120,6 +185,8 @@ TEST(ShardWriter, RefusesWhatAReaderWouldNotFindAgain) {
     for (const auto& suffix : suffixes) bad.fields.push_back({suffix, {}});
     writer.write(bad);
   };
+  writer.write(sample("known"));
+  EXPECT_THROW(write("known", {"png"}), Error) << "readers want a key's members together";
   EXPECT_THROW(write("", {"jpg"}), Error);
   EXPECT_THROW(write("a", {}), Error);
   EXPECT_THROW(write("a.b", {"jpg"}), Error) << "the reader's key would be a";

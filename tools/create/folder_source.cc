@@ -3,32 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <set>
 
 #include "io/base/error.h"
-#include "io/opener.h"
+#include "tools/create/keys.h"
 
 namespace millrace::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
-
 struct File {
   std::string path;
   std::string key;
-  std::string suffix;
   int label = -1;  ///< -1: none
 };
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 bool is_image_suffix(const std::string& suffix) {
   static const std::set<std::string> known = {"jpg", "jpeg", "png", "ppm", "pgm", "pbm"};
@@ -46,9 +36,7 @@ struct Listing {
 File image_file(const fs::path& path, const std::string& prefix) {
   std::string stem = path.stem().string();
   std::replace(stem.begin(), stem.end(), '.', '_');
-  return {.path = path.string(),
-          .key = prefix + stem,
-          .suffix = lower(path.extension().string().erase(0, 1))};
+  return {.path = path.string(), .key = prefix + stem};
 }
 
 void add_entry(const fs::directory_entry& entry, const std::string& prefix, Listing& listing) {
@@ -56,8 +44,7 @@ void add_entry(const fs::directory_entry& entry, const std::string& prefix, List
   if (name.starts_with('.')) return;
   if (entry.is_directory()) {
     listing.folders.push_back(name);
-  } else if (entry.path().has_extension() &&
-             is_image_suffix(lower(entry.path().extension().string().substr(1)))) {
+  } else if (is_image_suffix(suffix_of(name))) {
     listing.images.push_back(image_file(entry.path(), prefix));
   } else {
     ++listing.left_out;
@@ -89,26 +76,17 @@ void collect(const fs::path& folder, const std::string& prefix, int label, Listi
     collect(folder / name, prefix + name + "/", label, into);
 }
 
-void refuse_shared_keys(const std::vector<File>& files) {
-  std::vector<const File*> sorted;
-  for (const File& file : files) sorted.push_back(&file);
-  std::sort(sorted.begin(), sorted.end(),
-            [](const File* a, const File* b) { return a->key < b->key; });
-  const auto twin = std::adjacent_find(
-      sorted.begin(), sorted.end(), [](const File* a, const File* b) { return a->key == b->key; });
-  if (twin != sorted.end())
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{} and {} would both have the key {}", (*twin)->path,
-                            (*(twin + 1))->path, (*twin)->key));
-}
-
 class FolderSource final : public SampleSource {
  public:
-  FolderSource(std::vector<File> files, std::vector<std::string> classes)
-      : files_(std::move(files)), classes_(std::move(classes)) {}
+  FolderSource(std::vector<File> files, std::vector<std::string> classes, Recoding recoding)
+      : files_(std::move(files)), classes_(std::move(classes)), recoding_(std::move(recoding)) {}
 
   std::uint64_t size() const override { return files_.size(); }
   std::vector<std::string> classes() const override { return classes_; }
+
+  void identify(Sha256& into) const override {
+    for (const File& file : files_) identify_file(file.path, into);
+  }
 
   wds::Sample make(std::uint64_t index) const override {
     const File& file = files_[index];
@@ -116,20 +94,20 @@ class FolderSource final : public SampleSource {
     sample.key = file.key;
     if (file.label >= 0)
       sample.fields.push_back(make_field("cls", io::Bytes::copy_of(std::to_string(file.label))));
-    const auto source = opener_.open("file://" + file.path);
-    sample.fields.push_back(make_field(file.suffix, io::read_all(*source, kMaxFileBytes)));
+    sample.fields.push_back(image_field(file.path, recoding_));
     return sample;
   }
 
  private:
   std::vector<File> files_;
   std::vector<std::string> classes_;
-  io::UrlOpener opener_;
+  Recoding recoding_;
 };
 
 }  // namespace
 
-std::unique_ptr<SampleSource> open_folder_source(const std::string& folder, const Log& log) {
+std::unique_ptr<SampleSource> open_folder_source(const std::string& folder,
+                                                 const Recoding& recoding, const Log& log) {
   Listing top = list_folder(folder, "");
   Listing all;
   all.left_out = top.left_out;
@@ -146,10 +124,12 @@ std::unique_ptr<SampleSource> open_folder_source(const std::string& folder, cons
   }
   if (all.images.empty())
     throw Error(ErrorCode::kInvalidArgument, folder + " holds no jpg, jpeg, png, ppm, pgm or pbm");
-  refuse_shared_keys(all.images);
+  refuse_shared_keys(
+      all.images.size(), [&](std::uint64_t i) { return all.images[i].key; },
+      [&](std::uint64_t i) { return all.images[i].path; });
   if (all.left_out > 0)
     log.warn(fmt::format("{} files left out: not images by their suffix", all.left_out));
-  return std::make_unique<FolderSource>(std::move(all.images), std::move(classes));
+  return std::make_unique<FolderSource>(std::move(all.images), std::move(classes), recoding);
 }
 
 }  // namespace millrace::tools

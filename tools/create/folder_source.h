@@ -2,20 +2,23 @@
 // takes it; or, without sub-folders, images without labels.
 //
 // A sample's key is the file's path inside the folder without its suffix, dots in the file's name
-// replaced by underscores; its fields are the file's bytes as they are and the class number
-// ("cls"). Hidden files and files that are not images by their suffix are left out and counted.
+// replaced by underscores; its fields are the file's bytes (as they are unless a Recoding asks
+// otherwise) and the class number ("cls"). Hidden files and files that are not images by their
+// suffix are left out and counted.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "io/base/log.h"
+#include "tools/create/image_file.h"
 #include "tools/create/sample_source.h"
 
 namespace millrace::tools {
 
 /// Lists the folder. Throws: InvalidArgument when there is no image, when images lie beside class
 /// folders, or when two files have one key.
-std::unique_ptr<SampleSource> open_folder_source(const std::string& folder, const Log& log);
+std::unique_ptr<SampleSource> open_folder_source(const std::string& folder,
+                                                 const Recoding& recoding, const Log& log);
 
 }  // namespace millrace::tools

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <span>
+#include <utility>
+
 #include "io/base/error.h"
 #include "tools/create/idx_file.h"
 
@@ -28,15 +31,22 @@ void check_shapes(const IdxFile& images, const IdxFile& labels, const std::strin
 
 class IdxSource final : public SampleSource {
  public:
-  IdxSource(IdxFile images, IdxFile labels, ImageEncoding encoding)
-      : images_(std::move(images)), labels_(std::move(labels)), encoding_(std::move(encoding)) {}
+  IdxSource(IdxFile images, IdxFile labels, IdxOptions options)
+      : images_(std::move(images)), labels_(std::move(labels)), options_(std::move(options)) {}
+
+  void identify(Sha256& into) const override {
+    into.update(std::as_bytes(std::span(images_.shape)));
+    into.update(images_.data.span());
+    into.update(labels_.data.span());
+  }
 
   std::uint64_t size() const override { return labels_.data.size(); }
 
   wds::Sample make(std::uint64_t index) const override {
     wds::Sample sample;
     sample.key = fmt::format("{:08}", index);
-    sample.fields = {label(index), encode_field(image(index), encoding_)};
+    sample.fields = {label(index),
+                     encode_field(resized(image(index), options_.size), options_.encoding)};
     return sample;
   }
 
@@ -59,18 +69,18 @@ class IdxSource final : public SampleSource {
 
   IdxFile images_;
   IdxFile labels_;
-  ImageEncoding encoding_;
+  IdxOptions options_;
 };
 
 }  // namespace
 
 std::unique_ptr<SampleSource> open_idx_source(const std::string& images_path,
                                               const std::string& labels_path,
-                                              const ImageEncoding& encoding) {
+                                              const IdxOptions& options) {
   IdxFile images = read_idx_file(images_path);
   IdxFile labels = read_idx_file(labels_path);
   check_shapes(images, labels, images_path, labels_path);
-  return std::make_unique<IdxSource>(std::move(images), std::move(labels), encoding);
+  return std::make_unique<IdxSource>(std::move(images), std::move(labels), options);
 }
 
 }  // namespace millrace::tools

@@ -15,9 +15,14 @@
 
 namespace millrace::tools {
 
+struct IdxOptions {
+  ImageEncoding encoding = {};
+  NewSize size = {};
+};
+
 /// Throws: NotFound, Io, Corrupt, Truncated, Unsupported.
 std::unique_ptr<SampleSource> open_idx_source(const std::string& images_path,
                                               const std::string& labels_path,
-                                              const ImageEncoding& encoding);
+                                              const IdxOptions& options);
 
 }  // namespace millrace::tools

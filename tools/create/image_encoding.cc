@@ -1,9 +1,71 @@
 #include "tools/create/image_encoding.h"
 
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "decode/encode.h"
+#include "decode/image_decoder.h"
 #include "io/base/error.h"
 
 namespace millrace::tools {
+namespace {
+
+constexpr int kMaxSide = 16'384;
+constexpr std::int64_t kMaxLongerSide = 65'500;  // JPEG's own limit
+
+/// The whole of `text` as a side's length.
+int parse_side(std::string_view text, const std::string& option) {
+  int side = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), side);
+  if (status != std::errc() || end != text.data() + text.size() || side < 1 || side > kMaxSide)
+    throw Error(ErrorCode::kInvalidArgument,
+                "--resize " + option + ": a size is N or HEIGHTxWIDTH, each 1 to 16384");
+  return side;
+}
+
+/// The fused decoder reads files alone, so the picture becomes one again: copied, not compressed,
+/// unless it has an alpha channel.
+decode::Image resize(const decode::Image& image, const decode::Resize& to) {
+  const decode::ImageDecoder decoder(
+      {.transforms = {to}, .channels = image.channels, .dtype = decode::DType::kUInt8});
+  std::vector<std::byte> pixels(decoder.output().num_bytes());
+  decoder.decode(image.channels == 4 ? decode::encode_png(image) : decode::encode_pnm(image), {},
+                 pixels);
+  return {.height = to.height,
+          .width = to.width,
+          .channels = image.channels,
+          .pixels = io::Bytes::take(std::move(pixels))};
+}
+
+}  // namespace
+
+NewSize parse_new_size(const std::string& text) {
+  const std::size_t times = text.find('x');
+  if (times == std::string::npos) return {.shorter = parse_side(text, text)};
+  const std::string_view view = text;
+  return {.exact = {.height = parse_side(view.substr(0, times), text),
+                    .width = parse_side(view.substr(times + 1), text)}};
+}
+
+decode::Image resized(const decode::Image& image, const NewSize& size) {
+  if (!size.wanted()) return image;
+  if (size.shorter == 0)
+    return resize(image, {.height = size.exact.height, .width = size.exact.width});
+  const auto longer = [&](int side, int other) {
+    const std::int64_t pixels = static_cast<std::int64_t>(size.shorter) * side / other;
+    if (pixels > kMaxLongerSide)
+      throw Error(ErrorCode::kExhausted,
+                  "the resized image would be " + std::to_string(pixels) + " pixels long");
+    return static_cast<int>(pixels);
+  };
+  if (image.height < image.width)
+    return resize(image, {.height = size.shorter, .width = longer(image.width, image.height)});
+  return resize(image, {.height = longer(image.height, image.width), .width = size.shorter});
+}
 
 wds::Field encode_field(const decode::Image& image, const ImageEncoding& encoding) {
   const std::string& format = encoding.format;

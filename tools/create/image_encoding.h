@@ -1,4 +1,6 @@
-// ImageEncoding: the format in which made or re-encoded images go into shards.
+// How made, read or re-encoded images go into shards: their size and format.
+//
+// Threads: all functions may be called from many threads at once.
 #pragma once
 
 #include <string>
@@ -7,6 +9,22 @@
 #include "wds/sample.h"
 
 namespace millrace::tools {
+
+/// The size of an image to come, in pixels; all 0: as it is.
+struct NewSize {
+  /// The shorter side's, the other in proportion.
+  int shorter = 0;
+  /// Or exactly this.
+  decode::ImageSize exact = {};
+
+  bool wanted() const { return shorter > 0 || exact.height > 0; }
+};
+
+/// "256": the shorter side; "224x320": height and width. Throws: InvalidArgument.
+NewSize parse_new_size(const std::string& text);
+
+/// `image` in its new size, antialiased (torchvision's Resize).
+decode::Image resized(const decode::Image& image, const NewSize& size);
 
 struct ImageEncoding {
   /// "jpg", "png" or "ppm" (grey images then become "pgm").

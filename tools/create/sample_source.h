@@ -1,6 +1,6 @@
 // SampleSource: raw data as samples that can be made in any order, by many threads.
 //
-//   const auto source = open_folder_source("photos");
+//   const auto source = open_folder_source("photos", {}, log);
 //   for (std::uint64_t i = 0; i < source->size(); ++i) writer.write(source->make(i));
 //
 // Threads: const members may be called from many threads at once.
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/hash.h"
 #include "wds/sample.h"
 
 namespace millrace::tools {
@@ -23,8 +24,13 @@ class SampleSource {
   /// Reads or makes the sample at `index`: key and fields. Requires: index < size().
   /// Throws: Error with the file's path.
   virtual wds::Sample make(std::uint64_t index) const = 0;
+  /// Feeds what the samples are read from (paths, sizes, times; no options), so that a later run
+  /// can tell whether it is still the same. Throws: Io.
+  virtual void identify(Sha256& into) const = 0;
   /// The classes' names, in the order of their labels; empty when there are none.
   virtual std::vector<std::string> classes() const { return {}; }
+  /// What must not be torn apart by folds: samples of one group; empty: a group of its own.
+  virtual std::string group(std::uint64_t /*index*/) const { return {}; }
 };
 
 /// A sample's field of `data`.

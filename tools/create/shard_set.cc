@@ -6,12 +6,16 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/opener.h"
+#include "tools/create/local_file.h"
 #include "tools/label_map.h"
-#include "wds/shard_writer.h"
+#include "wds/shard_index.h"
 
 namespace millrace::tools {
 namespace {
@@ -41,27 +45,85 @@ std::string number_in(const std::string& name, const std::string& before,
   return all ? digits : std::string();
 }
 
+void for_names_beside(const std::string& pattern,
+                      const std::function<void(const std::string& name)>& each) {
+  const fs::path folder = fs::path(pattern).parent_path();
+  std::error_code ignored;  // no folder yet: no files
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored))
+    each(entry.path().filename().string());
+}
+
+/// The shards of the pattern by number, their names followed by `suffix`.
+std::map<unsigned long long, std::string> numbered(const std::string& pattern,
+                                                   const std::string& suffix) {
+  const auto [before, after] = around_number(pattern);
+  std::map<unsigned long long, std::string> found;
+  for_names_beside(pattern, [&](const std::string& name) {
+    const std::string digits = number_in(name, before, after + suffix);
+    if (digits.empty()) return;
+    const unsigned long long number = std::stoull(digits);
+    const std::string path = wds::shard_name(pattern, number) + suffix;
+    if (fs::path(path).filename() == name) found[number] = path;
+  });
+  return found;
+}
+
 void remove_file(const std::string& path) {
   if (std::remove(path.c_str()) != 0 && errno != ENOENT) throw_errno("delete", path, errno);
+}
+
+// The first name that io's file sinks take; a second one would need a second writer.
+void delete_temporaries(const std::string& pattern) {
+  for (const char* suffix : {".tmp-0", ".index.json.tmp-0"})
+    for (const auto& [number, path] : numbered(pattern, suffix)) remove_file(path);
+  remove_file(manifest_path(pattern) + ".tmp-0");
+  remove_file(label_map_url(wds::shard_name(pattern, 0)) + ".tmp-0");
+}
+
+wds::ShardSummary summary(const std::string& shard, const wds::ShardIndex& index) {
+  return {
+      .url = shard, .samples = index.samples.size(), .bytes = index.bytes, .sha256 = index.sha256};
+}
+
+/// An index that is damaged is as good as none: it can be made again.
+std::shared_ptr<const wds::ShardIndex> sound_index(const io::Opener& opener,
+                                                   const std::string& shard) {
+  try {
+    return wds::find_index(opener, shard);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kIo) throw;
+    return nullptr;
+  }
+}
+
+/// Nothing when the shard is not whole.
+std::optional<wds::ShardSummary> whole_shard(const std::string& shard, bool indexed) {
+  const io::UrlOpener opener;
+  const auto index = sound_index(opener, local_url(shard));
+  if (index && indexed && index->bytes == fs::file_size(shard)) return summary(shard, *index);
+  try {
+    wds::ShardIndex built = wds::build_index(opener, local_url(shard));
+    if (indexed) wds::write_index(built, wds::index_url(shard), io::Replace::kAtomically);
+    if (!indexed) built.sha256.clear();
+    return summary(shard, built);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kIo) throw;
+    return {};
+  }
 }
 
 }  // namespace
 
 std::vector<std::string> existing_shards(const std::string& pattern) {
-  const auto [before, after] = around_number(pattern);
-  const fs::path folder = fs::path(pattern).parent_path();
-  std::map<unsigned long long, std::string> found;
-  std::error_code ignored;  // no folder yet: no shards
-  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored)) {
-    const std::string digits = number_in(entry.path().filename().string(), before, after);
-    if (digits.empty()) continue;
-    const unsigned long long number = std::stoull(digits);
-    const std::string name = wds::shard_name(pattern, number);
-    if (fs::path(name).filename() == entry.path().filename()) found[number] = name;
-  }
   std::vector<std::string> names;
-  for (auto& [number, name] : found) names.push_back(std::move(name));
+  for (auto& [number, name] : numbered(pattern, "")) names.push_back(name);
   return names;
+}
+
+std::string manifest_path(const std::string& pattern) {
+  std::string path = label_map_url(wds::shard_name(pattern, 0));
+  constexpr std::string_view kMap = "classes.txt";
+  return path.replace(path.size() - kMap.size(), kMap.size(), "manifest.json");
 }
 
 void refuse_existing_shards(const std::string& pattern) {
@@ -73,11 +135,29 @@ void refuse_existing_shards(const std::string& pattern) {
 }
 
 void delete_shards(const std::string& pattern) {
-  for (const std::string& shard : existing_shards(pattern)) {
-    remove_file(shard);
-    remove_file(shard + ".index.json");
-  }
+  for (const std::string& shard : existing_shards(pattern)) remove_file(shard);
+  for (const auto& [number, index] : numbered(pattern, ".index.json")) remove_file(index);
+  remove_file(manifest_path(pattern));
   remove_file(label_map_url(wds::shard_name(pattern, 0)));
+  delete_temporaries(pattern);
+}
+
+std::vector<wds::ShardSummary> take_over_shards(const std::string& pattern, bool indexed) {
+  std::vector<wds::ShardSummary> whole;
+  bool gap = false;
+  for (const auto& [number, shard] : numbered(pattern, "")) {
+    std::optional<wds::ShardSummary> found;
+    if (!gap && number == whole.size()) found = whole_shard(shard, indexed);
+    gap = !found.has_value();
+    if (found)
+      whole.push_back(std::move(*found));
+    else
+      remove_file(shard);
+  }
+  for (const auto& [number, index] : numbered(pattern, ".index.json"))
+    if (number >= whole.size()) remove_file(index);
+  delete_temporaries(pattern);
+  return whole;
 }
 
 }  // namespace millrace::tools

@@ -3,6 +3,12 @@
 //
 //   classes      one coloured shape on a noisy ground; the class is the pair (shape, colour): an
 //                image and "cls"
+//   multilabel   up to nine such shapes, each label's at most once: an image and "json",
+//                {"patient": "p0007", "labels": [0, 1, ...]}; a patient has one to seven pictures,
+//                all on one ground, and is a group; the key is "p0007/000123"
+//   scenes       shapes at several distances, farther ones smaller and paler: an image, "mask.png"
+//                (grey, 8 bits: 1 where there is a shape, 0 behind) and "depth.png" (grey, 8 bits:
+//                255 nearest)
 //
 // Sample i of a seed is always the same, however many are made.
 #pragma once
@@ -20,6 +26,7 @@ namespace millrace::tools {
 struct SyntheticOptions {
   std::string kind = "classes";
   std::uint64_t count = 1000;
+  /// Of "classes" and "multilabel".
   int classes = 10;
   /// Height and width of the pictures.
   int size = 32;
@@ -30,7 +37,7 @@ struct SyntheticOptions {
 /// The kinds there are.
 std::vector<std::string> synthetic_kinds();
 
-/// Throws: InvalidArgument for a kind that there is not.
+/// Throws: InvalidArgument for a kind that there is not, and for too many classes.
 std::unique_ptr<SampleSource> make_synthetic_source(const SyntheticOptions& options);
 
 }  // namespace millrace::tools

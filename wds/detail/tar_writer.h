@@ -1,7 +1,7 @@
-// TarWriter: libarchive writes members into a ByteSink.
+// TarWriter: libarchive writes members into a ByteSink, and says where they lie.
 //
 // ustar, and pax only for what ustar cannot hold; the end is padded to 10,240 bytes. The same
-// members give the same bytes on every machine. Buffers: 1 MB. Threads: one at a time.
+// members give the same bytes on every machine. Buffers: 1 MiB. Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,40 @@
 
 namespace millrace::wds::detail {
 
+struct TarWriterOptions {
+  /// Every member's, in seconds since 1970.
+  std::int64_t mtime = 0;
+  /// Fills in the checksums of WrittenMember and WrittenTar.
+  bool checksums = false;
+};
+
+/// Where a member lies in the tar, as a reader will find it.
+struct WrittenMember {
+  std::uint64_t offset = 0;       ///< of its first header block
+  std::uint64_t data_offset = 0;  ///< of the payload
+  std::uint32_t crc32 = 0;        ///< of the payload
+  std::uint32_t header_crc32 = 0;
+};
+
+struct WrittenTar {
+  std::uint64_t end = 0;  ///< offset of the end marker
+  std::uint64_t bytes = 0;
+  std::string sha256 = {};
+};
+
 class TarWriter {
  public:
-  /// `mtime` is every member's, in seconds since 1970.
-  TarWriter(std::unique_ptr<io::ByteSink> sink, std::int64_t mtime);
+  TarWriter(std::unique_ptr<io::ByteSink> sink, const TarWriterOptions& options);
   ~TarWriter();
   TarWriter(TarWriter&&) noexcept;
   TarWriter& operator=(TarWriter&&) noexcept;
 
   /// Throws: what the sink throws; InvalidArgument for a name that no tar can hold.
-  void add(const std::string& name, std::span<const std::byte> data);
-  /// Ends the archive and the sink; returns the file's size in bytes. Called once, last.
-  std::uint64_t finish();
+  WrittenMember add(const std::string& name, std::span<const std::byte> data);
+  /// Writes the end marker and all that is buffered: after it nothing is missing but publish().
+  WrittenTar end();
+  /// Finishes the sink: the tar appears under its name. Called once, last.
+  void publish();
 
  private:
   struct State;

@@ -1,0 +1,347 @@
+// create from tables, lists and made-up pictures; folds; recoding.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> keys_of(const std::string& spec) {
+  std::vector<std::string> keys;
+  for (const auto& sample : list_samples(spec)) keys.push_back(sample["key"]);
+  return keys;
+}
+
+std::string field(const std::string& spec, const std::string& member) {
+  const ProcessResult result = millrace({"cat", spec, member});
+  EXPECT_EQ(result.status, 0) << result.err;
+  return result.out;
+}
+
+/// Runs in `dir`, so that paths are short; the shards are out-0.tar, ...
+ProcessResult create(const TempDir& dir, std::vector<std::string> words) {
+  words.insert(words.begin(), {"create", "out-%d.tar"});
+  return millrace(words, {.folder = dir.path().string()});
+}
+
+class CreateFromCsv : public ::testing::Test {
+ protected:
+  CreateFromCsv() {
+    write_file(dir_ / "st1/se1/001_im.1.jpg", "one");
+    write_file(dir_ / "st1/se1/002_im.2.jpg", "two");
+    write_file(dir_ / "st2/se 3/009_im*.jpg", "three");
+  }
+  ProcessResult create_table(const std::string& table, std::vector<std::string> more = {}) {
+    write_file(dir_ / "t.csv", table);
+    more.insert(more.begin(), {"--from-csv", "t.csv", "--path", "{Study}/{Series}/*{Image}.jpg"});
+    return create(dir_, more);
+  }
+  TempDir dir_;
+};
+
+TEST_F(CreateFromCsv, FindsFilesByColumnsAndPacksLabelsInColumnOrder) {
+  const auto made = create_table(
+      "\xEF\xBB\xBFStudy,Series,Image,a,b,note\r\n"
+      "st1,se1,im.1,0,1.5,\"says \"\"no\"\", twice\nover\"\r\n"
+      "\r\n"
+      "st1,se1,im.2,1,-2e3,007\r\n"
+      "st2,\"se 3\",im*,True,0.0,12",
+      {"--labels", "b", "a", "--columns", "note", "--group-by", "Study", "--key", "{Image}"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(keys_of(dir_ / "out-0.tar"), ElementsAre("im_1", "im_2", "im*"));
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im_1.json"),
+            R"({"labels":[1.5,0],"group":"st1","note":"says \"no\", twice\nover"})");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im_2.json"),
+            R"({"labels":[-2000.0,1],"group":"st1","note":"007"})");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im*.json"), R"({"labels":[0.0,1],"group":"st2","note":12})");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im*.jpg"), "three");
+}
+
+TEST_F(CreateFromCsv, TheKeyIsTheFilesPathUnlessSaid) {
+  ASSERT_EQ(create_table("Study,Series,Image\nst1,se1,im.2\n").status, 0);
+  EXPECT_THAT(keys_of(dir_ / "out-0.tar"), ElementsAre("st1/se1/002_im_2"));
+}
+
+TEST_F(CreateFromCsv, ClassNamesAreNumberedInOrderAndListed) {
+  ASSERT_EQ(create_table("Study,Series,Image,what\nst1,se1,im.1,wolf\nst1,se1,im.2,ant\n",
+                         {"--class", "what"})
+                .status,
+            0);
+  EXPECT_EQ(field(dir_ / "out-0.tar", "st1/se1/001_im_1.cls"), "1");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "st1/se1/002_im_2.cls"), "0");
+  EXPECT_EQ(read_file(dir_ / "out-classes.txt"), "ant\nwolf\n");
+}
+
+TEST_F(CreateFromCsv, ClassNumbersStayAsTheyAre) {
+  ASSERT_EQ(
+      create_table("Study,Series,Image,what\nst1,se1,im.1,7\nst1,se1,im.2,3\n", {"--class", "what"})
+          .status,
+      0);
+  EXPECT_EQ(field(dir_ / "out-0.tar", "st1/se1/001_im_1.cls"), "7");
+  EXPECT_THAT(list_dir(dir_.path().string()), ::testing::Not(Contains("out-classes.txt")));
+}
+
+struct BadTable {
+  std::string what;
+  std::string table;
+  std::vector<std::string> more;
+  int status;
+  std::string says;
+};
+
+void PrintTo(const BadTable& table, std::ostream* os) { *os << table.what; }
+
+class CreateFromBadCsv : public CreateFromCsv, public ::testing::WithParamInterface<BadTable> {};
+
+TEST_P(CreateFromBadCsv, IsRefusedByFileAndLineAndNothingIsMade) {
+  const auto result = create_table(GetParam().table, GetParam().more);
+  EXPECT_EQ(result.status, GetParam().status) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(GetParam().says));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_THAT(list_dir(dir_.path().string()), ElementsAre("st1", "st2", "t.csv"));
+}
+
+const std::string kHead = "Study,Series,Image,a\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Create, CreateFromBadCsv,
+    ::testing::Values(
+        BadTable{"NoFile", kHead + "st1,se1,im.1,0\nst1,se1,im.9,0\n", {}, 1, "t.csv line 3"},
+        BadTable{"TwoFiles", kHead + "st1,se1,,0\n", {}, 1, "t.csv line 2: 2 files match"},
+        BadTable{"TooFewFields", kHead + "st1,se1,im.1\n", {}, 1, "line 2: 3 fields, but 4"},
+        BadTable{"OpenQuote", kHead + "st1,se1,im.1,\"0\n", {}, 1, "line 2: a quoted field"},
+        BadTable{"TextBehindQuote", kHead + "\"st1\"x,se1,im.1,0\n", {}, 1, "closing quote"},
+        BadTable{"NoNumber",
+                 kHead + "st1,se1,im.1,much\n",
+                 {"--labels", "a"},
+                 1,
+                 "t.csv line 2: column a: 'much' is no number"},
+        BadTable{"NoClass", kHead + "st1,se1,im.1,\n", {"--class", "a"}, 1, "line 2: no class"},
+        BadTable{"NoGroup", kHead + "st1,se1,im.1,\n", {"--group-by", "a"}, 1, "line 2: no a"},
+        BadTable{"OneKeyTwice",
+                 kHead + "st1,se1,im.1,0\nst1,se1,im.2,0\n",
+                 {"--key", "{Study}"},
+                 2,
+                 "t.csv line 2 and t.csv line 3"},
+        BadTable{"UnknownColumn",
+                 kHead + "st1,se1,im.1,0\n",
+                 {"--labels", "b"},
+                 2,
+                 "no column 'b': it has Study, Series, Image, a"},
+        BadTable{"NoRows", kHead, {}, 1, "without rows"},
+        BadTable{"NotUtf8", kHead + "st1,se1,im.1,\xFF\n", {"--columns", "a"}, 1, "UTF-8"},
+        BadTable{"Empty", "", {}, 1, "no header"}),
+    [](const auto& table) { return table.param.what; });
+
+TEST(CreateFromList, TakesPathsAndLabels) {
+  const TempDir dir;
+  write_file(dir / "in/a b.jpg", "a b");
+  write_file(dir / "in/c.v1.PNG", "c");
+  write_file(dir / "list.txt", "a b.jpg\tzebra\r\n\nc.v1.PNG  ant\n");
+  const auto made = create(dir, {"--from-list", "list.txt", "--root", "in"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(keys_of(dir / "out-0.tar"), ElementsAre("a b", "c_v1"));
+  EXPECT_EQ(field(dir / "out-0.tar", "a b.cls"), "1");
+  EXPECT_EQ(field(dir / "out-0.tar", "c_v1.png"), "c");
+  EXPECT_EQ(read_file(dir / "out-classes.txt"), "ant\nzebra\n");
+}
+
+TEST(CreateFromList, SaysWhichLineIsWrong) {
+  const TempDir dir;
+  write_file(dir / "a.jpg", "a");
+  const auto create_list = [&](const std::string& list) {
+    write_file(dir / "list.txt", list);
+    return create(dir, {"--from-list", "list.txt"});
+  };
+  EXPECT_THAT(create_list("a.jpg 1\nnone.jpg 2\n").err, HasSubstr("list.txt line 2: no file"));
+  EXPECT_THAT(create_list("a.jpg 1\n./a.jpg\n").err, HasSubstr("list.txt line 2: some lines"));
+  EXPECT_THAT(create_list("a.jpg 1\n./a.jpg 2\n").err, HasSubstr("list.txt line 1 and list.txt"));
+  EXPECT_EQ(list_dir(dir.path().string()).size(), 2U);
+}
+
+/// The groups of the samples in a set, from their JSON.
+std::multiset<std::string> groups_in(const std::string& spec, const std::string& name) {
+  std::multiset<std::string> groups;
+  for (const auto& sample : list_samples(spec)) {
+    const std::string key = sample["key"];
+    const auto json = nlohmann::json::parse(field(spec, key + ".json"));
+    groups.insert(json[name].get<std::string>());
+  }
+  return groups;
+}
+
+TEST(CreateFolds, NoGroupIsInTwoFoldsAndFoldsAreBalanced) {
+  const TempDir dir;
+  std::vector<std::string> patients;
+  for (const int rows : {6, 5, 4, 3, 2, 1, 1, 1, 1}) {
+    const std::string name = "p" + std::to_string(patients.size());
+    patients.insert(patients.end(), static_cast<std::size_t>(rows), name);
+  }
+  std::string table = "patient,file\n";
+  for (std::size_t i = 0; i < patients.size(); ++i) {
+    const std::string file = std::to_string(i) + ".jpg";
+    write_file(dir / file, file);
+    table += patients[i * 5 % patients.size()] + "," + file + "\n";  // no patient's rows together
+  }
+  write_file(dir / "t.csv", table);
+  const auto made = millrace(
+      {"create", "out/fold{fold}/s-%d.tar", "--from-csv", "t.csv", "--path", "{file}", "--group-by",
+       "patient", "--folds", "3", "--maxcount", "5", "--shuffle", "3", "--json"},
+      {.folder = dir.path().string()});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(json_lines(made.out).size(), 6U);
+  std::map<std::string, int> fold_of;
+  std::size_t samples = 0;
+  for (int fold = 0; fold < 3; ++fold) {
+    const auto groups = groups_in(dir / ("out/fold" + std::to_string(fold)), "group");
+    EXPECT_EQ(groups.size(), 8U) << fold;
+    samples += groups.size();
+    for (const std::string& group : groups)
+      EXPECT_EQ(fold_of.emplace(group, fold).first->second, fold) << group << " is torn apart";
+  }
+  EXPECT_EQ(samples, 24U);
+  EXPECT_EQ(fold_of.size(), 9U);
+}
+
+TEST(CreateFolds, WithoutGroupsTheyDifferByOneSampleAtMost) {
+  const TempDir dir;
+  const auto made = millrace({"create", dir / "s{fold}-%d.tar", "--synthetic", "classes", "--count",
+                              "11", "--folds", "4"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  std::multiset<std::size_t> sizes;
+  std::set<std::string> keys;
+  for (const char* fold : {"0", "1", "2", "3"}) {
+    const auto here = keys_of(dir / ("s" + std::string(fold) + "-0.tar"));
+    sizes.insert(here.size());
+    keys.insert(here.begin(), here.end());
+  }
+  EXPECT_THAT(sizes, ElementsAre(2U, 3U, 3U, 3U));
+  EXPECT_EQ(keys.size(), 11U);
+  EXPECT_THAT(list_dir(dir.path().string()), Contains("s2-manifest.json"));
+}
+
+TEST(CreateSyntheticMultilabel, PatientsStayTogether) {
+  const TempDir dir;
+  const auto made =
+      millrace({"create", dir / "f{fold}-%d.tar", "--synthetic", "multilabel", "--count", "56",
+                "--classes", "6", "--folds", "2", "--group-by", "patient"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const auto first = groups_in(dir / "f0-0.tar", "patient");
+  const auto second = groups_in(dir / "f1-0.tar", "patient");
+  EXPECT_EQ(first.size(), 28U);
+  EXPECT_EQ(second.size(), 28U);
+  for (const std::string& patient : first) EXPECT_FALSE(second.contains(patient)) << patient;
+}
+
+TEST(CreateSyntheticMultilabel, HasAsManyLabelsAsAsked) {
+  const TempDir dir;
+  ASSERT_EQ(create(dir, {"--synthetic", "multilabel", "--count", "40", "--classes", "5"}).status,
+            0);
+  std::set<int> seen;
+  int ones = 0;
+  for (const auto& sample : list_samples(dir / "out-0.tar")) {
+    const std::string key = sample["key"];
+    const auto json = nlohmann::json::parse(field(dir / "out-0.tar", key + ".json"));
+    EXPECT_TRUE(key.starts_with(json["patient"].get<std::string>() + "/")) << key;
+    ASSERT_EQ(json["labels"].size(), 5U);
+    for (const int label : json["labels"]) {
+      seen.insert(label);
+      ones += label;
+    }
+  }
+  EXPECT_THAT(seen, ElementsAre(0, 1));
+  EXPECT_GT(ones, 40);
+  EXPECT_LT(ones, 160);
+}
+
+TEST(CreateSyntheticScenes, MaskAndDepthBelongToThePicture) {
+  const std::string python = oracle_python("numpy, PIL");
+  if (python.empty()) GTEST_SKIP() << "no Python with numpy and PIL";
+  const TempDir dir;
+  ASSERT_EQ(create(dir, {"--synthetic", "scenes", "--count", "12", "--size", "48"}).status, 0);
+  const auto looked = run_process({python, "-c", R"(
+import sys, tarfile, io, numpy as np
+from PIL import Image
+tar = tarfile.open(sys.argv[1])
+get = lambda name: Image.open(io.BytesIO(tar.extractfile(name).read()))
+for i in range(12):
+    image, mask, depth = (get(f'{i:08d}.{s}') for s in ('png', 'mask.png', 'depth.png'))
+    assert image.mode == 'RGB' and mask.mode == 'L' and depth.mode == 'L', (image, mask, depth)
+    assert image.size == mask.size == depth.size == (48, 48)
+    mask, depth = np.array(mask), np.array(depth)
+    assert set(np.unique(mask)) == {0, 1}
+    assert depth[mask == 1].min() >= 127 >= depth[mask == 0].max()
+print('ok')
+)",
+                                   dir / "out-0.tar"});
+  EXPECT_EQ(looked.out, "ok\n") << looked.err;
+}
+
+/// Height and width that a PPM's or PNG's header says.
+std::pair<int, int> size_of(const std::string& image) {
+  if (image.starts_with("P6")) {
+    int width = 0;
+    int height = 0;
+    EXPECT_EQ(std::sscanf(image.c_str(), "P6 %d %d", &width, &height), 2);
+    return {height, width};
+  }
+  const auto number = [&](std::size_t at) {
+    return (static_cast<unsigned char>(image[at + 2]) << 8) +
+           static_cast<unsigned char>(image[at + 3]);
+  };
+  EXPECT_TRUE(image.starts_with("\x89PNG"));
+  return {number(20), number(16)};
+}
+
+std::string ppm(int width, int height) {
+  std::string text = "P6\n" + std::to_string(width) + " " + std::to_string(height) + "\n255\n";
+  for (int i = 0; i < width * height * 3; ++i) text.push_back(static_cast<char>(i % 251));
+  return text;
+}
+
+class CreateRecoding : public ::testing::Test {
+ protected:
+  CreateRecoding() { write_file(dir_ / "in/a.ppm", ppm(40, 20)); }
+  /// The image that `words` make of a picture 20 high and 40 wide.
+  std::string made(const std::vector<std::string>& more, const std::string& member) {
+    std::vector<std::string> words = {"--from-folder", "in", "--force"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto result = create(dir_, words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return field(dir_ / "out-0.tar", member);
+  }
+  TempDir dir_;
+};
+
+TEST_F(CreateRecoding, WithoutOptionsBytesPassUnchanged) {
+  EXPECT_EQ(made({}, "a.ppm"), ppm(40, 20));
+}
+
+TEST_F(CreateRecoding, ChangesSizeAndFormat) {
+  EXPECT_EQ(size_of(made({"--resize", "10"}, "a.ppm")), (std::pair{10, 20}));
+  EXPECT_EQ(size_of(made({"--resize", "8x30", "--format", "png"}, "a.png")), (std::pair{8, 30}));
+  EXPECT_EQ(made({"--format", "ppm"}, "a.ppm"), ppm(40, 20)) << "decoded and encoded again";
+  const std::string fine = made({"--format", "jpg", "--quality", "95"}, "a.jpg");
+  const std::string coarse = made({"--format", "jpg", "--quality", "20"}, "a.jpg");
+  EXPECT_TRUE(fine.starts_with("\xFF\xD8"));
+  EXPECT_LT(coarse.size(), fine.size());
+}
+
+TEST_F(CreateRecoding, WhatCannotBeDecodedIsAFaultThatNamesTheFile) {
+  write_file(dir_ / "in/b.jpg", "no picture");
+  const auto result = create(dir_, {"--from-folder", "in", "--format", "png"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("in/b.jpg"));
+}
+
+}  // namespace
+}  // namespace millrace::testing

@@ -1,0 +1,111 @@
+#include "tools/create/csv_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "io/base/error.h"
+#include "tools/create/local_file.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{4} << 30;
+
+[[noreturn]] void corrupt(const std::string& place, const std::string& message) {
+  throw Error(ErrorCode::kCorrupt, place + ": " + message);
+}
+
+bool is_empty_line(const std::vector<std::string>& fields) {
+  return fields.size() == 1 && fields.front().empty();
+}
+
+}  // namespace
+
+CsvFile::CsvFile(const std::string& path) : path_(path) {
+  bytes_ = read_local_file(path, kMaxBytes);
+  text_ = bytes_.text();
+  if (text_.find('\0') != std::string_view::npos)
+    throw Error(ErrorCode::kCorrupt, "a CSV file holds no zero bytes", {.url = path});
+  Row at{.offset = text_.starts_with("\xEF\xBB\xBF") ? 3U : 0U, .line = 1};
+  while (columns_.empty() || is_empty_line(columns_)) {
+    if (!parse(at, columns_)) throw Error(ErrorCode::kCorrupt, "no header row", {.url = path});
+  }
+  std::vector<std::string> fields;
+  for (Row begin = at; parse(at, fields); begin = at) {
+    if (is_empty_line(fields)) continue;
+    if (fields.size() != columns_.size())
+      corrupt(place_of_line(begin.line),
+              fmt::format("{} fields, but {} columns", fields.size(), columns_.size()));
+    rows_.push_back(begin);
+  }
+}
+
+std::string CsvFile::place_of_line(std::uint64_t line) const {
+  return fmt::format("{} line {}", path_, line);
+}
+
+std::string CsvFile::place(std::uint64_t row) const { return place_of_line(rows_[row].line); }
+
+std::size_t CsvFile::column(const std::string& name) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), name);
+  if (found == columns_.end())
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} has no column '{}': it has {}", path_,
+                                                         name, fmt::join(columns_, ", ")));
+  if (std::find(found + 1, columns_.end(), name) != columns_.end())
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} has two columns '{}'", path_, name));
+  return static_cast<std::size_t>(found - columns_.begin());
+}
+
+std::vector<std::string> CsvFile::row(std::uint64_t row) const {
+  Row at = rows_[row];
+  std::vector<std::string> fields;
+  parse(at, fields);
+  return fields;
+}
+
+bool CsvFile::parse(Row& at, std::vector<std::string>& fields) const {
+  fields.clear();
+  if (at.offset >= text_.size()) return false;
+  for (;;) {
+    std::string& field = fields.emplace_back();
+    if (at.offset < text_.size() && text_[at.offset] == '"') {
+      parse_quoted(at, field);
+    } else {
+      const std::size_t end = std::min(text_.find_first_of(",\n", at.offset), text_.size());
+      field = text_.substr(at.offset, end - at.offset);
+      at.offset = end;
+      const bool line_ends = end == text_.size() || text_[end] == '\n';
+      if (line_ends && field.ends_with('\r')) field.pop_back();
+    }
+    if (at.offset >= text_.size()) return true;
+    if (text_[at.offset++] == '\n') {
+      ++at.line;
+      return true;
+    }
+  }
+}
+
+// Leaves `at` at the comma or line end behind the closing quote.
+void CsvFile::parse_quoted(Row& at, std::string& field) const {
+  const std::uint64_t line = at.line;
+  for (++at.offset;; ++at.offset) {
+    if (at.offset >= text_.size()) corrupt(place_of_line(line), "a quoted field does not end");
+    const char c = text_[at.offset];
+    if (c == '"' && text_.substr(at.offset + 1, 1) == "\"") {
+      ++at.offset;
+    } else if (c == '"') {
+      break;
+    }
+    if (c == '\n') ++at.line;
+    field += c;
+  }
+  ++at.offset;
+  const std::string_view rest = text_.substr(at.offset);
+  if (rest.starts_with("\r\n") || rest == "\r") ++at.offset;
+  if (!rest.empty() && rest.front() != ',' && rest.front() != '\n' && rest.front() != '\r')
+    corrupt(place_of_line(at.line), "text behind a closing quote");
+}
+
+}  // namespace millrace::tools

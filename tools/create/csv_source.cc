@@ -1,0 +1,178 @@
+#include "tools/create/csv_source.h"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "io/base/error.h"
+#include "tools/create/class_labels.h"
+#include "tools/create/column_pattern.h"
+#include "tools/create/csv_file.h"
+#include "tools/create/file_finder.h"
+#include "tools/create/keys.h"
+
+namespace millrace::tools {
+namespace {
+
+using Row = std::vector<std::string>;
+using Json = nlohmann::ordered_json;
+
+/// A number as JSON writes it ("12", "-0.5", "1e3", not "007"), kept an integer where it is one.
+std::optional<Json> as_number(const std::string& text) {
+  Json number = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!number.is_number()) return {};
+  return number;
+}
+
+/// More generous: a label is a number, true or false, however a program has spelt it.
+Json as_label(const std::string& text) {
+  if (text == "True" || text == "true" || text == "TRUE") return 1;
+  if (text == "False" || text == "false" || text == "FALSE") return 0;
+  if (auto number = as_number(text)) return *number;
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    throw Error(ErrorCode::kCorrupt, "'" + text + "' is no number");
+  return value;
+}
+
+std::string text_of(const Json& json) {
+  try {
+    return json.dump();
+  } catch (const Json::exception&) {
+    throw Error(ErrorCode::kCorrupt, "text that is not UTF-8");
+  }
+}
+
+std::vector<std::size_t> columns_of(const CsvFile& table, const std::vector<std::string>& names) {
+  std::vector<std::size_t> columns;
+  for (const std::string& name : names) columns.push_back(table.column(name));
+  return columns;
+}
+
+std::optional<std::size_t> column_of(const CsvFile& table, const std::string& name) {
+  if (name.empty()) return {};
+  return table.column(name);
+}
+
+class CsvSource final : public SampleSource {
+ public:
+  explicit CsvSource(CsvOptions options)
+      : options_(std::move(options)),
+        table_(options_.table),
+        path_(options_.path, table_),
+        key_(options_.key, table_),
+        class_(column_of(table_, options_.class_column)),
+        group_(column_of(table_, options_.group_by)),
+        labels_(columns_of(table_, options_.labels)),
+        columns_(columns_of(table_, options_.columns)) {
+    if (table_.num_rows() == 0)
+      throw Error(ErrorCode::kCorrupt, "a table without rows", {.url = options_.table});
+    if (options_.root.empty())
+      options_.root = std::filesystem::path(options_.table).parent_path().string();
+    FileFinder finder(options_.root);
+    for (std::uint64_t i = 0; i < table_.num_rows(); ++i) at_row(i, [&] { look_at(i, finder); });
+    classes_.settle();
+    refuse_shared_keys(
+        size(), [&](std::uint64_t i) { return key(i, table_.row(i)); },
+        [&](std::uint64_t i) { return table_.place(i); });
+  }
+
+  std::uint64_t size() const override { return table_.num_rows(); }
+  std::vector<std::string> classes() const override { return classes_.names(); }
+
+  std::string group(std::uint64_t index) const override {
+    return group_ ? table_.row(index)[*group_] : std::string();
+  }
+
+  void identify(Sha256& into) const override {
+    into.update(table_.bytes().span());
+    for (std::uint64_t i = 0; i < size(); ++i) identify_file(file(i), into);
+  }
+
+  wds::Sample make(std::uint64_t index) const override {
+    const Row row = table_.row(index);
+    wds::Sample sample;
+    sample.key = key(index, row);
+    if (class_)
+      sample.fields.push_back(
+          make_field("cls", io::Bytes::copy_of(std::to_string(classes_.number(row[*class_])))));
+    if (const Json json = json_of(row); !json.empty())
+      sample.fields.push_back(make_field("json", io::Bytes::copy_of(text_of(json))));
+    sample.fields.push_back(image_field(file(index), options_.recoding));
+    return sample;
+  }
+
+ private:
+  /// Runs `work`; what it throws says which row it was.
+  template <typename Work>
+  void at_row(std::uint64_t index, const Work& work) const {
+    try {
+      work();
+    } catch (const Error& error) {
+      throw Error(error.code(), table_.place(index) + ": " + error.message(), error.where());
+    }
+  }
+
+  /// All that can be wrong with a row is found before anything is written.
+  void look_at(std::uint64_t index, FileFinder& finder) {
+    const Row row = table_.row(index);
+    files_.push_back(finder.find(path_.fill_wild(row)));
+    if (class_) classes_.add(row[*class_]);
+    if (key(index, row).empty()) throw Error(ErrorCode::kCorrupt, "an empty key");
+    if (group_ && row[*group_].empty())
+      throw Error(ErrorCode::kCorrupt, "no " + options_.group_by + " to group by");
+    static_cast<void>(text_of(json_of(row)));
+  }
+
+  std::string file(std::uint64_t index) const {
+    return (std::filesystem::path(options_.root) / files_[index]).string();
+  }
+
+  std::string key(std::uint64_t index, const Row& row) const {
+    return options_.key.empty() ? key_of_path(files_[index]) : key_of_text(key_.fill(row));
+  }
+
+  Json json_of(const Row& row) const {
+    Json json = Json::object();
+    if (!labels_.empty()) json["labels"] = labels_of(row);
+    if (group_) json["group"] = row[*group_];
+    for (const std::size_t column : columns_)
+      json[table_.columns()[column]] = as_number(row[column]).value_or(row[column]);
+    return json;
+  }
+
+  Json labels_of(const Row& row) const {
+    Json labels = Json::array();
+    for (const std::size_t column : labels_) {
+      try {
+        labels.push_back(as_label(row[column]));
+      } catch (const Error& error) {
+        throw Error(error.code(), "column " + table_.columns()[column] + ": " + error.message());
+      }
+    }
+    return labels;
+  }
+
+  CsvOptions options_;
+  CsvFile table_;
+  ColumnPattern path_;
+  ColumnPattern key_;
+  std::optional<std::size_t> class_;
+  std::optional<std::size_t> group_;
+  std::vector<std::size_t> labels_;
+  std::vector<std::size_t> columns_;
+  ClassLabels classes_;
+  std::vector<std::string> files_;  ///< each row's, below the root
+};
+
+}  // namespace
+
+std::unique_ptr<SampleSource> open_csv_source(const CsvOptions& options) {
+  return std::make_unique<CsvSource>(options);
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,34 @@
+// FileFinder: the one file below a folder that a pattern with wild cards means.
+//
+//   FileFinder finder("/data/pe");
+//   finder.find("1.2.3/4.5.6/*7.8.9.jpg");   // "1.2.3/4.5.6/217#7.8.9.jpg"
+//
+// * ? [...] match within one name (fnmatch), never a leading dot; a backslash takes away a
+// character's meaning. Listings of the last folders are remembered. Threads: one at a time.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace millrace::tools {
+
+class FileFinder {
+ public:
+  explicit FileFinder(std::string root);
+
+  /// The match, relative to the root unless the pattern is absolute. Throws: NotFound (none),
+  /// Corrupt (several: two of them named), Io.
+  std::string find(const std::string& pattern);
+
+ private:
+  std::string path_of(const std::string& relative) const;
+  const std::vector<std::string>& list(const std::string& folder);
+  std::vector<std::string> extend(const std::vector<std::string>& folders,
+                                  const std::string& component);
+
+  std::string root_;
+  std::unordered_map<std::string, std::vector<std::string>> listings_;
+};
+
+}  // namespace millrace::tools

@@ -1,0 +1,22 @@
+// Folds: samples divided into K parts for cross-validation, no group in two of them.
+//
+// Groups (patients, series) are dealt out whole, the largest first, each to the fold that has the
+// fewest samples so far; groups of one size in an order drawn from the seed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/create/sample_source.h"
+
+namespace millrace::tools {
+
+struct FoldOptions {
+  std::uint32_t folds = 5;
+  std::uint64_t seed = 0;
+};
+
+/// The fold of every sample. Throws: InvalidArgument when there are fewer groups than folds.
+std::vector<std::uint32_t> split_folds(const SampleSource& source, const FoldOptions& options);
+
+}  // namespace millrace::tools

@@ -1,0 +1,63 @@
+#include "tools/create/image_file.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <filesystem>
+#include <span>
+
+#include "io/base/error.h"
+#include "tools/create/local_file.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
+
+/// The format that keeps what the suffix promises.
+std::string own_format(const std::string& suffix) {
+  if (suffix == "jpeg") return "jpg";
+  if (suffix == "pgm" || suffix == "pbm") return "ppm";
+  return suffix;
+}
+
+wds::Field recoded(const io::Bytes& data, const std::string& suffix, const Recoding& recoding) {
+  const std::string format = recoding.format.empty() ? own_format(suffix) : recoding.format;
+  // Only PNG holds an alpha channel.
+  decode::Image image = decode::decode_image(data);
+  if (image.channels == 4 && format != "png") image = decode::decode_image(data, {.channels = 3});
+  return encode_field(resized(image, recoding.size),
+                      {.format = format, .quality = recoding.quality});
+}
+
+}  // namespace
+
+std::string suffix_of(const std::string& path) {
+  std::string suffix = std::filesystem::path(path).extension().string();
+  std::transform(suffix.begin(), suffix.end(), suffix.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return suffix.empty() ? suffix : suffix.substr(1);
+}
+
+wds::Field image_field(const std::string& path, const Recoding& recoding) {
+  try {
+    wds::Field field{.suffix = suffix_of(path), .data = read_local_file(path, kMaxFileBytes)};
+    return recoding.keeps() ? field : recoded(field.data, field.suffix, recoding);
+  } catch (Error& error) {
+    error.annotate({.url = path});
+    throw;
+  }
+}
+
+void identify_file(const std::string& path, Sha256& into) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw_errno("open", path, errno);
+  const std::string text = fmt::format("{}\n{} {}.{:09}\n", path, status.st_size,
+                                       status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  into.update(std::as_bytes(std::span(text)));
+}
+
+}  // namespace millrace::tools

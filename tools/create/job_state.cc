@@ -1,0 +1,93 @@
+#include "tools/create/job_state.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "io/base/error.h"
+#include "tools/create/set_pattern.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool same_file(int fd, const std::string& path) {
+  struct stat open_file {};
+  struct stat named {};
+  return ::fstat(fd, &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+// Folds may have a folder each: then the file lies above those.
+std::string JobState::path_of(const std::string& pattern) {
+  const std::size_t fixed = std::min(pattern.find(kFoldMark), pattern.rfind('/') + 1);
+  const std::size_t slash = pattern.substr(0, fixed).rfind('/') + 1;
+  std::string name = pattern.substr(slash);
+  std::replace(name.begin(), name.end(), '/', '_');
+  if (const std::size_t tar = name.rfind(".tar"); tar != std::string::npos) name.erase(tar);
+  return pattern.substr(0, slash) + "." + name + ".create.json";
+}
+
+bool JobState::exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+JobState::JobState(std::string path) : path_(std::move(path)) {
+  open();
+  read();
+}
+
+JobState::~JobState() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void JobState::open() {
+  do {
+    if (fd_ >= 0) ::close(fd_);  // its owner finished between our open and our lock
+    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd_ < 0) throw_errno("create", path_, errno);
+    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) continue;
+    if (errno != EWOULDBLOCK) return;  // a file system without locks
+    ::close(std::exchange(fd_, -1));
+    throw Error(ErrorCode::kIo, "another process is writing this set", {.url = path_});
+  } while (!same_file(fd_, path_));
+}
+
+void JobState::read() {
+  std::array<char, 4096> buffer{};
+  const ssize_t got = ::pread(fd_, buffer.data(), buffer.size(), 0);
+  if (got < 0) throw_errno("read", path_, errno);
+  const auto json = nlohmann::json::parse(buffer.data(), buffer.data() + got, nullptr, false);
+  if (!json.is_object() || json.value("millrace_create", 0) != 1) return;
+  if (json.contains("fingerprint") && json["fingerprint"].is_string())
+    fingerprint_ = json["fingerprint"].get<std::string>();
+}
+
+void JobState::begin(const std::string& fingerprint) {
+  const std::string text =
+      nlohmann::json({{"millrace_create", 1}, {"fingerprint", fingerprint}}).dump() + "\n";
+  if (::ftruncate(fd_, 0) != 0) throw_errno("truncate", path_, errno);
+  const ssize_t wrote = ::pwrite(fd_, text.data(), text.size(), 0);
+  if (wrote != static_cast<ssize_t>(text.size()))
+    throw_errno("write", path_, wrote < 0 ? errno : ENOSPC);
+  if (::fsync(fd_) != 0) throw_errno("fsync", path_, errno);
+  fingerprint_ = fingerprint;
+}
+
+void JobState::finish() {
+  if (::unlink(path_.c_str()) != 0 && errno != ENOENT) throw_errno("delete", path_, errno);
+  ::close(std::exchange(fd_, -1));
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,54 @@
+#include "tools/create/keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "io/base/error.h"
+
+namespace millrace::tools {
+
+std::string key_of_text(const std::string& text) {
+  std::string_view rest = text;
+  for (bool more = true; more;) {
+    more = false;
+    for (const std::string_view front : {"/", "./", "../"}) {
+      if (!rest.starts_with(front)) continue;
+      rest.remove_prefix(front.size());
+      more = true;
+    }
+  }
+  std::string key(rest);
+  const std::size_t name = key.rfind('/') + 1;
+  std::replace(key.begin() + static_cast<std::ptrdiff_t>(name), key.end(), '.', '_');
+  return key;
+}
+
+std::string key_of_path(const std::string& path) {
+  const std::filesystem::path file(path);
+  return key_of_text((file.parent_path() / file.stem()).string());
+}
+
+// Hashes first: the keys of millions of samples need not be in memory at once.
+void refuse_shared_keys(std::uint64_t count,
+                        const std::function<std::string(std::uint64_t index)>& key,
+                        const std::function<std::string(std::uint64_t index)>& name) {
+  std::vector<std::pair<std::size_t, std::uint64_t>> hashes;
+  hashes.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i)
+    hashes.emplace_back(std::hash<std::string>{}(key(i)), i);
+  std::sort(hashes.begin(), hashes.end());
+  for (std::size_t i = 1; i < hashes.size(); ++i) {
+    const auto [before, first] = hashes[i - 1];
+    const auto [hash, second] = hashes[i];
+    if (hash != before || key(first) != key(second)) continue;
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} and {} would both have the key {}",
+                                                         name(first), name(second), key(first)));
+  }
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,169 @@
+#include "tools/create/source_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "io/base/error.h"
+#include "tools/create/folder_source.h"
+#include "tools/create/idx_source.h"
+#include "tools/create/list_source.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr int kDefaultQuality = 90;
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+}  // namespace
+
+void SourceOptions::declare(CLI::App& app) {
+  CLI::App& sources = *app.add_option_group("Source")->require_option(1);
+  declare_files(sources);
+  declare_synthetic(sources);
+  declare_table(app);
+  declare_encoding(app);
+}
+
+void SourceOptions::declare_files(CLI::App& sources) {
+  sources.add_option("--from-folder", folder_, "Folder of images, a sub-folder a class")
+      ->check(CLI::ExistingDirectory)
+      ->type_name("DIR");
+  sources.add_option("--from-csv", csv_.table, "CSV table with a header, an image file a row")
+      ->check(CLI::ExistingFile)
+      ->type_name("FILE");
+  sources.add_option("--from-list", list_, "List of image files: PATH, or PATH<TAB or space>LABEL")
+      ->check(CLI::ExistingFile)
+      ->type_name("FILE");
+  sources.add_option("--from-idx", idx_, "IDX files, gzipped or not")
+      ->expected(2)
+      ->check(CLI::ExistingFile)
+      ->type_name("IMAGES LABELS");
+}
+
+void SourceOptions::declare_table(CLI::App& app) {
+  app.add_option("--path", csv_.path,
+                 "CSV: a row's file, columns in braces: {Study}/{Series}/*{Image}.jpg")
+      ->type_name("PATTERN");
+  app.add_option("--root", csv_.root,
+                 "What paths in a CSV or list are relative to (default: its own folder)")
+      ->check(CLI::ExistingDirectory)
+      ->type_name("DIR");
+  app.add_option("--key", csv_.key,
+                 "CSV: a row's key, columns in braces (default: the file's path)")
+      ->type_name("PATTERN");
+  app.add_option("--class", csv_.class_column, "CSV: the class's column, to cls")->type_name("COL");
+  app.add_option("--labels", csv_.labels, "CSV: columns of numbers, to json {\"labels\": [...]}")
+      ->type_name("COL");
+  app.add_option("--columns", csv_.columns, "CSV: more columns for the json, by their names")
+      ->type_name("COL");
+  app.add_option("--group-by", csv_.group_by,
+                 "CSV: the column whose rows folds keep together; made-up patients: patient")
+      ->type_name("COL");
+}
+
+void SourceOptions::declare_synthetic(CLI::App& sources) {
+  auto* made = sources.add_option_group("Synthetic");
+  auto* kind = made->add_option("--synthetic", synthetic_.kind,
+                                "Made-up pictures: a shape's class; many labels; masks and depth")
+                   ->check(CLI::IsMember(synthetic_kinds()));
+  made->add_option("--count", synthetic_.count, "How many to make")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50))
+      ->needs(kind);
+  made->add_option("--classes", synthetic_.classes, "Of how many classes, or labels")->needs(kind);
+  made->add_option("--size", synthetic_.size, "Their height and width")
+      ->check(CLI::Range(8, 4096))
+      ->needs(kind);
+  made->add_option("--seed", synthetic_.seed, "What they are made from")->needs(kind);
+}
+
+void SourceOptions::declare_encoding(CLI::App& app) {
+  app.add_option("--format", format_,
+                 "Of images in the shards (default: files stay as they are, others are png)")
+      ->check(CLI::IsMember({"jpg", "png", "ppm"}));
+  app.add_option("--resize", resize_, "Images to this size: the shorter side N, or HxW")
+      ->type_name("N|HxW");
+  app.add_option("--quality", quality_, "Of jpg (default: 90)")
+      ->check(CLI::Range(1, 100))
+      ->default_str("");
+}
+
+void SourceOptions::check() const {
+  check_table();
+  check_encoding();
+  if (!synthetic_.kind.empty()) static_cast<void>(make_synthetic_source(synthetic()));
+}
+
+void SourceOptions::check_table() const {
+  if (!csv_.table.empty() && csv_.path.empty())
+    refuse("--from-csv needs --path, with columns in braces, to find a row's file");
+  for (const std::string& name : csv_.columns)
+    if (name == "labels" || name == "group")
+      refuse("--columns " + name + " is the json's own name");
+  const bool table = !csv_.table.empty();
+  if (!table && !(csv_.path + csv_.key + csv_.class_column).empty())
+    refuse("--path, --key and --class are for --from-csv");
+  if (!table && !(csv_.labels.empty() && csv_.columns.empty()))
+    refuse("--labels and --columns are for --from-csv");
+  if (!table && list_.empty() && !csv_.root.empty())
+    refuse("--root is for --from-csv and --from-list");
+  const bool patients = synthetic_.kind == "multilabel" && csv_.group_by == "patient";
+  if (!table && !csv_.group_by.empty() && !patients)
+    refuse("--group-by is for --from-csv, and for --synthetic multilabel as --group-by patient");
+}
+
+void SourceOptions::check_encoding() const {
+  if (!resize_.empty()) static_cast<void>(parse_new_size(resize_));
+  if (!resize_.empty() && !synthetic_.kind.empty())
+    refuse("--resize is not for --synthetic: --size says how large to make");
+  if (from_files() && quality_ != 0 && recoding().keeps())
+    refuse("--quality says nothing without --format or --resize: files stay as they are");
+}
+
+std::unique_ptr<SampleSource> SourceOptions::open(const Log& log) const {
+  if (!folder_.empty()) return open_folder_source(folder_, recoding(), log);
+  if (!csv_.table.empty()) return open_csv_source(csv());
+  if (!list_.empty())
+    return open_list_source({.list = list_, .root = csv_.root, .recoding = recoding()});
+  if (!idx_.empty())
+    return open_idx_source(idx_[0], idx_[1], {.encoding = encoding(), .size = recoding().size});
+  return make_synthetic_source(synthetic());
+}
+
+std::string SourceOptions::text() const {
+  const std::vector<std::string> texts = {folder_,   csv_.table,        list_,          csv_.path,
+                                          csv_.root, csv_.key,          csv_.group_by,  format_,
+                                          resize_,   csv_.class_column, synthetic_.kind};
+  return fmt::format("{}\n{} {} {}\n{} {} {} {}\nquality {}", texts, idx_, csv_.labels,
+                     csv_.columns, synthetic_.count, synthetic_.classes, synthetic_.size,
+                     synthetic_.seed, quality_);
+}
+
+ImageEncoding SourceOptions::encoding() const {
+  return {.format = format_.empty() ? "png" : format_,
+          .quality = quality_ == 0 ? kDefaultQuality : quality_};
+}
+
+Recoding SourceOptions::recoding() const {
+  return {.format = format_,
+          .quality = encoding().quality,
+          .size = resize_.empty() ? NewSize() : parse_new_size(resize_)};
+}
+
+CsvOptions SourceOptions::csv() const {
+  CsvOptions options = csv_;
+  options.recoding = recoding();
+  return options;
+}
+
+SyntheticOptions SourceOptions::synthetic() const {
+  SyntheticOptions options = synthetic_;
+  options.encoding = encoding();
+  return options;
+}
+
+}  // namespace millrace::tools

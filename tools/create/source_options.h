@@ -1,0 +1,55 @@
+// SourceOptions: the part of `create`'s command line that says what the samples are made of.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/base/log.h"
+#include "tools/create/csv_source.h"
+#include "tools/create/image_file.h"
+#include "tools/create/sample_source.h"
+#include "tools/create/synthetic_source.h"
+
+namespace CLI {
+class App;
+}
+
+namespace millrace::tools {
+
+class SourceOptions {
+ public:
+  void declare(CLI::App& app);
+  /// Throws: InvalidArgument for options that contradict or say nothing to the source.
+  void check() const;
+  /// Opens, lists or reads the source. Throws: InvalidArgument, and what reading throws.
+  std::unique_ptr<SampleSource> open(const Log& log) const;
+  /// All options that the samples' bytes depend on, as one text.
+  std::string text() const;
+
+ private:
+  void declare_files(CLI::App& sources);
+  void declare_table(CLI::App& app);
+  void declare_synthetic(CLI::App& sources);
+  void declare_encoding(CLI::App& app);
+  void check_table() const;
+  void check_encoding() const;
+  bool from_files() const { return !folder_.empty() || !csv_.table.empty() || !list_.empty(); }
+  ImageEncoding encoding() const;
+  Recoding recoding() const;
+  CsvOptions csv() const;
+  SyntheticOptions synthetic() const;
+
+  std::string folder_;
+  std::vector<std::string> idx_;
+  std::string list_;
+  CsvOptions csv_;
+  SyntheticOptions synthetic_{.kind = ""};
+  std::string format_;
+  std::string resize_;
+  int quality_ = 0;  ///< 0: not given
+};
+
+}  // namespace millrace::tools

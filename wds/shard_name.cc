@@ -1,0 +1,65 @@
+#include "wds/shard_name.h"
+
+#include <charconv>
+
+#include "io/base/error.h"
+
+namespace millrace::wds {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+/// A pattern cut at its one conversion: "train-" "%06d" ".tar".
+struct Pattern {
+  std::string before;
+  std::string after;
+  std::size_t width = 0;
+  bool zeros = false;
+};
+
+// The width's digits from `at` on; leaves `at` behind them.
+std::size_t parse_width(const std::string& pattern, std::size_t& at) {
+  std::size_t width = 0;
+  const char* const begin = pattern.data() + at;
+  const auto [end, status] = std::from_chars(begin, pattern.data() + pattern.size(), width);
+  at += static_cast<std::size_t>(end - begin);
+  if (status == std::errc::result_out_of_range || width > 20) {
+    refuse("the number in a shard pattern has at most 20 digits: " + pattern);
+  }
+  return width;
+}
+
+// A user's text, so no printf: it would believe every % in it.
+Pattern parse_pattern(const std::string& pattern) {
+  const std::size_t percent = pattern.find('%');
+  if (percent == std::string::npos || pattern.find('%', percent + 1) != std::string::npos) {
+    refuse("a shard pattern holds one %d or %0Nd: " + pattern);
+  }
+  Pattern parts{.before = pattern.substr(0, percent), .after = {}};
+  std::size_t at = percent + 1;
+  if (at < pattern.size() && pattern[at] == '0') {
+    parts.zeros = true;
+    ++at;
+  }
+  parts.width = parse_width(pattern, at);
+  if (at >= pattern.size() || pattern[at] != 'd') {
+    refuse("a shard pattern holds one %d or %0Nd: " + pattern);
+  }
+  parts.after = pattern.substr(at + 1);
+  return parts;
+}
+
+}  // namespace
+
+std::string shard_name(const std::string& pattern, std::uint64_t index) {
+  const Pattern parts = parse_pattern(pattern);
+  std::string digits = std::to_string(index);
+  if (digits.size() < parts.width) {
+    digits.insert(0, parts.width - digits.size(), parts.zeros ? '0' : ' ');
+  }
+  return parts.before + digits + parts.after;
+}
+
+}  // namespace millrace::wds
