@@ -50,7 +50,7 @@ class EmptySamples final : public detail::SampleSource {
 };
 
 void write_value(DType dtype, float value, std::byte* to) {
-  const auto whole = static_cast<std::int64_t>(127.5F * (value + 1.0F));
+  const auto whole = static_cast<std::int64_t>(255.0F * value);
   const auto byte = static_cast<std::uint8_t>(whole);
   const std::uint16_t half = decode::to_bfloat16(value);
   switch (dtype) {
@@ -69,13 +69,13 @@ void write_value(DType dtype, float value, std::byte* to) {
   }
 }
 
-/// Values between -1 and 1, or 0 and 255.
+/// Values between 0 and 1, or 0 and 255.
 std::vector<std::byte> random_picture(const decode::ArraySpec& spec, std::uint64_t seed) {
   KeyedRng rng({.seed = seed, .purpose = Purpose::kSynthetic});
   std::vector<std::byte> picture(spec.num_bytes());
   const std::size_t size = decode::dtype_size(spec.dtype);
   for (std::size_t at = 0; at < picture.size(); at += size) {
-    write_value(spec.dtype, 2.0F * rng.uniform() - 1.0F, picture.data() + at);
+    write_value(spec.dtype, rng.uniform(), picture.data() + at);
   }
   return picture;
 }

@@ -102,7 +102,7 @@ class BenchCommand final : public Command {
   }
 
   Measured run_training(const Context& context) {
-    if (choice_.classes == 0)
+    if (choice_.needs_classes())
       choice_.classes = count_classes({.shards = read_.shards(),
                                        .opener = *read_.opener(),
                                        .policy = read_.policy(),
@@ -112,7 +112,7 @@ class BenchCommand final : public Command {
     trainer::DeviceThreads threads(devices);
     trainer::LoaderFeed feed(options(context), devices);
     const auto model = choice_.build();
-    const trainer::LossObjective objective;
+    const trainer::LossObjective objective = choice_.task.objective();
     TimedRun timed(seconds_, context.stop);
     trainer::fit({.model = *model, .objective = objective, .train = feed, .devices = threads},
                  {.epochs = 1 << 20,

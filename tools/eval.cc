@@ -8,11 +8,13 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "tools/commands.h"
+#include "tools/output_place.h"
 #include "tools/train/limited_feed.h"
+#include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
 #include "trainer/checkpoint.h"
+#include "trainer/evaluate.h"
 #include "trainer/feed.h"
-#include "trainer/fit.h"
 #include "trainer/progress_bar.h"
 
 namespace millrace::tools {
@@ -28,26 +30,36 @@ class EvalCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
-    app.add_option("--checkpoint", checkpoint_, "Folder that `millrace train` wrote")
-        ->required()
-        ->check(CLI::ExistingDirectory);
-    run_.declare(app);
+    app.add_option("--checkpoint", checkpoint_, "Folder that `millrace train` wrote, or its URL")
+        ->required();
     app.add_option("--limit-batches", limit_, "Batches a device, at most; 0: all")
         ->check(CLI::NonNegativeNumber);
+    app.add_option("--pictures", pictures_.path,
+                   "mask-depth: the first samples as pictures: image, mask, predicted mask, depth, "
+                   "predicted depth")
+        ->type_name("FILE.png");
+    app.add_option("--num-pictures", pictures_.samples)->check(CLI::Range(1, 256));
+    run_.declare(app);
   }
 
   void check() override {
     run_.check();
     read_.check();
+    if (!io::is_network_url(checkpoint_) && !std::filesystem::is_directory(checkpoint_))
+      throw Error(ErrorCode::kInvalidArgument, "no checkpoint at " + checkpoint_);
+    if (!pictures_.path.empty())
+      check_writable_folder(std::filesystem::path(pictures_.path).parent_path().string());
     check_workers(read_.shards(), run_);
   }
 
   void run(Context& context) override {
     const auto choice = ModelChoice::from_json(trainer::read_checkpoint_state(checkpoint_).options);
+    if (!pictures_.path.empty() && !choice.task.is_dense())
+      throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
     const auto model = choice.build();
-    const trainer::LossObjective objective;
+    const trainer::LossObjective objective = choice.task.objective();
     trainer::LoaderFeed feed(
         make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context), devices);
     LimitedFeed limited(feed, limit_, threads.size());
@@ -60,9 +72,21 @@ class EvalCommand final : public Command {
          .log = context.log},
         {&bar});
     print(result, context);
+    if (!pictures_.path.empty()) draw(choice, context);
   }
 
  private:
+  void draw(const ModelChoice& choice, const Context& context) {
+    RunOptions exact = run_;
+    exact.precision = "fp32";
+    pictures_.checkpoint = checkpoint_;
+    make_parent_folders(pictures_.path);
+    write_pictures(choice,
+                   make_pipeline_options({.shards = read_.shards()}, choice, exact, read_, context),
+                   pictures_);
+    context.log.info("pictures in " + pictures_.path);
+  }
+
   static void print(const trainer::EvalResult& result, Context& context) {
     if (context.json) {
       nlohmann::ordered_json line = {{"event", "eval"}};
@@ -83,6 +107,7 @@ class EvalCommand final : public Command {
   RunOptions run_;
   std::string checkpoint_;
   std::int64_t limit_ = 0;
+  PictureOptions pictures_;
 };
 
 }  // namespace

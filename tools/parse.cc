@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,23 @@ double unit(std::string suffix) {
   return std::nan("");
 }
 
+/// Seconds of "HH:MM:SS"; NaN for anything else.
+double clock_seconds(const std::string& text) {
+  unsigned hours = 0;
+  unsigned minutes = 0;
+  unsigned seconds = 0;
+  int used = 0;
+  const int read = std::sscanf(text.c_str(), "%u:%2u:%2u%n", &hours, &minutes, &seconds, &used);
+  if (read != 3 || static_cast<std::size_t>(used) != text.size()) return std::nan("");
+  return 3600.0 * hours + 60.0 * minutes + seconds;
+}
+
+double seconds_of(const std::string& unit) {
+  if (unit == "s") return 1;
+  if (unit == "m") return 60;
+  return unit == "h" ? 3600 : std::nan("");
+}
+
 }  // namespace
 
 std::int64_t parse_count(const std::string& option, const std::string& text) {
@@ -60,6 +78,14 @@ std::uint64_t parse_bytes(const std::string& option, const std::string& text) {
   if (!(bytes >= 1 && bytes < 9e15))
     refuse(option, text, "a size such as 3e9, 500M or 2GiB is wanted");
   return static_cast<std::uint64_t>(bytes);
+}
+
+std::chrono::seconds parse_duration(const std::string& option, const std::string& text) {
+  const auto [value, rest] = split_number(text);
+  const double seconds = rest.starts_with(':') ? clock_seconds(text) : value * seconds_of(rest);
+  if (!(seconds >= 1 && seconds < 1e9))
+    refuse(option, text, "a time such as 90s, 30m, 12h or 01:30:00 is wanted");
+  return std::chrono::seconds(static_cast<std::int64_t>(seconds));
 }
 
 }  // namespace millrace::tools

@@ -1,6 +1,7 @@
 // Texts of options to numbers, with errors that name the option.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -12,5 +13,7 @@ std::int64_t parse_count(const std::string& option, const std::string& text);
 double parse_share(const std::string& option, const std::string& text);
 /// Bytes: "3e9", "500M" (thousands), "2GiB" (1024s); at least 1. Throws: InvalidArgument.
 std::uint64_t parse_bytes(const std::string& option, const std::string& text);
+/// A length of time: "90s", "30m", "12h", or "HH:MM:SS"; at least 1 s. Throws: InvalidArgument.
+std::chrono::seconds parse_duration(const std::string& option, const std::string& text);
 
 }  // namespace millrace::tools

@@ -6,9 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <new>
 
 #include "io/base/error.h"
+#include "tools/config_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -58,6 +60,7 @@ void declare(CLI::App& app, Command& command, bool& json) {
   app.description(command.summary());
   app.footer("Example:\n" + command.example());
   app.set_version_flag("--version", "millrace " MILLRACE_VERSION);
+  app.config_formatter(std::make_shared<ConfigFile>());
   app.set_config("--config", "", "TOML file with defaults for these options")
       ->type_name("FILE.toml");
   app.allow_config_extras(CLI::config_extras_mode::error);

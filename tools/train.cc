@@ -1,33 +1,28 @@
 // millrace train: shards to a trained model.
-#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <ctime>
-#include <filesystem>
+#include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "device/device.h"
 #include "io/base/error.h"
 #include "tools/commands.h"
-#include "tools/output_place.h"
+#include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
 #include "tools/train/json_observer.h"
-#include "tools/train/limited_feed.h"
-#include "tools/train/run_options.h"
-#include "trainer/feed.h"
+#include "tools/train/limit_options.h"
+#include "tools/train/model_summary.h"
+#include "tools/train/optimisation_options.h"
+#include "tools/train/run_folder_options.h"
+#include "tools/train/run_input.h"
+#include "tools/train/step_count.h"
 #include "trainer/fit.h"
 #include "trainer/progress_bar.h"
 
 namespace millrace::tools {
 namespace {
-
-constexpr const char* kAutoRunDir = "auto";
-
-struct LimitOptions {
-  std::int64_t train_batches = 0;
-  std::int64_t val_batches = 0;
-  bool fast_dev_run = false;
-};
 
 class TrainCommand final : public Command {
  public:
@@ -37,202 +32,232 @@ class TrainCommand final : public Command {
     return "  millrace train --train 'cifar10/train-{000000..000019}.tar' \\\n"
            "      --val 'cifar10/test-{000000..000003}.tar' --model resnet18 --stem 3x3 \\\n"
            "      --devices 2 --batch-size 64 --epochs 3 --lr 0.1 --augment crop-flip\n"
-           "  millrace train --config recipe.toml --run-dir runs/one --resume auto\n";
+           "  millrace train --config tools/recipes/pe-resnet34.toml --train 'pe/fold{fold}' "
+           "--fold 0\n"
+           "  millrace train --model resnet50 --classes 10 --summary\n";
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("--train", train_, "Shards to train on")->required()->type_name("SPEC");
-    app.add_option("--val", val_, "Shards to evaluate on after each epoch")->type_name("SPEC");
-    choice_.declare(app);
-    run_.declare(app);
-    declare_optimisation(app);
-    declare_run(app);
+    app_ = &app;
+    data_.declare(app);
     read_.declare_policy(app);
+    choice_.declare(app);
+    choice_.task.declare(app);
+    optimisation_.declare(app);
+    run_.declare(app);
+    run_folder_.declare(app);
+    limits_.declare(app);
+    app.option_defaults()->group("Options");
+    app.add_option("--seed", seed_, "Keys weights, shuffles and augmentation");
+    app.add_option("--log-steps", log_steps_, "Steps between two log lines; 0: none")
+        ->check(CLI::NonNegativeNumber);
+    app.add_flag("--summary", summary_,
+                 "Prints the model's layers, shapes, parameters, multiply-adds and memory, and "
+                 "ends: no data is needed");
   }
 
   void check() override {
     choice_.check();
+    choice_.settle();
     run_.check();
-    read_.check(train_);
-    if (!val_.empty()) read_.check(val_);
-    check_workers(read_.shards(train_), run_);
-    if (!val_.empty()) check_workers(read_.shards(val_), run_);
-    static_cast<void>(trainer::Schedule(schedule()));
-    check_run_dir();
+    if (summary_) return;
+    data_.check(read_);
+    limits_.check();
+    optimisation_.check();
+    check_evaluation();
+    check_streams();
+    if (!limits_.fast_dev_run)
+      run_folder_.check(choice_.task.objective().measures(), has_validation());
   }
 
   void run(Context& context) override {
-    prepare(context);
+    if (summary_) return print_summary(context);
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
-    const auto train_shards = read_.shards(train_);
-    if (choice_.classes == 0)
-      choice_.classes = count_classes({.shards = train_shards,
-                                       .opener = *read_.opener(),
-                                       .policy = read_.policy(),
-                                       .stop = context.stop,
-                                       .log = context.log});
+    settle(threads.size(), context);
     const auto model = choice_.build();
-    const trainer::LossObjective objective;
-    trainer::LoaderFeed train_feed(
-        input({.shards = train_shards, .shuffle = shuffle_, .seed = seed_, .training = true},
-              context),
-        devices);
-    std::optional<trainer::LoaderFeed> val_feed;
-    if (!val_.empty()) val_feed.emplace(input({.shards = read_.shards(val_)}, context), devices);
-    LimitedFeed limited_train(train_feed, limits_.train_batches, threads.size());
-    std::optional<LimitedFeed> limited_val;
-    if (val_feed) limited_val.emplace(*val_feed, limits_.val_batches, threads.size());
-    print_header(*model, threads.size(), train_shards.size(), context);
-    fit({.model = *model,
-         .objective = objective,
-         .train = limited_train,
-         .validation = limited_val ? &*limited_val : nullptr,
-         .devices = threads},
-        context);
+    const trainer::LossObjective objective = choice_.task.objective();
+    RunInput input(input_options(), devices, context);
+    print_header(*model, threads.size(), context);
+    const auto result = fit({.model = *model,
+                             .objective = objective,
+                             .train = input.train(),
+                             .validation = input.validation(),
+                             .devices = threads},
+                            context);
+    check_target(result);
   }
 
  private:
-  void declare_optimisation(CLI::App& app) {
-    app.add_option("--epochs", epochs_)->check(CLI::Range(1, 1 << 20));
-    app.add_option("--optimizer", optimizer_)
-        ->check(CLI::IsMember({"sgd", "adam", "adamw", "lars"}));
-    app.add_option("--lr", lr_, "Learning rate")->check(CLI::PositiveNumber);
-    app.add_option("--momentum", momentum_, "Of sgd and lars")->check(CLI::Range(0.0, 1.0));
-    app.add_option("--weight-decay", weight_decay_)->check(CLI::NonNegativeNumber);
-    app.add_option("--schedule", schedule_, "How the learning rate falls, epoch by epoch")
-        ->check(CLI::IsMember({"constant", "step", "exponential", "cosine"}));
-    app.add_option("--step-epochs", step_epochs_, "step: epochs between two cuts")
-        ->check(CLI::Range(1, 1 << 20));
-    app.add_option("--gamma", gamma_, "step, exponential: what the rate is multiplied by")
-        ->check(CLI::PositiveNumber);
+  bool has_validation() const { return limits_.overfit_batches > 0 || !data_.val_specs().empty(); }
+
+  void check_evaluation() const {
+    const auto refuse = [](const char* message) {
+      throw Error(ErrorCode::kInvalidArgument, message);
+    };
+    if (limits_.overfit_batches > 0 && !data_.val_specs().empty())
+      refuse("--overfit-batches evaluates on its own batches: leave out --val");
+    if (limits_.target_accuracy > 0 && (!has_validation() || choice_.task.kind != "classify"))
+      refuse("--target-accuracy needs --val and --task classify");
+    if (limits_.sanity_val_steps > 0 && !has_validation()) refuse("--sanity-val-steps needs --val");
   }
 
-  void declare_run(CLI::App& app) {
-    app.add_option("--seed", seed_, "Keys weights, shuffles and augmentation");
-    app.add_option("--shuffle", shuffle_,
-                   "Samples in each stream's shuffle buffer; 0: neither samples nor shards")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32));
-    app.add_option("--run-dir", run_dir_,
-                   "Folder for metrics, configuration and checkpoints; auto: "
-                   "runs/MODEL-DATE-TIME; none: nothing is written");
-    app.add_flag("--force", force_, "Start anew in a --run-dir that holds a run");
-    app.add_option("--resume", resume_,
-                   "Checkpoint to go on from; auto: the newest one in --run-dir, if there is one");
-    app.add_option("--log-steps", log_steps_, "Steps between two log lines; 0: none")
-        ->check(CLI::NonNegativeNumber);
-    app.add_option("--limit-train-batches", limits_.train_batches,
-                   "Batches a device and epoch, at most; 0: all")
-        ->check(CLI::NonNegativeNumber);
-    app.add_option("--limit-val-batches", limits_.val_batches,
-                   "Batches a device and evaluation, at most; 0: all")
-        ->check(CLI::NonNegativeNumber);
-    app.add_flag("--fast-dev-run", limits_.fast_dev_run,
-                 "One epoch of one batch, and nothing written: does it all work?");
+  void check_streams() const {
+    if (data_.fake > 0) return;
+    check_workers(read_.shards(data_.train_specs()), run_);
+    if (!data_.val_specs().empty()) check_workers(read_.shards(data_.val_specs()), run_);
   }
 
-  /// Settles what depends on other options.
-  void prepare(Context& /*context*/) {
-    choice_.settle();
-    if (limits_.fast_dev_run) {
-      epochs_ = 1;
-      limits_.train_batches = limits_.val_batches = 1;
-      run_dir_ = "none";
+  RunInputOptions input_options() const {
+    return {.data = data_,
+            .limits = limits_,
+            .choice = choice_,
+            .run = run_,
+            .read = read_,
+            .seed = seed_};
+  }
+
+  void print_summary(Context& context) {
+    constexpr std::int64_t kImageNetClasses = 1000;
+    if (choice_.needs_classes()) {
+      choice_.classes = kImageNetClasses;
+      context.log.info("1000 outputs, as --classes was not given");
     }
-    if (run_dir_ == kAutoRunDir)
-      run_dir_ = fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", choice_.model,
-                             fmt::localtime(std::time(nullptr)));
-    if (run_dir_ == "none") run_dir_.clear();
+    print_model_summary(*choice_.build(),
+                        {.batch_size = run_.batch_size,
+                         .precision = run_.compute_precision(),
+                         .json = context.json},
+                        context.out);
   }
 
-  void check_run_dir() const {
-    namespace fs = std::filesystem;
-    if (resume_ == "auto" && run_dir_ == kAutoRunDir)
-      throw Error(ErrorCode::kInvalidArgument, "--resume auto needs a --run-dir to look into");
-    if (!resume_.empty() && resume_ != "auto" && !fs::exists(resume_))
-      throw Error(ErrorCode::kInvalidArgument, "no checkpoint at " + resume_);
-    if (run_dir_ == "none" || limits_.fast_dev_run) return;
-    const bool chosen = run_dir_ != kAutoRunDir;
-    check_writable_folder(chosen ? run_dir_ : "runs");
-    if (chosen && resume_.empty() && !force_ && fs::exists(run_dir_ + "/metrics.jsonl"))
-      throw Error(ErrorCode::kInvalidArgument,
-                  run_dir_ + " holds a run: go on with --resume auto, or start anew with --force");
+  /// Settles what depends on other options, or on the data.
+  void settle(int devices, Context& context) {
+    if (limits_.fast_dev_run) {
+      optimisation_.epochs = 1;
+      run_folder_ = {
+          .run_dir = "none", .init = run_folder_.init, .replace_head = run_folder_.replace_head};
+      limits_.target_accuracy = 0;
+    }
+    limits_.settle();
+    run_folder_.settle(choice_.model, *read_.opener(), context.log);
+    if (limits_.deterministic) context.log.info("every run is deterministic");
+    if (choice_.needs_classes()) choice_.classes = count_outputs(context);
+    if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
+      optimisation_.steps_per_epoch = find_steps(devices, context);
   }
 
-  pipeline::PipelineOptions input(const InputOptions& input, const Context& context) const {
-    return make_pipeline_options(input, choice_, run_, read_, context);
+  std::int64_t count_outputs(Context& context) const {
+    constexpr std::int64_t kFakeClasses = 10;
+    if (data_.fake > 0) return kFakeClasses;
+    const auto shards = train_shards(input_options());
+    const ClassCountInput input{.shards = shards,
+                                .opener = *read_.opener(),
+                                .policy = read_.policy(),
+                                .stop = context.stop,
+                                .log = context.log};
+    const bool labels = choice_.task.kind == "multilabel";
+    return labels ? count_labels(input, choice_.task.label_key) : count_classes(input);
   }
 
-  trainer::ScheduleOptions schedule() const {
-    return {.kind = trainer::parse_schedule_kind(schedule_),
-            .base_lr = lr_,
-            .epochs = static_cast<double>(epochs_),
-            .step_epochs = step_epochs_,
-            .gamma = gamma_};
+  std::int64_t find_steps(int devices, Context& context) const {
+    const auto shards = train_shards(input_options());
+    return count_steps({.shards = shards,
+                        .opener = *read_.opener(),
+                        .policy = read_.policy(),
+                        .epoch_samples = data_.epoch_samples > 0 ? data_.epoch_samples : data_.fake,
+                        .batch_size = run_.batch_size,
+                        .devices = devices,
+                        .max_batches = limits_.train_batches,
+                        .accumulate = optimisation_.accumulate,
+                        .stop = context.stop,
+                        .log = context.log});
+  }
+
+  /// The choice of the model, which `eval` reads, and the options that were given, for people.
+  std::string config_json() const {
+    auto json = nlohmann::ordered_json::parse(choice_.to_json());
+    for (const CLI::Option* option : app_->get_options()) {
+      if (option->count() == 0 || option->get_lnames().empty()) continue;
+      auto& values = json["options"][option->get_lnames().front()];
+      for (const std::string& value : option->results()) values.push_back(io::printable_url(value));
+    }
+    return json.dump();
   }
 
   trainer::TrainOptions train_options(const Context& context) const {
-    return {.epochs = epochs_,
-            .precision = run_.compute_precision(),
-            .seed = seed_,
-            .optimizer = {.kind = trainer::parse_optimizer_kind(optimizer_),
-                          .momentum = optimizer_ == "sgd" || optimizer_ == "lars" ? momentum_ : 0,
-                          .weight_decay = weight_decay_,
-                          .round_to_bf16 = run_.rounds_weights()},
-            .schedule = schedule(),
-            .log_steps = log_steps_,
-            .run_folder = run_dir_,
-            .config_json = choice_.to_json(),
-            .resume = resume_,
-            .stop = context.stop,
-            .log = context.log};
+    trainer::TrainOptions options{.precision = run_.compute_precision(),
+                                  .seed = seed_,
+                                  .log_steps = log_steps_,
+                                  .max_time = limits_.time_limit(),
+                                  .sanity_val_steps = limits_.sanity_val_steps,
+                                  .config_json = config_json(),
+                                  .stop = context.stop,
+                                  .log = context.log};
+    optimisation_.apply(options);
+    options.optimizer.round_to_bf16 = run_.rounds_weights();
+    run_folder_.apply(options);
+    return options;
   }
 
-  void print_header(const trainer::Model& model, int devices, std::size_t shards,
-                    const Context& context) const {
-    context.log.info(fmt::format("{}: {} parameters, {} classes, {}x{}x{} images, {}", model.name(),
-                                 model.parameters().num_values(), choice_.classes,
-                                 choice_.images.size, choice_.images.size, choice_.images.channels,
-                                 run_.precision));
+  void print_header(const trainer::Model& model, int devices, const Context& context) const {
+    const std::string& run_dir = run_folder_.run_dir;
+    const bool half = run_.compute_precision() == trainer::nn::Precision::kBFloat16;
+    context.log.info(fmt::format("{}: {} parameters, {}, {}x{}x{} images, {}", model.name(),
+                                 model.parameters().num_values(),
+                                 choice_.task.text(choice_.classes), choice_.images.size,
+                                 choice_.images.size, choice_.images.channels, run_.precision));
+    if (half && !trainer::nn::has_native_bfloat16())
+      context.log.info("this machine has no bf16: float32 computes, and results are rounded");
     context.log.info(fmt::format(
-        "{} shards, {} devices x batch size {} = {} samples a step; {} lr {} {}, {} epochs{}",
-        shards, devices, run_.batch_size, devices * run_.batch_size, optimizer_, lr_, schedule_,
-        epochs_, run_dir_.empty() ? "" : "; run folder " + run_dir_));
+        "{} shards, {} devices x batch size {}{} = {} samples a step; {}, {} epochs{}",
+        train_shards(input_options()).size(), devices, run_.batch_size,
+        optimisation_.accumulate > 1 ? fmt::format(" x {} batches", optimisation_.accumulate) : "",
+        devices * run_.batch_size * optimisation_.accumulate, optimisation_.text(),
+        optimisation_.epochs, run_dir.empty() ? "" : "; run folder " + run_dir));
   }
 
-  void fit(const trainer::FitInput& input, Context& context) const {
+  trainer::FitResult fit(const trainer::FitInput& input, Context& context) const {
     trainer::ProgressBar bar;
     JsonObserver json(context.out);
+    CheckpointUpload upload(run_folder_.upload, context.log);
     std::vector<trainer::Observer*> observers = {&bar};
     if (context.json) observers.push_back(&json);
-    const auto result = trainer::fit(input, train_options(context), observers);
+    if (!run_folder_.upload.empty()) observers.push_back(&upload);
+    auto result = trainer::fit(input, train_options(context), observers);
     if (result.end.interrupted)
       throw Error(
           ErrorCode::kCancelled,
           "training was stopped, checkpoint " +
               (result.last_checkpoint.empty() ? std::string("none") : result.last_checkpoint));
+    if (!upload.missing().empty())
+      throw Error(ErrorCode::kIo,
+                  fmt::format("not uploaded: {}", fmt::join(upload.missing(), ", ")),
+                  {.url = run_folder_.upload});
+    return result;
   }
 
-  std::vector<std::string> train_;
-  std::vector<std::string> val_;
-  ModelChoice choice_;
-  RunOptions run_;
+  void check_target(const trainer::FitResult& result) const {
+    if (limits_.target_accuracy == 0) return;
+    double best = result.end.monitor == "val_top1" ? result.end.best.value_or(0.0) : 0.0;
+    for (const trainer::EpochEvent& epoch : result.epochs)
+      best = std::max(best, trainer::find_value(epoch.val, "top1").value_or(0.0));
+    if (100.0 * best >= limits_.target_accuracy) return;
+    throw Error(ErrorCode::kExhausted, fmt::format("the best accuracy, {:.2f} %, is below the {} % "
+                                                   "of --target-accuracy",
+                                                   100.0 * best, limits_.target_accuracy));
+  }
+
+  CLI::App* app_ = nullptr;
+  DataOptions data_;
   ReadOptions read_;
+  ModelChoice choice_;
+  OptimisationOptions optimisation_;
+  RunOptions run_;
+  RunFolderOptions run_folder_;
   LimitOptions limits_;
-  std::int64_t epochs_ = 1;
-  std::string optimizer_ = "sgd";
-  double lr_ = 0.1;
-  float momentum_ = 0.9F;
-  float weight_decay_ = 0.0F;
-  std::string schedule_ = "cosine";
-  int step_epochs_ = 30;
-  double gamma_ = 0.1;
   std::uint64_t seed_ = 0;
-  std::int64_t shuffle_ = 5000;
-  std::string run_dir_ = kAutoRunDir;
-  bool force_ = false;
-  std::string resume_;
   std::int64_t log_steps_ = 20;
+  bool summary_ = false;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "io/base/error.h"
 #include "io/byte_sink.h"
+#include "io/opener.h"
 #include "trainer/detail/checkpoint_folder.h"
 #include "trainer/safetensors.h"
 
@@ -123,7 +124,8 @@ void load_checkpoint_model(const std::string& path, const std::string& model,
 }
 
 TrainState read_checkpoint_state(const std::string& path) {
-  return state_of(detail::read_folder(path));
+  // A local checkpoint is checked whole: whoever asks is about to choose it.
+  return state_of(detail::read_folder(path, io::is_network_url(path) ? kStateFile : ""));
 }
 
 std::string find_newest_checkpoint(const std::string& folder, const Log& log) {

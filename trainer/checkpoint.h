@@ -60,12 +60,12 @@ struct CheckpointTensors {
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
                      const CheckpointTensors& tensors);
 
-/// Reads the checkpoint at `path` (a folder) after checking it against its manifest.
+/// Reads the checkpoint at `path` (a folder, or its url) after checking it against its manifest.
 /// Throws: NotFound, Truncated, Corrupt; InvalidArgument for another model's, naming both.
 TrainState load_checkpoint(const std::string& path, const std::string& model,
                            const CheckpointTensors& tensors);
 
-/// Only state.json, checked as load_checkpoint() does.
+/// Only state.json; a folder is checked as load_checkpoint() does, a url as to that file.
 TrainState read_checkpoint_state(const std::string& path);
 
 /// The model to use rather than to train on: ema.safetensors where there is one, else

@@ -1,3 +1,5 @@
+#include "trainer/evaluate.h"
+
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -5,7 +7,6 @@
 #include "trainer/checkpoint.h"
 #include "trainer/detail/replica_evaluate.h"
 #include "trainer/detail/replica_group.h"
-#include "trainer/fit.h"
 #include "trainer/weights.h"
 
 namespace millrace::trainer {

@@ -30,8 +30,11 @@ class LoaderEpoch final : public EpochFeed {
 }  // namespace
 
 LoaderFeed::LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
-                       const device::LoaderOptions& loader)
-    : options_(std::move(options)), devices_(devices), loader_options_(loader) {}
+                       const device::LoaderOptions& loader, MakePipeline make)
+    : options_(std::move(options)),
+      devices_(devices),
+      loader_options_(loader),
+      make_(std::move(make)) {}
 
 LoaderFeed::~LoaderFeed() = default;
 
@@ -41,8 +44,9 @@ void LoaderFeed::start(std::uint32_t epoch, const pipeline::Position* from) {
   options.epochs.first = epoch;
   options.epochs.count = 0;
   options.resume = from == nullptr ? nullptr : std::make_shared<pipeline::Position>(*from);
-  loader_ = std::make_unique<device::ParallelLoader>(pipeline::Pipeline(std::move(options)),
-                                                     devices_, loader_options_);
+  loader_ = std::make_unique<device::ParallelLoader>(
+      make_ ? make_(std::move(options)) : pipeline::Pipeline(std::move(options)), devices_,
+      loader_options_);
 }
 
 std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline::Position* from) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -48,9 +49,12 @@ class Feed {
 /// epoch to epoch, reading ahead; only a jump builds it again.
 class LoaderFeed final : public Feed {
  public:
+  /// Makes the pipeline of some options: another than the usual one, such as fake_data().
+  using MakePipeline = std::function<pipeline::Pipeline(pipeline::PipelineOptions)>;
+
   /// `devices` is borrowed. Of options.epochs, `first` and `count` are the feed's own business.
   LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
-             const device::LoaderOptions& loader = {});
+             const device::LoaderOptions& loader = {}, MakePipeline make = {});
   ~LoaderFeed() override;
 
   std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override;
@@ -64,6 +68,7 @@ class LoaderFeed final : public Feed {
   pipeline::PipelineOptions options_;
   const device::DeviceSet& devices_;
   device::LoaderOptions loader_options_;
+  MakePipeline make_;
   std::unique_ptr<device::ParallelLoader> loader_;
   std::uint32_t next_epoch_ = 0;  ///< the one that the loader will give, if `whole_`
   bool whole_ = false;            ///< the epoch before was read to its end

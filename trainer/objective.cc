@@ -1,5 +1,7 @@
 #include "trainer/objective.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -37,6 +39,22 @@ void check_labels(const pipeline::Batch& batch, const Target& target, std::int64
       {.key = *bad < batch.keys.size() ? batch.keys[*bad] : std::string(), .stage = "loss"});
 }
 
+bool wants_shares(const Head& head) { return head.loss == "bce" || head.loss == "dice"; }
+
+// Names the sample with a target that is no share: a mask of 255s that was taken for one of 1s.
+void check_shares(const pipeline::Batch& batch, const Target& target, const std::string& name) {
+  constexpr float kMost = 1.0F + 1e-4F;  // 255 / 255, as floats have it
+  const std::size_t width = target.values.size() / static_cast<std::size_t>(batch.size);
+  for (std::size_t i = 0; i < target.values.size(); ++i) {
+    const std::size_t slot = i / width;
+    if ((target.values[i] >= 0.0F && target.values[i] <= kMost) || batch.valid[slot] == 0) continue;
+    throw Error(
+        ErrorCode::kCorrupt,
+        fmt::format("{} {:.4g} is not between 0 and 1", name, target.values[i]),
+        {.key = slot < batch.keys.size() ? batch.keys[slot] : std::string(), .stage = "loss"});
+  }
+}
+
 const char* name_of(Metric metric) {
   switch (metric) {
     case Metric::kAuroc:
@@ -47,6 +65,12 @@ const char* name_of(Metric metric) {
       return "rmse";
   }
   return "";
+}
+
+std::ptrdiff_t heads_with(Metric metric, const std::vector<Head>& heads) {
+  return std::count_if(heads.begin(), heads.end(), [&](const Head& head) {
+    return std::find(head.metrics.begin(), head.metrics.end(), metric) != head.metrics.end();
+  });
 }
 
 std::size_t sums_of(Metric metric) {
@@ -163,10 +187,10 @@ LossObjective::LossObjective(LossObjectiveOptions options) : options_(std::move(
   }
   for (std::size_t i = 0; i < heads.size(); ++i) {
     losses_.push_back(make_loss(heads[i].loss, heads[i].options));
-    const std::string suffix = heads.size() > 1 ? "." + std::to_string(i) : "";
+    const std::string suffix = "." + (heads[i].name.empty() ? std::to_string(i) : heads[i].name);
     if (heads.size() > 1) add_part({.name = "loss" + suffix, .head = i});
     for (const Metric metric : heads[i].metrics) {
-      add_part({.name = name_of(metric) + suffix,
+      add_part({.name = name_of(metric) + (heads_with(metric, heads) > 1 ? suffix : ""),
                 .kind = Part::Kind::kMetric,
                 .metric = metric,
                 .head = i});
@@ -186,6 +210,7 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
   const nn::OutputView output = request.plan.output(head.output);
   const Target target = target_of(request.batch, head.target);
   if (is_classification(head)) check_labels(request.batch, target, output.shape.at(1));
+  if (wants_shares(head)) check_shares(request.batch, target, head.target);
   const std::span<float> gradient =
       request.gradients ? request.plan.output_gradient(head.output).data : std::span<float>();
   // The head's weight goes into the divisor, so that the gradient carries it.

@@ -65,6 +65,7 @@ enum class Metric {
 /// One output of the model and what it is compared with.
 struct Head {
   std::size_t output = 0;
+  std::string name = {};               ///< for measures; empty: the head's number
   std::string loss = "cross_entropy";  ///< a name of make_loss()
   LossOptions options = {};
   std::string target = "label";  ///< a batch field: int64 labels, or float32 values
@@ -78,7 +79,8 @@ struct LossObjectiveOptions {
 };
 
 /// The weighted sum of one loss a head. Measures: "loss"; with cross-entropy "top1" and "top5";
-/// each head's metrics. With several heads: each one's own, as "loss.0", "iou.1".
+/// each head's metrics. With several heads: each one's loss as "loss.mask", and a metric that
+/// several have as "iou.mask".
 class LossObjective final : public Objective {
  public:
   /// Throws: InvalidArgument for an unknown loss, or no head.

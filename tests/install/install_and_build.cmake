@@ -15,6 +15,10 @@ if(private)
   message(FATAL_ERROR "private headers were installed: ${private}")
 endif()
 
+if(NOT EXISTS ${WORK}/prefix/share/millrace/recipes/pe-resnet34.toml)
+  message(FATAL_ERROR "the recipes were not installed")
+endif()
+
 set(flags "")
 if(SANITIZE)
   set(flags "-fsanitize=${SANITIZE}")

@@ -12,6 +12,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/fakes.h"
 #include "trainer/checkpoint.h"
+#include "trainer/evaluate.h"
 
 namespace millrace::trainer {
 namespace {

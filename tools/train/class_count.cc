@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "decode/json.h"
 #include "decode/scalar.h"
 #include "io/base/error.h"
 #include "tools/label_map.h"
@@ -53,6 +54,23 @@ std::int64_t count_classes(const ClassCountInput& input) {
       "{} classes, counted in the labels of {} samples{}", seen.highest + 1, seen.samples,
       seen.bytes < kMaxScanBytes ? "" : "; give --classes if there are more"));
   return seen.highest + 1;
+}
+
+std::int64_t count_labels(const ClassCountInput& input, const std::string& key) {
+  wds::FaultLedger ledger(input.policy);
+  std::int64_t labels = 0;
+  scan({.shards = input.shards, .opener = input.opener, .ledger = ledger, .stop = input.stop},
+       [&](const wds::Sample& sample) {
+         if (const wds::Field* field = sample.find("json"))
+           labels = static_cast<std::int64_t>(decode::decode_json_numbers(field->data, key).size());
+         return false;
+       });
+  if (labels == 0)
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("no \"{}\" in the json of the first sample of {}: give --classes", key,
+                            io::printable_url(input.shards.front())));
+  input.log.info(fmt::format("{} labels, counted in the first sample", labels));
+  return labels;
 }
 
 }  // namespace millrace::tools

@@ -1,4 +1,4 @@
-// class_count: how many classes a set of shards has, where nobody said.
+// class_count: how many classes or labels a set of shards has, where nobody said.
 #pragma once
 
 #include <cstdint>
@@ -24,5 +24,9 @@ struct ClassCountInput {
 /// with a line in the log that says which.
 /// Throws: InvalidArgument when there is neither map nor label; what reading throws.
 std::int64_t count_classes(const ClassCountInput& input);
+
+/// The labels of the first sample: how many numbers its `json` has under `key`.
+/// Throws: InvalidArgument when it has none; Corrupt, what reading throws.
+std::int64_t count_labels(const ClassCountInput& input, const std::string& key);
 
 }  // namespace millrace::tools

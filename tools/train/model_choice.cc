@@ -27,12 +27,14 @@ std::string known_models() {
 }  // namespace
 
 void ModelChoice::declare(CLI::App& app) {
+  app.option_defaults()->group("Model and images");
   app.add_option("--model", model, "One of " + known_models());
   app.add_option("--stem", stem, "A ResNet's entry: 7x7 and max-pool, or 3x3 for small images")
       ->check(CLI::IsMember({"imagenet", "3x3"}));
-  app.add_option("--classes", classes,
-                 "Number of classes; 0: from the label map beside the shards, else counted in the "
-                 "labels")
+  app.add_option(
+         "--classes", classes,
+         "Number of classes or labels; 0: from the label map beside the shards, else counted "
+         "in the labels")
       ->check(CLI::Range(0, 1 << 24));
   images.declare(app);
 }
@@ -40,13 +42,15 @@ void ModelChoice::declare(CLI::App& app) {
 void ModelChoice::settle() {
   const bool lenet = model == "lenet";
   if (images.channels == 0) images.channels = lenet ? 1 : 3;
-  if (images.size == 0) images.size = lenet ? 28 : stem == "3x3" ? 32 : 224;
+  if (images.size == 0) images.size = lenet ? 28 : model == "unet" ? 96 : stem == "3x3" ? 32 : 224;
+  task.settle(model);
 }
 
 void ModelChoice::check() const {
   images.check();
   ModelChoice settled = *this;
   settled.settle();
+  settled.task.check(model);
   static_cast<void>(
       trainer::build_model(model, model_options(settled, std::max<std::int64_t>(classes, 2))));
 }
@@ -58,20 +62,21 @@ std::unique_ptr<trainer::GraphModel> ModelChoice::build() const {
 
 std::string ModelChoice::to_json() const {
   const decode::Normalize normalize = images.normalize();
-  const nlohmann::ordered_json json = {{"model", model},
-                                       {"stem", stem},
-                                       {"classes", classes},
-                                       {"size", images.size},
-                                       {"channels", images.channels},
-                                       {"augment", images.augment},
-                                       {"mean", normalize.mean},
-                                       {"std", normalize.std}};
+  nlohmann::ordered_json json = {{"model", model},
+                                 {"stem", stem},
+                                 {"classes", classes},
+                                 {"size", images.size},
+                                 {"channels", images.channels},
+                                 {"augment", images.augment},
+                                 {"mean", normalize.mean},
+                                 {"std", normalize.std}};
+  task.to_json(json);
   return json.dump();
 }
 
 ModelChoice ModelChoice::from_json(const std::string& text) {
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = nlohmann::ordered_json::parse(text);
     ModelChoice choice;
     json.at("model").get_to(choice.model);
     json.at("stem").get_to(choice.stem);
@@ -81,6 +86,7 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     json.at("augment").get_to(choice.images.augment);
     json.at("mean").get_to(choice.images.mean);
     json.at("std").get_to(choice.images.std);
+    choice.task.from_json(json);
     return choice;
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorCode::kCorrupt, "the checkpoint does not say which model it holds");

@@ -1,4 +1,4 @@
-// ModelChoice: which model, for how many classes, on what images; and how a checkpoint keeps that.
+// ModelChoice: which model, for which task, on what images; and how a checkpoint keeps that.
 //
 // Threads: as a value.
 #pragma once
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tools/image_options.h"
+#include "tools/train/task_choice.h"
 #include "trainer/model.h"
 
 namespace millrace::tools {
@@ -16,19 +17,22 @@ struct ModelChoice {
   std::string model = "resnet18";
   /// "imagenet" or "3x3".
   std::string stem = "imagenet";
-  /// 0: to be found (tools/train/class_count.h).
+  /// Classes or labels; 0: to be found (tools/train/class_count.h).
   std::int64_t classes = 0;
   ImageOptions images = {};
+  TaskChoice task = {};
 
-  /// --model --stem --classes and the images'.
+  /// --model --stem --classes and the images'; the task has its own.
   void declare(CLI::App& app);
-  /// Fills in what the model itself decides: lenet sees 28 x 28 grey, a 3x3 stem 32 x 32, all
-  /// others 224 x 224, in colour.
+  /// Fills in what the model itself decides: its task; lenet sees 28 x 28 grey, a 3x3 stem 32 x 32,
+  /// unet 96 x 96, all others 224 x 224, in colour.
   void settle();
   /// Throws: InvalidArgument for an unknown model, sizes it cannot take.
   void check() const;
+  /// Whether the number of classes must still be found.
+  bool needs_classes() const { return classes == 0 && !task.is_dense(); }
 
-  /// Requires: settle(), classes > 0.
+  /// Requires: settle(), and that the number of classes is known.
   std::unique_ptr<trainer::GraphModel> build() const;
 
   /// The choice as JSON, for the run's folder and checkpoints.

@@ -13,55 +13,70 @@ namespace {
 /// Streams where nobody asked for a number: it may depend on the data, never on the machine.
 constexpr int kDefaultWorkers = 4;
 
-int num_workers(std::size_t num_shards, const RunOptions& run) {
-  if (run.workers > 0) return run.workers;
-  return static_cast<int>(std::min<std::size_t>(num_shards, kDefaultWorkers));
+wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run) {
+  const auto usual = static_cast<int>(std::min<std::size_t>(num_shards, kDefaultWorkers));
+  return {.workers = run.workers > 0 ? run.workers : usual, .streams = run.streams};
+}
+
+/// "16" and "32" are bf16 and fp32, as Lightning's users know them.
+std::string settle_precision(std::string& name) {
+  if (name == "16") name = "bf16";
+  if (name == "32") name = "fp32";
+  return {};
 }
 
 }  // namespace
 
 void RunOptions::declare(CLI::App& app) {
+  app.option_defaults()->group("Devices and threads");
   app.add_option("--devices", devices, "How many devices, or which: 8, [5], [0,2]");
-  app.add_option("--precision", precision,
-                 "bf16: bf16 compute, float32 weights; fp32; bf16-true: bf16 weights too")
-      ->check(CLI::IsMember({"bf16", "fp32", "bf16-true", "16", "32"}));
+  app.add_option(
+         "--precision", precision,
+         "bf16 (or 16): bf16 compute, float32 weights; fp32 (or 32); bf16-true: bf16 weights "
+         "too")
+      ->transform(CLI::Validator(settle_precision, ""))
+      ->check(CLI::IsMember({"bf16", "fp32", "bf16-true"}));
   app.add_option("--batch-size", batch_size, "Samples a device and step")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--workers", workers,
                  "Streams that shards are divided into; 0: 4, or one a shard where there are fewer")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--streams", streams,
+                 "The same over all processes: the order of the samples for every number of them "
+                 "that divides it; 0: by --workers")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--threads", threads, "Threads that decode; 0: one a core")
       ->check(CLI::Range(0, 1024));
   app.add_option("--prefetch", prefetch, "Batches kept ready")->check(CLI::Range(1, 1 << 16));
 }
 
-void RunOptions::check() const { static_cast<void>(device::DeviceSet::parse(devices)); }
+void RunOptions::check() const {
+  static_cast<void>(device::DeviceSet::parse(devices));
+  if (workers > 0 && streams > 0)
+    throw Error(ErrorCode::kInvalidArgument, "--workers and --streams are two names for one thing");
+}
 
 trainer::nn::Precision RunOptions::compute_precision() const {
-  const bool full = precision == "fp32" || precision == "32";
-  return full ? trainer::nn::Precision::kFloat32 : trainer::nn::Precision::kBFloat16;
+  return precision == "fp32" ? trainer::nn::Precision::kFloat32 : trainer::nn::Precision::kBFloat16;
 }
 
 void check_workers(const std::vector<std::string>& shards, const RunOptions& run) {
-  wds::check_enough_shards(shards.size(), {.workers = num_workers(shards.size(), run)});
+  wds::check_enough_shards(shards.size(), split_of(shards.size(), run));
 }
 
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                                 const ModelChoice& choice, const RunOptions& run,
                                                 const ReadOptions& read, const Context& context) {
   const bool full = run.compute_precision() == trainer::nn::Precision::kFloat32;
-  const ImageOptions& images = choice.images;
   pipeline::PipelineOptions options{
       .shards = input.shards, .faults = read.policy(), .opener = read.opener(), .log = context.log};
-  options.split.workers = num_workers(input.shards.size(), run);
+  options.split = split_of(input.shards.size(), run);
   options.shuffle = {
       .shards = input.shuffle > 0, .buffer_samples = input.shuffle, .seed = input.seed};
-  options.fields = {
-      pipeline::ImageField{
-          .transforms = input.training ? images.train_transforms() : images.eval_transforms(),
-          .channels = images.channels,
-          .dtype = full ? decode::DType::kFloat32 : decode::DType::kBFloat16},
-      pipeline::LabelField{.classes = choice.classes}};
+  options.fields =
+      choice.task.fields(choice.images, choice.classes,
+                         full ? decode::DType::kFloat32 : decode::DType::kBFloat16, input.training);
+  options.epochs.samples = input.epoch_samples;
   options.batch.size = run.batch_size;
   options.resources.threads = run.threads;
   options.resources.prefetch = run.prefetch;

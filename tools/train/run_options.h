@@ -19,10 +19,11 @@ struct RunOptions {
   std::string precision = "bf16";
   std::int64_t batch_size = 64;
   int workers = 0;
+  int streams = 0;
   int threads = 0;
   int prefetch = 4;
 
-  /// --devices --precision --batch-size --workers --threads --prefetch.
+  /// --devices --precision --batch-size --workers --streams --threads --prefetch.
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for devices that no machine has.
   void check() const;
@@ -38,11 +39,12 @@ struct InputOptions {
   std::int64_t shuffle = 0;  ///< samples in each stream's buffer; 0: not even shards
   std::uint64_t seed = 0;
   bool training = false;
+  std::int64_t epoch_samples = 0;  ///< 0: as many as there are
 };
 
-/// The pipeline of image and label for `choice`. It does not see the context's stop: whoever trains
-/// ends it after the step in flight.
-/// Throws: InvalidArgument when there are fewer shards than streams.
+/// The pipeline of image and targets for `choice`. It does not see the context's stop: whoever
+/// trains ends it after the step in flight. Throws: InvalidArgument when there are fewer shards
+/// than streams.
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                                 const ModelChoice& choice, const RunOptions& run,
                                                 const ReadOptions& read, const Context& context);

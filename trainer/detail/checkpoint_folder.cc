@@ -114,11 +114,25 @@ io::Bytes read_checked(const std::string& folder, const std::string& name, const
   return file;
 }
 
-FolderFiles read_exactly(const std::string& path) {
+FolderFiles read_exactly(const std::string& path, const std::string& only = "") {
   const Json manifest = parse_manifest(read_file(path + "/" + kManifest, kMaxManifestBytes));
   FolderFiles files;
-  for (const auto& [name, entry] : manifest.items()) files[name] = read_checked(path, name, entry);
+  for (const auto& [name, entry] : manifest.items()) {
+    if (only.empty() || name == only) files[name] = read_checked(path, name, entry);
+  }
   return files;
+}
+
+/// Where the checkpoint called `path` lies.
+std::string find_folder(const std::string& path) {
+  if (io::is_network_url(path)) return path;
+  const std::string previous = path + ".previous";
+  const bool swapped_out = !fs::exists(path) && fs::exists(previous);
+  std::string found = swapped_out ? previous : path;
+  if (!fs::exists(found)) {
+    throw Error(ErrorCode::kNotFound, "there is no checkpoint", {.url = path});
+  }
+  return found;
 }
 
 void swap_in(const std::string& fresh, const std::string& path) {
@@ -155,15 +169,10 @@ void write_folder(const std::string& parent, const std::string& name,
   remove_folder(parent + "/" + name + ".previous");
 }
 
-FolderFiles read_folder(const std::string& path) {
-  const std::string previous = path + ".previous";
-  const bool swapped_out = !fs::exists(path) && fs::exists(previous);
-  const std::string& found = swapped_out ? previous : path;
-  if (!fs::exists(found)) {
-    throw Error(ErrorCode::kNotFound, "there is no checkpoint", {.url = path});
-  }
+FolderFiles read_folder(const std::string& path, const std::string& only) {
+  const std::string found = find_folder(path);
   try {
-    return read_exactly(found);
+    return read_exactly(found, only);
   } catch (Error& error) {
     error.annotate({.url = found, .stage = "checkpoint"});
     throw;

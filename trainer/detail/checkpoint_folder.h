@@ -24,8 +24,9 @@ using FileWriter = std::function<void(io::ByteSink&)>;
 void write_folder(const std::string& parent, const std::string& name,
                   const std::map<std::string, FileWriter>& files);
 
-/// Everything in the folder, checked against its manifest. When `path` is missing, `path`.previous
-/// is read. Throws: NotFound, Truncated, Corrupt.
-FolderFiles read_folder(const std::string& path);
+/// Everything in the folder, or the file called `only`, checked against its manifest. `path` may be
+/// a url of http(s), s3 or gs. When a local one is missing, `path`.previous is read.
+/// Throws: NotFound, Truncated, Corrupt, Io.
+FolderFiles read_folder(const std::string& path, const std::string& only = "");
 
 }  // namespace millrace::trainer::detail

@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "io/base/clock.h"
 #include "trainer/checkpoint.h"
+#include "trainer/detail/checkpoint_keeper.h"
 #include "trainer/detail/replica_epoch.h"
 #include "trainer/detail/replica_evaluate.h"
 #include "trainer/detail/replica_group.h"
 #include "trainer/detail/run_folder.h"
+#include "trainer/detail/run_weights.h"
 #include "trainer/fit.h"
 
 namespace millrace::trainer::detail {
@@ -26,13 +29,11 @@ class FitRun {
 
  private:
   void start();
-  void resume(const std::string& path);
   void run_epoch(std::int64_t epoch);
   EpochContext context_for(std::int64_t epoch, EpochFeed& feed);
   void train(std::int64_t epoch, EpochFeed& feed);
   void log_step(const StepEvent& event);
   bool stop_due();
-  bool checkpoint_due();
   void save_in_epoch();
   void stop_in_epoch();
   EvaluationSums evaluate_all(std::int64_t max_batches);
@@ -41,17 +42,10 @@ class FitRun {
   void evaluate_or_stop(EpochEvent& event);
   EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed);
   void take_compilations(EpochEvent& event);
-  void initialise();
-  void swap_mean();
-  bool is_better(double value, double than) const;
-  bool is_best(const EpochEvent& event);
-  void save_top(const EpochEvent& event);
-  void save(const std::string& name);
   void end_epoch(EpochEvent& event);
   void finish();
   template <typename Member, typename... Args>
   void tell(Member member, const Args&... args);
-  CheckpointTensors tensors();
 
   const FitInput& input_;
   const TrainOptions& options_;
@@ -59,12 +53,11 @@ class FitRun {
   Schedule schedule_;
   Optimizer optimizer_;
   std::int64_t steps_per_epoch_;
-  std::string monitor_;
-  std::string checkpoint_folder_;
   ReplicaGroup group_;
-  std::vector<float> ema_;
-  std::optional<RunFolder> folder_;
+  RunWeights weights_;
   TrainState state_;
+  CheckpointKeeper keeper_;
+  std::optional<RunFolder> folder_;
   std::vector<EpochTotals> totals_;        ///< one a replica, of the epoch at hand
   std::vector<std::size_t> compilations_;  ///< already told, one a replica
   std::int64_t shown_steps_ = 0;
@@ -72,7 +65,7 @@ class FitRun {
   double samples_ = 0;        ///< trained on in this call, all replicas
   double train_seconds_ = 0;  ///< of this call
   std::chrono::steady_clock::time_point begin_;
-  std::chrono::steady_clock::time_point last_save_;
+  Clock::TimePoint clock_begin_;
 };
 
 }  // namespace millrace::trainer::detail

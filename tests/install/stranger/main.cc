@@ -1,5 +1,6 @@
-// A model of one's own, trained on shards of one's own, with nothing but the installed package: the
-// shards are written, streamed through a pipeline onto two devices, and learnt.
+// A model of one's own, two layers of which share their weights, trained on shards of one's own,
+// with nothing but the installed package: the shards are written, streamed through a pipeline onto
+// two devices, and learnt.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -34,11 +35,16 @@ void write_shards(const std::string& folder) {
   writer.finish();
 }
 
-// A model is a function that builds a graph.
+// A model is a function that builds a graph. `again` shares the weights of `body`: one parameter,
+// one gradient, one place in checkpoints.
 mr::trainer::nn::Graph small_net() {
   mr::trainer::nn::GraphBuilder builder;
   auto x = builder.input("image", {1, 8, 8});
   x = builder.relu("relu", builder.conv2d("conv", x, {.channels = 8, .kernel = 3, .padding = 1}));
+  const auto body = builder.conv2d("body", x, {.channels = 8, .kernel = 3, .padding = 1});
+  x = builder.conv2d(
+      "again", builder.relu("relu2", body),
+      {.channels = 8, .kernel = 3, .padding = 1, .shared = builder.weights_of(body)});
   x = builder.max_pool2d("pool", x, {.kernel = 2, .stride = 2});
   builder.output("logits", builder.linear("fc", builder.flatten("flatten", x), {.features = 2}));
   return builder.build();

@@ -1,0 +1,100 @@
+// Every recipe runs as it stands, but for sizes that would take a test too long.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+
+#include "tests/tools/made_shards.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string recipe(const std::string& name) { return MILLRACE_RECIPES "/" + name + ".toml"; }
+
+class Recipe : public ::testing::Test {
+ protected:
+  /// One step of the recipe.
+  ProcessResult try_out(const std::string& name, const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"train",       "--config", recipe(name), "--fast-dev-run",
+                                      "--log-steps", "1",        "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    ProcessResult result = millrace(words, {.folder = dir_.path().string()});
+    if (result.status != 0) throw std::runtime_error(result.err);  // ends the test
+    EXPECT_EQ(json_lines(result.out).back()["epochs"], 1) << result.err;
+    return result;
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(Recipe, PeResnet34KeepsAFoldForEvaluation) {
+  for (int fold = 0; fold < 5; ++fold) {
+    const std::string name = "fold" + std::to_string(fold);
+    std::filesystem::create_directories(dir_ / name);
+    make_labelled_set(dir_, 4, name + "/x");
+  }
+  const ProcessResult result =
+      try_out("pe-resnet34", {"--train", dir_ / "fold{fold}", "--fold", "2", "--classes", "3",
+                              "--size", "32", "--batch-size", "4"});
+  EXPECT_THAT(result.err, AllOf(HasSubstr("resnet34"), HasSubstr("3 labels"), HasSubstr("auroc=")));
+}
+
+TEST_F(Recipe, UnetMaskDepthMeasuresBothHeads) {
+  const std::string scenes = make_scene_set(dir_, 4, 32);
+  const ProcessResult result = try_out(
+      "unet-mask-depth", {"--train", scenes, "--val", scenes, "--size", "32", "--batch-size", "2"});
+  EXPECT_THAT(result.err, AllOf(HasSubstr("iou="), HasSubstr("rmse=")));
+}
+
+TEST_F(Recipe, Cifar10Resnet50WarmsUp) {
+  const std::string shards = dir_ / "c-{000000..000001}.tar";
+  millrace({"create", dir_ / "c-%06d.tar", "--synthetic", "classes", "--count", "8", "--size", "32",
+            "--maxcount", "4"});
+  const ProcessResult result =
+      try_out("cifar10-resnet50", {"--train", shards, "--val", shards, "--batch-size", "2"});
+  EXPECT_EQ(json_lines(result.out).front()["lr"], 0.0);
+}
+
+TEST_F(Recipe, FashionMnistAlexnetSplitsItsBatchOverDevices) {
+  const std::string shards = make_set(dir_, 8, 4);
+  const ProcessResult result = try_out(
+      "fashion-mnist-alexnet",
+      {"--train", shards, "--val", shards, "--size", "64", "--devices", "2", "--batch-size", "2"});
+  EXPECT_THAT(result.err, HasSubstr("2 devices x batch size 2 = 4 samples a step"));
+}
+
+TEST_F(Recipe, DevicesAndPrecisionRunsOnEightDevicesAndOnTheSixth) {
+  const std::string shards = make_set(dir_, 200, 50);
+  const ProcessResult eight =
+      try_out("devices-and-precision", {"--train", shards, "--batch-size", "4"});
+  EXPECT_THAT(eight.err,
+              AllOf(HasSubstr("Learning rate 0.005 x 8 devices = 0.04"), HasSubstr(", bf16\n")));
+  const ProcessResult sixth = try_out("devices-and-precision",
+                                      {"--train", shards, "--devices", "[5]", "--precision", "32"});
+  EXPECT_THAT(sixth.err, AllOf(HasSubstr("Device=cpu:5/0"), HasSubstr(", fp32\n")));
+}
+
+TEST(Recipes, AreAllTriedAndDescribed) {
+  std::set<std::string> names;
+  for (const std::string& name : list_dir(MILLRACE_RECIPES))
+    if (name.ends_with(".toml")) names.insert(name);
+  EXPECT_EQ(names, (std::set<std::string>{"cifar10-resnet50.toml", "devices-and-precision.toml",
+                                          "fashion-mnist-alexnet.toml", "pe-resnet34.toml",
+                                          "unet-mask-depth.toml"}));
+  const std::string readme = read_file(MILLRACE_RECIPES "/README.md");
+  for (const std::string& name : names) {
+    EXPECT_THAT(readme, HasSubstr("`" + name + "`"));
+    EXPECT_THAT(read_file(MILLRACE_RECIPES "/" + name),
+                AllOf(HasSubstr("# Data:"), HasSubstr("millrace create"), HasSubstr("# Run"),
+                      HasSubstr("--config tools/recipes/" + name)));
+  }
+}
+
+}  // namespace
+}  // namespace millrace::testing

@@ -1,0 +1,239 @@
+// Options of train: what each does to a run, end to end on made-up data.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class TrainOptions : public ::testing::Test {
+ protected:
+  TrainOptions() : shards_(make_set(dir_, 96, 48)) {
+    write_file(dir_ / "base.toml",
+               "model = lenet\nchannels = 3\nsize = 16\nclasses = 10\nlr = 0.05\nbatch-size = 8\n"
+               "log-steps = 1\nprecision = fp32\njson = true\n");
+  }
+
+  ProcessResult run(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"train", "--config", dir_ / "base.toml"};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  }
+  std::vector<nlohmann::json> train(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"--train", shards_, "--run-dir", "none"});
+    const ProcessResult result = run(more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out);
+  }
+  static std::vector<double> of_steps(const std::vector<nlohmann::json>& events,
+                                      const std::string& what) {
+    std::vector<double> values;
+    for (const auto& event : events)
+      if (event["event"] == "step") values.push_back(event[what]);
+    return values;
+  }
+  std::vector<double> rates(const std::vector<std::string>& more) const {
+    return of_steps(train(more), "lr");
+  }
+
+  TempDir dir_;
+  std::string shards_;
+};
+
+TEST_F(TrainOptions, AccumulatedBatchesAreFewerSteps) {
+  EXPECT_EQ(of_steps(train({}), "loss").size(), 12U);
+  EXPECT_EQ(of_steps(train({"--accumulate", "4"}), "loss").size(), 3U);
+}
+
+TEST_F(TrainOptions, ClippingAndDecayChangeTheRun) {
+  const auto plain = of_steps(train({}), "loss");
+  for (const std::vector<std::string>& one :
+       std::vector<std::vector<std::string>>{{"--clip-norm", "0.1"},
+                                             {"--clip-value", "0.01"},
+                                             {"--nesterov"},
+                                             {"--weight-decay", "0.1"},
+                                             {"--weight-decay", "0.1", "--no-decay-norms-biases"},
+                                             {"--label-smoothing", "0.1"},
+                                             {"--optimizer", "lars"}}) {
+    EXPECT_NE(of_steps(train(one), "loss").back(), plain.back()) << one[0];
+  }
+  EXPECT_EQ(of_steps(train({"--clip-norm", "1e9", "--deterministic"}), "loss"), plain);
+}
+
+TEST_F(TrainOptions, WarmUpRisesByStepAndThenTheScheduleFalls) {
+  const auto lr =
+      rates({"--epochs", "3", "--schedule", "warmup-exponential", "--step-epochs", "1"});
+  ASSERT_EQ(lr.size(), 36U);
+  EXPECT_EQ(lr[0], 0.0);
+  EXPECT_NEAR(lr[5], 0.05 * (5.0 / 12.0) / 0.9, 1e-6);
+  EXPECT_NEAR(lr[11], 0.05, 1e-6);
+  EXPECT_NEAR(lr[12], 0.01, 1e-6);
+  EXPECT_NEAR(lr[24], 0.002, 1e-6);
+}
+
+TEST_F(TrainOptions, SchedulesByEpochAndByStep) {
+  const auto cuts = rates({"--epochs", "3", "--schedule", "multi-step", "--milestones", "1,2"});
+  EXPECT_NEAR(cuts[11], 0.05, 1e-7);
+  EXPECT_NEAR(cuts[12], 0.005, 1e-7);
+  EXPECT_NEAR(cuts[35], 0.0005, 1e-7);
+  const auto cycle = rates({"--schedule", "one-cycle"});
+  EXPECT_NEAR(cycle[0], 0.05 / 25, 1e-6);
+  EXPECT_GT(cycle[4], cycle[0]);
+  EXPECT_LT(cycle[11], cycle[4]);
+  const auto cosine = rates({"--schedule", "cosine", "--schedule-unit", "step"});
+  EXPECT_NEAR(cosine[6], 0.025, 1e-6);
+  const auto told =
+      rates({"--schedule", "cosine", "--schedule-unit", "step", "--steps-per-epoch", "24"});
+  EXPECT_NEAR(told[6], cosine[3], 1e-6);
+}
+
+TEST_F(TrainOptions, TheScaledRateIsPrintedBothWays) {
+  const ProcessResult result = run({"--train", shards_, "--run-dir", "none", "--devices", "2",
+                                    "--scale-lr", "--schedule", "constant"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("Learning rate 0.05 x 2 devices = 0.1"));
+  EXPECT_NEAR(of_steps(json_lines(result.out), "lr").front(), 0.1, 1e-6);
+}
+
+TEST_F(TrainOptions, OverfittingSeesTheSameBatchesAndScoresThem) {
+  const auto events = train({"--overfit-batches", "2", "--epochs", "3", "--augment", "crop-flip",
+                             "--lr", "1e-9", "--schedule", "constant"});
+  const auto losses = of_steps(events, "loss");
+  ASSERT_EQ(losses.size(), 6U);
+  EXPECT_NEAR(losses[0], losses[2], 1e-5);
+  EXPECT_NEAR(losses[1], losses[5], 1e-5);
+  EXPECT_EQ(events[events.size() - 2]["val_samples"], 16);
+}
+
+TEST_F(TrainOptions, EpochSamplesCutTheEpoch) {
+  const auto events = train({"--epoch-samples", "40"});
+  EXPECT_EQ(events[events.size() - 2]["train_samples"], 40);
+}
+
+TEST_F(TrainOptions, StreamsAreOneNameForTheOrder) {
+  EXPECT_EQ(of_steps(train({"--streams", "2"}), "loss"),
+            of_steps(train({"--workers", "2"}), "loss"));
+  EXPECT_NE(of_steps(train({"--streams", "1"}), "loss"),
+            of_steps(train({"--workers", "2"}), "loss"));
+}
+
+TEST_F(TrainOptions, FakeDataNeedsNoShards) {
+  const ProcessResult result = run({"--fake-data", "64", "--run-dir", "none", "--devices", "2"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto events = json_lines(result.out);
+  EXPECT_EQ(events[events.size() - 2]["train_samples"], 64);
+}
+
+TEST_F(TrainOptions, FoldsTrainOnAllButOneAndScoreThatOne) {
+  for (const char* fold : {"0", "1", "2"}) {
+    std::filesystem::create_directories(dir_ / ("fold" + std::string(fold)));
+    for (const char* shard : {"set-000000.tar", "set-000001.tar"})
+      std::filesystem::copy_file(dir_ / shard, dir_ / ("fold" + std::string(fold) + "/" + shard));
+  }
+  std::filesystem::remove(dir_ / "fold1/set-000001.tar");
+  const ProcessResult result =
+      run({"--train", dir_ / "fold{fold}", "--folds", "3", "--fold", "1", "--run-dir", "none"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto events = json_lines(result.out);
+  EXPECT_EQ(events[events.size() - 2]["train_samples"], 2 * 96);
+  EXPECT_EQ(events[events.size() - 2]["val_samples"], 48);
+}
+
+TEST_F(TrainOptions, AMissedTargetIsStatusOne) {
+  const std::vector<std::string> words = {"--train", shards_,     "--val",
+                                          shards_,   "--run-dir", "none"};
+  auto high = words;
+  high.insert(high.end(), {"--target-accuracy", "99.9", "--lr", "1e-9"});
+  const ProcessResult missed = run(high);
+  EXPECT_EQ(missed.status, 1);
+  EXPECT_THAT(missed.err, HasSubstr("--target-accuracy"));
+  auto low = words;
+  low.insert(low.end(), {"--target-accuracy", "0.1", "--epochs", "2"});
+  EXPECT_EQ(run(low).status, 0);
+}
+
+TEST_F(TrainOptions, SummaryNeedsNoDataAndWritesNothing) {
+  const TempDir empty;
+  const ProcessResult result =
+      millrace({"train", "--model", "resnet18", "--summary"}, {.folder = empty.path().string()});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("layer4.1.conv2"), HasSubstr("11689512 parameters"),
+                                HasSubstr("multiply-adds"), HasSubstr("MiB a sample")));
+  EXPECT_TRUE(list_dir(empty.path().string()).empty());
+  const ProcessResult json =
+      millrace({"train", "--model", "lenet", "--classes", "10", "--summary", "--json"});
+  EXPECT_EQ(json_lines(json.out).back()["parameters"], 61706);
+}
+
+TEST_F(TrainOptions, InitTakesWeightsAndAReplacedHeadKeepsItsOwn) {
+  const ProcessResult first = run({"--train", shards_, "--run-dir", dir_ / "first"});
+  ASSERT_EQ(first.status, 0) << first.err;
+  const std::string weights = dir_ / "first/checkpoints/last/model.safetensors";
+  const std::vector<std::string> more = {"--train", shards_, "--run-dir", "none",
+                                         "--init",  weights, "--classes", "12"};
+  const ProcessResult refused = run(more);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("fc3.weight is (10, 84) in the file and (12, 84) in the model")));
+  auto replaced = more;
+  replaced.push_back("--replace-head");
+  const ProcessResult result = run(replaced);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("fc3.weight keeps its start values"));
+}
+
+TEST_F(TrainOptions, CheckpointsAreKeptAsAskedFor) {
+  const ProcessResult result =
+      run({"--train",    shards_,    "--val",        shards_, "--run-dir",          dir_ / "run",
+           "--epochs",   "3",        "--save-top-k", "1",     "--save-every-steps", "5",
+           "--monitor",  "val_loss", "--ema",        "0.9",   "--sanity-val-steps", "1",
+           "--max-time", "1h"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("Sanity check: 8 samples"));
+  EXPECT_EQ(list_dir(dir_ / "run/checkpoints").size(), 3U) << "best, last, epoch-000N";
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "run/checkpoints/last/ema.safetensors"));
+  EXPECT_EQ(json_lines(result.out).back()["monitor"], "val_loss");
+  EXPECT_THAT(read_file(dir_ / "run/config.json"), HasSubstr(R"("save-top-k":["1"])"));
+}
+
+TEST_F(TrainOptions, ACheckpointOfAnotherModelIsRefused) {
+  ASSERT_EQ(run({"--train", shards_, "--run-dir", dir_ / "run"}).status, 0);
+  const ProcessResult result =
+      run({"--train", shards_, "--run-dir", "none", "--resume", dir_ / "run/checkpoints/last",
+           "--model", "resnet18", "--size", "32"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("the checkpoint is of model lenet, the run of resnet18"));
+  const ProcessResult shapes = run({"--train", shards_, "--run-dir", "none", "--resume",
+                                    dir_ / "run/checkpoints/last", "--classes", "12"});
+  EXPECT_EQ(shapes.status, 2);
+  EXPECT_THAT(shapes.err, HasSubstr("fc3.weight is (10, 84)"));
+}
+
+TEST_F(TrainOptions, ALossThatIsNotFiniteEndsTheRunAndIsNotSaved) {
+  const std::vector<std::string> wild = {"--train", shards_,     "--lr",
+                                         "1e30",    "--run-dir", dir_ / "run"};
+  const ProcessResult failed = run(wild);
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.err, HasSubstr("the loss is not finite at epoch 1, step"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "run/checkpoints/last"));
+}
+
+TEST_F(TrainOptions, SixteenIsANameForBf16AndDevicesMayBeNamedInAFile) {
+  write_file(dir_ / "c.toml", "precision = 16\ndevices = [5]  # the sixth\n");
+  const ProcessResult result = millrace({"train", "--train", shards_, "--config", dir_ / "c.toml",
+                                         "--model", "lenet", "--channels", "3", "--size", "16",
+                                         "--classes", "10", "--fast-dev-run", "--log-steps", "1"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr(", bf16\n"), HasSubstr("Device=cpu:5/0"), Not(HasSubstr("cpu:0/"))));
+}
+
+}  // namespace
+}  // namespace millrace::testing

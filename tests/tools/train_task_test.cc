@@ -1,0 +1,137 @@
+// Tasks beside classification: several labels a sample; a mask and a depth.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "decode/image.h"
+#include "tests/tools/made_shards.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kLabelled = {
+    "--model", "lenet",  "--task",      "multilabel", "--channels",   "3", "--size", "16", "--lr",
+    "0.003",   "--json", "--optimizer", "adam",       "--batch-size", "16"};
+
+ProcessResult run(const std::string& command, std::vector<std::string> words,
+                  const std::vector<std::string>& more) {
+  words.insert(words.begin(), command);
+  words.insert(words.end(), more.begin(), more.end());
+  return millrace(words);
+}
+
+TEST(TrainMultilabel, LearnsItsLabelsAndEvalScoresThemAlike) {
+  const TempDir dir;
+  const std::string shards = make_labelled_set(dir, 200);
+  const ProcessResult result =
+      run("train", kLabelled,
+          {"--train", shards, "--val", shards, "--epochs", "6", "--run-dir", dir / "run",
+           "--monitor", "val_auroc", "--precision", "fp32"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("3 labels"), HasSubstr("auroc=")));
+  const auto events = json_lines(result.out);
+  const auto& epoch = events[events.size() - 2];
+  EXPECT_GT(epoch["val_auroc"], 0.9);
+  EXPECT_GT(events.back()["best"], 0.9);
+
+  const ProcessResult scored =
+      millrace({"eval", shards, "--checkpoint", dir / "run/checkpoints/last", "--json",
+                "--precision", "fp32", "--devices", "2"});
+  ASSERT_EQ(scored.status, 0) << scored.err;
+  EXPECT_NEAR(json_lines(scored.out).at(0)["val_auroc"].get<double>(),
+              epoch["val_auroc"].get<double>(), 1e-6);
+}
+
+TEST(TrainMultilabel, AWrongNumberOfLabelsNamesTheSample) {
+  const TempDir dir;
+  const ProcessResult result = run("train", kLabelled,
+                                   {"--train", make_labelled_set(dir, 20), "--classes", "4",
+                                    "--run-dir", "none", "--shuffle", "0"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("key 000000"), HasSubstr("json")));
+}
+
+TEST(TrainMultilabel, AKeyThatIsNotThereIsNamed) {
+  const TempDir dir;
+  const ProcessResult result =
+      run("train", kLabelled,
+          {"--train", make_labelled_set(dir, 20), "--label-key", "findings", "--run-dir", "none"});
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("findings"));
+}
+
+TEST(TrainMaskDepth, LearnsBothHeadsAndDrawsThem) {
+  const TempDir dir;
+  const std::string shards = make_scene_set(dir, 12, 32);
+  const ProcessResult result = millrace({"train",
+                                         "--train",
+                                         shards,
+                                         "--val",
+                                         shards,
+                                         "--model",
+                                         "unet",
+                                         "--size",
+                                         "32",
+                                         "--lr",
+                                         "0.05",
+                                         "--momentum",
+                                         "0",
+                                         "--batch-size",
+                                         "2",
+                                         "--json",
+                                         "--run-dir",
+                                         dir / "run",
+                                         "--log-steps",
+                                         "1",
+                                         "--monitor",
+                                         "val_iou",
+                                         "--loss-weights",
+                                         "1,0.5"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("mask and depth"), HasSubstr("iou="), HasSubstr("rmse=")));
+  const auto events = json_lines(result.out);
+  const auto& last = events[events.size() - 2];
+  const double sum =
+      last["val_loss.mask"].get<double>() + 0.5 * last["val_loss.depth"].get<double>();
+  EXPECT_NEAR(sum, last["val_loss"].get<double>(), 1e-5 * sum);
+  EXPECT_LT(events[5]["loss"], events[0]["loss"]);
+
+  const ProcessResult scored = millrace(
+      {"eval", shards, "--checkpoint", dir / "run/checkpoints/last", "--json", "--pictures",
+       dir / "new/pictures.png", "--num-pictures", "3", "--batch-size", "4"});
+  ASSERT_EQ(scored.status, 0) << scored.err;
+  EXPECT_NEAR(json_lines(scored.out).at(0)["val_rmse"].get<double>(),
+              last["val_rmse"].get<double>(), 1e-3);
+  const auto sheet = decode::decode_image(io::Bytes::copy_of(read_file(dir / "new/pictures.png")));
+  EXPECT_EQ(sheet.width, 5 * 34 - 2);
+  EXPECT_EQ(sheet.height, 3 * 34 - 2);
+}
+
+TEST(TrainMaskDepth, AMaskOfOtherValuesNamesItsSample) {
+  const TempDir dir;
+  const std::string shards = make_scene_set(dir, 4, 32, 255);
+  const std::vector<std::string> words = {
+      "--model", "unet", "--size", "32", "--train", shards, "--batch-size", "2", "--fast-dev-run"};
+  const ProcessResult refused = run("train", words, {});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("mask 255"), HasSubstr("key 00000")));
+  EXPECT_EQ(run("train", words, {"--mask-value", "255"}).status, 0);
+}
+
+TEST(TrainMaskDepth, ASceneWithoutDepthNamesItsSample) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 8, 4);
+  const ProcessResult result = millrace({"train", "--model", "unet", "--size", "32", "--train",
+                                         shards, "--batch-size", "2", "--fast-dev-run"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("mask.png"), HasSubstr("key 00000")));
+}
+
+}  // namespace
+}  // namespace millrace::testing

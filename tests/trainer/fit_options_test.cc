@@ -1,0 +1,191 @@
+// Options of fit(), one by one: clipping by value, checkpoints by the clock, the sanity check.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/temp_dir.h"
+#include "tests/trainer/fakes.h"
+#include "trainer/checkpoint.h"
+#include "trainer/fit.h"
+
+namespace millrace::trainer {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeClock;
+using ::testing::HasSubstr;
+using testing::LocalThreads;
+using testing::make_samples;
+using testing::MemoryFeed;
+
+constexpr std::int64_t kFeatures = 20;
+constexpr std::int64_t kClasses = 4;
+
+/// A linear model on 112 samples: 7 steps of 16.
+struct Small {
+  explicit Small(int world)
+      : train(make_samples(112, kFeatures, kClasses, 1), 16 / world, world),
+        val(make_samples(40, kFeatures, kClasses, 2), 4, world),
+        devices(world) {}
+
+  FitResult run(const TrainOptions& options, const std::vector<Observer*>& observers = {}) {
+    return fit({.model = model,
+                .objective = objective,
+                .train = train,
+                .validation = &val,
+                .devices = devices},
+               options, observers);
+  }
+
+  testing::LinearModel model{kFeatures, kClasses};
+  LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
+  MemoryFeed train;
+  MemoryFeed val;
+  LocalThreads devices;
+};
+
+/// Plain SGD at rate 1: a step is the clipped gradient itself.
+TrainOptions plain_options() {
+  return {.precision = nn::Precision::kFloat32,
+          .seed = 5,
+          .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 1.0}};
+}
+
+std::vector<float> weights_in(const std::string& checkpoint, const Model& model) {
+  std::vector<float> weights(model.parameters().padded_size());
+  std::vector<float> state(model.state().padded_size());
+  load_checkpoint(checkpoint, model.name(),
+                  {.model = {{.table = &model.parameters(), .values = weights},
+                             {.table = &model.state(), .values = state}},
+                   .optimizer = {}});
+  return weights;
+}
+
+TEST(FitOptions, ClippingByValueBoundsEveryWeightsStep) {
+  for (const int world : {1, 2}) {
+    const testing::TempDir folder;
+    Small small(world);
+    small.train = MemoryFeed(make_samples(16, kFeatures, kClasses, 1), 16 / world, world);
+    TrainOptions options = plain_options();
+    options.clip.value = 0.001F;
+    options.run_folder = folder / "run";
+    small.run(options);
+    std::vector<float> start(small.model.parameters().padded_size());
+    std::vector<float> state(small.model.state().padded_size());
+    small.model.initialise(options.seed, start, state);
+    const auto after = weights_in(folder / "run/checkpoints/last", small.model);
+    float largest = 0.0F;
+    for (std::size_t i = 0; i < start.size(); ++i) {
+      largest = std::max(largest, std::abs(after[i] - start[i]));
+    }
+    EXPECT_NEAR(0.001F, largest, 1e-6F) << "world " << world;
+  }
+}
+
+/// Passes time at every step, and writes down after which a checkpoint came.
+class Hourglass final : public Observer {
+ public:
+  explicit Hourglass(FakeClock& clock) : clock_(clock) {}
+  void on_step(const StepEvent& event) override {
+    step_ = event.global_step;
+    clock_.advance(std::chrono::minutes(1));
+  }
+  void on_checkpoint(const std::string& path) override {
+    saved.push_back(step_);
+    in_epoch.push_back(read_checkpoint_state(path).step_in_epoch);
+  }
+  std::vector<std::int64_t> saved;
+  std::vector<std::int64_t> in_epoch;
+
+ private:
+  FakeClock& clock_;
+  std::int64_t step_ = 0;
+};
+
+TEST(FitOptions, SavesLastWhenItsTimeHasCome) {
+  const testing::TempDir folder;
+  FakeClock clock;
+  Hourglass hourglass(clock);
+  TrainOptions options = plain_options();
+  options.schedule.base_lr = 0.05;
+  options.epochs = 2;
+  options.run_folder = folder / "run";
+  options.checkpoint.save_best = false;
+  options.checkpoint.every = std::chrono::minutes(3);
+  options.clock = &clock;
+  Small(2).run(options, {&hourglass});
+  // Asked before a step's batch, saved after that step; an epoch's end begins the time anew.
+  EXPECT_THAT(hourglass.saved, ElementsAre(4, 7, 11, 14));
+  EXPECT_THAT(hourglass.in_epoch, ElementsAre(4, 0, 4, 0));
+}
+
+TEST(FitOptions, TheTimeLimitGoesByTheClock) {
+  const testing::TempDir folder;
+  FakeClock clock;
+  Hourglass hourglass(clock);
+  TrainOptions options = plain_options();
+  options.schedule.base_lr = 0.05;
+  options.epochs = 100;
+  options.run_folder = folder / "run";
+  options.max_time = std::chrono::minutes(10);
+  options.clock = &clock;
+  const FitResult result = Small(1).run(options, {&hourglass});
+  EXPECT_EQ("max-time", result.end.stopped_by);
+  EXPECT_FALSE(result.end.interrupted);
+  const auto steps = read_checkpoint_state(folder / "run/checkpoints/last").global_step;
+  EXPECT_GE(steps, 11);
+  EXPECT_LE(steps, 13);
+}
+
+/// Counts batches evaluated before the first step.
+class SanityWatch final : public Observer {
+ public:
+  void on_step(const StepEvent& /*event*/) override { trained = true; }
+  void on_evaluation_step(std::int64_t batches) override {
+    if (!trained) before = batches;
+  }
+  bool trained = false;
+  std::int64_t before = 0;
+};
+
+TEST(FitOptions, TheSanityCheckEvaluatesBeforeTheFirstStepAndChangesNothing) {
+  const testing::TempDir folder;
+  TrainOptions options = plain_options();
+  options.schedule.base_lr = 0.05;
+  const FitResult plain = Small(2).run(options);
+  options.sanity_val_steps = 2;
+  options.log = Log::to_file(folder / "log");
+  SanityWatch watch;
+  const FitResult checked = Small(2).run(options, {&watch});
+  EXPECT_EQ(2, watch.before);
+  EXPECT_EQ(plain.epochs[0].val, checked.epochs[0].val);
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("Sanity check: 16 samples evaluated before training"));
+}
+
+TEST(FitOptions, TheSanityCheckFindsWhatWouldFailAfterAnEpoch) {
+  Small small(1);
+  auto samples = make_samples(8, kFeatures, kClasses, 2);
+  samples[1].label = kClasses;
+  small.val = MemoryFeed(std::move(samples), 4, 1);
+  TrainOptions options = plain_options();
+  options.sanity_val_steps = 1;
+  SanityWatch watch;
+  EXPECT_ANY_THROW(small.run(options, {&watch}));
+  EXPECT_FALSE(watch.trained);
+}
+
+TEST(LossObjective, NamesItsHeadsMeasures) {
+  const LossObjective two(
+      {.heads = {{.name = "mask", .loss = "bce", .metrics = {Metric::kIou}},
+                 {.output = 1, .name = "depth", .loss = "l1", .metrics = {Metric::kRmse}}}});
+  EXPECT_THAT(two.measures(), ElementsAre("loss", "loss.mask", "iou", "loss.depth", "rmse"));
+  const LossObjective same({.heads = {{.loss = "bce", .metrics = {Metric::kIou}},
+                                      {.output = 1, .loss = "dice", .metrics = {Metric::kIou}}}});
+  EXPECT_THAT(same.measures(), ElementsAre("loss", "loss.0", "iou.0", "loss.1", "iou.1"));
+}
+
+}  // namespace
+}  // namespace millrace::trainer

@@ -1,0 +1,40 @@
+// CheckpointUpload: sends each checkpoint to an object store or web server as soon as it is whole.
+//
+// A checkpoint's files go to URL/last/..., URL/best/..., its manifest last: who finds a manifest
+// finds what it lists, and --resume URL/last checks it file by file. It is sent before training
+// goes on, because its folder is replaced by the next one.
+//
+// A transfer that fails in spite of the retries is a warning, and the run goes on: the checkpoint
+// lies in the run's folder. missing() says which did not arrive.
+//
+// Threads: as an Observer.
+#pragma once
+
+#include <set>
+#include <stop_token>
+#include <string>
+
+#include "io/base/log.h"
+#include "io/opener.h"
+#include "trainer/observer.h"
+
+namespace millrace::tools {
+
+class CheckpointUpload final : public trainer::Observer {
+ public:
+  CheckpointUpload(std::string url, Log log);
+
+  void on_checkpoint(const std::string& path) override;
+  /// Names of checkpoints whose newest state is not at the url.
+  const std::set<std::string>& missing() const { return missing_; }
+
+ private:
+  void send(const std::string& path, const std::string& to) const;
+
+  std::string url_;
+  Log log_;
+  io::UrlOpener opener_;
+  std::set<std::string> missing_;
+};
+
+}  // namespace millrace::tools

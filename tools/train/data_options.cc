@@ -1,0 +1,92 @@
+#include "tools/train/data_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "io/base/error.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr std::string_view kFold = "{fold}";
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+bool has_fold(const std::string& spec) { return spec.find(kFold) != std::string::npos; }
+
+std::string with_fold(std::string spec, int fold) {
+  for (auto at = spec.find(kFold); at != std::string::npos; at = spec.find(kFold))
+    spec.replace(at, kFold.size(), std::to_string(fold));
+  return spec;
+}
+
+}  // namespace
+
+void DataOptions::declare(CLI::App& app) {
+  app.option_defaults()->group("Input");
+  app.add_option("--train", train, "Shards to train on")->type_name("SPEC");
+  app.add_option("--val", val, "Shards to evaluate on after each epoch")->type_name("SPEC");
+  app.add_option("--folds", folds,
+                 "{fold} in --train stands for all of so many folds, from 0, but --fold")
+      ->check(CLI::Range(0, 1 << 16));
+  app.add_option("--fold", fold, "The fold that is evaluated on, where there is no --val")
+      ->check(CLI::Range(0, 1 << 16));
+  app.add_option("--shuffle", shuffle,
+                 "Samples in each stream's shuffle buffer; 0: neither samples nor shards")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32));
+  app.add_option("--epoch-samples", epoch_samples,
+                 "Samples of an epoch, cut or begun again until there; 0: as many as there are")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--fake-data", fake,
+                 "Trains on so many samples an epoch that come from nowhere: everything but the "
+                 "input; 0: off")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void DataOptions::check_folds() const {
+  const bool asked = std::any_of(train.begin(), train.end(), has_fold);
+  if (asked && folds == 0) refuse("{fold} in --train needs --folds");
+  if (folds == 0 && fold > 0) refuse("--fold needs --folds");
+  if (folds == 0) return;
+  if (!asked) refuse("--folds needs {fold} in --train");
+  if (folds < 2) refuse("--folds 1 leaves nothing to train on");
+  if (fold >= folds)
+    refuse("--fold " + std::to_string(fold) + ": of " + std::to_string(folds) +
+           " folds the last one is " + std::to_string(folds - 1));
+}
+
+void DataOptions::check(const ReadOptions& read) const {
+  check_folds();
+  if (fake > 0) {
+    if (!train.empty() || !val.empty()) refuse("--fake-data takes neither --train nor --val");
+    return;
+  }
+  if (train.empty()) refuse("--train is required");
+  read.check(train_specs());
+  if (!val_specs().empty()) read.check(val_specs());
+}
+
+std::vector<std::string> DataOptions::train_specs() const {
+  if (folds == 0) return train;
+  std::vector<std::string> specs;
+  for (int one = 0; one < folds; ++one) {
+    if (one == fold) continue;
+    for (const std::string& spec : train)
+      if (has_fold(spec)) specs.push_back(with_fold(spec, one));
+  }
+  std::copy_if(train.begin(), train.end(), std::back_inserter(specs),
+               [](const std::string& spec) { return !has_fold(spec); });
+  return specs;
+}
+
+std::vector<std::string> DataOptions::val_specs() const {
+  if (folds == 0 || !val.empty()) return val;
+  std::vector<std::string> specs;
+  for (const std::string& spec : train)
+    if (has_fold(spec)) specs.push_back(with_fold(spec, fold));
+  return specs;
+}
+
+}  // namespace millrace::tools

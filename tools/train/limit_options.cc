@@ -1,0 +1,61 @@
+#include "tools/train/limit_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "io/base/error.h"
+#include "tools/parse.h"
+
+namespace millrace::tools {
+namespace {
+
+void require(bool holds, const char* message) {
+  if (!holds) throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+}  // namespace
+
+void LimitOptions::declare(CLI::App& app) {
+  app.option_defaults()->group("Limits and debugging");
+  app.add_flag("--fast-dev-run", fast_dev_run,
+               "One epoch of one batch, and nothing written: does it all work?");
+  app.add_option("--overfit-batches", overfit_batches,
+                 "The same so many batches a device in every epoch, neither shuffled nor "
+                 "augmented, and evaluated too; 0: off")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--limit-train-batches", train_batches,
+                 "Batches a device and epoch, at most; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--limit-val-batches", val_batches,
+                 "Batches a device and evaluation, at most; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--sanity-val-steps", sanity_val_steps,
+                 "Batches a device evaluates before training begins")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--max-time", max_time,
+                 "The run ends, with a checkpoint, after this time: 90s, 30m, 12h or HH:MM:SS")
+      ->type_name("TIME");
+  app.add_option("--target-accuracy", target_accuracy,
+                 "Percent of val_top1 that the best epoch must reach; exit status 1 below")
+      ->check(CLI::Range(0.0, 100.0));
+  app.add_flag("--deterministic", deterministic,
+               "Accepted, and always so: runs repeat bit for bit");
+}
+
+void LimitOptions::check() const {
+  const bool limited = train_batches > 0 || val_batches > 0;
+  require(!fast_dev_run || !limited, "--fast-dev-run sets the limits of batches itself");
+  require(overfit_batches == 0 || !(limited || fast_dev_run),
+          "--overfit-batches sets the limits of batches itself");
+  static_cast<void>(time_limit());
+}
+
+void LimitOptions::settle() {
+  if (fast_dev_run) train_batches = val_batches = 1;
+  if (overfit_batches > 0) train_batches = val_batches = overfit_batches;
+}
+
+std::chrono::seconds LimitOptions::time_limit() const {
+  return max_time.empty() ? std::chrono::seconds(0) : parse_duration("--max-time", max_time);
+}
+
+}  // namespace millrace::tools

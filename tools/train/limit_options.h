@@ -1,0 +1,36 @@
+// LimitOptions: less than the whole run: for finding out whether it works, and within what time.
+//
+// Threads: as a value.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace millrace::tools {
+
+struct LimitOptions {
+  std::int64_t train_batches = 0;
+  std::int64_t val_batches = 0;
+  std::int64_t overfit_batches = 0;
+  std::int64_t sanity_val_steps = 0;
+  bool fast_dev_run = false;
+  bool deterministic = false;
+  std::string max_time = {};
+  /// Percent of val_top1; 0: none.
+  double target_accuracy = 0;
+
+  void declare(CLI::App& app);
+  /// Throws: InvalidArgument for limits that contradict each other.
+  void check() const;
+  /// What fast_dev_run and overfit_batches mean for the others.
+  void settle();
+  /// 0: no limit.
+  std::chrono::seconds time_limit() const;
+};
+
+}  // namespace millrace::tools

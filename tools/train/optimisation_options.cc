@@ -1,0 +1,158 @@
+#include "tools/train/optimisation_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "io/base/error.h"
+
+namespace millrace::tools {
+namespace {
+
+void require(bool holds, const char* message) {
+  if (!holds) throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+// One rate for each step of a cycle, or it is none.
+bool is_per_step(const OptimisationOptions& options) {
+  if (!options.schedule_unit.empty()) return options.schedule_unit == "step";
+  return options.schedule == "one-cycle";
+}
+
+}  // namespace
+
+void OptimisationOptions::declare(CLI::App& app) {
+  app.option_defaults()->group("Optimisation");
+  declare_optimizer(app);
+  declare_step(app);
+  app.option_defaults()->group("Learning rate");
+  declare_schedule(app);
+}
+
+void OptimisationOptions::declare_optimizer(CLI::App& app) {
+  app.add_option("--epochs", epochs)->check(CLI::Range(1, 1 << 20));
+  app.add_option("--optimizer", optimizer)->check(CLI::IsMember({"sgd", "adam", "adamw", "lars"}));
+  app.add_option("--momentum", momentum, "Of sgd and lars")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--dampening", dampening, "Of sgd's momentum")->check(CLI::Range(0.0, 1.0));
+  app.add_flag("--nesterov", nesterov, "sgd: looks ahead along its momentum");
+  app.add_option("--betas", betas, "Of adam and adamw")
+      ->delimiter(',')
+      ->expected(2)
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--epsilon", epsilon, "Of adam and adamw")->check(CLI::PositiveNumber);
+  app.add_option("--trust", trust, "Of lars")->check(CLI::PositiveNumber);
+  app.add_option("--weight-decay", weight_decay)->check(CLI::NonNegativeNumber);
+  app.add_flag("--no-decay-norms-biases", no_decay_norms_biases,
+               "Leaves biases and normalisation without weight decay");
+}
+
+void OptimisationOptions::declare_step(CLI::App& app) {
+  app.add_option("--accumulate", accumulate, "Batches a device takes for one step")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--clip-norm", clip.norm, "Bound of the gradients' norm; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--clip-value", clip.value, "Bound of each gradient; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--ema", ema,
+                 "Decay of an exponential mean of the weights, which is evaluated and saved; 0: "
+                 "none")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--on-non-finite", on_non_finite,
+                 "What a loss leads to that is infinite or no number")
+      ->check(CLI::IsMember({"fail", "skip"}));
+}
+
+void OptimisationOptions::declare_schedule(CLI::App& app) {
+  app.add_option("--lr", lr, "Learning rate")->check(CLI::PositiveNumber);
+  app.add_flag("--scale-lr", scale_lr, "Multiplies the rate by the number of devices");
+  app.add_option("--schedule", schedule, "How the learning rate falls")
+      ->check(CLI::IsMember({"constant", "step", "multi-step", "exponential", "warmup-exponential",
+                             "cosine", "one-cycle"}));
+  app.add_option("--schedule-unit", schedule_unit,
+                 "When it does: with each epoch or each step [one-cycle: step, others: epoch]")
+      ->check(CLI::IsMember({"epoch", "step"}));
+  app.add_option("--step-epochs", step_epochs, "step, warmup-exponential: epochs between two cuts")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--gamma", gamma, "step, multi-step, exponential: what the rate is multiplied by")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--divisor", divisor, "warmup-exponential: what the rate is divided by")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--milestones", milestones, "multi-step: epochs of the cuts, such as 30,60,80")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  app.add_option("--min-lr", min_lr, "cosine: where it ends")->check(CLI::NonNegativeNumber);
+  app.add_option("--warmup-epochs", warmup_epochs,
+                 "Epochs in which the rate rises from 0 [warmup-exponential: 0.9]")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--warmup-start", warmup_start, "What it rises from instead, a share of the rate")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--steps-per-epoch", steps_per_epoch,
+                 "For schedules by step and warm-up; 0: by the shards' indexes, else counted")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void OptimisationOptions::check() const {
+  const bool sgd = optimizer == "sgd";
+  require(!nesterov || (sgd && momentum > 0.0F && dampening == 0.0F),
+          "--nesterov needs sgd with momentum and without dampening");
+  require(dampening == 0.0F || sgd, "--dampening is sgd's");
+  require(ema < 1.0, "--ema must be below 1");
+  require(milestones.empty() || schedule == "multi-step",
+          "--milestones needs --schedule multi-step");
+  require(!milestones.empty() || schedule != "multi-step",
+          "--schedule multi-step needs --milestones");
+  require(schedule != "one-cycle" || warmup_epochs == 0.0,
+          "one-cycle warms up by itself: leave out --warmup-epochs");
+  static_cast<void>(trainer::Schedule(schedule_options()));
+}
+
+trainer::OptimizerOptions OptimisationOptions::optimizer_options() const {
+  const bool has_momentum = optimizer == "sgd" || optimizer == "lars";
+  return {.kind = trainer::parse_optimizer_kind(optimizer),
+          .momentum = has_momentum ? momentum : 0.0F,
+          .dampening = dampening,
+          .nesterov = nesterov,
+          .weight_decay = weight_decay,
+          .beta1 = betas[0],
+          .beta2 = betas[1],
+          .epsilon = epsilon,
+          .trust = trust,
+          .no_decay_on_biases_and_norms = no_decay_norms_biases};
+}
+
+trainer::ScheduleOptions OptimisationOptions::schedule_options() const {
+  return {.kind = trainer::parse_schedule_kind(schedule),
+          .unit = is_per_step(*this) ? trainer::ScheduleUnit::kStep : trainer::ScheduleUnit::kEpoch,
+          .base_lr = lr,
+          .epochs = static_cast<double>(epochs),
+          .step_epochs = step_epochs,
+          .gamma = gamma,
+          .milestones = milestones,
+          .divisor = divisor,
+          .warmup_epochs = warmup_epochs,
+          .warmup_start = warmup_start,
+          .min_lr = min_lr};
+}
+
+bool OptimisationOptions::needs_steps_per_epoch() const {
+  return trainer::Schedule(schedule_options()).needs_steps_per_epoch();
+}
+
+void OptimisationOptions::apply(trainer::TrainOptions& options) const {
+  options.epochs = epochs;
+  options.optimizer = optimizer_options();
+  options.schedule = schedule_options();
+  options.scale_lr = scale_lr;
+  options.accumulate = accumulate;
+  options.clip = clip;
+  options.ema_decay = ema;
+  options.steps_per_epoch = steps_per_epoch;
+  options.on_non_finite =
+      on_non_finite == "skip" ? trainer::OnNonFinite::kSkip : trainer::OnNonFinite::kFail;
+}
+
+std::string OptimisationOptions::text() const {
+  return fmt::format("{} lr {} {}", optimizer, lr, schedule);
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,127 @@
+#include "tools/train/run_folder_options.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+
+#include "io/base/error.h"
+#include "tools/output_place.h"
+#include "trainer/checkpoint.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAuto = "auto";
+constexpr std::size_t kMaxManifestBytes = 1024 * 1024;
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+bool is_there(const io::Opener& opener, const std::string& checkpoint) {
+  try {
+    static_cast<void>(io::read_object(opener, checkpoint + "/manifest.json", kMaxManifestBytes));
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return false;
+  }
+}
+
+void check_monitor(const std::string& monitor, const std::vector<std::string>& measures,
+                   bool has_validation) {
+  std::string known;
+  for (const std::string part : {"val_", "train_"}) {
+    if (part == "val_" && !has_validation) continue;
+    for (const std::string& measure : measures) {
+      if (monitor == part + measure) return;
+      known += (known.empty() ? "" : ", ") + part + measure;
+    }
+  }
+  refuse("--monitor " + monitor + ": nothing of that name is measured; there are " + known);
+}
+
+}  // namespace
+
+void RunFolderOptions::declare(CLI::App& app) {
+  app.option_defaults()->group("Checkpoints");
+  app.add_option("--run-dir", run_dir,
+                 "Folder for metrics, configuration and checkpoints; auto: "
+                 "runs/MODEL-DATE-TIME; none: nothing is written");
+  app.add_flag("--force", force, "Start anew in a --run-dir that holds a run");
+  app.add_option("--resume", resume,
+                 "Checkpoint to go on from, a folder or URL; auto: the newest one in --run-dir, "
+                 "else the one last uploaded, if there is one");
+  app.add_option("--init", init, "Weights to start from, in torchvision's names")
+      ->type_name("FILE.safetensors");
+  app.add_flag("--replace-head", replace_head, "The last layer keeps its own start values");
+  app.add_option("--monitor", monitor,
+                 "The measure that decides what is best [val_top1, else val_loss]");
+  app.add_option("--save-top-k", top_k, "Keeps the best K epochs' checkpoints")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--save-every-steps", every_steps, "Saves `last` every so many steps; 0: not")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--save-every-minutes", every_minutes, "And every so many minutes; 0: not")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--upload", upload,
+                 "Where each checkpoint is sent as soon as it is whole: http(s)://, s3://, gs:// "
+                 "or a folder")
+      ->type_name("URL");
+}
+
+void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_validation) const {
+  if (!monitor.empty()) check_monitor(monitor, measures, has_validation);
+  if (!upload.empty() && run_dir == "none") refuse("--upload needs a --run-dir");
+  check_start();
+  check_run_dir();
+}
+
+void RunFolderOptions::check_start() const {
+  if (replace_head && init.empty()) refuse("--replace-head needs --init");
+  if (!init.empty() && !resume.empty() && resume != kAuto)
+    refuse("a run either starts from weights (--init) or goes on from a checkpoint (--resume)");
+  if (!init.empty() && !io::is_network_url(init) && !fs::exists(init))
+    refuse("no weights at " + init);
+  if (resume == kAuto && (run_dir == kAuto || run_dir == "none"))
+    refuse("--resume auto needs a --run-dir to look into");
+  const bool local = !resume.empty() && resume != kAuto && !io::is_network_url(resume);
+  if (local && !fs::exists(resume)) refuse("no checkpoint at " + resume);
+}
+
+void RunFolderOptions::check_run_dir() const {
+  if (run_dir == "none") return;
+  const bool chosen = run_dir != kAuto;
+  check_writable_folder(chosen ? run_dir : "runs");
+  if (chosen && resume.empty() && !force && fs::exists(run_dir + "/metrics.jsonl"))
+    refuse(run_dir + " holds a run: go on with --resume auto, or start anew with --force");
+}
+
+void RunFolderOptions::settle(const std::string& model, const io::Opener& opener, const Log& log) {
+  if (run_dir == kAuto)
+    run_dir = fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", model, fmt::localtime(std::time(nullptr)));
+  if (run_dir == "none") run_dir.clear();
+  if (resume != kAuto || upload.empty()) return;
+  const bool here = !trainer::find_newest_checkpoint(run_dir + "/checkpoints", Log()).empty();
+  if (here || !is_there(opener, upload + "/last")) return;
+  resume = upload + "/last";
+  log.info("no checkpoint in " + run_dir + ": the uploaded one is taken");
+}
+
+void RunFolderOptions::apply(trainer::TrainOptions& options) const {
+  options.run_folder = run_dir;
+  options.resume = resume;
+  options.init = init;
+  options.replace_head = replace_head;
+  options.checkpoint.monitor = monitor;
+  options.checkpoint.top_k = top_k;
+  options.checkpoint.every_steps = every_steps;
+  options.checkpoint.every = std::chrono::seconds(static_cast<std::int64_t>(60 * every_minutes));
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,65 @@
+#include "tools/train/run_input.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pipeline/fake_data.h"
+
+namespace millrace::tools {
+namespace {
+
+std::vector<std::string> fake_shards(const RunOptions& run) {
+  constexpr int kUsual = 4;
+  const int streams = std::max({run.streams, run.workers, kUsual});
+  return std::vector<std::string>(static_cast<std::size_t>(streams), "fake");
+}
+
+/// Overfitting sees the same samples every epoch: nothing is left to chance.
+InputOptions training_input(const RunInputOptions& options) {
+  const bool overfits = options.limits.overfit_batches > 0;
+  return {.shards = train_shards(options),
+          .shuffle = overfits ? 0 : options.data.shuffle,
+          .seed = options.seed,
+          .training = !overfits,
+          .epoch_samples = options.data.epoch_samples};
+}
+
+InputOptions validation_input(const RunInputOptions& options) {
+  if (options.limits.overfit_batches > 0) return training_input(options);
+  const auto specs = options.data.val_specs();
+  if (specs.empty()) return {};
+  return {.shards = options.read.shards(specs)};
+}
+
+trainer::LoaderFeed::MakePipeline pipeline_maker(const RunInputOptions& options) {
+  if (options.data.fake == 0) return {};
+  const pipeline::FakeDataOptions fake{
+      .samples = options.data.fake, .classes = std::max<std::int64_t>(1, options.choice.classes)};
+  return [fake](pipeline::PipelineOptions given) {
+    return pipeline::fake_data(std::move(given), fake);
+  };
+}
+
+}  // namespace
+
+std::vector<std::string> train_shards(const RunInputOptions& options) {
+  if (options.data.fake > 0) return fake_shards(options.run);
+  return options.read.shards(options.data.train_specs());
+}
+
+RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
+                   const Context& context) {
+  const auto replicas = static_cast<int>(devices.size());
+  const auto pipeline = [&](const InputOptions& input) {
+    return make_pipeline_options(input, options.choice, options.run, options.read, context);
+  };
+  train_.emplace(pipeline(training_input(options)), devices, device::LoaderOptions{},
+                 pipeline_maker(options));
+  limited_train_.emplace(*train_, options.limits.train_batches, replicas);
+  const InputOptions validation = validation_input(options);
+  if (validation.shards.empty()) return;
+  val_.emplace(pipeline(validation), devices, device::LoaderOptions{}, pipeline_maker(options));
+  limited_val_.emplace(*val_, options.limits.val_batches, replicas);
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,50 @@
+// RunInput: a run's two feeds, made from its options: real or fake, whole or limited.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/command.h"
+#include "tools/train/data_options.h"
+#include "tools/train/limit_options.h"
+#include "tools/train/limited_feed.h"
+#include "tools/train/run_options.h"
+#include "trainer/feed.h"
+
+namespace millrace::tools {
+
+/// Borrowed, and settled.
+struct RunInputOptions {
+  const DataOptions& data;
+  const LimitOptions& limits;
+  const ModelChoice& choice;
+  const RunOptions& run;
+  const ReadOptions& read;
+  std::uint64_t seed = 0;
+};
+
+/// The shards to train on; names of nothing, as many as there are streams, for fake data.
+std::vector<std::string> train_shards(const RunInputOptions& options);
+
+class RunInput {
+ public:
+  /// `devices` is borrowed.
+  RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
+           const Context& context);
+
+  trainer::Feed& train() { return *limited_train_; }
+  /// Null without.
+  trainer::Feed* validation() { return limited_val_ ? &*limited_val_ : nullptr; }
+
+ private:
+  std::optional<trainer::LoaderFeed> train_;
+  std::optional<trainer::LoaderFeed> val_;
+  std::optional<LimitedFeed> limited_train_;
+  std::optional<LimitedFeed> limited_val_;
+};
+
+}  // namespace millrace::tools

@@ -1,0 +1,52 @@
+#include "tools/train/step_count.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "io/base/error.h"
+#include "tools/scan.h"
+#include "wds/shard_index.h"
+#include "wds/shard_spec.h"
+
+namespace millrace::tools {
+namespace {
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+bool is_local(const std::string& shard) { return wds::local_shard_path(shard).has_value(); }
+
+std::int64_t scan_samples(const StepCountInput& input) {
+  if (!std::all_of(input.shards.begin(), input.shards.end(), is_local))
+    throw Error(ErrorCode::kInvalidArgument,
+                "the schedule needs the number of steps in an epoch: give --steps-per-epoch or "
+                "--epoch-samples, or index the shards");
+  wds::FaultLedger ledger(input.policy);
+  std::int64_t samples = 0;
+  scan({.shards = input.shards, .opener = input.opener, .ledger = ledger, .stop = input.stop},
+       [&](const wds::Sample&) { return ++samples > 0; });
+  return samples;
+}
+
+std::int64_t count_samples(const StepCountInput& input) {
+  if (input.epoch_samples > 0) return input.epoch_samples;
+  const auto counts = wds::sample_counts(input.opener, input.shards);
+  if (counts != nullptr)
+    return static_cast<std::int64_t>(
+        std::accumulate(counts->begin(), counts->end(), std::uint64_t{0}));
+  return scan_samples(input);
+}
+
+}  // namespace
+
+std::int64_t count_steps(const StepCountInput& input) {
+  const std::int64_t samples = count_samples(input);
+  std::int64_t batches = divide_up(divide_up(samples, input.batch_size), input.devices);
+  if (input.max_batches > 0) batches = std::min(batches, input.max_batches);
+  const std::int64_t steps = std::max<std::int64_t>(1, divide_up(batches, input.accumulate));
+  input.log.info(fmt::format("{} samples are {} steps an epoch", samples, steps));
+  return steps;
+}
+
+}  // namespace millrace::tools

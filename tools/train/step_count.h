@@ -1,0 +1,33 @@
+// step_count: how many steps an epoch has, where a schedule must know.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "io/base/log.h"
+#include "io/opener.h"
+#include "wds/fault_ledger.h"
+
+namespace millrace::tools {
+
+struct StepCountInput {
+  std::span<const std::string> shards;
+  const io::Opener& opener;
+  wds::FaultPolicy policy = {};
+  std::int64_t epoch_samples = 0;  ///< where it is given
+  std::int64_t batch_size = 1;
+  int devices = 1;
+  std::int64_t max_batches = 0;  ///< a device's; 0: all
+  std::int64_t accumulate = 1;
+  std::stop_token stop = {};
+  Log log = {};
+};
+
+/// From the epoch's given number of samples, else the shards' indexes, else the shards themselves,
+/// which are read for it when they are local.
+/// Throws: InvalidArgument for remote shards without an index; what reading throws.
+std::int64_t count_steps(const StepCountInput& input);
+
+}  // namespace millrace::tools

@@ -1,0 +1,96 @@
+#include "trainer/detail/checkpoint_keeper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "trainer/detail/monitor.h"
+
+namespace millrace::trainer::detail {
+namespace {
+
+std::string checkpoint_folder(const TrainOptions& options) {
+  if (!options.checkpoint.folder.empty() || options.run_folder.empty()) {
+    return options.checkpoint.folder;
+  }
+  return options.run_folder + "/checkpoints";
+}
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(const TrainOptions& options, RunWeights& weights,
+                                   TrainState& state,
+                                   std::function<void(const std::string& path)> saved)
+    : options_(options),
+      weights_(weights),
+      state_(state),
+      saved_(std::move(saved)),
+      folder_(checkpoint_folder(options)),
+      last_save_(options.now()) {}
+
+bool CheckpointKeeper::due() {
+  const auto every = options_.checkpoint.every;
+  const auto now = options_.now();
+  if (every.count() == 0 || now - last_save_ < every) return false;
+  last_save_ = now;
+  return true;
+}
+
+std::string CheckpointKeeper::save(const std::string& name) {
+  if (folder_.empty()) return {};
+  save_checkpoint(folder_, name, state_, weights_.tensors());
+  std::string path = folder_ + "/" + name;
+  saved_(path);
+  return path;
+}
+
+void CheckpointKeeper::save_in_epoch() {
+  last_save_ = options_.now();
+  if (options_.checkpoint.save_last) last_ = save("last");
+}
+
+bool CheckpointKeeper::end_epoch(const EpochEvent& event) {
+  const bool best = is_best(event);
+  save_top(event);
+  if (best && options_.checkpoint.save_best) best_ = save("best");
+  if (options_.checkpoint.save_last) last_ = save("last");
+  last_save_ = options_.now();
+  return best;
+}
+
+bool CheckpointKeeper::is_better(double value, double than) const {
+  return less_is_better(state_.monitor) ? value < than : value > than;
+}
+
+bool CheckpointKeeper::is_best(const EpochEvent& event) {
+  const double value = monitored_value(state_.monitor, event);
+  if (!std::isfinite(value) || (state_.best && !is_better(value, *state_.best))) return false;
+  state_.best = value;
+  state_.best_epoch = event.epoch;
+  return true;
+}
+
+void CheckpointKeeper::save_top(const EpochEvent& event) {
+  const double value = monitored_value(state_.monitor, event);
+  const auto limit = static_cast<std::size_t>(options_.checkpoint.top_k);
+  if (limit == 0 || folder_.empty() || !std::isfinite(value)) return;
+  auto& top = state_.top;
+  const auto place = std::find_if(top.begin(), top.end(),
+                                  [&](const auto& one) { return is_better(value, one.second); });
+  if (place == top.end() && top.size() >= limit) return;
+  const std::string name = fmt::format("epoch-{:04}", event.epoch);
+  top.insert(place, {name, value});
+  std::string dropped;
+  if (top.size() > limit) {
+    dropped = top.back().first;
+    top.pop_back();
+  }
+  save(name);
+  std::error_code ignored;  // one too many is no reason to end a run
+  if (!dropped.empty()) std::filesystem::remove_all(folder_ + "/" + dropped, ignored);
+}
+
+}  // namespace millrace::trainer::detail

@@ -1,0 +1,54 @@
+// CheckpointKeeper: which checkpoints a run keeps: the last one, the best ones, and when `last` is
+// due in mid-epoch.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "io/base/clock.h"
+#include "trainer/checkpoint.h"
+#include "trainer/detail/run_weights.h"
+#include "trainer/events.h"
+#include "trainer/train_options.h"
+
+namespace millrace::trainer::detail {
+
+class CheckpointKeeper {
+ public:
+  /// `options`, `weights` and `state` (what is saved, and which epochs were best) are borrowed;
+  /// `saved` is told each path.
+  CheckpointKeeper(const TrainOptions& options, RunWeights& weights, TrainState& state,
+                   std::function<void(const std::string& path)> saved);
+
+  /// Where they lie; empty: nothing is saved.
+  const std::string& folder() const { return folder_; }
+  /// Paths of this call's; empty: none.
+  const std::string& last() const { return last_; }
+  const std::string& best() const { return best_; }
+
+  /// Whether the time between two checkpoints has passed; then it begins anew.
+  bool due();
+  /// Saves `last` in mid-epoch.
+  void save_in_epoch();
+  /// Saves what an epoch's end asks for; true when the epoch was the best so far.
+  bool end_epoch(const EpochEvent& event);
+
+ private:
+  bool is_better(double value, double than) const;
+  bool is_best(const EpochEvent& event);
+  void save_top(const EpochEvent& event);
+  std::string save(const std::string& name);
+
+  const TrainOptions& options_;
+  RunWeights& weights_;
+  TrainState& state_;
+  std::function<void(const std::string&)> saved_;
+  std::string folder_;
+  std::string last_;
+  std::string best_;
+  Clock::TimePoint last_save_;
+};
+
+}  // namespace millrace::trainer::detail

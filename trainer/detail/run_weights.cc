@@ -1,0 +1,39 @@
+#include "trainer/detail/run_weights.h"
+
+#include <algorithm>
+
+#include "trainer/weights.h"
+
+namespace millrace::trainer::detail {
+
+CheckpointTensors RunWeights::tensors() {
+  const ParameterTable& table = model_.parameters();
+  const FlatTensors state{.table = &model_.state(), .values = group_.replica(0).state()};
+  CheckpointTensors all;
+  all.model = {{.table = &table, .values = group_.weights()}, state};
+  if (!mean_.empty()) all.ema = {{.table = &table, .values = mean_}, state};
+  for (std::size_t i = 0; i < optimizer_.state_names().size(); ++i) {
+    all.optimizer.push_back({.prefix = optimizer_.state_names()[i] + ".",
+                             .table = &table,
+                             .values = optimizer_.state(i)});
+  }
+  return all;
+}
+
+void RunWeights::initialise(const TrainOptions& options) {
+  model_.initialise(options.seed, group_.weights(), group_.replica(0).state());
+  if (!options.init.empty()) {
+    const auto kept =
+        load_weights(options.init, tensors().model, {.replace_head = options.replace_head});
+    for (const std::string& name : kept) options.log.info(name + " keeps its start values");
+  }
+  if (options.ema_decay > 0.0) mean_.assign(group_.weights().begin(), group_.weights().end());
+}
+
+void RunWeights::swap_mean() {
+  if (mean_.empty()) return;
+  std::swap_ranges(mean_.begin(), mean_.end(), group_.weights().begin());
+  for (int rank = 0; rank < group_.size(); ++rank) group_.replica(rank).parameters_changed();
+}
+
+}  // namespace millrace::trainer::detail
