@@ -66,6 +66,19 @@ TEST_F(CreateFromCsv, FindsFilesByColumnsAndPacksLabelsInColumnOrder) {
   EXPECT_EQ(field(dir_ / "out-0.tar", "im*.jpg"), "three");
 }
 
+TEST_F(CreateFromCsv, WildCardsMatchWithinANameFromBothEnds) {
+  for (const char* name : {"x-1-a.jpg", "x-11-a.jpg", "y-1-a.jpg", ".x-1-a.jpg", "x-[1]-a.jpg"})
+    write_file(dir_ / ("in/" + std::string(name)), name);
+  write_file(dir_ / "t.csv", "n,head,tail\n0,x-1-,a\n1,x-1,1-a\n2,y,\n3,x-[,]-a\n4,,x-1-a\n");
+  const auto made =
+      create(dir_, {"--from-csv", "t.csv", "--path", "i?/{head}*{tail}.jpg", "--key", "{n}"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const std::vector<std::string> expected = {"x-1-a.jpg", "x-11-a.jpg", "y-1-a.jpg", "x-[1]-a.jpg",
+                                             "x-1-a.jpg"};
+  for (std::size_t row = 0; row < expected.size(); ++row)
+    EXPECT_EQ(field(dir_ / "out-0.tar", std::to_string(row) + ".jpg"), expected[row]);
+}
+
 TEST_F(CreateFromCsv, TheKeyIsTheFilesPathUnlessSaid) {
   ASSERT_EQ(create_table("Study,Series,Image\nst1,se1,im.2\n").status, 0);
   EXPECT_THAT(keys_of(dir_ / "out-0.tar"), ElementsAre("st1/se1/002_im_2"));

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "io/base/error.h"
@@ -16,23 +18,37 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostListings = 256;
 
-bool is_wild(const std::string& component) {
-  for (std::size_t i = 0; i < component.size(); ++i) {
-    if (component[i] == '\\')
-      ++i;
-    else if (component[i] == '*' || component[i] == '?' || component[i] == '[')
-      return true;
+/// A pattern for one name: what stands before its first wild card and behind its last one.
+struct Component {
+  bool wild = false;
+  std::string head;
+  std::string tail;
+};
+
+Component parse(const std::string& text) {
+  Component parsed;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escaped = text[i] == '\\' && i + 1 < text.size();
+    if (!escaped && std::string_view("*?[]").find(text[i]) != std::string_view::npos) {
+      parsed.wild = true;
+      parsed.tail.clear();
+      continue;
+    }
+    if (escaped) ++i;
+    (parsed.wild ? parsed.tail : parsed.head) += text[i];
   }
-  return false;
+  return parsed;
 }
 
-std::string unescaped(const std::string& component) {
-  std::string out;
-  for (std::size_t i = 0; i < component.size(); ++i) {
-    if (component[i] == '\\' && i + 1 < component.size()) ++i;
-    out += component[i];
-  }
-  return out;
+std::string reversed(const std::string& text) { return {text.rbegin(), text.rend()}; }
+
+/// The names in `sorted` that begin with `start`.
+std::span<const std::string> beginning_with(const std::vector<std::string>& sorted,
+                                            const std::string& start) {
+  const auto first = std::lower_bound(sorted.begin(), sorted.end(), start);
+  const auto last = std::find_if_not(
+      first, sorted.end(), [&](const std::string& name) { return name.starts_with(start); });
+  return {first, last};
 }
 
 }  // namespace
@@ -43,34 +59,39 @@ std::string FileFinder::path_of(const std::string& relative) const {
   return (fs::path(root_) / relative).string();
 }
 
-const std::vector<std::string>& FileFinder::list(const std::string& folder) {
+const FileFinder::Listing& FileFinder::list(const std::string& folder) {
   if (const auto known = listings_.find(folder); known != listings_.end()) return known->second;
   if (listings_.size() >= kMostListings) listings_.clear();
-  std::vector<std::string> names;
+  Listing& listing = listings_[folder];
   std::error_code error;  // a folder that is not there has no match
   for (fs::directory_iterator entry(path_of(folder.empty() ? "." : folder), error), end;
        !error && entry != end; entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
+    listing.names.push_back(entry->path().filename().string());
+    listing.backwards.push_back(reversed(listing.names.back()));
   }
   const bool absent =
       error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
   if (error && !absent) throw_errno("list", path_of(folder), error.value());
-  std::sort(names.begin(), names.end());
-  return listings_[folder] = std::move(names);
+  std::sort(listing.names.begin(), listing.names.end());
+  std::sort(listing.backwards.begin(), listing.backwards.end());
+  return listing;
 }
 
-std::vector<std::string> FileFinder::extend(const std::vector<std::string>& folders,
-                                            const std::string& component) {
+// Only names with the pattern's own beginning or end are looked at, whichever says more: a folder
+// may hold millions.
+std::vector<std::string> FileFinder::match(const std::string& folder, const std::string& pattern) {
+  const Component parts = parse(pattern);
+  if (!parts.wild) return {folder + parts.head};
+  const Listing& listing = list(folder);
+  const bool by_head = parts.head.size() >= parts.tail.size();
   std::vector<std::string> found;
-  for (const std::string& folder : folders) {
-    if (!is_wild(component)) {
-      found.push_back(folder + unescaped(component));
-      continue;
-    }
-    for (const std::string& name : list(folder))
-      if (::fnmatch(component.c_str(), name.c_str(), FNM_PERIOD) == 0)
-        found.push_back(folder + name);
+  for (const std::string& candidate :
+       by_head ? beginning_with(listing.names, parts.head)
+               : beginning_with(listing.backwards, reversed(parts.tail))) {
+    const std::string name = by_head ? candidate : reversed(candidate);
+    if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0) found.push_back(folder + name);
   }
+  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -78,15 +99,17 @@ std::string FileFinder::find(const std::string& pattern) {
   std::vector<std::string> found = {""};
   for (std::size_t at = 0; at <= pattern.size();) {
     const std::size_t slash = std::min(pattern.find('/', at), pattern.size());
-    found = extend(found, pattern.substr(at, slash - at));
-    if (slash < pattern.size())
-      for (std::string& folder : found) folder += '/';
+    std::vector<std::string> deeper;
+    for (const std::string& folder : found)
+      for (std::string& name : match(folder, pattern.substr(at, slash - at)))
+        deeper.push_back(std::move(name) + (slash < pattern.size() ? "/" : ""));
+    found = std::move(deeper);
     at = slash + 1;
   }
   std::error_code ignored;
   std::erase_if(found,
                 [&](const auto& name) { return !fs::is_regular_file(path_of(name), ignored); });
-  if (found.empty()) throw Error(ErrorCode::kNotFound, "no file is " + path_of(unescaped(pattern)));
+  if (found.empty()) throw Error(ErrorCode::kNotFound, "no file is " + path_of(pattern));
   if (found.size() > 1)
     throw Error(ErrorCode::kCorrupt, fmt::format("{} files match {}: {} and {}", found.size(),
                                                  pattern, found[0], found[1]));

@@ -22,13 +22,16 @@ class FileFinder {
   std::string find(const std::string& pattern);
 
  private:
+  struct Listing {
+    std::vector<std::string> names;      ///< sorted
+    std::vector<std::string> backwards;  ///< each from its end to its beginning; sorted
+  };
   std::string path_of(const std::string& relative) const;
-  const std::vector<std::string>& list(const std::string& folder);
-  std::vector<std::string> extend(const std::vector<std::string>& folders,
-                                  const std::string& component);
+  const Listing& list(const std::string& folder);
+  std::vector<std::string> match(const std::string& folder, const std::string& pattern);
 
   std::string root_;
-  std::unordered_map<std::string, std::vector<std::string>> listings_;
+  std::unordered_map<std::string, Listing> listings_;
 };
 
 }  // namespace millrace::tools
