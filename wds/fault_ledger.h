@@ -28,6 +28,8 @@ struct FaultPolicy {
   double max_fault_rate = 1.0;
   /// Accepts interleaved keys, and a missing end marker when the cut lies between two samples.
   bool lenient = false;
+  /// Reads on behind an end marker where another archive follows. Default: such data is warned of.
+  bool concatenated = false;
 };
 
 class FaultLedger {

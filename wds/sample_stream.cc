@@ -27,6 +27,7 @@ struct SampleStream::State {
         read([this](BufferedSample& sample) { return read_sample(sample); }) {
     spec.shard.stop = stop;
     spec.shard.lenient = ledger.policy().lenient;
+    spec.shard.tar.concatenated = ledger.policy().concatenated;
     spec.shard.offset = 0;
   }
 

@@ -22,6 +22,7 @@
 #include "wds/fault_ledger.h"
 #include "wds/sample.h"
 #include "wds/shard_reader.h"
+#include "wds/split_options.h"
 
 namespace millrace::wds {
 
@@ -48,15 +49,6 @@ struct ShuffleOptions {
   bool detshuffle = false;
 };
 
-/// How an epoch is divided.
-struct SplitOptions {
-  int world = 1;
-  int rank = 0;
-  int workers = 1;
-  /// S, the number of streams over all ranks; 0 means world * workers. A multiple of world.
-  int streams = 0;
-};
-
 struct StreamSpec {
   std::shared_ptr<const std::vector<std::string>> shards;  ///< the whole epoch's list, unshuffled
   ShuffleOptions shuffle = {};
@@ -68,7 +60,7 @@ struct StreamSpec {
   /// The stream's epoch: begins again or stops so that it gives just this many samples. 0: once
   /// through.
   std::uint64_t max_samples = 0;
-  /// Ranks, for kWebDataset's seed of resampled streams: rank = stream mod world.
+  /// Ranks, for splitters and kWebDataset's seed of resampled streams: rank = stream mod world.
   int world = 1;
   /// Looks for the index beside each shard, and checks every sample against it.
   bool indexed = false;
@@ -76,6 +68,9 @@ struct StreamSpec {
   /// samples, not shards: streams differ by at most one sample, and shards that are cut must have
   /// their index.
   std::shared_ptr<const std::vector<std::uint64_t>> counts = {};
+  /// As in SplitOptions; with one of them whole shards are divided, whatever `counts` says.
+  ShardSplitter node_splitter = {};
+  ShardSplitter worker_splitter = {};
   /// How each shard is read; `offset` and `stop` are the stream's own to set.
   ShardOptions shard = {};
 };
@@ -108,7 +103,8 @@ struct StreamPosition {
 };
 
 /// The urls of one stream this epoch, in the order in which it reads them. Requires: not resampled.
-/// Throws: InvalidArgument when counts and shards do not belong together.
+/// Throws: InvalidArgument when counts and shards do not belong together, or a splitter leaves the
+/// stream without shards.
 std::vector<std::string> stream_shards(const StreamSpec& spec);
 
 class SampleStream {

@@ -17,9 +17,6 @@
 
 namespace millrace::wds {
 
-/// A user's own splitter: a list of shards to the sub-list that is this process's (or worker's).
-using ShardSplitter = std::function<std::vector<std::string>(std::vector<std::string> shards)>;
-
 /// shards[rank::world]. Throws: InvalidArgument unless 0 <= rank < world.
 std::vector<std::string> split_by_node(const std::vector<std::string>& shards, int rank, int world);
 /// shards[worker::workers]. Throws: InvalidArgument unless 0 <= worker < workers.

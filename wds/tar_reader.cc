@@ -36,6 +36,7 @@ struct TarReader::State {
   bool next_header(detail::Header& header);
   bool next_archive();
   detail::HeaderFacts inspect(const detail::Header& found) const;
+  void check_claim(const detail::Header& found) const;
   void check_member(const detail::Header& found, TarMember& member);
   bool at_end_marker();
   bool end_without_marker(const std::string& message, std::uint64_t offset);
@@ -58,7 +59,10 @@ struct TarReader::State {
 void TarReader::State::unpack() {
   if (compressed || tape->position() != 0 || !detail::is_compressed(*tape)) return;
   compressed = true;
-  tape = std::make_unique<detail::Tape>(detail::unpack(std::move(tape), options.max_expansion), 0);
+  tape = std::make_unique<detail::Tape>(
+      detail::unpack(std::move(tape), {.max_expansion = options.max_expansion,
+                                       .max_window = options.max_window_bytes}),
+      0);
 }
 
 void TarReader::State::open() {
@@ -165,13 +169,7 @@ void TarReader::State::check_member(const detail::Header& found, TarMember& memb
   member.header_crc32 = found.crc32;
   member.regular = found.regular && holds_file(facts.type) && !facts.sparse;
   unread = found.size;
-  const auto left = tape->remaining();
-  if (left && found.size > *left) {
-    throw Error(ErrorCode::kTruncated,
-                "member claims " + std::to_string(found.size) + " bytes, but " +
-                    std::to_string(*left) + " are left",
-                {.member = found.name, .offset = found.offset});
-  }
+  check_claim(found);
   const auto fail = [&](ErrorCode code, const std::string& message) {
     throw Error(code, message, {.member = found.name, .offset = found.offset});
   };
@@ -186,6 +184,21 @@ void TarReader::State::check_member(const detail::Header& found, TarMember& memb
                                     std::to_string(options.max_member_bytes));
   }
   if (!member.regular) ++warnings.ignored_members;
+}
+
+// A size is believed only as far as what is left can bear it out.
+void TarReader::State::check_claim(const detail::Header& found) const {
+  const auto refuse = [&](ErrorCode code, const std::string& reason) {
+    throw Error(code, "member claims " + std::to_string(found.size) + " bytes, but " + reason,
+                {.member = found.name, .offset = found.offset});
+  };
+  if (const auto left = tape->remaining(); left && found.size > *left)
+    refuse(ErrorCode::kTruncated, std::to_string(*left) + " are left");
+  if (!compressed) return;
+  const auto most = detail::most_bytes(tape->source());
+  if (most && found.size > *most - std::min(*most, tape->position()))
+    refuse(ErrorCode::kExhausted, "the shard may unpack to " + std::to_string(*most) + ", " +
+                                      std::to_string(options.max_expansion) + " times its size");
 }
 
 // An unpacking source knows what it was fed; for a plain tar that is the tape itself.

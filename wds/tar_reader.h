@@ -37,6 +37,8 @@ struct TarOptions {
   bool lenient = false;
   /// A compressed tar may grow to this many times its size, once 64 MiB have come out.
   std::uint64_t max_expansion = 100;
+  /// Memory that a zstd frame may ask for; 8 MiB is what `zstd -19` takes and RFC 8878 recommends.
+  std::uint64_t max_window_bytes = 8 * 1024 * 1024;
   /// Fills in TarMember::header_crc32.
   bool header_checksums = false;
 };

@@ -36,6 +36,30 @@ void check_batches(const PipelineOptions& options) {
           "resampled shards have no end: an epoch needs its number of samples or batches");
 }
 
+/// A user's splitters may leave a stream without shards: better found now than in its epoch.
+void check_splitters(const PipelineOptions& options) {
+  require(!options.epochs.resampled, "resampled shards are drawn from all: no splitters with them");
+  wds::StreamSpec spec{.shards = std::make_shared<const std::vector<std::string>>(options.shards),
+                       .shuffle = options.shuffle,
+                       .num_streams = options.split.streams,
+                       .epoch = options.epochs.first,
+                       .world = options.split.world,
+                       .node_splitter = options.split.node_splitter,
+                       .worker_splitter = options.split.worker_splitter};
+  for (const int stream : owned_streams(options)) {
+    spec.stream = stream;
+    static_cast<void>(wds::stream_shards(spec));
+  }
+}
+
+void check_split(const PipelineOptions& options) {
+  if (options.split.node_splitter || options.split.worker_splitter) {
+    check_splitters(options);
+  } else if (!options.epochs.resampled) {
+    wds::check_enough_shards(options.shards.size(), options.split);
+  }
+}
+
 void check_resources(const ResourceOptions& resources) {
   require(resources.threads >= 0, fmt::format("threads {}: must be above 0", resources.threads));
   require(resources.io_threads >= 0,
@@ -86,7 +110,7 @@ PipelineOptions resolve_options(PipelineOptions options) {
   check_resources(options.resources);
   require(!options.shards.empty(), "no shards");
   options.split.streams = wds::num_streams(options.split);
-  if (!options.epochs.resampled) wds::check_enough_shards(options.shards.size(), options.split);
+  check_split(options);
   ResourceOptions& resources = options.resources;
   const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const auto lanes = static_cast<int>(owned_streams(options).size());

@@ -46,6 +46,8 @@ SourceFactory wds_sources(const PipelineOptions& options, LedgerBook& ledgers) {
   spec.shuffle = options.shuffle;
   spec.num_streams = options.split.streams;
   spec.world = options.split.world;
+  spec.node_splitter = options.split.node_splitter;
+  spec.worker_splitter = options.split.worker_splitter;
   spec.resampled = options.epochs.resampled;
   const std::int64_t samples = options.epochs.samples;
   return [spec, samples, opener = options.opener,

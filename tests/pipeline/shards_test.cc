@@ -88,6 +88,27 @@ TEST(PipelineOverShards, GivesEverySampleOnceAnEpochInAnotherOrderEachTime) {
   EXPECT_THAT(epochs[1], ::testing::UnorderedElementsAreArray(epochs[0]));
 }
 
+TEST(PipelineOverShards, AUsersOwnSplitterDecidesWhoReadsWhat) {
+  const Shards shards(4, 12);
+  wds::SplitOptions split{.world = 2, .rank = 1, .workers = 1};
+  split.node_splitter = [](const std::vector<std::string>& all, const wds::SplitPart& node) {
+    std::vector<std::string> own;  // rank 1 keeps the last shard alone
+    for (const std::string& url : all) {
+      if (url.ends_with("x-3.tar") == (node.index == 1)) own.push_back(url);
+    }
+    return own;
+  };
+  Pipeline pipeline = builder(shards).split(split).epochs({.count = 1}).build();
+  std::set<std::string> keys;
+  for (Batch batch; pipeline.next(batch);) keys.insert(batch.keys.begin(), batch.keys.end());
+  keys.erase("");
+  EXPECT_EQ(keys.size(), 21U);
+  for (const std::string& key : keys) EXPECT_TRUE(key.starts_with("3-")) << key;
+
+  split.worker_splitter = [](const auto&, const auto&) { return std::vector<std::string>(); };
+  EXPECT_THROW(builder(shards).split(split).build(), Error);
+}
+
 TEST(PipelineOverShards, GivesTheSameBitsForAnyThreads) {
   const Shards shards(4, 12);
   Pipeline one = builder(shards).resources({.threads = 1, .io_threads = 1}).build();

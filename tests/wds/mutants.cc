@@ -95,4 +95,19 @@ std::vector<Mutant> mutants_of(const std::string& tar, int samples) {
   return mutants;
 }
 
+std::string edit_of(const Mutant& mutant, const std::string& tar) {
+  const std::string kind = std::to_string(static_cast<int>(mutant.damage));
+  if (mutant.tar.size() < tar.size()) return kind + " cut " + std::to_string(mutant.tar.size());
+  const auto first = std::mismatch(tar.begin(), tar.end(), mutant.tar.begin()).first;
+  const auto last = std::mismatch(tar.rbegin(), tar.rend(), mutant.tar.rbegin()).first.base();
+  std::string hex;
+  for (auto at = first; at < last; ++at) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    const auto byte =
+        static_cast<unsigned char>(mutant.tar[static_cast<std::size_t>(at - tar.begin())]);
+    hex += {kDigits[byte >> 4U], kDigits[byte & 15U]};
+  }
+  return kind + " set " + std::to_string(first - tar.begin()) + " " + hex;
+}
+
 }  // namespace millrace::testing

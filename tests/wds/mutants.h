@@ -29,4 +29,7 @@ std::string small_shard(int samples);
 /// zeroed, every 7th payload byte flipped.
 std::vector<Mutant> mutants_of(const std::string& tar, int samples);
 
+/// How `mutant` differs from `tar`, in a line: "KIND cut LENGTH" or "KIND set OFFSET HEX".
+std::string edit_of(const Mutant& mutant, const std::string& tar);
+
 }  // namespace millrace::testing

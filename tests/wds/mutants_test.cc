@@ -5,6 +5,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <array>
 #include <cstdio>
@@ -81,6 +82,17 @@ bool libarchive_notices(const std::string& tar) {
   return result != ARCHIVE_EOF;
 }
 
+/// For tests/wds/mutants.py, where MILLRACE_MUTANTS names a place: the shard, and its mutants as
+/// edits.
+void write_edits(const std::string& tar, const std::vector<Mutant>& mutants) {
+  const char* place = ::getenv("MILLRACE_MUTANTS");
+  if (place == nullptr) return;
+  testing::write_file(std::string(place) + ".tar", tar);
+  std::string edits;
+  for (const Mutant& mutant : mutants) edits += testing::edit_of(mutant, tar) + "\n";
+  testing::write_file(std::string(place) + ".edits", edits);
+}
+
 TEST(Mutants, AreAllFoundWithAnIndexAndNeverGiveAPartialSample) {
   MemoryOpener opener;
   const std::string tar = testing::small_shard(kSamples);
@@ -92,7 +104,9 @@ TEST(Mutants, AreAllFoundWithAnIndexAndNeverGiveAPartialSample) {
   EXPECT_EQ(faults_in(opener, with_index, originals), 0);
 
   Counts all{}, indexed{}, plain{}, libarchive{};
-  for (Mutant& mutant : testing::mutants_of(tar, kSamples)) {
+  std::vector<Mutant> mutants = testing::mutants_of(tar, kSamples);
+  write_edits(tar, mutants);
+  for (Mutant& mutant : mutants) {
     const auto kind = static_cast<std::size_t>(mutant.damage);
     opener.files["x.tar"] = mutant.tar;
     ++all[kind];

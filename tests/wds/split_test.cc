@@ -31,6 +31,25 @@ TEST(Split, ByNodeThenByWorker) {
   EXPECT_THROW(split_by_worker(numbered(4), -1, 2), Error);
 }
 
+TEST(Split, AUsersOwnFunctionsDecideWhoReadsWhat) {
+  const auto shards = std::make_shared<const Strings>(numbered(12));
+  StreamSpec spec{.shards = shards, .num_streams = 4, .world = 2};
+  spec.node_splitter = [](const Strings& all, const SplitPart& node) {  // halves, not every other
+    const auto half = static_cast<std::ptrdiff_t>(all.size()) / node.count;
+    return Strings(all.begin() + node.index * half, all.begin() + (node.index + 1) * half);
+  };
+  spec.stream = 1;  // rank 1, worker 0 of 2
+  EXPECT_EQ(stream_shards(spec), (Strings{"6", "8", "10"}));
+  spec.worker_splitter = [](const Strings& own, const SplitPart& worker) {
+    return worker.index == 0 ? own : Strings{};
+  };
+  EXPECT_EQ(stream_shards(spec), (Strings{"6", "7", "8", "9", "10", "11"}));
+  spec.shuffle.order = Order::kWebDataset;
+  EXPECT_EQ(stream_shards(spec), (Strings{"6", "7", "8", "9", "10", "11"}));
+  spec.stream = 3;
+  EXPECT_THROW(stream_shards(spec), Error) << "worker 1 has none";
+}
+
 TEST(Split, StreamsAreNodesAndWorkers) {
   const auto shards = std::make_shared<const Strings>(numbered(23));
   for (int rank = 0; rank < 3; ++rank) {

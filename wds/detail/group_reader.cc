@@ -110,6 +110,8 @@ void GroupReader::start() {
     if (!reopen_compressed()) throw;
     advance();
   }
+  // Past the packed bytes' end, a lenient reader sees nothing but a missing end marker.
+  if (options_.offset > 0 && !pending_ && !tar_->compressed() && reopen_compressed()) advance();
 }
 
 void GroupReader::read_sample(Sample& sample) {

@@ -19,17 +19,22 @@ class KeySet {
  public:
   static constexpr std::size_t kMaxKeys = std::size_t{1} << 20;
 
+  explicit KeySet(std::size_t max_keys = kMaxKeys) : max_keys_(max_keys) {}
+
   /// Remembers that `key` lies at `offset`; where it lay before, if it was there.
   std::optional<std::uint64_t> insert(std::string_view key, std::uint64_t offset) {
-    if (size_ * 2 >= slots_.size() && size_ < kMaxKeys) grow();
+    if (size_ * 2 >= slots_.size() && size_ < max_keys_) grow();
     const std::uint64_t hash = std::hash<std::string_view>{}(key) | 1U;  // 0 marks a free slot
     Slot& slot = find(hash);
     if (slot.hash == hash) return slot.offset;
-    if (size_ == kMaxKeys) return {};
+    if (size_ == max_keys_) return {};
     slot = {hash, offset};
     ++size_;
     return {};
   }
+
+  /// Whether keys are no longer remembered.
+  bool full() const { return size_ == max_keys_; }
 
  private:
   struct Slot {
@@ -52,6 +57,7 @@ class KeySet {
     }
   }
 
+  std::size_t max_keys_;
   std::vector<Slot> slots_;
   std::size_t size_ = 0;
   int shift_ = 0;

@@ -11,6 +11,7 @@
 #include "io/base/rng.h"
 #include "wds/detail/python_random.h"
 #include "wds/detail/webdataset_shuffle.h"
+#include "wds/split.h"
 
 namespace millrace::wds {
 namespace {
@@ -19,7 +20,25 @@ std::uint64_t webdataset_seed(const StreamSpec& spec) {
   return spec.shuffle.seed + (spec.shuffle.detshuffle ? spec.epoch : 0);
 }
 
+bool has_splitter(const StreamSpec& spec) { return spec.node_splitter || spec.worker_splitter; }
+
+// By the user's splitters, and WebDataset's where there is one of them alone.
+std::vector<std::string> split_by_user(std::vector<std::string> shards, const StreamSpec& spec) {
+  const SplitPart rank{.index = spec.stream % spec.world, .count = spec.world};
+  const SplitPart worker{.index = spec.stream / spec.world, .count = spec.num_streams / spec.world};
+  shards = spec.node_splitter ? spec.node_splitter(shards, rank)
+                              : split_by_node(shards, rank.index, rank.count);
+  shards = spec.worker_splitter ? spec.worker_splitter(shards, worker)
+                                : split_by_worker(shards, worker.index, worker.count);
+  if (!shards.empty()) return shards;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the splitters leave no shard for worker " + std::to_string(worker.index) + " of " +
+                  std::to_string(worker.count) + " on rank " + std::to_string(rank.index) + " of " +
+                  std::to_string(rank.count));
+}
+
 std::vector<std::string> divided(const std::vector<std::string>& shards, const StreamSpec& spec) {
+  if (has_splitter(spec)) return split_by_user(shards, spec);
   std::vector<std::string> own;
   const auto step = static_cast<std::size_t>(spec.num_streams);
   for (auto i = static_cast<std::size_t>(spec.stream); i < shards.size(); i += step) {
@@ -57,6 +76,16 @@ std::vector<detail::ShardPiece> whole_shards(const StreamSpec& spec) {
   const auto step = static_cast<std::size_t>(spec.num_streams);
   for (auto i = static_cast<std::size_t>(spec.stream); i < order.size(); i += step) {
     pieces.push_back({.url = (*spec.shards)[order[i]]});
+  }
+  return pieces;
+}
+
+std::vector<detail::ShardPiece> shards_by_user(const StreamSpec& spec) {
+  std::vector<std::string> shards;
+  for (const std::size_t i : epoch_order(spec)) shards.push_back((*spec.shards)[i]);
+  std::vector<detail::ShardPiece> pieces;
+  for (std::string& url : split_by_user(std::move(shards), spec)) {
+    pieces.push_back({.url = std::move(url)});
   }
   return pieces;
 }
@@ -121,6 +150,7 @@ std::vector<ShardPiece> stream_pieces(const StreamSpec& spec) {
   MILLRACE_CHECK(spec.shards != nullptr, "a stream has a list of shards");
   MILLRACE_CHECK(spec.stream >= 0 && spec.stream < spec.num_streams, "the stream is one of S");
   if (spec.shuffle.order == Order::kMillrace) {
+    if (has_splitter(spec)) return shards_by_user(spec);
     return spec.counts ? balanced_pieces(spec) : whole_shards(spec);
   }
   std::vector<ShardPiece> pieces;

@@ -10,14 +10,24 @@
 
 namespace millrace::wds::detail {
 
+struct UnpackLimits {
+  /// Unpacked over packed bytes, once 64 MiB have come out.
+  std::uint64_t max_expansion = 100;
+  /// Bytes of a zstd frame's window, which its decoder allocates.
+  std::uint64_t max_window = 8 * 1024 * 1024;
+};
+
 /// Whether what comes next on `packed` is compressed in a way that unpack() knows.
 bool is_compressed(Tape& packed);
 
-/// The unpacked bytes of `packed`, which stands at 0. Reading throws: Truncated, Corrupt, Exhausted
-/// (more than `max_expansion` times the packed size, once 64 MiB have come out).
-std::unique_ptr<io::ByteSource> unpack(std::unique_ptr<Tape> packed, std::uint64_t max_expansion);
+/// The unpacked bytes of `packed`, which stands at 0. Reading throws: Truncated, Corrupt (gzip's
+/// own checksum too), Exhausted (a limit).
+std::unique_ptr<io::ByteSource> unpack(std::unique_ptr<Tape> packed, const UnpackLimits& limits);
 
 /// How many packed bytes `unpacked`, which unpack() made, has read; nothing when more are left.
 std::optional<std::uint64_t> packed_bytes(const io::ByteSource& unpacked);
+/// The most bytes that `unpacked` can hold in all within its limits, where its packed size is
+/// known.
+std::optional<std::uint64_t> most_bytes(const io::ByteSource& unpacked);
 
 }  // namespace millrace::wds::detail

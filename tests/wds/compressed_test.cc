@@ -1,0 +1,260 @@
+// Compressed shards: gzip, bzip2, xz, zstd; their own checksums; bombs.
+#include <archive.h>
+#include <archive_entry.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "io/base/error.h"
+#include "tests/support/tar_builder.h"
+#include "tests/wds/memory_opener.h"
+#include "wds/sample_stream.h"
+#include "wds/shard_reader.h"
+
+namespace millrace::wds {
+namespace {
+
+using testing::MemoryOpener;
+using testing::TarBuilder;
+
+constexpr std::size_t kMiB = 1024 * 1024;
+
+std::string gzipped(const std::string& data) {
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string packed(deflateBound(&stream, data.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
+  stream.avail_in = static_cast<uInt>(data.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+std::string filtered(const std::string& data, int filter) {
+  std::string packed(data.size() + kMiB, '\0');
+  std::size_t used = 0;
+  archive* writer = archive_write_new();
+  archive_write_set_format_raw(writer);
+  archive_write_add_filter(writer, filter);
+  archive_write_set_bytes_in_last_block(writer, 1);
+  EXPECT_EQ(archive_write_open_memory(writer, packed.data(), packed.size(), &used), ARCHIVE_OK);
+  archive_entry* entry = archive_entry_new();
+  archive_entry_set_filetype(entry, AE_IFREG);
+  archive_write_header(writer, entry);
+  archive_write_data(writer, data.data(), data.size());
+  archive_entry_free(entry);
+  EXPECT_EQ(archive_write_close(writer), ARCHIVE_OK);
+  archive_write_free(writer);
+  packed.resize(used);
+  return packed;
+}
+
+std::string numbered_tar(int samples, int first = 0) {
+  TarBuilder tar;
+  for (int i = first; i < first + samples; ++i)
+    tar.file("k" + std::to_string(i) + ".txt", std::string(static_cast<std::size_t>(i * 7), 'x'));
+  return tar.end().bytes();
+}
+
+struct ReadResult {
+  std::vector<std::string> samples;  ///< key and bytes of each
+  std::optional<ErrorCode> fault;
+};
+
+ReadResult read(const std::string& shard, const ShardOptions& options = {},
+                bool knows_size = true) {
+  MemoryOpener opener;
+  opener.files["x"] = shard;
+  opener.knows_size = knows_size;
+  ReadResult result;
+  try {
+    ShardReader reader(opener, "x", options);
+    for (Sample sample; reader.next(sample);)
+      result.samples.push_back(sample.key + std::string(sample.fields[0].data.text()));
+  } catch (const Error& error) {
+    result.fault = error.code();
+  }
+  return result;
+}
+
+std::vector<std::pair<const char*, std::string>> every_way(const std::string& tar) {
+  const std::size_t third = tar.size() / 3;
+  return {
+      {"gzip", gzipped(tar)},
+      {"gzip of three members", gzipped(tar.substr(0, third)) + gzipped(tar.substr(third, third)) +
+                                    gzipped(tar.substr(2 * third))},
+      {"bzip2", filtered(tar, ARCHIVE_FILTER_BZIP2)},
+      {"xz", filtered(tar, ARCHIVE_FILTER_XZ)},
+      {"zstd", filtered(tar, ARCHIVE_FILTER_ZSTD)}};
+}
+
+TEST(Compressed, EveryWayGivesTheSameSamples) {
+  const std::string tar = numbered_tar(40);
+  const ReadResult plain = read(tar);
+  ASSERT_EQ(plain.samples.size(), 40U);
+  for (const auto& [way, packed] : every_way(tar)) {
+    EXPECT_LT(packed.size(), tar.size()) << way;
+    const ReadResult result = read(packed);
+    EXPECT_EQ(result.samples, plain.samples) << way;
+    EXPECT_FALSE(result.fault.has_value()) << way;
+  }
+}
+
+TEST(Compressed, ACutAnywhereIsAFaultAndGivesNoPartialSample) {
+  const std::string tar = numbered_tar(40);
+  const ReadResult plain = read(tar);
+  for (const auto& [way, packed] : every_way(tar)) {
+    for (std::size_t cut = 1; cut < packed.size(); cut += packed.size() / 40 + 1) {
+      const ReadResult result = read(packed.substr(0, cut));
+      EXPECT_TRUE(result.fault.has_value()) << way << " cut at " << cut;
+      ASSERT_LE(result.samples.size(), plain.samples.size());
+      EXPECT_TRUE(std::equal(result.samples.begin(), result.samples.end(), plain.samples.begin()))
+          << way;
+    }
+  }
+}
+
+TEST(Compressed, AFlippedByteInGzipsTrailerIsAFault) {
+  const std::string first = gzipped(numbered_tar(10).substr(0, 5000));
+  const std::string second = gzipped(numbered_tar(10).substr(5000));
+  for (const std::size_t end : {first.size(), first.size() + second.size()}) {
+    for (std::size_t i = end - 8; i < end; ++i) {
+      std::string packed = first + second;
+      packed[i] = static_cast<char>(packed[i] ^ 4);
+      EXPECT_EQ(read(packed).fault, ErrorCode::kCorrupt) << "byte " << i;
+    }
+  }
+}
+
+TEST(Compressed, OnlyZerosMayFollowGzip) {
+  const std::string packed = gzipped(numbered_tar(10));
+  EXPECT_FALSE(read(packed + std::string(1000, '\0')).fault.has_value());
+  EXPECT_EQ(read(packed + "more").fault, ErrorCode::kCorrupt);
+}
+
+TEST(Compressed, ASecondArchiveIsReadWhereAskedFor) {
+  const std::string one = numbered_tar(5), two = numbered_tar(5, 5);
+  const ShardOptions both{.tar = {.concatenated = true}};
+  for (const std::string& shard :
+       {one + two, gzipped(one) + gzipped(two),
+        filtered(one, ARCHIVE_FILTER_ZSTD) + filtered(two, ARCHIVE_FILTER_ZSTD)}) {
+    EXPECT_EQ(read(shard).samples.size(), 5U);
+    EXPECT_EQ(read(shard, both).samples, read(numbered_tar(10)).samples);
+  }
+}
+
+std::vector<std::string> keys_of(SampleStream& stream, std::vector<StreamPosition>& positions) {
+  std::vector<std::string> keys;
+  for (SampleBlock block; stream.next(block);) {
+    keys.emplace_back();
+    for (const StreamSample& one : block.samples) keys.back() += one.sample.key + " ";
+    positions.push_back(stream.position());
+  }
+  return keys;
+}
+
+TEST(Compressed, AStreamGoesOnInsideACompressedShard) {
+  MemoryOpener opener;
+  opener.files["a"] = gzipped(numbered_tar(150));
+  opener.files["b"] = filtered(numbered_tar(150, 150), ARCHIVE_FILTER_ZSTD);
+  StreamSpec spec{.shards = std::make_shared<const std::vector<std::string>>(
+                      std::vector<std::string>{"a", "b"}),
+                  .shuffle = {.buffer_samples = 40, .seed = 5}};
+  FaultLedger ledger;
+  SampleStream whole(spec, opener, ledger);
+  std::vector<StreamPosition> positions;
+  const auto all = keys_of(whole, positions);
+  ASSERT_GE(all.size(), 4U);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    SampleStream resumed(spec, positions[i], opener, ledger);
+    std::vector<StreamPosition> ignored;
+    const std::vector<std::string> rest(all.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                        all.end());
+    EXPECT_EQ(keys_of(resumed, ignored), rest);
+  }
+}
+
+TEST(Compressed, TheRatioIsCappedBeyond64MiB) {
+  const auto zeros = [](std::size_t size) {
+    return gzipped(TarBuilder().file("a.bin", std::string(size, '\0')).end().bytes());
+  };
+  EXPECT_EQ(read(zeros(63 * kMiB)).samples.size(), 1U) << "1,000 to 1, but small";
+  const std::string large = zeros(70 * kMiB);
+  EXPECT_EQ(read(large).fault, ErrorCode::kExhausted);
+  EXPECT_EQ(read(large, {}, false).fault, ErrorCode::kExhausted) << "its size unknown";
+  EXPECT_EQ(read(large, {.tar = {.max_expansion = 2000}}).samples.size(), 1U);
+}
+
+std::string little_endian(std::uint64_t value, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i)));
+  return text;
+}
+
+/// A zstd frame by hand (RFC 8878): `data` as it is, then `repeats` blocks of 128 KiB of zeros.
+std::string zstd_frame(const std::string& data, int repeats, unsigned char window = 0x58) {
+  constexpr std::uint64_t kRaw = 0, kRepeated = 1;
+  const auto block = [](std::uint64_t size, std::uint64_t type, bool last) {
+    return little_endian(size << 3 | type << 1 | (last ? 1 : 0), 3);
+  };
+  std::string frame = little_endian(0xFD2FB528, 4);
+  frame.push_back('\0');
+  frame.push_back(static_cast<char>(window));
+  frame += block(data.size(), kRaw, repeats == 0) + data;
+  for (int i = 1; i <= repeats; ++i)
+    frame += block(128 * 1024, kRepeated, i == repeats) + std::string(1, '\0');
+  return frame;
+}
+
+TEST(Compressed, AFramesWindowIsLimited) {
+  const std::string tar = numbered_tar(3);
+  const std::string good = zstd_frame(tar, 0);
+  EXPECT_EQ(read(good).samples.size(), 3U);
+  EXPECT_EQ(read(zstd_frame(tar, 0, 0x68)).samples.size(), 3U) << "8 MiB, as zstd -19";
+  const std::string wide = zstd_frame(tar, 0, 0x70);
+  const std::string skippable = little_endian(0x184D2A50, 4) + little_endian(7, 4) + "ignored";
+  for (const std::string& bad : {wide, good + wide, good + skippable + wide})
+    EXPECT_EQ(read(bad, {.tar = {.concatenated = true}}).fault, ErrorCode::kExhausted);
+  EXPECT_EQ(read(wide, {.tar = {.max_window_bytes = 16 * kMiB}}).samples.size(), 3U);
+}
+
+long peak_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stol(line.substr(6));
+  return 0;
+}
+
+/// Whether a process of its own refuses the shard, grown by less than 16 MiB and in under a second.
+bool refused_cheaply(const std::string& shard) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const long before = peak_kib();
+    const auto start = std::chrono::steady_clock::now();
+    const bool refused = read(shard).fault == ErrorCode::kExhausted;
+    const bool quick = std::chrono::steady_clock::now() - start < std::chrono::seconds(1);
+    ::_exit(refused && quick && peak_kib() - before < 16 * 1024 ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(Compressed, ABombIsRefusedCheaply) {
+  constexpr std::uint64_t k256MiB = 256 * kMiB;
+  const std::string header = TarBuilder().header({.name = "a.bin", .size = k256MiB}).bytes();
+  const std::string bomb = zstd_frame(header, 2048);
+  EXPECT_LT(bomb.size(), 9000U);
+  EXPECT_TRUE(refused_cheaply(bomb));
+  EXPECT_TRUE(refused_cheaply(zstd_frame(header, 2048, 0xA0))) << "a window of 1 GiB";
+}
+
+}  // namespace
+}  // namespace millrace::wds

@@ -1,0 +1,80 @@
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <cerrno>
+#include <exception>
+#include <utility>
+
+#include "wds/detail/unpacked.h"
+#include "wds/detail/zstd_frames.h"
+
+namespace millrace::wds::detail {
+namespace {
+
+struct FreeArchive {
+  void operator()(archive* handle) const { archive_read_free(handle); }
+};
+
+class Filtered final : public Unpacked {
+ public:
+  Filtered(std::unique_ptr<Tape> packed, const UnpackLimits& given)
+      : Unpacked(std::move(packed), given), frames_(given.max_window) {
+    archive_read_support_filter_bzip2(handle_.get());
+    archive_read_support_filter_xz(handle_.get());
+    archive_read_support_filter_zstd(handle_.get());
+    archive_read_support_format_raw(handle_.get());
+    archive_read_set_read_callback(handle_.get(), read_packed);
+    archive_read_set_callback_data(handle_.get(), this);
+  }
+
+ private:
+  std::size_t unpack(std::span<std::byte> into) override {
+    if (!std::exchange(opened_, true) && !open()) return 0;
+    const la_ssize_t got = archive_read_data(handle_.get(), into.data(), into.size());
+    check(got < 0 ? ARCHIVE_FATAL : ARCHIVE_OK);
+    return static_cast<std::size_t>(got);
+  }
+
+  static la_ssize_t read_packed(archive* handle, void* self, const void** data) {
+    auto& filtered = *static_cast<Filtered*>(self);
+    try {
+      const auto chunk = filtered.peek_packed();
+      filtered.frames_.watch(chunk);
+      *data = chunk.data();
+      filtered.consume_packed(chunk.size());
+      return static_cast<la_ssize_t>(chunk.size());
+    } catch (...) {
+      filtered.error_ = std::current_exception();
+      archive_set_error(handle, EIO, "reading failed");
+      return ARCHIVE_FATAL;
+    }
+  }
+
+  /// False when there is nothing inside: an empty content has no entry at all.
+  bool open() {
+    check(archive_read_open1(handle_.get()));
+    archive_entry* entry = nullptr;
+    const int result = archive_read_next_header(handle_.get(), &entry);
+    check(result == ARCHIVE_EOF ? ARCHIVE_OK : result);
+    return result != ARCHIVE_EOF;
+  }
+
+  void check(int result) {
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    if (result != ARCHIVE_OK) fail(archive_error_string(handle_.get()));
+  }
+
+  std::unique_ptr<archive, FreeArchive> handle_{archive_read_new()};
+  ZstdFrames frames_;
+  std::exception_ptr error_;
+  bool opened_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Unpacked> unpack_by_libarchive(std::unique_ptr<Tape> packed,
+                                               const UnpackLimits& limits) {
+  return std::make_unique<Filtered>(std::move(packed), limits);
+}
+
+}  // namespace millrace::wds::detail

@@ -1,0 +1,106 @@
+#include "wds/reshard.h"
+
+#include <algorithm>
+
+#include "io/base/error.h"
+#include "wds/detail/key_set.h"
+#include "wds/sample_stream.h"
+
+namespace millrace::wds {
+namespace {
+
+constexpr std::size_t kMaxKeys = std::size_t{1} << 26;
+
+class Resharding {
+ public:
+  explicit Resharding(const ReshardOptions& options)
+      : options_(options), writer_(options.writer), keys_(kMaxKeys) {}
+
+  void put(const Sample& sample) {
+    WriterSample chosen = choose(sample);
+    if (chosen.fields.empty()) {
+      ++result_.empty;
+    } else if (is_duplicate(sample)) {
+      ++result_.duplicates;
+    } else {
+      write(chosen, sample);
+    }
+  }
+
+  ReshardResult finish() {
+    result_.shards = writer_.finish();
+    return std::move(result_);
+  }
+
+ private:
+  WriterSample choose(const Sample& sample) const {
+    WriterSample chosen{.key = sample.key, .fields = {}};
+    for (const Field& field : sample.fields) {
+      std::string suffix = renamed(field.suffix);
+      if (is_selected(suffix)) chosen.fields.push_back({std::move(suffix), field.data});
+    }
+    return chosen;
+  }
+
+  std::string renamed(const std::string& suffix) const {
+    const auto found = std::find_if(options_.rename.begin(), options_.rename.end(),
+                                    [&](const auto& rule) { return rule.first == suffix; });
+    return found == options_.rename.end() ? suffix : found->second;
+  }
+
+  bool is_selected(const std::string& suffix) const {
+    const auto& select = options_.select;
+    return select.empty() || std::find(select.begin(), select.end(), suffix) != select.end();
+  }
+
+  bool is_duplicate(const Sample& sample) {
+    if (!options_.drop_duplicates) return false;
+    const bool seen = keys_.insert(sample.key, 0).has_value();
+    if (!seen && keys_.full())
+      throw Error(ErrorCode::kExhausted, "too many keys to find duplicates among",
+                  {.url = io::printable_url(*sample.url), .key = sample.key});
+    return seen;
+  }
+
+  void write(const WriterSample& chosen, const Sample& sample) {
+    try {
+      writer_.write(chosen);
+    } catch (Error& error) {
+      error.annotate({.url = io::printable_url(*sample.url), .key = sample.key});
+      throw;
+    }
+    ++result_.written;
+    if (options_.on_sample) options_.on_sample(result_.written);
+  }
+
+  const ReshardOptions& options_;
+  ShardWriter writer_;
+  detail::KeySet keys_;
+  ReshardResult result_;
+};
+
+StreamSpec spec_of(const ReshardOptions& options) {
+  StreamSpec spec{.shards = std::make_shared<const std::vector<std::string>>(options.shards)};
+  spec.indexed = true;
+  if (!options.shuffle_seed) return spec;
+  spec.shuffle = {.shards = true,
+                  .buffer_samples = options.buffer_samples,
+                  .buffer_bytes = options.buffer_bytes,
+                  .seed = *options.shuffle_seed};
+  return spec;
+}
+
+}  // namespace
+
+ReshardResult reshard(const ReshardOptions& options, const io::Opener& opener, FaultLedger& ledger,
+                      std::stop_token stop) {
+  SampleStream stream(spec_of(options), opener, ledger, std::move(stop));
+  Resharding resharding(options);
+  for (SampleBlock block; stream.next(block);) {
+    for (const StreamSample& one : block.samples) resharding.put(one.sample);
+    ledger.count_emitted(block.samples.size());
+  }
+  return resharding.finish();
+}
+
+}  // namespace millrace::wds
