@@ -108,7 +108,6 @@ class OrderCommand final : public Command {
     wds::StreamSpec spec{.shards = shards, .shuffle = shuffle(), .epoch = epoch_};
     spec.num_streams = wds::num_streams(split_);
     spec.world = split_.world;
-    spec.shard.lenient = ledger.policy().lenient;
     std::vector<RankStreams> ranks;
     for (int rank = rank_.value_or(0); rank < (rank_ ? *rank_ + 1 : split_.world); ++rank) {
       ranks.push_back({.rank = rank});

@@ -55,6 +55,16 @@ std::string usage_text(const CLI::ParseError& error) {
   return text;
 }
 
+/// An option that no one declared is a better clue than what its place left missing.
+std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::RequiredError))
+    return usage_text(error);
+  const std::vector<std::string> words = app.remaining();
+  const auto unknown = std::find_if(words.begin(), words.end(),
+                                    [](const std::string& word) { return word.starts_with('-'); });
+  return unknown == words.end() ? usage_text(error) : "unknown option " + *unknown;
+}
+
 void declare(CLI::App& app, Command& command, bool& json) {
   app.name("millrace " + command.name());
   app.description(command.summary());
@@ -106,7 +116,7 @@ int run_command(std::span<const std::string> words, Command& command, const Sign
   } catch (const CLI::Success& asked) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return complain(who, usage_text(error) + " (see " + who + " --help)", kUsage);
+    return complain(who, usage_text(app, error) + " (see " + who + " --help)", kUsage);
   } catch (const Error& error) {
     return complain(who, text_of(error), kUsage);
   }

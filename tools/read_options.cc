@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "io/base/error.h"
 #include "tools/parse.h"
@@ -24,9 +25,19 @@ bool is_missing(const std::string& url) {
 }  // namespace
 
 void ReadOptions::declare(CLI::App& app) {
+  declare_specs(app);
+  declare_policy(app);
+}
+
+void ReadOptions::declare_for_survey(CLI::App& app) {
+  on_fault_ = "skip";
+  declare_specs(app);
+  declare_leniency(app);
+}
+
+void ReadOptions::declare_specs(CLI::App& app) {
   app.add_option("SPEC", specs_, "Shards: braces, :: unions, folders, manifests, URLs or -")
       ->required();
-  declare_policy(app);
 }
 
 void ReadOptions::declare_policy(CLI::App& app) {
@@ -37,8 +48,16 @@ void ReadOptions::declare_policy(CLI::App& app) {
   app.add_option("--max-faults", max_faults_,
                  "Skips allowed in an epoch: a number, or a share of the samples such as 0.01")
       ->type_name("N|RATE");
+  declare_leniency(app);
+}
+
+void ReadOptions::declare_leniency(CLI::App& app) {
   app.add_flag("--lenient", lenient_,
                "Accept interleaved keys, and a missing end marker between two samples");
+  app.add_flag("--concatenated", concatenated_,
+               "Read on behind an end marker, where a second archive follows (cat a.tar b.tar)");
+  app.add_flag("--tolerate-truncated", tolerate_truncated_,
+               "Decode damaged and cut JPEGs as far as they go, instead of a fault");
   app.add_flag("--allow-pipe", allow_pipe_, "Let pipe:COMMAND in a SPEC run a shell");
 }
 
@@ -55,7 +74,7 @@ std::vector<std::string> ReadOptions::shards(const std::vector<std::string>& spe
 }
 
 wds::FaultPolicy ReadOptions::policy() const {
-  wds::FaultPolicy policy{.lenient = lenient_};
+  wds::FaultPolicy policy{.lenient = lenient_, .concatenated = concatenated_};
   if (on_fault_ == "skip") policy.on_fault = wds::OnFault::kSkip;
   if (on_fault_ == "stop") policy.on_fault = wds::OnFault::kStop;
   if (max_faults_.empty()) return policy;
@@ -66,6 +85,10 @@ wds::FaultPolicy ReadOptions::policy() const {
   else
     policy.max_fault_rate = parse_share("--max-faults", max_faults_);
   return policy;
+}
+
+wds::ShardOptions ReadOptions::shard_options(std::stop_token stop) const {
+  return {.tar = {.concatenated = concatenated_}, .lenient = lenient_, .stop = std::move(stop)};
 }
 
 std::shared_ptr<const io::Opener> ReadOptions::opener() const {

@@ -2,7 +2,8 @@
 // reading command shares.
 //
 //   ReadOptions read;
-//   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --allow-pipe
+//   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --concatenated
+//                             // --tolerate-truncated --allow-pipe
 //   read.check();             // no shard matches, a shard twice: before anything is opened
 //   auto shards = read.shards();
 //
@@ -10,11 +11,13 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
+#include "wds/shard_reader.h"
 
 namespace CLI {
 class App;
@@ -28,6 +31,8 @@ class ReadOptions {
   void declare(CLI::App& app);
   /// Declares the options alone, for commands whose specs come by other names.
   void declare_policy(CLI::App& app);
+  /// As declare(), for commands that go on after every fault, whatever it is.
+  void declare_for_survey(CLI::App& app);
 
   /// Throws: as expanding `specs` does; NotFound when a local shard is missing.
   void check() const { check(specs_); }
@@ -39,14 +44,23 @@ class ReadOptions {
 
   const std::vector<std::string>& specs() const { return specs_; }
   wds::FaultPolicy policy() const;
+  /// How one shard is read, by the policy.
+  wds::ShardOptions shard_options(std::stop_token stop) const;
+  /// Whether damaged and cut JPEGs are decoded as far as they go.
+  bool tolerate_truncated() const { return tolerate_truncated_; }
   /// One for the whole command: its sources share connections and the budget of retries.
   std::shared_ptr<const io::Opener> opener() const;
 
  private:
+  void declare_specs(CLI::App& app);
+  void declare_leniency(CLI::App& app);
+
   std::vector<std::string> specs_;
   std::string on_fault_ = "fail";
   std::string max_faults_;
   bool lenient_ = false;
+  bool concatenated_ = false;
+  bool tolerate_truncated_ = false;
   bool allow_pipe_ = false;
   mutable std::shared_ptr<const io::Opener> opener_;
 };

@@ -31,10 +31,13 @@ After scan_sample(wds::ShardReader& reader, const ScanInput& input,
 
 After scan_shard(const std::string& url, const ScanInput& input,
                  const std::function<bool(const wds::Sample&)>& each) {
+  const wds::FaultPolicy& policy = input.ledger.policy();
   std::optional<wds::ShardReader> reader;
   try {
     reader.emplace(input.opener, url,
-                   wds::ShardOptions{.lenient = input.ledger.policy().lenient, .stop = input.stop});
+                   wds::ShardOptions{.tar = {.concatenated = policy.concatenated},
+                                     .lenient = policy.lenient,
+                                     .stop = input.stop});
   } catch (const Error& fault) {
     return after_fault(fault, input, false);
   }

@@ -52,6 +52,7 @@ const std::vector<BadUse> kBadUses = {
     {"UnknownCommand", {"frobnicate"}, "frobnicate"},
     {"UnknownOption", {"ls", "@S", "--colour"}, "--colour"},
     {"UnknownConfigFile", {"ls", "@S", "--config", "none.toml"}, "none.toml"},
+    {"UnknownOptionWithoutSpec", {"ls", "--bad"}, "--bad"},
     {"NoSpec", {"ls"}, "SPEC"},
     {"NoShardMatches", {"ls", "@D/none-{000000..000003}.tar"}, "none-000000.tar"},
     {"EmptyFolder", {"ls", "@D"}, "shard"},
@@ -64,6 +65,13 @@ const std::vector<BadUse> kBadUses = {
     {"RankOutsideOfWorld", {"order", "@S", "--world", "2", "--rank", "2"}, "rank 2"},
     {"StreamsNoMultipleOfWorld", {"order", "@S", "--world", "2", "--streams", "3"}, "3 streams"},
     {"FewerShardsThanStreams", {"order", "@S", "--workers", "3"}, "2 shards"},
+    {"IndexOfAPipe", {"index", "-"}, "pipe"},
+    {"DaliOfAPackedShard", {"index", "https://host/a.tar.gz", "--out", "@D", "--dali"}, "plain"},
+    {"IndexWithoutAPlace", {"index", "https://host/a.tar"}, "--out"},
+    {"ViewWithoutAPlace", {"view", "@S"}, "--output"},
+    {"ViewWhereNothingCanBeWritten", {"view", "@S", "-o", "/proc/x.png"}, "/proc"},
+    {"RenameToNothing", {"reshard", "@S", "@D/x-%06d.tar", "--rename", "jpg"}, "OLD=NEW"},
+    {"BufferWithoutShuffle", {"reshard", "@S", "@D/x-%06d.tar", "--buffer", "9"}, "--shuffle"},
     {"NoPattern", {"create", "--synthetic", "classes"}, "PATTERN"},
     {"PatternWithoutNumber", {"create", "@D/x.tar", "--synthetic", "classes"}, "%"},
     {"NoSource", {"create", "@D/x-%06d.tar"}, "--from-folder"},
@@ -162,7 +170,8 @@ TEST(Usage, AConfigFileGivesDefaultsThatTheCommandLineOverrides) {
 
 TEST(Usage, EveryCommandHasHelpWithAnExample) {
   const std::string overview = millrace({"--help"}).out;
-  for (const std::string name : {"create", "ls", "cat", "order", "bench", "train", "eval"}) {
+  for (const std::string name : {"create", "ls", "cat", "view", "stats", "verify", "index",
+                                 "reshard", "order", "bench", "train", "eval"}) {
     EXPECT_THAT(overview, HasSubstr("  " + name + " "));
     const ProcessResult result = millrace({name, "--help"});
     EXPECT_EQ(result.status, 0);

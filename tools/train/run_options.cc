@@ -25,6 +25,16 @@ std::string settle_precision(std::string& name) {
   return {};
 }
 
+/// --tolerate-truncated, for every image.
+void tolerate_truncated(std::vector<pipeline::FieldSpec>& fields) {
+  for (pipeline::FieldSpec& field : fields) {
+    if (auto* image = std::get_if<pipeline::ImageField>(&field)) image->tolerate_truncated = true;
+    auto* paired = std::get_if<pipeline::PairedImagesField>(&field);
+    if (paired == nullptr) continue;
+    for (pipeline::ImageField& member : paired->members) member.tolerate_truncated = true;
+  }
+}
+
 }  // namespace
 
 void RunOptions::declare(CLI::App& app) {
@@ -77,6 +87,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
       choice.task.fields(choice.images, choice.classes,
                          full ? decode::DType::kFloat32 : decode::DType::kBFloat16, input.training);
   options.epochs.samples = input.epoch_samples;
+  if (read.tolerate_truncated()) tolerate_truncated(options.fields);
   options.batch.size = run.batch_size;
   options.resources.threads = run.threads;
   options.resources.prefetch = run.prefetch;

@@ -1,0 +1,193 @@
+// verify: what is wrong with shards, and what they hold.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/tar_builder.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+nlohmann::json report_of(const std::vector<std::string>& specs, int status,
+                         std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"verify", "--json"});
+  more.insert(more.end(), specs.begin(), specs.end());
+  const ProcessResult result = millrace(more);
+  EXPECT_EQ(result.status, status) << result.err;
+  const auto lines = json_lines(result.out);
+  EXPECT_EQ(lines.size(), 1U);
+  return lines.empty() ? nlohmann::json() : lines.front();
+}
+
+/// A shard of samples "000", "001", ... of the classes given.
+std::string shard_of_classes(const std::vector<int>& classes) {
+  TarBuilder tar;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    std::string key = std::to_string(i);
+    key.insert(0, 6 - key.size(), '0');
+    tar.file(key + ".cls", std::to_string(classes[i]));
+  }
+  return tar.end().bytes();
+}
+
+TEST(Verify, ASoundSetIsCountedAndSound) {
+  const TempDir dir;
+  const auto report = report_of({make_set(dir, 30, 20)}, 0);
+  EXPECT_EQ(report["shards"], 2);
+  EXPECT_EQ(report["samples"], 30);
+  EXPECT_EQ(report["emitted"], 30);
+  EXPECT_EQ(report["skipped"], 0);
+  EXPECT_EQ(report["faults"], nlohmann::json::array());
+  EXPECT_EQ(report["fields"]["cls"]["count"], 30);
+  EXPECT_EQ(report["fields"]["cls"]["max"], 1);
+  EXPECT_EQ(report["field_sets"].size(), 1U);
+  EXPECT_EQ(report["num_duplicates"], 0);
+}
+
+TEST(Verify, FaultsAreListedWithTheirPlaceAndItGoesOn) {
+  const TempDir dir;
+  const std::string pgm = "P5 1 1 255 x";
+  const std::string tar = TarBuilder()
+                              .file("a.cls", "one")
+                              .file("b.pgm", pgm)
+                              .file("b.cls", "1")
+                              .file("c.png", "GIF89a, not a PNG")
+                              .file("d.json", "{")
+                              .file("e.cls", "2")
+                              .end()
+                              .bytes();
+  write_file(dir / "bad.tar", tar);
+  write_file(dir / "cut.tar", tar.substr(0, 512 * 4));
+  const auto report = report_of({dir / "bad.tar", dir / "cut.tar"}, 1);
+  ASSERT_EQ(report["faults"].size(), 5U) << report.dump(1);
+  const nlohmann::json& first = report["faults"][0];
+  EXPECT_EQ(first["url"], dir / "bad.tar");
+  EXPECT_EQ(first["key"], "a");
+  EXPECT_EQ(first["member"], "a.cls");
+  EXPECT_EQ(first["offset"], 512);
+  EXPECT_EQ(first["code"], "Corrupt");
+  EXPECT_THAT(first["message"].get<std::string>(), HasSubstr("integer"));
+  EXPECT_EQ(report["faults"][1]["member"], "c.png");
+  EXPECT_THAT(report["faults"][1]["message"].get<std::string>(), HasSubstr("GIF"));
+  EXPECT_EQ(report["faults"][2]["member"], "d.json");
+  EXPECT_EQ(report["faults"][3]["key"], "a") << "again, in the cut shard";
+  EXPECT_EQ(report["faults"][4]["code"], "Truncated");
+  EXPECT_EQ(report["emitted"], 2);
+  EXPECT_EQ(report["samples"], report["emitted"].get<int>() + report["skipped"].get<int>());
+  EXPECT_EQ(report["field_sets"].size(), 4U);
+}
+
+TEST(Verify, AnIndexFindsAFlippedByteThatNoDecoderSees) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 8, 8, {"--format", "ppm"});
+  std::string tar = read_file(dir / "set-000000.tar");
+  tar[tar.find("P6") + 200] ^= 1;
+  ASSERT_EQ(millrace({"index", shards}).status, 0);
+  write_file(dir / "set-000000.tar", tar);
+  const auto indexed = report_of({shards}, 1);
+  ASSERT_EQ(indexed["faults"].size(), 1U);
+  EXPECT_THAT(indexed["faults"][0]["message"].get<std::string>(), HasSubstr("CRC-32"));
+  EXPECT_EQ(indexed["indexed"], 1);
+  EXPECT_EQ(indexed["samples"], 8);
+  EXPECT_EQ(indexed["skipped"], 1);
+  std::filesystem::remove(dir / "set-000000.tar.index.json");
+  EXPECT_EQ(report_of({shards}, 0)["emitted"], 8);
+}
+
+TEST(Verify, AMissingShardIsAFaultAndTheOthersAreChecked) {
+  const TempDir dir;
+  make_set(dir, 8, 4);
+  std::filesystem::remove(dir / "set-000000.tar");
+  const auto report = report_of({dir / "set-{000000..000001}.tar"}, 1);
+  EXPECT_EQ(report["emitted"], 4);
+  ASSERT_EQ(report["faults"].size(), 1U);
+  EXPECT_EQ(report["faults"][0]["code"], "NotFound");
+  EXPECT_EQ(report["faults"][0]["offset"], nullptr);
+}
+
+TEST(Verify, SaysTheSameForEveryNumberOfThreads) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 60, 7);
+  std::string tar = read_file(dir / "set-000003.tar");
+  write_file(dir / "set-000003.tar", tar.substr(0, tar.size() / 2));
+  const auto one = report_of({shards}, 1, {"--threads", "1"});
+  EXPECT_EQ(report_of({shards}, 1, {"--threads", "2"}), one);
+  EXPECT_EQ(report_of({shards}, 1, {"--threads", "8"}), one);
+}
+
+TEST(Verify, KeysThatComeTwiceAreCounted) {
+  const TempDir dir;
+  write_file(dir / "a.tar", shard_of_classes({1, 2, 3}));
+  write_file(dir / "b.tar", shard_of_classes({1, 2}));
+  write_file(dir / "c.tar",
+             TarBuilder().file("x.a", "1").file("y.a", "2").file("x.b", "3").end().bytes());
+  const auto report = report_of({dir / "a.tar", dir / "b.tar"}, 0);
+  EXPECT_EQ(report["num_duplicates"], 2);
+  EXPECT_EQ(
+      report["duplicates"][0],
+      (nlohmann::json{{"key", "000000"}, {"first", dir / "a.tar"}, {"again", dir / "b.tar"}}));
+  EXPECT_EQ(report_of({dir / "c.tar"}, 1)["interleaved"], 1);
+  EXPECT_EQ(report_of({dir / "c.tar"}, 0, {"--lenient"})["interleaved"], 1);
+}
+
+TEST(Verify, ShardsSortedByClassAreNamedWithTheBufferTheyNeed) {
+  const TempDir dir;
+  std::vector<int> sorted, mixed;
+  for (int i = 0; i < 1000; ++i) {
+    sorted.push_back(i / 100);
+    mixed.push_back(i * 7 % 10);
+  }
+  write_file(dir / "sorted.tar", shard_of_classes(sorted));
+  write_file(dir / "mixed.tar", shard_of_classes(mixed));
+  const auto report = report_of({dir / "sorted.tar"}, 0);
+  EXPECT_EQ(report["class_mix"]["sorted"], true);
+  EXPECT_EQ(report["class_mix"]["run_length"], 100.0);
+  EXPECT_EQ(report["class_mix"]["buffer"], 1000);
+  EXPECT_EQ(report_of({dir / "mixed.tar"}, 0)["class_mix"]["sorted"], false);
+  const auto text = millrace({"verify", dir / "sorted.tar"});
+  EXPECT_THAT(text.out, HasSubstr("sorted by class: shuffle when creating or use a shuffle buffer "
+                                  "of at least 1000"));
+  EXPECT_THAT(millrace({"verify", dir / "mixed.tar"}).out, Not(HasSubstr("buffer")));
+}
+
+TEST(Verify, ShardsOfOneClassEachDiffer) {
+  const TempDir dir;
+  for (const int label : {0, 1, 2, 3})
+    write_file(dir / ("s-" + std::to_string(label) + ".tar"),
+               shard_of_classes(std::vector<int>(50, label)));
+  const auto mix = report_of({dir / "s-{0..3}.tar"}, 0)["class_mix"];
+  EXPECT_EQ(mix["skewed"], true);
+  EXPECT_DOUBLE_EQ(mix["histogram_distance"].get<double>(), 0.75);
+  EXPECT_EQ(mix["buffer"], 200);
+}
+
+TEST(Verify, ACutJpegPassesWhereTruncationIsTolerated) {
+  const TempDir dir;
+  ASSERT_EQ(millrace({"create", dir / "one-%06d.tar", "--synthetic", "classes", "--count", "1",
+                      "--size", "64", "--format", "jpg"})
+                .status,
+            0);
+  const auto jpeg = millrace({"cat", dir / "one-000000.tar", "00000000.jpg"}).out;
+  write_file(dir / "cut.tar",
+             TarBuilder().file("a.jpg", jpeg.substr(0, jpeg.size() * 3 / 4)).end().bytes());
+  EXPECT_EQ(report_of({dir / "cut.tar"}, 1)["skipped"], 1);
+  EXPECT_EQ(report_of({dir / "cut.tar"}, 0, {"--tolerate-truncated"})["emitted"], 1);
+}
+
+TEST(Verify, ASecondArchiveIsReadWhereAskedFor) {
+  const TempDir dir;
+  write_file(dir / "two.tar", TarBuilder().file("a.cls", "1").end().bytes() +
+                                  TarBuilder().file("b.cls", "2").end().bytes());
+  const auto first = report_of({dir / "two.tar"}, 0);
+  EXPECT_EQ(first["samples"], 1);
+  EXPECT_EQ(first["warnings"], 1);
+  EXPECT_EQ(report_of({dir / "two.tar"}, 0, {"--concatenated"})["samples"], 2);
+}
+
+}  // namespace
+}  // namespace millrace::testing

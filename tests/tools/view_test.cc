@@ -1,0 +1,186 @@
+// view and stats: what samples look like.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "decode/image.h"
+#include "tests/support/tar_builder.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ppm(int width, int height, const std::string& pixel) {
+  std::string image = "P6 " + std::to_string(width) + " " + std::to_string(height) + " 255\n";
+  for (int i = 0; i < width * height; ++i) image += pixel;
+  return image;
+}
+
+std::string pgm(int width, int height, char level) {
+  return "P5 " + std::to_string(width) + " " + std::to_string(height) + " 255\n" +
+         std::string(static_cast<std::size_t>(width * height), level);
+}
+
+decode::Image read_png(const std::string& path) {
+  const std::string png = read_file(path);
+  const auto bytes = std::as_bytes(std::span(png));
+  return decode::decode_image(io::Bytes::take(std::vector<std::byte>(bytes.begin(), bytes.end())),
+                              {.channels = 3});
+}
+
+std::vector<int> pixel(const decode::Image& image, int x, int y) {
+  const auto row = image.row(y);
+  const auto at = static_cast<std::size_t>(3 * x);
+  return {row[at], row[at + 1], row[at + 2]};
+}
+
+class View : public ::testing::Test {
+ protected:
+  nlohmann::json view(std::vector<std::string> words, int status = 0) {
+    words.insert(words.begin(), {"view", "--json"});
+    words.insert(words.end(), {"-o", dir_ / "out.png", "--force"});
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, status) << result.err;
+    const auto lines = json_lines(result.out);
+    return lines.empty() ? nlohmann::json() : lines.front();
+  }
+  decode::Image sheet() const { return read_png(dir_ / "out.png"); }
+
+  TempDir dir_;
+};
+
+TEST_F(View, ShowsColoursAndLabels) {
+  const std::string red("\xC8\x10\x20", 3);
+  write_file(dir_ / "x-000000.tar", TarBuilder()
+                                        .file("a.ppm", ppm(32, 32, red))
+                                        .file("a.cls", "1")
+                                        .file("b.pgm", pgm(32, 32, 100))
+                                        .file("b.cls", "0")
+                                        .end()
+                                        .bytes());
+  write_file(dir_ / "x-classes.txt", "zero\none\n");
+  const auto line = view({dir_ / "x-000000.tar", "--size", "32"});
+  EXPECT_EQ(line["labels"], (nlohmann::json{"one", "zero"}));
+  const decode::Image image = sheet();
+  EXPECT_EQ(image.width, 4 + 2 * (96 + 4));
+  EXPECT_EQ(pixel(image, 4 + 48, 4 + 48), (std::vector<int>{0xC8, 0x10, 0x20}));
+  EXPECT_EQ(pixel(image, 4 + 100 + 48, 4 + 48), (std::vector<int>{100, 100, 100}));
+  int ink = 0;
+  for (int y = 100; y < image.height; ++y)
+    for (int x = 0; x < 100; ++x) ink += pixel(image, x, y)[0] > 200 ? 1 : 0;
+  EXPECT_GT(ink, 20) << "the label";
+  view({dir_ / "x-000000.tar", "--raw"});
+  EXPECT_EQ(pixel(sheet(), 52, 52), (std::vector<int>{0xC8, 0x10, 0x20}));
+}
+
+TEST_F(View, AugmentsBySeedAndEvaluatesWithout) {
+  const std::string shards = make_set(dir_, 9, 9);
+  const auto seen = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), shards);
+    more.insert(more.end(), {"--size", "32", "--augment", "rrc-flip"});
+    view(more);
+    return read_file(dir_ / "out.png");
+  };
+  const std::string one = seen({"--seed", "1"});
+  EXPECT_EQ(seen({"--seed", "1"}), one);
+  EXPECT_NE(seen({"--seed", "2"}), one);
+  EXPECT_EQ(seen({"--seed", "1", "--eval"}), seen({"--seed", "2", "--eval"}));
+}
+
+TEST_F(View, NormalisedValuesAreShownAroundMidGrey) {
+  write_file(dir_ / "x.tar", TarBuilder().file("a.pgm", pgm(8, 8, 51)).end().bytes());
+  view({dir_ / "x.tar", "--size", "96", "--channels", "1", "--mean", "0.2", "--std", "0.1"});
+  EXPECT_NEAR(pixel(sheet(), 50, 50)[0], 127.5, 0.5);
+}
+
+TEST_F(View, MasksStandBesideTheirImage) {
+  write_file(dir_ / "x.tar", TarBuilder()
+                                 .file("a.pgm", pgm(96, 96, 50))
+                                 .file("a.mask.pgm", pgm(96, 96, 2))
+                                 .file("b.pgm", pgm(96, 96, 50))
+                                 .end()
+                                 .bytes());
+  view({dir_ / "x.tar", "--raw", "--fields", "pgm,mask.pgm"}, 1);
+  view({dir_ / "x.tar", "--size", "96", "--augment", "crop-flip", "--fields", "pgm,mask.pgm",
+        "--on-fault", "skip"});
+  const auto colour = pixel(sheet(), 4 + 96 + 4 + 48, 52);
+  EXPECT_GT(std::max({colour[0], colour[1], colour[2]}), 150) << "class 2 has a colour";
+}
+
+TEST_F(View, AnExistingPictureStays) {
+  const std::string shards = make_set(dir_, 1, 1);
+  write_file(dir_ / "kept.png", "mine");
+  const auto result = millrace({"view", shards, "-o", dir_ / "kept.png"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--force"));
+  EXPECT_EQ(read_file(dir_ / "kept.png"), "mine");
+}
+
+TEST(Stats, CountsClassesSizesAndPixelsExactly) {
+  const TempDir dir;
+  write_file(dir / "x-000000.tar", TarBuilder()
+                                       .file("a.pgm", pgm(2, 3, 0))
+                                       .file("a.cls", "1")
+                                       .file("b.ppm", ppm(2, 3, std::string("\xFF\x00\x00", 3)))
+                                       .file("b.cls", "1")
+                                       .file("c.cls", "0")
+                                       .end()
+                                       .bytes());
+  write_file(dir / "x-classes.txt", "no\nyes\n");
+  const auto result = millrace({"stats", "--json", dir / "x-000000.tar"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto stats = json_lines(result.out).front();
+  EXPECT_EQ(stats["samples"], 3);
+  EXPECT_EQ(stats["images"], 2);
+  EXPECT_EQ(stats["classes"][1], (nlohmann::json{{"label", 1}, {"name", "yes"}, {"samples", 2}}));
+  EXPECT_EQ(stats["height"], (nlohmann::json{{"min", 3}, {"median", 3.0}, {"max", 3}}));
+  EXPECT_EQ(stats["mean"], (nlohmann::json{0.5, 0.0, 0.0}));
+  EXPECT_EQ(stats["std"], (nlohmann::json{0.5, 0.0, 0.0}));
+  EXPECT_EQ(json_lines(millrace({"stats", "--json", dir / "x-000000.tar", "--limit", "1"}).out)
+                .front()["samples"],
+            1);
+}
+
+constexpr const char* kNumpyStats = R"(
+import sys, io, json, tarfile, numpy, PIL.Image
+pixels = []
+with tarfile.open(sys.argv[1]) as tar:
+    for m in tar:
+        if m.name.endswith('.png'):
+            image = PIL.Image.open(io.BytesIO(tar.extractfile(m).read())).convert('RGB')
+            pixels.append(numpy.asarray(image, dtype=numpy.float64).reshape(-1, 3) / 255)
+pixels = numpy.concatenate(pixels)
+print(json.dumps([list(pixels.mean(0)), list(pixels.std(0))]))
+)";
+
+TEST(Stats, AgreeWithNumpy) {
+  if (run_process({"/usr/bin/python3", "-c", "import numpy, PIL.Image"}).status != 0)
+    GTEST_SKIP() << "/usr/bin/python3 has no numpy or PIL";
+  const TempDir dir;
+  make_set(dir, 300, 300);
+  const auto theirs =
+      json_lines(run_process({"/usr/bin/python3", "-c", kNumpyStats, dir / "set-000000.tar"}).out);
+  ASSERT_EQ(theirs.size(), 1U);
+  const auto ours = json_lines(millrace({"stats", "--json", dir / "set-000000.tar"}).out).front();
+  for (std::size_t c = 0; c < 3; ++c) {
+    EXPECT_NEAR(ours["mean"][c].get<double>(), theirs[0][0][c].get<double>(), 1e-12);
+    EXPECT_NEAR(ours["std"][c].get<double>(), theirs[0][1][c].get<double>(), 1e-12);
+  }
+}
+
+TEST(Stats, ADamagedImageIsAFaultByThePolicy) {
+  const TempDir dir;
+  write_file(dir / "x.tar",
+             TarBuilder().file("a.png", "nothing").file("b.pgm", pgm(1, 1, 9)).end().bytes());
+  const auto failed = millrace({"stats", dir / "x.tar"});
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.err, HasSubstr("a.png"));
+  const auto skipped = millrace({"stats", "--json", dir / "x.tar", "--on-fault", "skip"});
+  EXPECT_EQ(json_lines(skipped.out).front()["samples"], 1);
+}
+
+}  // namespace
+}  // namespace millrace::testing

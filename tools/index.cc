@@ -1,0 +1,186 @@
+// millrace index: what shards hold and where, written beside them, and a manifest of the set.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "io/base/error.h"
+#include "tools/commands.h"
+#include "tools/index/index_place.h"
+#include "tools/output_place.h"
+#include "tools/per_shard.h"
+#include "tools/progress.h"
+#include "tools/read_options.h"
+#include "wds/manifest.h"
+#include "wds/shard_index.h"
+#include "wds/shard_spec.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What became of one shard; without `index` it was left out by the fault policy.
+struct Indexed {
+  std::string url;
+  std::string place = {};
+  std::optional<wds::ManifestShard> entry = {};
+  bool kept = false;
+};
+
+bool is_packed(const std::string& path) {
+  const std::string ending = fs::path(path).extension().string();
+  return ending != ".tar";
+}
+
+/// An index that was made of another version of the shard does harm.
+void check_fresh(const wds::ShardIndex& index, const std::string& shard) {
+  const auto path = wds::local_shard_path(shard);
+  if (!path) return;
+  const std::uint64_t bytes = fs::file_size(*path);
+  if (bytes == index.bytes) return;
+  throw Error(ErrorCode::kCorrupt,
+              fmt::format("its index is of another shard, of {} bytes where this has {}: --force "
+                          "makes it anew",
+                          index.bytes, bytes),
+              {.url = shard});
+}
+
+bool same(const wds::Manifest& a, const wds::Manifest& b) {
+  return std::equal(a.shards.begin(), a.shards.end(), b.shards.begin(), b.shards.end(),
+                    [](const wds::ManifestShard& x, const wds::ManifestShard& y) {
+                      return fs::path(x.url).filename() == fs::path(y.url).filename() &&
+                             x.samples == y.samples && x.bytes == y.bytes;
+                    });
+}
+
+class IndexCommand final : public Command {
+ public:
+  std::string name() const override { return "index"; }
+  std::string summary() const override {
+    return "Writes what shards hold and where, and a manifest of the set";
+  }
+  std::string example() const override {
+    return "  millrace index 'train-{000000..000019}.tar'\n"
+           "  millrace index 'https://host/train-{000000..000019}.tar' --out indexes\n";
+  }
+
+  void declare(CLI::App& app) override {
+    read_.declare(app);
+    app.add_option("--out", places_.folder,
+                   "Folder for indexes and manifest; else each lies beside its shard")
+        ->type_name("DIR");
+    app.add_option("--manifest", places_.manifest,
+                   "The manifest's name [PREFIX-manifest.json beside the indexes]")
+        ->type_name("FILE");
+    app.add_flag("--dali", dali_, "Write DALI's indexes (.idx, v1.2) too");
+    app.add_flag("--force", force_, "Make indexes and manifest anew where there are some");
+    app.add_option("--threads", threads_, "Shards read at once; 0: one a core")
+        ->check(CLI::Range(0, 1024));
+  }
+
+  void check() override {
+    read_.check();
+    const auto shards = read_.shards();
+    places_.check(shards);
+    if (const auto packed = std::find_if(shards.begin(), shards.end(), is_packed);
+        dali_ && packed != shards.end())
+      throw Error(ErrorCode::kInvalidArgument,
+                  "--dali is for plain tars: " + io::printable_url(*packed));
+    for (const std::string& path :
+         {places_.index_path(shards.front()), places_.manifest_path(shards)})
+      check_writable_folder(fs::path(path).parent_path().string());
+  }
+
+  void run(Context& context) override {
+    const auto shards = read_.shards();
+    wds::FaultLedger ledger(read_.policy(), context.log);
+    make_parent_folders(places_.index_path(shards.front()));
+    Progress progress("shards", shards.size());
+    wds::Manifest manifest;
+    std::uint64_t done = 0;
+    const auto take = [&](const Indexed& indexed) {
+      progress.at(++done);
+      if (!indexed.entry) return;
+      manifest.shards.push_back(*indexed.entry);
+      print(indexed, context);
+    };
+    per_shard<Indexed>(
+        {.shards = shards, .threads = threads_, .stop = context.stop},
+        [&](const auto& url) { return try_index(url, ledger, context.stop); }, take);
+    write_set(manifest, places_.manifest_path(shards), context);
+  }
+
+ private:
+  Indexed try_index(const std::string& url, wds::FaultLedger& ledger, const std::stop_token& stop) {
+    try {
+      return index(url, stop);
+    } catch (const Error& fault) {
+      ledger.report(fault);
+      return {.url = url};
+    }
+  }
+
+  Indexed index(const std::string& url, const std::stop_token& stop) {
+    const auto opener = read_.opener();
+    Indexed indexed{.url = io::printable_url(url), .place = places_.index_path(url)};
+    indexed.kept = !force_ && fs::exists(indexed.place);
+    wds::ShardIndex index;
+    if (indexed.kept) {
+      index = wds::read_index(*opener, indexed.place);
+      check_fresh(index, url);
+    } else {
+      index = wds::build_index(*opener, url, read_.shard_options(stop));
+      wds::write_index(index, indexed.place, replace());
+    }
+    if (const std::string path = places_.dali_path(url); dali_ && (force_ || !fs::exists(path)))
+      wds::write_dali_index(index, path, replace());
+    indexed.entry = wds::ManifestShard{.url = indexed.url,
+                                       .samples = index.samples.size(),
+                                       .bytes = index.bytes,
+                                       .sha256 = index.sha256};
+    return indexed;
+  }
+
+  io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
+
+  /// A manifest that says just this may stay; any other only --force replaces.
+  void write_set(const wds::Manifest& manifest, const std::string& path, Context& context) const {
+    if (!force_ && fs::exists(path)) {
+      if (same(wds::read_manifest(*read_.opener(), path), manifest)) return;
+      throw Error(ErrorCode::kInvalidArgument,
+                  path + " exists and says something else: --force replaces it");
+    }
+    make_parent_folders(path);
+    wds::write_manifest(manifest, path, replace());
+    context.log.info(fmt::format("{} shards in {}", manifest.shards.size(), path));
+  }
+
+  static void print(const Indexed& indexed, Context& context) {
+    const wds::ManifestShard& entry = *indexed.entry;
+    if (!context.json) {
+      context.out.line(fmt::format("{}: {} samples{}", indexed.place, *entry.samples,
+                                   indexed.kept ? ", kept" : ""));
+      return;
+    }
+    const nlohmann::ordered_json line = {{"url", indexed.url},     {"samples", *entry.samples},
+                                         {"bytes", *entry.bytes},  {"sha256", entry.sha256},
+                                         {"index", indexed.place}, {"kept", indexed.kept}};
+    context.out.line(line.dump());
+    context.out.flush();
+  }
+
+  ReadOptions read_;
+  IndexPlaces places_;
+  bool dali_ = false;
+  bool force_ = false;
+  int threads_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_index_command() { return std::make_unique<IndexCommand>(); }
+
+}  // namespace millrace::tools

@@ -1,0 +1,44 @@
+#include "tools/index/index_place.h"
+
+#include <filesystem>
+#include <unordered_set>
+
+#include "io/base/error.h"
+#include "io/opener.h"
+#include "tools/label_map.h"
+#include "wds/shard_spec.h"
+
+namespace millrace::tools {
+
+void IndexPlaces::check(const std::vector<std::string>& shards) const {
+  std::unordered_set<std::string> taken;
+  for (const std::string& shard : shards) {
+    if (shard == "-" || shard.starts_with("pipe:"))
+      throw Error(ErrorCode::kInvalidArgument, "a pipe has no place for an index: " + shard);
+    if (folder.empty() && !wds::local_shard_path(shard))
+      throw Error(ErrorCode::kInvalidArgument,
+                  "where is the index of " + io::printable_url(shard) + " to go? Give --out DIR");
+    if (!taken.insert(index_path(shard)).second)
+      throw Error(ErrorCode::kInvalidArgument,
+                  "two shards would have the index " + index_path(shard));
+  }
+}
+
+std::string IndexPlaces::beside(const std::string& shard) const {
+  const std::string path = wds::local_shard_path(shard).value_or(io::printable_url(shard));
+  if (folder.empty()) return path;
+  return (std::filesystem::path(folder) / std::filesystem::path(path).filename()).string();
+}
+
+std::string IndexPlaces::dali_path(const std::string& shard) const {
+  return std::filesystem::path(beside(shard)).replace_extension(".idx").string();
+}
+
+std::string IndexPlaces::manifest_path(const std::vector<std::string>& shards) const {
+  if (!manifest.empty()) return manifest;
+  constexpr std::string_view kLabels = "classes.txt";
+  std::string path = label_map_url(beside(shards.front()));
+  return path.replace(path.size() - kLabels.size(), kLabels.size(), "manifest.json");
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,153 @@
+// millrace reshard: shards written anew: sizes, order, fields.
+#include "wds/reshard.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "io/base/error.h"
+#include "tools/commands.h"
+#include "tools/create/shard_set.h"
+#include "tools/label_map.h"
+#include "tools/output_place.h"
+#include "tools/parse.h"
+#include "tools/progress.h"
+#include "tools/read_options.h"
+#include "wds/shard_spec.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ReshardCommand final : public Command {
+ public:
+  std::string name() const override { return "reshard"; }
+  std::string summary() const override { return "Writes shards anew: sizes, order, fields"; }
+  std::string example() const override {
+    return "  millrace reshard 'https://host/old-{000..099}.tar' 'new/train-%06d.tar' --maxcount "
+           "5000 --shuffle 1\n"
+           "  millrace reshard big.tar.gz 'small-%06d.tar' --select jpg,cls --rename jpeg=jpg\n"
+           "\nIt streams. --shuffle shuffles the shards, then samples through a buffer: one moves "
+           "about as far\nas the buffer is long, so for shards sorted by class take one as long as "
+           "the set.\n";
+  }
+
+  void declare(CLI::App& app) override {
+    app.add_option("SPEC", spec_, "Shards to read, from disk or network")->required();
+    app.add_option("PATTERN", options_.writer.pattern, "Shards to write, their number as %06d")
+        ->required();
+    app.add_option("--maxcount", options_.writer.maxcount, "Samples a shard, at most")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50));
+    app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB");
+    auto* shuffle = app.add_option("--shuffle", options_.shuffle_seed,
+                                   "Shuffle shards, and samples in a buffer, by this seed")
+                        ->type_name("SEED");
+    app.add_option("--buffer", options_.buffer_samples, "Samples in the shuffle buffer")
+        ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 32))
+        ->needs(shuffle);
+    app.add_option("--buffer-bytes", buffer_bytes_, "Bytes in the shuffle buffer, at most")
+        ->needs(shuffle);
+    app.add_option("--select", options_.select, "Fields to keep, by their new names; else all")
+        ->delimiter(',')
+        ->type_name("SUFFIX,..");
+    app.add_option("--rename", renames_, "Fields' suffixes")
+        ->delimiter(',')
+        ->type_name("OLD=NEW,..");
+    app.add_flag("--drop-duplicates", options_.drop_duplicates,
+                 "Leave out samples whose key was written before");
+    app.add_flag("--force", force_, "Delete the pattern's shards that exist, and write anew");
+    read_.declare_policy(app);
+  }
+
+  void check() override {
+    static_cast<void>(wds::shard_name(options_.writer.pattern, 0));
+    options_.writer.maxsize = parse_bytes("--maxsize", maxsize_);
+    options_.buffer_bytes = parse_bytes("--buffer-bytes", buffer_bytes_);
+    parse_renames();
+    read_.check({spec_});
+    check_output();
+  }
+
+  void run(Context& context) override {
+    options_.shards = read_.shards({spec_});
+    make_parent_folders(options_.writer.pattern);
+    if (force_) delete_shards(options_.writer.pattern);
+    options_.writer.manifest = manifest_path(options_.writer.pattern);
+    options_.writer.on_shard = [&](const auto& shard) { report(shard, context); };
+    Progress progress("samples", 0);
+    options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
+    const auto opener = read_.opener();
+    wds::FaultLedger ledger(read_.policy(), context.log);
+    const wds::ReshardResult result = wds::reshard(options_, *opener, ledger, context.stop);
+    const auto names = read_label_map(*opener, options_.shards.front());
+    if (!names.empty())
+      write_label_map(names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
+    summarise(result, ledger, context);
+  }
+
+ private:
+  void parse_renames() {
+    for (const std::string& rule : renames_) {
+      const std::size_t equals = rule.find('=');
+      if (equals == std::string::npos || equals == 0 || equals + 1 == rule.size())
+        throw Error(ErrorCode::kInvalidArgument, "--rename " + rule + ": OLD=NEW is wanted");
+      options_.rename.emplace_back(rule.substr(0, equals), rule.substr(equals + 1));
+    }
+  }
+
+  /// What is read may not be deleted first.
+  void check_output() const {
+    const std::string& pattern = options_.writer.pattern;
+    if (!force_) refuse_existing_shards(pattern);
+    check_writable_folder(fs::path(pattern).parent_path().string());
+    if (!force_) return;
+    const auto doomed = existing_shards(pattern);
+    for (const std::string& url : read_.shards({spec_})) {
+      const auto path = wds::local_shard_path(url);
+      const bool both = path && std::any_of(doomed.begin(), doomed.end(), [&](const auto& shard) {
+                          std::error_code ignored;
+                          return fs::equivalent(*path, shard, ignored);
+                        });
+      if (both)
+        throw Error(ErrorCode::kInvalidArgument,
+                    *path + " would be read and replaced: write to another pattern");
+    }
+  }
+
+  static void report(const wds::ShardSummary& shard, Context& context) {
+    if (!context.json) return;
+    const nlohmann::ordered_json line = {
+        {"url", shard.url}, {"samples", shard.samples}, {"bytes", shard.bytes}};
+    context.out.line(line.dump());
+    context.out.flush();
+  }
+
+  void summarise(const wds::ReshardResult& result, const wds::FaultLedger& ledger,
+                 Context& context) const {
+    std::string text = fmt::format("{} samples in {} shards", result.written, result.shards.size());
+    if (result.duplicates > 0) text += fmt::format(", {} duplicates left out", result.duplicates);
+    if (result.empty > 0) text += fmt::format(", {} had no field to keep", result.empty);
+    if (ledger.skipped() > 0) text += fmt::format(", {} skipped as damaged", ledger.skipped());
+    if (options_.shuffle_seed)
+      text += fmt::format("; shuffled through a buffer of {} samples", options_.buffer_samples);
+    context.log.info(text);
+  }
+
+  ReadOptions read_;
+  wds::ReshardOptions options_;
+  std::string spec_;
+  std::string maxsize_ = "3e9";
+  std::string buffer_bytes_ = "1GiB";
+  std::vector<std::string> renames_;
+  bool force_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_reshard_command() { return std::make_unique<ReshardCommand>(); }
+
+}  // namespace millrace::tools

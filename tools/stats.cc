@@ -1,0 +1,139 @@
+// millrace stats: classes, image sizes, and the mean and deviation that normalisation needs.
+#include <tbb/parallel_for.h>
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "decode/scalar.h"
+#include "io/base/error.h"
+#include "tools/commands.h"
+#include "tools/label_map.h"
+#include "tools/progress.h"
+#include "tools/read_options.h"
+#include "tools/scan.h"
+#include "tools/stats/set_stats.h"
+#include "tools/task_arena.h"
+
+namespace millrace::tools {
+namespace {
+
+/// Samples that are decoded side by side, and their bytes, at most.
+constexpr std::size_t kBatchSamples = 256;
+constexpr std::size_t kBatchBytes = 64 * 1024 * 1024;
+
+/// What became of one sample.
+struct Outcome {
+  SampleStats stats = {};
+  std::optional<Error> fault = {};
+};
+
+class StatsCommand final : public Command {
+ public:
+  std::string name() const override { return "stats"; }
+  std::string summary() const override {
+    return "Counts classes and image sizes; channel mean and deviation";
+  }
+  std::string example() const override {
+    return "  millrace stats 'train-{000000..000019}.tar'\n"
+           "  millrace stats --json train-000000.tar --limit 1000\n";
+  }
+
+  void declare(CLI::App& app) override {
+    read_.declare(app);
+    app.add_option("--image", suffixes_, "The images' suffixes; the first that a sample has counts")
+        ->type_name("SUFFIX;..");
+    app.add_option("--limit", limit_, "Samples to look at, at most; 0: all");
+    app.add_option("--threads", threads_, "Threads that decode; 0: one a core")
+        ->check(CLI::Range(0, 1024));
+  }
+  void check() override { read_.check(); }
+
+  void run(Context& context) override {
+    const auto shards = read_.shards();
+    const auto opener = read_.opener();
+    wds::FaultLedger ledger(read_.policy(), context.log);
+    Progress progress("samples", limit_);
+    TaskArena threads(threads_);
+    std::vector<wds::Sample> batch;
+    std::size_t bytes = 0;
+    std::uint64_t taken = 0;
+    bool going = true;
+    const auto flush = [&] {
+      going = add(batch, ledger, threads.tbb());
+      batch.clear();
+      bytes = 0;
+      progress.at(stats_.samples);
+    };
+    const auto gather = [&](const wds::Sample& sample) {
+      batch.push_back(sample);
+      bytes += sample.num_bytes();
+      if (batch.size() == kBatchSamples || bytes >= kBatchBytes) flush();
+      return going && ++taken != limit_;
+    };
+    scan({.shards = shards, .opener = *opener, .ledger = ledger, .stop = context.stop}, gather);
+    if (going) flush();
+    print(read_label_map(*opener, shards.front()), context);
+  }
+
+ private:
+  /// False when the fault policy ends the shards here.
+  bool add(const std::vector<wds::Sample>& batch, wds::FaultLedger& ledger,
+           tbb::task_arena& arena) {
+    std::vector<Outcome> outcomes(batch.size());
+    arena.execute([&] {
+      tbb::parallel_for(std::size_t{0}, batch.size(),
+                        [&](std::size_t i) { outcomes[i] = look_at(batch[i]); });
+    });
+    for (const Outcome& outcome : outcomes) {
+      if (!outcome.fault)
+        stats_.add(outcome.stats);
+      else if (ledger.report(*outcome.fault) == wds::OnFault::kStop)
+        return false;
+    }
+    return true;
+  }
+
+  Outcome look_at(const wds::Sample& sample) const {
+    const wds::Field* field = nullptr;
+    try {
+      SampleStats stats;
+      if ((field = sample.find("cls")) != nullptr)
+        stats.label = decode::decode_integer(field->data);
+      if ((field = sample.find_any(suffixes_)) != nullptr) add_image(*field, stats);
+      return {.stats = std::move(stats)};
+    } catch (Error& fault) {
+      fault.annotate({.url = io::printable_url(*sample.url),
+                      .key = sample.key,
+                      .member = sample.key + "." + field->suffix,
+                      .offset = field->offset});
+      return {.fault = fault};
+    }
+  }
+
+  void add_image(const wds::Field& field, SampleStats& stats) const {
+    const decode::Image image =
+        decode::decode_image(field.data, {.tolerate_truncated = read_.tolerate_truncated()});
+    stats.size = decode::ImageSize{.height = image.height, .width = image.width};
+    stats.pixels.add(image);
+  }
+
+  void print(const std::vector<std::string>& names, Context& context) const {
+    if (context.json) {
+      context.out.line(to_json(stats_, names));
+      return;
+    }
+    for (const std::string& line : to_lines(stats_, names)) context.out.line(line);
+  }
+
+  ReadOptions read_;
+  std::string suffixes_ = "jpg;jpeg;png;ppm;pgm;pbm";
+  std::uint64_t limit_ = 0;
+  int threads_ = 0;
+  SetStats stats_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_stats_command() { return std::make_unique<StatsCommand>(); }
+
+}  // namespace millrace::tools

@@ -1,0 +1,50 @@
+// PixelSums: mean and standard deviation of every channel over all pixels of many images.
+//
+// The sums are of integers and exact, so they do not depend on the order of images or on threads.
+// Grey images beside colour ones count as three equal channels, as they do for a model; alpha is
+// left out.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "decode/image.h"
+
+namespace millrace::tools {
+
+struct ChannelMoments {
+  /// Of values in 0 to 1, one a channel (3, or 1 where all images are grey): what Normalize takes.
+  std::vector<double> mean = {};
+  /// sqrt(E[x^2] - E[x]^2), over the whole population.
+  std::vector<double> std = {};
+};
+
+class PixelSums {
+ public:
+  void add(const decode::Image& image);
+  void add(const PixelSums& other);
+
+  std::uint64_t pixels() const { return grey_.pixels + colour_[0].pixels; }
+  ChannelMoments moments() const;
+
+ private:
+  struct Sums {
+    std::uint64_t pixels = 0;
+    std::uint64_t values = 0;
+    std::uint64_t squares = 0;
+
+    void add(const Sums& other);
+    double mean() const;
+    double std() const;
+  };
+
+  static Sums channel_sums(const decode::Image& image, int channel);
+
+  Sums grey_;
+  std::array<Sums, 3> colour_ = {};
+};
+
+}  // namespace millrace::tools

@@ -1,0 +1,61 @@
+// SetStats: what a set of samples is like: its classes, its images' sizes and colours.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "decode/image.h"
+#include "tools/stats/pixel_sums.h"
+
+namespace millrace::tools {
+
+/// What one sample adds.
+struct SampleStats {
+  std::optional<std::int64_t> label = {};
+  std::optional<decode::ImageSize> size = {};
+  PixelSums pixels = {};
+};
+
+struct Spread {
+  std::int64_t min = 0;
+  double median = 0;
+  std::int64_t max = 0;
+};
+
+class SetStats {
+ public:
+  void add(const SampleStats& sample);
+
+  std::uint64_t samples = 0;
+  std::uint64_t images = 0;
+  std::map<std::int64_t, std::uint64_t> classes = {};
+  PixelSums pixels = {};
+
+  Spread heights() const { return spread(heights_); }
+  Spread widths() const { return spread(widths_); }
+
+  struct SizeCount {
+    decode::ImageSize size;
+    std::uint64_t images = 0;
+  };
+  /// The `count` most common ones, the most common first.
+  std::vector<SizeCount> common_sizes(std::size_t count) const;
+
+ private:
+  static Spread spread(const std::map<int, std::uint64_t>& counts);
+
+  std::map<int, std::uint64_t> heights_;
+  std::map<int, std::uint64_t> widths_;
+  std::map<std::pair<int, int>, std::uint64_t> sizes_;
+};
+
+/// `names` are the classes' names, or empty.
+std::string to_json(const SetStats& stats, const std::vector<std::string>& names);
+std::vector<std::string> to_lines(const SetStats& stats, const std::vector<std::string>& names);
+
+}  // namespace millrace::tools

@@ -1,0 +1,79 @@
+// millrace verify: reads, checks and decodes everything, and gives account of it.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "io/base/error.h"
+#include "tools/commands.h"
+#include "tools/per_shard.h"
+#include "tools/progress.h"
+#include "tools/read_options.h"
+#include "tools/verify/set_report.h"
+#include "tools/verify/shard_check.h"
+
+namespace millrace::tools {
+namespace {
+
+class VerifyCommand final : public Command {
+ public:
+  std::string name() const override { return "verify"; }
+  std::string summary() const override {
+    return "Reads, checks and decodes everything; lists what is wrong";
+  }
+  std::string example() const override {
+    return "  millrace verify 'train-{000000..000019}.tar'\n"
+           "  millrace verify --json https://host/train.json > report.json\n"
+           "\nA shard with its index beside it is compared with that: CRC-32, counts, end. It goes "
+           "on after\na fault, and ends with status 1 when there was any.\n";
+  }
+
+  void declare(CLI::App& app) override {
+    read_.declare_for_survey(app);
+    app.add_option("--threads", threads_, "Shards checked at once; 0: one a core")
+        ->check(CLI::Range(0, 1024));
+  }
+  void check() override { read_.check(); }
+
+  void run(Context& context) override {
+    const auto shards = read_.shards();
+    const auto opener = read_.opener();
+    const CheckInput input{.opener = *opener,
+                           .shard = read_.shard_options(context.stop),
+                           .tolerate_truncated = read_.tolerate_truncated()};
+    SetReport report;
+    Progress progress("shards", shards.size());
+    const auto take = [&](ShardReport shard) {
+      report.add(std::move(shard));
+      progress.at(report.shards);
+    };
+    per_shard<ShardReport>(
+        {.shards = shards, .threads = threads_, .stop = context.stop},
+        [&](const std::string& url) { return check_shard(url, input); }, take);
+    print(report, context);
+    if (report.num_faults == 0) return;
+    const wds::FaultLedger::Entry& first = report.faults.front();
+    throw Error(first.code,
+                fmt::format("{} faults cost {} of {} samples, the first: {}", report.num_faults,
+                            report.skipped, report.samples(), first.message),
+                first.where);
+  }
+
+ private:
+  static void print(const SetReport& report, Context& context) {
+    if (context.json) {
+      context.out.line(to_json(report));
+    } else {
+      for (const std::string& line : to_lines(report)) context.out.line(line);
+    }
+    context.out.flush();
+  }
+
+  ReadOptions read_;
+  int threads_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_verify_command() { return std::make_unique<VerifyCommand>(); }
+
+}  // namespace millrace::tools

@@ -1,0 +1,73 @@
+// ClassMix: how well the classes of a set of shards are mixed, and what shuffle buffer would do.
+//
+// Two figures, each beside what shuffled shards would have: the length of the run of equal classes
+// that a sample stands in, and the distance between a shard's class histogram and the set's (half
+// the sum of the differences of shares: 0 equal, 1 nothing in common).
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace millrace::tools {
+
+/// One shard's classes, in the order of its samples.
+class ShardClasses {
+ public:
+  void add(std::int64_t label);
+  /// Ends the last run. Called once, last.
+  void finish();
+
+  const std::map<std::int64_t, std::uint64_t>& histogram() const { return histogram_; }
+  std::uint64_t samples() const { return samples_; }
+  /// Over all runs, the sum of their squared lengths.
+  double squared_runs() const { return squared_runs_; }
+  /// More classes than anyone has: the labels are something else.
+  bool overflowed() const { return overflowed_; }
+
+ private:
+  std::map<std::int64_t, std::uint64_t> histogram_;
+  std::uint64_t samples_ = 0;
+  std::int64_t last_ = 0;
+  std::uint64_t run_ = 0;
+  double squared_runs_ = 0;
+  bool overflowed_ = false;
+};
+
+struct MixFindings {
+  std::size_t classes = 0;
+  double run_length = 0;  ///< mean over samples
+  double expected_run_length = 0;
+  double distance = 0;  ///< mean over shards, weighed by their samples
+  double expected_distance = 0;
+  /// Classes come in runs.
+  bool sorted = false;
+  /// Shards hold different shares of the classes.
+  bool skewed = false;
+  /// Samples that a shuffle buffer needs; 0 where none is called for.
+  std::uint64_t buffer = 0;
+};
+
+class ClassMix {
+ public:
+  void add(const ShardClasses& shard);
+  /// Nothing where there are no labels, one class alone, or labels that are no classes.
+  std::optional<MixFindings> findings() const;
+
+ private:
+  double share(std::int64_t label) const;
+  double expected_run() const;
+  double distance(const std::map<std::int64_t, std::uint64_t>& histogram, double samples) const;
+  double expected_distance(double samples) const;
+
+  std::map<std::int64_t, std::uint64_t> histogram_;
+  std::vector<std::map<std::int64_t, std::uint64_t>> shards_;
+  std::uint64_t samples_ = 0;
+  double squared_runs_ = 0;
+  bool overflowed_ = false;
+};
+
+}  // namespace millrace::tools

@@ -1,0 +1,156 @@
+// What verify found, as JSON and as text.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/verify/set_report.h"
+
+namespace millrace::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kFaultsShown = 100;
+
+double mean(const FieldSizes& sizes) {
+  return static_cast<double>(sizes.total) / static_cast<double>(sizes.count);
+}
+
+Json fault_json(const wds::FaultLedger::Entry& fault) {
+  Json json = {{"url", fault.where.url}, {"key", fault.where.key}, {"member", fault.where.member}};
+  json["offset"] = fault.where.offset ? Json(*fault.where.offset) : Json(nullptr);
+  json["code"] = error_code_name(fault.code);
+  json["message"] = fault.message;
+  return json;
+}
+
+Json mix_json(const MixFindings& mix) {
+  return {{"classes", mix.classes},
+          {"run_length", mix.run_length},
+          {"expected_run_length", mix.expected_run_length},
+          {"histogram_distance", mix.distance},
+          {"expected_histogram_distance", mix.expected_distance},
+          {"sorted", mix.sorted},
+          {"skewed", mix.skewed},
+          {"buffer", mix.buffer}};
+}
+
+Json fields_json(const SetReport& report) {
+  Json json = Json::object();
+  for (const auto& [suffix, sizes] : report.fields)
+    json[suffix] = {
+        {"count", sizes.count}, {"min", sizes.min}, {"mean", mean(sizes)}, {"max", sizes.max}};
+  return json;
+}
+
+Json field_sets_json(const SetReport& report) {
+  Json json = Json::array();
+  for (const auto& [suffixes, set] : report.field_sets)
+    json.push_back({{"fields", suffixes}, {"samples", set.samples}, {"first", set.first_key}});
+  return json;
+}
+
+Json duplicates_json(const SetReport& report) {
+  Json list = Json::array();
+  for (const DuplicateKey& one : report.duplicates)
+    list.push_back({{"key", one.key}, {"first", one.first_url}, {"again", one.url}});
+  return list;
+}
+
+std::string fault_line(const wds::FaultLedger::Entry& fault) {
+  return "  " + std::string(Error(fault.code, fault.message, fault.where).what());
+}
+
+void add_faults(const SetReport& report, std::vector<std::string>& lines) {
+  if (report.num_faults == 0) return;
+  lines.push_back(fmt::format("faults: {}", report.num_faults));
+  const std::size_t shown = std::min(kFaultsShown, report.faults.size());
+  for (std::size_t i = 0; i < shown; ++i) lines.push_back(fault_line(report.faults[i]));
+  if (report.num_faults > shown)
+    lines.push_back(fmt::format("  and {} more (--json lists them)", report.num_faults - shown));
+}
+
+void add_fields(const SetReport& report, std::vector<std::string>& lines) {
+  if (report.fields.empty()) return;
+  lines.push_back(fmt::format("{:<20} {:>10} {:>12} {:>12} {:>12}", "field", "samples",
+                              "least bytes", "mean", "most"));
+  for (const auto& [suffix, sizes] : report.fields)
+    lines.push_back(fmt::format("{:<20} {:>10} {:>12} {:>12.0f} {:>12}", suffix, sizes.count,
+                                sizes.min, mean(sizes), sizes.max));
+  if (report.field_sets.size() < 2) return;
+  lines.push_back("samples differ in their fields:");
+  for (const auto& [suffixes, set] : report.field_sets)
+    lines.push_back(
+        fmt::format("  {} in {} samples, the first {}", suffixes, set.samples, set.first_key));
+}
+
+void add_keys(const SetReport& report, std::vector<std::string>& lines) {
+  if (report.interleaved > 0)
+    lines.push_back(
+        fmt::format("interleaved: {} samples whose key came before in their own shard: "
+                    "members of one sample must lie together",
+                    report.interleaved));
+  if (report.num_duplicates > 0) {
+    const DuplicateKey& first = report.duplicates.front();
+    lines.push_back(
+        fmt::format("keys: {} samples whose key an earlier shard has too, the first {} "
+                    "in {} and {}",
+                    report.num_duplicates, first.key, first.first_url, first.url));
+  }
+  if (report.keys_cut())
+    lines.push_back(
+        fmt::format("keys: duplicates were looked for among the first {}", SetReport::kMaxKeys));
+}
+
+void add_mix(const SetReport& report, std::vector<std::string>& lines) {
+  const auto mix = report.classes.findings();
+  if (!mix) return;
+  lines.push_back(
+      fmt::format("classes: {}; runs of {:.1f} samples of a class ({:.1f} when shuffled); a "
+                  "shard's histogram is {:.3f} from the set's ({:.3f} when shuffled)",
+                  mix->classes, mix->run_length, mix->expected_run_length, mix->distance,
+                  mix->expected_distance));
+  if (!mix->sorted && !mix->skewed) return;
+  lines.push_back(fmt::format(
+      "shards {}: shuffle when creating or use a shuffle buffer of at least {}",
+      mix->sorted ? "are sorted by class" : "differ in their share of classes", mix->buffer));
+}
+
+}  // namespace
+
+std::string to_json(const SetReport& report) {
+  Json faults = Json::array();
+  for (const auto& fault : report.faults) faults.push_back(fault_json(fault));
+  Json json = {{"shards", report.shards},
+               {"samples", report.samples()},
+               {"emitted", report.emitted},
+               {"skipped", report.skipped},
+               {"faults", std::move(faults)}};
+  json["num_faults"] = report.num_faults;
+  json["warnings"] = report.warnings;
+  json["indexed"] = report.indexed;
+  json["fields"] = fields_json(report);
+  json["field_sets"] = field_sets_json(report);
+  json["interleaved"] = report.interleaved;
+  json["num_duplicates"] = report.num_duplicates;
+  json["duplicates"] = duplicates_json(report);
+  const auto mix = report.classes.findings();
+  json["class_mix"] = mix ? mix_json(*mix) : Json(nullptr);
+  return json.dump();
+}
+
+std::vector<std::string> to_lines(const SetReport& report) {
+  std::vector<std::string> lines = {
+      fmt::format("{} shards ({} with an index), {} samples: {} whole, {} skipped", report.shards,
+                  report.indexed, report.samples(), report.emitted, report.skipped)};
+  if (report.warnings > 0)
+    lines.push_back(
+        fmt::format("{} shards end without a marker, or have data after it", report.warnings));
+  add_fields(report, lines);
+  add_keys(report, lines);
+  add_mix(report, lines);
+  add_faults(report, lines);
+  return lines;
+}
+
+}  // namespace millrace::tools

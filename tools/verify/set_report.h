@@ -1,0 +1,63 @@
+// SetReport: what `verify` found in all shards together.
+//
+// Buffers: 16 bytes a key for at most kMaxKeys keys (twice that while it grows), at most kMaxFaults
+// faults. Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/verify/shard_check.h"
+#include "wds/detail/key_set.h"
+
+namespace millrace::tools {
+
+struct DuplicateKey {
+  std::string key;
+  std::string first_url;
+  std::string url;
+};
+
+class SetReport {
+ public:
+  static constexpr std::size_t kMaxKeys = std::size_t{1} << 22;
+  static constexpr std::size_t kMaxFaults = 100'000;
+  static constexpr std::size_t kMaxDuplicates = 20;
+
+  /// The shards' reports, in the shards' order.
+  void add(ShardReport shard);
+
+  std::uint64_t samples() const { return emitted + skipped; }
+
+  std::uint64_t shards = 0;
+  std::uint64_t indexed = 0;
+  std::uint64_t emitted = 0;
+  std::uint64_t skipped = 0;
+  std::uint64_t warnings = 0;
+  std::uint64_t num_faults = 0;
+  std::vector<wds::FaultLedger::Entry> faults = {};  ///< the first kMaxFaults
+  std::map<std::string, FieldSizes> fields = {};
+  std::map<std::string, FieldSet> field_sets = {};
+  std::uint64_t interleaved = 0;
+  std::uint64_t num_duplicates = 0;           ///< samples whose key came before in another shard
+  std::vector<DuplicateKey> duplicates = {};  ///< the first kMaxDuplicates
+  ClassMix classes = {};
+  /// Whether duplicates were looked for among the first kMaxKeys keys alone.
+  bool keys_cut() const { return keys_.full(); }
+
+ private:
+  void add_keys(const ShardReport& shard);
+
+  std::vector<std::string> urls_;
+  wds::detail::KeySet keys_{kMaxKeys};
+};
+
+/// One JSON object: {"shards","samples","emitted","skipped","faults":[...]}, then what else there
+/// is to know.
+std::string to_json(const SetReport& report);
+/// The same for people, in lines.
+std::vector<std::string> to_lines(const SetReport& report);
+
+}  // namespace millrace::tools

@@ -1,0 +1,148 @@
+#include "tools/verify/shard_check.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <variant>
+
+#include "decode/default_decoding.h"
+#include "io/base/error.h"
+#include "wds/shard_index.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr std::size_t kMaxFieldSets = 1'000;
+
+std::string joined_suffixes(const wds::Sample& sample) {
+  std::vector<std::string> suffixes;
+  for (const wds::Field& field : sample.fields) suffixes.push_back(field.suffix);
+  std::sort(suffixes.begin(), suffixes.end());
+  std::string joined;
+  for (const std::string& suffix : suffixes) joined += (joined.empty() ? "" : ",") + suffix;
+  return joined;
+}
+
+class ShardCheck {
+ public:
+  ShardCheck(std::string url, const CheckInput& input)
+      : url_(std::move(url)), input_(input), options_(input.shard) {
+    report_.url = io::printable_url(url_);
+  }
+
+  ShardReport run() {
+    find_index();
+    open();
+    while (reader_ && read_one()) {
+    }
+    return finish();
+  }
+
+ private:
+  void find_index() {
+    try {
+      options_.index = wds::find_index(input_.opener, url_);
+    } catch (const Error& fault) {
+      ledger_.report(fault, 0);
+    }
+    report_.indexed = options_.index != nullptr;
+  }
+
+  void open() {
+    try {
+      reader_.emplace(input_.opener, url_, options_);
+    } catch (const Error& fault) {
+      ledger_.report(fault, options_.index ? options_.index->samples.size() : 1);
+    }
+  }
+
+  bool read_one() {
+    wds::Sample sample;
+    try {
+      if (!reader_->next(sample)) return false;
+    } catch (const Error& fault) {
+      ledger_.report(fault, reader_->lost_samples());
+      if (fault.code() == ErrorCode::kCorrupt && keys_.contains(fault.where().key))
+        ++report_.interleaved;
+      return reader_->can_continue();
+    }
+    account(sample);
+    decode(sample);
+    return true;
+  }
+
+  void account(const wds::Sample& sample) {
+    for (const wds::Field& field : sample.fields)
+      report_.fields[field.suffix].add(field.data.size());
+    const std::string suffixes = joined_suffixes(sample);
+    if (report_.field_sets.size() < kMaxFieldSets || report_.field_sets.contains(suffixes)) {
+      FieldSet& set = report_.field_sets[suffixes];
+      if (set.samples++ == 0) set.first_key = sample.key;
+    }
+    if (!keys_.insert(sample.key).second) ++report_.interleaved;
+    report_.keys.push_back(sample.key);
+  }
+
+  /// All of the sample's fields; the first that cannot be decoded is the sample's fault.
+  void decode(const wds::Sample& sample) {
+    for (const wds::Field& field : sample.fields) {
+      try {
+        decode_field(field);
+      } catch (Error& fault) {
+        fault.annotate({.url = report_.url,
+                        .key = sample.key,
+                        .member = sample.key + "." + field.suffix,
+                        .offset = field.offset});
+        ledger_.report(fault);
+        return;
+      }
+    }
+    ledger_.count_emitted(1);
+  }
+
+  void decode_field(const wds::Field& field) {
+    const auto value = decode::decode_field(field.suffix, field.data,
+                                            {.tolerate_truncated = input_.tolerate_truncated});
+    if (field.suffix != "cls") return;
+    if (const auto* label = std::get_if<std::int64_t>(&value)) report_.classes.add(*label);
+  }
+
+  ShardReport finish() {
+    if (reader_ && reader_->at_end()) {
+      const wds::TarWarnings& odd = reader_->warnings();
+      report_.warnings = odd.missing_end + odd.trailing_data;
+    }
+    report_.classes.finish();
+    report_.emitted = ledger_.emitted();
+    report_.skipped = ledger_.skipped();
+    report_.faults = ledger_.entries();
+    return std::move(report_);
+  }
+
+  std::string url_;
+  const CheckInput& input_;
+  wds::ShardOptions options_;
+  wds::FaultLedger ledger_{{.on_fault = wds::OnFault::kSkip}};
+  std::optional<wds::ShardReader> reader_;
+  ShardReport report_;
+  std::unordered_set<std::string> keys_;
+};
+
+}  // namespace
+
+void FieldSizes::add(std::uint64_t size) {
+  add({.count = 1, .min = size, .max = size, .total = size});
+}
+
+void FieldSizes::add(const FieldSizes& other) {
+  count += other.count;
+  min = std::min(min, other.min);
+  max = std::max(max, other.max);
+  total += other.total;
+}
+
+ShardReport check_shard(const std::string& url, const CheckInput& input) {
+  return ShardCheck(url, input).run();
+}
+
+}  // namespace millrace::tools

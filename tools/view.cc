@@ -1,0 +1,195 @@
+// millrace view: a sheet of samples as a model would see them, with their labels, as a PNG.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "decode/encode.h"
+#include "decode/scalar.h"
+#include "io/base/error.h"
+#include "tools/commands.h"
+#include "tools/label_map.h"
+#include "tools/output_place.h"
+#include "tools/read_options.h"
+#include "tools/view/sample_view.h"
+#include "tools/view/sheet.h"
+#include "wds/sample_stream.h"
+
+namespace millrace::tools {
+namespace {
+
+// Shuffled, samples come from this many shards in turn, through a buffer each.
+constexpr std::size_t kShuffleShards = 16;
+constexpr std::int64_t kShuffleSamples = 100;
+constexpr int kDefaultSize = 224;
+
+/// A stream and the block that it is at.
+struct OpenStream {
+  wds::SampleStream stream;
+  wds::SampleBlock block = {};
+  std::size_t used = 0;
+
+  /// The next sample; null at the end.
+  const wds::StreamSample* next() {
+    if (used == block.samples.size()) {
+      used = 0;
+      if (!stream.next(block)) return nullptr;
+    }
+    return &block.samples[used++];
+  }
+};
+
+class ViewCommand final : public Command {
+ public:
+  std::string name() const override { return "view"; }
+  std::string summary() const override { return "Draws samples as a model would see them (PNG)"; }
+  std::string example() const override {
+    return "  millrace view 'train-{000000..000019}.tar' -o seen.png --size 32 --augment crop-flip "
+           "\\\n      --shuffle 7\n"
+           "  millrace view train-000000.tar -o stored.png --raw --count 100\n"
+           "  millrace view train-000000.tar -o pairs.png --fields jpg,mask.png,depth.png\n";
+  }
+
+  void declare(CLI::App& app) override {
+    read_.declare(app);
+    app.add_option("-o,--output", output_, "The picture to write")->required()->type_name("PNG");
+    app.add_option("--count", count_, "Samples to show")->check(CLI::Range(1, 10'000));
+    app.add_option("--columns", columns_, "Samples beside each other; 0: as many as rows")
+        ->check(CLI::Range(0, 1'000));
+    app.add_option("--fields", view_.fields,
+                   "Pictures of a sample, side by side: the image, then masks and the like; a;b is "
+                   "whichever there is")
+        ->delimiter(',')
+        ->type_name("SUFFIX,..");
+    app.add_flag("--raw", view_.raw, "As stored; what is over 512 pixels is shrunk");
+    app.add_flag("--eval", view_.evaluation, "As in evaluation: nothing random");
+    app.add_option("--seed", view_.seed, "Keys the random transforms");
+    app.add_option("--shuffle", shuffle_,
+                   "Show samples from all over, by this seed, not the first ones")
+        ->type_name("SEED");
+    app.add_flag("--force", force_, "Replace the picture if there is one");
+    view_.images.declare(app);
+  }
+
+  void check() override {
+    view_.images.check();
+    read_.check();
+    if (!force_ && std::filesystem::exists(output_))
+      throw Error(ErrorCode::kInvalidArgument, output_ + " exists: --force replaces it");
+    check_writable_folder(std::filesystem::path(output_).parent_path().string());
+  }
+
+  void run(Context& context) override {
+    settle();
+    const auto shards = std::make_shared<const std::vector<std::string>>(read_.shards());
+    const auto opener = read_.opener();
+    names_ = read_label_map(*opener, shards->front());
+    wds::FaultLedger ledger(read_.policy(), context.log);
+    auto streams = open(shards, ledger, context.stop);
+    const auto cells = gather(streams, ledger);
+    if (cells.empty())
+      throw Error(ErrorCode::kNotFound, "no sample to show in " + read_.specs().front());
+    const decode::Image sheet = draw_sheet(cells, columns(cells.size()));
+    make_parent_folders(output_);
+    const auto sink = io::open_file_sink(
+        output_, {.replace = force_ ? io::Replace::kAtomically : io::Replace::kNever});
+    sink->write(decode::encode_png(sheet).span());
+    sink->finish();
+    print(cells, sheet, context);
+  }
+
+ private:
+  void settle() {
+    if (view_.images.size == 0) view_.images.size = kDefaultSize;
+    if (view_.images.channels == 0) view_.images.channels = 3;
+    view_.tolerate_truncated = read_.tolerate_truncated();
+  }
+
+  std::vector<OpenStream> open(std::shared_ptr<const std::vector<std::string>> shards,
+                               wds::FaultLedger& ledger, const std::stop_token& stop) const {
+    const std::size_t count = shuffle_ ? std::min({kShuffleShards, shards->size(), count_}) : 1;
+    wds::StreamSpec spec{.shards = std::move(shards), .num_streams = static_cast<int>(count)};
+    if (shuffle_)
+      spec.shuffle = {.shards = true, .buffer_samples = kShuffleSamples, .seed = *shuffle_};
+    std::vector<OpenStream> streams;
+    for (spec.stream = 0; spec.stream < spec.num_streams; ++spec.stream)
+      streams.push_back({.stream = wds::SampleStream(spec, *read_.opener(), ledger, stop)});
+    return streams;
+  }
+
+  /// One sample of each stream in turn, until there are enough or none is left.
+  std::vector<Cell> gather(std::vector<OpenStream>& streams, wds::FaultLedger& ledger) const {
+    std::vector<Cell> cells;
+    for (bool found = true; found;) {
+      found = false;
+      for (OpenStream& stream : streams) {
+        const wds::StreamSample* sample = stream.next();
+        if (sample == nullptr) continue;
+        found = true;
+        if (!add_cell(*sample, ledger, cells) || cells.size() == count_) return cells;
+      }
+    }
+    return cells;
+  }
+
+  /// False when the fault policy ends the samples here.
+  bool add_cell(const wds::StreamSample& one, wds::FaultLedger& ledger,
+                std::vector<Cell>& cells) const {
+    try {
+      cells.push_back({.pictures = SampleView(view_).pictures(one.sample, cells.size()),
+                       .label = label_of(one.sample)});
+    } catch (Error& fault) {
+      fault.annotate({.url = io::printable_url(*one.sample.url), .key = one.sample.key});
+      return ledger.report(fault) != wds::OnFault::kStop;
+    }
+    return true;
+  }
+
+  /// The class's name where there is one, else the key.
+  std::string label_of(const wds::Sample& sample) const {
+    const wds::Field* field = names_.empty() ? nullptr : sample.find("cls");
+    if (field == nullptr) return sample.key;
+    const std::int64_t label = decode::decode_integer(field->data);
+    const bool named = label >= 0 && static_cast<std::uint64_t>(label) < names_.size();
+    return named ? names_[static_cast<std::size_t>(label)] : fmt::format("class {}", label);
+  }
+
+  int columns(std::size_t cells) const {
+    if (columns_ > 0) return columns_;
+    return static_cast<int>(std::ceil(std::sqrt(static_cast<double>(cells))));
+  }
+
+  void print(const std::vector<Cell>& cells, const decode::Image& sheet, Context& context) const {
+    if (!context.json) {
+      context.log.info(fmt::format("{}: {} samples, {} x {} pixels", output_, cells.size(),
+                                   sheet.width, sheet.height));
+      return;
+    }
+    auto labels = nlohmann::ordered_json::array();
+    for (const Cell& cell : cells) labels.push_back(cell.label);
+    const nlohmann::ordered_json line = {{"file", output_},
+                                         {"samples", cells.size()},
+                                         {"width", sheet.width},
+                                         {"height", sheet.height},
+                                         {"labels", labels}};
+    context.out.line(line.dump());
+  }
+
+  ReadOptions read_;
+  SampleViewOptions view_;
+  std::string output_;
+  std::size_t count_ = 36;
+  int columns_ = 0;
+  std::optional<std::uint64_t> shuffle_;
+  bool force_ = false;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_view_command() { return std::make_unique<ViewCommand>(); }
+
+}  // namespace millrace::tools

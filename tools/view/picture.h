@@ -1,0 +1,49 @@
+// Picture: an RGB canvas that images and text are put on.
+//
+// What lies outside of it is cut off. Threads: one at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "decode/image.h"
+#include "tools/view/glyphs.h"
+
+namespace millrace::tools {
+
+using Colour = std::array<std::uint8_t, 3>;
+
+struct Place {
+  int x = 0;
+  int y = 0;
+  /// Each pixel becomes scale x scale.
+  int scale = 1;
+};
+
+class Picture {
+ public:
+  Picture(int width, int height, Colour background);
+
+  void put(const decode::Image& image, const Place& place);
+  void write(std::string_view text, const Place& place, Colour colour);
+
+  decode::Image image() const;
+
+ private:
+  void square(int x, int y, int size, Colour colour);
+
+  int width_;
+  int height_;
+  std::vector<std::uint8_t> pixels_;
+};
+
+/// `text` on one line of `width` pixels: each character beyond ASCII one question mark, and cut
+/// with two dots where it is too long.
+std::string fitted(std::string_view text, int width, int scale);
+
+/// From one character to the next.
+inline constexpr int kAdvance = kGlyphWidth + 1;
+
+}  // namespace millrace::tools

@@ -1,0 +1,53 @@
+// SampleView: a sample as pictures, one a field: as a model would see them, or as stored.
+//
+// The first field is the image: cropped, flipped and resized as in training. What stands beside it
+// (masks, depth) goes through the same geometry with nearest-neighbour resizing; grey ones are made
+// visible: small values as a colour each; many, and depth, stretched from black to white.
+//
+// Threads: const members may be called from many threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "decode/image.h"
+#include "tools/image_options.h"
+#include "wds/sample.h"
+
+namespace millrace::tools {
+
+struct SampleViewOptions {
+  /// A suffix, or several to choose from ("jpg;png"), for each picture.
+  std::vector<std::string> fields = {"jpg;jpeg;png;ppm;pgm;pbm"};
+  /// With size and channels settled.
+  ImageOptions images = {};
+  /// Evaluation's transforms instead of training's.
+  bool evaluation = false;
+  /// As stored, nothing done but shrinking what is over kMaxStored pixels wide or high.
+  bool raw = false;
+  std::uint64_t seed = 0;
+  bool tolerate_truncated = false;
+};
+
+class SampleView {
+ public:
+  static constexpr int kMaxStored = 512;
+
+  explicit SampleView(SampleViewOptions options) : options_(std::move(options)) {}
+
+  /// `index` keys the random transforms. Throws: NotFound (a field is missing), and what decoding
+  /// throws.
+  std::vector<decode::Image> pictures(const wds::Sample& sample, std::uint64_t index) const;
+
+ private:
+  std::vector<decode::Image> stored(const std::vector<io::Bytes>& encoded) const;
+  std::vector<decode::Image> seen(const std::vector<io::Bytes>& encoded, std::uint64_t index) const;
+  decode::ImageDecoderOptions member(std::size_t field, const io::Bytes& encoded) const;
+  std::vector<decode::Transform> geometry() const;
+  bool normalised() const { return !options_.images.mean.empty() || !options_.images.std.empty(); }
+
+  SampleViewOptions options_;
+};
+
+}  // namespace millrace::tools
