@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <unordered_map>
 
 #include "io/base/error.h"
 #include "tools/commands.h"
@@ -48,12 +50,19 @@ void check_fresh(const wds::ShardIndex& index, const std::string& shard) {
               {.url = shard});
 }
 
-bool same(const wds::Manifest& a, const wds::Manifest& b) {
-  return std::equal(a.shards.begin(), a.shards.end(), b.shards.begin(), b.shards.end(),
-                    [](const wds::ManifestShard& x, const wds::ManifestShard& y) {
-                      return fs::path(x.url).filename() == fs::path(y.url).filename() &&
-                             x.samples == y.samples && x.bytes == y.bytes;
-                    });
+std::string file_name(const wds::ManifestShard& shard) {
+  return fs::path(shard.url).filename().string();
+}
+
+/// Whether `manifest` has all of `shards`, and says the same of each.
+bool lists_all(const wds::Manifest& manifest, const wds::Manifest& shards) {
+  std::unordered_map<std::string, const wds::ManifestShard*> listed;
+  for (const wds::ManifestShard& shard : manifest.shards) listed.emplace(file_name(shard), &shard);
+  return std::all_of(shards.shards.begin(), shards.shards.end(), [&](const auto& shard) {
+    const auto found = listed.find(file_name(shard));
+    return found != listed.end() && found->second->samples == shard.samples &&
+           found->second->bytes == shard.bytes;
+  });
 }
 
 class IndexCommand final : public Command {
@@ -146,10 +155,11 @@ class IndexCommand final : public Command {
 
   io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
 
-  /// A manifest that says just this may stay; any other only --force replaces.
+  /// A manifest that lists these shards, and maybe more of their set, stays; any other only --force
+  /// replaces.
   void write_set(const wds::Manifest& manifest, const std::string& path, Context& context) const {
     if (!force_ && fs::exists(path)) {
-      if (same(wds::read_manifest(*read_.opener(), path), manifest)) return;
+      if (lists_all(wds::read_manifest(*read_.opener(), path), manifest)) return;
       throw Error(ErrorCode::kInvalidArgument,
                   path + " exists and says something else: --force replaces it");
     }

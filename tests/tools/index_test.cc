@@ -56,6 +56,16 @@ TEST_F(Index, IsKeptUnlessForced) {
   EXPECT_EQ(read_file(dir_ / "set-000000.tar.index.json"), before);
 }
 
+TEST_F(Index, OfOneShardLeavesTheSetsManifest) {
+  index({shards_});
+  const std::string manifest = read_file(dir_ / "set-manifest.json");
+  index({dir_ / "set-000001.tar"});
+  EXPECT_EQ(read_file(dir_ / "set-manifest.json"), manifest);
+  write_file(dir_ / "set-000002.tar", TarBuilder().file("a.cls", "1").end().bytes());
+  index({dir_ / "set-{000000..000002}.tar"}, 2);
+  EXPECT_THAT(error_, HasSubstr("set-manifest.json"));
+}
+
 TEST_F(Index, OfAnotherShardIsRefused) {
   index({shards_});
   write_file(dir_ / "set-000000.tar", TarBuilder().file("a.cls", "1").end().bytes());
