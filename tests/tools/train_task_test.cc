@@ -47,6 +47,18 @@ TEST(TrainMultilabel, LearnsItsLabelsAndEvalScoresThemAlike) {
               epoch["val_auroc"].get<double>(), 1e-6);
 }
 
+TEST(TrainMultilabel, PicturesAreOfMasksAndDepthsAlone) {
+  const TempDir dir;
+  const std::string shards = make_labelled_set(dir, 8);
+  ASSERT_EQ(run("train", kLabelled, {"--train", shards, "--run-dir", dir / "run"}).status, 0);
+  const ProcessResult result =
+      millrace({"eval", shards, "--checkpoint", dir / "run/checkpoints/last", "--pictures",
+                dir / "new/pictures.png"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--pictures"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "new"));
+}
+
 TEST(TrainMultilabel, AWrongNumberOfLabelsNamesTheSample) {
   const TempDir dir;
   const ProcessResult result = run("train", kLabelled,
@@ -122,6 +134,12 @@ TEST(TrainMaskDepth, AMaskOfOtherValuesNamesItsSample) {
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("mask 255"), HasSubstr("key 00000")));
   EXPECT_EQ(run("train", words, {"--mask-value", "255"}).status, 0);
+}
+
+TEST(TrainMaskDepth, FakeDataFitsBothHeads) {
+  const ProcessResult result = millrace({"train", "--model", "unet", "--size", "32", "--fake-data",
+                                         "4", "--batch-size", "2", "--fast-dev-run"});
+  EXPECT_EQ(result.status, 0) << result.err;
 }
 
 TEST(TrainMaskDepth, ASceneWithoutDepthNamesItsSample) {

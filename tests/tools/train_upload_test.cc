@@ -69,7 +69,7 @@ TEST_F(TrainUpload, ARunThatLostItsMachineGoesOnFromTheServer) {
   ASSERT_EQ(first.status, 0) << first.err;
   EXPECT_THAT(store_.objects, Contains(Key("/runs/one/best/model.safetensors")));
   EXPECT_EQ(store_.order.back(), "/runs/one/last/manifest.json") << "what it lists is there before";
-  for (const std::string from : {url + "/last", std::string("auto")}) {
+  for (const std::string& from : {url + "/last", std::string("auto")}) {
     const ProcessResult second =
         train({"--run-dir", dir_ / ("after-" + std::to_string(from.size())), "--epochs", "2",
                "--schedule", "constant", "--upload", url, "--resume", from});
