@@ -54,9 +54,13 @@ Schedule::Schedule(const ScheduleOptions& options) : options_(options) {
   require(options.gamma > 0.0 && options.divisor > 0.0,
           "a schedule's gamma and divisor must be positive");
   require(options.warmup_epochs >= 0.0, "warm-up must not be negative");
+  require(options.warmup_steps >= 0, "warm-up must not be negative");
+  require(options.warmup_steps == 0 || options.warmup_epochs == 0.0,
+          "warm-up is given in epochs or in steps, not in both");
   require(std::is_sorted(options.milestones.begin(), options.milestones.end()),
           "a schedule's milestones must rise");
-  if (options_.kind == ScheduleKind::kWarmupExponential && options_.warmup_epochs == 0.0) {
+  if (options_.kind == ScheduleKind::kWarmupExponential && options_.warmup_epochs == 0.0 &&
+      options_.warmup_steps == 0) {
     options_.warmup_epochs = 0.9;
   }
 }
@@ -100,6 +104,15 @@ double Schedule::shape(double epochs_done) const {
   return base;
 }
 
+// How far warm-up has come: 0 to 1. In steps the first one already learns.
+double Schedule::warmup_share(const SchedulePoint& point, double epochs_done) const {
+  if (options_.warmup_steps > 0) {
+    const auto steps = static_cast<double>(options_.warmup_steps);
+    return std::min(1.0, static_cast<double>(point.global_step + 1) / steps);
+  }
+  return options_.warmup_epochs == 0.0 ? 1.0 : std::min(1.0, epochs_done / options_.warmup_epochs);
+}
+
 float Schedule::lr(const SchedulePoint& point) const {
   if (needs_steps_per_epoch() && point.steps_per_epoch <= 0) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -112,8 +125,7 @@ float Schedule::lr(const SchedulePoint& point) const {
           ? epoch
           : epoch + static_cast<double>(point.step) / static_cast<double>(point.steps_per_epoch);
   const double rate = shape(options_.unit == ScheduleUnit::kStep ? exact : epoch);
-  if (exact >= options_.warmup_epochs) return static_cast<float>(rate);
-  const double share = exact / options_.warmup_epochs;
+  const double share = warmup_share(point, exact);
   return static_cast<float>(rate * (options_.warmup_start + (1.0 - options_.warmup_start) * share));
 }
 

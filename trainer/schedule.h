@@ -49,6 +49,9 @@ struct ScheduleOptions {
   /// Linear warm-up to the schedule's rate, in epochs; 0 is none. warmup-exponential's default,
   /// 0.9, is set when this is 0.
   double warmup_epochs = 0.0;
+  /// Linear warm-up over the run's first steps, for who does not know how many an epoch has; not
+  /// with warmup_epochs.
+  std::int64_t warmup_steps = 0;
   /// What warm-up starts from, as a share of the rate.
   double warmup_start = 0.0;
   double min_lr = 0.0;              ///< cosine
@@ -62,6 +65,7 @@ struct SchedulePoint {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
   std::int64_t steps_per_epoch = 0;  ///< 0: unknown
+  std::int64_t global_step = 0;      ///< of the run, for warmup_steps
 };
 
 class Schedule {
@@ -78,6 +82,7 @@ class Schedule {
  private:
   double shape(double epochs_done) const;
   double one_cycle(double share) const;
+  double warmup_share(const SchedulePoint& point, double epochs_done) const;
 
   ScheduleOptions options_;
 };

@@ -64,6 +64,21 @@ TEST(Schedule, LinearWarmupGoesBeforeAnySchedule) {
   EXPECT_FLOAT_EQ(0.25F, schedule.lr({.epoch = 2, .steps_per_epoch = 4}));
 }
 
+TEST(Schedule, WarmupInStepsNeedsNoLengthOfAnEpoch) {
+  const Schedule schedule({.kind = ScheduleKind::kStep,
+                           .base_lr = 1.0,
+                           .step_epochs = 1,
+                           .gamma = 0.5,
+                           .warmup_steps = 8,
+                           .warmup_start = 0.2});
+  EXPECT_FALSE(schedule.needs_steps_per_epoch());
+  EXPECT_FLOAT_EQ(0.3F, schedule.lr({.global_step = 0}));
+  EXPECT_FLOAT_EQ(0.6F, schedule.lr({.step = 3, .global_step = 3}));
+  EXPECT_FLOAT_EQ(0.4F, schedule.lr({.epoch = 1, .step = 0, .global_step = 5}));
+  EXPECT_FLOAT_EQ(0.5F, schedule.lr({.epoch = 1, .step = 2, .global_step = 7}));
+  EXPECT_THROW(Schedule({.warmup_epochs = 1.0, .warmup_steps = 8}), Error);
+}
+
 TEST(Schedule, NeedsToKnowTheStepsOfAnEpoch) {
   const Schedule schedule({.kind = ScheduleKind::kCosine, .unit = ScheduleUnit::kStep});
   EXPECT_TRUE(schedule.needs_steps_per_epoch());

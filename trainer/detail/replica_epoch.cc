@@ -183,7 +183,8 @@ void ReplicaEpoch::average_state() {
 float ReplicaEpoch::learning_rate() const {
   return context_.schedule.lr({.epoch = context_.epoch,
                                .step = totals_.steps,
-                               .steps_per_epoch = context_.steps_per_epoch});
+                               .steps_per_epoch = context_.steps_per_epoch,
+                               .global_step = totals_.global_step});
 }
 
 Update ReplicaEpoch::make_update() {
