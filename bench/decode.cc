@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "decode/detail/jpeglib.h"
+#include "bench/bare_jpeg.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
 #include "tests/decode/photo.h"
@@ -26,6 +26,7 @@
 namespace {
 
 using namespace millrace;
+using bench::BareJpeg;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurn = std::chrono::milliseconds(700);
@@ -53,35 +54,6 @@ double measure(unsigned threads, const MakeWorker& make) {
   }
   return static_cast<double>(done) / std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-class BareJpeg {
- public:
-  BareJpeg() {
-    info_.err = jpeg_std_error(&errors_);
-    jpeg_create_decompress(&info_);
-  }
-  ~BareJpeg() { jpeg_destroy_decompress(&info_); }
-  BareJpeg(const BareJpeg&) = delete;
-  BareJpeg& operator=(const BareJpeg&) = delete;
-
-  void decode(const io::Bytes& file) {
-    jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(file.data()), file.size());
-    jpeg_read_header(&info_, TRUE);
-    jpeg_start_decompress(&info_);
-    const std::size_t stride = info_.output_width * std::size_t{3};
-    pixels_.resize(stride * info_.output_height);
-    while (info_.output_scanline < info_.output_height) {
-      JSAMPROW row = pixels_.data() + stride * info_.output_scanline;
-      jpeg_read_scanlines(&info_, &row, 1);
-    }
-    jpeg_finish_decompress(&info_);
-  }
-
- private:
-  jpeg_decompress_struct info_ = {};
-  jpeg_error_mgr errors_ = {};
-  std::vector<unsigned char> pixels_;
-};
 
 MakeWorker decoder_worker(const decode::ImageDecoder& decoder,
                           const std::vector<io::Bytes>& files) {

@@ -28,7 +28,7 @@
 #include <thread>
 #include <vector>
 
-#include "decode/detail/jpeglib.h"
+#include "bench/bare_jpeg.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
 #include "tests/decode/photo.h"
@@ -37,6 +37,7 @@
 namespace {
 
 using namespace millrace;
+using bench::BareJpeg;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurn = std::chrono::milliseconds(1500);
@@ -153,34 +154,6 @@ Worker fused_decoder(const Set& set, const decode::ImageDecoder& decoder) {
                    std::span(*slots).subspan(slot * bytes, bytes));
   };
 }
-
-class BareJpeg {
- public:
-  BareJpeg() {
-    info_.err = jpeg_std_error(&errors_);
-    jpeg_create_decompress(&info_);
-  }
-  ~BareJpeg() { jpeg_destroy_decompress(&info_); }
-  BareJpeg(const BareJpeg&) = delete;
-  BareJpeg& operator=(const BareJpeg&) = delete;
-
-  void decode(const io::Bytes& file) {
-    jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(file.data()), file.size());
-    jpeg_read_header(&info_, TRUE);
-    jpeg_start_decompress(&info_);
-    row_.resize(info_.output_width * std::size_t{3});
-    while (info_.output_scanline < info_.output_height) {
-      JSAMPROW row = row_.data();
-      jpeg_read_scanlines(&info_, &row, 1);
-    }
-    jpeg_finish_decompress(&info_);
-  }
-
- private:
-  jpeg_decompress_struct info_{};
-  jpeg_error_mgr errors_{};
-  std::vector<JSAMPLE> row_;
-};
 
 pipeline::Pipeline build(const Set& set, int threads, const pipeline::EpochOptions& epochs) {
   return pipeline::Pipeline::Builder()

@@ -1,9 +1,12 @@
 """The oracle of nn_parity_test.cc: the same model, weights and batch in PyTorch.
 
-usage: nn_parity.py MODEL FOLDER. Reads tables, weights.bin, state.bin, images.bin (N, H, W, C) and
-labels.bin; writes logits.bin, evaluated.bin, gradients.bin, state_after.bin and loss.bin, float32
-and laid out by the same tables, computed in float64; and single_logits.bin ..., half_logits.bin
-..., the same in float32 and under bf16 autocast, which say how far rounding alone leads.
+usage: torch_models.py MODEL FOLDER STEPS LR. Reads shape, tables, weights.bin, state.bin, images.bin
+(N, H, W, C) and the targets, labels.bin or OUTPUT.target.bin. Takes one step's forward and backward
+in float64 and writes OUTPUT.bin, evaluated.OUTPUT.bin, gradients.bin, state_after.bin and loss.bin,
+float32 and laid out by the same tables; then, from the start again, STEPS steps of SGD with momentum
+0.9 in float32, and writes losses.bin, trained.bin and trained_state.bin. half_* are the same under
+bf16 autocast; single_* the step in float32, and the training with another memory format, so with
+other sums. They say how far rounding alone leads.
 """
 import os
 import sys
@@ -31,9 +34,72 @@ class LeNet(nn.Module):
         return self.fc3(F.relu(self.fc2(x)))
 
 
+class Unit(nn.Module):
+    """A 3x3 convolution, batch norm, ReLU."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+        self.bn = nn.BatchNorm2d(outputs)
+
+    def forward(self, x):
+        return F.relu(self.bn(self.conv(x)))
+
+
+class Expand(nn.Module):
+    """Fewer channels, twice the size, plus the encoder's features of that size."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.reduce = Unit(inputs, outputs)
+        self.blend1 = Unit(outputs, outputs)
+        self.blend2 = Unit(outputs, outputs)
+
+    def forward(self, x, skip=None):
+        x = F.interpolate(self.reduce(x), scale_factor=2, mode="bilinear", align_corners=False)
+        return self.blend2(self.blend1(x if skip is None else x + skip))
+
+
+class Head(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.unit = Unit(inputs, 32)
+        self.out = nn.Conv2d(32, 1, 1)
+
+    def forward(self, x):
+        return self.out(self.unit(x))
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        import torchvision
+        encoder = torchvision.models.resnet34()
+        for name in ("conv1", "bn1", "maxpool", "layer1", "layer2", "layer3", "layer4"):
+            setattr(self, name, getattr(encoder, name))
+        self.centre1, self.centre2 = Unit(512, 512), Unit(512, 512)
+        self.up4, self.up3 = Expand(512, 256), Expand(256, 128)
+        self.up2, self.up1, self.up0 = Expand(128, 64), Expand(64, 64), Expand(64, 32)
+        self.mask, self.depth = Head(32), Head(32)
+
+    def forward(self, x):
+        entry = F.relu(self.bn1(self.conv1(x)))
+        skips = [self.layer1(self.maxpool(entry))]
+        for layer in (self.layer2, self.layer3, self.layer4):
+            skips.append(layer(skips[-1]))
+        x = self.centre2(self.centre1(skips[3]))
+        x = self.up4(x, skips[2])
+        x = self.up3(x, skips[1])
+        x = self.up2(x, skips[0])
+        x = self.up0(self.up1(x, entry))
+        return self.mask(x), self.depth(x)
+
+
 def make(name, channels, classes):
     if name == "lenet":
         return LeNet(channels, classes)
+    if name == "unet":
+        return UNet()
     import torchvision
     model = getattr(torchvision.models, name.split("-")[0])(num_classes=classes)
     if name.endswith("-3x3"):
@@ -54,9 +120,10 @@ def read_table(path):
 
 
 def load(target, table, flat):
-    for name, offset, size, dims in table:
-        value = torch.from_numpy(flat[offset:offset + size].copy()).reshape(dims)
-        target[name].copy_(value)
+    with torch.no_grad():
+        for name, offset, size, dims in table:
+            value = torch.from_numpy(flat[offset:offset + size].copy()).reshape(dims)
+            target[name].copy_(value)
 
 
 def save(path, source, table, size):
@@ -66,49 +133,105 @@ def save(path, source, table, size):
     flat.tofile(path)
 
 
-def main(name, folder):
-    warnings.simplefilter("ignore")  # lazy modules announce themselves
-    torch.manual_seed(0)
-    torch.set_num_threads(2)
-    at = lambda file: os.path.join(folder, file)
-    n, height, width, channels, classes, smoothing = open(at("shape")).read().split()
-    shape = [int(n), int(height), int(width), int(channels)]
-    images = torch.from_numpy(np.fromfile(at("images.bin"), np.float32)).reshape(shape)
-    images = images.permute(0, 3, 1, 2).contiguous()
-    labels = torch.from_numpy(np.fromfile(at("labels.bin"), np.int64))
-    model = make(name, int(channels), int(classes))
-    model(images)  # lazy layers find their sizes
-    weights = np.fromfile(at("weights.bin"), np.float32)
-    state = np.fromfile(at("state.bin"), np.float32)
-    parameters, buffers = read_table(at("parameters")), read_table(at("state"))
-    named = dict(model.named_parameters())
-    assert sorted(named) == sorted(row[0] for row in parameters), "other parameters"
-    held = dict(model.named_buffers())
-    assert sorted(held) == sorted(row[0] for row in buffers), "other state"
-    for prefix, dtype in (("", torch.float64), ("single_", torch.float32), ("half_", torch.bfloat16)):
-        put = lambda file: at(prefix + file)
-        half = dtype == torch.bfloat16
-        model = model.to(torch.float32 if half else dtype)
-        images = images.to(torch.float32 if half else dtype)
-        named, held = dict(model.named_parameters()), dict(model.named_buffers())
-        with torch.no_grad():
-            load(named, parameters, weights)
-            load(held, buffers, state)
-        model.zero_grad()
-        model.train()
-        with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            logits = model(images)
-        logits = logits.float() if half else logits
-        loss = F.cross_entropy(logits, labels, label_smoothing=float(smoothing))
+class Oracle:
+    def __init__(self, name, folder):
+        self.folder = folder
+        n, height, width, channels, classes, smoothing = open(self.at("shape")).read().split()
+        shape = [int(n), int(height), int(width), int(channels)]
+        images = torch.from_numpy(np.fromfile(self.at("images.bin"), np.float32)).reshape(shape)
+        self.images = images.permute(0, 3, 1, 2).contiguous()
+        self.smoothing = float(smoothing)
+        self.model = make(name, int(channels), int(classes))
+        self.model(self.images)  # lazy layers find their sizes
+        self.outputs = ["mask", "depth"] if name == "unet" else ["logits"]
+        self.weights = np.fromfile(self.at("weights.bin"), np.float32)
+        self.state = np.fromfile(self.at("state.bin"), np.float32)
+        self.parameters = read_table(self.at("parameters"))
+        self.buffers = read_table(self.at("state"))
+        assert sorted(dict(self.model.named_parameters())) == sorted(
+            row[0] for row in self.parameters), "other parameters"
+        assert sorted(dict(self.model.named_buffers())) == sorted(
+            row[0] for row in self.buffers), "other state"
+
+    def at(self, file):
+        return os.path.join(self.folder, file)
+
+    def start(self, dtype, memory_format=torch.contiguous_format):
+        self.half = dtype == torch.bfloat16
+        self.dtype = torch.float32 if self.half else dtype
+        self.model = self.model.to(self.dtype, memory_format=memory_format)
+        self.images = self.images.contiguous(memory_format=memory_format)
+        self.named, self.held = dict(self.model.named_parameters()), dict(self.model.named_buffers())
+        load(self.named, self.parameters, self.weights)
+        load(self.held, self.buffers, self.state)
+        self.model.zero_grad()
+        self.model.train()
+
+    def forward(self):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
+            outputs = self.model(self.images.to(self.dtype))
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        return [output.to(self.dtype) for output in outputs]
+
+    def target(self, name, like):
+        values = np.fromfile(self.at(name + ".target.bin"), np.float32)
+        return torch.from_numpy(values).reshape(like.shape).to(self.dtype)
+
+    def loss(self, outputs):
+        if self.outputs == ["logits"]:
+            labels = torch.from_numpy(np.fromfile(self.at("labels.bin"), np.int64))
+            return F.cross_entropy(outputs[0], labels, label_smoothing=self.smoothing)
+        mask, depth = outputs
+        return (F.binary_cross_entropy_with_logits(mask, self.target("mask", mask)) +
+                F.mse_loss(depth, self.target("depth", depth)))
+
+    def save_outputs(self, prefix, outputs):
+        for name, output in zip(self.outputs, outputs):
+            output.detach().float().numpy().tofile(self.at(prefix + name + ".bin"))
+
+    def step(self, prefix):
+        outputs = self.forward()
+        loss = self.loss(outputs)
         loss.backward()
-        logits.detach().float().numpy().tofile(put("logits.bin"))
-        np.array([loss.item()], np.float32).tofile(put("loss.bin"))
-        save(put("gradients.bin"), {k: v.grad for k, v in named.items()}, parameters, len(weights))
-        save(put("state_after.bin"), held, buffers, len(state))
-        model.eval()
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=half):
-            model(images).float().numpy().tofile(put("evaluated.bin"))
+        self.save_outputs(prefix, outputs)
+        np.array([loss.item()], np.float32).tofile(self.at(prefix + "loss.bin"))
+        gradients = {name: value.grad for name, value in self.named.items()}
+        save(self.at(prefix + "gradients.bin"), gradients, self.parameters, len(self.weights))
+        save(self.at(prefix + "state_after.bin"), self.held, self.buffers, len(self.state))
+        self.model.eval()
+        with torch.no_grad():
+            self.save_outputs(prefix + "evaluated.", self.forward())
+
+    def train(self, prefix, steps, lr):
+        optimizer = torch.optim.SGD(self.model.parameters(), lr, momentum=0.9)
+        losses = []
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = self.loss(self.forward())
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        np.array(losses, np.float32).tofile(self.at(prefix + "losses.bin"))
+        save(self.at(prefix + "trained.bin"), self.named, self.parameters, len(self.weights))
+        save(self.at(prefix + "trained_state.bin"), self.held, self.buffers, len(self.state))
+
+
+def compare(name, folder, steps, lr):
+    oracle = Oracle(name, folder)
+    for prefix, dtype in (("", torch.float64), ("single_", torch.float32),
+                          ("half_", torch.bfloat16)):
+        oracle.start(dtype)
+        oracle.step(prefix)
+    contiguous, channels_last = torch.contiguous_format, torch.channels_last
+    for prefix, dtype, memory_format in (("", torch.float32, contiguous),
+                                         ("single_", torch.float32, channels_last),
+                                         ("half_", torch.bfloat16, contiguous)):
+        oracle.start(dtype, memory_format)
+        oracle.train(prefix, int(steps), float(lr))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    warnings.simplefilter("ignore")  # lazy modules announce themselves
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    compare(*sys.argv[1:])

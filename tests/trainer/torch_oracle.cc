@@ -19,6 +19,11 @@ bool have_torch() {
 
 }  // namespace
 
+bool have_torchvision() {
+  static const bool found = run("/usr/bin/python3 -c 'import torch, torchvision' 2>/dev/null") == 0;
+  return found;
+}
+
 std::optional<std::vector<double>> run_torch(const std::string& script) {
   if (!have_torch()) return std::nullopt;
   const TempDir folder;

@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "trainer/ops/detail/gradient_sum.h"
 #include "trainer/ops/detail/ops.h"
-#include "trainer/ops/detail/weights.h"
+#include "trainer/ops/detail/weighted_op.h"
 
 namespace millrace::trainer::ops {
 namespace {
@@ -14,16 +13,6 @@ using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
 using dnnl::prop_kind;
 using Dims = dnnl::memory::dims;
-
-dnnl::primitive_attr attributes(bool relu) {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (!relu) return attr;
-  dnnl::post_ops ops;
-  ops.append_eltwise(1.0F, algorithm::eltwise_relu, 0.0F, 0.0F);
-  attr.set_post_ops(ops);
-  return attr;
-}
 
 // The layer in oneDNN's words.
 struct Geometry {
@@ -61,77 +50,49 @@ nn::Conv2d shown_layer(const Backend& backend, nn::Conv2d layer, bool raw) {
   return layer;
 }
 
-class Conv2dOp final : public Op {
+class Conv2dOp final : public WeightedOp {
  public:
   Conv2dOp(Lowering& lowering, const nn::Group& group, const nn::Conv2d& layer)
-      : backend_(lowering.backend()),
-        group_(group),
-        node_(lowering.node(group.head)),
-        raw_(lowering.raw_input(node_.inputs[0])),
-        in_shape_(lowering.graph().node(node_.inputs[0]).shape),
-        out_shape_(node_.shape),
-        master_(layer, in_shape_[0]),
-        geometry_(master_) {
-    if (!raw_) in_shape_[0] = shown(backend_, in_shape_[0], layer.groups);
-    if (raw_) out_shape_[0] = shown(backend_, out_shape_[0], layer.groups);
-    geometry_ = Geometry(shown_layer(backend_, layer, static_cast<bool>(raw_)), in_shape_[0]);
+      : Conv2dOp(
+            lowering, group, layer,
+            Geometry(layer, lowering.graph().node(lowering.node(group.head).inputs[0]).shape[0])) {}
+
+  void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
+    dy_ = GradientSum(lowering, std::move(parts), group().relu ? y_ : Tensor{});
+    const Tensor dy = in_layout(lowering, as_shape(lowering, dy_.tensor(), out_shape_),
+                                half(descriptor_.dst_desc()), back_weights_);
+    lower_weights(lowering, dy);
+    if (lowering.wants_gradient(node().inputs[0])) lower_data(lowering, dy);
+  }
+
+ private:
+  Conv2dOp(Lowering& lowering, const nn::Group& group, const nn::Conv2d& layer, const Geometry& own)
+      : WeightedOp(lowering, group, own.weights, own.weights_tag),
+        raw_(lowering.raw_input(node().inputs[0])),
+        in_shape_(lowering.graph().node(node().inputs[0]).shape),
+        out_shape_(node().shape),
+        geometry_(own) {
+    if (!raw_) in_shape_[0] = shown(backend(), in_shape_[0], layer.groups);
+    if (raw_) out_shape_[0] = shown(backend(), out_shape_[0], layer.groups);
+    geometry_ = Geometry(shown_layer(backend(), layer, static_cast<bool>(raw_)), in_shape_[0]);
+    bias_ = bias_desc(geometry_.bias[0]);
     choose(lowering);
     lower_forward(lowering);
   }
 
-  void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
-    dy_ = GradientSum(lowering, std::move(parts), group_.relu ? y_ : Tensor{});
-    const Tensor dy = in_layout(lowering, as_shape(lowering, dy_.tensor(), out_shape_),
-                                half(primitive_desc_.dst_desc()), bring_dy_);
-    lower_weights(lowering, dy);
-    if (lowering.wants_gradient(node_.inputs[0])) lower_data(lowering, dy);
-  }
-
-  void parameters_changed() override {
-    weights_.parameters_changed();
-    bias_.parameters_changed();
-    weights_back_.parameters_changed();
-  }
-
-  void forward(const Pass&) override {
-    weights_.refresh(backend_);
-    bias_.refresh(backend_);
-    for (const Call* call : {&bring_x_, &convolve_, &send_y_}) {
-      if (*call) call->run(backend_);
-    }
-  }
-
-  void backward() override {
-    dy_.run();
-    for (const Call* call : {&bring_dy_, &bring_x_back_, &bring_dy_again_, &back_weights_}) {
-      if (*call) call->run(backend_);
-    }
-    weight_gradient_.finish(backend_);
-    bias_gradient_.finish(backend_);
-    if (!back_data_) return;
-    weights_back_.refresh(backend_);
-    back_data_.run(backend_);
-    if (send_dx_) send_dx_.run(backend_);
-  }
-
- private:
-  Desc any(const Dims& dims, DataType type) const { return {dims, type, FormatTag::any}; }
+  static Desc any(const Dims& dims, DataType type) { return {dims, type, FormatTag::any}; }
   Desc half(const Desc& desc) const {  // a float32 result's gradient has the plan's type
     Desc copy = desc;
-    copy.data.data_type = dnnl::memory::convert_to_c(backend_.type);
+    copy.data.data_type = dnnl::memory::convert_to_c(backend().type);
     return copy;
-  }
-  Desc bias_desc() const {
-    if (node_.bias == nn::kNoParameter) return {};
-    return {geometry_.bias, DataType::f32, FormatTag::a};
   }
 
   convolution_forward::primitive_desc describe(const Desc& x, const Desc& y) const {
     const convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct,
-                                         x, any(geometry_.weights, backend_.type), bias_desc(), y,
+                                         x, any(geometry_.weights, backend().type), bias_, y,
                                          geometry_.strides, geometry_.dilates, geometry_.padding,
                                          geometry_.padding);
-    return {desc, attributes(group_.relu), backend_.engine};
+    return {desc, weighted_attributes(group().relu), backend().engine};
   }
 
   template <typename PrimitiveDesc>
@@ -142,36 +103,24 @@ class Conv2dOp final : public Op {
   // Blocked images in and out; oneDNN's own choice for the few channels of an input image, and
   // where it has no fast code for the blocked form.
   void choose(Lowering& lowering) {
-    const Desc x = backend_.image(in_shape_);
-    Desc y = backend_.image(out_shape_);
-    y.data.data_type = dnnl::memory::convert_to_c(result_type(lowering, group_));
-    primitive_desc_ = describe(raw_ ? any(x.dims(), x.data_type()) : x, y);
-    if (!is_slow(primitive_desc_)) return;
-    primitive_desc_ = describe(any(x.dims(), x.data_type()), any(y.dims(), y.data_type()));
+    const Desc x = backend().image(in_shape_);
+    Desc y = backend().image(out_shape_);
+    y.data.data_type = dnnl::memory::convert_to_c(result_type(lowering, group()));
+    descriptor_ = describe(raw_ ? any(x.dims(), x.data_type()) : x, y);
+    if (!is_slow(descriptor_)) return;
+    descriptor_ = describe(any(x.dims(), x.data_type()), any(y.dims(), y.data_type()));
   }
 
   void lower_forward(Lowering& lowering) {
-    x_ = raw_ ? in_layout(lowering, raw_, primitive_desc_.src_desc(), bring_x_)
-              : from_value(lowering);
-    Desc layout = backend_.image(out_shape_);
-    layout.data.data_type = primitive_desc_.dst_desc().data.data_type;
+    const Tensor x = raw_ ? raw_ : as_shape(lowering, lowering.value(node().inputs[0]), in_shape_);
+    x_ = in_layout(lowering, x, descriptor_.src_desc(), forward_);
+    Desc layout = backend().image(out_shape_);
+    layout.data.data_type = descriptor_.dst_desc().data.data_type;
     y_ = lowering.make(layout);
-    const Tensor made = out_of_layout(lowering, y_, primitive_desc_.dst_desc(), send_y_);
-    lower_bias(lowering);
-    weights_ = PreparedWeights(lowering, master(lowering), primitive_desc_.weights_desc());
-    convolve_ =
-        Call(convolution_forward(primitive_desc_),
-             {{DNNL_ARG_SRC, x_.memory},
-              {DNNL_ARG_WEIGHTS, weights_.memory()},
-              {DNNL_ARG_BIAS, bias_.memory()},
-              {DNNL_ARG_DST, made.memory},
-              {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive_desc_.scratchpad_desc())}});
-    lowering.set_value(group_.result, as_shape(lowering, y_, node_.shape));
-  }
-
-  Tensor from_value(Lowering& lowering) {
-    const Tensor x = as_shape(lowering, lowering.value(node_.inputs[0]), in_shape_);
-    return in_layout(lowering, x, primitive_desc_.src_desc(), bring_x_);
+    const Tensor made = beside(lowering, y_, descriptor_.dst_desc());
+    call_forward<convolution_forward>(lowering, descriptor_, x_, made, bias_);
+    copy(made, y_, forward_);
+    lowering.set_value(group().result, as_shape(lowering, y_, node().shape));
   }
 
   // The same bytes with more or fewer of the block's channels shown.
@@ -181,100 +130,57 @@ class Conv2dOp final : public Op {
     return lowering.view(tensor, desc);
   }
 
-  dnnl::memory master(Lowering& lowering) const {
-    return lowering.parameter(node_.weight, master_.weights, master_.weights_tag);
+  // Where a primitive writes what copy() then brings to `tensor`; itself where the layouts agree.
+  static Tensor beside(Lowering& lowering, const Tensor& tensor, const Desc& made) {
+    return tensor.desc() == made ? tensor : lowering.make(made);
   }
-  void lower_bias(Lowering& lowering) {
-    if (node_.bias == nn::kNoParameter) return;
-    bias_ = PreparedWeights(lowering, lowering.parameter(node_.bias, master_.bias, FormatTag::a),
-                            bias_desc());
-  }
-
-  // `tensor`, or a copy in the layout that the primitive reads.
-  Tensor in_layout(Lowering& lowering, const Tensor& tensor, const Desc& wanted, Call& copy) {
-    if (tensor.desc() == wanted) return tensor;
-    Tensor other = lowering.make(wanted);
-    copy = reorder_call(tensor.memory, other.memory);
-    return other;
-  }
-  // Where the primitive writes what is then copied to `tensor`.
-  Tensor out_of_layout(Lowering& lowering, const Tensor& tensor, const Desc& made, Call& copy) {
-    if (tensor.desc() == made) return tensor;
-    Tensor other = lowering.make(made);
-    copy = reorder_call(other.memory, tensor.memory);
-    return other;
+  static void copy(const Tensor& from, const Tensor& to, Calls& calls) {
+    if (from.desc() != to.desc()) calls.push_back(reorder_call(from.memory, to.memory));
   }
 
   convolution_backward_weights::primitive_desc describe_weights(const Desc& x,
                                                                 const Desc& dy) const {
     const convolution_backward_weights::desc desc(
-        algorithm::convolution_direct, x, any(geometry_.weights, DataType::f32), bias_desc(), dy,
+        algorithm::convolution_direct, x, any(geometry_.weights, DataType::f32), bias_, dy,
         geometry_.strides, geometry_.dilates, geometry_.padding, geometry_.padding);
-    return {desc, attributes(false), backend_.engine, primitive_desc_};
+    return {desc, weighted_attributes(), backend().engine, descriptor_};
   }
 
   void lower_weights(Lowering& lowering, const Tensor& dy) {
     lowering.use(x_);
-    auto primitive = describe_weights(primitive_desc_.src_desc(), dy.desc());
-    if (is_slow(primitive)) {
-      primitive = describe_weights(any(x_.desc().dims(), backend_.type),
-                                   any(dy.desc().dims(), backend_.type));
+    auto descriptor = describe_weights(descriptor_.src_desc(), dy.desc());
+    if (is_slow(descriptor)) {
+      descriptor = describe_weights(any(x_.desc().dims(), backend().type),
+                                    any(dy.desc().dims(), backend().type));
     }
-    const Tensor x = in_layout(lowering, x_, primitive.src_desc(), bring_x_back_);
-    const Tensor read = in_layout(lowering, dy, primitive.diff_dst_desc(), bring_dy_again_);
-    weight_gradient_ =
-        WeightGradient(lowering, {node_.weight, master_.weights, master_.weights_tag},
-                       primitive.diff_weights_desc());
-    if (node_.bias != nn::kNoParameter) {
-      bias_gradient_ =
-          WeightGradient(lowering, {node_.bias, master_.bias, FormatTag::a}, bias_desc());
-    }
-    back_weights_ = Call(convolution_backward_weights(primitive),
-                         {{DNNL_ARG_SRC, x.memory},
-                          {DNNL_ARG_DIFF_DST, read.memory},
-                          {DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.memory()},
-                          {DNNL_ARG_DIFF_BIAS, bias_gradient_.memory()},
-                          {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive.scratchpad_desc())}});
+    const Tensor x = in_layout(lowering, x_, descriptor.src_desc(), back_weights_);
+    const Tensor read = in_layout(lowering, dy, descriptor.diff_dst_desc(), back_weights_);
+    call_back_weights<convolution_backward_weights>(lowering, descriptor, x, read, bias_);
   }
 
   void lower_data(Lowering& lowering, const Tensor& dy) {
     const convolution_backward_data::desc desc(
-        algorithm::convolution_direct, primitive_desc_.src_desc(),
-        any(geometry_.weights, backend_.type), dy.desc(), geometry_.strides, geometry_.dilates,
+        algorithm::convolution_direct, descriptor_.src_desc(),
+        any(geometry_.weights, backend().type), dy.desc(), geometry_.strides, geometry_.dilates,
         geometry_.padding, geometry_.padding);
-    const convolution_backward_data::primitive_desc primitive(desc, attributes(false),
-                                                              backend_.engine, primitive_desc_);
-    weights_back_ = PreparedWeights(lowering, master(lowering), primitive.weights_desc());
-    const nn::Value input = node_.inputs[0];
+    const convolution_backward_data::primitive_desc descriptor(desc, weighted_attributes(),
+                                                               backend().engine, descriptor_);
+    const nn::Value input = node().inputs[0];
     const Tensor dx = lowering.make(lowering.gradient_desc(input));
-    const Tensor made = out_of_layout(lowering, as_shape(lowering, dx, in_shape_),
-                                      primitive_desc_.src_desc(), send_dx_);
-    back_data_ = Call(convolution_backward_data(primitive),
-                      {{DNNL_ARG_DIFF_DST, dy.memory},
-                       {DNNL_ARG_WEIGHTS, weights_back_.memory()},
-                       {DNNL_ARG_DIFF_SRC, made.memory},
-                       {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive.scratchpad_desc())}});
+    const Tensor shown_dx = as_shape(lowering, dx, in_shape_);
+    const Tensor made = beside(lowering, shown_dx, descriptor_.src_desc());
+    call_back_data<convolution_backward_data>(lowering, descriptor, dy, made);
+    copy(made, shown_dx, back_data_);
     lowering.add_gradient(input, dx);
   }
 
-  const Backend& backend_;
-  nn::Group group_;
-  const nn::Node& node_;
   Tensor raw_;                      // the input, where it is the graph's own
   nn::Shape in_shape_, out_shape_;  // as oneDNN sees them
-  Geometry master_;                 // the layer's own
-  Geometry geometry_;               // as oneDNN sees it
-  convolution_forward::primitive_desc primitive_desc_;
-
+  Geometry geometry_;               // likewise
+  Desc bias_;
+  convolution_forward::primitive_desc descriptor_;
   Tensor x_;  // in the primitive's layout
   Tensor y_;  // in the plan's
-  PreparedWeights weights_, bias_;
-  Call bring_x_, convolve_, send_y_;
-
-  GradientSum dy_;
-  WeightGradient weight_gradient_, bias_gradient_;
-  PreparedWeights weights_back_;
-  Call bring_dy_, bring_x_back_, bring_dy_again_, back_weights_, back_data_, send_dx_;
 };
 
 }  // namespace

@@ -39,12 +39,12 @@ void RowCopy::run() const {
 }
 
 PreparedWeights::PreparedWeights(Lowering& lowering, const dnnl::memory& master, const Desc& wanted)
-    : memory_(master) {
+    : memory_(master), rounds_(lowering.backend().round_to_bfloat16 && wanted.dims().size() > 1) {
   if (wanted.dims() != master.get_desc().dims()) {
     pad_ = rows_between(master, lowering.keep(plain(wanted)));
     memory_ = pad_.to;
   }
-  if (wanted == memory_.get_desc() && !lowering.backend().round_to_bfloat16) return;
+  if (wanted == memory_.get_desc() && !rounds_) return;
   const dnnl::memory source = memory_;
   memory_ = lowering.keep(wanted);
   copy_ = reorder_call(source, memory_);
@@ -54,7 +54,7 @@ void PreparedWeights::refresh(const Backend& backend) {
   if (!stale_) return;
   if (pad_.to) pad_.run();
   if (copy_) copy_.run(backend);
-  if (backend.round_to_bfloat16) round_to_bfloat16(memory_);
+  if (rounds_) round_to_bfloat16(memory_);
   stale_ = false;
 }
 

@@ -31,7 +31,8 @@ class PreparedWeights {
  private:
   dnnl::memory memory_;
   RowCopy pad_;
-  Call copy_;  // none where the master's own layout is wanted
+  Call copy_;            // none where the master's own layout is wanted
+  bool rounds_ = false;  // to bf16, where that is not native; a bias stays float32
   bool stale_ = true;
 };
 

@@ -1,0 +1,202 @@
+#include "tests/trainer/torch_parity.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+#include "trainer/loss/loss.h"
+#include "trainer/optimizer.h"
+
+namespace millrace::trainer {
+namespace {
+
+using nn::Mode;
+using nn::Precision;
+
+constexpr const char* kPython = "OMP_NUM_THREADS=1 /usr/bin/python3";
+constexpr int kSteps = 20;
+constexpr double kFloat32 = 1e-4;
+constexpr double kBFloat16 = 2e-2;
+constexpr double kSlack = 2.5;  // which bits fall is luck
+
+template <typename T>
+void write(const std::string& path, const std::vector<T>& values) {
+  testing::write_file(path,
+                      {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+}
+
+std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+std::string table_text(const ParameterTable& table) {
+  std::string text;
+  for (const Parameter& entry : table.entries()) {
+    text += entry.name + ' ' + std::to_string(entry.offset) + ' ' + std::to_string(entry.size);
+    for (const std::int64_t dim : entry.shape) text += ' ' + std::to_string(dim);
+    text += '\n';
+  }
+  return text;
+}
+
+std::size_t num_pixels(const ParitySetup& setup) {
+  return static_cast<std::size_t>(setup.batch * setup.options.image.height *
+                                  setup.options.image.width);
+}
+
+}  // namespace
+
+TorchParity::TorchParity(const ParitySetup& setup)
+    : setup_(setup),
+      images_(random_values(num_pixels(setup) * static_cast<std::size_t>(setup.options.in_channels),
+                            setup.seed)),
+      labels_(static_cast<std::size_t>(setup.batch)) {
+  std::iota(labels_.begin(), labels_.end(), 1);
+  make_heads();
+  ask_pytorch();
+}
+
+void TorchParity::make_heads() {
+  if (setup_.model != "unet") {
+    heads_ = {{"logits", "cross_entropy", {}}};
+    return;
+  }
+  std::vector<float> mask = random_values(num_pixels(setup_), 5);
+  for (float& value : mask) value = value > 0.0F ? 1.0F : 0.0F;
+  heads_ = {{"mask", "bce", mask}, {"depth", "mse", random_values(num_pixels(setup_), 6)}};
+}
+
+Network TorchParity::make(Precision precision) const {
+  Network network(build_model(setup_.model, setup_.options),
+                  {.batch_size = setup_.batch, .precision = precision}, 11);
+  // A batch norm that starts at (1, 0) would hide a mix-up.
+  for (const Parameter& entry : network.graph().parameters().entries()) {
+    if (entry.decay) continue;
+    const auto noise = random_values(entry.size, entry.offset);
+    for (std::size_t i = 0; i < entry.size; ++i) {
+      network.parameters()[entry.offset + i] += 0.1F * noise[i];
+    }
+  }
+  return network;
+}
+
+void TorchParity::ask_pytorch() const {
+  Network network = make(Precision::kFloat32);
+  const auto& options = setup_.options;
+  std::string shape;
+  for (const std::int64_t size : {setup_.batch, options.image.height, options.image.width,
+                                  options.in_channels, options.num_classes}) {
+    shape += std::to_string(size) + ' ';
+  }
+  testing::write_file(folder_ / "shape", shape + std::to_string(setup_.smoothing));
+  testing::write_file(folder_ / "parameters", table_text(network.graph().parameters()));
+  testing::write_file(folder_ / "state", table_text(network.graph().state()));
+  write(folder_ / "weights.bin", copy_of(network.parameters()));
+  write(folder_ / "state.bin", copy_of(network.state()));
+  write(folder_ / "images.bin", images_);
+  write(folder_ / "labels.bin", labels_);
+  for (const Head& head : heads_) write(folder_ / (head.name + ".target.bin"), head.target);
+  const std::string command = std::string(kPython) + " tests/trainer/torch_models.py " +
+                              setup_.model + (options.stem == Stem::k3x3 ? "-3x3 " : " ") +
+                              folder_.path().string() + ' ' + std::to_string(kSteps) + ' ' +
+                              std::to_string(setup_.lr);
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+}
+
+std::vector<float> TorchParity::read(const std::string& file) const {
+  const std::string bytes = testing::read_file(folder_ / (file + ".bin"));
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+void TorchParity::near(const std::string& what, std::span<const float> ours) const {
+  const std::vector<float> exact = read(what);
+  ASSERT_EQ(exact.size(), ours.size()) << what;
+  const double theirs = relative_error(read((half_ ? "half_" : "single_") + what), exact);
+  const double tolerance = std::max(half_ ? kBFloat16 : kFloat32, kSlack * theirs);
+  const double error = relative_error(ours, exact);
+  if (std::getenv("MILLRACE_PARITY_PRINT") != nullptr) {
+    std::printf("%s %s: ours %.2g, PyTorch's own %.2g\n", half_ ? "bf16" : "fp32", what.c_str(),
+                error, theirs);
+  }
+  EXPECT_LT(error, tolerance) << what << (half_ ? " bf16" : " fp32");
+}
+
+// Writes the outputs' gradients too.
+float TorchParity::evaluate_losses(Network& network) const {
+  const std::vector<std::uint8_t> valid(labels_.size(), 1);
+  const auto divisor = static_cast<double>(setup_.batch);
+  double sum = 0;
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    const auto loss = make_loss(heads_[i].loss, {.label_smoothing = setup_.smoothing});
+    Target target{.values = heads_[i].target};
+    if (heads_[i].target.empty()) target.labels = labels_;
+    sum += loss->evaluate({.prediction = network.plan().output(i),
+                           .target = target,
+                           .valid = valid,
+                           .divisor = divisor,
+                           .gradient = network.plan().output_gradient(i).data})
+               .loss;
+  }
+  return static_cast<float>(sum / divisor);
+}
+
+void TorchParity::compare_outputs(Network& network, const std::string& prefix) const {
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    near(prefix + heads_[i].name, network.plan().output(i).data);
+  }
+}
+
+void TorchParity::compare_step(Precision precision) {
+  half_ = precision == Precision::kBFloat16;
+  Network network = make(precision);
+  network.forward({images_});
+  compare_outputs(network, "");
+  near("loss", std::vector<float>{evaluate_losses(network)});
+  network.plan().backward(nullptr);
+  near("gradients", network.gradients());
+  if (!half_) compare_each_gradient(network);
+  near("state_after", network.state());
+  network.forward({images_}, Mode::kEvaluate);
+  compare_outputs(network, "evaluated.");
+}
+
+void TorchParity::compare_each_gradient(Network& network) const {
+  const std::vector<float> exact = read("gradients");
+  const std::vector<float> rounded = read("single_gradients");
+  for (const Parameter& entry : network.graph().parameters().entries()) {
+    const auto part = [&](const std::vector<float>& flat) {
+      return std::span(flat).subspan(entry.offset, entry.size);
+    };
+    const double theirs = relative_error(part(rounded), part(exact));
+    EXPECT_LT(relative_error(network.gradient(entry.name), part(exact)),
+              std::max(kFloat32, kSlack * theirs))
+        << entry.name;
+  }
+}
+
+void TorchParity::compare_training(Precision precision) {
+  half_ = precision == Precision::kBFloat16;
+  Network network = make(precision);
+  Optimizer optimizer({.kind = OptimizerKind::kSgd, .momentum = 0.9F},
+                      network.graph().parameters());
+  std::vector<float> losses;
+  for (int step = 1; step <= kSteps; ++step) {
+    network.forward({images_});
+    losses.push_back(evaluate_losses(network));
+    network.plan().backward(nullptr);
+    optimizer.update({.weights = network.parameters(),
+                      .gradients = network.gradients(),
+                      .lr = setup_.lr,
+                      .step = step},
+                     {0, network.parameters().size()});
+  }
+  EXPECT_LT(losses.back(), losses.front());
+  near("losses", losses);
+  near("trained", network.parameters());
+  near("trained_state", network.state());
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,112 @@
+// WeightedOp: what convolution, its transpose and the linear layer share: weights and bias in the
+// layouts that their primitives want, and the calls of the three passes in order.
+//
+// A layer derives from it, makes its primitives' descriptors, and hands them over with the tensors:
+//
+//   call_forward<convolution_forward>(lowering, descriptor, x, y);
+#pragma once
+
+#include <vector>
+
+#include "trainer/ops/detail/gradient_sum.h"
+#include "trainer/ops/detail/op.h"
+#include "trainer/ops/detail/weights.h"
+
+namespace millrace::trainer::ops {
+
+/// Workspace from the caller, and ReLU on the result where asked.
+dnnl::primitive_attr weighted_attributes(bool relu = false);
+
+class WeightedOp : public Op {
+ public:
+  void parameters_changed() final;
+  void forward(const Pass& pass) final;
+  void backward() final;
+
+ protected:
+  using Dims = dnnl::memory::dims;
+  using Calls = std::vector<Call>;
+
+  /// The layer's weights as they lie in the flat parameters.
+  WeightedOp(Lowering& lowering, const nn::Group& group, const Dims& weights, FormatTag tag);
+
+  const Backend& backend() const { return backend_; }
+  const nn::Group& group() const { return group_; }
+  const nn::Node& node() const { return node_; }
+  bool has_bias() const { return node_.bias != nn::kNoParameter; }
+  /// Of `features` float32; empty for a layer without bias.
+  Desc bias_desc(std::int64_t features) const;
+
+  /// `tensor`, or a copy in the layout that a primitive reads, added to `calls`.
+  static Tensor in_layout(Lowering& lowering, const Tensor& tensor, const Desc& wanted,
+                          Calls& calls);
+
+  template <typename Primitive>
+  void call_forward(Lowering& lowering, const typename Primitive::primitive_desc& descriptor,
+                    const Tensor& x, const Tensor& y, const Desc& bias);
+  template <typename Primitive>
+  void call_back_weights(Lowering& lowering, const typename Primitive::primitive_desc& descriptor,
+                         const Tensor& x, const Tensor& dy, const Desc& bias);
+  template <typename Primitive>
+  void call_back_data(Lowering& lowering, const typename Primitive::primitive_desc& descriptor,
+                      const Tensor& dy, const Tensor& dx);
+
+  GradientSum dy_;
+  Calls forward_, back_weights_, back_data_;
+
+ private:
+  dnnl::memory master(Lowering& lowering) const;
+  void prepare(Lowering& lowering, const Desc& weights, const Desc& bias);
+  void prepare_gradients(Lowering& lowering, const Desc& weights, const Desc& bias);
+  void run(const Calls& calls) const;
+
+  const Backend& backend_;
+  nn::Group group_;
+  const nn::Node& node_;
+  FlatView weight_view_, bias_view_;
+  PreparedWeights weights_, bias_, weights_back_;
+  WeightGradient weight_gradient_, bias_gradient_;
+};
+
+template <typename Primitive>
+void WeightedOp::call_forward(Lowering& lowering,
+                              const typename Primitive::primitive_desc& descriptor, const Tensor& x,
+                              const Tensor& y, const Desc& bias) {
+  prepare(lowering, descriptor.weights_desc(), bias);
+  forward_.push_back(
+      Call(Primitive(descriptor),
+           {{DNNL_ARG_SRC, x.memory},
+            {DNNL_ARG_WEIGHTS, weights_.memory()},
+            {DNNL_ARG_BIAS, bias_.memory()},
+            {DNNL_ARG_DST, y.memory},
+            {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(descriptor.scratchpad_desc())}}));
+}
+
+template <typename Primitive>
+void WeightedOp::call_back_weights(Lowering& lowering,
+                                   const typename Primitive::primitive_desc& descriptor,
+                                   const Tensor& x, const Tensor& dy, const Desc& bias) {
+  prepare_gradients(lowering, descriptor.diff_weights_desc(), bias);
+  back_weights_.push_back(
+      Call(Primitive(descriptor),
+           {{DNNL_ARG_SRC, x.memory},
+            {DNNL_ARG_DIFF_DST, dy.memory},
+            {DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.memory()},
+            {DNNL_ARG_DIFF_BIAS, bias_gradient_.memory()},
+            {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(descriptor.scratchpad_desc())}}));
+}
+
+template <typename Primitive>
+void WeightedOp::call_back_data(Lowering& lowering,
+                                const typename Primitive::primitive_desc& descriptor,
+                                const Tensor& dy, const Tensor& dx) {
+  weights_back_ = PreparedWeights(lowering, master(lowering), descriptor.weights_desc());
+  back_data_.push_back(
+      Call(Primitive(descriptor),
+           {{DNNL_ARG_DIFF_DST, dy.memory},
+            {DNNL_ARG_WEIGHTS, weights_back_.memory()},
+            {DNNL_ARG_DIFF_SRC, dx.memory},
+            {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(descriptor.scratchpad_desc())}}));
+}
+
+}  // namespace millrace::trainer::ops
