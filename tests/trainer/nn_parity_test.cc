@@ -26,7 +26,7 @@ TEST(Parity, LeNet) {
 }
 
 TEST(Parity, ResNet18) {
-  compare({.model = "resnet18", .options = {.num_classes = 10, .image = 64}});
+  compare({.model = "resnet18", .options = {.num_classes = 10, .image = 64}, .seed = 5});
 }
 
 TEST(Parity, ResNet18WithTheSmallStem) {
@@ -36,11 +36,11 @@ TEST(Parity, ResNet18WithTheSmallStem) {
 }
 
 TEST(Parity, ResNet34) {
-  compare({.model = "resnet34", .options = {.num_classes = 10, .image = 64}});
+  compare({.model = "resnet34", .options = {.num_classes = 10, .image = 64}, .seed = 7});
 }
 
 TEST(Parity, ResNet50) {
-  compare({.model = "resnet50", .options = {.num_classes = 10, .image = 64}});
+  compare({.model = "resnet50", .options = {.num_classes = 10, .image = 64}, .seed = 7});
 }
 
 // Without dropout: nobody else draws our numbers.
@@ -48,7 +48,7 @@ TEST(Parity, AlexNet) {
   compare({.model = "alexnet", .options = {.num_classes = 10, .image = 64, .dropout = 0}});
 }
 
-TEST(Parity, UNet) { compare({.model = "unet", .options = {.image = 64}}); }
+TEST(Parity, UNet) { compare({.model = "unet", .options = {.image = 64}, .seed = 8}); }
 
 }  // namespace
 }  // namespace millrace::trainer
