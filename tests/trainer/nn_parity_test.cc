@@ -36,11 +36,13 @@ TEST(Parity, ResNet18WithTheSmallStem) {
 }
 
 TEST(Parity, ResNet34) {
-  compare({.model = "resnet34", .options = {.num_classes = 10, .image = 64}, .seed = 7});
+  compare(
+      {.model = "resnet34", .options = {.num_classes = 10, .image = 64}, .seed = 7, .lr = 0.0002F});
 }
 
 TEST(Parity, ResNet50) {
-  compare({.model = "resnet50", .options = {.num_classes = 10, .image = 64}, .seed = 7});
+  compare(
+      {.model = "resnet50", .options = {.num_classes = 10, .image = 64}, .seed = 7, .lr = 0.0002F});
 }
 
 // Without dropout: nobody else draws our numbers.

@@ -166,11 +166,12 @@ void TorchParity::compare_step(Precision precision) {
 void TorchParity::compare_each_gradient(Network& network) const {
   const std::vector<float> exact = read("gradients");
   const std::vector<float> rounded = read("single_gradients");
+  const double overall = relative_error(rounded, exact);  // a kink shows in all before it
   for (const Parameter& entry : network.graph().parameters().entries()) {
     const auto part = [&](const std::vector<float>& flat) {
       return std::span(flat).subspan(entry.offset, entry.size);
     };
-    const double theirs = relative_error(part(rounded), part(exact));
+    const double theirs = std::max(overall, relative_error(part(rounded), part(exact)));
     EXPECT_LT(relative_error(network.gradient(entry.name), part(exact)),
               std::max(kFloat32, kSlack * theirs))
         << entry.name;

@@ -84,6 +84,9 @@ void OptimisationOptions::declare_schedule(CLI::App& app) {
   app.add_option("--warmup-epochs", warmup_epochs,
                  "Epochs in which the rate rises from 0 [warmup-exponential: 0.9]")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--warmup-steps", warmup_steps,
+                 "Steps in which it rises; 0: none [sgd, lars: 100, unless --warmup-epochs]")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--warmup-start", warmup_start, "What it rises from instead, a share of the rate")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--steps-per-epoch", steps_per_epoch,
@@ -101,9 +104,16 @@ void OptimisationOptions::check() const {
           "--milestones needs --schedule multi-step");
   require(!milestones.empty() || schedule != "multi-step",
           "--schedule multi-step needs --milestones");
-  require(schedule != "one-cycle" || warmup_epochs == 0.0,
-          "one-cycle warms up by itself: leave out --warmup-epochs");
+  require(schedule != "one-cycle" || (warmup_epochs == 0.0 && chosen_warmup_steps() == 0),
+          "one-cycle warms up by itself: leave out --warmup-epochs and --warmup-steps");
   static_cast<void>(trainer::Schedule(schedule_options()));
+}
+
+std::int64_t OptimisationOptions::chosen_warmup_steps() const {
+  if (warmup_steps) return *warmup_steps;
+  const bool adapts = optimizer == "adam" || optimizer == "adamw";
+  const bool rises = schedule == "one-cycle" || schedule == "warmup-exponential";
+  return adapts || rises || warmup_epochs > 0.0 ? 0 : 100;
 }
 
 trainer::OptimizerOptions OptimisationOptions::optimizer_options() const {
@@ -130,6 +140,7 @@ trainer::ScheduleOptions OptimisationOptions::schedule_options() const {
           .milestones = milestones,
           .divisor = divisor,
           .warmup_epochs = warmup_epochs,
+          .warmup_steps = chosen_warmup_steps(),
           .warmup_start = warmup_start,
           .min_lr = min_lr};
 }
@@ -152,7 +163,9 @@ void OptimisationOptions::apply(trainer::TrainOptions& options) const {
 }
 
 std::string OptimisationOptions::text() const {
-  return fmt::format("{} lr {} {}", optimizer, lr, schedule);
+  const std::int64_t steps = chosen_warmup_steps();
+  return fmt::format("{} lr {} {}{}", optimizer, lr, schedule,
+                     steps > 0 ? fmt::format(" after {} steps of warm-up", steps) : "");
 }
 
 }  // namespace millrace::tools

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ struct OptimisationOptions {
   std::vector<double> milestones = {};
   double min_lr = 0.0;
   double warmup_epochs = 0.0;
+  /// Empty: 100 for sgd and lars, whose first steps at the full rate undo themselves; none for the
+  /// others, nor where the schedule or warmup_epochs says otherwise.
+  std::optional<std::int64_t> warmup_steps = {};
   double warmup_start = 0.0;
   /// A device's; 0: to be found (tools/train/step_count.h).
   std::int64_t steps_per_epoch = 0;
@@ -65,6 +69,7 @@ struct OptimisationOptions {
   void declare_optimizer(CLI::App& app);
   void declare_schedule(CLI::App& app);
   void declare_step(CLI::App& app);
+  std::int64_t chosen_warmup_steps() const;
 };
 
 }  // namespace millrace::tools
