@@ -18,7 +18,7 @@ class TrainOptions : public ::testing::Test {
   TrainOptions() : shards_(make_set(dir_, 96, 48)) {
     write_file(dir_ / "base.toml",
                "model = lenet\nchannels = 3\nsize = 16\nclasses = 10\nlr = 0.05\nbatch-size = 8\n"
-               "log-steps = 1\nprecision = fp32\njson = true\n");
+               "log-steps = 1\nprecision = fp32\njson = true\nwarmup-steps = 0\n");
   }
 
   ProcessResult run(const std::vector<std::string>& more) const {
@@ -76,6 +76,17 @@ TEST_F(TrainOptions, WarmUpRisesByStepAndThenTheScheduleFalls) {
   EXPECT_NEAR(lr[11], 0.05, 1e-6);
   EXPECT_NEAR(lr[12], 0.01, 1e-6);
   EXPECT_NEAR(lr[24], 0.002, 1e-6);
+}
+
+TEST_F(TrainOptions, SgdWarmsUpUnlessToldOtherwise) {
+  write_file(dir_ / "base.toml",
+             "model = lenet\nchannels = 3\nsize = 16\nclasses = 10\nlr = 0.05\nbatch-size = 8\n"
+             "log-steps = 1\njson = true\nschedule = constant\n");
+  EXPECT_NEAR(rates({})[9], 0.05 * 10 / 100, 1e-7);
+  EXPECT_NEAR(rates({"--warmup-steps", "4"})[1], 0.05 * 2 / 4, 1e-7);
+  EXPECT_NEAR(rates({"--warmup-steps", "4"})[4], 0.05, 1e-7);
+  EXPECT_NEAR(rates({"--optimizer", "adam"})[0], 0.05, 1e-7);
+  EXPECT_EQ(rates({"--warmup-epochs", "1"})[0], 0.0);
 }
 
 TEST_F(TrainOptions, SchedulesByEpochAndByStep) {
