@@ -148,9 +148,9 @@ class ViewCommand final : public Command {
     return true;
   }
 
-  /// The class's name where there is one, else the key.
+  /// The class, by name where it has one; the key of a sample without.
   std::string label_of(const wds::Sample& sample) const {
-    const wds::Field* field = names_.empty() ? nullptr : sample.find("cls");
+    const wds::Field* field = sample.find("cls");
     if (field == nullptr) return sample.key;
     const std::int64_t label = decode::decode_integer(field->data);
     const bool named = label >= 0 && static_cast<std::uint64_t>(label) < names_.size();
