@@ -12,12 +12,14 @@
 namespace millrace::trainer {
 namespace {
 
-void load(const std::string& path, const Model& model, detail::ReplicaGroup& group) {
+void load(const EvalOptions& options, const Model& model, detail::ReplicaGroup& group) {
+  const std::string& path = options.weights;
   const std::vector<FlatTensors> tensors{
       {.table = &model.parameters(), .values = group.weights()},
       {.table = &model.state(), .values = group.replica(0).state()}};
   if (path.ends_with(".safetensors")) {
-    load_weights(path, tensors);
+    for (const std::string& line : load_weights(path, tensors).warnings)
+      options.log.warn(path + ": " + line);
   } else {
     load_checkpoint_model(path, model.name(), tensors);
   }
@@ -33,7 +35,7 @@ EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
                               .objective = input.objective,
                               .devices = input.devices,
                               .precision = options.precision});
-  load(options.weights, input.model, group);
+  load(options, input.model, group);
   const auto feed = input.feed.open(0, nullptr);
   const detail::EvaluationContext context{
       .feed = *feed, .stop = options.stop, .on_step = [&](std::int64_t batches) {

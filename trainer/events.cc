@@ -15,12 +15,24 @@ void add_values(Json& json, const std::string& prefix, const NamedValues& values
 
 Json times_json(const StallReport& stall) {
   const StepTimes& step = stall.mean_step;
-  return {{"wait", step.wait},         {"forward", step.forward},
-          {"backward", step.backward}, {"reduce", step.reduce},
-          {"update", step.update},     {"free_input", stall.free_input_step}};
+  return {{"wait", step.wait},
+          {"forward", step.forward},
+          {"backward", step.backward},
+          {"reduce", step.reduce},
+          {"update", step.update},
+          {"free_input", stall.free_input_step},
+          {"first", stall.first_step.total()}};
 }
 
 }  // namespace
+
+void StepTimes::add(const StepTimes& times, double share) {
+  wait += times.wait * share;
+  forward += times.forward * share;
+  backward += times.backward * share;
+  reduce += times.reduce * share;
+  update += times.update * share;
+}
 
 std::optional<double> find_value(const NamedValues& values, const std::string& name) {
   for (const auto& [known, value] : values) {

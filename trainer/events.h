@@ -22,6 +22,15 @@ struct StepTimes {
   double update = 0;
 
   double total() const { return wait + forward + backward + reduce + update; }
+  /// Adds `share` of `times`.
+  void add(const StepTimes& times, double share = 1.0);
+};
+
+/// A step that begins.
+struct StepStart {
+  std::int64_t epoch = 1;
+  std::int64_t step = 1;  ///< in the epoch
+  std::int64_t global_step = 1;
 };
 
 struct StepEvent {
@@ -50,14 +59,16 @@ struct CompileEvent {
   std::size_t activation_bytes = 0;
 };
 
-/// The verdict of an epoch (DESIGN D13).
+/// The verdict of an epoch (DESIGN D13). Its first step, which waits for the input to start and
+/// compiles, stands apart; of an epoch of one step there is nothing else.
 struct StallReport {
-  StepTimes mean_step;  ///< seconds a step, mean over replicas
-  std::int64_t steps = 0;
+  StepTimes mean_step;         ///< seconds a step, mean over replicas
+  StepTimes first_step;        ///< likewise
+  std::int64_t steps = 0;      ///< in mean_step
   double wait_share = 0;       ///< of the replicas' time
   double free_input_step = 0;  ///< seconds a step would take if batches were free
   std::string slowest_stage;
-  std::string verdict;  ///< "input-bound (decode)", "compute-bound"
+  std::string verdict;  ///< "input-bound by decode (waits 7.1 %)"
 };
 
 struct EpochEvent {

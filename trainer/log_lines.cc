@@ -68,9 +68,10 @@ std::string stall_line(const EpochEvent& event) {
   return fmt::format(
       "Epoch {} {}: step {:.1f} ms = wait {:.1f} + forward {:.1f} + backward {:.1f} + reduce "
       "{:.1f} "
-      "+ update {:.1f}; if batches were free {:.1f} ms",
+      "+ update {:.1f}; if batches were free {:.1f} ms; first step {:.1f} ms",
       event.epoch, stall.verdict, 1e3 * step.total(), 1e3 * step.wait, 1e3 * step.forward,
-      1e3 * step.backward, 1e3 * step.reduce, 1e3 * step.update, 1e3 * stall.free_input_step);
+      1e3 * step.backward, 1e3 * step.reduce, 1e3 * step.update, 1e3 * stall.free_input_step,
+      1e3 * stall.first_step.total());
 }
 
 std::string end_line(const EndEvent& event) {

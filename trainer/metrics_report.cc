@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
+
+#include "trainer/detail/stall.h"
 
 namespace millrace::trainer {
 namespace {
@@ -14,7 +17,6 @@ constexpr std::array<int, 9> kPercentiles{1, 5, 10, 20, 50, 80, 90, 95, 99};
 
 /// Below this many seconds a step is mostly overhead.
 constexpr double kSmallStepSeconds = 2e-3;
-constexpr double kInputBoundShare = 0.05;
 
 std::string time_text(double seconds) {
   if (seconds >= 1.0) return fmt::format("{:.3f}s", seconds);
@@ -52,6 +54,8 @@ void MetricsReport::Series::add(double value) {
   total += value;
 }
 
+void MetricsReport::on_epoch_start(std::int64_t /*epoch*/) { epoch_begins_ = true; }
+
 void MetricsReport::on_step(const StepEvent& event) {
   const StepTimes& times = event.times;
   seconds_["StepTime"].add(times.total());
@@ -60,6 +64,11 @@ void MetricsReport::on_step(const StepEvent& event) {
   seconds_["BackwardTime"].add(times.backward);
   seconds_["ReduceTime"].add(times.reduce);
   seconds_["UpdateTime"].add(times.update);
+  if (!std::exchange(epoch_begins_, false)) {
+    ++steady_.steps;
+    steady_.wait += times.wait;
+    steady_.total += times.total();
+  }
   ++steps_;
   samples_ += static_cast<std::uint64_t>(event.samples);
   bytes_ += static_cast<std::uint64_t>(event.bytes);
@@ -102,14 +111,14 @@ std::vector<std::string> MetricsReport::warnings() const {
     found.push_back(
         fmt::format("compiled {} times in {} steps: batch shape changes", compiled, steps_));
   }
-  if (steps_ == 0) return found;
-  const double step = seconds_.at("StepTime").total / static_cast<double>(steps_);
+  if (steady_.steps == 0) return found;
+  const double step = steady_.total / static_cast<double>(steady_.steps);
   if (step < kSmallStepSeconds) {
     found.push_back(fmt::format("a step takes {}: batches are too small for the work to show",
                                 time_text(step)));
   }
-  const double share = seconds_.at("WaitTime").total / seconds_.at("StepTime").total;
-  if (share > kInputBoundShare) {
+  const double share = steady_.total > 0.0 ? steady_.wait / steady_.total : 0.0;
+  if (share > detail::kInputBoundShare) {
     found.push_back(fmt::format("input-bound: {:.0f} % of the time went into waiting for batches",
                                 100.0 * share));
   }

@@ -21,11 +21,13 @@ namespace millrace::trainer {
 
 class MetricsReport final : public Observer {
  public:
+  void on_epoch_start(std::int64_t epoch) override;
   void on_step(const StepEvent& event) override;
   void on_epoch_end(const EpochEvent& event) override;
 
   std::string text() const;
   /// One line a thing that costs speed: shapes that change, batches too small, input-bound steps.
+  /// An epoch's first step, which waits for the input to start and compiles, does not count.
   std::vector<std::string> warnings() const;
 
  private:
@@ -43,8 +45,17 @@ class MetricsReport final : public Observer {
     std::size_t activation_bytes = 0;
   };
 
+  /// Steps that warnings go by.
+  struct Steady {
+    std::int64_t steps = 0;
+    double wait = 0;
+    double total = 0;
+  };
+
   std::map<std::string, Series> seconds_;
   std::map<std::string, Shape> shapes_;
+  Steady steady_;
+  bool epoch_begins_ = false;
   std::uint64_t steps_ = 0;
   std::uint64_t samples_ = 0;
   std::uint64_t bytes_ = 0;

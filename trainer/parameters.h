@@ -21,6 +21,8 @@ struct Parameter {
   std::size_t offset = 0;           ///< in floats, a multiple of 16
   std::size_t size = 0;             ///< in floats, without padding
   bool decay = true;                ///< false for biases and norms: what "no decay" leaves out
+  /// Names under which further layers use it: tied weights.
+  std::vector<std::string> aliases = {};
 };
 
 class ParameterTable {
@@ -28,12 +30,19 @@ class ParameterTable {
   /// Adds one at the end; returns its index. Throws: InvalidArgument for a name that is taken.
   std::size_t add(std::string name, std::vector<std::int64_t> shape, bool decay);
 
+  /// Says that `name` is the parameter at `index` too. Throws: InvalidArgument for a name that is
+  /// taken.
+  void add_alias(std::size_t index, std::string name);
+
   const std::vector<Parameter>& entries() const { return entries_; }
+  /// By its name or an alias; null where there is none.
   const Parameter* find(std::string_view name) const;
   /// Floats in a flat buffer, padding included; a multiple of 16.
   std::size_t padded_size() const { return padded_size_; }
   /// Values without padding: the count that people quote.
   std::size_t num_values() const;
+  /// What the count would be if every alias were a parameter of its own.
+  std::size_t num_untied_values() const;
 
  private:
   std::vector<Parameter> entries_;

@@ -1,13 +1,14 @@
 #include "trainer/weights.h"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 #include <set>
 #include <string_view>
 
 #include "io/base/error.h"
 #include "io/byte_source.h"
 #include "io/opener.h"
+#include "trainer/detail/weight_ties.h"
 
 namespace millrace::trainer {
 namespace {
@@ -33,16 +34,17 @@ struct Mismatch {
   std::vector<std::string> lines;    // what is wrong, for people
 };
 
-void compare_entry(const Safetensors& file, const std::string& name, const Parameter& entry,
+void compare_entry(const Safetensors& file, const std::string& prefix, const Parameter& entry,
                    Mismatch& found) {
-  const auto tensor = file.tensors.find(name);
-  if (tensor == file.tensors.end()) {
+  const std::string name = prefix + entry.name;
+  const Tensor* tensor = detail::tensor_for(file, prefix, entry);
+  if (tensor == nullptr) {
     if (is_counter(name)) return;
     found.entries.push_back(name);
     found.lines.push_back(name + " is missing");
-  } else if (!same_shape(tensor->second, entry)) {
+  } else if (!same_shape(*tensor, entry)) {
     found.entries.push_back(name);
-    found.lines.push_back(name + " is " + shape_text(tensor->second.shape) + " in the file and " +
+    found.lines.push_back(name + " is " + shape_text(tensor->shape) + " in the file and " +
                           shape_text(entry.shape) + " in the model");
   }
 }
@@ -52,9 +54,9 @@ Mismatch compare(const Safetensors& file, const std::vector<FlatTensors>& into) 
   std::set<std::string, std::less<>> known;
   for (const FlatTensors& flat : into) {
     for (const Parameter& entry : flat.table->entries()) {
-      const std::string name = flat.prefix + entry.name;
-      known.insert(name);
-      compare_entry(file, name, entry, found);
+      known.insert(flat.prefix + entry.name);
+      for (const std::string& alias : entry.aliases) known.insert(flat.prefix + alias);
+      compare_entry(file, flat.prefix, entry, found);
     }
   }
   for (const auto& [name, tensor] : file.tensors) {
@@ -80,10 +82,10 @@ void copy_except(const Safetensors& file, const std::vector<FlatTensors>& into,
   for (const FlatTensors& flat : into) {
     for (const Parameter& entry : flat.table->entries()) {
       const std::string name = flat.prefix + entry.name;
-      const auto tensor = file.tensors.find(name);
+      const Tensor* tensor = detail::tensor_for(file, flat.prefix, entry);
       const bool skip = std::find(kept.begin(), kept.end(), name) != kept.end();
-      if (skip || tensor == file.tensors.end()) continue;
-      tensor->second.copy_to(flat.values.subspan(entry.offset, entry.size));
+      if (skip || tensor == nullptr) continue;
+      tensor->copy_to(flat.values.subspan(entry.offset, entry.size));
     }
   }
 }
@@ -133,17 +135,21 @@ void write_flat_tensors(io::ByteSink& sink, const std::vector<FlatTensors>& tens
 void copy_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& into) {
   const Mismatch found = compare(file, into);
   if (!found.lines.empty()) refuse(found.lines);
+  const auto broken = detail::ties_broken_in_file(file, into);
+  if (!broken.empty()) refuse(broken);
   copy_except(file, into, {});
 }
 
-std::vector<std::string> load_weights(const std::string& path, const std::vector<FlatTensors>& into,
-                                      const InitOptions& options) {
+LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
+                           const InitOptions& options) {
   try {
     const auto source = io::UrlOpener().open(path);
     const Safetensors file = parse_safetensors(io::read_all(*source, kMaxWeightsBytes));
-    std::vector<std::string> kept = left_out(compare(file, into), into, options);
-    copy_except(file, into, kept);
-    return kept;
+    LoadedWeights loaded{.kept = left_out(compare(file, into), into, options),
+                         .warnings = detail::ties_broken_in_file(file, into)};
+    std::ranges::move(detail::ties_lost_in_model(file, into), std::back_inserter(loaded.warnings));
+    copy_except(file, into, loaded.kept);
+    return loaded;
   } catch (Error& error) {
     error.annotate({.url = path});
     throw;

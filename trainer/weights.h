@@ -24,7 +24,8 @@ struct FlatTensors {
 void write_flat_tensors(io::ByteSink& sink, const std::vector<FlatTensors>& tensors);
 
 /// Copies the file's tensors into `into` by name. Throws: InvalidArgument, naming what is missing,
-/// left over or of another shape; then nothing was copied.
+/// left over or of another shape, or a tie that the file does not hold to; then nothing was copied.
+/// A parameter that several layers share may be there under any of their names.
 void copy_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& into);
 
 struct InitOptions {
@@ -33,10 +34,14 @@ struct InitOptions {
   bool replace_head = false;
 };
 
-/// Loads a .safetensors file, by torchvision's names. Returns the names that kept their start
-/// values.
-std::vector<std::string> load_weights(const std::string& path, const std::vector<FlatTensors>& into,
-                                      const InitOptions& options = {});
+struct LoadedWeights {
+  std::vector<std::string> kept;      ///< names that kept their start values
+  std::vector<std::string> warnings;  ///< ties that file and model do not both have
+};
+
+/// Loads a .safetensors file, by torchvision's names. Throws: as copy_flat_tensors(), but for ties.
+LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
+                           const InitOptions& options = {});
 
 /// Writes one safetensors file that appears whole, replacing one that is there.
 void save_weights(const std::string& path, const std::vector<FlatTensors>& tensors);

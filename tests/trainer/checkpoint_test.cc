@@ -239,7 +239,7 @@ TEST(Weights, AReplacedHeadKeepsItsStart) {
   save_weights(folder / "w.safetensors", {{.table = &from, .values = source}});
   const auto kept = load_weights(folder / "w.safetensors", {{.table = &into, .values = values}},
                                  {.replace_head = true});
-  EXPECT_THAT(kept, ::testing::ElementsAre("fc.weight"));
+  EXPECT_THAT(kept.kept, ::testing::ElementsAre("fc.weight"));
   EXPECT_EQ(1.0F, values[0]);
   EXPECT_EQ(7.0F, values[into.find("conv.weight")->offset]);
 }

@@ -66,14 +66,42 @@ TEST(AverageMeter, WeightsByValidSamples) {
 
 TEST(StallReport, NamesTheBoundAndTheStepWithFreeBatches) {
   const StepTimes busy{.wait = 0.1, .forward = 4, .backward = 5, .reduce = 0.5, .update = 0.4};
-  const StallReport compute = detail::make_stall_report({busy, busy}, 10, "decode");
+  const auto ten = [](const StepTimes& all) {
+    return detail::ReplicaTimes{.all = all, .first = {}};
+  };
+  const StallReport compute = detail::make_stall_report({ten(busy), ten(busy)}, 11, "decode");
   EXPECT_THAT(compute.verdict, StartsWith("compute-bound"));
   EXPECT_NEAR(0.99, compute.free_input_step, 1e-12);
   StepTimes starved = busy;
   starved.wait = 10;
-  const StallReport input = detail::make_stall_report({starved}, 10, "decode");
+  const StallReport input = detail::make_stall_report({ten(starved)}, 11, "decode");
   EXPECT_THAT(input.verdict, StartsWith("input-bound by decode"));
   EXPECT_NEAR(0.99, input.free_input_step, 1e-12);
+}
+
+// The input starts, and plans are compiled, while the first step waits.
+TEST(StallReport, TheFirstStepDoesNotDecide) {
+  const StepTimes slow{.wait = 9, .forward = 3};
+  StepTimes all{.wait = 0.1, .forward = 9.9};
+  all.add(slow);
+  const StallReport report = detail::make_stall_report({{.all = all, .first = slow}}, 11, "decode");
+  EXPECT_EQ("compute-bound (waits 1.0 %)", report.verdict);
+  EXPECT_EQ(10, report.steps);
+  EXPECT_NEAR(1.0, report.mean_step.total(), 1e-12);
+  EXPECT_NEAR(0.99, report.free_input_step, 1e-12);
+  EXPECT_NEAR(12.0, report.first_step.total(), 1e-12);
+  EpochEvent event;
+  event.stall = report;
+  EXPECT_THAT(stall_line(event), ::testing::EndsWith("first step 12000.0 ms"));
+}
+
+TEST(StallReport, OneStepIsTooShortToTell) {
+  const StepTimes slow{.wait = 9, .forward = 3};
+  for (const std::int64_t steps : {0, 1}) {
+    const auto report = detail::make_stall_report({{.all = slow, .first = slow}}, steps, "decode");
+    EXPECT_EQ("too short to tell what binds it", report.verdict);
+    EXPECT_EQ(0.0, report.wait_share);
+  }
 }
 
 TEST(Events, AreOneJsonObjectEach) {
@@ -166,6 +194,28 @@ TEST(MetricsReport, HasPercentilesCompilationsAndWarnings) {
   EXPECT_THAT(text, HasSubstr("1%=1.000s; 5%=5.000s; 10%=10.000s; 20%=20.000s; 50%=50.000s"));
   EXPECT_THAT(text, HasSubstr("compiled 3 times in 101 steps: batch shape changes"));
   EXPECT_THAT(text, HasSubstr("Counter: Samples\n  Value: 202"));
+}
+
+/// The warnings of an epoch of ten steps like `step`, its first one like `first`.
+std::vector<std::string> warnings_of(const StepTimes& first, const StepTimes& step) {
+  MetricsReport report;
+  report.on_epoch_start(1);
+  report.on_step({.times = first, .samples = 2});
+  for (int i = 1; i < 10; ++i) report.on_step({.times = step, .samples = 2});
+  return report.warnings();
+}
+
+TEST(MetricsReport, WarnsOfInputBoundStepsAndOfSmallBatches) {
+  const StepTimes good{.wait = 0.001, .forward = 0.1};
+  EXPECT_THAT(warnings_of(good, good), ::testing::IsEmpty());
+  EXPECT_THAT(warnings_of({.wait = 5.0, .forward = 1.0}, good), ::testing::IsEmpty())
+      << "the input's start";
+  EXPECT_THAT(
+      warnings_of(good, {.wait = 0.3, .forward = 0.1}),
+      ::testing::ElementsAre("input-bound: 75 % of the time went into waiting for batches"));
+  EXPECT_THAT(warnings_of(good, {.forward = 0.0005}),
+              ::testing::ElementsAre("a step takes 500.000us: batches are too small for the work "
+                                     "to show"));
 }
 
 TEST(MetricsCsv, KeepsItsHeaderOverARestart) {

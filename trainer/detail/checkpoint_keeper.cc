@@ -22,12 +22,11 @@ std::string checkpoint_folder(const TrainOptions& options) {
 }  // namespace
 
 CheckpointKeeper::CheckpointKeeper(const TrainOptions& options, RunWeights& weights,
-                                   TrainState& state,
-                                   std::function<void(const std::string& path)> saved)
+                                   TrainState& state, CheckpointHooks hooks)
     : options_(options),
       weights_(weights),
       state_(state),
-      saved_(std::move(saved)),
+      hooks_(std::move(hooks)),
       folder_(checkpoint_folder(options)),
       last_save_(options.now()) {}
 
@@ -41,9 +40,10 @@ bool CheckpointKeeper::due() {
 
 std::string CheckpointKeeper::save(const std::string& name) {
   if (folder_.empty()) return {};
-  save_checkpoint(folder_, name, state_, weights_.tensors());
   std::string path = folder_ + "/" + name;
-  saved_(path);
+  hooks_.before(path);
+  save_checkpoint(folder_, name, state_, weights_.tensors());
+  hooks_.saved(path);
   return path;
 }
 

@@ -15,12 +15,17 @@
 
 namespace millrace::trainer::detail {
 
+/// Who is told of each checkpoint's path.
+struct CheckpointHooks {
+  std::function<void(const std::string& path)> before;
+  std::function<void(const std::string& path)> saved;
+};
+
 class CheckpointKeeper {
  public:
-  /// `options`, `weights` and `state` (what is saved, and which epochs were best) are borrowed;
-  /// `saved` is told each path.
+  /// `options`, `weights` and `state` (what is saved, and which epochs were best) are borrowed.
   CheckpointKeeper(const TrainOptions& options, RunWeights& weights, TrainState& state,
-                   std::function<void(const std::string& path)> saved);
+                   CheckpointHooks hooks);
 
   /// Where they lie; empty: nothing is saved.
   const std::string& folder() const { return folder_; }
@@ -44,7 +49,7 @@ class CheckpointKeeper {
   const TrainOptions& options_;
   RunWeights& weights_;
   TrainState& state_;
-  std::function<void(const std::string&)> saved_;
+  CheckpointHooks hooks_;
   std::string folder_;
   std::string last_;
   std::string best_;

@@ -10,6 +10,7 @@
 #include "trainer/detail/fit_start.h"
 #include "trainer/detail/monitor.h"
 #include "trainer/detail/stall.h"
+#include "trainer/detail/weight_ties.h"
 #include "trainer/log_lines.h"
 
 namespace millrace::trainer::detail {
@@ -59,9 +60,10 @@ FitRun::FitRun(const FitInput& input, const TrainOptions& options,
                                         input.validation != nullptr),
              .options = options.config_json},
       keeper_(options, weights_, state_,
-              [this](const std::string& path) { tell(&Observer::on_checkpoint, path); }),
-      totals_(static_cast<std::size_t>(group_.size())),
-      compilations_(static_cast<std::size_t>(group_.size())) {
+              {.before =
+                   [this](const std::string& path) { tell(&Observer::on_checkpoint_start, path); },
+               .saved = [this](const std::string& path) { tell(&Observer::on_checkpoint, path); }}),
+      totals_(static_cast<std::size_t>(group_.size())) {
   check_options(options);
   // A step takes several batches: what the feed counts are batches.
   if (options.steps_per_epoch <= 0) {
@@ -78,6 +80,8 @@ void FitRun::tell(Member member, const Args&... args) {
 
 void FitRun::start() {
   weights_.initialise(options_);
+  const std::string ties = ties_line(input_.model.parameters());
+  if (!ties.empty()) options_.log.info(ties);
   std::string from = options_.resume;
   if (from == "auto") from = find_newest_checkpoint(keeper_.folder(), options_.log);
   if (!from.empty()) state_ = resume_from(from, state_, weights_.tensors(), options_.log);
@@ -124,6 +128,7 @@ EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed) {
           .stop_due = [this] { return stop_due(); },
           .checkpoint_due = [this] { return keeper_.due(); },
           .checkpoint = [this] { save_in_epoch(); },
+          .on_step_start = [this](const StepStart& step) { tell(&Observer::on_step_start, step); },
           .on_step = [this](const StepEvent& event) { tell(&Observer::on_step, event); },
           .on_log_step = [this](const StepEvent& event) { log_step(event); }};
 }
@@ -137,10 +142,10 @@ void FitRun::train(std::int64_t epoch, EpochFeed& feed) {
 
 EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed) {
   const EpochTotals& first = totals_.front();
-  std::vector<StepTimes> times;
+  std::vector<ReplicaTimes> times;
   std::int64_t samples = 0;
   for (const EpochTotals& one : totals_) {
-    times.push_back(one.times);
+    times.push_back({.all = one.times, .first = one.first_times});
     samples += one.replica_samples;
   }
   EpochEvent event;
@@ -154,19 +159,6 @@ EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const
   samples_ += static_cast<double>(samples);
   train_seconds_ += event.train_seconds;
   return event;
-}
-
-void FitRun::take_compilations(EpochEvent& event) {
-  for (int rank = 0; rank < group_.size(); ++rank) {
-    const auto& all = group_.replica(rank).compilations();
-    std::size_t& told = compilations_[static_cast<std::size_t>(rank)];
-    for (; told < all.size(); ++told) {
-      event.compilations.push_back({.rank = rank,
-                                    .shape = all[told].shape,
-                                    .seconds = all[told].seconds.count(),
-                                    .activation_bytes = all[told].activation_bytes});
-    }
-  }
 }
 
 EvaluationSums FitRun::evaluate_all(std::int64_t max_batches) {
@@ -186,25 +178,28 @@ EvaluationSums FitRun::evaluate_all(std::int64_t max_batches) {
 
 void FitRun::check_sanity() {
   if (input_.validation == nullptr || options_.sanity_val_steps <= 0) return;
-  const EvaluationSums sums = evaluate_all(options_.sanity_val_steps);
+  EpochEvent event;
+  event.epoch = 0;
+  evaluate(event, options_.sanity_val_steps);
   options_.log.info(
-      fmt::format("Sanity check: {:.0f} samples evaluated before training", sums.all.back()));
+      fmt::format("Sanity check: {} samples evaluated before training", event.val_samples));
 }
 
-void FitRun::evaluate(EpochEvent& event) {
+void FitRun::evaluate(EpochEvent& event, std::int64_t max_batches) {
   tell(&Observer::on_evaluation_start, event.epoch);
   weights_.swap_mean();
-  const EvaluationSums sums = evaluate_all(0);
+  const EvaluationSums sums = evaluate_all(max_batches);
   weights_.swap_mean();
   event.val = values_of(input_.objective, sums.all, sums.all_records);
   event.replica_val = values_of(input_.objective, sums.replica, sums.replica_records);
   event.val_samples = std::llround(sums.all.back());
+  tell(&Observer::on_evaluation_end, event);
 }
 
 // The epoch's steps are kept when the stop comes in its evaluation: that is done again.
 void FitRun::evaluate_or_stop(EpochEvent& event) {
   try {
-    evaluate(event);
+    evaluate(event, 0);
   } catch (const Error&) {
     if (!options_.stop.stop_requested()) throw;
     weights_.swap_mean();
@@ -263,7 +258,7 @@ void FitRun::end_epoch(EpochEvent& event) {
   state_.position.clear();
   state_.meters.clear();
   event.is_best = keeper_.end_epoch(event);
-  take_compilations(event);
+  event.compilations = group_.take_compilations();
   tell(&Observer::on_epoch_end, event);
   if (!event.val.empty()) options_.log.info(evaluation_line(event, clock_time()));
   options_.log.info(stall_line(event));

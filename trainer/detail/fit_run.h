@@ -38,10 +38,10 @@ class FitRun {
   void stop_in_epoch();
   EvaluationSums evaluate_all(std::int64_t max_batches);
   void check_sanity();
-  void evaluate(EpochEvent& event);
+  /// `max_batches`: a replica's; 0: all.
+  void evaluate(EpochEvent& event, std::int64_t max_batches);
   void evaluate_or_stop(EpochEvent& event);
   EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed);
-  void take_compilations(EpochEvent& event);
   void end_epoch(EpochEvent& event);
   void finish();
   template <typename Member, typename... Args>
@@ -58,8 +58,7 @@ class FitRun {
   TrainState state_;
   CheckpointKeeper keeper_;
   std::optional<RunFolder> folder_;
-  std::vector<EpochTotals> totals_;        ///< one a replica, of the epoch at hand
-  std::vector<std::size_t> compilations_;  ///< already told, one a replica
+  std::vector<EpochTotals> totals_;  ///< one a replica, of the epoch at hand
   std::int64_t shown_steps_ = 0;
   FitResult result_;
   double samples_ = 0;        ///< trained on in this call, all replicas

@@ -20,14 +20,6 @@ std::int64_t bytes_of(const pipeline::Batch& batch) {
   return bytes;
 }
 
-void add(StepTimes& into, const StepTimes& times) {
-  into.wait += times.wait;
-  into.forward += times.forward;
-  into.backward += times.backward;
-  into.reduce += times.reduce;
-  into.update += times.update;
-}
-
 }  // namespace
 
 ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const std::string& device)
@@ -55,6 +47,7 @@ void ReplicaEpoch::run() {
   rate_ = RateMeter(start);
   begin_step();
   while (!(stop_ && held_ == 0) && take_batch()) {
+    if (held_ == 0) tell_start();
     run_batch();
     if (held_ == context_.options.accumulate) finish_step();
   }
@@ -95,6 +88,13 @@ void ReplicaEpoch::begin_step() {
   if (context_.options.on_non_finite == OnNonFinite::kSkip) {
     saved_state_.assign(replica_.state().begin(), replica_.state().end());
   }
+}
+
+void ReplicaEpoch::tell_start() {
+  if (replica_.rank() != 0) return;
+  context_.on_step_start({.epoch = context_.epoch + 1,
+                          .step = totals_.steps + 1,
+                          .global_step = totals_.global_step + 1});
 }
 
 void ReplicaEpoch::run_batch() {
@@ -244,7 +244,8 @@ void ReplicaEpoch::finish_step() {
   }
   lap(step_times_.update);
   totals_.replica_samples += step_samples_;
-  add(totals_.times, step_times_);
+  if (totals_.steps == context_.first_step) totals_.first_times = step_times_;
+  totals_.times.add(step_times_);
   rate_.add(step_samples_);
   report();
   ++totals_.steps;

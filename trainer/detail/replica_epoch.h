@@ -36,6 +36,7 @@ struct EpochTotals {
   bool stopped = false;  ///< before the epoch's end
   std::int64_t batch_size = 0;
   StepTimes times = {};
+  StepTimes first_times = {};  ///< of the first step
   double seconds = 0;
   /// After this replica's last batch.
   std::shared_ptr<const pipeline::Position> position = {};
@@ -59,6 +60,8 @@ struct EpochContext {
   std::function<bool()> stop_due;        ///< asked on rank 0's thread
   std::function<bool()> checkpoint_due;  ///< likewise
   std::function<void()> checkpoint;      ///< on rank 0's thread; all wait, `totals` are up to date
+  /// Called on rank 0's thread before every step.
+  std::function<void(const StepStart&)> on_step_start;
   /// Called on rank 0's thread after every step.
   std::function<void(const StepEvent&)> on_step;
   /// Called on every rank's thread after each log_steps-th step.
@@ -76,6 +79,7 @@ class ReplicaEpoch {
  private:
   bool take_batch();
   void begin_step();
+  void tell_start();
   void run_batch();
   void backward(nn::Plan& plan);
   void finish_step();

@@ -50,6 +50,22 @@ void ReplicaGroup::spread_from_rank0() {
   }
 }
 
+std::vector<CompileEvent> ReplicaGroup::take_compilations() {
+  std::vector<CompileEvent> events;
+  compilations_.resize(replicas_.size());
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto& all = replica(rank).compilations();
+    std::size_t& taken = compilations_[static_cast<std::size_t>(rank)];
+    for (; taken < all.size(); ++taken) {
+      events.push_back({.rank = rank,
+                        .shape = all[taken].shape,
+                        .seconds = all[taken].seconds.count(),
+                        .activation_bytes = all[taken].activation_bytes});
+    }
+  }
+  return events;
+}
+
 void ReplicaGroup::run(EpochFeed& feed, const std::function<void(Replica&)>& work) {
   Failure failure([&](const std::exception_ptr& error) {
     const std::string reason = reason_of(error);

@@ -10,6 +10,7 @@
 
 #include "trainer/collectives.h"
 #include "trainer/detail/replica.h"
+#include "trainer/events.h"
 #include "trainer/feed.h"
 #include "trainer/replicas.h"
 
@@ -34,6 +35,8 @@ class ReplicaGroup {
   Replica& replica(int rank) { return *replicas_[static_cast<std::size_t>(rank)]; }
   /// Gives every replica rank 0's running statistics, and news of the weights.
   void spread_from_rank0();
+  /// Plans compiled since the last call, of all replicas.
+  std::vector<CompileEvent> take_compilations();
 
   /// Runs `work` for every replica on its device's thread, and waits. The first failure ends the
   /// group and the feed, and is thrown: the group is of no use afterwards.
@@ -45,6 +48,7 @@ class ReplicaGroup {
   std::vector<std::unique_ptr<Collectives>> control_;
   std::vector<std::unique_ptr<Collectives>> gradients_;
   std::vector<std::unique_ptr<Replica>> replicas_;
+  std::vector<std::size_t> compilations_;  ///< already taken, one a replica
 };
 
 }  // namespace millrace::trainer::detail

@@ -33,6 +33,7 @@ void write_text(const std::string& path, const std::string& text) {
 class ReportFile final : public Observer {
  public:
   explicit ReportFile(std::string path) : path_(std::move(path)) {}
+  void on_epoch_start(std::int64_t epoch) override { report_.on_epoch_start(epoch); }
   void on_step(const StepEvent& event) override { report_.on_step(event); }
   void on_epoch_end(const EpochEvent& event) override {
     report_.on_epoch_end(event);

@@ -23,9 +23,10 @@ CheckpointTensors RunWeights::tensors() {
 void RunWeights::initialise(const TrainOptions& options) {
   model_.initialise(options.seed, group_.weights(), group_.replica(0).state());
   if (!options.init.empty()) {
-    const auto kept =
+    const LoadedWeights loaded =
         load_weights(options.init, tensors().model, {.replace_head = options.replace_head});
-    for (const std::string& name : kept) options.log.info(name + " keeps its start values");
+    for (const std::string& name : loaded.kept) options.log.info(name + " keeps its start values");
+    for (const std::string& line : loaded.warnings) options.log.warn(options.init + ": " + line);
   }
   if (options.ema_decay > 0.0) mean_.assign(group_.weights().begin(), group_.weights().end());
 }

@@ -12,8 +12,14 @@ namespace millrace::trainer::detail {
 /// Above this share of waiting an epoch is input-bound.
 inline constexpr double kInputBoundShare = 0.05;
 
+/// Seconds of one replica in an epoch.
+struct ReplicaTimes {
+  StepTimes all;    ///< the first step's included
+  StepTimes first;  ///< of the first step alone
+};
+
 /// `times`: one a replica, over `steps` steps.
-StallReport make_stall_report(const std::vector<StepTimes>& times, std::int64_t steps,
+StallReport make_stall_report(const std::vector<ReplicaTimes>& times, std::int64_t steps,
                               const std::string& busiest_stage);
 
 }  // namespace millrace::trainer::detail

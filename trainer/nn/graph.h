@@ -62,6 +62,8 @@ struct GraphOutput {
   Value value;
 };
 
+struct Tie;  // trainer/nn/tie.h
+
 class Graph {
  public:
   /// In an order in which every node follows its inputs.
@@ -81,6 +83,9 @@ class Graph {
 
  private:
   friend class GraphBuilder;
+  friend Graph tie_weights(const Graph& graph, const Tie& tie);
+  void name_aliases();
+
   std::vector<Node> nodes_;
   std::vector<Value> inputs_;
   std::vector<GraphOutput> outputs_;
