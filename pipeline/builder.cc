@@ -51,6 +51,11 @@ Pipeline::Builder& Pipeline::Builder::faults(wds::FaultPolicy policy) {
   return *this;
 }
 
+Pipeline::Builder& Pipeline::Builder::indexed(bool indexed) {
+  options_.indexed = indexed;
+  return *this;
+}
+
 Pipeline::Builder& Pipeline::Builder::opener(std::shared_ptr<const io::Opener> opener) {
   options_.opener = std::move(opener);
   return *this;

@@ -66,6 +66,13 @@ struct PipelineOptions {
   EpochOptions epochs = {};
   ResourceOptions resources = {};
   wds::FaultPolicy faults = {};
+  /// Looks for the index beside each shard: every sample is checked against it, and where all
+  /// shards have one, streams get equal shares of the samples, to within one, and there may be
+  /// fewer shards than streams. On the network one shard without an index means that none is used.
+  /// Users' splitters, resampling and Order::kWebDataset divide whole shards even so.
+  bool indexed = false;
+  /// Samples in each of `shards`. Null: from the indexes, when `indexed`.
+  std::shared_ptr<const std::vector<std::uint64_t>> counts = nullptr;
   /// Null: a UrlOpener with default options.
   std::shared_ptr<const io::Opener> opener = nullptr;
   /// Ends the pipeline: next() throws Cancelled.

@@ -94,6 +94,8 @@ class Pipeline::Builder {
   Builder& epochs(EpochOptions epochs);
   Builder& resources(ResourceOptions resources);
   Builder& faults(wds::FaultPolicy policy);
+  /// Checks samples against the indexes beside the shards, and divides an epoch by them.
+  Builder& indexed(bool indexed = true);
   Builder& opener(std::shared_ptr<const io::Opener> opener);
   /// Borrowed: it outlives the pipeline.
   Builder& opener(const io::Opener& opener);

@@ -30,6 +30,7 @@ class EvalCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
+    read_.declare_index(app);
     app.add_option("--checkpoint", checkpoint_, "Folder that `millrace train` wrote, or its URL")
         ->required();
     app.add_option("--limit-batches", limit_, "Batches a device, at most; 0: all")
@@ -49,7 +50,7 @@ class EvalCommand final : public Command {
       throw Error(ErrorCode::kInvalidArgument, "no checkpoint at " + checkpoint_);
     if (!pictures_.path.empty())
       check_writable_folder(std::filesystem::path(pictures_.path).parent_path().string());
-    check_workers(read_.shards(), run_);
+    check_workers(read_.specs(), run_, read_);
   }
 
   void run(Context& context) override {
@@ -60,8 +61,9 @@ class EvalCommand final : public Command {
     trainer::DeviceThreads threads(devices);
     const auto model = choice.build();
     const trainer::LossObjective objective = choice.task.objective();
-    trainer::LoaderFeed feed(
-        make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context), devices);
+    auto options = make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context);
+    log_balance(num_indexes_of(options), context.log);
+    trainer::LoaderFeed feed(std::move(options), devices);
     LimitedFeed limited(feed, limit_, threads.size());
     trainer::ProgressBar bar;
     const auto result = trainer::evaluate(

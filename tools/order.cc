@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "io/base/error.h"
+#include "pipeline/epoch_length.h"
 #include "tools/commands.h"
 #include "tools/read_options.h"
 #include "tools/task_arena.h"
@@ -57,6 +58,7 @@ class OrderCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
+    read_.declare_index(app);
     const auto positive = CLI::Range(1, 1 << 20);
     app.add_option("--seed", shuffle_.seed, "Keys every shuffle");
     app.add_option("--epoch", epoch_, "Which epoch, from 0");
@@ -84,12 +86,13 @@ class OrderCommand final : public Command {
                   fmt::format("rank {} is outside of a world of {}", *rank_, split_.world));
     static_cast<void>(wds::num_streams(split_));
     read_.check();
+    check_number();
   }
 
   void run(Context& context) override {
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
-    std::vector<RankStreams> ranks = open(*opener, ledger, context.stop);
+    std::vector<RankStreams> ranks = open(find_spec(context), *opener, ledger, context.stop);
     TaskArena threads(threads_);
     std::uint64_t printed = 0;
     while (limit_ == 0 || printed < limit_) {
@@ -101,13 +104,34 @@ class OrderCommand final : public Command {
   }
 
  private:
-  std::vector<RankStreams> open(const io::Opener& opener, wds::FaultLedger& ledger,
-                                const std::stop_token& stop) {
-    const auto shards = std::make_shared<const std::vector<std::string>>(read_.shards());
-    wds::check_enough_shards(shards->size(), split_);
-    wds::StreamSpec spec{.shards = shards, .shuffle = shuffle(), .epoch = epoch_};
-    spec.num_streams = wds::num_streams(split_);
-    spec.world = split_.world;
+  void check_number() const {
+    if (!read_.lists_shards(read_.specs())) return;
+    const std::vector<std::string> shards = read_.shards();
+    if (order_ == "webdataset") return wds::check_enough_shards(shards.size(), split_);
+    read_.check_number(shards, split_);
+  }
+
+  /// What a pipeline would divide.
+  wds::StreamSpec find_spec(const Context& context) const {
+    const auto found = pipeline::with_counts({.shards = read_.shards(),
+                                              .split = split_,
+                                              .shuffle = shuffle(),
+                                              .indexed = read_.indexed(),
+                                              .opener = read_.opener(),
+                                              .stop = context.stop});
+    if (!found.counts) wds::check_enough_shards(found.shards.size(), split_);
+    log_balance(found.counts ? found.counts->size() : 0, context.log);
+    return {.shards = std::make_shared<const std::vector<std::string>>(found.shards),
+            .shuffle = found.shuffle,
+            .num_streams = wds::num_streams(split_),
+            .epoch = epoch_,
+            .world = split_.world,
+            .indexed = found.indexed,
+            .counts = found.counts};
+  }
+
+  std::vector<RankStreams> open(wds::StreamSpec spec, const io::Opener& opener,
+                                wds::FaultLedger& ledger, const std::stop_token& stop) const {
     std::vector<RankStreams> ranks;
     for (int rank = rank_.value_or(0); rank < (rank_ ? *rank_ + 1 : split_.world); ++rank) {
       ranks.push_back({.rank = rank});

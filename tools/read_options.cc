@@ -1,5 +1,7 @@
 #include "tools/read_options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -7,7 +9,9 @@
 
 #include "io/base/error.h"
 #include "tools/parse.h"
+#include "wds/shard_index.h"
 #include "wds/shard_spec.h"
+#include "wds/split.h"
 
 namespace millrace::tools {
 namespace {
@@ -20,6 +24,11 @@ bool names_network_manifest(const std::string& spec) {
 bool is_missing(const std::string& url) {
   const auto path = wds::local_shard_path(url);
   return path && !std::filesystem::exists(*path);
+}
+
+bool may_have_index(const std::string& url) {
+  const auto index = wds::local_shard_path(wds::index_url(url));
+  return io::is_network_url(url) || (index && std::filesystem::exists(*index));
 }
 
 }  // namespace
@@ -61,12 +70,28 @@ void ReadOptions::declare_leniency(CLI::App& app) {
   app.add_flag("--allow-pipe", allow_pipe_, "Let pipe:COMMAND in a SPEC run a shell");
 }
 
+void ReadOptions::declare_index(CLI::App& app) {
+  app.add_flag("--no-index", no_index_,
+               "Read the shards as if no index lay beside them: nothing is checked against it, and "
+               "whole shards are divided into streams");
+}
+
 void ReadOptions::check(const std::vector<std::string>& specs) const {
   static_cast<void>(policy());
-  if (std::any_of(specs.begin(), specs.end(), names_network_manifest)) return;
+  if (!lists_shards(specs)) return;
   const std::vector<std::string> urls = shards(specs);
   const bool all_missing = std::all_of(urls.begin(), urls.end(), is_missing);
   if (on_fault_ == "fail" || all_missing) wds::check_local_shards(urls);
+}
+
+bool ReadOptions::lists_shards(const std::vector<std::string>& specs) const {
+  return std::none_of(specs.begin(), specs.end(), names_network_manifest);
+}
+
+void ReadOptions::check_number(const std::vector<std::string>& shards,
+                               const wds::SplitOptions& split) const {
+  if (indexed() && std::all_of(shards.begin(), shards.end(), may_have_index)) return;
+  wds::check_enough_shards(shards.size(), split);
 }
 
 std::vector<std::string> ReadOptions::shards(const std::vector<std::string>& specs) const {
@@ -95,6 +120,10 @@ std::shared_ptr<const io::Opener> ReadOptions::opener() const {
   if (!opener_)
     opener_ = std::make_shared<io::UrlOpener>(io::UrlOpenerOptions{.allow_pipe = allow_pipe_});
   return opener_;
+}
+
+void log_balance(std::size_t num_indexes, const Log& log) {
+  if (num_indexes > 0) log.info(fmt::format("streams balanced by {} indexes", num_indexes));
 }
 
 }  // namespace millrace::tools

@@ -3,7 +3,7 @@
 //
 //   ReadOptions read;
 //   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --concatenated
-//                             // --tolerate-truncated --allow-pipe
+//                             // --tolerate-truncated --allow-pipe; --no-index by its own call
 //   read.check();             // no shard matches, a shard twice: before anything is opened
 //   auto shards = read.shards();
 //
@@ -15,9 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "io/base/log.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
 #include "wds/shard_reader.h"
+#include "wds/split_options.h"
 
 namespace CLI {
 class App;
@@ -31,12 +33,22 @@ class ReadOptions {
   void declare(CLI::App& app);
   /// Declares the options alone, for commands whose specs come by other names.
   void declare_policy(CLI::App& app);
+  /// Declares --no-index, for commands that use indexes where there are some.
+  void declare_index(CLI::App& app);
   /// As declare(), for commands that go on after every fault, whatever it is.
   void declare_for_survey(CLI::App& app);
 
   /// Throws: as expanding `specs` does; NotFound when a local shard is missing.
   void check() const { check(specs_); }
   void check(const std::vector<std::string>& specs) const;
+
+  /// Throws: InvalidArgument when there are fewer shards than streams, and no index that can change
+  /// it: local shards without indexes, or --no-index. Whether shards on the network have indexes is
+  /// not known before they are asked. Opens nothing.
+  void check_number(const std::vector<std::string>& shards, const wds::SplitOptions& split) const;
+
+  /// Whether the shards are known without the network, which a manifest may lie on.
+  bool lists_shards(const std::vector<std::string>& specs) const;
 
   /// The shards' urls, in order. May read manifests.
   std::vector<std::string> shards() const { return shards(specs_); }
@@ -46,6 +58,8 @@ class ReadOptions {
   wds::FaultPolicy policy() const;
   /// How one shard is read, by the policy.
   wds::ShardOptions shard_options(std::stop_token stop) const;
+  /// Whether indexes beside the shards are looked for.
+  bool indexed() const { return !no_index_; }
   /// Whether damaged and cut JPEGs are decoded as far as they go.
   bool tolerate_truncated() const { return tolerate_truncated_; }
   /// One for the whole command: its sources share connections and the budget of retries.
@@ -62,7 +76,11 @@ class ReadOptions {
   bool concatenated_ = false;
   bool tolerate_truncated_ = false;
   bool allow_pipe_ = false;
+  bool no_index_ = false;
   mutable std::shared_ptr<const io::Opener> opener_;
 };
+
+/// Says for people that streams are balanced; nothing for 0 indexes.
+void log_balance(std::size_t num_indexes, const Log& log);
 
 }  // namespace millrace::tools

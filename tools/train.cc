@@ -41,6 +41,7 @@ class TrainCommand final : public Command {
     app_ = &app;
     data_.declare(app);
     read_.declare_policy(app);
+    read_.declare_index(app);
     choice_.declare(app);
     choice_.task.declare(app);
     optimisation_.declare(app);
@@ -74,10 +75,12 @@ class TrainCommand final : public Command {
     if (summary_) return print_summary(context);
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
-    settle(threads.size(), context);
+    settle(context);
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective();
     RunInput input(input_options(), devices, context);
+    if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
+      optimisation_.steps_per_epoch = find_steps(input, threads.size(), context);
     print_header(*model, threads.size(), context);
     const auto result = fit({.model = *model,
                              .objective = objective,
@@ -104,8 +107,8 @@ class TrainCommand final : public Command {
 
   void check_streams() const {
     if (data_.fake > 0) return;
-    check_workers(read_.shards(data_.train_specs()), run_);
-    if (!data_.val_specs().empty()) check_workers(read_.shards(data_.val_specs()), run_);
+    check_workers(data_.train_specs(), run_, read_);
+    if (!data_.val_specs().empty()) check_workers(data_.val_specs(), run_, read_);
   }
 
   RunInputOptions input_options() const {
@@ -131,7 +134,7 @@ class TrainCommand final : public Command {
   }
 
   /// Settles what depends on other options, or on the data.
-  void settle(int devices, Context& context) {
+  void settle(Context& context) {
     if (limits_.fast_dev_run) {
       optimisation_.epochs = 1;
       run_folder_ = {
@@ -142,8 +145,6 @@ class TrainCommand final : public Command {
     run_folder_.settle(choice_.model, *read_.opener(), context.log);
     if (limits_.deterministic) context.log.info("every run is deterministic");
     if (choice_.needs_classes()) choice_.classes = count_outputs(context);
-    if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
-      optimisation_.steps_per_epoch = find_steps(devices, context);
   }
 
   std::int64_t count_outputs(Context& context) const {
@@ -159,12 +160,13 @@ class TrainCommand final : public Command {
     return labels ? count_labels(input, choice_.task.label_key) : count_classes(input);
   }
 
-  std::int64_t find_steps(int devices, Context& context) const {
+  std::int64_t find_steps(const RunInput& input, int devices, Context& context) const {
     const auto shards = train_shards(input_options());
+    const std::int64_t known = input.train_samples();
     return count_steps({.shards = shards,
                         .opener = *read_.opener(),
                         .policy = read_.policy(),
-                        .epoch_samples = data_.epoch_samples > 0 ? data_.epoch_samples : data_.fake,
+                        .epoch_samples = known > 0 ? known : data_.fake,
                         .batch_size = run_.batch_size,
                         .devices = devices,
                         .max_batches = limits_.train_batches,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "pipeline/epoch_length.h"
 
 namespace millrace::trainer {
 namespace {
@@ -31,7 +32,7 @@ class LoaderEpoch final : public EpochFeed {
 
 LoaderFeed::LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
                        const device::LoaderOptions& loader, MakePipeline make)
-    : options_(std::move(options)),
+    : options_(pipeline::with_counts(std::move(options))),
       devices_(devices),
       loader_options_(loader),
       make_(std::move(make)) {}
@@ -59,7 +60,7 @@ std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline:
 
 std::int64_t LoaderFeed::steps_per_epoch() const {
   const auto devices = static_cast<std::int64_t>(devices_.size());
-  return (options_.epochs.batches + devices - 1) / devices;
+  return (pipeline::batches_per_epoch(options_).value_or(0) + devices - 1) / devices;
 }
 
 const pipeline::Pipeline* LoaderFeed::pipeline() const {

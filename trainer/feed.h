@@ -53,6 +53,7 @@ class LoaderFeed final : public Feed {
   using MakePipeline = std::function<pipeline::Pipeline(pipeline::PipelineOptions)>;
 
   /// `devices` is borrowed. Of options.epochs, `first` and `count` are the feed's own business.
+  /// Looks up the shards' counts of samples, where options.indexed asks for it.
   LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
              const device::LoaderOptions& loader = {}, MakePipeline make = {});
   ~LoaderFeed() override;

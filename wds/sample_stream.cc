@@ -137,7 +137,7 @@ bool SampleStream::State::open_shard() {
 
 // Finds the piece's place in its shard by the index beside it.
 void SampleStream::State::use_index(const detail::ShardPiece& piece, ShardOptions& options) {
-  options.index = find_index(opener, piece.url);
+  options.index = find_index(opener, piece.url, stop);
   if (piece.first == 0 && piece.count == 0) return;
   const Where where{.url = io::printable_url(piece.url)};
   if (!options.index)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -140,31 +141,33 @@ ShardIndex build_index(const io::Opener& opener, const std::string& url,
   return index;
 }
 
-ShardIndex read_index(const io::Opener& opener, const std::string& url) {
+ShardIndex read_index(const io::Opener& opener, const std::string& url,
+                      const std::stop_token& stop) {
   try {
-    return parse_index(io::read_object(opener, url, kMaxIndexBytes).text());
+    return parse_index(io::read_object(opener, url, kMaxIndexBytes, stop).text());
   } catch (Error& error) {
     error.annotate({.url = io::printable_url(url)});
     throw;
   }
 }
 
-std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener,
-                                             const std::string& shard_url) {
+std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
+                                             const std::stop_token& stop) {
   if (shard_url == "-" || shard_url.starts_with("pipe:")) return nullptr;
   try {
-    return std::make_shared<const ShardIndex>(read_index(opener, index_url(shard_url)));
+    return std::make_shared<const ShardIndex>(read_index(opener, index_url(shard_url), stop));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kNotFound) return nullptr;
     throw;
   }
 }
 
-std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url) {
+std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,
+                                               const std::stop_token& stop) {
   constexpr std::size_t kHeadBytes = 1024;
   std::string head(kHeadBytes, '\0');
   try {
-    const auto source = opener.open(url);
+    const auto source = opener.open(url, {.stop = stop});
     std::size_t used = 0;
     const auto bytes = std::as_writable_bytes(std::span(head));
     while (used < kHeadBytes) {
@@ -183,18 +186,6 @@ std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const s
     throw Error(ErrorCode::kCorrupt, "index: has no count", {.url = io::printable_url(url)});
   }
   return json["count"].get<std::uint64_t>();
-}
-
-std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(
-    const io::Opener& opener, std::span<const std::string> shards) {
-  auto counts = std::make_shared<std::vector<std::uint64_t>>();
-  for (const std::string& shard : shards) {
-    if (shard == "-" || shard.starts_with("pipe:")) return nullptr;
-    const auto count = read_sample_count(opener, index_url(shard));
-    if (!count) return nullptr;
-    counts->push_back(*count);
-  }
-  return counts;
 }
 
 void write_index(const ShardIndex& index, const std::string& path, io::Replace replace) {

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -59,16 +59,15 @@ ShardIndex build_index(const io::Opener& opener, const std::string& url,
                        const ShardOptions& options = {});
 
 /// Throws: NotFound (there is none), Corrupt, and what opening throws.
-ShardIndex read_index(const io::Opener& opener, const std::string& url);
+ShardIndex read_index(const io::Opener& opener, const std::string& url,
+                      const std::stop_token& stop = {});
 /// The index beside `shard_url`, or null when there is none.
-std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener,
-                                             const std::string& shard_url);
+std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
+                                             const std::stop_token& stop = {});
 /// The number of samples in the index at `url`, from its first 1,024 bytes; nothing when there is
 /// no index. Throws: Corrupt, and what opening throws.
-std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url);
-/// The number of samples in each shard, for StreamSpec::counts; null when one has no index.
-std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(
-    const io::Opener& opener, std::span<const std::string> shards);
+std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,
+                                               const std::stop_token& stop = {});
 void write_index(const ShardIndex& index, const std::string& path,
                  io::Replace replace = io::Replace::kNever);
 

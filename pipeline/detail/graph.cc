@@ -11,6 +11,7 @@
 #include "pipeline/detail/io_threads.h"
 #include "pipeline/detail/lane_reader.h"
 #include "pipeline/detail/merge.h"
+#include "pipeline/detail/resolve.h"
 #include "pipeline/detail/sanitizer.h"
 
 namespace millrace::pipeline::detail {

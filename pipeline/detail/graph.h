@@ -17,9 +17,9 @@
 #include "pipeline/detail/batch_layout.h"
 #include "pipeline/detail/batch_pool.h"
 #include "pipeline/detail/ledger_book.h"
+#include "pipeline/detail/memory_plan.h"
 #include "pipeline/detail/meters.h"
 #include "pipeline/detail/output_queue.h"
-#include "pipeline/detail/resolve.h"
 #include "pipeline/detail/sample_source.h"
 #include "pipeline/options.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "pipeline/detail/resolve.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -41,7 +42,7 @@ void check_position(const Position& position, const PipelineOptions& options) {
     refuse(fmt::format("{} streams", position.streams.size()));
   }
   if (position.fingerprint != detail::order_fingerprint(options)) {
-    refuse("shards, split, shuffle, seed, epoch or batch size differ");
+    refuse("shards, their indexes, split, shuffle, seed, epoch or batch size differ");
   }
   if (position.next_stream >= position.streams.size()) refuse("its next stream does not exist");
 }

@@ -14,6 +14,7 @@
 #include "io/base/thread_annotations.h"
 #include "pipeline/detail/batch_layout.h"
 #include "pipeline/detail/graph.h"
+#include "pipeline/detail/memory_plan.h"
 #include "pipeline/pipeline.h"
 
 namespace millrace::pipeline {

@@ -1,9 +1,9 @@
 #include "pipeline/detail/resolve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <string>
 #include <thread>
@@ -11,15 +11,11 @@
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "pipeline/epoch_length.h"
 #include "wds/split.h"
 
 namespace millrace::pipeline::detail {
 namespace {
-
-constexpr std::size_t kMiB = 1024 * 1024;
-/// What a stream's reader holds besides its blocks: the network's or the tar reader's buffer.
-constexpr std::size_t kNetworkReaderBytes = 5 * kMiB;
-constexpr std::size_t kFileReaderBytes = kMiB;
 
 void require(bool holds, const std::string& message) {
   if (!holds) throw Error(ErrorCode::kInvalidArgument, message);
@@ -55,9 +51,14 @@ void check_splitters(const PipelineOptions& options) {
 void check_split(const PipelineOptions& options) {
   if (options.split.node_splitter || options.split.worker_splitter) {
     check_splitters(options);
-  } else if (!options.epochs.resampled) {
+  } else if (!options.epochs.resampled && !options.counts) {
     wds::check_enough_shards(options.shards.size(), options.split);
   }
+}
+
+void check_counts(const PipelineOptions& options) {
+  require(!options.counts || options.counts->size() == options.shards.size(),
+          "counts: one number a shard");
 }
 
 void check_resources(const ResourceOptions& resources) {
@@ -67,40 +68,10 @@ void check_resources(const ResourceOptions& resources) {
   require(resources.prefetch > 0, fmt::format("prefetch {}: must be above 0", resources.prefetch));
 }
 
-std::size_t reader_bytes(const PipelineOptions& options) {
-  const bool network =
-      std::any_of(options.shards.begin(), options.shards.end(), io::is_network_url);
-  return network ? kNetworkReaderBytes : kFileReaderBytes;
-}
-
 /// The same shards may lie elsewhere when a run is resumed.
 std::string base_name(const std::string& url) {
   const std::string path = io::printable_url(url);
   return path.substr(path.find_last_of('/') + 1);
-}
-
-/// Batches being filled: enough for every thread to have a block, without holding much memory.
-std::int64_t batches_in_work(const PipelineOptions& options, std::size_t batch_bytes) {
-  constexpr std::size_t kEnoughBytes = 16 * kMiB;
-  const auto block = static_cast<std::int64_t>(wds::SampleBlock::kMaxSamples);
-  const std::int64_t for_threads =
-      (options.resources.threads * block + options.batch.size - 1) / options.batch.size;
-  const auto for_memory =
-      static_cast<std::int64_t>(std::max<std::size_t>(1, kEnoughBytes / batch_bytes));
-  return 1 + std::min(for_threads, for_memory);
-}
-
-/// Parts of the sum that no option but the user's own makes smaller.
-std::size_t fixed_bytes(const PipelineOptions& options, std::size_t lanes) {
-  const bool shuffles = options.shuffle.buffer_samples > 1;
-  return lanes * (reader_bytes(options) + (shuffles ? options.shuffle.buffer_bytes : 0));
-}
-
-std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t lanes,
-                  std::size_t batch_bytes) {
-  constexpr std::size_t kBlock = wds::SampleBlock::kMaxBytes;
-  return fixed + lanes * plan.blocks_per_lane * kBlock + plan.decode_bytes + kBlock +
-         (static_cast<std::size_t>(plan.permits) + 1) * batch_bytes;
 }
 
 }  // namespace
@@ -110,6 +81,8 @@ PipelineOptions resolve_options(PipelineOptions options) {
   check_resources(options.resources);
   require(!options.shards.empty(), "no shards");
   options.split.streams = wds::num_streams(options.split);
+  options = with_counts(std::move(options));
+  check_counts(options);
   check_split(options);
   ResourceOptions& resources = options.resources;
   const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -125,37 +98,6 @@ std::vector<int> owned_streams(const PipelineOptions& options) {
   return wds::streams_of_rank(options.split);
 }
 
-MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes) {
-  batch_bytes = std::max<std::size_t>(batch_bytes, 1);
-  const std::size_t lanes = owned_streams(options).size();
-  const std::size_t fixed = fixed_bytes(options, lanes);
-  const std::size_t budget = options.resources.memory_budget_bytes;
-  MemoryPlan plan{.permits = options.resources.prefetch + batches_in_work(options, batch_bytes),
-                  .blocks_per_lane = 2,
-                  .decode_bytes = static_cast<std::size_t>(options.resources.threads) * 2 * kMiB};
-  const auto sum = [&] { return bound(plan, fixed, lanes, batch_bytes); };
-  while (budget > 0 && sum() > budget) {
-    if (plan.permits > 2) {
-      --plan.permits;
-    } else if (plan.blocks_per_lane > 1) {
-      --plan.blocks_per_lane;
-    } else if (plan.decode_bytes > kMiB) {
-      plan.decode_bytes = kMiB;
-    } else if (plan.permits > 1) {
-      --plan.permits;
-    } else {
-      break;
-    }
-  }
-  plan.bound_bytes = sum();
-  require(budget == 0 || plan.bound_bytes <= budget,
-          fmt::format("a memory budget of {} bytes is too small: 2 batches of {} bytes, {} streams "
-                      "of {} bytes and 2 MiB for decoding are the least, {} bytes",
-                      budget, batch_bytes, lanes, fixed / lanes + wds::SampleBlock::kMaxBytes,
-                      plan.bound_bytes));
-  return plan;
-}
-
 std::uint64_t order_fingerprint(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
   std::string text = fmt::format(
@@ -164,6 +106,7 @@ std::uint64_t order_fingerprint(const PipelineOptions& options) {
       shuffle.initial_samples, shuffle.seed, static_cast<int>(shuffle.order), shuffle.shard_buffer,
       shuffle.detshuffle, options.batch.size, options.epochs.samples, options.epochs.batches,
       options.epochs.resampled);
+  if (options.counts) text += fmt::format("|{}", fmt::join(*options.counts, " "));
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
   for (const std::string& shard : options.shards) {

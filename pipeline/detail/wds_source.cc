@@ -49,6 +49,8 @@ SourceFactory wds_sources(const PipelineOptions& options, LedgerBook& ledgers) {
   spec.node_splitter = options.split.node_splitter;
   spec.worker_splitter = options.split.worker_splitter;
   spec.resampled = options.epochs.resampled;
+  spec.indexed = options.indexed;
+  spec.counts = options.counts;
   const std::int64_t samples = options.epochs.samples;
   return [spec, samples, opener = options.opener,
           &ledgers](const SourceRequest& request) -> std::unique_ptr<SampleSource> {

@@ -9,6 +9,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/wds/memory_opener.h"
 #include "wds/detail/webdataset_shuffle.h"
+#include "wds/sample_counts.h"
 #include "wds/shard_index.h"
 
 namespace millrace::wds {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pipeline/epoch_length.h"
 #include "pipeline/fake_data.h"
 
 namespace millrace::tools {
@@ -53,13 +54,18 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
   const auto pipeline = [&](const InputOptions& input) {
     return make_pipeline_options(input, options.choice, options.run, options.read, context);
   };
-  train_.emplace(pipeline(training_input(options)), devices, device::LoaderOptions{},
-                 pipeline_maker(options));
+  auto train = pipeline(training_input(options));
+  train_samples_ = pipeline::samples_per_epoch(train).value_or(0);
+  std::size_t num_indexes = num_indexes_of(train);
+  train_.emplace(std::move(train), devices, device::LoaderOptions{}, pipeline_maker(options));
   limited_train_.emplace(*train_, options.limits.train_batches, replicas);
-  const InputOptions validation = validation_input(options);
-  if (validation.shards.empty()) return;
-  val_.emplace(pipeline(validation), devices, device::LoaderOptions{}, pipeline_maker(options));
-  limited_val_.emplace(*val_, options.limits.val_batches, replicas);
+  if (const InputOptions input = validation_input(options); !input.shards.empty()) {
+    auto val = pipeline(input);
+    num_indexes += num_indexes_of(val);
+    val_.emplace(std::move(val), devices, device::LoaderOptions{}, pipeline_maker(options));
+    limited_val_.emplace(*val_, options.limits.val_batches, replicas);
+  }
+  log_balance(num_indexes, context.log);
 }
 
 }  // namespace millrace::tools

@@ -37,10 +37,13 @@ class RunInput {
            const Context& context);
 
   trainer::Feed& train() { return *limited_train_; }
+  /// Samples of a training epoch; 0 where nobody knows.
+  std::int64_t train_samples() const { return train_samples_; }
   /// Null without.
   trainer::Feed* validation() { return limited_val_ ? &*limited_val_ : nullptr; }
 
  private:
+  std::int64_t train_samples_ = 0;
   std::optional<trainer::LoaderFeed> train_;
   std::optional<trainer::LoaderFeed> val_;
   std::optional<LimitedFeed> limited_train_;

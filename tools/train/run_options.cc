@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "io/base/error.h"
+#include "pipeline/epoch_length.h"
 #include "wds/split.h"
 
 namespace millrace::tools {
@@ -70,8 +71,15 @@ trainer::nn::Precision RunOptions::compute_precision() const {
   return precision == "fp32" ? trainer::nn::Precision::kFloat32 : trainer::nn::Precision::kBFloat16;
 }
 
-void check_workers(const std::vector<std::string>& shards, const RunOptions& run) {
-  wds::check_enough_shards(shards.size(), split_of(shards.size(), run));
+std::size_t num_indexes_of(const pipeline::PipelineOptions& options) {
+  return options.counts ? options.counts->size() : 0;
+}
+
+void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
+                   const ReadOptions& read) {
+  if (!read.lists_shards(specs)) return;
+  const std::vector<std::string> shards = read.shards(specs);
+  read.check_number(shards, split_of(shards.size(), run));
 }
 
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
@@ -91,7 +99,9 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.batch.size = run.batch_size;
   options.resources.threads = run.threads;
   options.resources.prefetch = run.prefetch;
-  check_workers(input.shards, run);
+  options.indexed = read.indexed();
+  options = pipeline::with_counts(std::move(options));
+  if (!options.counts) wds::check_enough_shards(input.shards.size(), options.split);
   return options;
 }
 

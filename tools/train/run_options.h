@@ -43,13 +43,18 @@ struct InputOptions {
 };
 
 /// The pipeline of image and targets for `choice`. It does not see the context's stop: whoever
-/// trains ends it after the step in flight. Throws: InvalidArgument when there are fewer shards
-/// than streams.
+/// trains ends it after the step in flight. Looks up the indexes' counts. Throws: InvalidArgument
+/// when there are fewer shards than streams, and not all of them have an index.
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                                 const ModelChoice& choice, const RunOptions& run,
                                                 const ReadOptions& read, const Context& context);
 
-/// Throws: InvalidArgument when there are fewer of `shards` than the workers asked for.
-void check_workers(const std::vector<std::string>& shards, const RunOptions& run);
+/// Indexes that `options` divide samples by; 0 where whole shards are divided.
+std::size_t num_indexes_of(const pipeline::PipelineOptions& options);
+
+/// Throws: InvalidArgument when the shards of `specs` are too few for the workers asked for, as far
+/// as that is known before anything is opened.
+void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
+                   const ReadOptions& read);
 
 }  // namespace millrace::tools

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "io/base/error.h"
 #include "tools/scan.h"
-#include "wds/shard_index.h"
 #include "wds/shard_spec.h"
 
 namespace millrace::tools {
@@ -29,19 +27,10 @@ std::int64_t scan_samples(const StepCountInput& input) {
   return samples;
 }
 
-std::int64_t count_samples(const StepCountInput& input) {
-  if (input.epoch_samples > 0) return input.epoch_samples;
-  const auto counts = wds::sample_counts(input.opener, input.shards);
-  if (counts != nullptr)
-    return static_cast<std::int64_t>(
-        std::accumulate(counts->begin(), counts->end(), std::uint64_t{0}));
-  return scan_samples(input);
-}
-
 }  // namespace
 
 std::int64_t count_steps(const StepCountInput& input) {
-  const std::int64_t samples = count_samples(input);
+  const std::int64_t samples = input.epoch_samples > 0 ? input.epoch_samples : scan_samples(input);
   std::int64_t batches = divide_up(divide_up(samples, input.batch_size), input.devices);
   if (input.max_batches > 0) batches = std::min(batches, input.max_batches);
   const std::int64_t steps = std::max<std::int64_t>(1, divide_up(batches, input.accumulate));

@@ -16,7 +16,7 @@ struct StepCountInput {
   std::span<const std::string> shards;
   const io::Opener& opener;
   wds::FaultPolicy policy = {};
-  std::int64_t epoch_samples = 0;  ///< where it is given
+  std::int64_t epoch_samples = 0;  ///< where it is known
   std::int64_t batch_size = 1;
   int devices = 1;
   std::int64_t max_batches = 0;  ///< a device's; 0: all
@@ -25,9 +25,8 @@ struct StepCountInput {
   Log log = {};
 };
 
-/// From the epoch's given number of samples, else the shards' indexes, else the shards themselves,
-/// which are read for it when they are local.
-/// Throws: InvalidArgument for remote shards without an index; what reading throws.
+/// From the epoch's number of samples, else the shards themselves, which are read for it when they
+/// are local. Throws: InvalidArgument for remote shards; what reading throws.
 std::int64_t count_steps(const StepCountInput& input);
 
 }  // namespace millrace::tools

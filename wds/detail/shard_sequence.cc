@@ -100,8 +100,10 @@ std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
   }
   const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const auto streams = static_cast<std::uint64_t>(spec.num_streams);
+  // The first streams have the sample more: so slot j is of stream j mod S to the epoch's end, and
+  // ranks, which own every world-th stream, differ by at most one sample as well.
   const auto bound = [total, streams](std::uint64_t stream) {
-    return total / streams * stream + total % streams * stream / streams;
+    return total / streams * stream + std::min(stream, total % streams);
   };
   const auto stream = static_cast<std::uint64_t>(spec.stream);
   const std::uint64_t begin = bound(stream);

@@ -1,0 +1,69 @@
+#include "pipeline/epoch_length.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "io/opener.h"
+#include "pipeline/detail/wds_source.h"
+#include "wds/sample_counts.h"
+#include "wds/split.h"
+
+namespace millrace::pipeline {
+namespace {
+
+bool divides_samples(const PipelineOptions& options) {
+  return !options.split.node_splitter && !options.split.worker_splitter &&
+         !options.epochs.resampled && options.shuffle.order == wds::Order::kMillrace;
+}
+
+void look_up(PipelineOptions& options) {
+  if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
+  options.counts = wds::sample_counts(*options.opener, options.shards, options.stop);
+  // A set that has no indexes would be asked for one at every shard: round trips for nothing.
+  const bool network =
+      std::any_of(options.shards.begin(), options.shards.end(), io::is_network_url);
+  if (!options.counts && network) options.indexed = false;
+}
+
+/// What the stream gives in an epoch.
+std::int64_t stream_samples(const PipelineOptions& options, std::int64_t total, int stream) {
+  const int streams = wds::num_streams(options.split);
+  const auto share = [&](std::int64_t samples) {
+    return static_cast<std::int64_t>(detail::share_of(samples, streams, stream));
+  };
+  const bool empty = options.counts && share(total) == 0;
+  return options.epochs.samples > 0 && !empty ? share(options.epochs.samples) : share(total);
+}
+
+}  // namespace
+
+PipelineOptions with_counts(PipelineOptions options) {
+  if (!divides_samples(options)) {
+    options.counts = nullptr;
+  } else if (options.indexed && !options.counts) {
+    look_up(options);
+  }
+  return options;
+}
+
+std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options) {
+  if (!options.counts && options.epochs.samples == 0) return {};
+  std::uint64_t total = 0;
+  if (options.counts)
+    total = std::accumulate(options.counts->begin(), options.counts->end(), total);
+  std::int64_t samples = 0;
+  for (const int stream : wds::streams_of_rank(options.split))
+    samples += stream_samples(options, static_cast<std::int64_t>(total), stream);
+  return samples;
+}
+
+std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options) {
+  if (options.epochs.batches > 0) return options.epochs.batches;
+  const auto samples = samples_per_epoch(options);
+  if (!samples) return {};
+  const std::int64_t more = options.batch.drop_last ? 0 : options.batch.size - 1;
+  return (*samples + more) / options.batch.size;
+}
+
+}  // namespace millrace::pipeline

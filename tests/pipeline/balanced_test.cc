@@ -1,0 +1,230 @@
+// Streams of equal length, by the indexes beside the shards.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "pipeline/epoch_length.h"
+#include "pipeline/pipeline.h"
+#include "tests/pipeline/fake_sources.h"
+#include "tests/support/tar_builder.h"
+#include "tests/support/temp_dir.h"
+#include "wds/shard_index.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using testing::describe;
+using testing::describe_all;
+using ::testing::HasSubstr;
+using testing::TarBuilder;
+using testing::TempDir;
+
+/// Shards of these many samples, with indexes; sample i of shard s has the key "s-i".
+class Shards {
+ public:
+  explicit Shards(const std::vector<int>& counts) {
+    for (const int count : counts) write(count);
+  }
+  const std::vector<std::string>& urls() const { return urls_; }
+  const std::string& path(std::size_t shard) const { return urls_[shard]; }
+  std::string index(std::size_t shard) const { return wds::index_url(urls_[shard]); }
+
+ private:
+  void write(int count) {
+    const std::string shard = std::to_string(urls_.size());
+    TarBuilder tar;
+    for (int i = 0; i < count; ++i)
+      tar.file(shard + "-" + std::to_string(i) + ".cls", std::to_string(i % 10));
+    urls_.push_back(folder_ / ("x-" + shard + ".tar"));
+    testing::write_file(urls_.back(), tar.end().bytes());
+    wds::write_index(wds::build_index(io::UrlOpener(), urls_.back()), index(urls_.size() - 1));
+  }
+
+  TempDir folder_;
+  std::vector<std::string> urls_;
+};
+
+Pipeline::Builder builder(const Shards& shards) {
+  return Pipeline::Builder()
+      .shards(shards.urls())
+      .indexed()
+      .shuffle({.shards = true, .buffer_samples = 20, .seed = 3})
+      .field(LabelField{.classes = 10})
+      .batch({.size = 8})
+      .resources({.threads = 2});
+}
+
+std::vector<std::string> keys_of(Pipeline& pipeline) {
+  std::vector<std::string> keys;
+  for (Batch batch; pipeline.next(batch);)
+    std::copy_if(batch.keys.begin(), batch.keys.end(), std::back_inserter(keys),
+                 [](const std::string& key) { return !key.empty(); });
+  return keys;
+}
+
+Error fault_of(Pipeline::Builder builder) {
+  try {
+    Pipeline pipeline = builder.build();
+    keys_of(pipeline);
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorCode::kCancelled, "no fault");
+}
+
+TEST(BalancedStreams, GiveEverySampleOnceAndRanksDifferByAtMostOne) {
+  const Shards shards({5, 0, 31, 2, 9});
+  for (const int world : {1, 2, 3}) {
+    for (const int workers : {1, 4}) {
+      std::multiset<std::string> seen;
+      std::set<std::size_t> lengths;
+      for (int rank = 0; rank < world; ++rank) {
+        Pipeline pipeline =
+            builder(shards).split({.world = world, .rank = rank, .workers = workers}).build();
+        const auto keys = keys_of(pipeline);
+        seen.insert(keys.begin(), keys.end());
+        lengths.insert(keys.size());
+        EXPECT_EQ(samples_per_epoch(pipeline.options()), keys.size());
+      }
+      EXPECT_EQ(seen.size(), 47U);
+      EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 47U);
+      EXPECT_LE(*lengths.rbegin() - *lengths.begin(), 1U) << world << " x " << workers;
+    }
+  }
+}
+
+TEST(BalancedStreams, OneShardIsEnoughForManyStreams) {
+  const Shards shards({10});
+  for (const int streams : {4, 20}) {
+    Pipeline pipeline = builder(shards).split({.workers = streams}).build();
+    const auto keys = keys_of(pipeline);
+    EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), 10U) << streams;
+    EXPECT_EQ(keys.size(), 10U);
+  }
+  EXPECT_THAT(fault_of(builder(shards).split({.workers = 4}).indexed(false)).message(),
+              HasSubstr("1 shards are too few for 4 streams"));
+}
+
+TEST(BalancedStreams, TheGlobalOrderIsTheSameForEveryWorldThatDividesThem) {
+  const Shards shards({7, 12, 4});
+  const auto ranks_in_turn = [&](int world) {
+    std::vector<std::vector<std::string>> ranks;
+    for (int rank = 0; rank < world; ++rank) {
+      Pipeline pipeline =
+          builder(shards).split({.world = world, .rank = rank, .streams = 4}).build();
+      ranks.push_back(keys_of(pipeline));
+    }
+    std::vector<std::string> all;
+    for (std::size_t slot = 0; slot < 23; ++slot)
+      all.push_back(ranks[slot % ranks.size()].at(slot / ranks.size()));
+    return all;
+  };
+  EXPECT_EQ(ranks_in_turn(2), ranks_in_turn(1));
+  EXPECT_EQ(ranks_in_turn(4), ranks_in_turn(1));
+}
+
+TEST(BalancedStreams, ResumeInMidEpoch) {
+  const Shards shards({40, 13, 66});
+  const auto make = [&] {
+    return builder(shards).split({.world = 2, .rank = 1, .workers = 3}).epochs({.count = 2});
+  };
+  Pipeline whole = make().build();
+  std::vector<std::string> all;
+  std::vector<std::string> saved;
+  while (!whole.finished()) {
+    for (Batch batch; whole.next(batch);) {
+      all.push_back(describe(batch));
+      saved.push_back(batch.position->to_json());
+    }
+    all.push_back("end");
+    saved.push_back(whole.position().to_json());
+  }
+  ASSERT_EQ(all.size(), 18U);
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+    Pipeline resumed = make().resume(Position::from_json(saved[i])).build();
+    const std::vector<std::string> rest(all.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                        all.end());
+    EXPECT_EQ(describe_all(resumed), rest) << saved[i];
+  }
+  EXPECT_THAT(
+      fault_of(
+          make().shards({"x-0.tar", "x-1.tar", "x-2.tar"}).resume(Position::from_json(saved[3])))
+          .message(),
+      HasSubstr("streams"));
+}
+
+TEST(BalancedStreams, APositionOfOtherCountsDoesNotFit) {
+  const Shards shards({20, 20});
+  Pipeline balanced = builder(shards).split({.workers = 2}).build();
+  Batch batch;
+  ASSERT_TRUE(balanced.next(batch));
+  EXPECT_THAT(fault_of(builder(shards).split({.workers = 2}).indexed(false).resume(*batch.position))
+                  .message(),
+              HasSubstr("indexes"));
+}
+
+TEST(BalancedStreams, AnEpochOfAllSamplesGivesEachOnce) {
+  const Shards shards({5, 31, 7});
+  Pipeline pipeline = builder(shards)
+                          .shuffle({.shards = true})
+                          .split({.workers = 4})
+                          .epochs({.count = 1, .samples = 43})
+                          .build();
+  const auto keys = keys_of(pipeline);
+  EXPECT_EQ(keys.size(), 43U);
+  EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), 43U);
+}
+
+TEST(BalancedStreams, AFlippedByteIsAFaultWithUrlKeyAndOffset) {
+  const Shards shards({6, 6});
+  std::string bytes = testing::read_file(shards.path(1));
+  bytes[1024 * 3 + 512] ^= 1;
+  testing::write_file(shards.path(1), bytes);
+  const Error fault = fault_of(builder(shards));
+  EXPECT_EQ(fault.code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(fault.where().url, shards.path(1));
+  EXPECT_EQ(fault.where().key, "1-3");
+  EXPECT_EQ(fault.where().offset, 1024U * 3 + 512);
+}
+
+TEST(BalancedStreams, WhereOneShardHasNoIndexWholeShardsAreDividedAndTheOthersChecked) {
+  const Shards shards({6, 6, 6});
+  std::filesystem::remove(shards.index(0));
+  Pipeline pipeline = builder(shards).split({.workers = 3}).build();
+  EXPECT_EQ(pipeline.options().counts, nullptr);
+  EXPECT_EQ(keys_of(pipeline).size(), 18U);
+  std::string bytes = testing::read_file(shards.path(2));
+  bytes[512] ^= 1;
+  testing::write_file(shards.path(2), bytes);
+  EXPECT_EQ(fault_of(builder(shards)).where().key, "2-0");
+}
+
+TEST(BalancedStreams, ADamagedIndexIsAFaultUnlessIndexesAreLeftOut) {
+  const Shards shards({6, 6});
+  testing::write_file(shards.index(1), "{\"count\": \"many\"");
+  EXPECT_EQ(fault_of(builder(shards)).where().url, shards.index(1));
+  Pipeline pipeline = builder(shards).indexed(false).build();
+  EXPECT_EQ(keys_of(pipeline).size(), 12U);
+}
+
+TEST(BalancedStreams, AnEpochsBatchesAreKnownBeforeItIsRead) {
+  const Shards shards({20, 13});
+  const auto batches = [&](Pipeline::Builder builder) {
+    return batches_per_epoch(with_counts(builder.options()));
+  };
+  EXPECT_EQ(batches(builder(shards)), 5);
+  EXPECT_EQ(batches(builder(shards).batch({.size = 8, .drop_last = true})), 4);
+  EXPECT_EQ(batches(builder(shards).split({.world = 2, .rank = 1})), 2);
+  EXPECT_EQ(batches(builder(shards).epochs({.samples = 100})), 13);
+  EXPECT_EQ(batches(builder(shards).epochs({.batches = 3})), 3);
+  EXPECT_EQ(batches(builder(shards).indexed(false)), std::nullopt);
+  EXPECT_EQ(batches(builder(shards).epochs({.batches = 3, .resampled = true})), 3);
+}
+
+}  // namespace
+}  // namespace millrace::pipeline

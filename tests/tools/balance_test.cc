@@ -1,0 +1,148 @@
+// Shards with indexes: streams of equal length and checked samples, in every command that reads
+// epochs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "pipeline/pipeline.h"
+#include "tests/support/nginx.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::size_t count_of(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+class Balance : public ::testing::Test {
+ protected:
+  Balance() : shards_(make_set(dir_, 50, 40, {"--format", "ppm"})) {}
+
+  void add_indexes() const {
+    const ProcessResult result = millrace({"index", shards_});
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  static ProcessResult run(std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  }
+  ProcessResult order(const std::vector<std::string>& more) const {
+    return run({"order", shards_, "--json"}, more);
+  }
+  static ProcessResult train(const std::string& spec, const std::vector<std::string>& more,
+                             const std::string& workers = "3") {
+    return run({"train", "--train", spec, "--workers", workers, "--model", "lenet", "--channels",
+                "3", "--size", "16", "--classes", "10", "--batch-size", "8", "--run-dir", "none"},
+               more);
+  }
+  /// Changes a pixel of sample 3: a picture that decodes as well as before.
+  void flip_a_pixel() const {
+    const std::string path = dir_ / "set-000000.tar";
+    std::string bytes = read_file(path);
+    const auto sample = list_samples(path).at(3);
+    bytes[sample["fields"]["ppm"]["offset"].get<std::size_t>() + 100] ^= 1;
+    write_file(path, bytes);
+  }
+
+  TempDir dir_;
+  std::string shards_;
+};
+
+TEST_F(Balance, OrderIsWhatAPipelineOfTheSameOptionsGives) {
+  for (const bool indexed : {false, true}) {
+    if (indexed) add_indexes();
+    const int workers = indexed ? 3 : 2;
+    const ProcessResult printed =
+        order({"--workers", std::to_string(workers), "--shuffle", "20", "--seed", "7"});
+    ASSERT_EQ(printed.status, 0) << printed.err;
+    std::vector<std::string> expected;
+    for (const auto& line : json_lines(printed.out)) expected.push_back(line["key"]);
+    auto pipeline = pipeline::Pipeline::Builder()
+                        .shards(shards_)
+                        .indexed()
+                        .split({.workers = workers})
+                        .shuffle({.shards = true, .buffer_samples = 20, .seed = 7})
+                        .field(pipeline::LabelField{.classes = 10})
+                        .batch({.size = 50})
+                        .build();
+    pipeline::Batch batch;
+    ASSERT_TRUE(pipeline.next(batch));
+    EXPECT_EQ(batch.keys, expected) << indexed;
+  }
+}
+
+TEST_F(Balance, OrderDividesSamplesEvenlyAndSaysSo) {
+  add_indexes();
+  const ProcessResult result = order({"--world", "2", "--workers", "2"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(count_of(result.err, "streams balanced by 2 indexes"), 1U) << result.err;
+  std::map<int, int> lengths;
+  for (const auto& line : json_lines(result.out)) ++lengths[line["stream"].get<int>()];
+  EXPECT_EQ(lengths, (std::map<int, int>{{0, 13}, {1, 13}, {2, 12}, {3, 12}}));
+  for (const std::vector<std::string>& whole : std::vector<std::vector<std::string>>{
+           {"--workers", "4", "--no-index"}, {"--workers", "4", "--order", "webdataset"}}) {
+    const ProcessResult refused = order(whole);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr("2 shards are too few"));
+  }
+}
+
+TEST_F(Balance, TrainChecksSamplesAndTakesFewerShardsThanStreams) {
+  EXPECT_EQ(train(shards_, {}).status, 2);
+  add_indexes();
+  const ProcessResult whole = train(shards_, {"--val", shards_});
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  EXPECT_EQ(count_of(whole.err, "streams balanced by 4 indexes"), 1U) << whole.err;
+  flip_a_pixel();
+  const ProcessResult damaged = train(shards_, {});
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_THAT(damaged.err,
+              AllOf(HasSubstr("set-000000.tar"), HasSubstr("00000003"), HasSubstr("offset"),
+                    HasSubstr("CRC-32 is not what the index says")));
+  const ProcessResult unchecked = train(shards_, {"--no-index"}, "2");
+  EXPECT_EQ(unchecked.status, 0) << unchecked.err;
+  EXPECT_THAT(unchecked.err, Not(HasSubstr("balanced")));
+}
+
+TEST_F(Balance, ADamagedIndexIsNamedAndNoIndexReadsOn) {
+  add_indexes();
+  write_file(dir_ / "set-000001.tar.index.json", "damaged");
+  for (const char* command : {"order", "bench"}) {
+    const std::vector<std::string> words =
+        command == std::string("order")
+            ? std::vector<std::string>{"order", shards_, "--limit", "1"}
+            : std::vector<std::string>{"bench", shards_, "--stage", "read", "--seconds", "0.1"};
+    const ProcessResult refused = run(words, {});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.err, HasSubstr("set-000001.tar.index.json"));
+    EXPECT_EQ(run(words, {"--no-index"}).status, 0);
+  }
+}
+
+TEST_F(Balance, OverHttpTheFirstShardSaysWhetherThereAreIndexes) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  Nginx nginx(dir_.path());
+  const std::string url = nginx.url("set-{000000..000001}.tar");
+  const ProcessResult refused = train(url, {});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("2 shards are too few for 3 streams"));
+  EXPECT_EQ(train(url, {}, "2").status, 0);
+  EXPECT_THAT(nginx.access_log(), Not(HasSubstr("set-000001.tar.index.json")));
+  add_indexes();
+  const ProcessResult balanced = train(url, {"--schedule", "cosine", "--schedule-unit", "step"});
+  EXPECT_EQ(balanced.status, 0) << balanced.err;
+  EXPECT_THAT(balanced.err, AllOf(HasSubstr("streams balanced by 2 indexes"),
+                                  HasSubstr("50 samples are 7 steps an epoch")));
+  EXPECT_EQ(train(url, {"--no-index"}).status, 2);
+}
+
+}  // namespace
+}  // namespace millrace::testing

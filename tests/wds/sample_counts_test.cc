@@ -1,0 +1,89 @@
+#include "wds/sample_counts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <set>
+
+#include "tests/wds/memory_opener.h"
+
+namespace millrace::wds {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsNull;
+using testing::MemoryOpener;
+using ::testing::Pointee;
+using ::testing::SizeIs;
+
+/// Indexes of so many shards; shard i has i samples. Notes what was opened.
+class Indexes final : public io::Opener {
+ public:
+  Indexes(const std::string& prefix, int count) {
+    for (int i = 0; i < count; ++i) {
+      shards.push_back(prefix + std::to_string(i) + ".tar");
+      files.files[shards.back() + ".index.json"] =
+          R"({"millrace_index":1,"count":)" + std::to_string(i) + R"(,"samples":[]})";
+    }
+  }
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options = {}) const override {
+    {
+      std::lock_guard lock(mutex);
+      opened.insert(url);
+    }
+    return files.open(url, options);
+  }
+
+  std::vector<std::string> shards;
+  MemoryOpener files;
+  mutable std::mutex mutex;
+  mutable std::multiset<std::string> opened;
+};
+
+TEST(SampleCounts, AreInTheShardsOrderFromDiskAndNetwork) {
+  for (const char* prefix : {"d/", "http://host/"}) {
+    const Indexes indexes(prefix, 50);
+    const auto counts = sample_counts(indexes, indexes.shards);
+    ASSERT_THAT(counts, Pointee(SizeIs(50)));
+    for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ((*counts)[i], i);
+    EXPECT_EQ(indexes.opened.size(), 50U) << "each is asked for once";
+  }
+}
+
+TEST(SampleCounts, ASetWithoutIndexesIsAskedOnce) {
+  Indexes indexes("http://host/", 50);
+  indexes.files.files.erase("http://host/0.tar.index.json");
+  EXPECT_THAT(sample_counts(indexes, indexes.shards), IsNull());
+  EXPECT_THAT(indexes.opened, ElementsAre("http://host/0.tar.index.json"));
+}
+
+TEST(SampleCounts, OneShardWithoutAnIndexLeavesNone) {
+  Indexes indexes("http://host/", 50);
+  indexes.files.files.erase("http://host/31.tar.index.json");
+  EXPECT_THAT(sample_counts(indexes, indexes.shards), IsNull());
+}
+
+TEST(SampleCounts, TheFirstFaultIsThrown) {
+  Indexes indexes("http://host/", 50);
+  for (const char* shard : {"17", "18", "40"})
+    indexes.files.files["http://host/" + std::string(shard) + ".tar.index.json"] = "{}";
+  try {
+    sample_counts(indexes, indexes.shards);
+    FAIL() << "a damaged index was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+    EXPECT_THAT(error.where().url, HasSubstr("/17.tar"));
+  }
+}
+
+TEST(SampleCounts, PipesHaveNone) {
+  const Indexes indexes("d/", 1);
+  EXPECT_THAT(sample_counts(indexes, std::vector<std::string>{"d/0.tar", "-"}), IsNull());
+  EXPECT_TRUE(indexes.opened.empty());
+}
+
+}  // namespace
+}  // namespace millrace::wds
