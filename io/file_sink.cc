@@ -11,6 +11,7 @@
 
 #include "io/base/check.h"
 #include "io/base/error.h"
+#include "io/base/same_file.h"
 #include "io/byte_sink.h"
 #include "io/detail/sync_folder.h"
 #include "io/detail/unique_fd.h"
@@ -20,13 +21,6 @@ namespace millrace::io {
 namespace {
 
 using detail::UniqueFd;
-
-bool same_file(int fd, const std::string& path) {
-  struct stat open_file {};
-  struct stat named {};
-  return ::fstat(fd, &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
-}
 
 // A temporary file that is ours while its lock is held. One that a killed process left has no lock
 // any more, and is taken over: so leftovers never pile up.

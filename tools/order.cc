@@ -11,38 +11,29 @@
 #include "pipeline/epoch_length.h"
 #include "tools/commands.h"
 #include "tools/read_options.h"
+#include "tools/stream_cursor.h"
 #include "tools/task_arena.h"
 #include "wds/split.h"
 
 namespace millrace::tools {
 namespace {
 
-/// A stream and the block that it is at.
-struct OpenStream {
+struct NumberedStream {
   int number = 0;
-  wds::SampleStream stream;
-  wds::SampleBlock block = {};
-  std::size_t used = 0;
-  bool ended = false;
-
-  bool needs_block() const { return !ended && used == block.samples.size(); }
-  void refill() {
-    used = 0;
-    ended = !stream.next(block);
-    if (ended) block = {};
-  }
+  StreamCursor samples;
 };
 
 /// One rank's streams, from which samples are taken in turn; one that has ended is left out.
 struct RankStreams {
   int rank = 0;
-  std::vector<OpenStream> streams = {};
+  std::vector<NumberedStream> streams = {};
   std::size_t turn = 0;
   std::uint64_t taken = 0;
 
   std::size_t num_open() const {
-    return static_cast<std::size_t>(std::count_if(streams.begin(), streams.end(),
-                                                  [](const OpenStream& s) { return !s.ended; }));
+    return static_cast<std::size_t>(
+        std::count_if(streams.begin(), streams.end(),
+                      [](const NumberedStream& s) { return !s.samples.ended(); }));
   }
 };
 
@@ -140,7 +131,8 @@ class OrderCommand final : public Command {
       for (const int stream : wds::streams_of_rank(split)) {
         spec.stream = stream;
         ranks.back().streams.push_back(
-            {.number = stream, .stream = wds::SampleStream(spec, opener, ledger, stop)});
+            {.number = stream,
+             .samples = StreamCursor(wds::SampleStream(spec, opener, ledger, stop))});
       }
     }
     return ranks;
@@ -157,7 +149,8 @@ class OrderCommand final : public Command {
   static void refill(RankStreams& rank, tbb::task_arena& arena) {
     arena.execute([&] {
       tbb::parallel_for(std::size_t{0}, rank.streams.size(), [&](std::size_t i) {
-        if (rank.streams[i].needs_block()) rank.streams[i].refill();
+        StreamCursor& samples = rank.streams[i].samples;
+        if (samples.needs_block()) samples.refill();
       });
     });
   }
@@ -165,14 +158,15 @@ class OrderCommand final : public Command {
   /// Prints the rank's next sample; false at its end.
   bool step(RankStreams& rank, tbb::task_arena& arena, Context& context) const {
     while (true) {
-      if (rank.streams[rank.turn].needs_block()) refill(rank, arena);
+      if (rank.streams[rank.turn].samples.needs_block()) refill(rank, arena);
       if (rank.num_open() == 0) return false;
-      OpenStream& stream = rank.streams[rank.turn];
+      NumberedStream& stream = rank.streams[rank.turn];
       rank.turn = (rank.turn + 1) % rank.streams.size();
-      if (stream.ended) continue;
+      const wds::StreamSample* one = stream.samples.next();
+      if (one == nullptr) continue;
       const std::uint64_t slot = rank.taken++ * static_cast<std::uint64_t>(split_.world) +
                                  static_cast<std::uint64_t>(rank.rank);
-      print(slot, stream.number, stream.block.samples[stream.used++].sample, context);
+      print(slot, stream.number, one->sample, context);
       return true;
     }
   }

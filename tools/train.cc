@@ -95,14 +95,11 @@ class TrainCommand final : public Command {
   bool has_validation() const { return limits_.overfit_batches > 0 || !data_.val_specs().empty(); }
 
   void check_evaluation() const {
-    const auto refuse = [](const char* message) {
-      throw Error(ErrorCode::kInvalidArgument, message);
-    };
-    if (limits_.overfit_batches > 0 && !data_.val_specs().empty())
-      refuse("--overfit-batches evaluates on its own batches: leave out --val");
-    if (limits_.target_accuracy > 0 && (!has_validation() || choice_.task.kind != "classify"))
-      refuse("--target-accuracy needs --val and --task classify");
-    if (limits_.sanity_val_steps > 0 && !has_validation()) refuse("--sanity-val-steps needs --val");
+    require(limits_.overfit_batches == 0 || data_.val_specs().empty(),
+            "--overfit-batches evaluates on its own batches: leave out --val");
+    require(limits_.target_accuracy == 0 || (has_validation() && choice_.task.kind == "classify"),
+            "--target-accuracy needs --val and --task classify");
+    require(limits_.sanity_val_steps == 0 || has_validation(), "--sanity-val-steps needs --val");
   }
 
   void check_streams() const {

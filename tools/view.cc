@@ -14,6 +14,7 @@
 #include "tools/label_map.h"
 #include "tools/output_place.h"
 #include "tools/read_options.h"
+#include "tools/stream_cursor.h"
 #include "tools/view/sample_view.h"
 #include "tools/view/sheet.h"
 #include "wds/sample_stream.h"
@@ -25,22 +26,6 @@ namespace {
 constexpr std::size_t kShuffleShards = 16;
 constexpr std::int64_t kShuffleSamples = 100;
 constexpr int kDefaultSize = 224;
-
-/// A stream and the block that it is at.
-struct OpenStream {
-  wds::SampleStream stream;
-  wds::SampleBlock block = {};
-  std::size_t used = 0;
-
-  /// The next sample; null at the end.
-  const wds::StreamSample* next() {
-    if (used == block.samples.size()) {
-      used = 0;
-      if (!stream.next(block)) return nullptr;
-    }
-    return &block.samples[used++];
-  }
-};
 
 class ViewCommand final : public Command {
  public:
@@ -108,24 +93,24 @@ class ViewCommand final : public Command {
     view_.tolerate_truncated = read_.tolerate_truncated();
   }
 
-  std::vector<OpenStream> open(std::shared_ptr<const std::vector<std::string>> shards,
-                               wds::FaultLedger& ledger, const std::stop_token& stop) const {
+  std::vector<StreamCursor> open(std::shared_ptr<const std::vector<std::string>> shards,
+                                 wds::FaultLedger& ledger, const std::stop_token& stop) const {
     const std::size_t count = shuffle_ ? std::min({kShuffleShards, shards->size(), count_}) : 1;
     wds::StreamSpec spec{.shards = std::move(shards), .num_streams = static_cast<int>(count)};
     if (shuffle_)
       spec.shuffle = {.shards = true, .buffer_samples = kShuffleSamples, .seed = *shuffle_};
-    std::vector<OpenStream> streams;
+    std::vector<StreamCursor> streams;
     for (spec.stream = 0; spec.stream < spec.num_streams; ++spec.stream)
-      streams.push_back({.stream = wds::SampleStream(spec, *read_.opener(), ledger, stop)});
+      streams.emplace_back(wds::SampleStream(spec, *read_.opener(), ledger, stop));
     return streams;
   }
 
   /// One sample of each stream in turn, until there are enough or none is left.
-  std::vector<Cell> gather(std::vector<OpenStream>& streams, wds::FaultLedger& ledger) const {
+  std::vector<Cell> gather(std::vector<StreamCursor>& streams, wds::FaultLedger& ledger) const {
     std::vector<Cell> cells;
     for (bool found = true; found;) {
       found = false;
-      for (OpenStream& stream : streams) {
+      for (StreamCursor& stream : streams) {
         const wds::StreamSample* sample = stream.next();
         if (sample == nullptr) continue;
         found = true;

@@ -26,10 +26,6 @@ bool is_adam(OptimizerKind kind) {
   return kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
 }
 
-void require(bool condition, const char* message) {
-  if (!condition) throw Error(ErrorCode::kInvalidArgument, message);
-}
-
 void check_options(const OptimizerOptions& options) {
   require(options.momentum >= 0.0F && options.momentum < 1.0F, "momentum must lie in [0, 1)");
   require(options.weight_decay >= 0.0F, "weight decay must not be negative");

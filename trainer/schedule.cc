@@ -21,10 +21,6 @@ constexpr std::array<std::pair<std::string_view, ScheduleKind>, 7> kNames{
      {"cosine", ScheduleKind::kCosine},
      {"one-cycle", ScheduleKind::kOneCycle}}};
 
-void require(bool condition, const char* message) {
-  if (!condition) throw Error(ErrorCode::kInvalidArgument, message);
-}
-
 // From `from` at 0 to `to` at 1, along half a cosine.
 double cosine_between(double from, double to, double share) {
   return to + (from - to) * (1.0 + std::cos(std::numbers::pi * share)) / 2.0;

@@ -12,10 +12,6 @@ namespace {
 
 constexpr int kMaxSide = 65535;
 
-void require(bool condition, const char* message) {
-  if (!condition) throw Error(ErrorCode::kInvalidArgument, message);
-}
-
 void check_size(int height, int width) {
   require(height > 0 && width > 0, "a transform's size must be above 0");
   require(height <= kMaxSide && width <= kMaxSide, "a transform's size must be below 65536");

@@ -65,6 +65,12 @@ class Error : public std::exception {
   std::string what_;
 };
 
+/// Throws: InvalidArgument with `message`, unless `holds`. For options and arguments; a caller's
+/// bug is MILLRACE_CHECK.
+inline void require(bool holds, std::string_view message) {
+  if (!holds) throw Error(ErrorCode::kInvalidArgument, std::string(message));
+}
+
 /// Throws a kIo Error with errno's text: "open x.tar: No such file or directory". ENOENT, ENOTDIR
 /// and EACCES become kNotFound.
 [[noreturn]] void throw_errno(std::string_view what, const std::string& path, int error_number);

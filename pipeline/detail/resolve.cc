@@ -17,10 +17,6 @@
 namespace millrace::pipeline::detail {
 namespace {
 
-void require(bool holds, const std::string& message) {
-  if (!holds) throw Error(ErrorCode::kInvalidArgument, message);
-}
-
 void check_batches(const PipelineOptions& options) {
   const BatchOptions& batch = options.batch;
   require(batch.size > 0, fmt::format("batch size {}: must be above 0", batch.size));

@@ -18,9 +18,10 @@
 namespace millrace::pipeline {
 namespace {
 
-using testing::describe;
 using testing::describe_all;
 using ::testing::HasSubstr;
+using testing::History;
+using testing::record;
 using testing::TarBuilder;
 using testing::TempDir;
 
@@ -133,29 +134,17 @@ TEST(BalancedStreams, ResumeInMidEpoch) {
   const auto make = [&] {
     return builder(shards).split({.world = 2, .rank = 1, .workers = 3}).epochs({.count = 2});
   };
-  Pipeline whole = make().build();
-  std::vector<std::string> all;
-  std::vector<std::string> saved;
-  while (!whole.finished()) {
-    for (Batch batch; whole.next(batch);) {
-      all.push_back(describe(batch));
-      saved.push_back(batch.position->to_json());
-    }
-    all.push_back("end");
-    saved.push_back(whole.position().to_json());
+  const History whole = record(make().build());
+  ASSERT_EQ(whole.all.size(), 18U);
+  for (std::size_t i = 0; i + 1 < whole.all.size(); ++i) {
+    Pipeline resumed = make().resume(Position::from_json(whole.positions[i])).build();
+    EXPECT_EQ(describe_all(resumed), whole.after(i)) << whole.positions[i];
   }
-  ASSERT_EQ(all.size(), 18U);
-  for (std::size_t i = 0; i + 1 < all.size(); ++i) {
-    Pipeline resumed = make().resume(Position::from_json(saved[i])).build();
-    const std::vector<std::string> rest(all.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                                        all.end());
-    EXPECT_EQ(describe_all(resumed), rest) << saved[i];
-  }
-  EXPECT_THAT(
-      fault_of(
-          make().shards({"x-0.tar", "x-1.tar", "x-2.tar"}).resume(Position::from_json(saved[3])))
-          .message(),
-      HasSubstr("streams"));
+  EXPECT_THAT(fault_of(make()
+                           .shards({"x-0.tar", "x-1.tar", "x-2.tar"})
+                           .resume(Position::from_json(whole.positions[3])))
+                  .message(),
+              HasSubstr("streams"));
 }
 
 TEST(BalancedStreams, APositionOfOtherCountsDoesNotFit) {

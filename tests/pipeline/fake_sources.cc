@@ -143,4 +143,21 @@ std::vector<std::string> describe_all(pipeline::Pipeline& pipeline) {
   return all;
 }
 
+std::vector<std::string> History::after(std::size_t i) const {
+  return {all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end()};
+}
+
+History record(pipeline::Pipeline pipeline) {
+  History history;
+  while (!pipeline.finished()) {
+    for (pipeline::Batch batch; pipeline.next(batch);) {
+      history.all.push_back(describe(batch));
+      history.positions.push_back(batch.position->to_json());
+    }
+    history.all.push_back("end");
+    history.positions.push_back(pipeline.position().to_json());
+  }
+  return history;
+}
+
 }  // namespace millrace::testing

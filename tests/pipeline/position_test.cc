@@ -11,10 +11,12 @@
 namespace millrace::pipeline {
 namespace {
 
-using testing::describe;
+using testing::describe_all;
 using testing::fake_options;
 using testing::fake_pipeline;
 using testing::FakeStreams;
+using testing::History;
+using testing::record;
 
 FakeStreams uneven() {
   return {.length = [](int stream, std::uint32_t epoch) { return 10 + 9 * stream + 5 * epoch; }};
@@ -26,27 +28,14 @@ PipelineOptions two_epochs() {
   return options;
 }
 
-std::vector<std::string> rest_of(Pipeline& pipeline) { return testing::describe_all(pipeline); }
-
 TEST(Position, ResumesAfterAnyBatchAsIfNothingHadHappened) {
-  Pipeline whole = fake_pipeline(two_epochs(), uneven());
-  std::vector<std::string> all;
-  std::vector<std::string> saved;
-  do {
-    for (Batch batch; whole.next(batch);) {
-      all.push_back(describe(batch));
-      saved.push_back(batch.position->to_json());
-    }
-    all.push_back("end");
-    saved.push_back(whole.position().to_json());
-  } while (!whole.finished());
-  for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+  const History whole = record(fake_pipeline(two_epochs(), uneven()));
+  for (std::size_t i = 0; i + 1 < whole.all.size(); ++i) {
     PipelineOptions options = two_epochs();
-    options.resume = std::make_shared<const Position>(Position::from_json(saved[i]));
+    options.resume = std::make_shared<const Position>(Position::from_json(whole.positions[i]));
     Pipeline resumed = fake_pipeline(options, uneven());
-    const std::vector<std::string> expected(all.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                                            all.end());
-    EXPECT_EQ(rest_of(resumed), expected) << "after batch " << i << ": " << saved[i];
+    EXPECT_EQ(describe_all(resumed), whole.after(i))
+        << "after batch " << i << ": " << whole.positions[i];
   }
 }
 

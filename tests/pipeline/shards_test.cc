@@ -18,8 +18,9 @@
 namespace millrace::pipeline {
 namespace {
 
-using testing::describe;
 using testing::describe_all;
+using testing::History;
+using testing::record;
 using testing::TarBuilder;
 using testing::TempDir;
 
@@ -118,22 +119,10 @@ TEST(PipelineOverShards, GivesTheSameBitsForAnyThreads) {
 
 TEST(PipelineOverShards, ResumesInMidEpochWithFullShuffleBuffers) {
   const Shards shards(4, 12);
-  Pipeline whole = builder(shards).build();
-  std::vector<std::string> all;
-  std::vector<std::string> saved;
-  while (!whole.finished()) {
-    for (Batch batch; whole.next(batch);) {
-      all.push_back(describe(batch));
-      saved.push_back(batch.position->to_json());
-    }
-    all.push_back("end");
-    saved.push_back(whole.position().to_json());
-  }
-  for (std::size_t i = 0; i + 1 < all.size(); i += 3) {
-    Pipeline resumed = builder(shards).resume(Position::from_json(saved[i])).build();
-    const std::vector<std::string> rest(all.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                                        all.end());
-    EXPECT_EQ(describe_all(resumed), rest) << saved[i];
+  const History whole = record(builder(shards).build());
+  for (std::size_t i = 0; i + 1 < whole.all.size(); i += 3) {
+    Pipeline resumed = builder(shards).resume(Position::from_json(whole.positions[i])).build();
+    EXPECT_EQ(describe_all(resumed), whole.after(i)) << whole.positions[i];
   }
 }
 

@@ -2,10 +2,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <memory>
-
-#include "tests/support/temp_dir.h"
 
 namespace millrace::testing {
 namespace {
@@ -22,6 +21,13 @@ bool have_torch() {
 bool have_torchvision() {
   static const bool found = run("/usr/bin/python3 -c 'import torch, torchvision' 2>/dev/null") == 0;
   return found;
+}
+
+std::vector<float> read_floats(const std::string& path) {
+  const std::string bytes = read_file(path);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
 }
 
 std::optional<std::vector<double>> run_torch(const std::string& script) {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <numeric>
 
+#include "tests/trainer/torch_oracle.h"
 #include "trainer/loss/loss.h"
 #include "trainer/optimizer.h"
 
@@ -21,14 +21,6 @@ constexpr int kSteps = 20;
 constexpr double kFloat32 = 1e-4;
 constexpr double kBFloat16 = 2e-2;
 constexpr double kSlack = 2.5;  // which bits fall is luck
-
-template <typename T>
-void write(const std::string& path, const std::vector<T>& values) {
-  testing::write_file(path,
-                      {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
-}
-
-std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
 
 std::string table_text(const ParameterTable& table) {
   std::string text;
@@ -92,11 +84,12 @@ void TorchParity::ask_pytorch() const {
   testing::write_file(folder_ / "shape", shape + std::to_string(setup_.smoothing));
   testing::write_file(folder_ / "parameters", table_text(network.graph().parameters()));
   testing::write_file(folder_ / "state", table_text(network.graph().state()));
-  write(folder_ / "weights.bin", copy_of(network.parameters()));
-  write(folder_ / "state.bin", copy_of(network.state()));
-  write(folder_ / "images.bin", images_);
-  write(folder_ / "labels.bin", labels_);
-  for (const Head& head : heads_) write(folder_ / (head.name + ".target.bin"), head.target);
+  testing::write_values<float>(folder_ / "weights.bin", network.parameters());
+  testing::write_values<float>(folder_ / "state.bin", network.state());
+  testing::write_values<float>(folder_ / "images.bin", images_);
+  testing::write_values<std::int64_t>(folder_ / "labels.bin", labels_);
+  for (const Head& head : heads_)
+    testing::write_values<float>(folder_ / (head.name + ".target.bin"), head.target);
   const std::string command = std::string(kPython) + " tests/trainer/torch_models.py " +
                               setup_.model + (options.stem == Stem::k3x3 ? "-3x3 " : " ") +
                               folder_.path().string() + ' ' + std::to_string(kSteps) + ' ' +
@@ -105,10 +98,7 @@ void TorchParity::ask_pytorch() const {
 }
 
 std::vector<float> TorchParity::read(const std::string& file) const {
-  const std::string bytes = testing::read_file(folder_ / (file + ".bin"));
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
+  return testing::read_floats(folder_ / (file + ".bin"));
 }
 
 void TorchParity::near(const std::string& what, std::span<const float> ours) const {

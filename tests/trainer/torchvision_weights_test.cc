@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "tests/support/temp_dir.h"
@@ -23,13 +22,6 @@ std::vector<FlatTensors> tensors(Network& network) {
           {.table = &network.graph().state(), .values = network.state()}};
 }
 
-std::vector<float> read_floats(const std::string& path) {
-  const std::string bytes = testing::read_file(path);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
 class TorchvisionWeights : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TorchvisionWeights, GoBothWays) {
@@ -39,17 +31,16 @@ TEST_P(TorchvisionWeights, GoBothWays) {
                   {.batch_size = kBatch, .precision = nn::Precision::kFloat32});
   save_weights(folder / "ours.safetensors", tensors(network));
   const auto images = random_values(kBatch * kImage * kImage * 3, 4);
-  testing::write_file(folder / "images.bin", {reinterpret_cast<const char*>(images.data()),
-                                              images.size() * sizeof(float)});
+  testing::write_values<float>(folder / "images.bin", images);
   const std::string command =
       std::string("/usr/bin/python3 tests/trainer/torchvision_weights.py ") + GetParam() + ' ' +
       folder.path().string() + ' ' + std::to_string(kImage);
   ASSERT_EQ(0, std::system(command.c_str()));
 
   const auto evaluate = [&] { return network.forward({images}, nn::Mode::kEvaluate).data; };
-  EXPECT_LT(relative_error(evaluate(), read_floats(folder / "ours.bin")), 1e-5);
+  EXPECT_LT(relative_error(evaluate(), testing::read_floats(folder / "ours.bin")), 1e-5);
   EXPECT_TRUE(load_weights(folder / "theirs.safetensors", tensors(network)).kept.empty());
-  EXPECT_LT(relative_error(evaluate(), read_floats(folder / "theirs.bin")), 1e-5);
+  EXPECT_LT(relative_error(evaluate(), testing::read_floats(folder / "theirs.bin")), 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TorchvisionWeights,

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,19 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "io/base/same_file.h"
 #include "tools/create/set_pattern.h"
 
 namespace millrace::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool same_file(int fd, const std::string& path) {
-  struct stat open_file {};
-  struct stat named {};
-  return ::fstat(fd, &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
-}
 
 }  // namespace
 

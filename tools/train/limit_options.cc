@@ -6,14 +6,6 @@
 #include "tools/parse.h"
 
 namespace millrace::tools {
-namespace {
-
-void require(bool holds, const char* message) {
-  if (!holds) throw Error(ErrorCode::kInvalidArgument, message);
-}
-
-}  // namespace
-
 void LimitOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Limits and debugging");
   app.add_flag("--fast-dev-run", fast_dev_run,

@@ -9,10 +9,6 @@
 namespace millrace::tools {
 namespace {
 
-void require(bool holds, const char* message) {
-  if (!holds) throw Error(ErrorCode::kInvalidArgument, message);
-}
-
 // One rate for each step of a cycle, or it is none.
 bool is_per_step(const OptimisationOptions& options) {
   if (!options.schedule_unit.empty()) return options.schedule_unit == "step";

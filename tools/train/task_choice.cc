@@ -10,10 +10,6 @@ namespace {
 
 constexpr const char* kImages = "jpg;jpeg;png;ppm;pgm";
 
-void require(bool holds, const std::string& message) {
-  if (!holds) throw Error(ErrorCode::kInvalidArgument, message);
-}
-
 /// The geometry alone: what all images of a sample share.
 std::vector<decode::Transform> without_normalize(std::vector<decode::Transform> transforms) {
   std::erase_if(transforms,

@@ -3,14 +3,6 @@
 #include "io/base/error.h"
 
 namespace millrace::trainer::detail {
-namespace {
-
-void require(bool condition, const char* message) {
-  if (!condition) throw Error(ErrorCode::kInvalidArgument, message);
-}
-
-}  // namespace
-
 void check_options(const TrainOptions& options) {
   require(options.epochs > 0, "a run needs at least one epoch");
   require(options.log_steps >= 0, "steps between log lines must not be negative");

@@ -180,13 +180,9 @@ void backward_any(const ImageShape& shape, const BatchNormBackward& args, std::i
 
 void BackwardBlock(Storage storage, const ImageShape& shape, const BatchNormBackward& args,
                    std::int64_t block) {
-  const bool half = storage == Storage::kBFloat16;
-  if (shape.block == 16) {
-    if (half) return backward_any<std::uint16_t, 16>(shape, args, block);
-    return backward_any<float, 16>(shape, args, block);
-  }
-  if (half) return backward_any<std::uint16_t, 8>(shape, args, block);
-  backward_any<float, 8>(shape, args, block);
+  with_types(storage, shape.block, [&]<typename T, int kBlock>() HWY_ATTR {
+    backward_any<T, kBlock>(shape, args, block);
+  });
 }
 
 }  // namespace

@@ -132,13 +132,9 @@ void forward_block(const ImageShape& shape, const BatchNormForward& args, std::i
 
 void ForwardBlock(Storage storage, const ImageShape& shape, const BatchNormForward& args,
                   std::int64_t block, bool train) {
-  const bool half = storage == Storage::kBFloat16;
-  if (shape.block == 16) {
-    if (half) return forward_block<std::uint16_t, 16>(shape, args, block, train);
-    return forward_block<float, 16>(shape, args, block, train);
-  }
-  if (half) return forward_block<std::uint16_t, 8>(shape, args, block, train);
-  forward_block<float, 8>(shape, args, block, train);
+  with_types(storage, shape.block, [&]<typename T, int kBlock>() HWY_ATTR {
+    forward_block<T, kBlock>(shape, args, block, train);
+  });
 }
 
 }  // namespace

@@ -104,6 +104,18 @@ HWY_INLINE void sum_planes(const Planes& planes, const Step& step, Sums& first, 
   sums.flush(first, second);
 }
 
+// Calls f.operator()<value type, channels of a block>().
+template <class F>
+void with_types(Storage storage, std::int64_t block, const F& f) {
+  const bool half = storage == Storage::kBFloat16;
+  if (block == 16) {
+    if (half) return f.template operator()<std::uint16_t, 16>();
+    return f.template operator()<float, 16>();
+  }
+  if (half) return f.template operator()<std::uint16_t, 8>();
+  f.template operator()<float, 8>();
+}
+
 }  // namespace millrace::trainer::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -1,0 +1,40 @@
+// StreamCursor: a stream's samples one at a time, where blocks are read on demand.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "wds/sample_stream.h"
+
+namespace millrace::tools {
+
+class StreamCursor {
+ public:
+  explicit StreamCursor(wds::SampleStream stream) : stream_(std::move(stream)) {}
+
+  /// Whether next() would have to read.
+  bool needs_block() const { return !ended_ && used_ == block_.samples.size(); }
+  /// Reads the next block. Requires: needs_block(). Throws: as SampleStream::next().
+  void refill() {
+    used_ = 0;
+    ended_ = !stream_.next(block_);
+    if (ended_) block_ = {};
+  }
+  /// Known once a block was asked for in vain.
+  bool ended() const { return ended_; }
+  /// The next sample, valid until the next refill(); null at the end. Throws: as refill().
+  const wds::StreamSample* next() {
+    if (needs_block()) refill();
+    return ended_ ? nullptr : &block_.samples[used_++];
+  }
+
+ private:
+  wds::SampleStream stream_;
+  wds::SampleBlock block_;
+  std::size_t used_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace millrace::tools
