@@ -36,6 +36,9 @@ struct FitInput {
   Feed& train;
   Feed* validation = nullptr;  ///< null: no evaluation
   ReplicaThreads& devices;
+  /// Called once, when the devices are there and before anything is placed on them. The number of
+  /// parameters before it and after it is logged, as a warning: tying may be meant, losing is not.
+  TieHook tie = {};
 };
 
 struct FitResult {

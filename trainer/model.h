@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,9 @@
 #include "trainer/parameters.h"
 
 namespace millrace::trainer {
+
+/// Gives the graph back with layers tied, by nn::tie_weights().
+using TieHook = std::function<nn::Graph(const nn::Graph&)>;
 
 class Model {
  public:
@@ -33,6 +37,8 @@ class Model {
                           std::span<float> state) const = 0;
   virtual std::unique_ptr<nn::Plan> compile(const nn::PlanOptions& options,
                                             const nn::PlanBuffers& buffers) const = 0;
+  /// The model with its layers tied. Throws: InvalidArgument for a model that has no graph.
+  virtual std::unique_ptr<Model> tied(const TieHook& hook) const;
 };
 
 class GraphModel final : public Model {
@@ -51,6 +57,9 @@ class GraphModel final : public Model {
   std::unique_ptr<nn::Plan> compile(const nn::PlanOptions& options,
                                     const nn::PlanBuffers& buffers) const override {
     return nn::compile(graph_, options, buffers);
+  }
+  std::unique_ptr<Model> tied(const TieHook& hook) const override {
+    return std::make_unique<GraphModel>(name_, hook(graph_));
   }
 
  private:

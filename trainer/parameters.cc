@@ -18,6 +18,10 @@ void require_new(const ParameterTable& table, const std::string& name) {
 
 }  // namespace
 
+std::string layer_of(std::string_view parameter) {
+  return std::string(parameter.substr(0, parameter.rfind('.')));
+}
+
 std::size_t ParameterTable::add(std::string name, std::vector<std::int64_t> shape, bool decay) {
   require_new(*this, name);
   constexpr std::size_t kAlignment = 16;
@@ -31,6 +35,11 @@ std::size_t ParameterTable::add(std::string name, std::vector<std::int64_t> shap
 void ParameterTable::add_alias(std::size_t index, std::string name) {
   require_new(*this, name);
   entries_.at(index).aliases.push_back(std::move(name));
+}
+
+std::string ParameterTable::head() const {
+  if (!head_.empty() || entries_.empty()) return head_;
+  return layer_of(entries_.front().name);
 }
 
 const Parameter* ParameterTable::find(std::string_view name) const {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace millrace::trainer {
@@ -25,6 +26,9 @@ struct Parameter {
   std::vector<std::string> aliases = {};
 };
 
+/// "layer1.0.conv1" of "layer1.0.conv1.weight".
+std::string layer_of(std::string_view parameter);
+
 class ParameterTable {
  public:
   /// Adds one at the end; returns its index. Throws: InvalidArgument for a name that is taken.
@@ -35,6 +39,9 @@ class ParameterTable {
   void add_alias(std::size_t index, std::string name);
 
   const std::vector<Parameter>& entries() const { return entries_; }
+  /// The model's last layer: what a new task replaces. That of the first entry, unless set.
+  std::string head() const;
+  void set_head(std::string layer) { head_ = std::move(layer); }
   /// By its name or an alias; null where there is none.
   const Parameter* find(std::string_view name) const;
   /// Floats in a flat buffer, padding included; a multiple of 16.
@@ -47,6 +54,7 @@ class ParameterTable {
  private:
   std::vector<Parameter> entries_;
   std::size_t padded_size_ = 0;
+  std::string head_;
 };
 
 }  // namespace millrace::trainer

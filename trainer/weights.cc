@@ -90,18 +90,15 @@ void copy_except(const Safetensors& file, const std::vector<FlatTensors>& into,
   }
 }
 
-std::string layer_of(const std::string& name) { return name.substr(0, name.rfind('.')); }
-
-// A head is the model's last layer: the one whose parameters the table has first.
-bool in_head(const std::string& name, const std::vector<FlatTensors>& into) {
-  const auto& entries = into.front().table->entries();
-  return !entries.empty() && layer_of(name) == layer_of(entries.front().name);
-}
-
-std::vector<std::string> head_of(const std::vector<FlatTensors>& into) {
+std::vector<std::string> head_of(const ParameterTable& table) {
   std::vector<std::string> names;
-  for (const Parameter& entry : into.front().table->entries()) {
-    if (in_head(entry.name, into)) names.push_back(entry.name);
+  for (const Parameter& entry : table.entries()) {
+    if (layer_of(entry.name) == table.head()) names.push_back(entry.name);
+  }
+  if (names.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the last layer, " + table.head() +
+                    ", has no weights of its own to replace: they are tied to another layer's");
   }
   return names;
 }
@@ -113,10 +110,11 @@ std::vector<std::string> left_out(const Mismatch& found, const std::vector<FlatT
     if (!found.lines.empty()) refuse(found.lines);
     return {};
   }
+  const std::vector<std::string> head = head_of(*into.front().table);
   for (const std::string& name : found.entries) {
-    if (!in_head(name, into)) refuse(found.lines);
+    if (std::ranges::find(head, name) == head.end()) refuse(found.lines);
   }
-  return head_of(into);
+  return head;
 }
 
 }  // namespace

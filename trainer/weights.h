@@ -30,7 +30,8 @@ void copy_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& 
 
 struct InitOptions {
   /// The model's last layer keeps its start values, whatever the file has under its name, and
-  /// tensors that the model does not know are passed over.
+  /// tensors that the model does not know are passed over. Refused where all of that layer's
+  /// weights are tied to another's.
   bool replace_head = false;
 };
 

@@ -52,13 +52,15 @@ TEST_F(Recipe, UnetMaskDepthMeasuresBothHeads) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("iou="), HasSubstr("rmse=")));
 }
 
-TEST_F(Recipe, Cifar10Resnet50WarmsUp) {
+TEST_F(Recipe, Cifar10WarmsUp) {
   const std::string shards = dir_ / "c-{000000..000001}.tar";
   millrace({"create", dir_ / "c-%06d.tar", "--synthetic", "classes", "--count", "8", "--size", "32",
             "--maxcount", "4"});
-  const ProcessResult result =
-      try_out("cifar10-resnet50", {"--train", shards, "--val", shards, "--batch-size", "2"});
-  EXPECT_EQ(json_lines(result.out).front()["lr"], 0.0);
+  for (const std::string name : {"cifar10-resnet18", "cifar10-resnet50"}) {
+    const ProcessResult result =
+        try_out(name, {"--train", shards, "--val", shards, "--batch-size", "2"});
+    EXPECT_EQ(json_lines(result.out).front()["lr"], 0.0) << name;
+  }
 }
 
 TEST_F(Recipe, FashionMnistAlexnetSplitsItsBatchOverDevices) {
@@ -84,9 +86,10 @@ TEST(Recipes, AreAllTriedAndDescribed) {
   std::set<std::string> names;
   for (const std::string& name : list_dir(MILLRACE_RECIPES))
     if (name.ends_with(".toml")) names.insert(name);
-  EXPECT_EQ(names, (std::set<std::string>{"cifar10-resnet50.toml", "devices-and-precision.toml",
-                                          "fashion-mnist-alexnet.toml", "pe-resnet34.toml",
-                                          "unet-mask-depth.toml"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"cifar10-resnet18.toml", "cifar10-resnet50.toml",
+                                   "devices-and-precision.toml", "fashion-mnist-alexnet.toml",
+                                   "pe-resnet34.toml", "unet-mask-depth.toml"}));
   const std::string readme = read_file(MILLRACE_RECIPES "/README.md");
   for (const std::string& name : names) {
     EXPECT_THAT(readme, HasSubstr("`" + name + "`"));

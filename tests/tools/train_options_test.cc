@@ -183,6 +183,24 @@ TEST_F(TrainOptions, SummaryNeedsNoDataAndWritesNothing) {
   EXPECT_EQ(json_lines(json.out).back()["parameters"], 61706);
 }
 
+TEST_F(TrainOptions, TiedLayersStayTiedInTheCheckpoint) {
+  const std::vector<std::string> model = {
+      "--model",   "resnet18", "--size", "16",
+      "--stem",    "3x3",      "--tie",  "layer1.1.conv1=layer1.0.conv1",
+      "--classes", "10"};
+  auto words = model;
+  words.insert(words.end(),
+               {"--train", shards_, "--run-dir", dir_ / "tied", "--limit-train-batches", "1"});
+  const ProcessResult trained = run(words);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_THAT(
+      trained.err,
+      HasSubstr("Tied weights: 11137098 parameters where untied layers would have 11173962"));
+  const ProcessResult scored =
+      millrace({"eval", "--checkpoint", dir_ / "tied/checkpoints/last", shards_});
+  EXPECT_EQ(scored.status, 0) << scored.err;
+}
+
 TEST_F(TrainOptions, InitTakesWeightsAndAReplacedHeadKeepsItsOwn) {
   const ProcessResult first = run({"--train", shards_, "--run-dir", dir_ / "first"});
   ASSERT_EQ(first.status, 0) << first.err;

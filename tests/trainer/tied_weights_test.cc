@@ -51,22 +51,27 @@ class Losses final : public Observer {
   std::vector<double> all;
 };
 
-std::vector<double> train(const nn::Graph& graph, int world, const std::string& log = {},
-                          const std::string& init = {}) {
+struct Training {
+  std::string log = {};
+  std::string init = {};
+  TieHook tie = {};
+};
+
+std::vector<double> train(const nn::Graph& graph, int world, const Training& how = {}) {
   const device::DeviceSet set = device::DeviceSet::cpu(world);
   DeviceThreads devices(set);
   MemoryFeed feed(make_samples(96, kWidth, kClasses, 1), 24 / world, world);
   const GraphModel model("m", graph);
   const LossObjective objective({.inputs = {"x"}, .heads = {Head{}}});
   TrainOptions options;
-  options.init = init;
-  if (!log.empty()) options.log = Log::to_file(log);
+  options.init = how.init;
+  if (!how.log.empty()) options.log = Log::to_file(how.log);
   options.precision = nn::Precision::kFloat32;
   options.seed = 3;
   options.schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.1};
   Losses losses;
-  fit({.model = model, .objective = objective, .train = feed, .devices = devices}, options,
-      {&losses});
+  fit({.model = model, .objective = objective, .train = feed, .devices = devices, .tie = how.tie},
+      options, {&losses});
   return losses.all;
 }
 
@@ -112,12 +117,27 @@ TEST(TiedWeights, StayTiedOverDevicesAndSteps) {
   EXPECT_EQ(one, train(shared(), 1)) << "by the handle or afterwards";
 }
 
+TEST(TiedWeights, MayBeTiedByAHookOfTheRun) {
+  const testing::TempDir folder;
+  const TieHook hook = [](const nn::Graph& graph) {
+    return tie_weights(graph, {.layer = "second", .to = "first"});
+  };
+  EXPECT_EQ(train(shared(), 1), train(separate(), 1, {.log = folder / "log", .tie = hook}));
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("The model has 364 parameters before its layers are tied, 208 after"));
+}
+
+TEST(TiedWeights, AModelWithoutAGraphHasNothingToTie) {
+  const testing::LinearModel model(2, 2);
+  EXPECT_THROW(model.tied([](const nn::Graph& graph) { return graph; }), Error);
+}
+
 TEST(TiedWeights, AreCountedWhenTheRunBegins) {
   const testing::TempDir folder;
-  train(shared(), 1, folder / "log");
+  train(shared(), 1, {.log = folder / "log"});
   EXPECT_THAT(testing::read_file(folder / "log"),
               HasSubstr("Tied weights: 208 parameters where untied layers would have 364"));
-  train(separate(), 1, folder / "plain");
+  train(separate(), 1, {.log = folder / "plain"});
   EXPECT_THAT(testing::read_file(folder / "plain"), ::testing::Not(HasSubstr("Tied weights")));
 }
 
@@ -156,7 +176,7 @@ TEST(TiedWeights, ATieThatTheFileDoesNotHoldIsWarnedOf) {
   Buffers file(separate());
   file.copy("first.bias", "second.bias");
   save_weights(folder / "w.safetensors", file.tensors());
-  train(shared(), 1, folder / "log", folder / "w.safetensors");
+  train(shared(), 1, {.log = folder / "log", .init = folder / "w.safetensors"});
   EXPECT_THAT(testing::read_file(folder / "log"),
               HasSubstr("w.safetensors: second.weight is tied to first.weight in the model and "
                         "differs from it in the file"));
@@ -175,6 +195,32 @@ TEST(TiedWeights, ATieThatTheModelLostIsWarnedOf) {
               ElementsAre("first.weight equals second.weight in the file, as if tied, and is a "
                           "parameter of its own in the model"))
       << "that both biases are zero says nothing";
+}
+
+/// Two layers of one shape: the head may be tied to the first, or be replaced.
+nn::Graph square() {
+  nn::GraphBuilder builder;
+  const nn::Value x = builder.input("x", {kWidth});
+  const nn::Value first = builder.relu("relu", builder.linear("first", x, {.features = kWidth}));
+  builder.output("logits", builder.linear("head", first, {.features = kWidth}));
+  return builder.build();
+}
+
+TEST(TiedWeights, AHeadThatIsTiedCannotBeReplaced) {
+  const testing::TempDir folder;
+  Buffers file(square());
+  save_weights(folder / "w.safetensors", file.tensors());
+  Buffers model(square(), 2);
+  const auto loaded =
+      load_weights(folder / "w.safetensors", model.tensors(), {.replace_head = true});
+  EXPECT_THAT(loaded.kept, ElementsAre("head.bias", "head.weight"));
+  Buffers tied(tie_weights(square(), {.layer = "head", .to = "first"}), 2);
+  try {
+    load_weights(folder / "w.safetensors", tied.tensors(), {.replace_head = true});
+    FAIL() << "first kept its start values in head's place";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("the last layer, head, has no weights of its own"));
+  }
 }
 
 TEST(TiedWeights, ACheckpointMustHoldTheModelsTies) {

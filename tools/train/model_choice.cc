@@ -6,6 +6,7 @@
 
 #include "io/base/error.h"
 #include "trainer/models/models.h"
+#include "trainer/nn/tie.h"
 
 namespace millrace::tools {
 namespace {
@@ -15,6 +16,17 @@ trainer::ModelOptions model_options(const ModelChoice& choice, std::int64_t clas
           .in_channels = choice.images.channels,
           .image = choice.images.size,
           .stem = choice.stem == "3x3" ? trainer::Stem::k3x3 : trainer::Stem::kImageNet};
+}
+
+trainer::nn::Graph build_graph(const ModelChoice& choice, std::int64_t classes) {
+  auto graph = trainer::build_model(choice.model, model_options(choice, classes));
+  for (const std::string& tie : choice.ties) {
+    const std::size_t equals = tie.find('=');
+    require(equals != std::string::npos, "--tie " + tie + " is not LAYER=LAYER");
+    graph = trainer::nn::tie_weights(
+        graph, {.layer = tie.substr(0, equals), .to = tie.substr(equals + 1)});
+  }
+  return graph;
 }
 
 std::string known_models() {
@@ -36,6 +48,9 @@ void ModelChoice::declare(CLI::App& app) {
          "Number of classes or labels; 0: from the label map beside the shards, else counted "
          "in the labels")
       ->check(CLI::Range(0, 1 << 24));
+  app.add_option("--tie", ties,
+                 "Layers that share their weights, such as layer1.1.conv1=layer1.0.conv1")
+      ->type_name("LAYER=LAYER");
   images.declare(app);
 }
 
@@ -51,13 +66,11 @@ void ModelChoice::check() const {
   ModelChoice settled = *this;
   settled.settle();
   settled.task.check(model);
-  static_cast<void>(
-      trainer::build_model(model, model_options(settled, std::max<std::int64_t>(classes, 2))));
+  static_cast<void>(build_graph(settled, std::max<std::int64_t>(classes, 2)));
 }
 
 std::unique_ptr<trainer::GraphModel> ModelChoice::build() const {
-  return std::make_unique<trainer::GraphModel>(
-      model, trainer::build_model(model, model_options(*this, classes)));
+  return std::make_unique<trainer::GraphModel>(model, build_graph(*this, classes));
 }
 
 std::string ModelChoice::to_json() const {
@@ -70,6 +83,7 @@ std::string ModelChoice::to_json() const {
                                  {"augment", images.augment},
                                  {"mean", normalize.mean},
                                  {"std", normalize.std}};
+  if (!ties.empty()) json["ties"] = ties;
   task.to_json(json);
   return json.dump();
 }
@@ -83,6 +97,7 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     json.at("classes").get_to(choice.classes);
     json.at("size").get_to(choice.images.size);
     json.at("channels").get_to(choice.images.channels);
+    if (json.contains("ties")) json["ties"].get_to(choice.ties);
     json.at("augment").get_to(choice.images.augment);
     json.at("mean").get_to(choice.images.mean);
     json.at("std").get_to(choice.images.std);

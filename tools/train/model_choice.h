@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tools/image_options.h"
 #include "tools/train/task_choice.h"
@@ -19,15 +20,18 @@ struct ModelChoice {
   std::string stem = "imagenet";
   /// Classes or labels; 0: to be found (tools/train/class_count.h).
   std::int64_t classes = 0;
+  /// "LAYER=LAYER": two layers that share their weights.
+  std::vector<std::string> ties = {};
   ImageOptions images = {};
   TaskChoice task = {};
 
-  /// --model --stem --classes and the images'; the task has its own.
+  /// --model --stem --classes --tie and the images'; the task has its own.
   void declare(CLI::App& app);
   /// Fills in what the model itself decides: its task; lenet sees 28 x 28 grey, a 3x3 stem 32 x 32,
   /// unet 96 x 96, all others 224 x 224, in colour.
   void settle();
-  /// Throws: InvalidArgument for an unknown model, sizes it cannot take.
+  /// Throws: InvalidArgument for an unknown model, sizes it cannot take, layers that cannot be
+  /// tied.
   void check() const;
   /// Whether the number of classes must still be found.
   bool needs_classes() const { return classes == 0 && !task.is_dense(); }

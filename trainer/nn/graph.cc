@@ -317,7 +317,7 @@ Graph GraphBuilder::build() {
     if (node.bias != kNoParameter) node.bias = last - node.bias;
   }
   graph.nodes_ = std::move(nodes_);
-  graph.name_aliases();
+  graph.name_shared();
   graph.inputs_ = std::move(inputs_);
   graph.outputs_ = std::move(outputs_);
   *this = GraphBuilder();

@@ -84,7 +84,7 @@ class Graph {
  private:
   friend class GraphBuilder;
   friend Graph tie_weights(const Graph& graph, const Tie& tie);
-  void name_aliases();
+  void name_shared();
 
   std::vector<Node> nodes_;
   std::vector<Value> inputs_;

@@ -40,9 +40,11 @@ Replacements replacements_for(const Node& owner, const Node& other) {
 
 }  // namespace
 
-// A layer whose parameter has another layer's name is tied to that one.
-void Graph::name_aliases() {
+// A layer whose parameter has another layer's name is tied to that one; so may the last layer be,
+// which is then not the one whose parameters the table has first.
+void Graph::name_shared() {
   for (const Node& node : nodes_) {
+    if (node.weight != kNoParameter) parameters_.set_head(node.name);
     for (const auto& [index, part] : {std::pair(node.weight, ".weight"), {node.bias, ".bias"}}) {
       if (index == kNoParameter) continue;
       const std::string name = node.name + part;
@@ -74,7 +76,7 @@ Graph tie_weights(const Graph& graph, const Tie& tie) {
     node.weight = places.at(node.weight);
     node.bias = places.at(node.bias);
   }
-  tied.name_aliases();
+  tied.name_shared();
   return tied;
 }
 
