@@ -108,6 +108,7 @@ class AdaptiveAvgPoolOp final : public Op {
       : input_(lowering.node(group.head).inputs[0]),
         shape_(pool_shape(lowering.backend(), lowering.graph().node(input_).shape,
                           lowering.node(group.head).shape)),
+        scales_(adaptive_avg_scales(shape_)),
         x_(lowering.value(input_)),
         y_(lowering.make(lowering.gradient_desc({group.result}))) {
     lowering.set_value(group.result, y_);
@@ -124,12 +125,14 @@ class AdaptiveAvgPoolOp final : public Op {
   }
   void backward() override {
     dy_.run();
-    adaptive_avg_pool_backward(storage_of(dx_.memory), shape_, dy_.tensor().data(), dx_.data());
+    adaptive_avg_pool_backward(storage_of(dx_.memory), shape_, scales_, dy_.tensor().data(),
+                               dx_.data());
   }
 
  private:
   nn::Value input_;
   PoolShape shape_;
+  std::vector<float> scales_;
   Tensor x_, y_, dx_;
   GradientSum dy_;
 };

@@ -1,5 +1,5 @@
 // Adaptive average pooling over blocked images: PyTorch's windows, which may overlap.
-#include <algorithm>
+#include <utility>
 
 #include "trainer/ops/detail/kernels.h"
 
@@ -37,6 +37,14 @@ struct Window {
   }
 };
 
+// The outputs that average an input are a window too: the rule with the two sizes exchanged.
+PoolShape reversed(const PoolShape& shape) {
+  PoolShape back = shape;
+  std::swap(back.in_height, back.out_height);
+  std::swap(back.in_width, back.out_width);
+  return back;
+}
+
 }  // namespace
 }  // namespace millrace::trainer::ops
 #endif
@@ -63,18 +71,21 @@ void average(const PoolShape& shape, const Window& window, const T* x, T* y) {
   }
 }
 
+// An input's gradient from the outputs that average it, summed before it is rounded.
 template <typename T>
-void spread(const PoolShape& shape, const Window& window, const T* dy, T* dx) {
+void gather(const PoolShape& shape, const Window& outputs, const float* scales, const T* dy,
+            T* dx) {
   const D d;
-  const auto scale = hn::Set(d, 1.0F / window.area());
   for (std::int64_t lane = 0; lane < shape.block; lane += static_cast<std::int64_t>(hn::Lanes(d))) {
-    const auto share = hn::Mul(load_values(d, dy + lane), scale);
-    for (std::int64_t row = window.rows.begin; row < window.rows.end; ++row) {
-      for (std::int64_t column = window.columns.begin; column < window.columns.end; ++column) {
-        T* to = dx + (row * shape.in_width + column) * shape.block + lane;
-        store_values(hn::Add(load_values(d, to), share), d, to);
+    auto sum = hn::Zero(d);
+    for (std::int64_t row = outputs.rows.begin; row < outputs.rows.end; ++row) {
+      for (std::int64_t column = outputs.columns.begin; column < outputs.columns.end; ++column) {
+        const std::int64_t output = row * shape.out_width + column;
+        const auto part = load_values(d, dy + output * shape.block + lane);
+        sum = hn::MulAdd(part, hn::Set(d, scales[output]), sum);
       }
     }
+    store_values(sum, d, dx + lane);
   }
 }
 
@@ -88,35 +99,45 @@ void forward_plane(const PoolShape& shape, const T* x, T* y) {
 }
 
 template <typename T>
-void backward_plane(const PoolShape& shape, const T* dy, T* dx) {
-  std::fill_n(dx, shape.in_height * shape.in_width * shape.block, T{0});
-  for (std::int64_t row = 0; row < shape.out_height; ++row) {
-    for (std::int64_t column = 0; column < shape.out_width; ++column, dy += shape.block) {
-      spread(shape, Window(shape, row, column), dy, dx);
+void backward_plane(const PoolShape& shape, const float* scales, const T* dy, T* dx) {
+  const PoolShape back = reversed(shape);
+  for (std::int64_t row = 0; row < shape.in_height; ++row) {
+    for (std::int64_t column = 0; column < shape.in_width; ++column, dx += shape.block) {
+      gather(shape, Window(back, row, column), scales, dy, dx);
     }
   }
 }
 
 template <typename T>
-void pool_plane(const PoolShape& shape, const void* from, void* to, std::int64_t plane,
-                bool backward) {
-  const std::int64_t in = shape.in_height * shape.in_width * shape.block;
-  const std::int64_t out = shape.out_height * shape.out_width * shape.block;
-  if (backward) {
-    backward_plane(shape, static_cast<const T*>(from) + plane * out,
-                   static_cast<T*>(to) + plane * in);
-  } else {
-    forward_plane(shape, static_cast<const T*>(from) + plane * in,
-                  static_cast<T*>(to) + plane * out);
-  }
+T* plane_of(const PoolShape& shape, T* planes, std::int64_t plane) {
+  return planes + plane * shape.in_height * shape.in_width * shape.block;
 }
 
-void PoolPlane(Storage storage, const PoolShape& shape, const void* from, void* to,
-               std::int64_t plane, bool backward) {
+template <typename T>
+void average_plane(const PoolShape& shape, const void* x, void* y, std::int64_t plane) {
+  forward_plane(shape, plane_of(shape, static_cast<const T*>(x), plane),
+                plane_of(reversed(shape), static_cast<T*>(y), plane));
+}
+
+template <typename T>
+void gather_plane(const PoolShape& shape, const float* scales, const void* dy, void* dx,
+                  std::int64_t plane) {
+  backward_plane(shape, scales, plane_of(reversed(shape), static_cast<const T*>(dy), plane),
+                 plane_of(shape, static_cast<T*>(dx), plane));
+}
+
+void AveragePlane(Storage storage, const PoolShape& shape, const void* x, void* y,
+                  std::int64_t plane) {
+  if (storage == Storage::kBFloat16) return average_plane<std::uint16_t>(shape, x, y, plane);
+  average_plane<float>(shape, x, y, plane);
+}
+
+void GatherPlane(Storage storage, const PoolShape& shape, const float* scales, const void* dy,
+                 void* dx, std::int64_t plane) {
   if (storage == Storage::kBFloat16) {
-    return pool_plane<std::uint16_t>(shape, from, to, plane, backward);
+    return gather_plane<std::uint16_t>(shape, scales, dy, dx, plane);
   }
-  pool_plane<float>(shape, from, to, plane, backward);
+  gather_plane<float>(shape, scales, dy, dx, plane);
 }
 
 }  // namespace
@@ -126,20 +147,32 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace millrace::trainer::ops {
 namespace {
-HWY_EXPORT(PoolPlane);
+HWY_EXPORT(AveragePlane);
+HWY_EXPORT(GatherPlane);
 }  // namespace
+
+std::vector<float> adaptive_avg_scales(const PoolShape& shape) {
+  std::vector<float> scales;
+  for (std::int64_t row = 0; row < shape.out_height; ++row) {
+    for (std::int64_t column = 0; column < shape.out_width; ++column) {
+      scales.push_back(1.0F / Window(shape, row, column).area());
+    }
+  }
+  return scales;
+}
 
 void adaptive_avg_pool(Storage storage, const PoolShape& shape, const void* x, void* y) {
 #pragma omp parallel for schedule(static)
   for (std::int64_t plane = 0; plane < shape.planes; ++plane) {
-    HWY_DYNAMIC_DISPATCH(PoolPlane)(storage, shape, x, y, plane, false);
+    HWY_DYNAMIC_DISPATCH(AveragePlane)(storage, shape, x, y, plane);
   }
 }
 
-void adaptive_avg_pool_backward(Storage storage, const PoolShape& shape, const void* dy, void* dx) {
+void adaptive_avg_pool_backward(Storage storage, const PoolShape& shape,
+                                std::span<const float> scales, const void* dy, void* dx) {
 #pragma omp parallel for schedule(static)
   for (std::int64_t plane = 0; plane < shape.planes; ++plane) {
-    HWY_DYNAMIC_DISPATCH(PoolPlane)(storage, shape, dy, dx, plane, true);
+    HWY_DYNAMIC_DISPATCH(GatherPlane)(storage, shape, scales.data(), dy, dx, plane);
   }
 }
 

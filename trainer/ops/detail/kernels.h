@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "io/base/rng.h"
 #include "trainer/ops/detail/onednn.h"
@@ -112,6 +113,9 @@ struct PoolShape {
 };
 /// Output (i, j) averages rows [i * H / h, ceil((i + 1) * H / h)) and columns likewise.
 void adaptive_avg_pool(Storage storage, const PoolShape& shape, const void* x, void* y);
-void adaptive_avg_pool_backward(Storage storage, const PoolShape& shape, const void* dy, void* dx);
+/// 1 / the number of values that each output averages.
+std::vector<float> adaptive_avg_scales(const PoolShape& shape);
+void adaptive_avg_pool_backward(Storage storage, const PoolShape& shape,
+                                std::span<const float> scales, const void* dy, void* dx);
 
 }  // namespace millrace::trainer::ops
