@@ -56,8 +56,10 @@ double relative_error(std::span<const float> a, std::span<const float> b) {
   double difference = 0;
   double size = 0;
   for (std::size_t i = 0; i < b.size(); ++i) {
-    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
-    size += std::pow(static_cast<double>(b[i]), 2);
+    const auto exact = static_cast<double>(b[i]);
+    const double apart = static_cast<double>(a[i]) - exact;
+    difference += apart * apart;
+    size += exact * exact;
   }
   return std::sqrt(difference / std::max(size, 1e-30));
 }

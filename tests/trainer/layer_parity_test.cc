@@ -1,0 +1,211 @@
+// Every layer of the models, and those that no model has, beside PyTorch's alone: the same inputs,
+// weights and incoming gradient give the same output, gradients and running statistics, in training
+// and in evaluation, within a plain limit. What a whole model adds to that, nn_parity_test.cc
+// compares.
+//
+// The exact answer is PyTorch's in float64 on the values that the layer receives. Skipped where
+// python3 has no torch. MILLRACE_PARITY_PRINT shows every distance.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/trainer/layer_case.h"
+#include "tests/trainer/nn_support.h"
+#include "tests/trainer/torch_layers.h"
+#include "tests/trainer/torch_oracle.h"
+#include "trainer/models/models.h"
+
+namespace millrace::trainer {
+namespace {
+
+using nn::Precision;
+using testing::LayerTensor;
+
+constexpr std::int64_t kBatch = 3;
+constexpr double kFloat32 = 1e-5;
+constexpr double kBFloat16 = 5e-3;  // two roundings and a little
+
+const char* name_of(Precision precision) {
+  return precision == Precision::kBFloat16 ? "bf16" : "fp32";
+}
+
+// A case in one precision, with the values that PyTorch was given for it.
+class LayerComparison {
+ public:
+  LayerComparison(const LayerCase& taken, Precision precision, std::vector<LayerTensor> tensors)
+      : taken_(taken),
+        precision_(precision),
+        tensors_(std::move(tensors)),
+        network_(graph_of(taken, kBatch), {.batch_size = kBatch, .precision = precision}) {
+    for (const LayerTensor& tensor : tensors_) {
+      if (tensor.kind == "parameter") fill(network_.parameter(tensor.name), tensor);
+      if (tensor.kind == "state") fill(state(tensor.name), tensor);
+    }
+  }
+
+  void compare() {
+    if (const LayerTensor* incoming = find("incoming")) compare_training(incoming->values);
+    const nn::OutputView view = network_.forward({input()}, nn::Mode::kEvaluate);
+    near(*find("evaluated"), view.data);
+  }
+
+ private:
+  void compare_training(const std::vector<float>& incoming) {
+    near(*find("output"), network_.forward({input()}).data);
+    network_.backward(incoming);
+    for (const LayerTensor& tensor : tensors_) {
+      if (tensor.kind == "gradient") near(tensor, network_.gradient(tensor.name));
+      if (tensor.kind == "state_after") near(tensor, state(tensor.name));
+    }
+  }
+
+  // The image; or the identity, which the layers that hand out the inputs read.
+  std::vector<float> input() const {
+    if (const LayerTensor* image = find("image")) return image->values;
+    std::vector<float> identity(kBatch * kBatch, 0.0F);
+    for (std::size_t i = 0; i < identity.size(); i += kBatch + 1) identity[i] = 1.0F;
+    return identity;
+  }
+
+  const LayerTensor* find(const std::string& kind) const {
+    const auto found = std::ranges::find(tensors_, kind, &LayerTensor::kind);
+    return found == tensors_.end() ? nullptr : &*found;
+  }
+
+  std::span<float> state(const std::string& name) {
+    const Parameter* entry = network_.graph().state().find(name);
+    return network_.state().subspan(entry->offset, entry->size);
+  }
+
+  static void fill(std::span<float> values, const LayerTensor& tensor) {
+    ASSERT_EQ(values.size(), tensor.values.size()) << tensor.name;
+    std::ranges::copy(tensor.values, values.begin());
+  }
+
+  void near(const LayerTensor& exact, std::span<const float> ours) const {
+    const std::string what = std::string(name_of(precision_)) + ' ' + describe(taken_) + ": " +
+                             exact.kind + ' ' + exact.name;
+    ASSERT_EQ(exact.values.size(), ours.size()) << what;
+    const double error = relative_error(ours, exact.values);
+    if (std::getenv("MILLRACE_PARITY_PRINT") != nullptr) {
+      std::printf("%.2g %s\n", error, what.c_str());
+    }
+    const double limit = precision_ == Precision::kBFloat16 ? kBFloat16 : kFloat32;
+    EXPECT_LE(error, limit) << what;
+  }
+
+  const LayerCase& taken_;
+  Precision precision_;
+  std::vector<LayerTensor> tensors_;
+  Network network_;
+};
+
+void compare(const std::vector<LayerCase>& cases) {
+  if (!testing::have_torchvision()) GTEST_SKIP() << "python3 has no torch";
+  constexpr std::array kPrecisions = {Precision::kFloat32, Precision::kBFloat16};
+  std::string lines;
+  for (const LayerCase& taken : cases) {
+    for (const Precision precision : kPrecisions) {
+      lines += std::string(name_of(precision)) + ' ' + std::to_string(kBatch) + ' ' +
+               describe(taken) + '\n';
+    }
+  }
+  testing::TorchLayers oracle(lines);
+  for (const LayerCase& taken : cases) {
+    for (const Precision precision : kPrecisions) {
+      std::vector<LayerTensor> tensors = oracle.next();
+      ASSERT_FALSE(tensors.empty()) << "PyTorch failed at " << describe(taken);
+      LayerComparison(taken, precision, std::move(tensors)).compare();
+    }
+  }
+}
+
+// Sides that differ, so that height and width cannot be mixed up unseen, at which the last stages
+// still have six pixels: batch norm needs a few values.
+std::vector<nn::Graph> zoo() {
+  const ModelOptions wide{.num_classes = 10, .image = {64, 96}};
+  std::vector<nn::Graph> models;
+  models.push_back(build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = {28, 36}}));
+  models.push_back(
+      build_model("resnet18", {.num_classes = 10, .image = {16, 24}, .stem = Stem::k3x3}));
+  for (const auto* name : {"alexnet", "resnet18", "resnet34", "resnet50", "unet"}) {
+    models.push_back(build_model(name, wide));
+  }
+  return models;
+}
+
+// Each kind of layer at each shape once, however many models have it.
+std::vector<LayerCase> layers_of_the_zoo() {
+  std::vector<LayerCase> cases;
+  std::set<std::string> seen;
+  for (const nn::Graph& model : zoo()) {
+    for (LayerCase& taken : layers_of(model)) {
+      if (seen.insert(describe(taken)).second) cases.push_back(std::move(taken));
+    }
+  }
+  return cases;
+}
+
+TEST(LayerParity, HoldsForEveryLayerOfEveryModel) {
+  const std::vector<LayerCase> cases = layers_of_the_zoo();
+  EXPECT_GT(cases.size(), 100U);
+  compare(cases);
+}
+
+TEST(LayerParity, HoldsForLayersThatNoModelHas) {
+  using nn::ActivationKind;
+  using nn::UpsampleMode;
+  const nn::Shape odd = {20, 7, 10};  // not whole blocks of channels
+  compare({
+      {{nn::Conv2d{.channels = 24, .kernel = {3, 2}, .dilation = 2}}, {odd}},
+      {{nn::Conv2d{.channels = 12, .kernel = {3, 5}, .stride = {2, 1}, .padding = {0, 2}}}, {odd}},
+      {{nn::Conv2d{.channels = 12, .kernel = 3, .padding = 1, .groups = 2}}, {odd}},
+      {{nn::Conv2d{.channels = 32, .kernel = 3, .padding = 1, .groups = 32}, nn::Relu{}},
+       {{32, 9, 6}}},
+      {{nn::Conv2d{.channels = 5, .kernel = 1}, nn::Relu{}}, {{3, 9, 6}}},
+      {{nn::Conv2d{.channels = 20, .kernel = 3}}, {{4, 9, 6}}, true},
+      {{nn::ConvTranspose2d{
+           .channels = 3, .kernel = 3, .stride = 2, .padding = 1, .output_padding = 1}},
+       {odd}},
+      {{nn::ConvTranspose2d{.channels = 32, .kernel = {4, 2}, .padding = {1, 0}, .bias = false}},
+       {{16, 5, 8}}},
+      {{nn::BatchNorm{.epsilon = 1e-3F, .momentum = 0.25F}}, {odd}},
+      {{nn::BatchNorm{}, nn::Add{}, nn::Relu{}}, {odd, odd}},
+      {{nn::Relu{}}, {{35}}},
+      {{nn::Activation{ActivationKind::kLeakyRelu, 0.2F}}, {odd}},
+      {{nn::Activation{ActivationKind::kSigmoid}}, {odd}},
+      {{nn::Activation{ActivationKind::kGelu}}, {odd}},
+      {{nn::Activation{ActivationKind::kGelu}}, {{35}}},
+      {{nn::Softmax{}}, {odd}},
+      {{nn::Softmax{}}, {{35}}},
+      {{nn::Add{}}, {{35}, {35}}},
+      {{nn::Add{}, nn::Relu{}}, {odd, odd}},
+      {{nn::Concat{}}, {odd, {5, 7, 10}, {16, 7, 10}}},
+      {{nn::Concat{}}, {{35}, {4}}},
+      {{nn::Dropout{.probability = 0.3F}}, {odd}},
+      {{nn::MaxPool2d{.kernel = {2, 3}, .stride = {2, 1}, .padding = {0, 1}}}, {odd}},
+      {{nn::AvgPool2d{}}, {odd}},
+      {{nn::AvgPool2d{.kernel = 3, .stride = {2, 1}, .padding = 1}}, {odd}},
+      {{nn::AdaptiveAvgPool2d{}}, {odd}},
+      {{nn::AdaptiveAvgPool2d{.size = {4, 3}}}, {odd}},
+      {{nn::AdaptiveAvgPool2d{.size = {9, 12}}}, {odd}},
+      {{nn::AdaptiveAvgPool2d{.size = 6}}, {{16, 1, 1}}},  // one input in 36 windows
+      {{nn::Upsample{}}, {odd}},
+      {{nn::Upsample{.factor = 3, .mode = UpsampleMode::kBilinear}}, {odd}},
+      {{nn::Flatten{}}, {odd}},
+      {{nn::Reshape{{10, 5, 28}}}, {odd}},
+      {{nn::Reshape{{1400}}}, {odd}},
+      {{nn::Linear{.features = 33, .bias = false}}, {{35}}},
+      {{nn::Linear{.features = 33}, nn::Relu{}}, {{35}}, true},
+  });
+}
+
+}  // namespace
+}  // namespace millrace::trainer
