@@ -18,6 +18,7 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/millrace-config.cmake.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/millrace-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindISAL.cmake
   ${PROJECT_BINARY_DIR}/millrace-config.cmake
   ${PROJECT_BINARY_DIR}/millrace-config-version.cmake DESTINATION ${config_dir})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/millrace.pc @ONLY)

@@ -1,7 +1,7 @@
 #include "io/base/hash.h"
 
+#include <isa-l/crc.h>
 #include <openssl/evp.h>
-#include <zlib.h>
 
 #include <array>
 
@@ -10,8 +10,7 @@
 namespace millrace {
 
 std::uint32_t crc32(std::span<const std::byte> data, std::uint32_t crc) {
-  const auto* bytes = reinterpret_cast<const Bytef*>(data.data());
-  return static_cast<std::uint32_t>(::crc32_z(crc, bytes, data.size()));
+  return ::crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(data.data()), data.size());
 }
 
 struct Sha256::State {

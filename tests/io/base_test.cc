@@ -101,6 +101,30 @@ TEST(Hash, Crc32IsGzips) {
   EXPECT_EQ(crc32(bytes_of("6789"), crc32(bytes_of("12345"))), 0xCBF43926U);
 }
 
+// A bit at a time, as RFC 1952 defines it.
+std::uint32_t slow_crc32(std::span<const std::byte> data) {
+  std::uint32_t crc = 0xFFFF'FFFFU;
+  for (const std::byte byte : data) {
+    crc ^= std::to_integer<std::uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1U) != 0 ? 0xEDB8'8320U : 0U);
+  }
+  return ~crc;
+}
+
+TEST(Hash, Crc32HoldsForEveryLengthAndPlace) {
+  std::vector<std::byte> data(5'000);
+  KeyedRng rng({.seed = 3});
+  for (std::byte& byte : data) byte = static_cast<std::byte>(rng());
+  const std::span<const std::byte> all(data);
+  for (std::size_t size = 0; size < 1'200; ++size) {
+    const auto part = all.subspan(size % 67, size);
+    ASSERT_EQ(crc32(part), slow_crc32(part)) << size;
+    ASSERT_EQ(crc32(part.subspan(size / 3), crc32(part.first(size / 3))), crc32(part)) << size;
+  }
+  EXPECT_EQ(crc32(all), slow_crc32(all));
+  EXPECT_EQ(crc32({}, 7), 7U);
+}
+
 TEST(Hash, Sha256OfAbc) {
   Sha256 hash;
   hash.update(bytes_of("abc"));
