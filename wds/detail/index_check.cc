@@ -14,12 +14,15 @@ namespace {
               {.member = member, .offset = offset});
 }
 
-void check_member(const IndexedMember& expected, const Field& field, const std::string& key) {
-  const std::string name = key + "." + field.suffix;
-  if (field.suffix != expected.suffix) differs("suffix", name, field.offset);
-  if (field.offset != expected.offset) differs("place of the payload", name, field.offset);
-  if (field.data.size() != expected.size) differs("size", name, field.offset);
-  if (crc32(field.data.span()) != expected.crc32) differs("CRC-32", name, field.offset);
+// What differs first; null when nothing does.
+const char* difference(const IndexedMember& expected, const Field& field,
+                       std::uint32_t header_crc32) {
+  if (field.suffix != expected.suffix) return "suffix";
+  if (field.offset != expected.offset) return "place of the payload";
+  if (field.data.size() != expected.size) return "size";
+  if (crc32(field.data.span()) != expected.crc32) return "CRC-32";
+  if (header_crc32 != expected.header_crc32) return "CRC-32 of the header";
+  return nullptr;
 }
 
 }  // namespace
@@ -30,11 +33,9 @@ void check_sample(const IndexedSample& expected, const Sample& sample,
   if (sample.offset != expected.offset) differs("place of the sample");
   if (sample.fields.size() != expected.members.size()) differs("number of members");
   for (std::size_t i = 0; i < sample.fields.size(); ++i) {
-    check_member(expected.members[i], sample.fields[i], sample.key);
-    if (header_crcs[i] != expected.members[i].header_crc32) {
-      differs("CRC-32 of the header", sample.key + "." + sample.fields[i].suffix,
-              sample.fields[i].offset);
-    }
+    const Field& field = sample.fields[i];
+    const char* const what = difference(expected.members[i], field, header_crcs[i]);
+    if (what != nullptr) differs(what, sample.key + "." + field.suffix, field.offset);
   }
 }
 

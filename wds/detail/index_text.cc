@@ -1,0 +1,130 @@
+#include "wds/detail/index_text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "io/base/error.h"
+#include "wds/detail/plain_index.h"
+
+namespace millrace::wds::detail {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kVersion = 1;
+
+[[noreturn]] void corrupt(const std::string& message) {
+  throw Error(ErrorCode::kCorrupt, "index: " + message);
+}
+
+std::string hex(std::uint32_t value) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(8, '0');
+  for (std::size_t i = 8; i-- > 0; value >>= 4) text[i] = kDigits[value & 15U];
+  return text;
+}
+
+std::uint32_t from_hex(const std::string& text) {
+  std::uint32_t value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (text.size() != 8 || result.ptr != text.data() + 8) corrupt("'" + text + "' is no CRC-32");
+  return value;
+}
+
+// get() alone would make a number of any other: 2^64 - 1 of -1, and anything of 1e300.
+std::uint64_t number(const Json& json) {
+  if (!json.is_number_unsigned()) corrupt("an offset, size or count is no whole number");
+  return json.get<std::uint64_t>();
+}
+
+IndexedMember parse_member(const Json& json) {
+  if (!json.is_array() || json.size() != 5) corrupt("a member has five parts");
+  return {.suffix = json[0].get<std::string>(),
+          .offset = number(json[1]),
+          .size = number(json[2]),
+          .crc32 = from_hex(json[3].get<std::string>()),
+          .header_crc32 = from_hex(json[4].get<std::string>())};
+}
+
+IndexedSample parse_sample(const Json& json) {
+  if (!json.is_array() || json.size() != 3 || !json[2].is_array()) {
+    corrupt("a sample has a key, an offset and members");
+  }
+  IndexedSample sample{.key = json[0].get<std::string>(), .offset = number(json[1]), .members = {}};
+  for (const Json& member : json[2]) sample.members.push_back(parse_member(member));
+  return sample;
+}
+
+ShardIndex from_json(const Json& json) {
+  if (json.at("millrace_index") != kVersion) corrupt("is of another version");
+  ShardIndex index{.bytes = number(json.at("bytes")),
+                   .end = number(json.at("end")),
+                   .sha256 = json.value("sha256", ""),
+                   .samples = {}};
+  const Json& samples = json.at("samples");
+  if (!samples.is_array()) corrupt("its samples are no list");
+  for (const Json& sample : samples) index.samples.push_back(parse_sample(sample));
+  if (number(json.at("count")) != index.samples.size()) corrupt("its count is wrong");
+  return index;
+}
+
+// Any JSON, as someone else's program may have written it.
+ShardIndex parse_any_index(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) corrupt("is no JSON object");
+  try {
+    return from_json(json);
+  } catch (const Json::exception& error) {
+    corrupt(error.what());
+  }
+}
+
+Json to_json(const IndexedSample& sample) {
+  Json members = Json::array();
+  for (const IndexedMember& member : sample.members) {
+    members.push_back(
+        {member.suffix, member.offset, member.size, hex(member.crc32), hex(member.header_crc32)});
+  }
+  return Json::array({sample.key, sample.offset, std::move(members)});
+}
+
+bool by_offset(const IndexedSample& a, const IndexedSample& b) { return a.offset < b.offset; }
+
+}  // namespace
+
+ShardIndex parse_index(std::string_view text) {
+  auto plain = parse_plain_index(text);
+  ShardIndex index = plain ? *std::move(plain) : parse_any_index(text);
+  if (!std::is_sorted(index.samples.begin(), index.samples.end(), by_offset)) {
+    corrupt("its samples are not in order");
+  }
+  return index;
+}
+
+std::optional<std::uint64_t> count_in_head(std::string_view head) {
+  const std::size_t samples = head.find(",\"samples\":");
+  if (samples == std::string_view::npos) return {};
+  const Json json = Json::parse(std::string(head.substr(0, samples)) + "}", nullptr, false);
+  if (!json.is_object() || !json.contains("count") || !json["count"].is_number_unsigned())
+    return {};
+  return json["count"].get<std::uint64_t>();
+}
+
+std::string index_text(const ShardIndex& index) {
+  std::string text = Json({{"millrace_index", kVersion},
+                           {"bytes", index.bytes},
+                           {"count", index.samples.size()},
+                           {"end", index.end},
+                           {"sha256", index.sha256}})
+                         .dump();
+  text.pop_back();  // the closing brace: samples follow, one a line
+  text += ",\"samples\":[";
+  for (const IndexedSample& sample : index.samples) {
+    text += (text.back() == '[' ? "\n" : ",\n") + to_json(sample).dump();
+  }
+  return text + "\n]}\n";
+}
+
+}  // namespace millrace::wds::detail
