@@ -3,8 +3,8 @@
 //   build/release/bin/pipeline_bench [THREADS [ROUNDS]]
 //
 // cifar: 3 KB PPM + cls → crop with padding 4, flip, normalise, bf16, batches of 128. Beside it the
-// bare decode of the same bytes on as many threads (no tar, no batches), and a bare libarchive loop
-// over the same shards on one thread.
+// same with the shards' indexes, in processor time as well, the bare decode of the same bytes on as
+// many threads (no tar, no batches), and a bare libarchive loop over the same shards on one thread.
 // jpeg: 110 KB JPEGs → random-resized-crop 224, flip, normalise, bf16, batches of 64; beside it a
 // bare libjpeg-turbo full decode on as many threads, and the bare libarchive loop.
 // growth: time per sample of N and of 4 N samples in one epoch; the ratio must stay at 1.
@@ -13,9 +13,9 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -31,8 +31,10 @@
 #include "bench/bare_jpeg.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
+#include "io/opener.h"
 #include "tests/decode/photo.h"
 #include "tests/support/temp_dir.h"
+#include "wds/shard_index.h"
 
 namespace {
 
@@ -78,6 +80,7 @@ void write_shard(const std::string& path, const Set& set, const std::string& suf
     write_member(tar.get(), key + "." + suffix, set.images[i % set.images.size()].text());
   }
   archive_write_close(tar.get());
+  wds::write_index(wds::build_index(io::UrlOpener(), path), wds::index_url(path));
 }
 
 Set make_set(const testing::TempDir& folder, const std::string& name, std::size_t shards,
@@ -155,9 +158,13 @@ Worker fused_decoder(const Set& set, const decode::ImageDecoder& decoder) {
   };
 }
 
-pipeline::Pipeline build(const Set& set, int threads, const pipeline::EpochOptions& epochs) {
+enum class Indexes { kIgnored, kUsed };
+
+pipeline::Pipeline build(const Set& set, int threads, const pipeline::EpochOptions& epochs,
+                         Indexes indexes = Indexes::kIgnored) {
   return pipeline::Pipeline::Builder()
       .shards(set.shards)
+      .indexed(indexes == Indexes::kUsed)
       .split({.workers = 4})
       .shuffle({.shards = true, .buffer_samples = set.name == "cifar" ? 1000 : 0, .seed = 1})
       .field(set.field)
@@ -168,19 +175,33 @@ pipeline::Pipeline build(const Set& set, int threads, const pipeline::EpochOptio
       .build();
 }
 
-double whole_pipeline(const Set& set, int threads, std::string& report) {
-  pipeline::Pipeline pipeline = build(set, threads, {.count = 0});
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct PipelineRates {
+  std::vector<double> images;  ///< a second
+  std::vector<double> micros;  ///< of processor time an image, all threads
+};
+
+/// One turn of the pipeline; gives its statistics as text.
+std::string whole_pipeline(const Set& set, int threads, Indexes indexes, PipelineRates& rates) {
+  pipeline::Pipeline pipeline = build(set, threads, {.count = 0}, indexes);
   pipeline::Batch batch;
   for (int i = 0; i < 8; ++i) pipeline.next(batch);
   const pipeline::Statistics before = pipeline.statistics();
   const Clock::time_point start = Clock::now();
+  const double processor_start = processor_seconds();
   std::uint64_t images = 0;
   while (Clock::now() - start < kTurn) {
     if (pipeline.next(batch)) images += static_cast<std::uint64_t>(batch.num_valid);
   }
-  const double rate = per_second(images, start);
-  report = pipeline.statistics().since(before).to_text();
-  return rate;
+  rates.images.push_back(per_second(images, start));
+  rates.micros.push_back(1e6 * (processor_seconds() - processor_start) /
+                         static_cast<double>(images));
+  return pipeline.statistics().since(before).to_text();
 }
 
 double median(std::vector<double> values) {
@@ -189,32 +210,51 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+void print_pipeline(const char* what, const PipelineRates& rates) {
+  fmt::print("  pipeline, {:<20} {:>11.0f}/s  {:.2f} us of processor time an image\n", what,
+             median(rates.images), median(rates.micros));
+}
+
+// Round by round, since what else the machine does changes from one to the next.
+double median_ratio(const std::vector<double>& over, const std::vector<double>& under) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < over.size(); ++i) ratios.push_back(over[i] / under[i]);
+  return median(ratios);
+}
+
+void print_limit(const char* what, const std::vector<double>& rates, double pipeline) {
+  if (rates.empty()) return;
+  fmt::print("  {:<30} {:>11.0f}/s  ratio {:.2f}\n", what, median(rates), pipeline / median(rates));
+}
+
 void compare(const Set& set, int threads, int rounds) {
   const decode::ImageDecoder decoder(
       {.transforms = set.field.transforms, .dtype = set.field.dtype});
-  std::array<std::vector<double>, 4> rates;
+  PipelineRates plain, indexed;
+  std::vector<double> decoded, read, jpeg;
   std::string report;
   for (int round = 0; round < rounds; ++round) {
-    rates[0].push_back(whole_pipeline(set, threads, report));
-    rates[1].push_back(
+    report = whole_pipeline(set, threads, Indexes::kIgnored, plain);
+    whole_pipeline(set, threads, Indexes::kUsed, indexed);
+    decoded.push_back(
         bare_loop(threads, set.images.size(), [&] { return fused_decoder(set, decoder); }));
-    rates[2].push_back(bare_read(set));
+    read.push_back(bare_read(set));
     if (set.name != "jpeg") continue;
-    rates[3].push_back(bare_loop(threads, set.images.size(), [&set]() -> Worker {
+    jpeg.push_back(bare_loop(threads, set.images.size(), [&set]() -> Worker {
       auto bare = std::make_shared<BareJpeg>();
       return [&set, bare](std::size_t image) { bare->decode(set.images[image]); };
     }));
   }
-  const double pipeline = median(rates[0]);
-  fmt::print("{}: pipeline {:.0f} images/s on {} threads\n", set.name, pipeline, threads);
-  fmt::print("  bare fused decode, same threads {:>10.0f}/s  ratio {:.2f}\n", median(rates[1]),
-             pipeline / median(rates[1]));
-  fmt::print("  bare libarchive, one thread     {:>10.0f}/s  ratio {:.2f}\n", median(rates[2]),
-             pipeline / median(rates[2]));
-  if (!rates[3].empty()) {
-    fmt::print("  bare libjpeg-turbo full decode  {:>10.0f}/s  ratio {:.2f}\n", median(rates[3]),
-               pipeline / median(rates[3]));
-  }
+  fmt::print("{} on {} threads\n", set.name, threads);
+  print_pipeline("no indexes", plain);
+  print_pipeline("with indexes", indexed);
+  fmt::print("  with to without: {:.3f} of the rate, {:.3f} of the processor time\n",
+             median_ratio(indexed.images, plain.images),
+             median_ratio(indexed.micros, plain.micros));
+  const double pipeline = median(plain.images);
+  print_limit("bare fused decode, same threads", decoded, pipeline);
+  print_limit("bare libarchive, one thread", read, pipeline);
+  print_limit("bare libjpeg-turbo full decode", jpeg, pipeline);
   fmt::print("{}\n", report);
 }
 

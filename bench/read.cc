@@ -1,8 +1,9 @@
-// Shards to samples, beside a bare libarchive loop over the same shards, warm page cache.
+// Shards to samples, without and with their indexes, beside a bare libarchive loop over the same
+// shards, warm page cache.
 //
 // The bare loop asks for each header and reads each member's data into one buffer: what any reader
-// on libarchive must at least do. Both run in turn, several times; the figures are medians of
-// processor time.
+// on libarchive must at least do. With indexes each shard's is read and every sample checked. All
+// run in turn, several times; the figures are medians of processor time.
 // Run: read_bench [--mib N]
 #include <archive.h>
 #include <archive_entry.h>
@@ -21,6 +22,7 @@
 #include "io/byte_sink.h"
 #include "io/opener.h"
 #include "wds/detail/tar_writer.h"
+#include "wds/shard_index.h"
 #include "wds/shard_reader.h"
 
 namespace {
@@ -71,14 +73,20 @@ struct ShardSet {
     }
     tar.end();
     tar.publish();
+    wds::write_index(wds::build_index(io::UrlOpener(), shards.back()),
+                     wds::index_url(shards.back()));
   }
 };
 
-Rate read_samples(const std::vector<std::string>& shards) {
+enum class Indexes { kIgnored, kUsed };
+
+Rate read_samples(const std::vector<std::string>& shards, Indexes indexes) {
   const io::UrlOpener opener;
   Rate rate;
   for (const std::string& shard : shards) {
-    wds::ShardReader reader(opener, shard);
+    wds::ShardOptions options;
+    if (indexes == Indexes::kUsed) options.index = wds::find_index(opener, shard);
+    wds::ShardReader reader(opener, shard, options);
     for (wds::Sample sample; reader.next(sample);) {
       ++rate.samples;
       rate.bytes += sample.num_bytes();
@@ -131,29 +139,44 @@ Rate median(std::vector<Rate> rates) {
   return rates[rates.size() / 2];
 }
 
+// Run by run, since what else the machine does changes from one to the next.
+double median_ratio(const std::vector<Rate>& over, const std::vector<Rate>& under) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < over.size(); ++i) {
+    ratios.push_back(over[i].seconds / under[i].seconds);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  return ratios[ratios.size() / 2];
+}
+
 void print(const char* what, const Rate& rate) {
   fmt::print("  {:<22} {:>10.0f} samples/s  {:>8.0f} MB/s\n", what,
              static_cast<double>(rate.samples) / rate.seconds,
              static_cast<double>(rate.bytes) / rate.seconds / 1e6);
 }
 
-/// Prints both rates and gives seconds a sample of ours.
+/// Prints the rates and gives seconds a sample of ours.
 double compare(std::size_t field_bytes, std::uint64_t total_bytes, std::uint64_t shard_bytes) {
-  constexpr int kRuns = 9;
+  constexpr int kRuns = 15;
   const ShardSet set(field_bytes, total_bytes, shard_bytes);
-  std::vector<Rate> ours, bare;
+  std::vector<Rate> ours, checked, bare;
   read_bare(set.shards);  // warms the page cache
   for (int run = 0; run < kRuns; ++run) {
-    ours.push_back(timed([&] { return read_samples(set.shards); }));
+    ours.push_back(timed([&] { return read_samples(set.shards, Indexes::kIgnored); }));
+    checked.push_back(timed([&] { return read_samples(set.shards, Indexes::kUsed); }));
     bare.push_back(timed([&] { return read_bare(set.shards); }));
   }
   const Rate us = median(ours);
+  const Rate with_index = median(checked);
   const Rate limit = median(bare);
   fmt::print("{} samples of about {} bytes in {} shards\n", us.samples, field_bytes,
              set.shards.size());
   print("shards to samples", us);
   print("bare libarchive loop", limit);
-  fmt::print("  ratio {:.3f} (to reach: 0.9)\n", limit.seconds / us.seconds);
+  fmt::print("  ratio {:.3f} (to reach: 0.9)\n", median_ratio(bare, ours));
+  print("with indexes", with_index);
+  fmt::print("  ratio to without {:.3f} (to reach with 3,000 bytes: 0.8)\n",
+             median_ratio(ours, checked));
   return us.seconds / static_cast<double>(us.samples);
 }
 
@@ -166,6 +189,7 @@ int main(int argc, char** argv) {
   const std::uint64_t shard = bytes / 8;
   compare(110'000, bytes, shard);
   const double small = compare(3'000, bytes / 4, shard / 4);
+  compare(900, bytes / 8, shard / 8);
   fmt::print("cost of a sample as shards grow (3,000 bytes each):\n");
   const double large = compare(3'000, bytes, shard);
   fmt::print("  4 times the samples a shard: {:.2f} times the time a sample (no growth: 1.00)\n",
