@@ -2,6 +2,7 @@
 // same convolutions as bare oneDNN primitives, and beside PyTorch on the same cores.
 //
 //   train_step [--seconds S] [--no-peer] [CASE...]
+//   train_step --profile bf16|fp32 [--seconds S] CASE...    the steps alone, for a profiler
 //
 // A case is one of the names printed; without one all are run. With one thread (OMP_NUM_THREADS=1)
 // the clock is the process's own CPU time, so that a busy machine does not blur the ratios.
@@ -128,6 +129,7 @@ double peer_rate(const Case& run, Precision precision, double seconds) {
 struct Options {
   double seconds = 4;
   bool peer = true;
+  std::string profile;  // a precision, or empty
   std::vector<std::string> names;
 };
 
@@ -154,6 +156,8 @@ Options parse(int argc, char** argv) {
     const std::string argument = argv[i];
     if (argument == "--no-peer") {
       options.peer = false;
+    } else if (argument == "--profile" && i + 1 < argc) {
+      options.profile = argv[++i];
     } else if (argument == "--seconds" && i + 1 < argc) {
       options.seconds = std::atof(argv[++i]);
     } else {
@@ -163,11 +167,22 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
+void profile_case(const Case& run, const Options& options) {
+  const auto precision = options.profile == "bf16" ? Precision::kBFloat16 : Precision::kFloat32;
+  Replica replica(run, precision);
+  std::printf("%s %s %.1f images/s\n", run.name.c_str(), options.profile.c_str(),
+              static_cast<double>(run.batch) / best_step(replica, options.seconds));
+}
+
 void run_all(const Options& options) {
   for (const Case& run : cases()) {
     const bool wanted =
         options.names.empty() || std::ranges::find(options.names, run.name) != options.names.end();
     if (!wanted) continue;
+    if (!options.profile.empty()) {
+      profile_case(run, options);
+      continue;
+    }
     const double half = run_case(run, Precision::kBFloat16, options);
     const double whole = run_case(run, Precision::kFloat32, options);
     std::printf("%-16s bf16 over fp32 %.2f\n", run.name.c_str(), half / whole);

@@ -16,6 +16,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_bench_command());
   commands.push_back(make_train_command());
   commands.push_back(make_eval_command());
+  commands.push_back(make_predict_command());
   return commands;
 }
 

@@ -12,7 +12,6 @@
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
-#include "trainer/checkpoint.h"
 #include "trainer/evaluate.h"
 #include "trainer/feed.h"
 #include "trainer/progress_bar.h"
@@ -46,15 +45,14 @@ class EvalCommand final : public Command {
   void check() override {
     run_.check();
     read_.check();
-    if (!io::is_network_url(checkpoint_) && !std::filesystem::is_directory(checkpoint_))
-      throw Error(ErrorCode::kInvalidArgument, "no checkpoint at " + checkpoint_);
+    check_checkpoint(checkpoint_);
     if (!pictures_.path.empty())
       check_writable_folder(std::filesystem::path(pictures_.path).parent_path().string());
     check_workers(read_.specs(), run_, read_);
   }
 
   void run(Context& context) override {
-    const auto choice = ModelChoice::from_json(trainer::read_checkpoint_state(checkpoint_).options);
+    const auto choice = ModelChoice::from_checkpoint(checkpoint_);
     if (!pictures_.path.empty() && !choice.task.is_dense())
       throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");
     const auto devices = device::DeviceSet::parse(run_.devices);

@@ -27,21 +27,26 @@ std::string label_map_url(const std::string& shard) {
   return shard.substr(0, end) + (separated ? "" : "-") + "classes.txt";
 }
 
-std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard) {
-  if (!has_own_place(shard)) return {};
+std::vector<std::string> read_names(const io::Opener& opener, const std::string& url) {
+  const io::Bytes bytes = io::read_object(opener, url, kMaxBytes);
   std::vector<std::string> names;
-  try {
-    const io::Bytes bytes = io::read_object(opener, label_map_url(shard), kMaxBytes);
-    std::string_view rest = bytes.text();
-    while (!rest.empty()) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      names.emplace_back(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) throw;
+  std::string_view rest = bytes.text();
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    names.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return names;
+}
+
+std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard) {
+  if (!has_own_place(shard)) return {};
+  try {
+    return read_names(opener, label_map_url(shard));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return {};
+  }
 }
 
 void write_label_map(const std::vector<std::string>& names, const std::string& path) {

@@ -14,7 +14,10 @@ namespace millrace::tools {
 /// Where the label map of `shard`'s set lies.
 std::string label_map_url(const std::string& shard);
 
-/// The names; empty when there is no map. Throws: Io when the place cannot be reached.
+/// The names in the file at `url`. Throws: NotFound, Io.
+std::vector<std::string> read_names(const io::Opener& opener, const std::string& url);
+
+/// The set's names; empty when there is no map. Throws: Io when the place cannot be reached.
 std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard);
 void write_label_map(const std::vector<std::string>& names, const std::string& path);
 

@@ -2,31 +2,12 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 
-#include "trainer/checkpoint.h"
+#include "trainer/detail/evaluation_weights.h"
 #include "trainer/detail/replica_evaluate.h"
 #include "trainer/detail/replica_group.h"
-#include "trainer/weights.h"
 
 namespace millrace::trainer {
-namespace {
-
-void load(const EvalOptions& options, const Model& model, detail::ReplicaGroup& group) {
-  const std::string& path = options.weights;
-  const std::vector<FlatTensors> tensors{
-      {.table = &model.parameters(), .values = group.weights()},
-      {.table = &model.state(), .values = group.replica(0).state()}};
-  if (path.ends_with(".safetensors")) {
-    for (const std::string& line : load_weights(path, tensors).warnings)
-      options.log.warn(path + ": " + line);
-  } else {
-    load_checkpoint_model(path, model.name(), tensors);
-  }
-  group.spread_from_rank0();
-}
-
-}  // namespace
 
 EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
                     const std::vector<Observer*>& observers) {
@@ -35,7 +16,7 @@ EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
                               .objective = input.objective,
                               .devices = input.devices,
                               .precision = options.precision});
-  load(options, input.model, group);
+  detail::load_for_evaluation(options, input.model, group);
   const auto feed = input.feed.open(0, nullptr);
   const detail::EvaluationContext context{
       .feed = *feed, .stop = options.stop, .on_step = [&](std::int64_t batches) {

@@ -16,6 +16,14 @@ std::string value_text(const std::string& name, double value) {
   return fmt::format("{}={:.5f}", name, value);
 }
 
+std::string step_text(const StepTimes& step) {
+  return fmt::format(
+      "step {:.1f} ms = wait {:.1f} + forward {:.1f} + backward {:.1f} + reduce {:.1f} + update "
+      "{:.1f}",
+      1e3 * step.total(), 1e3 * step.wait, 1e3 * step.forward, 1e3 * step.backward,
+      1e3 * step.reduce, 1e3 * step.update);
+}
+
 std::string accuracy_text(const char* whose, const NamedValues& values) {
   const auto top1 = find_value(values, "top1");
   return top1 ? fmt::format(", {} Accuracy={:.2f}%", whose, 100.0 * *top1) : std::string();
@@ -64,14 +72,11 @@ std::string evaluation_line(const EpochEvent& event, const std::string& time) {
 
 std::string stall_line(const EpochEvent& event) {
   const StallReport& stall = event.stall;
-  const StepTimes& step = stall.mean_step;
-  return fmt::format(
-      "Epoch {} {}: step {:.1f} ms = wait {:.1f} + forward {:.1f} + backward {:.1f} + reduce "
-      "{:.1f} "
-      "+ update {:.1f}; if batches were free {:.1f} ms; first step {:.1f} ms",
-      event.epoch, stall.verdict, 1e3 * step.total(), 1e3 * step.wait, 1e3 * step.forward,
-      1e3 * step.backward, 1e3 * step.reduce, 1e3 * step.update, 1e3 * stall.free_input_step,
-      1e3 * stall.first_step.total());
+  const std::string begin = fmt::format("Epoch {} {}: ", event.epoch, stall.verdict);
+  if (stall.steps == 0) return begin + "first " + step_text(stall.first_step);
+  return begin + step_text(stall.mean_step) +
+         fmt::format("; if batches were free {:.1f} ms; first step {:.1f} ms",
+                     1e3 * stall.free_input_step, 1e3 * stall.first_step.total());
 }
 
 std::string end_line(const EndEvent& event) {

@@ -1,31 +1,33 @@
 """PyTorch's images a second for one of train_step's cases: torch_train_step.py CASE BATCH PRECISION
-THREADS SECONDS. channels_last; bf16 by autocast or as a bf16 model, whichever is faster."""
+THREADS SECONDS. channels_last; bf16 by autocast or as a bf16 model, whichever is faster. LeNet and
+the U-Net are those that the parity tests compare with ours."""
+import pathlib
 import sys
 import time
 
 import torch
 import torch.nn.functional as F
-import torchvision
-from torch import nn
 
-
-def lenet():
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests" / "trainer"))
+import torch_models  # noqa: E402
 
 
 def make(case):
     name, size = case.split("/")
-    if name == "lenet":
-        return lenet(), 1, int(size), 10
-    classes = 10 if name.startswith("resnet18") else 1000
-    model = getattr(torchvision.models, name.split("-")[0])(num_classes=classes)
-    if name.endswith("-3x3"):
-        model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
-        model.maxpool = nn.Identity()
-    return model, 3, int(size), classes
+    channels = 1 if name == "lenet" else 3
+    classes = 10 if name.startswith(("lenet", "resnet18")) else 1000
+    model = torch_models.make(name, channels, classes)
+    model(torch.zeros(1, channels, int(size), int(size)))  # lazy layers find their sizes
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.5
+    return model, channels, int(size), classes
+
+
+def loss_of(outputs, labels):
+    if isinstance(outputs, tuple):
+        return sum(F.mse_loss(part.float(), torch.zeros(part.shape)) for part in outputs)
+    return F.cross_entropy(outputs.float(), labels)
 
 
 def rate(case, batch, autocast, whole, seconds):
@@ -43,8 +45,8 @@ def rate(case, batch, autocast, whole, seconds):
         start = now()
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            logits = model(images)
-        F.cross_entropy(logits.float(), labels).backward()
+            outputs = model(images)
+        loss_of(outputs, labels).backward()
         optimizer.step()
         if steps > 0:
             best = min(best, now() - start)

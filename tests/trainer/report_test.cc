@@ -101,6 +101,12 @@ TEST(StallReport, OneStepIsTooShortToTell) {
     const auto report = detail::make_stall_report({{.all = slow, .first = slow}}, steps, "decode");
     EXPECT_EQ("too short to tell what binds it", report.verdict);
     EXPECT_EQ(0.0, report.wait_share);
+    EpochEvent event;
+    event.stall = report;
+    EXPECT_EQ(
+        "Epoch 1 too short to tell what binds it: first step 12000.0 ms = wait 9000.0 + forward "
+        "3000.0 + backward 0.0 + reduce 0.0 + update 0.0",
+        stall_line(event));
   }
 }
 

@@ -2,9 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "io/opener.h"
+#include "trainer/checkpoint.h"
 #include "trainer/models/models.h"
 #include "trainer/nn/tie.h"
 
@@ -106,6 +109,15 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorCode::kCorrupt, "the checkpoint does not say which model it holds");
   }
+}
+
+ModelChoice ModelChoice::from_checkpoint(const std::string& path) {
+  return from_json(trainer::read_checkpoint_state(path).options);
+}
+
+void check_checkpoint(const std::string& path) {
+  require(io::is_network_url(path) || std::filesystem::is_directory(path),
+          "no checkpoint at " + path);
 }
 
 }  // namespace millrace::tools

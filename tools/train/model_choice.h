@@ -43,6 +43,10 @@ struct ModelChoice {
   std::string to_json() const;
   /// Throws: Corrupt when the checkpoint was not written by `millrace train`.
   static ModelChoice from_json(const std::string& text);
+  static ModelChoice from_checkpoint(const std::string& path);
 };
+
+/// Throws: InvalidArgument unless `path` is a folder, or a URL, which is not asked yet.
+void check_checkpoint(const std::string& path);
 
 }  // namespace millrace::tools

@@ -85,15 +85,17 @@ void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                                 const ModelChoice& choice, const RunOptions& run,
                                                 const ReadOptions& read, const Context& context) {
-  const bool full = run.compute_precision() == trainer::nn::Precision::kFloat32;
+  const auto dtype = run.compute_precision() == trainer::nn::Precision::kFloat32
+                         ? decode::DType::kFloat32
+                         : decode::DType::kBFloat16;
   pipeline::PipelineOptions options{
       .shards = input.shards, .faults = read.policy(), .opener = read.opener(), .log = context.log};
   options.split = split_of(input.shards.size(), run);
   options.shuffle = {
       .shards = input.shuffle > 0, .buffer_samples = input.shuffle, .seed = input.seed};
-  options.fields =
-      choice.task.fields(choice.images, choice.classes,
-                         full ? decode::DType::kFloat32 : decode::DType::kBFloat16, input.training);
+  options.fields = input.targets
+                       ? choice.task.fields(choice.images, choice.classes, dtype, input.training)
+                       : choice.task.inputs(choice.images, dtype);
   options.epochs.samples = input.epoch_samples;
   if (read.tolerate_truncated()) tolerate_truncated(options.fields);
   options.batch.size = run.batch_size;

@@ -39,6 +39,7 @@ struct InputOptions {
   std::int64_t shuffle = 0;  ///< samples in each stream's buffer; 0: not even shards
   std::uint64_t seed = 0;
   bool training = false;
+  bool targets = true;             ///< false: the images alone
   std::int64_t epoch_samples = 0;  ///< 0: as many as there are
 };
 

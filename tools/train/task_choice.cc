@@ -82,6 +82,14 @@ std::vector<pipeline::FieldSpec> TaskChoice::fields(const ImageOptions& images,
   return {image, pipeline::LabelField{.classes = outputs}};
 }
 
+std::vector<pipeline::FieldSpec> TaskChoice::inputs(const ImageOptions& images,
+                                                    decode::DType dtype) const {
+  return {pipeline::ImageField{.suffixes = kImages,
+                               .transforms = images.eval_transforms(),
+                               .channels = images.channels,
+                               .dtype = dtype}};
+}
+
 trainer::LossObjective TaskChoice::objective() const {
   using trainer::Metric;
   if (is_dense())

@@ -47,6 +47,8 @@ struct TaskChoice {
   /// What a sample's members become. `outputs`: classes or labels.
   std::vector<pipeline::FieldSpec> fields(const ImageOptions& images, std::int64_t outputs,
                                           decode::DType dtype, bool training) const;
+  /// The image alone, as in evaluation: for samples without targets.
+  std::vector<pipeline::FieldSpec> inputs(const ImageOptions& images, decode::DType dtype) const;
   trainer::LossObjective objective() const;
   /// "10 classes", "10 labels", "mask and depth".
   std::string text(std::int64_t outputs) const;

@@ -1,0 +1,210 @@
+// predict: what a checkpoint makes of samples, in their order, without any label.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "decode/image.h"
+#include "io/opener.h"
+#include "tests/tools/made_shards.h"
+#include "tests/tools/support.h"
+#include "wds/shard_reader.h"
+#include "wds/shard_writer.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<wds::Sample> read_samples(const std::string& shard) {
+  const io::UrlOpener opener;
+  wds::ShardReader reader(opener, shard);
+  std::vector<wds::Sample> samples;
+  for (wds::Sample sample; reader.next(sample);) samples.push_back(sample);
+  return samples;
+}
+
+/// A model of ten classes, trained for an epoch, and the shards it was trained on.
+class Predict : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    shards_ = make_set(dir_, 50, 20);
+    const ProcessResult trained = millrace(
+        {"train", "--model", "lenet", "--channels", "3", "--size", "16", "--train", shards_,
+         "--epochs", "3", "--batch-size", "8", "--lr", "0.05", "--run-dir", dir_ / "run"});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+  }
+
+  ProcessResult predict(const std::string& spec, const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"predict", "--checkpoint", dir_ / "run/checkpoints/last",
+                                      spec,      "--precision",  "fp32"};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  }
+
+  /// The first shard's images alone, the first one under a key that CSV must quote.
+  std::string unlabelled() const {
+    wds::ShardWriter writer({.pattern = dir_ / "plain-%06d.tar"});
+    std::string key = "a \"b\", c";
+    for (const wds::Sample& sample : read_samples(dir_ / "set-000000.tar")) {
+      const wds::Field* image = sample.find("png");
+      writer.write({.key = std::exchange(key, sample.key), .fields = {{"png", image->data}}});
+    }
+    writer.finish();
+    return dir_ / "plain-000000.tar";
+  }
+
+  TempDir dir_;
+  std::string shards_;
+};
+
+TEST_F(Predict, RowsKeepTheShardsOrderAndAgreeWithEval) {
+  const ProcessResult one = predict(shards_, {"--batch-size", "8"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  const auto rows = lines_of(one.out);
+  ASSERT_EQ(rows.size(), 51U);
+  EXPECT_EQ(rows.front(), "key,class,probability");
+  const auto listed = list_samples(shards_);
+  std::map<std::string, int> labels;
+  for (int shard = 0; shard < 3; ++shard) {
+    for (const wds::Sample& sample :
+         read_samples(dir_ / ("set-00000" + std::to_string(shard) + ".tar")))
+      labels[sample.key] = std::stoi(std::string(sample.find("cls")->data.text()));
+  }
+  int right = 0;
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    const std::string key = listed[i]["key"];
+    EXPECT_THAT(rows[i + 1], StartsWith(key + ","));
+    right += rows[i + 1].starts_with(key + "," + std::to_string(labels.at(key)) + ",") ? 1 : 0;
+  }
+  const ProcessResult scored =
+      millrace({"eval", shards_, "--checkpoint", dir_ / "run/checkpoints/last", "--precision",
+                "fp32", "--json"});
+  EXPECT_NEAR(json_lines(scored.out).at(0)["val_top1"].get<double>(), right / 50.0, 1e-9);
+  EXPECT_EQ(predict(shards_, {"--batch-size", "8", "--devices", "3"}).out, one.out);
+}
+
+TEST_F(Predict, LabelsAreNotNeededAndKeysAreQuoted) {
+  const std::string shard = unlabelled();
+  ASSERT_EQ(predict(shard, {"-o", dir_ / "new/rows.csv"}).status, 0);
+  const auto rows = lines_of(read_file(dir_ / "new/rows.csv"));
+  ASSERT_EQ(rows.size(), 21U);
+  EXPECT_THAT(rows[1], StartsWith(R"("a ""b"", c",)"));
+  const ProcessResult again = predict(shard, {"-o", dir_ / "new/rows.csv"});
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.err, HasSubstr("--force"));
+  EXPECT_EQ(predict(shard, {"-o", dir_ / "new/rows.csv", "--force"}).status, 0);
+}
+
+TEST_F(Predict, TheLikeliestClassesComeWithTheirNames) {
+  write_file(dir_ / "names", "disc\nsquare\n\"odd, one\"\n");
+  const ProcessResult result =
+      predict(unlabelled(), {"--json", "--top", "99", "--names", dir_ / "names"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<std::string> names = {"disc", "square", "\"odd, one\""};
+  for (const auto& row : json_lines(result.out)) {
+    double sum = 0;
+    double before = 1;
+    std::set<int> classes;
+    for (const auto& each : row["top"]) {
+      const auto number = each["class"].get<std::size_t>();
+      EXPECT_EQ(each["name"], number < names.size() ? names[number] : "");
+      EXPECT_LE(each["probability"].get<double>(), before);
+      before = each["probability"];
+      sum += before;
+      classes.insert(static_cast<int>(number));
+    }
+    EXPECT_NEAR(sum, 1.0, 1e-6);
+    EXPECT_EQ(classes.size(), row["top"].size()) << "each class once";
+    EXPECT_EQ(row["class"], row["top"][0]["class"]);
+  }
+}
+
+TEST_F(Predict, ADamagedSampleIsNamedOrSkipped) {
+  const std::string shard = unlabelled();
+  const std::uint64_t offset = read_samples(shard)[3].fields[0].offset;
+  std::string bytes = read_file(shard);
+  bytes.replace(offset, 64, std::string(64, '\0'));
+  write_file(shard, bytes);
+  const ProcessResult failed = predict(shard, {"--no-index", "-o", dir_ / "rows.csv"});
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.err, HasSubstr("plain-000000.tar"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "rows.csv"));
+  const ProcessResult skipped = predict(shard, {"--no-index", "--on-fault", "skip"});
+  ASSERT_EQ(skipped.status, 0) << skipped.err;
+  EXPECT_EQ(lines_of(skipped.out).size(), 20U) << "a header and 19 of 20 samples";
+}
+
+TEST_F(Predict, WhatCannotBeIsAUsageError) {
+  EXPECT_EQ(predict(shards_, {"--shards", dir_ / "out-%06d.tar"}).status, 2);
+  EXPECT_EQ(predict(shards_, {"--shards", dir_ / "out-%06d.tar", "-o", dir_ / "x"}).status, 2);
+  EXPECT_EQ(millrace({"predict", shards_, "--checkpoint", dir_ / "nowhere"}).status, 2);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "out-000000.tar"));
+}
+
+TEST(PredictMultilabel, GivesEachLabelsProbability) {
+  const TempDir dir;
+  const std::string shards = make_labelled_set(dir, 20);
+  const ProcessResult trained =
+      millrace({"train", "--model", "lenet", "--task", "multilabel", "--channels", "3", "--size",
+                "16", "--train", shards, "--batch-size", "8", "--run-dir", dir / "run"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const std::vector<std::string> words = {"predict", shards, "--checkpoint",
+                                          dir / "run/checkpoints/last"};
+  const ProcessResult result = millrace(words);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(lines_of(result.out).front(), "key,label0,label1,label2");
+  auto json = words;
+  json.push_back("--json");
+  for (const auto& row : json_lines(millrace(json).out)) {
+    ASSERT_EQ(row["probabilities"].size(), 3U);
+    for (const double value : row["probabilities"]) EXPECT_TRUE(value > 0.0 && value < 1.0);
+  }
+}
+
+TEST(PredictMaskDepth, WritesShardsThatTrainingReads) {
+  const TempDir dir;
+  const std::string scenes = make_scene_set(dir, 6, 32, 255);
+  const std::vector<std::string> model = {"--model",      "unet", "--size",       "32",
+                                          "--mask-value", "255",  "--batch-size", "2",
+                                          "--lr",         "0.01"};
+  auto train = model;
+  train.insert(train.begin(), "train");
+  train.insert(train.end(), {"--train", scenes, "--run-dir", dir / "run"});
+  ASSERT_EQ(millrace(train).status, 0);
+  const std::vector<std::string> words = {
+      "predict", scenes, "--checkpoint", dir / "run/checkpoints/last", "--batch-size", "2"};
+  const ProcessResult refused = millrace(words);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--shards"));
+  auto shards = words;
+  shards.insert(shards.end(), {"--shards", dir / "out/pair-%06d.tar"});
+  const ProcessResult result = millrace(shards);
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::vector<std::string> keys;
+  for (const wds::Sample& sample : read_samples(dir / "out/pair-000000.tar")) {
+    keys.push_back(sample.key);
+    const decode::Image mask = decode::decode_image(sample.find("mask.png")->data);
+    EXPECT_EQ(mask.height, 32);
+    for (const std::byte pixel : mask.pixels.span())
+      EXPECT_TRUE(pixel == std::byte{0} || pixel == std::byte{255});
+    EXPECT_EQ(decode::decode_image(sample.find("depth.png")->data).channels, 1);
+  }
+  EXPECT_THAT(keys, ElementsAre("000000", "000001", "000002", "000003", "000004", "000005"));
+}
+
+}  // namespace
+}  // namespace millrace::testing

@@ -1,0 +1,167 @@
+// millrace predict: what a checkpoint makes of samples, which need no labels.
+#include "trainer/predict.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "device/device.h"
+#include "io/base/error.h"
+#include "io/byte_sink.h"
+#include "tools/commands.h"
+#include "tools/label_map.h"
+#include "tools/output_place.h"
+#include "tools/predict/dense_shards.h"
+#include "tools/predict/rows.h"
+#include "tools/train/run_options.h"
+#include "trainer/feed.h"
+
+namespace millrace::tools {
+namespace {
+
+class PredictCommand final : public Command {
+ public:
+  std::string name() const override { return "predict"; }
+  std::string summary() const override {
+    return "Writes what a checkpoint makes of samples, which need no labels";
+  }
+  std::string example() const override {
+    return "  millrace predict --checkpoint runs/one/checkpoints/best 'new-{000000..000003}.tar' "
+           "-o new.csv\n"
+           "  millrace predict --checkpoint runs/one/checkpoints/best new-000000.tar --top 5 "
+           "--json\n"
+           "  millrace predict --checkpoint runs/unet/checkpoints/best 'new-{000000..000003}.tar' "
+           "\\\n      --shards 'predicted/new-%06d.tar'\n";
+  }
+
+  void declare(CLI::App& app) override {
+    read_.declare(app);
+    read_.declare_index(app);
+    app.add_option("--checkpoint", checkpoint_, "Folder that `millrace train` wrote, or its URL")
+        ->required();
+    app.add_option("-o,--output", output_,
+                   "classify, multilabel: where the rows go [standard output]")
+        ->type_name("FILE.csv");
+    app.add_option("--top", rows_.top, "classify: the likeliest so many classes of each sample")
+        ->check(CLI::Range(1, 1 << 24));
+    app.add_option("--names", names_, "Classes' or labels' names, one a line")
+        ->type_name("FILE")
+        ->check(CLI::ExistingFile);
+    app.add_option("--shards", shards_,
+                   "mask-depth: shards of mask.png and depth.png, as `create` names shards")
+        ->type_name("PATTERN");
+    app.add_flag("--force", force_, "Replace files that are there");
+    run_.declare(app);
+  }
+
+  void check() override {
+    run_.check();
+    read_.check();
+    check_checkpoint(checkpoint_);
+    require(output_.empty() || shards_.empty(), "--output is for rows, --shards for pictures");
+    for (const std::string& path : {output_, shards_})
+      check_writable_folder(std::filesystem::path(path).parent_path().string());
+    if (!output_.empty() && !force_ && std::filesystem::exists(output_))
+      throw Error(ErrorCode::kInvalidArgument, output_ + " exists: --force replaces it");
+    check_workers(read_.specs(), in_order(), read_);
+  }
+
+  void run(Context& context) override {
+    const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_);
+    require(choice.task.is_dense() || shards_.empty(), "--shards is for checkpoints of mask-depth");
+    require(!choice.task.is_dense() || !shards_.empty(),
+            "a checkpoint of mask-depth makes pictures: --shards says where to");
+    rows_.json = context.json;
+    if (!names_.empty()) rows_.names = read_names(*read_.opener(), names_);
+    choice.task.is_dense() ? write_shards(choice, context) : write_rows(choice, context);
+  }
+
+ private:
+  /// One stream, so that the samples keep the shards' order, unless somebody asks for more.
+  RunOptions in_order() const {
+    RunOptions options = run_;
+    if (options.workers == 0 && options.streams == 0) options.workers = 1;
+    return options;
+  }
+
+  io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
+
+  std::int64_t predict(const ModelChoice& choice, const Context& context,
+                       const trainer::PredictionSink& each) const {
+    const auto devices = device::DeviceSet::parse(run_.devices);
+    trainer::DeviceThreads threads(devices);
+    const auto model = choice.build();
+    const trainer::LossObjective objective = choice.task.objective();
+    trainer::LoaderFeed feed(make_pipeline_options({.shards = read_.shards(), .targets = false},
+                                                   choice, in_order(), read_, context),
+                             devices);
+    return trainer::predict(
+        {.model = *model, .objective = objective, .feed = feed, .devices = threads},
+        {.precision = run_.compute_precision(),
+         .weights = checkpoint_,
+         .stop = context.stop,
+         .log = context.log},
+        each);
+  }
+
+  void write_rows(const ModelChoice& choice, Context& context) const {
+    const auto sink = output_.empty() ? nullptr : open_output();
+    const auto line = [&](std::string text) {
+      if (text.empty()) return;
+      if (sink == nullptr) return context.out.line(text);
+      text += '\n';
+      sink->write(std::as_bytes(std::span(text)));
+    };
+    const bool labels = choice.task.kind == "multilabel";
+    const auto outputs = static_cast<std::size_t>(choice.classes);
+    line(labels ? label_header(rows_, outputs) : class_header(rows_, outputs));
+    const std::int64_t samples = predict(choice, context, [&](const trainer::Prediction& one) {
+      line(labels ? label_row(one, rows_) : class_row(one, rows_));
+    });
+    if (sink != nullptr) sink->finish();
+    report(samples, output_.empty() ? "standard output" : output_, context);
+  }
+
+  std::unique_ptr<io::ByteSink> open_output() const {
+    make_parent_folders(output_);
+    return io::open_file_sink(output_, {.replace = replace()});
+  }
+
+  void write_shards(const ModelChoice& choice, Context& context) const {
+    make_parent_folders(shards_);
+    DenseShards shards({.pattern = shards_, .replace = replace()},
+                       {.side = choice.images.size, .mask_value = choice.task.mask_value});
+    const std::int64_t samples =
+        predict(choice, context, [&](const trainer::Prediction& one) { shards.write(one); });
+    for (const wds::ShardSummary& shard : shards.finish()) print(shard, context);
+    report(samples, shards_, context);
+  }
+
+  static void print(const wds::ShardSummary& shard, Context& context) {
+    const nlohmann::ordered_json json = {
+        {"url", shard.url}, {"samples", shard.samples}, {"bytes", shard.bytes}};
+    context.out.line(context.json ? json.dump()
+                                  : fmt::format("{}: {} samples", shard.url, shard.samples));
+  }
+
+  static void report(std::int64_t samples, const std::string& place, const Context& context) {
+    context.log.info(fmt::format("{} samples predicted, to {}", samples, place));
+  }
+
+  ReadOptions read_;
+  RunOptions run_;
+  RowOptions rows_;
+  std::string checkpoint_;
+  std::string output_;
+  std::string names_;
+  std::string shards_;
+  bool force_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_predict_command() { return std::make_unique<PredictCommand>(); }
+
+}  // namespace millrace::tools
