@@ -98,6 +98,10 @@ std::vector<std::string> ReadOptions::shards(const std::vector<std::string>& spe
   return wds::expand_shards(specs, {.opener = opener().get()});
 }
 
+std::vector<wds::ManifestShard> ReadOptions::listed_shards() const {
+  return wds::list_shards(specs_, {.opener = opener().get()});
+}
+
 wds::FaultPolicy ReadOptions::policy() const {
   wds::FaultPolicy policy{.lenient = lenient_, .concatenated = concatenated_};
   if (on_fault_ == "skip") policy.on_fault = wds::OnFault::kSkip;

@@ -18,6 +18,7 @@
 #include "io/base/log.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
+#include "wds/manifest.h"
 #include "wds/shard_reader.h"
 #include "wds/split_options.h"
 
@@ -53,6 +54,9 @@ class ReadOptions {
   /// The shards' urls, in order. May read manifests.
   std::vector<std::string> shards() const { return shards(specs_); }
   std::vector<std::string> shards(const std::vector<std::string>& specs) const;
+
+  /// The same with what the specs' manifests say of them.
+  std::vector<wds::ManifestShard> listed_shards() const;
 
   const std::vector<std::string>& specs() const { return specs_; }
   wds::FaultPolicy policy() const;

@@ -8,6 +8,7 @@
 #include "tools/per_shard.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
+#include "tools/verify/manifest_facts.h"
 #include "tools/verify/set_report.h"
 #include "tools/verify/shard_check.h"
 
@@ -23,12 +24,19 @@ class VerifyCommand final : public Command {
   std::string example() const override {
     return "  millrace verify 'train-{000000..000019}.tar'\n"
            "  millrace verify --json https://host/train.json > report.json\n"
-           "\nA shard with its index beside it is compared with that: CRC-32, counts, end. It goes "
-           "on after\na fault, and ends with status 1 when there was any.\n";
+           "\nA shard with its index beside it is compared with that: CRC-32, counts, end; one "
+           "that a "
+           "manifest\nlists (SPEC, --manifest, or PREFIX-manifest.json beside it) with that: "
+           "samples, "
+           "bytes, SHA-256.\nIt goes on after a fault, and ends with status 1 when there was "
+           "any.\n";
   }
 
   void declare(CLI::App& app) override {
     read_.declare_for_survey(app);
+    app.add_option("--manifest", manifest_,
+                   "What the shards are compared with [PREFIX-manifest.json beside them]")
+        ->type_name("FILE");
     app.add_option("--threads", threads_, "Shards checked at once; 0: one a core")
         ->check(CLI::Range(0, 1024));
   }
@@ -37,10 +45,12 @@ class VerifyCommand final : public Command {
   void run(Context& context) override {
     const auto shards = read_.shards();
     const auto opener = read_.opener();
+    SetReport report;
+    const ManifestFacts manifests = find_manifests(shards, *opener, report);
     const CheckInput input{.opener = *opener,
                            .shard = read_.shard_options(context.stop),
-                           .tolerate_truncated = read_.tolerate_truncated()};
-    SetReport report;
+                           .tolerate_truncated = read_.tolerate_truncated(),
+                           .manifests = manifests};
     Progress progress("shards", shards.size());
     const auto take = [&](ShardReport shard) {
       report.add(std::move(shard));
@@ -59,6 +69,17 @@ class VerifyCommand final : public Command {
   }
 
  private:
+  ManifestFacts find_manifests(const std::vector<std::string>& shards, const io::Opener& opener,
+                               SetReport& report) const {
+    ManifestFacts facts;
+    if (!manifest_.empty()) facts.add(wds::read_manifest(opener, manifest_).shards);
+    facts.add(read_.listed_shards());
+    wds::FaultLedger ledger({.on_fault = wds::OnFault::kSkip});
+    if (manifest_.empty()) facts.find_beside(shards, opener, ledger);
+    report.add(ledger.entries());
+    return facts;
+  }
+
   static void print(const SetReport& report, Context& context) {
     if (context.json) {
       context.out.line(to_json(report));
@@ -69,6 +90,7 @@ class VerifyCommand final : public Command {
   }
 
   ReadOptions read_;
+  std::string manifest_;
   int threads_ = 0;
 };
 

@@ -8,13 +8,12 @@
 
 #include "io/base/error.h"
 #include "io/opener.h"
-#include "wds/manifest.h"
 
 namespace millrace::wds {
 namespace {
 
 namespace fs = std::filesystem;
-using Shards = std::vector<std::string>;
+using Shards = std::vector<ManifestShard>;
 
 [[noreturn]] void invalid(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
@@ -81,23 +80,22 @@ bool is_shard_name(const std::string& name) {
 }
 
 Shards shards_in_folder(const std::string& folder) {
-  Shards shards;
+  std::vector<std::string> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (!entry.is_directory() && is_shard_name(entry.path().filename().string())) {
-      shards.push_back((fs::path(folder) / entry.path().filename()).string());
+      paths.push_back((fs::path(folder) / entry.path().filename()).string());
     }
   }
-  std::sort(shards.begin(), shards.end());
-  if (shards.empty()) invalid("no shard (*.tar*) in folder " + folder);
+  std::sort(paths.begin(), paths.end());
+  if (paths.empty()) invalid("no shard (*.tar*) in folder " + folder);
+  Shards shards;
+  for (std::string& path : paths) shards.push_back({.url = std::move(path)});
   return shards;
 }
 
 Shards shards_in_manifest(const std::string& url, const ShardSpecOptions& options) {
   if (options.opener == nullptr) invalid("a manifest cannot be read here: " + url);
-  Shards shards;
-  for (ManifestShard& shard : read_manifest(*options.opener, url).shards) {
-    shards.push_back(std::move(shard.url));
-  }
+  Shards shards = read_manifest(*options.opener, url).shards;
   if (shards.empty()) invalid("no shard in manifest " + url);
   return shards;
 }
@@ -110,13 +108,13 @@ Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
   if (!name.starts_with("pipe:") && io::printable_url(name).ends_with(".json")) {
     return shards_in_manifest(name, options);
   }
-  return {name};
+  return {{.url = name}};
 }
 
 void check_duplicates(const Shards& shards) {
   std::unordered_set<std::string_view> seen;
-  for (const std::string& shard : shards) {
-    if (!seen.insert(shard).second) invalid("shard " + shard + " stands twice in the list");
+  for (const ManifestShard& shard : shards) {
+    if (!seen.insert(shard.url).second) invalid("shard " + shard.url + " stands twice in the list");
   }
 }
 
@@ -138,6 +136,13 @@ std::vector<std::string> expand_shards(std::string_view spec, const ShardSpecOpt
 }
 
 std::vector<std::string> expand_shards(std::span<const std::string> specs,
+                                       const ShardSpecOptions& options) {
+  std::vector<std::string> urls;
+  for (ManifestShard& shard : list_shards(specs, options)) urls.push_back(std::move(shard.url));
+  return urls;
+}
+
+std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
                                        const ShardSpecOptions& options) {
   Shards shards;
   for (const std::string& spec : specs) {

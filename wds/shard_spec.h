@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "wds/manifest.h"
+
 namespace millrace::io {
 class Opener;
 }
@@ -43,6 +45,10 @@ struct ShardSpecOptions {
 std::vector<std::string> expand_shards(std::string_view spec, const ShardSpecOptions& options = {});
 /// The same for several specs, one after the other.
 std::vector<std::string> expand_shards(std::span<const std::string> specs,
+                                       const ShardSpecOptions& options = {});
+
+/// The same with what the specs' manifests say of their shards; the others have their url alone.
+std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
                                        const ShardSpecOptions& options = {});
 
 /// Brace expansion alone; the leftmost brace varies slowest. Throws: InvalidArgument (unbalanced

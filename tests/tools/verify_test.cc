@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <span>
 
+#include "io/base/hash.h"
 #include "tests/support/tar_builder.h"
 #include "tests/tools/support.h"
 
@@ -22,6 +24,12 @@ nlohmann::json report_of(const std::vector<std::string>& specs, int status,
   const auto lines = json_lines(result.out);
   EXPECT_EQ(lines.size(), 1U);
   return lines.empty() ? nlohmann::json() : lines.front();
+}
+
+std::string sha256_of(const std::string& bytes) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(bytes)));
+  return hash.hex();
 }
 
 /// A shard of samples "000", "001", ... of the classes given.
@@ -88,6 +96,7 @@ TEST(Verify, AnIndexFindsAFlippedByteThatNoDecoderSees) {
   std::string tar = read_file(dir / "set-000000.tar");
   tar[tar.find("P6") + 200] ^= 1;
   ASSERT_EQ(millrace({"index", shards}).status, 0);
+  std::filesystem::remove(dir / "set-manifest.json");
   write_file(dir / "set-000000.tar", tar);
   const auto indexed = report_of({shards}, 1);
   ASSERT_EQ(indexed["faults"].size(), 1U);
@@ -187,6 +196,107 @@ TEST(Verify, ASecondArchiveIsReadWhereAskedFor) {
   EXPECT_EQ(first["samples"], 1);
   EXPECT_EQ(first["warnings"], 1);
   EXPECT_EQ(report_of({dir / "two.tar"}, 0, {"--concatenated"})["samples"], 2);
+}
+
+// 30 samples in shards of 20, with a manifest and no index.
+std::string make_listed_set(const TempDir& dir) {
+  const std::string shards = make_set(dir, 30, 20);
+  EXPECT_EQ(millrace({"index", shards}).status, 0);
+  for (const char* shard : {"set-000000.tar", "set-000001.tar"})
+    std::filesystem::remove(dir / shard + std::string(".index.json"));
+  return shards;
+}
+
+// The faults of a set of 30 samples in shards of 20, whose second shard a manifest lists otherwise.
+nlohmann::json faults_when_listed_with(const nlohmann::json& change) {
+  const TempDir dir;
+  const std::string shards = make_listed_set(dir);
+  auto manifest = nlohmann::json::parse(read_file(dir / "set-manifest.json"));
+  manifest["shardlist"][1].update(change);
+  write_file(dir / "set-manifest.json", manifest.dump());
+  const auto report = report_of({shards}, change.empty() ? 0 : 1);
+  EXPECT_EQ(report["in_manifest"], 2);
+  EXPECT_EQ(report["emitted"], 30);
+  EXPECT_EQ(report["skipped"], 0);
+  for (const auto& fault : report["faults"]) EXPECT_EQ(fault["url"], dir / "set-000001.tar");
+  return report["faults"];
+}
+
+TEST(Verify, AShardIsComparedWithTheManifestBesideIt) {
+  EXPECT_TRUE(faults_when_listed_with(nlohmann::json::object()).empty());
+  auto faults = faults_when_listed_with({{"nsamples", 11}});
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0]["message"], "shard has 10 samples, its manifest says 11");
+  faults = faults_when_listed_with({{"filesize", 512}});
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0]["code"], "Corrupt");
+  EXPECT_THAT(faults[0]["message"].get<std::string>(), HasSubstr("bytes, its manifest says 512"));
+  faults = faults_when_listed_with({{"filesize", 1 << 30}});
+  EXPECT_EQ(faults[0]["code"], "Truncated");
+  faults = faults_when_listed_with({{"sha256", std::string(64, 'a')}});
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_THAT(faults[0]["message"].get<std::string>(),
+              HasSubstr(", its manifest says " + std::string(64, 'a')));
+}
+
+TEST(Verify, AByteThatChangedIsFoundByTheManifestAlone) {
+  const TempDir dir;
+  const std::string shards = make_listed_set(dir);
+  std::string tar = read_file(dir / "set-000000.tar");
+  const std::size_t digit = tar.find_first_of("0123456789", 512);  // the first label
+  ASSERT_LT(digit, 1024U);
+  tar[digit] = tar[digit] == '1' ? '2' : '1';
+  write_file(dir / "set-000000.tar", tar);
+  const auto report = report_of({shards}, 1);
+  ASSERT_EQ(report["faults"].size(), 1U) << report.dump(1);
+  EXPECT_THAT(report["faults"][0]["message"].get<std::string>(), HasSubstr("SHA-256"));
+  EXPECT_THAT(millrace({"verify", shards}).out, HasSubstr("2 in a manifest"));
+}
+
+TEST(Verify, TheHashOfADamagedShardIsOfAllItsBytes) {
+  const TempDir dir;
+  ASSERT_EQ(
+      millrace({"create", dir / "s-%06d.tar", "--synthetic", "classes", "--count", "20"}).status,
+      0);
+  std::string tar = read_file(dir / "s-000000.tar");
+  const std::string sound = tar;
+  tar[512] ^= 1;  // its index knows, and the reader opens the shard anew behind the sample
+  write_file(dir / "s-000000.tar", tar);
+  auto report = report_of({dir / "s-000000.tar"}, 1);
+  EXPECT_EQ(report["faults"].size(), 2U) << report.dump(1);
+  auto manifest = nlohmann::json::parse(read_file(dir / "s-manifest.json"));
+  const std::string said = report["faults"].back()["message"];
+  const std::size_t begin = said.find("SHA-256 ") + 8;
+  manifest["shardlist"][0]["sha256"] = said.substr(begin, 64);
+  write_file(dir / "s-manifest.json", manifest.dump());
+  report = report_of({dir / "s-000000.tar"}, 1);
+  EXPECT_EQ(report["faults"].size(), 1U)
+      << "the hash named is the file's, so only the index differs";
+  EXPECT_EQ(sha256_of(tar), said.substr(begin, 64));
+  EXPECT_NE(sha256_of(sound), said.substr(begin, 64));
+}
+
+TEST(Verify, AManifestCanBeNamedOrBeTheSpec) {
+  const TempDir dir, other;
+  const std::string shards = make_listed_set(dir);
+  auto manifest = nlohmann::json::parse(read_file(dir / "set-manifest.json"));
+  std::filesystem::remove(dir / "set-manifest.json");
+  EXPECT_EQ(report_of({shards}, 0)["in_manifest"], 0);
+  for (auto& shard : manifest["shardlist"]) shard["url"] = dir / shard["url"].get<std::string>();
+  manifest["shardlist"][0]["nsamples"] = 5;
+  write_file(other / "list.json", manifest.dump());
+  EXPECT_EQ(report_of({shards}, 1, {"--manifest", other / "list.json"})["num_faults"], 1);
+  EXPECT_EQ(report_of({other / "list.json"}, 1)["num_faults"], 1);
+}
+
+TEST(Verify, AManifestThatCannotBeReadIsAFault) {
+  const TempDir dir;
+  const std::string shards = make_listed_set(dir);
+  write_file(dir / "set-manifest.json", "{");
+  const auto report = report_of({shards}, 1);
+  ASSERT_EQ(report["faults"].size(), 1U);
+  EXPECT_EQ(report["faults"][0]["url"], dir / "set-manifest.json");
+  EXPECT_EQ(report["emitted"], 30);
 }
 
 }  // namespace

@@ -106,6 +106,21 @@ TEST(ShardSpec, AManifestIsItsShardsBesideIt) {
             (Strings{"d/a.tar", "/abs/b.tar", "http://h/c.tar"}));
 }
 
+TEST(ShardSpec, KeepsWhatAManifestSays) {
+  testing::MemoryOpener opener;
+  opener.files["d/m.json"] =
+      R"({"shardlist": [{"url": "a.tar", "nsamples": 7, "filesize": 512, "sha256": "ab"}]})";
+  const std::vector<std::string> specs = {"d/m.json::b.tar"};
+  const auto shards = list_shards(specs, {.opener = &opener});
+  ASSERT_EQ(shards.size(), 2U);
+  EXPECT_EQ(shards[0].url, "d/a.tar");
+  EXPECT_EQ(shards[0].samples, 7U);
+  EXPECT_EQ(shards[0].bytes, 512U);
+  EXPECT_EQ(shards[0].sha256, "ab");
+  EXPECT_EQ(shards[1].url, "b.tar");
+  EXPECT_FALSE(shards[1].samples.has_value());
+}
+
 TEST(ShardSpec, AManifestFromTheNetworkNamesNoLocalFile) {
   MemoryOpener opener;
   for (const char* url : {"/etc/passwd", "file:///etc/passwd", "pipe:rm x", "-"}) {

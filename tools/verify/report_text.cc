@@ -129,6 +129,7 @@ std::string to_json(const SetReport& report) {
   json["num_faults"] = report.num_faults;
   json["warnings"] = report.warnings;
   json["indexed"] = report.indexed;
+  json["in_manifest"] = report.in_manifest;
   json["fields"] = fields_json(report);
   json["field_sets"] = field_sets_json(report);
   json["interleaved"] = report.interleaved;
@@ -140,9 +141,10 @@ std::string to_json(const SetReport& report) {
 }
 
 std::vector<std::string> to_lines(const SetReport& report) {
-  std::vector<std::string> lines = {
-      fmt::format("{} shards ({} with an index), {} samples: {} whole, {} skipped", report.shards,
-                  report.indexed, report.samples(), report.emitted, report.skipped)};
+  std::vector<std::string> lines = {fmt::format(
+      "{} shards ({} with an index, {} in a manifest), {} samples: {} whole, {} skipped",
+      report.shards, report.indexed, report.in_manifest, report.samples(), report.emitted,
+      report.skipped)};
   if (report.warnings > 0)
     lines.push_back(
         fmt::format("{} shards end without a marker, or have data after it", report.warnings));

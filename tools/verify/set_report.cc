@@ -11,9 +11,8 @@ void SetReport::add(ShardReport shard) {
   skipped += shard.skipped;
   warnings += shard.warnings;
   interleaved += shard.interleaved;
-  num_faults += shard.faults.size();
-  for (wds::FaultLedger::Entry& fault : shard.faults)
-    if (faults.size() < kMaxFaults) faults.push_back(std::move(fault));
+  in_manifest += shard.in_manifest ? 1 : 0;
+  add(std::move(shard.faults));
   for (const auto& [suffix, sizes] : shard.fields) fields[suffix].add(sizes);
   for (const auto& [suffixes, set] : shard.field_sets) {
     FieldSet& all = field_sets[suffixes];
@@ -22,6 +21,12 @@ void SetReport::add(ShardReport shard) {
   }
   classes.add(shard.classes);
   add_keys(shard);
+}
+
+void SetReport::add(std::vector<wds::FaultLedger::Entry> more_faults) {
+  num_faults += more_faults.size();
+  for (wds::FaultLedger::Entry& fault : more_faults)
+    if (faults.size() < kMaxFaults) faults.push_back(std::move(fault));
 }
 
 void SetReport::add_keys(const ShardReport& shard) {

@@ -28,11 +28,13 @@ class SetReport {
 
   /// The shards' reports, in the shards' order.
   void add(ShardReport shard);
+  void add(std::vector<wds::FaultLedger::Entry> more_faults);
 
   std::uint64_t samples() const { return emitted + skipped; }
 
   std::uint64_t shards = 0;
   std::uint64_t indexed = 0;
+  std::uint64_t in_manifest = 0;
   std::uint64_t emitted = 0;
   std::uint64_t skipped = 0;
   std::uint64_t warnings = 0;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <unordered_set>
 #include <variant>
 
 #include "decode/default_decoding.h"
 #include "io/base/error.h"
+#include "wds/detail/hashing_opener.h"
 #include "wds/shard_index.h"
 
 namespace millrace::tools {
@@ -26,7 +28,11 @@ std::string joined_suffixes(const wds::Sample& sample) {
 class ShardCheck {
  public:
   ShardCheck(std::string url, const CheckInput& input)
-      : url_(std::move(url)), input_(input), options_(input.shard) {
+      : url_(std::move(url)),
+        input_(input),
+        options_(input.shard),
+        listed_(input.manifests.of(url_)),
+        hashing_(input.opener) {
     report_.url = io::printable_url(url_);
   }
 
@@ -35,6 +41,7 @@ class ShardCheck {
     open();
     while (reader_ && read_one()) {
     }
+    compare_with_manifest();
     return finish();
   }
 
@@ -46,11 +53,18 @@ class ShardCheck {
       ledger_.report(fault, 0);
     }
     report_.indexed = options_.index != nullptr;
+    report_.in_manifest = listed_ != nullptr;
   }
+
+  // Hashing costs as much as reading: only where there is something to compare with.
+  bool hashed() const { return listed_ != nullptr && (listed_->bytes || !listed_->sha256.empty()); }
 
   void open() {
     try {
-      reader_.emplace(input_.opener, url_, options_);
+      if (hashed())
+        reader_.emplace(hashing_, url_, options_);
+      else
+        reader_.emplace(input_.opener, url_, options_);
     } catch (const Error& fault) {
       ledger_.report(fault, options_.index ? options_.index->samples.size() : 1);
     }
@@ -107,6 +121,28 @@ class ShardCheck {
     if (const auto* label = std::get_if<std::int64_t>(&value)) report_.classes.add(*label);
   }
 
+  // A shard that could not be opened is a fault already.
+  void compare_with_manifest() {
+    if (listed_ == nullptr || !reader_) return;
+    try {
+      for (Error& fault : differences(*listed_, found())) {
+        fault.annotate({.url = report_.url});
+        ledger_.report(fault, 0);
+      }
+    } catch (Error& fault) {
+      fault.annotate({.url = report_.url});
+      ledger_.report(fault, 0);
+    }
+  }
+
+  ShardFacts found() {
+    ShardFacts found;
+    if (reader_->at_end()) found.samples = ledger_.read();
+    if (hashed())
+      std::tie(found.bytes, found.sha256) = hashing_.finish(input_.opener, url_, input_.shard.stop);
+    return found;
+  }
+
   ShardReport finish() {
     if (reader_ && reader_->at_end()) {
       const wds::TarWarnings& odd = reader_->warnings();
@@ -122,6 +158,8 @@ class ShardCheck {
   std::string url_;
   const CheckInput& input_;
   wds::ShardOptions options_;
+  const wds::ManifestShard* listed_;
+  wds::detail::HashingOpener hashing_;
   wds::FaultLedger ledger_{{.on_fault = wds::OnFault::kSkip}};
   std::optional<wds::ShardReader> reader_;
   ShardReport report_;

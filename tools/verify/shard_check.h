@@ -1,7 +1,8 @@
 // check_shard: reads one shard to its end, decodes every field by its suffix, and accounts for all.
 //
 // With its index beside it, what the shard holds is compared with that as well: keys, places,
-// sizes, CRC-32, count and end. Nothing stops at a fault but what it makes unreachable.
+// sizes, CRC-32, count and end; with a manifest its size, SHA-256 and number of samples. Nothing
+// stops at a fault but what it makes unreachable.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "io/opener.h"
 #include "tools/verify/class_mix.h"
+#include "tools/verify/manifest_facts.h"
 #include "wds/fault_ledger.h"
 #include "wds/shard_reader.h"
 
@@ -36,6 +38,7 @@ struct FieldSet {
 struct ShardReport {
   std::string url;
   bool indexed = false;
+  bool in_manifest = false;
   std::uint64_t emitted = 0;
   std::uint64_t skipped = 0;
   std::uint64_t warnings = 0;
@@ -52,6 +55,7 @@ struct CheckInput {
   const io::Opener& opener;
   wds::ShardOptions shard = {};
   bool tolerate_truncated = false;
+  const ManifestFacts& manifests;
 };
 
 /// Threads: may be called from many threads at once. Throws: Cancelled.

@@ -9,6 +9,7 @@ namespace millrace::wds::detail {
 struct HashingOpener::Count {
   Sha256 hash;
   std::uint64_t bytes = 0;
+  int sources = 0;
   bool ended = false;
 
   void took(std::span<const std::byte> data) {
@@ -48,13 +49,16 @@ HashingOpener::~HashingOpener() = default;
 
 std::unique_ptr<io::ByteSource> HashingOpener::open(const std::string& url,
                                                     const io::OpenOptions& options) const {
+  ++count_->sources;
   return std::make_unique<HashingSource<Count>>(opener_.open(url, options), count_);
 }
 
 std::pair<std::uint64_t, std::string> HashingOpener::finish(const io::Opener& opener,
-                                                            const std::string& url) const {
+                                                            const std::string& url,
+                                                            const std::stop_token& stop) const {
+  if (count_->sources > 1) *count_ = Count();
   if (!count_->ended) {
-    const auto rest = opener.open(url, {.offset = count_->bytes});
+    const auto rest = opener.open(url, {.offset = count_->bytes, .stop = stop});
     std::vector<std::byte> buffer(256 * 1024);
     while (!count_->ended) count_->took(std::span(buffer).first(rest->read(buffer)));
   }

@@ -1,8 +1,9 @@
-// HashingOpener: hashes what passes through the one source it opens.
+// HashingOpener: hashes an object as it passes through the source it opens.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -17,9 +18,11 @@ class HashingOpener final : public io::Opener {
 
   std::unique_ptr<io::ByteSource> open(const std::string& url,
                                        const io::OpenOptions& options = {}) const override;
-  /// Size and SHA-256 of the whole object. What was not read of it is read now, from a new source.
-  std::pair<std::uint64_t, std::string> finish(const io::Opener& opener,
-                                               const std::string& url) const;
+  /// Size and SHA-256 of the whole object. What was not read of it is read now, from a new source;
+  /// all of it when more than one source was opened, whose bytes are in no order.
+  /// Requires: the first was opened at the object's beginning.
+  std::pair<std::uint64_t, std::string> finish(const io::Opener& opener, const std::string& url,
+                                               const std::stop_token& stop = {}) const;
 
  private:
   struct Count;

@@ -1,0 +1,78 @@
+#include "tools/verify/manifest_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <unordered_set>
+
+#include "tools/index/index_place.h"
+#include "wds/shard_spec.h"
+
+namespace millrace::tools {
+namespace {
+
+// One and the same for all ways to name a shard: "a.tar", "./a.tar", "file:///d/a.tar".
+std::string place_of(const std::string& url) {
+  const auto path = wds::local_shard_path(url);
+  if (!path) return io::printable_url(url);
+  return std::filesystem::absolute(*path).lexically_normal().string();
+}
+
+bool has_place(const std::string& url) { return url != "-" && !url.starts_with("pipe:"); }
+
+// Hexadecimal digits may be large in a manifest made elsewhere.
+bool same_digits(const std::string& a, const std::string& b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+}  // namespace
+
+void ManifestFacts::add(const std::vector<wds::ManifestShard>& shards) {
+  for (const wds::ManifestShard& shard : shards) {
+    if (shard.samples || shard.bytes || !shard.sha256.empty())
+      by_place_.emplace(place_of(shard.url), shard);
+  }
+}
+
+void ManifestFacts::find_beside(std::span<const std::string> shards, const io::Opener& opener,
+                                wds::FaultLedger& ledger) {
+  std::unordered_set<std::string> looked_for;
+  for (const std::string& shard : shards) {
+    if (!has_place(shard) || of(shard) != nullptr) continue;
+    const std::string manifest = IndexPlaces().manifest_path({shard});
+    if (!looked_for.insert(manifest).second) continue;
+    try {
+      add(wds::read_manifest(opener, manifest).shards);
+    } catch (const Error& fault) {
+      if (fault.code() != ErrorCode::kNotFound) ledger.report(fault, 0);
+    }
+  }
+}
+
+const wds::ManifestShard* ManifestFacts::of(const std::string& url) const {
+  const auto found = has_place(url) ? by_place_.find(place_of(url)) : by_place_.end();
+  return found == by_place_.end() ? nullptr : &found->second;
+}
+
+std::vector<Error> differences(const wds::ManifestShard& listed, const ShardFacts& found) {
+  std::vector<Error> all;
+  const auto differs = [&](ErrorCode code, const std::string& has, const std::string& says) {
+    all.emplace_back(code, fmt::format("shard has {}, its manifest says {}", has, says));
+  };
+  if (listed.samples && found.samples && *listed.samples != *found.samples)
+    differs(ErrorCode::kCorrupt, fmt::format("{} samples", *found.samples),
+            std::to_string(*listed.samples));
+  if (!found.bytes) return all;
+  if (listed.bytes && *listed.bytes != *found.bytes) {
+    differs(*found.bytes < *listed.bytes ? ErrorCode::kTruncated : ErrorCode::kCorrupt,
+            fmt::format("{} bytes", *found.bytes), std::to_string(*listed.bytes));
+  } else if (!listed.sha256.empty() && !same_digits(listed.sha256, found.sha256)) {
+    differs(ErrorCode::kCorrupt, "SHA-256 " + found.sha256, listed.sha256);
+  }
+  return all;
+}
+
+}  // namespace millrace::tools
