@@ -87,9 +87,10 @@ std::string end_line(const EndEvent& event) {
     best =
         fmt::format(", Best {}={:.5f} at Epoch={}", event.monitor, *event.best, event.best_epoch);
   }
-  return fmt::format("{} after {} epochs, Total Time={}, Average GlobalRate={:.2f}{}, {}",
+  return fmt::format("{} after {} epochs, Total Time={}, Average GlobalRate={:.2f}{}{}{}",
                      event.interrupted ? "Interrupted" : "Done", event.epochs,
-                     duration_text(event.seconds), event.mean_rate, best, event.verdict);
+                     duration_text(event.seconds), event.mean_rate, best,
+                     event.verdict.empty() ? "" : ", ", event.verdict);
 }
 
 }  // namespace millrace::trainer

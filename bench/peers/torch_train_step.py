@@ -17,7 +17,7 @@ def make(case):
     channels = 1 if name == "lenet" else 3
     classes = 10 if name.startswith(("lenet", "resnet18")) else 1000
     model = torch_models.make(name, channels, classes)
-    model(torch.zeros(1, channels, int(size), int(size)))  # lazy layers find their sizes
+    model.eval()(torch.zeros(1, channels, int(size), int(size)))  # lazy layers find their sizes
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.5

@@ -41,6 +41,8 @@ TEST(LogLines, HaveTheFormThatScriptsRead) {
       "GlobalRate=45676.50",
       epoch_end_line(epoch, "18:02:10"));
   EXPECT_EQ("27:46:40", duration_text(100'000));
+  EXPECT_EQ("Interrupted after 2 epochs, Total Time=0:01:40, Average GlobalRate=12.50",
+            end_line({.epochs = 2, .seconds = 100, .mean_rate = 12.5, .interrupted = true}));
 }
 
 TEST(RateMeter, SmoothsSixtyToForty) {

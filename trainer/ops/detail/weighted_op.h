@@ -100,11 +100,14 @@ template <typename Primitive>
 void WeightedOp::call_back_data(Lowering& lowering,
                                 const typename Primitive::primitive_desc& descriptor,
                                 const Tensor& dy, const Tensor& dx) {
-  weights_back_ = PreparedWeights(lowering, master(lowering), descriptor.weights_desc());
+  const bool shared = weights_.memory().get_desc() == descriptor.weights_desc();
+  if (!shared) {
+    weights_back_ = PreparedWeights(lowering, master(lowering), descriptor.weights_desc());
+  }
   back_data_.push_back(
       Call(Primitive(descriptor),
            {{DNNL_ARG_DIFF_DST, dy.memory},
-            {DNNL_ARG_WEIGHTS, weights_back_.memory()},
+            {DNNL_ARG_WEIGHTS, (shared ? weights_ : weights_back_).memory()},
             {DNNL_ARG_DIFF_SRC, dx.memory},
             {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(descriptor.scratchpad_desc())}}));
 }
