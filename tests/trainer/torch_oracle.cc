@@ -1,8 +1,10 @@
 #include "tests/trainer/torch_oracle.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -24,9 +26,11 @@ bool have_torchvision() {
 }
 
 std::vector<float> read_floats(const std::string& path) {
-  const std::string bytes = read_file(path);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  std::vector<float> values(std::filesystem::file_size(path) / sizeof(float));
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(values.data()),
+            static_cast<std::streamsize>(values.size() * sizeof(float)));
+  EXPECT_TRUE(file.good()) << path;
   return values;
 }
 
