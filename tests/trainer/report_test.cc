@@ -41,8 +41,13 @@ TEST(LogLines, HaveTheFormThatScriptsRead) {
       "GlobalRate=45676.50",
       epoch_end_line(epoch, "18:02:10"));
   EXPECT_EQ("27:46:40", duration_text(100'000));
+  EndEvent end;
+  end.epochs = 2;
+  end.seconds = 100;
+  end.mean_rate = 12.5;
+  end.interrupted = true;
   EXPECT_EQ("Interrupted after 2 epochs, Total Time=0:01:40, Average GlobalRate=12.50",
-            end_line({.epochs = 2, .seconds = 100, .mean_rate = 12.5, .interrupted = true}));
+            end_line(end));
 }
 
 TEST(RateMeter, SmoothsSixtyToForty) {
