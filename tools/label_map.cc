@@ -10,7 +10,7 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::size_t kMaxBytes = 64 * 1024 * 1024;
+constexpr std::size_t kMaxBytes = std::size_t{64} * 1024 * 1024;
 
 bool has_own_place(const std::string& shard) {
   return shard != "-" && !shard.starts_with("pipe:") && shard.find(".tar") != std::string::npos;

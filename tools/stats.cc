@@ -19,7 +19,7 @@ namespace {
 
 /// Samples that are decoded side by side, and their bytes, at most.
 constexpr std::size_t kBatchSamples = 256;
-constexpr std::size_t kBatchBytes = 64 * 1024 * 1024;
+constexpr std::size_t kBatchBytes = std::size_t{64} * 1024 * 1024;
 
 /// What became of one sample.
 struct Outcome {

@@ -30,7 +30,7 @@ namespace millrace::trainer {
 
 struct GradientReducerOptions {
   /// Floats in a bucket but the last; rounded up to a multiple of 16.
-  std::size_t bucket_floats = 1024 * 1024;
+  std::size_t bucket_floats = std::size_t{1024} * 1024;
 };
 
 class GradientReducer {

@@ -110,7 +110,7 @@ std::vector<std::string> left_out(const Mismatch& found, const std::vector<FlatT
     if (!found.lines.empty()) refuse(found.lines);
     return {};
   }
-  const std::vector<std::string> head = head_of(*into.front().table);
+  std::vector<std::string> head = head_of(*into.front().table);
   for (const std::string& name : found.entries) {
     if (std::ranges::find(head, name) == head.end()) refuse(found.lines);
   }

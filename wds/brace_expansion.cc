@@ -15,7 +15,7 @@ using Names = std::vector<std::string>;
 // No shard set nests deeper; a pattern of a million braces must not exhaust the stack.
 constexpr int kMaxDepth = 64;
 // What all names together may hold, so that a long pattern cannot multiply into gigabytes.
-constexpr std::size_t kMaxTotalBytes = 512 * 1024 * 1024;
+constexpr std::size_t kMaxTotalBytes = std::size_t{512} * 1024 * 1024;
 
 [[noreturn]] void invalid(std::string_view pattern, const std::string& what) {
   constexpr std::size_t kShown = 200;

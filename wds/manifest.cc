@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxManifestBytes = 64 * 1024 * 1024;
+constexpr std::size_t kMaxManifestBytes = std::size_t{64} * 1024 * 1024;
 
 [[noreturn]] void corrupt(const std::string& message) {
   throw Error(ErrorCode::kCorrupt, "manifest: " + message);

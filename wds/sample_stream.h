@@ -37,7 +37,7 @@ struct ShuffleOptions {
   std::int64_t buffer_samples = 0;
   /// The buffer's ceiling in payload bytes; part of what fixes the order, so never a function of
   /// timing.
-  std::size_t buffer_bytes = 256 * 1024 * 1024;
+  std::size_t buffer_bytes = std::size_t{256} * 1024 * 1024;
   /// kWebDataset alone: samples gathered before the first is given out.
   std::int64_t initial_samples = 100;
   std::uint64_t seed = 0;
@@ -84,7 +84,7 @@ struct StreamSample {
 /// What travels: at most kMaxSamples samples, and no more after kMaxBytes are reached.
 struct SampleBlock {
   static constexpr std::size_t kMaxSamples = 64;
-  static constexpr std::size_t kMaxBytes = 1024 * 1024;
+  static constexpr std::size_t kMaxBytes = std::size_t{1024} * 1024;
   std::vector<StreamSample> samples;
   std::size_t num_bytes = 0;
 };

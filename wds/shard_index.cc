@@ -14,7 +14,7 @@
 namespace millrace::wds {
 namespace {
 
-constexpr std::size_t kMaxIndexBytes = 1024 * 1024 * 1024;
+constexpr std::size_t kMaxIndexBytes = std::size_t{1024} * 1024 * 1024;
 
 IndexedSample indexed(const Sample& sample, std::span<const std::uint32_t> header_crcs) {
   IndexedSample entry{.key = sample.key, .offset = sample.offset, .members = {}};

@@ -17,9 +17,9 @@ namespace {
 using detail::kBlockBytes;
 
 // A payload whose size nothing confirms grows with what arrives, from here on.
-constexpr std::size_t kTrustedBytes = 1024 * 1024;
+constexpr std::size_t kTrustedBytes = std::size_t{1024} * 1024;
 // Writers pad with zeros to a blocking factor; more than this is no padding.
-constexpr std::uint64_t kMaxPadding = 64 * 1024 * 1024;
+constexpr std::uint64_t kMaxPadding = std::uint64_t{64} * 1024 * 1024;
 
 bool holds_file(char type) { return type == '0' || type == '\0' || type == '7'; }
 

@@ -30,7 +30,7 @@ namespace millrace::wds {
 
 struct TarOptions {
   /// Payload bytes of one member, at most.
-  std::uint64_t max_member_bytes = 1024 * 1024 * 1024;
+  std::uint64_t max_member_bytes = std::uint64_t{1024} * 1024 * 1024;
   /// Reads a second archive after the first one's end marker. Default: counted as trailing data.
   bool concatenated = false;
   /// Accepts a missing end marker when the tar ends between two members.
@@ -38,7 +38,7 @@ struct TarOptions {
   /// A compressed tar may grow to this many times its size, once 64 MiB have come out.
   std::uint64_t max_expansion = 100;
   /// Memory that a zstd frame may ask for; 8 MiB is what `zstd -19` takes and RFC 8878 recommends.
-  std::uint64_t max_window_bytes = 8 * 1024 * 1024;
+  std::uint64_t max_window_bytes = std::uint64_t{8} * 1024 * 1024;
   /// Fills in TarMember::header_crc32.
   bool header_checksums = false;
 };

@@ -10,7 +10,7 @@
 namespace millrace::pipeline::detail {
 namespace {
 
-constexpr std::size_t kMiB = 1024 * 1024;
+constexpr std::size_t kMiB = std::size_t{1024} * 1024;
 /// What a stream's reader holds besides its blocks: the network's or the tar reader's buffer.
 constexpr std::size_t kNetworkReaderBytes = 5 * kMiB;
 constexpr std::size_t kFileReaderBytes = kMiB;

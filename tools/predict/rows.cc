@@ -83,7 +83,8 @@ std::string class_header(const RowOptions& options, std::size_t outputs) {
   std::string line = "key";
   for (std::size_t i = 1; i <= std::min(options.top, outputs); ++i) {
     const std::string rank = i == 1 ? "" : std::to_string(i);
-    line += ",class" + rank + (options.names.empty() ? "" : ",name" + rank) + ",probability" + rank;
+    line += fmt::format(",class{0}{1},probability{0}", rank,
+                        options.names.empty() ? "" : ",name" + rank);
   }
   return line;
 }

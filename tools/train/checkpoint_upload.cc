@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "manifest.json";
-constexpr std::size_t kChunkBytes = 1024 * 1024;
+constexpr std::size_t kChunkBytes = std::size_t{1024} * 1024;
 
 /// The files of a checkpoint, its manifest last.
 std::vector<std::string> files_of(const std::string& folder) {

@@ -13,7 +13,7 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::uint64_t kMaxScanBytes = 256 * 1024 * 1024;
+constexpr std::uint64_t kMaxScanBytes = std::uint64_t{256} * 1024 * 1024;
 
 struct Scanned {
   std::int64_t highest = -1;

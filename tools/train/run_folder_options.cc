@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAuto = "auto";
-constexpr std::size_t kMaxManifestBytes = 1024 * 1024;
+constexpr std::size_t kMaxManifestBytes = std::size_t{1024} * 1024;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);

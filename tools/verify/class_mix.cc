@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMaxClasses = 65'536;
 // Histogram entries kept over all shards; further shards count for the set alone.
-constexpr std::size_t kMaxEntries = 4 * 1024 * 1024;
+constexpr std::size_t kMaxEntries = std::size_t{4} * 1024 * 1024;
 // What chance does stays well below these.
 constexpr double kLongRun = 4.0;
 constexpr double kFarOff = 3.0;

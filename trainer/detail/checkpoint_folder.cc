@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kManifest = "manifest.json";
-constexpr std::size_t kMaxManifestBytes = 1024 * 1024;
+constexpr std::size_t kMaxManifestBytes = std::size_t{1024} * 1024;
 constexpr std::size_t kMaxFiles = 64;
 
 // Passes on what it is given, and hashes it.

@@ -11,7 +11,7 @@
 namespace millrace::wds::detail {
 namespace {
 
-constexpr std::size_t kMaxExtensionBytes = 1024 * 1024;
+constexpr std::size_t kMaxExtensionBytes = std::size_t{1024} * 1024;
 
 [[noreturn]] void corrupt(const std::string& message) { throw Error(ErrorCode::kCorrupt, message); }
 

@@ -10,7 +10,7 @@ namespace millrace::wds::detail {
 namespace {
 
 // Reading this much and dropping it costs less than a new request.
-constexpr std::uint64_t kWideGap = 4 * 1024 * 1024;
+constexpr std::uint64_t kWideGap = std::uint64_t{4} * 1024 * 1024;
 
 /// One shard, read forwards from one wanted sample to the next.
 class Fetcher {

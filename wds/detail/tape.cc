@@ -10,9 +10,9 @@
 namespace millrace::wds::detail {
 namespace {
 
-constexpr std::size_t kBufferBytes = 256 * 1024;
+constexpr std::size_t kBufferBytes = std::size_t{256} * 1024;
 // From this much on, one more read call costs less than copying through the buffer.
-constexpr std::size_t kDirectBytes = 32 * 1024;
+constexpr std::size_t kDirectBytes = std::size_t{32} * 1024;
 
 }  // namespace
 

@@ -11,9 +11,9 @@
 namespace millrace::wds::detail {
 namespace {
 
-constexpr std::size_t kChunkBytes = 64 * 1024;
-constexpr std::size_t kReadBytes = 256 * 1024;
-constexpr std::uint64_t kFreeBytes = 64 * 1024 * 1024;
+constexpr std::size_t kChunkBytes = std::size_t{64} * 1024;
+constexpr std::size_t kReadBytes = std::size_t{256} * 1024;
+constexpr std::uint64_t kFreeBytes = std::uint64_t{64} * 1024 * 1024;
 
 constexpr std::string_view kGzip("\x1f\x8b", 2);
 constexpr std::array<std::string_view, 4> kMagics = {kGzip, std::string_view("BZh", 3),

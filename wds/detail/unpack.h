@@ -14,7 +14,7 @@ struct UnpackLimits {
   /// Unpacked over packed bytes, once 64 MiB have come out.
   std::uint64_t max_expansion = 100;
   /// Bytes of a zstd frame's window, which its decoder allocates.
-  std::uint64_t max_window = 8 * 1024 * 1024;
+  std::uint64_t max_window = std::uint64_t{8} * 1024 * 1024;
 };
 
 /// Whether what comes next on `packed` is compressed in a way that unpack() knows.
