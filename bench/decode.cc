@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bench/bare_jpeg.h"
+#include "bench/medians.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
 #include "tests/decode/photo.h"
@@ -27,6 +28,8 @@ namespace {
 
 using namespace millrace;
 using bench::BareJpeg;
+using bench::median;
+using bench::median_ratio;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurn = std::chrono::milliseconds(700);
@@ -82,11 +85,6 @@ MakeWorker copy_worker(std::size_t bytes) {
   };
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 struct Side {
   const char* name;
   MakeWorker make;
@@ -96,17 +94,15 @@ void compare(const char* title, unsigned threads, int rounds, const Side& ours, 
              const char* goal) {
   std::vector<double> figures;
   std::vector<double> limits;
-  std::vector<double> ratios;
   for (int round = 0; round < rounds; ++round) {
     limits.push_back(measure(threads, limit.make));
     figures.push_back(measure(threads, ours.make));
-    ratios.push_back(figures.back() / limits.back());
   }
   fmt::print(
       "{}, {} threads\n  {:<44}{:>12.0f} images/s\n  {:<44}{:>12.0f} images/s\n"
       "  {:<44}{:>12.2f} (median of {} rounds; {})\n",
       title, threads, ours.name, median(figures), limit.name, median(limits), "ratio",
-      median(ratios), rounds, goal);
+      median_ratio(figures, limits), rounds, goal);
 }
 
 std::vector<io::Bytes> jpeg_files(std::size_t count) {

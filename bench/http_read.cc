@@ -17,12 +17,15 @@
 #include <thread>
 #include <vector>
 
+#include "bench/medians.h"
 #include "io/opener.h"
 #include "tests/support/nginx.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
 
+using millrace::bench::median;
+using millrace::bench::median_ratio;
 using millrace::io::UrlOpener;
 
 constexpr std::size_t kRead = 1 << 20;
@@ -65,11 +68,6 @@ double rate(int readers, const std::function<std::size_t(int)>& read, std::size_
   return static_cast<double>(expected) * readers / took.count();
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 struct Row {
   const char* name;
   std::function<std::size_t(int)> read;
@@ -85,10 +83,8 @@ void compare(int readers, int rounds, std::size_t bytes, std::vector<Row> rows) 
   }
   const std::vector<double>& limit = rows.front().rates;
   for (const Row& row : rows) {
-    std::vector<double> ratios;
-    for (std::size_t i = 0; i < limit.size(); ++i) ratios.push_back(row.rates[i] / limit[i]);
     std::printf("%d reader(s)  %-30s %7.2f GB/s  ratio %.2f\n", readers, row.name,
-                median(row.rates) / 1e9, median(ratios));
+                median(row.rates) / 1e9, median_ratio(row.rates, limit));
   }
 }
 

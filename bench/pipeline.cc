@@ -13,7 +13,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -29,6 +28,8 @@
 #include <vector>
 
 #include "bench/bare_jpeg.h"
+#include "bench/clock_seconds.h"
+#include "bench/medians.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
 #include "io/opener.h"
@@ -40,6 +41,8 @@ namespace {
 
 using namespace millrace;
 using bench::BareJpeg;
+using bench::median;
+using bench::median_ratio;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurn = std::chrono::milliseconds(1500);
@@ -175,12 +178,6 @@ pipeline::Pipeline build(const Set& set, int threads, const pipeline::EpochOptio
       .build();
 }
 
-double processor_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 struct PipelineRates {
   std::vector<double> images;  ///< a second
   std::vector<double> micros;  ///< of processor time an image, all threads
@@ -193,33 +190,20 @@ std::string whole_pipeline(const Set& set, int threads, Indexes indexes, Pipelin
   for (int i = 0; i < 8; ++i) pipeline.next(batch);
   const pipeline::Statistics before = pipeline.statistics();
   const Clock::time_point start = Clock::now();
-  const double processor_start = processor_seconds();
+  const double processor_start = bench::clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
   std::uint64_t images = 0;
   while (Clock::now() - start < kTurn) {
     if (pipeline.next(batch)) images += static_cast<std::uint64_t>(batch.num_valid);
   }
   rates.images.push_back(per_second(images, start));
-  rates.micros.push_back(1e6 * (processor_seconds() - processor_start) /
+  rates.micros.push_back(1e6 * (bench::clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - processor_start) /
                          static_cast<double>(images));
   return pipeline.statistics().since(before).to_text();
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
 }
 
 void print_pipeline(const char* what, const PipelineRates& rates) {
   fmt::print("  pipeline, {:<20} {:>11.0f}/s  {:.2f} us of processor time an image\n", what,
              median(rates.images), median(rates.micros));
-}
-
-// Round by round, since what else the machine does changes from one to the next.
-double median_ratio(const std::vector<double>& over, const std::vector<double>& under) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < over.size(); ++i) ratios.push_back(over[i] / under[i]);
-  return median(ratios);
 }
 
 void print_limit(const char* what, const std::vector<double>& rates, double pipeline) {

@@ -8,7 +8,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/core.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/clock_seconds.h"
+#include "bench/medians.h"
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "io/byte_sink.h"
@@ -120,16 +121,10 @@ Rate read_bare(const std::vector<std::string>& shards) {
 }
 
 // Processor time, user and system: neither loop waits, and others may use the same cores.
-double cpu_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 Rate timed(const std::function<Rate()>& read) {
-  const double start = cpu_seconds();
+  const double start = bench::clock_seconds(CLOCK_THREAD_CPUTIME_ID);
   Rate rate = read();
-  rate.seconds = cpu_seconds() - start;
+  rate.seconds = bench::clock_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
   return rate;
 }
 
@@ -139,14 +134,13 @@ Rate median(std::vector<Rate> rates) {
   return rates[rates.size() / 2];
 }
 
-// Run by run, since what else the machine does changes from one to the next.
 double median_ratio(const std::vector<Rate>& over, const std::vector<Rate>& under) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < over.size(); ++i) {
-    ratios.push_back(over[i].seconds / under[i].seconds);
-  }
-  std::sort(ratios.begin(), ratios.end());
-  return ratios[ratios.size() / 2];
+  const auto seconds = [](const std::vector<Rate>& rates) {
+    std::vector<double> all;
+    for (const Rate& rate : rates) all.push_back(rate.seconds);
+    return all;
+  };
+  return bench::median_ratio(seconds(over), seconds(under));
 }
 
 void print(const char* what, const Rate& rate) {

@@ -32,6 +32,17 @@ void check_writable_folder(const std::string& folder) {
   ::unlink(probe.c_str());
 }
 
+void check_output_file(const std::string& path, io::Replace replace) {
+  require(replace != io::Replace::kNever || !fs::exists(path),
+          path + " exists: --force replaces it");
+  check_writable_folder(fs::path(path).parent_path().string());
+}
+
+std::unique_ptr<io::ByteSink> open_output_file(const std::string& path, io::Replace replace) {
+  make_parent_folders(path);
+  return io::open_file_sink(path, {.replace = replace});
+}
+
 void make_parent_folders(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) return;

@@ -9,7 +9,6 @@
 
 #include "device/device.h"
 #include "io/base/error.h"
-#include "io/byte_sink.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
@@ -61,10 +60,9 @@ class PredictCommand final : public Command {
     read_.check();
     check_checkpoint(checkpoint_);
     require(output_.empty() || shards_.empty(), "--output is for rows, --shards for pictures");
-    for (const std::string& path : {output_, shards_})
-      check_writable_folder(std::filesystem::path(path).parent_path().string());
-    if (!output_.empty() && !force_ && std::filesystem::exists(output_))
-      throw Error(ErrorCode::kInvalidArgument, output_ + " exists: --force replaces it");
+    if (!output_.empty()) check_output_file(output_, replace());
+    if (!shards_.empty())
+      check_writable_folder(std::filesystem::path(shards_).parent_path().string());
     check_workers(read_.specs(), in_order(), read_);
   }
 
@@ -75,7 +73,8 @@ class PredictCommand final : public Command {
             "a checkpoint of mask-depth makes pictures: --shards says where to");
     rows_.json = context.json;
     if (!names_.empty()) rows_.names = read_names(*read_.opener(), names_);
-    choice.task.is_dense() ? write_shards(choice, context) : write_rows(choice, context);
+    if (choice.task.is_dense()) return write_shards(choice, context);
+    write_rows(choice, context);
   }
 
  private:
@@ -107,7 +106,7 @@ class PredictCommand final : public Command {
   }
 
   void write_rows(const ModelChoice& choice, Context& context) const {
-    const auto sink = output_.empty() ? nullptr : open_output();
+    const auto sink = output_.empty() ? nullptr : open_output_file(output_, replace());
     const auto line = [&](std::string text) {
       if (text.empty()) return;
       if (sink == nullptr) return context.out.line(text);
@@ -122,11 +121,6 @@ class PredictCommand final : public Command {
     });
     if (sink != nullptr) sink->finish();
     report(samples, output_.empty() ? "standard output" : output_, context);
-  }
-
-  std::unique_ptr<io::ByteSink> open_output() const {
-    make_parent_folders(output_);
-    return io::open_file_sink(output_, {.replace = replace()});
   }
 
   void write_shards(const ModelChoice& choice, Context& context) const {

@@ -43,10 +43,12 @@ class VerifyCommand final : public Command {
   void check() override { read_.check(); }
 
   void run(Context& context) override {
-    const auto shards = read_.shards();
+    const auto listed = read_.listed_shards();
     const auto opener = read_.opener();
+    std::vector<std::string> shards;
+    for (const wds::ManifestShard& shard : listed) shards.push_back(shard.url);
     SetReport report;
-    const ManifestFacts manifests = find_manifests(shards, *opener, report);
+    const ManifestFacts manifests = find_manifests(listed, shards, *opener, report);
     const CheckInput input{.opener = *opener,
                            .shard = read_.shard_options(context.stop),
                            .tolerate_truncated = read_.tolerate_truncated(),
@@ -69,11 +71,12 @@ class VerifyCommand final : public Command {
   }
 
  private:
-  ManifestFacts find_manifests(const std::vector<std::string>& shards, const io::Opener& opener,
+  ManifestFacts find_manifests(const std::vector<wds::ManifestShard>& listed,
+                               const std::vector<std::string>& shards, const io::Opener& opener,
                                SetReport& report) const {
     ManifestFacts facts;
     if (!manifest_.empty()) facts.add(wds::read_manifest(opener, manifest_).shards);
-    facts.add(read_.listed_shards());
+    facts.add(listed);
     wds::FaultLedger ledger({.on_fault = wds::OnFault::kSkip});
     if (manifest_.empty()) facts.find_beside(shards, opener, ledger);
     report.add(ledger.entries());

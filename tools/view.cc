@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "decode/encode.h"
@@ -62,9 +61,7 @@ class ViewCommand final : public Command {
   void check() override {
     view_.images.check();
     read_.check();
-    if (!force_ && std::filesystem::exists(output_))
-      throw Error(ErrorCode::kInvalidArgument, output_ + " exists: --force replaces it");
-    check_writable_folder(std::filesystem::path(output_).parent_path().string());
+    check_output_file(output_, replace());
   }
 
   void run(Context& context) override {
@@ -78,15 +75,15 @@ class ViewCommand final : public Command {
     if (cells.empty())
       throw Error(ErrorCode::kNotFound, "no sample to show in " + read_.specs().front());
     const decode::Image sheet = draw_sheet(cells, columns(cells.size()));
-    make_parent_folders(output_);
-    const auto sink = io::open_file_sink(
-        output_, {.replace = force_ ? io::Replace::kAtomically : io::Replace::kNever});
+    const auto sink = open_output_file(output_, replace());
     sink->write(decode::encode_png(sheet).span());
     sink->finish();
     print(cells, sheet, context);
   }
 
  private:
+  io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
+
   void settle() {
     if (view_.images.size == 0) view_.images.size = kDefaultSize;
     if (view_.images.channels == 0) view_.images.channels = 3;

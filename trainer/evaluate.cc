@@ -3,27 +3,22 @@
 #include <chrono>
 #include <cmath>
 
-#include "trainer/detail/evaluation_weights.h"
+#include "trainer/detail/loaded_group.h"
 #include "trainer/detail/replica_evaluate.h"
-#include "trainer/detail/replica_group.h"
 
 namespace millrace::trainer {
 
 EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
                     const std::vector<Observer*>& observers) {
   const auto start = std::chrono::steady_clock::now();
-  detail::ReplicaGroup group({.model = input.model,
-                              .objective = input.objective,
-                              .devices = input.devices,
-                              .precision = options.precision});
-  detail::load_for_evaluation(options, input.model, group);
+  detail::LoadedGroup group(input, options);
   const auto feed = input.feed.open(0, nullptr);
   const detail::EvaluationContext context{
       .feed = *feed, .stop = options.stop, .on_step = [&](std::int64_t batches) {
         for (Observer* observer : observers) observer->on_evaluation_step(batches);
       }};
   detail::EvaluationSums sums;
-  group.run(*feed, [&](detail::Replica& replica) {
+  group.replicas.run(*feed, [&](detail::Replica& replica) {
     detail::EvaluationSums own = evaluate_replica(context, replica);
     if (replica.rank() == 0) sums = std::move(own);
   });

@@ -14,23 +14,17 @@ std::unique_ptr<Model> tie_layers(const FitInput& input, const Log& log) {
   return tied;
 }
 
-FitResult fit_as_it_is(const FitInput& input, const TrainOptions& options,
-                       const std::vector<Observer*>& observers) {
-  return detail::FitRun(input, options, observers).run();
-}
-
 }  // namespace
 
 FitResult fit(const FitInput& input, const TrainOptions& options,
               const std::vector<Observer*>& observers) {
-  if (!input.tie) return fit_as_it_is(input, options, observers);
-  const std::unique_ptr<Model> tied = tie_layers(input, options.log);
-  return fit_as_it_is({.model = *tied,
-                       .objective = input.objective,
-                       .train = input.train,
-                       .validation = input.validation,
-                       .devices = input.devices},
-                      options, observers);
+  const std::unique_ptr<Model> tied = input.tie ? tie_layers(input, options.log) : nullptr;
+  const FitInput settled{.model = tied ? *tied : input.model,
+                         .objective = input.objective,
+                         .train = input.train,
+                         .validation = input.validation,
+                         .devices = input.devices};
+  return detail::FitRun(settled, options, observers).run();
 }
 
 }  // namespace millrace::trainer

@@ -4,8 +4,7 @@
 #include <string>
 
 #include "io/base/error.h"
-#include "trainer/detail/evaluation_weights.h"
-#include "trainer/detail/replica_group.h"
+#include "trainer/detail/loaded_group.h"
 
 namespace millrace::trainer {
 namespace {
@@ -13,31 +12,30 @@ namespace {
 /// What a replica's batch gave, packed for the way to rank 0.
 struct Packed {
   std::vector<std::byte> keys;  ///< of the valid slots, each with a NUL: no file's name has one
-  std::vector<float> values;    ///< one output after the other, of each the valid slots
+  std::vector<float> values;    ///< one sample after the other, of each all outputs
 };
 
-Packed pack(const pipeline::Batch& batch, nn::Plan& plan) {
+/// Values of one sample in each output.
+std::vector<std::size_t> output_sizes(nn::Plan& plan, std::int64_t batch_size) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < plan.num_outputs(); ++i)
+    sizes.push_back(plan.output(i).data.size() / static_cast<std::size_t>(batch_size));
+  return sizes;
+}
+
+Packed pack(const pipeline::Batch& batch, nn::Plan& plan, const std::vector<std::size_t>& sizes) {
   Packed packed;
   for (std::size_t slot = 0; slot < batch.keys.size(); ++slot) {
     if (batch.valid[slot] == 0) continue;
     const auto key =
         std::as_bytes(std::span(batch.keys[slot].c_str(), batch.keys[slot].size() + 1));
     packed.keys.insert(packed.keys.end(), key.begin(), key.end());
-    for (std::size_t i = 0; i < plan.num_outputs(); ++i) {
-      const std::span<const float> all = plan.output(i).data;
-      const std::size_t size = all.size() / batch.valid.size();
-      const auto own = all.subspan(slot * size, size);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const auto own = plan.output(i).data.subspan(slot * sizes[i], sizes[i]);
       packed.values.insert(packed.values.end(), own.begin(), own.end());
     }
   }
   return packed;
-}
-
-std::vector<std::size_t> output_sizes(nn::Plan& plan, std::int64_t batch_size) {
-  std::vector<std::size_t> sizes;
-  for (std::size_t i = 0; i < plan.num_outputs(); ++i)
-    sizes.push_back(plan.output(i).data.size() / static_cast<std::size_t>(batch_size));
-  return sizes;
 }
 
 /// Gives one replica's samples to the sink; returns how many there were.
@@ -68,11 +66,11 @@ std::int64_t predict_replica(EpochFeed& feed, const std::stop_token& stop, detai
     if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "the prediction was stopped");
     nn::Plan& plan = replica.plan_for(batch);
     plan.forward(replica.inputs_of(batch), nn::Mode::kEvaluate);
-    const Packed own = pack(batch, plan);
+    const auto sizes = output_sizes(plan, batch.size);
+    const Packed own = pack(batch, plan, sizes);
     const auto keys = replica.control().gather(own.keys);
     const auto values = replica.control().gather(std::as_bytes(std::span(own.values)));
     if (replica.rank() != 0) continue;
-    const auto sizes = output_sizes(plan, batch.size);
     for (std::size_t rank = 0; rank < keys.size(); ++rank)
       samples += unpack(keys[rank], values[rank], sizes, each);
   }
@@ -83,14 +81,10 @@ std::int64_t predict_replica(EpochFeed& feed, const std::stop_token& stop, detai
 
 std::int64_t predict(const EvalInput& input, const EvalOptions& options,
                      const PredictionSink& each) {
-  detail::ReplicaGroup group({.model = input.model,
-                              .objective = input.objective,
-                              .devices = input.devices,
-                              .precision = options.precision});
-  detail::load_for_evaluation(options, input.model, group);
+  detail::LoadedGroup group(input, options);
   const auto feed = input.feed.open(0, nullptr);
   std::int64_t samples = 0;
-  group.run(*feed, [&](detail::Replica& replica) {
+  group.replicas.run(*feed, [&](detail::Replica& replica) {
     const std::int64_t own = predict_replica(*feed, options.stop, replica, each);
     if (replica.rank() == 0) samples = own;
   });

@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <utility>
@@ -94,9 +92,7 @@ class LayerComparison {
                              exact.kind + ' ' + exact.name;
     ASSERT_EQ(exact.values.size(), ours.size()) << what;
     const double error = relative_error(ours, exact.values);
-    if (std::getenv("MILLRACE_PARITY_PRINT") != nullptr) {
-      std::printf("%.2g %s\n", error, what.c_str());
-    }
+    testing::print_distance(what, error);
     const double limit = precision_ == Precision::kBFloat16 ? kBFloat16 : kFloat32;
     EXPECT_LE(error, limit) << what;
   }

@@ -25,6 +25,12 @@ bool have_torchvision() {
   return found;
 }
 
+void print_distance(const std::string& what, double error) {
+  if (std::getenv("MILLRACE_PARITY_PRINT") != nullptr) {
+    std::printf("%.2g %s\n", error, what.c_str());
+  }
+}
+
 std::vector<float> read_floats(const std::string& path) {
   std::vector<float> values(std::filesystem::file_size(path) / sizeof(float));
   std::ifstream file(path, std::ios::binary);

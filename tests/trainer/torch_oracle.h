@@ -13,6 +13,9 @@ namespace millrace::testing {
 /// True where /usr/bin/python3 has torch and torchvision.
 bool have_torchvision();
 
+/// Shows how far a value is from the oracle's, where MILLRACE_PARITY_PRINT is set.
+void print_distance(const std::string& what, double error);
+
 /// The float32 values of a file that numpy's tofile() wrote.
 std::vector<float> read_floats(const std::string& path);
 /// Writes such a file, for numpy's fromfile().

@@ -37,12 +37,6 @@ std::size_t num_pixels(const ParitySetup& setup) {
                                   setup.options.image.width);
 }
 
-void print(const std::string& what, double error) {
-  if (std::getenv("MILLRACE_PARITY_PRINT") != nullptr) {
-    std::printf("%.2g %s\n", error, what.c_str());
-  }
-}
-
 // Branches that add a quarter, as in a net that has learnt a little: from 1, each block multiplies
 // the rounding of the one before.
 float start_scale(const std::string& name) {
@@ -122,7 +116,7 @@ void TorchParity::near(const std::string& what, std::span<const float> ours) con
 void TorchParity::near_in_one_step(const std::string& what, std::span<const float> ours) const {
   if (!half_) return near(what, ours);
   const double theirs = relative_error(read("half_" + what), read(what));
-  print("PyTorch's own bf16 " + what, theirs);
+  testing::print_distance("PyTorch's own bf16 " + what, theirs);
   expect_within(what, ours, std::max(kBFloat16, kSlack * theirs));
 }
 
@@ -131,7 +125,7 @@ void TorchParity::expect_within(const std::string& what, std::span<const float> 
   const std::vector<float> exact = read(what);
   ASSERT_EQ(exact.size(), ours.size()) << what;
   const double error = relative_error(ours, exact);
-  print((half_ ? "bf16 " : "fp32 ") + what, error);
+  testing::print_distance((half_ ? "bf16 " : "fp32 ") + what, error);
   EXPECT_LE(error, limit) << setup_.model << ' ' << what << (half_ ? " bf16" : " fp32");
 }
 
@@ -179,7 +173,7 @@ void TorchParity::compare_each_gradient(Network& network) const {
   for (const Parameter& entry : network.graph().parameters().entries()) {
     const auto part = std::span(exact).subspan(entry.offset, entry.size);
     const double error = relative_error(network.gradient(entry.name), part);
-    print("fp32 gradient " + entry.name, error);
+    testing::print_distance("fp32 gradient " + entry.name, error);
     EXPECT_LE(error, kFloat32) << setup_.model << " gradient " << entry.name << " fp32";
   }
 }
