@@ -71,6 +71,9 @@ Bytes read_object(const Opener& opener, const std::string& url, std::size_t limi
 
 /// True for http://, https://, s3:// and gs:// urls.
 bool is_network_url(const std::string& url);
+/// True for "-" and pipe: urls: read once from start to end, with no place where an index or a
+/// manifest could lie beside them.
+bool is_stream_url(const std::string& url);
 /// `url` without user, password, query string and fragment: what may be printed or logged. Paths
 /// and pipe: commands stay as they are.
 std::string printable_url(const std::string& url);

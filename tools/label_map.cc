@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxBytes = std::size_t{64} * 1024 * 1024;
 
 bool has_own_place(const std::string& shard) {
-  return shard != "-" && !shard.starts_with("pipe:") && shard.find(".tar") != std::string::npos;
+  return !io::is_stream_url(shard) && shard.find(".tar") != std::string::npos;
 }
 
 }  // namespace

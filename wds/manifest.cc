@@ -19,13 +19,13 @@ constexpr std::size_t kMaxManifestBytes = std::size_t{64} * 1024 * 1024;
 }
 
 bool has_scheme(const std::string& url) {
-  return url == "-" || url.starts_with("pipe:") || url.find("://") != std::string::npos;
+  return io::is_stream_url(url) || url.find("://") != std::string::npos;
 }
 
 // `url` as a reader opens it, when the manifest at `base` says it.
 std::string resolved(const std::string& base, const std::string& url) {
   if (url.empty()) corrupt("a shard has no url");
-  if (url.starts_with("pipe:") || url == "-") corrupt("may not name a pipe: " + url);
+  if (io::is_stream_url(url)) corrupt("may not name a pipe: " + url);
   const bool network = io::is_network_url(base);
   if (network && (url.starts_with('/') || (has_scheme(url) && !io::is_network_url(url)))) {
     corrupt("one from the network may not name a local file: " + url);

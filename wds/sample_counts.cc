@@ -13,10 +13,6 @@ namespace {
 
 using Counts = std::vector<std::uint64_t>;
 
-bool can_have_index(const std::string& shard) {
-  return shard != "-" && !shard.starts_with("pipe:");
-}
-
 /// Shards are dealt out in order, so all before the first that has no count were looked up.
 class Lookup {
  public:
@@ -76,7 +72,7 @@ std::shared_ptr<const Counts> sample_counts(const io::Opener& opener,
                                             std::span<const std::string> shards,
                                             const std::stop_token& stop) {
   constexpr std::size_t kMaxThreads = 16;
-  if (!std::all_of(shards.begin(), shards.end(), can_have_index)) return nullptr;
+  if (std::any_of(shards.begin(), shards.end(), io::is_stream_url)) return nullptr;
   const bool waits = std::any_of(shards.begin(), shards.end(), io::is_network_url);
   Lookup lookup(opener, shards, stop);
   if (lookup.step()) lookup.run(waits ? std::min(shards.size(), kMaxThreads) : 1);

@@ -80,7 +80,7 @@ ShardIndex read_index(const io::Opener& opener, const std::string& url,
 
 std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
                                              const std::stop_token& stop) {
-  if (shard_url == "-" || shard_url.starts_with("pipe:")) return nullptr;
+  if (io::is_stream_url(shard_url)) return nullptr;
   try {
     return std::make_shared<const ShardIndex>(read_index(opener, index_url(shard_url), stop));
   } catch (const Error& error) {

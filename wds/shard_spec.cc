@@ -105,7 +105,7 @@ Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
   const auto path = local_shard_path(name);
   std::error_code ignored;
   if (path && fs::is_directory(*path, ignored)) return shards_in_folder(*path);
-  if (!name.starts_with("pipe:") && io::printable_url(name).ends_with(".json")) {
+  if (!io::is_stream_url(name) && io::printable_url(name).ends_with(".json")) {
     return shards_in_manifest(name, options);
   }
   return {{.url = name}};
@@ -154,7 +154,7 @@ std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
 }
 
 std::optional<std::string> local_shard_path(const std::string& url) {
-  if (url == "-" || url.starts_with("pipe:")) return {};
+  if (io::is_stream_url(url)) return {};
   if (url.starts_with("file://")) return url.substr(7);
   if (url.find("://") != std::string::npos) return {};
   return url;

@@ -95,6 +95,10 @@ bool is_network_url(const std::string& url) {
   return scheme == "http" || scheme == "https" || scheme == "s3" || scheme == "gs";
 }
 
+bool is_stream_url(const std::string& url) {
+  return url == "-" || detail::url_scheme(url) == "pipe";
+}
+
 std::string printable_url(const std::string& url) {
   // A local path is printed as it is: '?' and '#' are letters like others there.
   const std::size_t scheme_end = url.find("://");

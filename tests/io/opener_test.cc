@@ -58,6 +58,13 @@ TEST(UrlOpener, WhatIsNoUrlIsAnInvalidArgument) {
   }
 }
 
+TEST(StreamUrl, IsStandardInputOrAPipe) {
+  for (const std::string url : {"-", "pipe:cat a.tar", "PIPE:cat a.tar"})
+    EXPECT_TRUE(is_stream_url(url)) << url;
+  for (const std::string url : {"-x", "./-", "pipeline/a.tar", "file:a.tar", "http://host/-"})
+    EXPECT_FALSE(is_stream_url(url)) << url;
+}
+
 TEST(PrintableUrl, HidesWhatMayBeSecret) {
   EXPECT_EQ(printable_url("https://user:pass@host:1/a.tar?sig=x#y"), "https://host:1/a.tar");
   EXPECT_EQ(printable_url("https://host/a@b.tar"), "https://host/a@b.tar");

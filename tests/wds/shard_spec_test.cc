@@ -123,7 +123,7 @@ TEST(ShardSpec, KeepsWhatAManifestSays) {
 
 TEST(ShardSpec, AManifestFromTheNetworkNamesNoLocalFile) {
   MemoryOpener opener;
-  for (const char* url : {"/etc/passwd", "file:///etc/passwd", "pipe:rm x", "-"}) {
+  for (const char* url : {"/etc/passwd", "file:///etc/passwd", "pipe:rm x", "PIPE:rm x", "-"}) {
     opener.files["http://h/m.json"] =
         R"({"wids_version": 1, "shardlist": [{"url": ")" + std::string(url) + R"("}]})";
     EXPECT_EQ(code_of([&] { expand_shards("http://h/m.json", {.opener = &opener}); }),
@@ -133,6 +133,15 @@ TEST(ShardSpec, AManifestFromTheNetworkNamesNoLocalFile) {
   opener.files["http://h/d/m.json?key=1"] = R"({"shardlist": [{"url": "a.tar"}]})";
   EXPECT_EQ(expand_shards("http://h/d/m.json?key=1", {.opener = &opener}),
             Strings{"http://h/d/a.tar"});
+}
+
+TEST(ShardSpec, AManifestRunsNoCommand) {
+  MemoryOpener opener;
+  for (const char* url : {"pipe:rm x", "PIPE:rm x", "-"}) {
+    opener.files["m.json"] = R"({"shardlist": [{"url": ")" + std::string(url) + R"("}]})";
+    EXPECT_EQ(code_of([&] { expand_shards("m.json", {.opener = &opener}); }), ErrorCode::kCorrupt)
+        << url;
+  }
 }
 
 TEST(ShardSpec, ADamagedManifestIsCorrupt) {

@@ -13,7 +13,7 @@ namespace millrace::tools {
 void IndexPlaces::check(const std::vector<std::string>& shards) const {
   std::unordered_set<std::string> taken;
   for (const std::string& shard : shards) {
-    if (shard == "-" || shard.starts_with("pipe:"))
+    if (io::is_stream_url(shard))
       throw Error(ErrorCode::kInvalidArgument, "a pipe has no place for an index: " + shard);
     if (folder.empty() && !wds::local_shard_path(shard))
       throw Error(ErrorCode::kInvalidArgument,

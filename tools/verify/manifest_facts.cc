@@ -19,8 +19,6 @@ std::string place_of(const std::string& url) {
   return std::filesystem::absolute(*path).lexically_normal().string();
 }
 
-bool has_place(const std::string& url) { return url != "-" && !url.starts_with("pipe:"); }
-
 // Hexadecimal digits may be large in a manifest made elsewhere.
 bool same_digits(const std::string& a, const std::string& b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c; };
@@ -41,7 +39,7 @@ void ManifestFacts::find_beside(std::span<const std::string> shards, const io::O
                                 wds::FaultLedger& ledger) {
   std::unordered_set<std::string> looked_for;
   for (const std::string& shard : shards) {
-    if (!has_place(shard) || of(shard) != nullptr) continue;
+    if (io::is_stream_url(shard) || of(shard) != nullptr) continue;
     const std::string manifest = IndexPlaces().manifest_path({shard});
     if (!looked_for.insert(manifest).second) continue;
     try {
@@ -53,7 +51,7 @@ void ManifestFacts::find_beside(std::span<const std::string> shards, const io::O
 }
 
 const wds::ManifestShard* ManifestFacts::of(const std::string& url) const {
-  const auto found = has_place(url) ? by_place_.find(place_of(url)) : by_place_.end();
+  const auto found = io::is_stream_url(url) ? by_place_.end() : by_place_.find(place_of(url));
   return found == by_place_.end() ? nullptr : &found->second;
 }
 
