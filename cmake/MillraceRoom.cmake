@@ -36,6 +36,8 @@ function(millrace_test name)
   target_link_libraries(${name} PRIVATE ${TEST_LINK} millrace_test_support
     GTest::gmock GTest::gtest_main)
   millrace_warnings(${name})
+  # Two tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
+  # soon, as those of the program do (tools/short_waits.h).
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300
-    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    ENVIRONMENT "GOMP_SPINCOUNT=1000" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()
