@@ -56,7 +56,7 @@ class Device {
 };
 
 struct DeviceSetOptions {
-  /// Cores to share out; 0: all that this process may use.
+  /// Cores to share out; 0: all that this process may use, by usable_cores().
   int num_cores = 0;
   bool pin = false;
 };

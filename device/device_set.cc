@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "device/device.h"
+#include "io/base/cores.h"
 #include "io/base/error.h"
 
 namespace millrace::device {
@@ -31,8 +32,8 @@ std::vector<int> allowed_cores(const DeviceSetOptions& options) {
     }
   }
   if (cores.empty()) cores.push_back(0);
-  const auto wanted = static_cast<std::size_t>(std::max(0, options.num_cores));
-  if (wanted > 0 && wanted < cores.size()) cores.resize(wanted);
+  const int wanted = options.num_cores > 0 ? options.num_cores : usable_cores();
+  cores.resize(std::min(cores.size(), static_cast<std::size_t>(wanted)));
   return cores;
 }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "io/base/cores.h"
+
 namespace millrace::tools {
 
 class TaskArena {
@@ -16,7 +18,7 @@ class TaskArena {
   explicit TaskArena(int threads)
       : limit_(tbb::global_control::max_allowed_parallelism,
                static_cast<std::size_t>(std::max(threads, tbb::info::default_concurrency()))),
-        arena_(threads > 0 ? threads : tbb::task_arena::automatic) {}
+        arena_(threads > 0 ? threads : usable_cores()) {}
 
   tbb::task_arena& tbb() { return arena_; }
 

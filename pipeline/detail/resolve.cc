@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <string>
-#include <thread>
 #include <utility>
 
+#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "pipeline/epoch_length.h"
@@ -81,9 +81,8 @@ PipelineOptions resolve_options(PipelineOptions options) {
   check_counts(options);
   check_split(options);
   ResourceOptions& resources = options.resources;
-  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const auto lanes = static_cast<int>(owned_streams(options).size());
-  if (resources.threads == 0) resources.threads = cores;
+  if (resources.threads == 0) resources.threads = usable_cores();
   if (resources.io_threads == 0) resources.io_threads = 16;
   resources.io_threads = std::min(resources.io_threads, lanes);
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();

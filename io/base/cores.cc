@@ -1,0 +1,87 @@
+#include "io/base/cores.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "max 100000", "150000 100000": microseconds of each period.
+std::optional<double> quota_of_version_2(const fs::path& folder) {
+  std::ifstream file(folder / "cpu.max");
+  double microseconds = 0;
+  double period = 0;
+  if (!(file >> microseconds >> period) || period <= 0) return {};
+  return microseconds / period;
+}
+
+std::optional<double> quota_of_version_1(const fs::path& folder) {
+  std::ifstream quota(folder / "cpu.cfs_quota_us");
+  std::ifstream period(folder / "cpu.cfs_period_us");
+  double microseconds = 0;
+  double of = 0;
+  if (!(quota >> microseconds) || !(period >> of) || microseconds <= 0 || of <= 0) return {};
+  return microseconds / of;
+}
+
+bool names_cpu(const std::string& controllers) {
+  std::istringstream names(controllers);
+  for (std::string name; std::getline(names, name, ',');)
+    if (name == "cpu") return true;
+  return false;
+}
+
+// A line of /proc/self/cgroup: "1:cpu,cpuacct:/path", of version 2 "0::/path".
+struct Group {
+  std::string controllers;
+  fs::path path;
+};
+
+std::optional<Group> parse_group(const std::string& line) {
+  const std::size_t first = line.find(':');
+  const std::size_t second = line.find(':', first + 1);
+  if (first == std::string::npos || second == std::string::npos) return {};
+  return Group{line.substr(first + 1, second - first - 1), line.substr(second + 1)};
+}
+
+void keep_smaller(std::optional<double>& kept, const std::optional<double>& other) {
+  if (other && (!kept || *other < *kept)) kept = other;
+}
+
+}  // namespace
+
+std::optional<double> cpu_quota(const fs::path& root) {
+  std::optional<double> smallest;
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::optional<Group> group = parse_group(line);
+    if (!group || !(group->controllers.empty() || names_cpu(group->controllers))) continue;
+    const bool version_2 = group->controllers.empty();
+    const fs::path mounted = root / "sys/fs/cgroup" / (version_2 ? "" : "cpu");
+    // In a container the path may be the host's; what is mounted is the container's own then.
+    for (fs::path path = group->path.relative_path();; path = path.parent_path()) {
+      keep_smaller(smallest, version_2 ? quota_of_version_2(mounted / path)
+                                       : quota_of_version_1(mounted / path));
+      if (path.empty()) break;
+    }
+  }
+  return smallest;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  const double paid = std::ceil(cpu_quota().value_or(allowed));
+  return std::max(1, static_cast<int>(std::min<double>(allowed, paid)));
+}
+
+}  // namespace millrace

@@ -1,0 +1,81 @@
+#include "io/base/cores.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "tests/support/temp_dir.h"
+
+namespace millrace {
+namespace {
+
+using testing::TempDir;
+
+// A made-up proc and sys.
+class Cores : public ::testing::Test {
+ protected:
+  void put(const std::string& path, const std::string& text) {
+    const std::filesystem::path file = dir_.path() / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  std::optional<double> quota() const { return cpu_quota(dir_.path()); }
+
+  TempDir dir_;
+};
+
+TEST_F(Cores, AreUnlimitedWhereNothingIsSaid) {
+  EXPECT_FALSE(quota());
+  put("proc/self/cgroup", "0::/user.slice\n");
+  EXPECT_FALSE(quota());
+  put("sys/fs/cgroup/user.slice/cpu.max", "max 100000\n");
+  EXPECT_FALSE(quota());
+}
+
+TEST_F(Cores, AreTheQuotaOfVersion2) {
+  put("proc/self/cgroup", "0::/pods/mine\n");
+  put("sys/fs/cgroup/pods/mine/cpu.max", "max 100000\n");
+  put("sys/fs/cgroup/pods/cpu.max", "350000 100000\n");
+  EXPECT_EQ(quota(), 3.5);
+  put("sys/fs/cgroup/pods/mine/cpu.max", "100000 50000\n");
+  EXPECT_EQ(quota(), 2.0);
+}
+
+TEST_F(Cores, AreTheQuotaOfVersion1) {
+  put("proc/self/cgroup", "5:memory:/a\n4:cpu,cpuacct:/docker/0123\n3:cpuset:/\n0::/\n");
+  put("sys/fs/cgroup/cpu/docker/0123/cpu.cfs_quota_us", "-1\n");
+  put("sys/fs/cgroup/cpu/docker/0123/cpu.cfs_period_us", "100000\n");
+  EXPECT_FALSE(quota());
+  put("sys/fs/cgroup/cpu/docker/0123/cpu.cfs_quota_us", "150000\n");
+  EXPECT_EQ(quota(), 1.5);
+}
+
+TEST_F(Cores, AreTheContainersOwnWhereThePathIsTheHosts) {
+  put("proc/self/cgroup", "4:cpu,cpuacct:/docker/0123\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota(), 4.0);
+}
+
+TEST_F(Cores, WhatCannotBeReadIsNoLimit) {
+  put("proc/self/cgroup", "\nnonsense\n0::\n0::/../..\n4:cpu:/x\n");
+  put("sys/fs/cgroup/cpu.max", "a few\n");
+  put("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "100000\n");
+  put("sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "0\n");
+  EXPECT_FALSE(quota());
+}
+
+TEST_F(Cores, AreNoMoreThanTheProcessMayRunOn) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  EXPECT_GE(usable_cores(), 1);
+  EXPECT_LE(usable_cores(), CPU_COUNT(&set));
+}
+
+}  // namespace
+}  // namespace millrace
