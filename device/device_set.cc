@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <charconv>
@@ -22,16 +21,8 @@ constexpr int kMaxDevices = 1024;
       fmt::format("devices \"{}\": {}; write a count as 8, or numbers as [5] or [0,2]", text, why));
 }
 
-std::vector<int> allowed_cores(const DeviceSetOptions& options) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
-    }
-  }
-  if (cores.empty()) cores.push_back(0);
+std::vector<int> cores_for(const DeviceSetOptions& options) {
+  std::vector<int> cores = allowed_cores();
   const int wanted = options.num_cores > 0 ? options.num_cores : usable_cores();
   cores.resize(std::min(cores.size(), static_cast<std::size_t>(wanted)));
   return cores;
@@ -87,7 +78,7 @@ std::vector<int> parse_devices(std::string_view text) {
 }  // namespace
 
 DeviceSet::DeviceSet(const std::vector<int>& numbers, const DeviceSetOptions& options) {
-  const std::vector<int> cores = allowed_cores(options);
+  const std::vector<int> cores = cores_for(options);
   for (std::size_t place = 0; place < numbers.size(); ++place) {
     devices_.push_back(std::make_shared<Device>(
         DeviceOptions{numbers[place], slice(cores, place, numbers.size()), options.pin}));

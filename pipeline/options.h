@@ -45,7 +45,7 @@ struct EpochOptions {
 };
 
 struct ResourceOptions {
-  /// Threads of the pipeline's own task arena: decode and transforms. 0: one a core.
+  /// Threads of the pipeline's own task arena: decode and transforms. 0: usable_cores().
   int threads = 0;
   /// Threads that wait for disk and network. 0: one a stream of this rank, at most 16.
   int io_threads = 0;

@@ -76,12 +76,23 @@ std::optional<double> cpu_quota(const fs::path& root) {
   return smallest;
 }
 
-int usable_cores() {
+std::vector<int> allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  const int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
+    }
+  }
+  if (cores.empty()) cores.push_back(0);
+  return cores;
+}
+
+int usable_cores() {
+  const auto allowed = static_cast<double>(allowed_cores().size());
   const double paid = std::ceil(cpu_quota().value_or(allowed));
-  return std::max(1, static_cast<int>(std::min<double>(allowed, paid)));
+  return std::max(1, static_cast<int>(std::min(allowed, paid)));
 }
 
 }  // namespace millrace

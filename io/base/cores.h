@@ -1,13 +1,17 @@
-// usable_cores: how many cores' worth of work this process can do at once.
+// The cores that this process may run on, and how many cores' worth of work it can do at once.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 namespace millrace {
 
-/// The cores that it may run on, or, where its control groups' quota pays for fewer, that quota
-/// rounded up: a container's share of a large machine. At least 1.
+/// Their numbers, at least one, in order.
+std::vector<int> allowed_cores();
+
+/// How many these are, or, where the control groups' quota pays for fewer, that quota rounded up: a
+/// container's share of a large machine. At least 1.
 int usable_cores();
 
 /// The smallest CPU quota, in cores, of the process's control groups and those above them, of
