@@ -36,6 +36,10 @@ struct UrlOpener::State {
     return detail::http_target(url, options.http, options.stores);
   }
 
+  const std::stop_token& stop_of(const std::stop_token& own) const {
+    return own.stop_possible() ? own : options.stop;
+  }
+
   const UrlOpenerOptions options;
   std::once_flag http_made;
   std::shared_ptr<detail::HttpClient> client;
@@ -46,7 +50,8 @@ UrlOpener::UrlOpener(UrlOpenerOptions options)
 UrlOpener::~UrlOpener() = default;
 
 std::unique_ptr<ByteSource> UrlOpener::open(const std::string& url,
-                                            const OpenOptions& options) const {
+                                            const OpenOptions& asked) const {
+  const OpenOptions options{.offset = asked.offset, .stop = state_->stop_of(asked.stop)};
   if (url == "-") return detail::open_stdin(options);
   const std::string scheme = detail::url_scheme(url);
   if (scheme.empty()) return detail::open_file(url, options);
@@ -68,7 +73,7 @@ std::unique_ptr<ByteSink> UrlOpener::open_sink(const std::string& url,
   if (scheme.empty()) return open_file_sink(url, options);
   if (scheme == "file") return open_file_sink(detail::file_url_path(url), options);
   if (!is_network_url(url)) refuse_scheme(scheme, url);
-  return detail::open_upload(state_->http(), state_->target(url), stop);
+  return detail::open_upload(state_->http(), state_->target(url), state_->stop_of(stop));
 }
 
 Bytes read_object(const Opener& opener, const std::string& url, std::size_t limit_bytes,

@@ -44,6 +44,8 @@ class Opener {
 struct UrlOpenerOptions {
   HttpOptions http = {};
   ObjectStoreOptions stores = ObjectStoreOptions::from_environment();
+  /// Ends what is opened without a stop of its own: a program's, so that no wait is forgotten.
+  std::stop_token stop = {};
   /// Whether `pipe:COMMAND` may run a shell. Never switched on by data: only by the user.
   bool allow_pipe = false;
 };

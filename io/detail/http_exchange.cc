@@ -25,21 +25,41 @@ HttpFault final_fault(std::string message) {
   return {.error = Error(ErrorCode::kIo, std::move(message)), .retry = false};
 }
 
-HttpFault transport_fault(const TransferEnd& end) {
-  return {.error = Error(ErrorCode::kIo, end.message), .retry = end.retry};
+// What a transfer brings that is about to be broken off again.
+std::uint64_t slowest_window(const HttpOptions& options) {
+  const std::chrono::duration<double> window = options.stall_timeout;
+  return static_cast<std::uint64_t>(window.count() *
+                                    static_cast<double>(options.stall_bytes_per_s));
 }
+
+// Of one server many objects are asked; of many servers one each: the set stays small.
+constexpr std::size_t kMostHosts = 4096;
 
 }  // namespace
 
-void wait_for_next_try(const HttpClient& client, Backoff& backoff, const HttpFault& fault,
-                       const std::stop_token& stop) {
+bool HttpClient::has_answered(const std::string& url) const {
+  MutexLock lock(mutex);
+  return hosts.contains(url_host(url));
+}
+
+void HttpClient::answered(const std::string& url) {
+  std::string host = url_host(url);
+  MutexLock lock(mutex);
+  if (hosts.size() < kMostHosts) hosts.insert(std::move(host));
+}
+
+void wait_for_next_try(HttpClient& client, const std::string& name, Backoff& backoff,
+                       const HttpFault& fault, const std::stop_token& stop) {
   if (!fault.retry) throw Error(fault.error);
   const Clock& clock = *client.options.clock;
-  const std::optional<Clock::Duration> wait = backoff.failed(clock.now(), fault.retry_after);
+  const std::optional<Clock::Duration> wait = backoff.failed(clock.now(), fault.how);
   if (!wait) {
+    const int tries = backoff.tries();
     throw Error(fault.error.code(),
-                fault.error.message() + ", " + std::to_string(backoff.tries()) + " tries in a row");
+                fault.error.message() +
+                    (tries > 1 ? ", " + std::to_string(tries) + " tries in a row" : ""));
   }
+  client.news.retry(name, fault.error.message(), client.options.retry.patience);
   if (!clock.sleep_for(*wait, stop)) {
     throw Error(ErrorCode::kCancelled, "waiting for the next try was stopped");
   }
@@ -50,15 +70,18 @@ HttpFault refusal(const HttpHead& head) {
   const ErrorCode code = may_not_be_seen(status) ? ErrorCode::kNotFound : ErrorCode::kIo;
   return {.error = Error(code, "the server answered with status " + std::to_string(status)),
           .retry = may_pass(status),
-          .retry_after = retry_after(head)};
+          .how = {.retry_after = retry_after(head)}};
 }
 
 HttpExchange::HttpExchange(HttpClient& client, const HttpTarget& target,
-                           std::vector<std::string> header_lines, std::optional<HttpBody> body)
+                           std::vector<std::string> header_lines,
+                           std::optional<Clock::Duration> limit, std::optional<HttpBody> body)
     : client_(client),
+      name_(target.name),
       url_(target.url),
       header_lines_(std::move(header_lines)),
       secret_lines_(target.secret_lines(body ? "PUT" : "GET")),
+      limit_(limit),
       body_(std::move(body)) {
   send();
 }
@@ -72,17 +95,28 @@ void HttpExchange::drop() {
 }
 
 void HttpExchange::send() {
-  HttpRequest request{.url = url_, .header_lines = header_lines_, .body = body_};
+  HttpRequest request{
+      .url = url_, .name = name_, .header_lines = header_lines_, .body = body_, .limit = limit_};
   request.header_lines.insert(request.header_lines.end(), secret_lines_.begin(),
                               secret_lines_.end());
-  transfer_ = std::make_shared<HttpTransfer>(request, client_.options);
+  transfer_ = std::make_shared<HttpTransfer>(request, client_.options, client_.news);
   client_.loop.start(transfer_);
+}
+
+HttpFault HttpExchange::transport_fault(const TransferEnd& end) const {
+  HttpFault fault{.error = Error(ErrorCode::kIo, end.message), .retry = end.retry};
+  if (end.stalled) fault.how.least_progress = slowest_window(client_.options);
+  if (end.unresolved && !client_.has_answered(url_)) {
+    fault.how.patience = client_.options.resolve_timeout;
+  }
+  return fault;
 }
 
 std::optional<HttpFault> HttpExchange::wait_for_head(const std::stop_token& stop) {
   for (int hops = 0;; ++hops) {
     std::optional<HttpHead> head = transfer_->wait_for_head(stop);
     if (!head) return transport_fault(transfer_->wait_for_end(stop));
+    client_.answered(url_);
     head_ = *std::move(head);
     if (!is_redirect(head_.status(), body_.has_value())) return std::nullopt;
     if (auto fault = follow(hops)) return fault;

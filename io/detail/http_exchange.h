@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -20,6 +21,7 @@
 #include "io/base/error.h"
 #include "io/detail/http_loop.h"
 #include "io/detail/http_target.h"
+#include "io/detail/network_log.h"
 #include "io/detail/retry.h"
 #include "io/http_options.h"
 
@@ -27,10 +29,17 @@ namespace millrace::io::detail {
 
 struct HttpClient {
   explicit HttpClient(HttpOptions the_options)
-      : options(std::move(the_options)), budget(options.retry) {}
+      : options(std::move(the_options)), budget(options.retry), news(options.log) {}
+
+  /// Whether a server of that url's host and port has answered before, and that one has now.
+  bool has_answered(const std::string& url) const MILLRACE_EXCLUDES(mutex);
+  void answered(const std::string& url) MILLRACE_EXCLUDES(mutex);
 
   const HttpOptions options;
   RetryBudget budget;
+  NetworkLog news;
+  mutable Mutex mutex;
+  std::set<std::string> hosts MILLRACE_GUARDED_BY(mutex);
   HttpLoop loop;  // last: its transfers use the options
 };
 
@@ -38,13 +47,13 @@ struct HttpClient {
 struct HttpFault {
   Error error;
   bool retry = true;
-  std::optional<std::chrono::seconds> retry_after = {};
+  FailedTry how = {};
 };
 
-/// Waits until it is time to try again. Throws: the fault itself when it was the last try or none
-/// helps; Cancelled.
-void wait_for_next_try(const HttpClient& client, Backoff& backoff, const HttpFault& fault,
-                       const std::stop_token& stop);
+/// Waits until it is time to try again, and says so. `name`: the url as it may be printed. Throws:
+/// the fault itself when it was the last try or none helps; Cancelled.
+void wait_for_next_try(HttpClient& client, const std::string& name, Backoff& backoff,
+                       const HttpFault& fault, const std::stop_token& stop);
 
 /// The fault that a status is which is neither success nor redirect.
 HttpFault refusal(const HttpHead& head);
@@ -52,9 +61,10 @@ HttpFault refusal(const HttpHead& head);
 class HttpExchange {
  public:
   /// Sends the request at once: a GET, or with a body a PUT. `header_lines` go to every host that
-  /// redirects lead to, the target's secret lines to its own alone.
+  /// redirects lead to, the target's secret lines to its own alone. `limit` shortens the time
+  /// limits of each request.
   HttpExchange(HttpClient& client, const HttpTarget& target, std::vector<std::string> header_lines,
-               std::optional<HttpBody> body = {});
+               std::optional<Clock::Duration> limit, std::optional<HttpBody> body = {});
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
@@ -71,11 +81,14 @@ class HttpExchange {
   void send();
   void drop();
   std::optional<HttpFault> follow(int hops);
+  HttpFault transport_fault(const TransferEnd& end) const;
 
   HttpClient& client_;
+  std::string name_;
   std::string url_;
   std::vector<std::string> header_lines_;
   std::vector<std::string> secret_lines_;
+  std::optional<Clock::Duration> limit_;
   std::optional<HttpBody> body_;
   std::shared_ptr<HttpTransfer> transfer_;
   HttpHead head_;

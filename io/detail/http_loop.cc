@@ -123,10 +123,10 @@ void HttpLoop::break_off_overdue() {
   checked_ = now;
   const Transfers running = running_;
   for (const auto& transfer : running) {
-    std::string reason = transfer->overdue(now);
-    if (reason.empty()) continue;
+    std::optional<TransferEnd> end = transfer->overdue(now);
+    if (!end) continue;
     remove(transfer.get());
-    transfer->finish({.message = std::move(reason)});
+    transfer->finish(*std::move(end));
   }
 }
 

@@ -43,6 +43,7 @@ class HttpSource final : public ByteSource {
   }
 
   std::size_t read(std::span<std::byte> into) override {
+    backoff_.begin(client_->options.clock->now());
     try {
       while (!ended_) {
         if (const std::size_t got = try_read(into)) return got;
@@ -97,7 +98,7 @@ std::size_t HttpSource::try_read(std::span<std::byte> into) {
     if (const std::size_t got = receive(into)) {
       if (!body_end_ || position_ + got <= *body_end_) {
         position_ += got;
-        backoff_.progressed();
+        backoff_.progressed(got);
         return got;
       }
       problem = fault(ErrorCode::kCorrupt, "the server sent more bytes than it announced", true);
@@ -118,7 +119,8 @@ void HttpSource::ask() {
     lines.push_back("If-Unmodified-Since: " + version_.last_modified);
   }
   accepted_ = false;
-  exchange_ = std::make_unique<HttpExchange>(*client_, target_, std::move(lines));
+  exchange_ = std::make_unique<HttpExchange>(*client_, target_, std::move(lines),
+                                             backoff_.left(client_->options.clock->now()));
 }
 
 std::optional<HttpFault> HttpSource::await_response() {
@@ -250,7 +252,7 @@ std::optional<HttpFault> HttpSource::end_of_body() {
 
 void HttpSource::recover(const HttpFault& fault) {
   exchange_.reset();
-  wait_for_next_try(*client_, backoff_, fault, stop_);
+  wait_for_next_try(*client_, target_.name, backoff_, fault, stop_);
 }
 
 }  // namespace

@@ -12,6 +12,11 @@
 namespace millrace::io::detail {
 namespace {
 
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+
+// A reader that waits longer says so.
+constexpr milliseconds kLongWait{2'000};
 // A waiting reader is woken for this much, or for whatever has come when the loop has drained the
 // sockets: a wake-up for each of libcurl's 16 KiB pieces would cost more than copying them.
 constexpr std::size_t kWorthWaking = std::size_t{256} << 10;
@@ -59,11 +64,16 @@ bool hopeless(CURLcode code) {
 
 }  // namespace
 
-HttpTransfer::HttpTransfer(const HttpRequest& request, const HttpOptions& options)
+HttpTransfer::HttpTransfer(const HttpRequest& request, const HttpOptions& options, NetworkLog& news)
     : options_(options),
+      news_(news),
+      name_(request.name),
       body_(request.body),
+      limit_(request.limit),
       easy_(curl_easy_init()),
       headers_(make_list(request.header_lines)),
+      body_rate_(options.stall_timeout, options.stall_bytes_per_s),
+      upload_rate_(options.stall_timeout, options.stall_bytes_per_s),
       ring_(std::max(options.buffer_bytes, kLeastBuffer)) {
   if (!easy_) throw std::bad_alloc();
   set_options(request);
@@ -80,7 +90,13 @@ void HttpTransfer::set_options(const HttpRequest& request) {
   set(easy_, CURLOPT_WRITEDATA, this);
   set(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
   set(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-  set(easy_, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_timeout.count()));
+  set(easy_, CURLOPT_CONNECTTIMEOUT_MS,
+      static_cast<long>(duration_cast<milliseconds>(limited(options_.connect_timeout)).count()));
+#if LIBCURL_VERSION_NUM >= 0x075700
+  // A resolver's thread that still waits for its name server holds up neither the loop nor the
+  // program's end.
+  set(easy_, CURLOPT_QUICK_EXIT, 1L);
+#endif
   set(easy_, CURLOPT_BUFFERSIZE, kReceiveBuffer);
   set(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
   set(easy_, CURLOPT_NOSIGNAL, 1L);
@@ -105,9 +121,18 @@ void HttpTransfer::set_body() {
 
 template <typename Ready>
 void HttpTransfer::wait(MutexLock& lock, const std::stop_token& stop, Ready ready) {
-  if (stop.stop_requested() || !changed_.wait(lock, stop, ready)) {
-    throw Error(ErrorCode::kCancelled, "reading was stopped");
+  bool came = false;
+  if (!stop.stop_requested()) came = changed_.wait_for(lock, stop, kLongWait, ready);
+  if (!came && !stop.stop_requested()) {
+    news_.wait(name_, awaited(), kLongWait);
+    came = changed_.wait(lock, stop, ready);
   }
+  if (!came) throw Error(ErrorCode::kCancelled, "reading was stopped");
+}
+
+std::string HttpTransfer::awaited() const {
+  if (head_.complete()) return "no data";
+  return body_ ? "not uploaded yet" : "no answer yet";
 }
 
 std::optional<HttpHead> HttpTransfer::wait_for_head(const std::stop_token& stop) {
@@ -164,7 +189,8 @@ void HttpTransfer::announce() {
 void HttpTransfer::finish(CURLcode code) {
   if (code == CURLE_OK) return finish({.ok = true});
   const char* text = error_text_[0] != '\0' ? error_text_ : curl_easy_strerror(code);
-  finish({.retry = !hopeless(code), .message = text});
+  const bool unresolved = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY;
+  finish({.retry = !hopeless(code), .message = text, .unresolved = unresolved});
 }
 
 void HttpTransfer::finish(TransferEnd end) {
@@ -173,31 +199,38 @@ void HttpTransfer::finish(TransferEnd end) {
   changed_.notify_one();
 }
 
-std::string HttpTransfer::overdue(Clock::TimePoint now) {
+Clock::Duration HttpTransfer::limited(Clock::Duration limit) const {
+  return std::min(limit, limit_.value_or(limit));
+}
+
+// libcurl watches over connecting, but not over the name alone.
+std::optional<TransferEnd> HttpTransfer::overdue_to_connect(Clock::TimePoint now) {
+  if (!started_) started_ = now;
+  curl_off_t resolved_after = 0;
+  curl_easy_getinfo(easy_.get(), CURLINFO_NAMELOOKUP_TIME_T, &resolved_after);
+  if (resolved_after != 0 || now - *started_ <= limited(options_.resolve_timeout)) return {};
+  return TransferEnd{.message = "the host's name was not resolved in time", .unresolved = true};
+}
+
+std::optional<TransferEnd> HttpTransfer::overdue(Clock::TimePoint now) {
   curl_off_t connected_after = 0;
   curl_easy_getinfo(easy_.get(), CURLINFO_PRETRANSFER_TIME_T, &connected_after);
-  if (connected_after == 0) return {};  // libcurl watches over connecting
-  if (!asked_) asked_ = checked_ = slow_since_ = now;
+  if (connected_after == 0) return overdue_to_connect(now);
+  if (!asked_) asked_ = now;
   MutexLock lock(mutex_);
   if (head_.complete()) {
     // The time that a reader leaves a full buffer alone is not the server's.
-    return stalls(now, received_, paused_) ? "the transfer stalled" : "";
+    if (paused_) body_rate_.restart(now, received_);
+    if (!body_rate_.stalls(now, received_)) return {};
+    return TransferEnd{.message = "the transfer stalled", .stalled = true};
   }
   if (body_ && sent_ < body_->bytes) {
     asked_ = now;
-    return stalls(now, sent_, false) ? "the upload stalled" : "";
+    if (!upload_rate_.stalls(now, sent_)) return {};
+    return TransferEnd{.message = "the upload stalled", .stalled = true};
   }
-  return now - *asked_ > options_.first_byte_timeout ? "no answer in time" : "";
-}
-
-bool HttpTransfer::stalls(Clock::TimePoint now, std::uint64_t bytes, bool paused) {
-  const std::chrono::duration<double> passed = now - checked_;
-  const double expected = passed.count() * static_cast<double>(options_.stall_bytes_per_s);
-  const std::uint64_t moved = bytes - std::min(bytes, checked_bytes_);
-  if (paused || static_cast<double>(moved) >= expected) slow_since_ = now;
-  checked_ = now;
-  checked_bytes_ = bytes;
-  return now - slow_since_ > options_.stall_timeout;
+  if (now - *asked_ <= limited(options_.first_byte_timeout)) return {};
+  return TransferEnd{.message = "no answer in time"};
 }
 
 std::size_t HttpTransfer::on_send(char* data, std::size_t, std::size_t count, void* self) noexcept {

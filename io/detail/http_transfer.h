@@ -24,7 +24,9 @@
 #include "io/base/thread_annotations.h"
 #include "io/detail/curl.h"
 #include "io/detail/http_head.h"
+#include "io/detail/network_log.h"
 #include "io/detail/ring_buffer.h"
+#include "io/detail/stall_watch.h"
 #include "io/detail/unique_fd.h"
 #include "io/http_options.h"
 
@@ -39,9 +41,13 @@ struct HttpBody {
 /// A GET, or with a body a PUT.
 struct HttpRequest {
   std::string url;
+  /// As it may be printed.
+  std::string name = {};
   /// Whole lines, "Range: bytes=5-".
   std::vector<std::string> header_lines = {};
   std::optional<HttpBody> body = {};
+  /// Shortens the options' time limits for name, connection and first byte.
+  std::optional<Clock::Duration> limit = {};
 };
 
 /// How a transfer ended as far as the protocol goes; the status is the head's business.
@@ -50,11 +56,16 @@ struct TransferEnd {
   /// Whether another try may do better.
   bool retry = true;
   std::string message = {};
+  /// The host's name was not resolved.
+  bool unresolved = false;
+  /// It was broken off for being slow.
+  bool stalled = false;
 };
 
 class HttpTransfer {
  public:
-  HttpTransfer(const HttpRequest& request, const HttpOptions& options);
+  /// All three are borrowed; `news` is told of waits.
+  HttpTransfer(const HttpRequest& request, const HttpOptions& options, NetworkLog& news);
   HttpTransfer(const HttpTransfer&) = delete;
   HttpTransfer& operator=(const HttpTransfer&) = delete;
 
@@ -78,8 +89,8 @@ class HttpTransfer {
   void go_on();
   /// Wakes a reader who waits for what has come since the last call.
   void announce();
-  /// Why the transfer must be broken off at `now`; empty while it may go on.
-  std::string overdue(Clock::TimePoint now);
+  /// Why the transfer must be broken off at `now`; nothing while it may go on.
+  std::optional<TransferEnd> overdue(Clock::TimePoint now);
   void finish(CURLcode code);
   void finish(TransferEnd end);
 
@@ -92,26 +103,31 @@ class HttpTransfer {
 
   void set_options(const HttpRequest& request);
   void set_body();
-  bool stalls(Clock::TimePoint now, std::uint64_t bytes, bool paused);
+  Clock::Duration limited(Clock::Duration limit) const;
+  std::optional<TransferEnd> overdue_to_connect(Clock::TimePoint now);
   void take_header(std::string_view line);
   std::size_t take_body(std::span<const std::byte> data);
   std::size_t drop_body(std::size_t count) MILLRACE_REQUIRES(mutex_);
   void push(std::span<const std::byte> data);
   template <typename Ready>
   void wait(MutexLock& lock, const std::stop_token& stop, Ready ready);
+  std::string awaited() const MILLRACE_REQUIRES(mutex_);
 
   const HttpOptions& options_;
+  NetworkLog& news_;
+  const std::string name_;
   const std::optional<HttpBody> body_;
+  const std::optional<Clock::Duration> limit_;
   CurlEasy easy_;
   CurlList headers_;
   char error_text_[CURL_ERROR_SIZE] = {};
 
   // On the loop's thread alone: what was sent, and for overdue().
   std::uint64_t sent_ = 0;
+  std::optional<Clock::TimePoint> started_;
   std::optional<Clock::TimePoint> asked_;
-  Clock::TimePoint checked_{};
-  Clock::TimePoint slow_since_{};
-  std::uint64_t checked_bytes_ = 0;
+  StallWatch body_rate_;
+  StallWatch upload_rate_;
 
   Mutex mutex_;
   std::condition_variable_any changed_;

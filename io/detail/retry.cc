@@ -41,17 +41,36 @@ float RetryBudget::jitter() {
   return rng_.uniform();
 }
 
-std::optional<Clock::Duration> Backoff::failed(Clock::TimePoint now,
-                                               std::optional<std::chrono::seconds> retry_after) {
-  if (tries_ == 0) first_failure_ = now;
-  ++tries_;
-  if (tries_ >= options_.max_tries && now - first_failure_ >= options_.patience) return {};
+void Backoff::progressed(std::uint64_t bytes) {
+  owed_ -= std::min(owed_, bytes);
+  if (owed_ == 0) tries_ = 0;
+}
+
+std::optional<Clock::Duration> Backoff::left(Clock::TimePoint now) const {
+  // The last try begins when the patience ends, and has this long.
+  constexpr Clock::Duration kLastTry = std::chrono::seconds(1);
+  if (options_.patience.count() == 0) return {};
+  if (tries_ == 0) return std::max<Clock::Duration>(kLastTry, options_.patience);
+  return std::max<Clock::Duration>(kLastTry, since_ + options_.patience - now);
+}
+
+Clock::Duration Backoff::jittered() const {
   const double doublings = std::min(tries_ - 1, 30);
   const duration<double> ceiling = std::min<duration<double>>(
       options_.max_backoff, duration<double>(options_.first_backoff) * std::exp2(doublings));
-  Clock::Duration wait = duration_cast<Clock::Duration>(ceiling * budget_.jitter());
-  if (retry_after) {
-    wait += std::min<Clock::Duration>(*retry_after, options_.max_retry_after);
+  return duration_cast<Clock::Duration>(ceiling * budget_.jitter());
+}
+
+std::optional<Clock::Duration> Backoff::failed(Clock::TimePoint now, const FailedTry& how) {
+  const Clock::Duration patience =
+      std::min<Clock::Duration>(options_.patience, how.patience.value_or(options_.patience));
+  ++tries_;
+  owed_ = how.least_progress;
+  const Clock::Duration left = since_ + patience - now;
+  if (left <= Clock::Duration::zero()) return {};
+  Clock::Duration wait = std::min(jittered(), left);
+  if (how.retry_after) {
+    wait += std::min<Clock::Duration>(*how.retry_after, options_.max_retry_after);
   }
   return std::max(wait, budget_.take(now));
 }

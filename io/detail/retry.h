@@ -4,6 +4,7 @@
 // Source: M. Brooker, "Exponential Backoff And Jitter" (AWS, 2015): full jitter.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "io/base/clock.h"
@@ -32,23 +33,41 @@ class RetryBudget {
   KeyedRng rng_ MILLRACE_GUARDED_BY(mutex_);
 };
 
-/// The tries of one reader since its last new byte.
+/// How one try failed, as far as it matters to the next one.
+struct FailedTry {
+  /// What the server asks for.
+  std::optional<std::chrono::seconds> retry_after = {};
+  /// Less than this from a later try is no progress.
+  std::uint64_t least_progress = 1;
+  /// Ends the patience sooner.
+  std::optional<Clock::Duration> patience = {};
+};
+
+/// The tries of one reader since its last progress.
 class Backoff {
  public:
   Backoff(const RetryOptions& options, RetryBudget& budget) : options_(options), budget_(budget) {}
 
-  /// A byte came: count from the beginning again.
-  void progressed() { tries_ = 0; }
+  /// The reader begins to wait: without a failed try the patience counts from here.
+  void begin(Clock::TimePoint now) {
+    if (tries_ == 0) since_ = now;
+  }
+  /// Bytes came: count from the beginning again, when they are enough.
+  void progressed(std::uint64_t bytes);
   /// A try failed at `now`. How long to wait before the next one; nothing when it was the last.
-  std::optional<Clock::Duration> failed(Clock::TimePoint now,
-                                        std::optional<std::chrono::seconds> retry_after);
+  std::optional<Clock::Duration> failed(Clock::TimePoint now, const FailedTry& how);
   int tries() const { return tries_; }
+  /// What is left of the patience for a try that starts at `now`; nothing: it has no limit.
+  std::optional<Clock::Duration> left(Clock::TimePoint now) const;
 
  private:
+  Clock::Duration jittered() const;
+
   const RetryOptions& options_;
   RetryBudget& budget_;
   int tries_ = 0;
-  Clock::TimePoint first_failure_{};
+  std::uint64_t owed_ = 0;  // bytes that must come before the failed tries are forgotten
+  Clock::TimePoint since_{};
 };
 
 }  // namespace millrace::io::detail

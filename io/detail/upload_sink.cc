@@ -41,9 +41,11 @@ class UploadSink final : public ByteSink {
     MILLRACE_CHECK(spool_, "a sink is finished once");
     const HttpBody body{.file = std::exchange(spool_, nullptr), .bytes = position_};
     Backoff backoff(client_->options.retry, client_->budget);
+    const Clock& clock = *client_->options.clock;
+    backoff.begin(clock.now());
     try {
-      while (const std::optional<HttpFault> fault = send(body)) {
-        wait_for_next_try(*client_, backoff, *fault, stop_);
+      while (const std::optional<HttpFault> fault = send(body, backoff.left(clock.now()))) {
+        wait_for_next_try(*client_, target_.name, backoff, *fault, stop_);
       }
     } catch (Error& error) {
       error.annotate({.url = target_.name});
@@ -53,8 +55,9 @@ class UploadSink final : public ByteSink {
   std::uint64_t position() const override { return position_; }
 
  private:
-  std::optional<HttpFault> send(const HttpBody& body) {
-    HttpExchange exchange(*client_, target_, {"Content-Type: application/octet-stream"}, body);
+  std::optional<HttpFault> send(const HttpBody& body, std::optional<Clock::Duration> limit) {
+    HttpExchange exchange(*client_, target_, {"Content-Type: application/octet-stream"}, limit,
+                          body);
     if (auto fault = exchange.wait_for_head(stop_)) return fault;
     const long status = exchange.head().status();
     if (status == 200 || status == 201 || status == 204) return std::nullopt;

@@ -61,6 +61,12 @@ bool same_origin(const std::string& a, const std::string& b) {
   });
 }
 
+std::string url_host(const std::string& url) {
+  const CurlUrl handle(curl_url());
+  if (curl_url_set(handle.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return "";
+  return part(handle, CURLUPART_HOST) + ":" + part(handle, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+}
+
 std::string resolve_url(const std::string& base, const std::string& location) {
   const CurlUrl handle = parse(base);
   set_url(handle.get(), location);

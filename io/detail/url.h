@@ -16,6 +16,9 @@ void check_url(const std::string& url);
 /// True when scheme, host and port are the same. Throws: InvalidArgument for what is no url.
 bool same_origin(const std::string& a, const std::string& b);
 
+/// "host:80" of "http://host/x": what tells one server from another. Empty for what is no url.
+std::string url_host(const std::string& url);
+
 /// The url that a Location field means, seen from `base`. Throws: InvalidArgument.
 std::string resolve_url(const std::string& base, const std::string& location);
 

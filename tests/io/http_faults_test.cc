@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <numeric>
 #include <thread>
 
 #include "io/base/error.h"
 #include "io/opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/scripted_http_server.h"
+#include "tests/support/temp_dir.h"
 
 namespace millrace::io {
 namespace {
@@ -67,6 +69,10 @@ class HttpFaults : public ::testing::Test {
   }
   Error fault() { return fault_of(options()); }
   std::size_t requests() const { return server_->requests().size(); }
+  Clock::Duration slept() const {
+    const auto sleeps = clock_.sleeps();
+    return std::accumulate(sleeps.begin(), sleeps.end(), Clock::Duration{});
+  }
 
   FakeClock clock_;
   std::unique_ptr<ScriptedHttpServer> server_;
@@ -185,19 +191,91 @@ TEST_F(HttpFaults, AChangeBeforeTheFirstByteStartsAgain) {
   EXPECT_TRUE(read() == object);
 }
 
-TEST_F(HttpFaults, TryingEndsAfterEightTriesWithoutAByte) {
+TEST_F(HttpFaults, TryingEndsWhenThePatienceIsUsedUp) {
+  serve([&](const ScriptedRequest&) -> ScriptedReply { return {"", After::kReset}; });
+  const Error error = fault();
+  EXPECT_EQ(error.code(), ErrorCode::kIo);
+  EXPECT_THAT(error.what(), HasSubstr("tries in a row"));
+  const auto sleeps = clock_.sleeps();
+  EXPECT_EQ(requests(), sleeps.size() + 1);
+  for (std::size_t i = 0; i < sleeps.size(); ++i) {
+    EXPECT_LE(sleeps[i], std::min(milliseconds(500) * (1 << std::min<std::size_t>(i, 6)),
+                                  milliseconds(20'000)))
+        << i;
+  }
+  EXPECT_EQ(slept(), milliseconds(60'000)) << "the last try comes when the patience ends";
+}
+
+TEST_F(HttpFaults, WithoutPatienceTheFirstFaultIsFinal) {
   serve([&](const ScriptedRequest&) -> ScriptedReply { return {"", After::kReset}; });
   HttpOptions impatient = options();
   impatient.retry.patience = milliseconds(0);
-  const Error error = fault_of(impatient);
-  EXPECT_EQ(error.code(), ErrorCode::kIo);
-  EXPECT_THAT(error.what(), HasSubstr("8 tries in a row"));
-  EXPECT_EQ(requests(), 8U);
-  const auto sleeps = clock_.sleeps();
-  ASSERT_EQ(sleeps.size(), 7U);
-  for (std::size_t i = 0; i < sleeps.size(); ++i) {
-    EXPECT_LE(sleeps[i], std::min(milliseconds(500) * (1 << i), milliseconds(20'000))) << i;
+  EXPECT_EQ(fault_of(impatient).code(), ErrorCode::kIo);
+  EXPECT_EQ(requests(), 1U);
+}
+
+TEST_F(HttpFaults, AServerThatNeverAnswersIsGivenUpWithinThePatience) {
+  serve([&](const ScriptedRequest&) -> ScriptedReply { return {"", After::kHang}; });
+  // The first byte's own limit is 30 s.
+  const Error error = fault_of({.retry = {.patience = milliseconds(1500)}});
+  EXPECT_THAT(error.what(), HasSubstr("no answer in time"));
+  EXPECT_LE(requests(), 3U);
+}
+
+TEST_F(HttpFaults, AServerThatAsksForTooMuchPatienceIsTriedOnceMore) {
+  serve([&](const ScriptedRequest&) -> ScriptedReply {
+    return {http_reply(503, "Retry-After: 100\r\n", "")};
+  });
+  EXPECT_THAT(fault().what(), HasSubstr("503"));
+  EXPECT_EQ(requests(), 2U);
+  EXPECT_GE(slept(), milliseconds(100'000));
+}
+
+TEST_F(HttpFaults, ANameThatDoesNotResolveIsGivenUpWithinFourSeconds) {
+  const UrlOpener opener({.http = options()});
+  const auto source = opener.open("http://no-such-host.invalid/a.tar?token=secret");
+  try {
+    std::byte byte{};
+    source->read({&byte, 1});
+    FAIL() << "that name resolves";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kIo);
+    EXPECT_THAT(error.what(), HasSubstr("no-such-host.invalid"));
+    EXPECT_THAT(error.what(), Not(HasSubstr("secret")));
   }
+  EXPECT_LE(slept(), milliseconds(4000));
+}
+
+TEST_F(HttpFaults, ARetryIsSaidOnceWithItsReasonAndWithoutSecrets) {
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    if (request.number < 5) return {http_reply(503, "", "")};
+    return {http_serve(request, "hello")};
+  });
+  const testing::TempDir dir;
+  HttpOptions told = options();
+  told.log = Log::to_file(dir / "log");
+  EXPECT_EQ(read_with(told, "/a.tar?token=secret"), "hello");
+  EXPECT_EQ(testing::read_file(dir / "log"),
+            "warning: " + server_->url("/a.tar") +
+                ": the server answered with status 503; trying again, for up to 60 s\n");
+}
+
+TEST_F(HttpFaults, ALongWaitIsSaid) {
+  serve([&](const ScriptedRequest&) -> ScriptedReply { return {"", After::kHang}; });
+  const testing::TempDir dir;
+  HttpOptions told = options();
+  told.log = Log::to_file(dir / "log");
+  std::stop_source stop;
+  const UrlOpener opener({.http = told});
+  const auto source = opener.open(server_->url("/a.tar?token=secret"), {.stop = stop.get_token()});
+  std::jthread reader([&] {
+    std::byte byte{};
+    EXPECT_THROW(source->read({&byte, 1}), Error);
+  });
+  while (testing::read_file(dir / "log").empty()) std::this_thread::sleep_for(milliseconds(20));
+  stop.request_stop();
+  EXPECT_EQ(testing::read_file(dir / "log"),
+            "waiting for " + server_->url("/a.tar") + ": no answer yet for 2 s\n");
 }
 
 TEST_F(HttpFaults, EachNewByteGivesNewTries) {
@@ -279,6 +357,34 @@ TEST_F(HttpFaults, AStalledBodyIsBrokenOffAndResumed) {
   EXPECT_EQ(server_->requests().back().range_start(), 50'000U);
 }
 
+TEST_F(HttpFaults, ATrickleIsBrokenOffAndResumed) {
+  const std::string object = content();
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    const std::string whole = http_serve(request, object, kTag);
+    if (request.number > 0) return {whole};
+    return {whole, After::kHang, 200, milliseconds(250)};  // 800 bytes a second
+  });
+  HttpOptions brisk = options();
+  brisk.stall_timeout = std::chrono::seconds(2);
+  EXPECT_TRUE(read_with(brisk) == object);
+  EXPECT_EQ(requests(), 2U);
+  EXPECT_GT(server_->requests().back().range_start(), 0U);
+}
+
+TEST_F(HttpFaults, ATrickleThatNeverGetsBetterUsesUpThePatience) {
+  const std::string object = content();
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    return {http_serve(request, object, kTag), After::kHang, 150, milliseconds(100)};
+  });
+  HttpOptions brisk = options();
+  brisk.stall_timeout = milliseconds(400);
+  brisk.stall_bytes_per_s = 4096;
+  brisk.retry.patience = milliseconds(2000);
+  const Error error = fault_of(brisk);
+  EXPECT_THAT(error.what(), HasSubstr("the transfer stalled"));
+  EXPECT_EQ(slept(), milliseconds(2000));
+}
+
 TEST_F(HttpFaults, NoAnswerInTimeIsTriedAgain) {
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     if (request.number == 0) return {"", After::kHang};
@@ -330,6 +436,24 @@ TEST_F(HttpFaults, AStopEndsAWaitingReadWithin100Ms) {
   EXPECT_LT(std::chrono::steady_clock::now() - stopped, milliseconds(100));
 }
 
+TEST_F(HttpFaults, TheOpenersStopEndsTheWaitForAnAnswer) {
+  serve([&](const ScriptedRequest&) -> ScriptedReply { return {"", After::kHang}; });
+  std::stop_source stop;
+  const UrlOpener opener({.stop = stop.get_token()});
+  const auto source = opener.open(server_->url());
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    stop.request_stop();
+  });
+  try {
+    std::byte buffer[16];
+    source->read(buffer);
+    FAIL() << "the read was not stopped";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+  }
+}
+
 TEST_F(HttpFaults, AStopEndsTheWaitBeforeARetry) {
   serve([&](const ScriptedRequest&) -> ScriptedReply {
     return {http_reply(503, "Retry-After: 100\r\n", "")};
@@ -352,14 +476,12 @@ TEST_F(HttpFaults, ManyReadersShareOneBudgetOfRetries) {
     return {http_serve(request, "hello")};
   });
   HttpOptions scarce = options();
-  scarce.retry = {.max_tries = 9, .first_backoff = milliseconds(1), .max_backoff = milliseconds(1)};
+  scarce.retry = {.first_backoff = milliseconds(1), .max_backoff = milliseconds(1)};
   scarce.retry.burst = 4;
   scarce.retry.per_second = 1;
   EXPECT_EQ(read_with(scarce), "hello");
-  Clock::Duration slept{};
-  for (const Clock::Duration each : clock_.sleeps()) slept += each;
-  EXPECT_GE(slept, milliseconds(3990));
-  EXPECT_LE(slept, milliseconds(8010));
+  EXPECT_GE(slept(), milliseconds(3990));
+  EXPECT_LE(slept(), milliseconds(8010));
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST(Upload, AStalledServerIsGivenUp) {
   });
   FakeClock clock;
   const HttpOptions brisk{.first_byte_timeout = std::chrono::milliseconds(100),
-                          .retry = {.max_tries = 2, .patience = std::chrono::milliseconds(0)},
+                          .retry = {.patience = std::chrono::milliseconds(500)},
                           .clock = &clock};
   const auto sink = UrlOpener({.http = brisk}).open_sink(server.url("/a"));
   write_text(*sink, "hello");

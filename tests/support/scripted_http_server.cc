@@ -55,11 +55,27 @@ ScriptedRequest parse_head(const std::string& head) {
   return request;
 }
 
-void send_all(int fd, std::string_view bytes) {
+// False when the client has gone.
+bool send_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;
+    if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+void send_reply(int fd, const ScriptedReply& reply) {
+  std::string_view bytes = reply.bytes;
+  if (reply.pause.count() == 0) {
+    send_all(fd, bytes);
+    return;
+  }
+  while (!bytes.empty()) {
+    const std::size_t piece = std::min(reply.piece, bytes.size());
+    if (!send_all(fd, bytes.substr(0, piece))) return;
+    bytes.remove_prefix(piece);
+    std::this_thread::sleep_for(reply.pause);
   }
 }
 
@@ -105,7 +121,7 @@ struct ScriptedHttpServer::State {
     bool open = true;
     while (open && take_request(fd.get(), buffer, request)) {
       const ScriptedReply reply = answer(std::move(request));
-      send_all(fd.get(), reply.bytes);
+      send_reply(fd.get(), reply);
       if (reply.after == After::kHang) {
         while (receive(fd.get(), buffer)) {
         }

@@ -10,6 +10,8 @@
 // Threads: the script runs on the server's threads, one request at a time.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -46,6 +48,9 @@ enum class After {
 struct ScriptedReply {
   std::string bytes;
   After after = After::kKeep;
+  /// With a pause, so many bytes at a time and a pause behind each.
+  std::size_t piece = 0;
+  std::chrono::milliseconds pause{0};
 };
 
 class ScriptedHttpServer {

@@ -1,0 +1,53 @@
+#include "io/detail/network_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace millrace::io::detail {
+namespace {
+
+using std::chrono::duration;
+
+// Urls and reasons with a line of their own; a set of a million shards has no more.
+constexpr std::size_t kMostLines = 32;
+constexpr std::chrono::seconds kBetweenWaits{30};
+
+// libcurl's texts hold times and ports, which make one reason look like many.
+std::string kind_of(const std::string& reason) {
+  std::string kind = reason;
+  std::erase_if(kind, [](char c) { return c >= '0' && c <= '9'; });
+  return kind;
+}
+
+bool is_power_of_ten(std::uint64_t count) {
+  while (count % 10 == 0 && count > 0) count /= 10;
+  return count == 1;
+}
+
+}  // namespace
+
+void NetworkLog::retry(const std::string& name, const std::string& reason,
+                       std::chrono::milliseconds patience) {
+  MutexLock lock(mutex_);
+  ++retries_;
+  if (said_.size() < kMostLines && said_.insert(name + "\n" + kind_of(reason)).second) {
+    log_.warn(fmt::format("{}: {}; trying again, for up to {:g} s", name, reason,
+                          duration<double>(patience).count()));
+  } else if (retries_ >= 10 && is_power_of_ten(retries_)) {
+    log_.warn(fmt::format("{} tries were repeated so far, the last one for {}: {}", retries_, name,
+                          reason));
+  }
+}
+
+void NetworkLog::wait(const std::string& name, const std::string& what,
+                      std::chrono::milliseconds waited) {
+  MutexLock lock(mutex_);
+  const Clock::TimePoint now = Clock::system().now();
+  if (now < next_wait_) return;
+  next_wait_ = now + kBetweenWaits;
+  log_.info(
+      fmt::format("waiting for {}: {} for {:g} s", name, what, duration<double>(waited).count()));
+}
+
+}  // namespace millrace::io::detail
