@@ -1,5 +1,6 @@
 #include <png.h>
 
+#include <algorithm>
 #include <array>
 #include <csetjmp>
 #include <cstring>
@@ -44,6 +45,18 @@ void on_write(png_structp png, png_bytep data, std::size_t size) {
 
 void on_flush(png_structp) {}
 
+// Rows as PNG stores them, borrowed.
+struct Raw {
+  int height = 0;
+  int width = 0;
+  int bit_depth = 8;
+  int colour_type = PNG_COLOR_TYPE_GRAY;
+  const png_byte* pixels = nullptr;
+  std::size_t stride = 0;
+  const png_color* palette = nullptr;
+  int palette_size = 0;
+};
+
 class PngWriter {
  public:
   explicit PngWriter(Output& output)
@@ -61,13 +74,15 @@ class PngWriter {
   PngWriter& operator=(const PngWriter&) = delete;
 
   // Holds no C++ object that needs a destructor: png_error jumps over it.
-  bool write(const Image& image, int colour_type) {
+  bool write(const Raw& raw) {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
-    png_set_IHDR(png_, info_, static_cast<png_uint_32>(image.width),
-                 static_cast<png_uint_32>(image.height), 8, colour_type, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png_, info_, static_cast<png_uint_32>(raw.width),
+                 static_cast<png_uint_32>(raw.height), raw.bit_depth, raw.colour_type,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    if (raw.palette_size > 0) png_set_PLTE(png_, info_, raw.palette, raw.palette_size);
     png_write_info(png_, info_);
-    for (int y = 0; y < image.height; ++y) png_write_row(png_, image.row(y).data());
+    for (int y = 0; y < raw.height; ++y)
+      png_write_row(png_, raw.pixels + static_cast<std::size_t>(y) * raw.stride);
     png_write_end(png_, nullptr);
     return true;
   }
@@ -90,15 +105,56 @@ int colour_type_of(int channels) {
   }
 }
 
-}  // namespace
-
-io::Bytes encode_png(const Image& image) {
+io::Bytes encode(const Raw& raw) {
   Output output;
   PngWriter writer(output);
-  if (!writer.write(image, colour_type_of(image.channels))) {
+  if (!writer.write(raw)) {
     throw Error(ErrorCode::kInvalidArgument, std::string("PNG: ") + output.message.data());
   }
   return io::Bytes::take(std::move(output.bytes));
+}
+
+// The numbers, big-endian, in as few bytes each as the largest needs.
+std::vector<png_byte> mask_rows(const ClassImage& mask, std::int64_t largest) {
+  std::vector<png_byte> rows;
+  rows.reserve(mask.labels.size() * (largest > 255 ? 2 : 1));
+  for (const std::int64_t label : mask.labels) {
+    if (largest > 255) rows.push_back(static_cast<png_byte>(label >> 8));
+    rows.push_back(static_cast<png_byte>(label));
+  }
+  return rows;
+}
+
+}  // namespace
+
+io::Bytes encode_png(const Image& image) {
+  return encode(
+      {.height = image.height,
+       .width = image.width,
+       .colour_type = colour_type_of(image.channels),
+       .pixels = reinterpret_cast<const png_byte*>(image.pixels.data()),
+       .stride = static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.channels)});
+}
+
+io::Bytes encode_mask_png(const ClassImage& mask, std::span<const RgbColour> colours) {
+  require(!mask.labels.empty() && colours.size() <= 256, "a palette has at most 256 colours");
+  const auto [least, largest] = std::ranges::minmax(mask.labels);
+  require(least >= 0 && largest <= 65535, "a mask's numbers are 0 to 65535");
+  const std::vector<png_byte> rows = mask_rows(mask, largest);
+  Raw raw{.height = mask.height,
+          .width = mask.width,
+          .bit_depth = largest > 255 ? 16 : 8,
+          .pixels = rows.data(),
+          .stride = rows.size() / static_cast<std::size_t>(mask.height)};
+  std::vector<png_color> palette(256);
+  if (!colours.empty() && largest <= 255) {
+    for (std::size_t i = 0; i < colours.size(); ++i)
+      palette[i] = {colours[i][0], colours[i][1], colours[i][2]};
+    raw.colour_type = PNG_COLOR_TYPE_PALETTE;
+    raw.palette = palette.data();
+    raw.palette_size = std::max(static_cast<int>(colours.size()), static_cast<int>(largest) + 1);
+  }
+  return encode(raw);
 }
 
 }  // namespace millrace::decode

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "decode/detail/choices.h"
+#include "decode/detail/class_reader.h"
 #include "decode/detail/colour.h"
 #include "decode/detail/image_source.h"
 #include "decode/detail/row_writer.h"
@@ -35,6 +36,7 @@ int scale_for(const Stage& stage) {
 // What one image's decoding has at hand.
 struct Run {
   const ImageDecoderOptions& options;
+  const detail::ClassReader* classes;  // of a mask, or null
   const Geometry& geometry;
   Workspace& workspace;
 
@@ -53,8 +55,10 @@ PixelView read_pixels(const detail::ImageSource& source, const Run& run) {
   const int scale =
       source.scalable() && !run.nearest() ? scale_for(run.geometry.stages().front()) : 1;
   const Box box = run.plan(0, scale);
-  const int channels = run.options.channels;
+  const int channels =
+      run.classes != nullptr ? detail::ClassReader::kChannels : run.options.channels;
   if (box.width == 0 || box.height == 0) return {.channels = channels};  // padding alone
+  if (run.classes != nullptr) return run.classes->read(source, box, run.workspace.codec);
   return source.read(box, scale, channels, run.workspace.codec);
 }
 
@@ -87,6 +91,14 @@ void write_rows(const PixelView& view, const RowWriter& writer, Workspace& works
   for (int y = 0; y < writer.format().height; ++y) {
     writer.write(workspace.runner.row(view, y), y, slot, workspace.planes);
   }
+}
+
+void write_classes(const PixelView& view, const detail::ClassReader& reader,
+                   const RowWriter::Format& format, detail::StageRunner& runner, std::byte* slot) {
+  const auto width = static_cast<std::size_t>(format.width);
+  auto* out = reinterpret_cast<std::int64_t*>(slot);
+  for (int y = 0; y < format.height; ++y, out += width)
+    reader.write(runner.row(view, y), {out, width});
 }
 
 // A jitter sees the whole picture before the first row can be written.
@@ -127,14 +139,20 @@ struct ImageDecoder::Plan {
         source{.limits = options.limits,
                .tolerate_truncated = options.tolerate_truncated,
                .apply_orientation = options.apply_orientation,
-               .palette_indices = options.palette_indices},
-        jitter(detail::find_transform<ColorJitter>(options.transforms)) {}
+               .numbers =
+                   options.palette_indices ? detail::Numbers::kPalette : detail::Numbers::kNone},
+        jitter(detail::find_transform<ColorJitter>(options.transforms)) {
+    if (!options.classes) return;
+    classes.emplace(*options.classes);
+    source.numbers = classes->numbers();
+  }
 
   ImageDecoderOptions options;
   RowWriter writer;
   ArraySpec output;
   detail::SourceOptions source;
   const ColorJitter* jitter;  ///< in the options, or null
+  std::optional<detail::ClassReader> classes;
   mutable detail::WorkspacePool workspaces;
 };
 
@@ -157,9 +175,11 @@ void ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
   const Geometry geometry =
       detail::choose_geometry(options.transforms, source.width(), source.height(), id);
   const auto lease = plan_->workspaces.acquire();
-  const Run run{options, geometry, *lease};
+  const Run run{options, plan_->classes ? &*plan_->classes : nullptr, geometry, *lease};
   const PixelView view = run_stages_but_last(read_pixels(source, run), run);
-  if (plan_->jitter != nullptr) {
+  if (run.classes != nullptr) {
+    write_classes(view, *run.classes, plan_->writer.format(), (*lease).runner, slot.data());
+  } else if (plan_->jitter != nullptr) {
     write_jittered(view, plan_->writer, *lease, *plan_->jitter, id, slot.data());
   } else {
     write_rows(view, plan_->writer, *lease, slot.data());

@@ -15,10 +15,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "decode/array.h"
+#include "decode/class_mask.h"
 #include "decode/limits.h"
 #include "decode/sample_id.h"
 #include "decode/transforms.h"
@@ -42,6 +44,9 @@ struct ImageDecoderOptions {
   Interpolation interpolation = Interpolation::kBilinear;
   /// A palette PNG gives its indices, not its colours. Requires: channels is 1, and kNearest.
   bool palette_indices = false;
+  /// The picture is a mask, and its pixels are class numbers; what is padded is ignored.
+  /// Requires: channels is 1, dtype kInt64, kNearest.
+  std::optional<ClassMask> classes = {};
   /// Turns a JPEG as its Exif orientation says, before any transform.
   bool apply_orientation = false;
   Limits limits = {};

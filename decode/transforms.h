@@ -9,6 +9,16 @@
 
 namespace millrace::decode {
 
+/// Pixels; one number is both.
+struct Extent {
+  int height = 0;
+  int width = 0;
+
+  constexpr Extent(int both) : height(both), width(both) {}  // NOLINT: 224 means 224 x 224
+  constexpr Extent(int h, int w) : height(h), width(w) {}
+  bool operator==(const Extent&) const = default;
+};
+
 /// Resizes so that the shorter side is `size`, keeping the aspect ratio.
 struct ResizeShort {
   int size = 256;
@@ -32,10 +42,10 @@ struct RandomCrop {
   int padding = 0;
 };
 
-/// A window of random area (a share of the image's) and random aspect ratio, resized to size ×
-/// size.
+/// A window of random area (a share of the image's) and random aspect ratio (width / height),
+/// resized to `size`.
 struct RandomResizedCrop {
-  int size = 224;
+  Extent size = 224;
   std::array<double, 2> area = {0.08, 1.0};
   std::array<double, 2> aspect_ratio = {3.0 / 4.0, 4.0 / 3.0};
 };

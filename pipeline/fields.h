@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -35,6 +36,8 @@ struct ImageField {
   decode::Interpolation interpolation = decode::Interpolation::kBilinear;
   /// A palette PNG gives its indices (masks); with channels 1 and kNearest.
   bool palette_indices = false;
+  /// A mask of class numbers: int64; with channels 1 and kNearest.
+  std::optional<decode::ClassMask> classes = {};
   /// Turns a JPEG as its Exif orientation says.
   bool apply_orientation = false;
   decode::Limits limits = {};

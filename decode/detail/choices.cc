@@ -64,7 +64,7 @@ class Chooser {
 
   void operator()(const RandomResizedCrop& t) {
     geometry_.crop(random_window(t));
-    geometry_.resize(t.size, t.size);
+    geometry_.resize(t.size.width, t.size.height);
   }
 
   void operator()(const RandomHorizontalFlip& t) {

@@ -15,9 +15,9 @@ std::variant<JpegHeader, PngHeader, PnmHeader> read_header(std::span<const std::
     case ImageFormat::kJpeg:
       return read_jpeg_header(data, options.limits, options.tolerate_truncated);
     case ImageFormat::kPng:
-      return read_png_header(data, options.limits, options.palette_indices);
+      return read_png_header(data, options.limits, options.numbers);
     case ImageFormat::kPnm:
-      return read_pnm_header(data, options.limits);
+      return read_pnm_header(data, options.limits, options.numbers == Numbers::kAll);
     case ImageFormat::kUnknown:
       break;
   }
@@ -43,6 +43,16 @@ ImageSource::ImageSource(std::span<const std::byte> data, const SourceOptions& o
   const auto* jpeg = std::get_if<JpegHeader>(&header_);
   if (jpeg != nullptr && options.apply_orientation) orientation_ = jpeg->orientation;
   if (swaps_axes(orientation_)) std::swap(width_, height_);
+}
+
+bool ImageSource::holds_numbers() const {
+  const auto* png = std::get_if<PngHeader>(&header_);
+  const auto* pnm = std::get_if<PnmHeader>(&header_);
+  return (png != nullptr && png->numbers) || (pnm != nullptr && pnm->numbers);
+}
+
+PixelView ImageSource::read_numbers(const Box& box, CodecWorkspace& workspace) const {
+  return read_stored(box, 1, 1, workspace);
 }
 
 PixelView ImageSource::read_stored(const Box& box, int scale, int channels,

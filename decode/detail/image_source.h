@@ -20,7 +20,7 @@ struct SourceOptions {
   Limits limits = {};
   bool tolerate_truncated = false;
   bool apply_orientation = false;
-  bool palette_indices = false;
+  Numbers numbers = Numbers::kNone;
 };
 
 /// Scratch for decoding, kept from image to image.
@@ -29,6 +29,7 @@ struct CodecWorkspace {
   std::vector<std::uint8_t> pixels;
   std::vector<std::uint8_t> converted;
   std::vector<std::uint8_t> oriented;
+  std::vector<std::uint8_t> classes;
 };
 
 class ImageSource {
@@ -42,10 +43,14 @@ class ImageSource {
   int channels() const { return channels_; }
   /// Whether read() may be asked for scales other than 1.
   bool scalable() const { return std::holds_alternative<JpegHeader>(header_); }
+  /// Whether the pixels are the numbers that were asked for with SourceOptions::numbers.
+  bool holds_numbers() const;
 
   /// Pixels that hold at least `box` of the picture divided by `scale` (1, 2, 4 or 8), with exactly
   /// `channels` values each. The view lives until the workspace is used again.
   PixelView read(const Box& box, int scale, int channels, CodecWorkspace& workspace) const;
+  /// At least `box` of the numbers, their bytes as channels. Requires: holds_numbers().
+  PixelView read_numbers(const Box& box, CodecWorkspace& workspace) const;
 
  private:
   PixelView read_stored(const Box& box, int scale, int channels, CodecWorkspace& workspace) const;

@@ -17,6 +17,13 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
+/// Which pixels are read as the numbers that the file stores, unscaled, and not as colours.
+enum class Numbers {
+  kNone,
+  kPalette,  ///< a palette's indices
+  kAll,      ///< and grey levels; those of more than 8 bits have two bytes, the high one first
+};
+
 /// Borrowed 8-bit pixels, (H, W, C). `box` says which part of the (scaled) picture they are.
 struct PixelView {
   const std::uint8_t* data = nullptr;

@@ -12,6 +12,7 @@ constexpr std::size_t kSignatureSize = 8;
 constexpr std::size_t kChunkOverhead = 12;  // length, type, CRC
 constexpr std::size_t kIhdrSize = 13;
 constexpr int kPaletteType = 3;
+constexpr int kColourBit = 2;
 
 struct Chunk {
   std::string_view type;
@@ -34,7 +35,12 @@ Chunk chunk_at(std::span<const std::byte> data, std::size_t offset) {
   return {{reinterpret_cast<const char*>(p) + 4, 4}, p + 8, size};
 }
 
-PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits, bool palette_indices) {
+bool stays_numbers(int colour_type, Numbers numbers) {
+  if (colour_type == kPaletteType) return numbers != Numbers::kNone;
+  return numbers == Numbers::kAll && (colour_type & kColourBit) == 0;
+}
+
+PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits, Numbers numbers) {
   if (chunk.type != "IHDR" || chunk.size != kIhdrSize) {
     throw Error(ErrorCode::kCorrupt, "PNG does not begin with its header");
   }
@@ -45,26 +51,26 @@ PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits, bool palette_indi
   const int colour_type = chunk.body[9];
   const bool alpha = (colour_type & 4) != 0;
   const bool colour = (colour_type & 3) != 0;
-  const bool indices = palette_indices && colour_type == kPaletteType;
+  const bool stays = stays_numbers(colour_type, numbers);
   int channels = alpha ? 4 : colour ? 3 : 1;
-  if (indices) channels = 1;
+  if (stays) channels = 1;
   return {.width = static_cast<int>(width),
           .height = static_cast<int>(height),
           .channels = channels,
           .interlaced = chunk.body[12] != 0,
-          .indices = indices};
+          .numbers = stays,
+          .number_bytes = stays && chunk.body[8] == 16 ? 2 : 1};
 }
 
 }  // namespace
 
-PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits,
-                          bool palette_indices) {
+PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits, Numbers numbers) {
   const Chunk first = chunk_at(data, std::min(kSignatureSize, data.size()));
-  PngHeader header = parse_ihdr(first, limits, palette_indices);
+  PngHeader header = parse_ihdr(first, limits, numbers);
   std::size_t offset = kSignatureSize + kChunkOverhead + kIhdrSize;
   for (;;) {
     const Chunk chunk = chunk_at(data, offset);
-    if (chunk.type == "tRNS" && !header.indices) header.channels = 4;
+    if (chunk.type == "tRNS" && !header.numbers) header.channels = 4;
     if (chunk.type == "IEND") return header;
     offset += kChunkOverhead + chunk.size;
   }

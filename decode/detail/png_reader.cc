@@ -78,8 +78,11 @@ void set_limits(png_structp png, const PngHeader& header) {
   png_set_benign_errors(png, 0);
 }
 
-void set_transforms(png_structp png, int channels, bool indices) {
-  if (indices) return png_set_packing(png);
+void set_transforms(png_structp png, int channels, bool numbers) {
+  if (numbers) {
+    png_set_packing(png);
+    return png_set_strip_alpha(png);
+  }
   png_set_expand(png);
   png_set_scale_16(png);
   if (channels >= 3) png_set_gray_to_rgb(png);
@@ -133,13 +136,14 @@ PixelView read_png(std::span<const std::byte> data, const PngHeader& header, int
   const bool started = handle.guarded([&] {
     set_limits(png, header);
     png_read_info(png, handle.info());
-    set_transforms(png, channels, header.indices);
+    set_transforms(png, channels, header.numbers);
     passes = png_set_interlace_handling(png);
     png_read_update_info(png, handle.info());
     stride = png_get_rowbytes(png, handle.info());
   });
   if (!started) throw fail();
   const auto width = static_cast<std::size_t>(header.width);
+  channels *= header.number_bytes;
   if (stride != width * static_cast<std::size_t>(channels)) {
     throw Error(ErrorCode::kCorrupt, "PNG: its header contradicts its pixels");
   }

@@ -19,17 +19,19 @@ struct PngHeader {
   /// 1 grey, 3 colour or palette, 4 with alpha or a transparent colour.
   int channels = 0;
   bool interlaced = false;
-  /// A palette image whose pixels are to stay indices; then channels is 1.
-  bool indices = false;
+  /// The pixels stay the numbers that the file stores; then channels is 1.
+  bool numbers = false;
+  /// Of a number: 2 for 16-bit grey, the high byte first.
+  int number_bytes = 1;
 };
 
-/// Walks the chunks, so that no claimed length goes beyond the data. `palette_indices`: see above.
+/// Walks the chunks, so that no claimed length goes beyond the data.
 /// Throws: Corrupt, Truncated, Exhausted.
-PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits,
-                          bool palette_indices);
+PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits, Numbers numbers);
 
 /// The rows [first, first + count) as `channels` (1 only where the file is grey, 3 or 4) values a
-/// pixel; damage behind the last row asked for goes unseen. Throws: Corrupt, Truncated.
+/// pixel, or the numbers' bytes as channels; damage behind the last row asked for goes unseen.
+/// Throws: Corrupt, Truncated.
 PixelView read_png(std::span<const std::byte> data, const PngHeader& header, int first, int count,
                    int channels, std::vector<std::uint8_t>& buffer);
 

@@ -111,13 +111,39 @@ void read_binary(const std::uint8_t* in, const PnmHeader& header, std::uint8_t* 
   }
 }
 
+// The numbers as they stand, `bytes` each.
+void read_numbers(std::span<const std::byte> data, const PnmHeader& header, std::size_t bytes,
+                  std::uint8_t* out) {
+  const auto* in = reinterpret_cast<const std::uint8_t*>(data.data()) + header.offset;
+  const std::size_t width = row_values(header);
+  Tokens tokens(data, header.offset);
+  for (int y = 0; y < header.height; ++y) {
+    for (std::size_t x = 0; x < width; ++x, out += bytes) {
+      int value = 0;
+      if (header.plain) {
+        value = header.bitmap ? tokens.bit() : tokens.number();
+      } else if (header.bitmap) {
+        value = (in[x / 8] >> (7 - x % 8)) & 1;
+      } else {
+        value = bytes == 2 ? in[2 * x] * 256 + in[2 * x + 1] : in[x];
+      }
+      if (value > header.max_value)
+        throw Error(ErrorCode::kCorrupt, "PNM: a value is above maxval");
+      if (bytes == 2) out[0] = static_cast<std::uint8_t>(value >> 8);
+      out[bytes - 1] = static_cast<std::uint8_t>(value);
+    }
+    in += header.bitmap ? (width + 7) / 8 : width * bytes;
+  }
+}
+
 }  // namespace
 
-PnmHeader read_pnm_header(std::span<const std::byte> data, const Limits& limits) {
+PnmHeader read_pnm_header(std::span<const std::byte> data, const Limits& limits, bool numbers) {
   if (data.size() < 3) throw Tokens::cut();
   const int kind = static_cast<int>(data[1]) - '0';
   PnmHeader header{.plain = kind <= 3, .bitmap = kind == 1 || kind == 4};
   header.channels = kind == 3 || kind == 6 ? 3 : 1;
+  header.numbers = numbers && header.channels == 1;
   Tokens tokens(data, 2);
   header.width = tokens.number();
   header.height = tokens.number();
@@ -140,8 +166,14 @@ PixelView read_pnm(std::span<const std::byte> data, const PnmHeader& header,
                  .box = {0, 0, header.width, header.height},
                  .channels = header.channels};
   if (header.max_value == 255 && !header.plain) return view;
+  if (header.numbers) {
+    view.channels = header.max_value > 255 ? 2 : 1;
+    view.stride *= static_cast<std::size_t>(view.channels);
+  }
   std::uint8_t* out = reserve_pixels(buffer, view.stride * static_cast<std::size_t>(header.height));
-  if (header.plain) {
+  if (header.numbers) {
+    read_numbers(data, header, static_cast<std::size_t>(view.channels), out);
+  } else if (header.plain) {
     read_plain(data, header, out);
   } else if (header.bitmap) {
     read_bits(in, header, out);

@@ -32,7 +32,7 @@ struct Checker {
     require(t.padding >= 0 && t.padding <= kMaxSide, "a crop's padding must be in 0 to 65535");
   }
   void operator()(const RandomResizedCrop& t) const {
-    check_size(t.size, t.size);
+    check_size(t.size.height, t.size.width);
     require(is_range(t.area), "a random crop's area must be a range above 0");
     require(is_range(t.aspect_ratio), "a random crop's aspect ratio must be a range above 0");
   }
@@ -81,7 +81,7 @@ std::optional<OutputSize> fixed_size(const Transform& transform) {
   if (const auto* t = std::get_if<CenterCrop>(&transform)) return OutputSize{t->height, t->width};
   if (const auto* t = std::get_if<RandomCrop>(&transform)) return OutputSize{t->height, t->width};
   if (const auto* t = std::get_if<RandomResizedCrop>(&transform))
-    return OutputSize{t->size, t->size};
+    return OutputSize{t->size.height, t->size.width};
   return {};
 }
 
@@ -93,6 +93,12 @@ void check_transforms(const ImageDecoderOptions& options) {
   require(!options.palette_indices ||
               (options.channels == 1 && options.interpolation == Interpolation::kNearest),
           "palette indices have 1 channel, and are resized to the nearest");
+  require(
+      !options.classes ||
+          (options.channels == 1 && options.interpolation == Interpolation::kNearest &&
+           options.dtype == DType::kInt64 && !options.palette_indices &&
+           find_transform<ColorJitter>(options.transforms) == nullptr),
+      "a mask of classes is int64 with 1 channel, resized to the nearest, its colours unchanged");
   for (const Transform& transform : options.transforms) std::visit(Checker{options}, transform);
   check_order(options.transforms);
 }

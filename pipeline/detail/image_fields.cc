@@ -15,6 +15,7 @@ decode::ImageDecoderOptions decoder_options(const ImageField& field) {
           .layout = field.layout,
           .interpolation = field.interpolation,
           .palette_indices = field.palette_indices,
+          .classes = field.classes,
           .apply_orientation = field.apply_orientation,
           .limits = field.limits,
           .tolerate_truncated = field.tolerate_truncated};

@@ -111,6 +111,7 @@ void expect_pixel(const PngShape& shape, const Palette& palette, const unsigned*
             shape.transparent ? palette.alphas[samples[0]] : std::uint8_t{255}};
     built.indices.push_back(static_cast<std::uint8_t>(samples[0]));
   }
+  built.numbers.push_back(samples[0]);
   built.rgb.insert(built.rgb.end(), rgba.begin(), rgba.begin() + 3);
   built.rgba.insert(built.rgba.end(), rgba.begin(), rgba.end());
 }

@@ -22,6 +22,7 @@ struct BuiltPng {
   std::vector<std::uint8_t> rgb;      ///< (H, W, 3)
   std::vector<std::uint8_t> rgba;     ///< (H, W, 4)
   std::vector<std::uint8_t> indices;  ///< (H, W), of a palette
+  std::vector<std::int64_t> numbers;  ///< (H, W), each pixel's first sample as stored
 };
 
 /// Pseudo-random pixels; the expected values are computed from the samples, not by libpng.
