@@ -7,25 +7,17 @@
 #include <string>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 
 namespace millrace::decode {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 64;
-
+// A sample's keys may stand twice: Python's json module, which readers of WebDataset use, keeps the
+// last one as well.
 Json parse(const io::Bytes& field) {
-  const std::string_view text = field.text();
-  const auto shallow = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMaxDepth) throw Error(ErrorCode::kCorrupt, "JSON nested too deeply");
-    return true;
-  };
-  try {
-    return Json::parse(text.begin(), text.end(), shallow);
-  } catch (const Json::exception&) {
-    throw Error(ErrorCode::kCorrupt, "not JSON");
-  }
+  return parse_json<Json>(field.text(), "JSON field", {.depth = 64, .unique_keys = false});
 }
 
 const Json& find(const Json& document, std::string_view where) {
@@ -69,10 +61,6 @@ void decode_json_numbers(const io::Bytes& field, std::string_view where, std::sp
   std::copy(numbers.begin(), numbers.end(), slot.begin());
 }
 
-void check_json(const io::Bytes& field) {
-  if (!Json::accept(field.text().begin(), field.text().end())) {
-    throw Error(ErrorCode::kCorrupt, "not JSON");
-  }
-}
+void check_json(const io::Bytes& field) { static_cast<void>(parse(field)); }
 
 }  // namespace millrace::decode

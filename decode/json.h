@@ -16,8 +16,8 @@
 
 namespace millrace::decode {
 
-/// Throws: Corrupt when the field is not JSON, has no such value or the value holds anything but
-/// numbers.
+/// Throws: Corrupt when the field is not JSON, is nested more than 64 deep, has no such value or the
+/// value holds anything but numbers.
 std::vector<float> decode_json_numbers(const io::Bytes& field, std::string_view where);
 
 /// The same straight into a slot. Throws: Corrupt also when there are not slot.size() numbers.

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -78,7 +79,7 @@ std::string Position::to_json() const {
 
 Position Position::from_json(const std::string& text) {
   try {
-    return position_from(Json::parse(text));
+    return position_from(parse_json<Json>(text, "a pipeline's position"));
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kCorrupt, std::string("a pipeline's position: ") + error.what());
   }

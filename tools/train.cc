@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "tools/commands.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
@@ -174,7 +175,7 @@ class TrainCommand final : public Command {
 
   /// The choice of the model, which `eval` reads, and the options that were given, for people.
   std::string config_json() const {
-    auto json = nlohmann::ordered_json::parse(choice_.to_json());
+    auto json = parse_json<nlohmann::ordered_json>(choice_.to_json(), "options");
     for (const CLI::Option* option : app_->get_options()) {
       if (option->count() == 0 || option->get_lnames().empty()) continue;
       auto& values = json["options"][option->get_lnames().front()];

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "trainer/detail/bf16.h"
 
 namespace millrace::trainer {
@@ -20,6 +21,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little 
 using Json = nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kHeaderDepth = 3;  // the header, a tensor, its shape
 constexpr std::size_t kDataAlignment = 64;
 constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kTypes{
     {{"F32", 4}, {"BF16", 2}, {"F16", 2}, {"I64", 8}}};
@@ -47,37 +49,15 @@ float half_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
-/// nlohmann's parser keeps the last of equal keys; the format forbids them.
-class DuplicateFinder {
- public:
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > 3) corrupt("header is nested too deeply");
-    if (event == Json::parse_event_t::key && depth == 1) {
-      const auto& name = parsed.get_ref<const std::string&>();
-      if (!seen_.emplace(name, true).second) corrupt("two tensors are named " + name);
-    }
-    return true;
-  }
-
- private:
-  std::map<std::string, bool> seen_;
-};
-
 Json parse_header(std::string_view text) {
-  DuplicateFinder finder;
-  Json header;
-  try {
-    header = Json::parse(text, std::ref(finder));
-  } catch (const Json::exception&) {
-    corrupt("header is not JSON");
-  }
+  Json header = parse_json<Json>(text, "safetensors header",
+                                 {.bytes = kMaxSafetensorsHeader, .depth = kHeaderDepth});
   if (!header.is_object()) corrupt("header is not an object");
   return header;
 }
 
 std::uint64_t unsigned_value(const Json& value, const std::string& tensor) {
-  if (!value.is_number_unsigned()) corrupt("tensor " + tensor + " has a bad number in its header");
-  return value.get<std::uint64_t>();
+  return json_integer<std::uint64_t>(value, "safetensors: tensor " + tensor + ": a number");
 }
 
 // What one header entry claims, checked by itself.

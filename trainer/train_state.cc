@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "trainer/checkpoint.h"
 
 namespace millrace::trainer {
@@ -8,7 +9,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json embedded(const std::string& text) { return text.empty() ? Json(nullptr) : Json::parse(text); }
+// The position of a shuffle buffer of millions of samples is the most of it.
+constexpr std::size_t kMaxBytes = std::size_t{256} * 1024 * 1024;
+
+Json embedded(const std::string& text) {
+  return text.empty() ? Json(nullptr) : parse_json<Json>(text, "state.json");
+}
 
 std::string extracted(const Json& json) { return json.is_null() ? std::string() : json.dump(); }
 
@@ -35,7 +41,7 @@ std::string TrainState::to_json() const {
 
 TrainState TrainState::from_json(const std::string& text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text, "state.json", {.bytes = kMaxBytes});
     TrainState state;
     json.at("model").get_to(state.model);
     json.at("epoch").get_to(state.epoch);

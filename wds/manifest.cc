@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "io/opener.h"
 
 namespace millrace::wds {
@@ -39,8 +40,7 @@ std::string resolved(const std::string& base, const std::string& url) {
 std::optional<std::uint64_t> count_in(const Json& shard, const char* name) {
   const auto found = shard.find(name);
   if (found == shard.end() || found->is_null()) return {};
-  if (!found->is_number_unsigned()) corrupt(std::string(name) + " is no count");
-  return found->get<std::uint64_t>();
+  return json_integer<std::uint64_t>(*found, std::string("manifest: ") + name);
 }
 
 ManifestShard parse_shard(const Json& shard, const std::string& base) {
@@ -58,7 +58,7 @@ ManifestShard parse_shard(const Json& shard, const std::string& base) {
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& base) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json<Json>(text, "manifest", {.bytes = kMaxManifestBytes});
   if (!json.is_object()) corrupt("is no JSON object");
   const auto list = json.find("shardlist");
   if (list == json.end() || !list->is_array()) corrupt("has no shardlist");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "tools/create/class_labels.h"
 #include "tools/create/column_pattern.h"
 #include "tools/create/csv_file.h"
@@ -22,9 +23,13 @@ using Json = nlohmann::ordered_json;
 
 /// A number as JSON writes it ("12", "-0.5", "1e3", not "007"), kept an integer where it is one.
 std::optional<Json> as_number(const std::string& text) {
-  Json number = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!number.is_number()) return {};
-  return number;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || text.find_first_of("-0123456789", first) != first) return {};
+  try {
+    return parse_json<Json>(text, "number");
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 /// More generous: a label is a number, true or false, however a program has spelt it.

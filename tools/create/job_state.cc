@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "io/base/same_file.h"
 #include "tools/create/set_pattern.h"
 
@@ -61,10 +62,13 @@ void JobState::read() {
   std::array<char, 4096> buffer{};
   const ssize_t got = ::pread(fd_, buffer.data(), buffer.size(), 0);
   if (got < 0) throw_errno("read", path_, errno);
-  const auto json = nlohmann::json::parse(buffer.data(), buffer.data() + got, nullptr, false);
-  if (!json.is_object() || json.value("millrace_create", 0) != 1) return;
-  if (json.contains("fingerprint") && json["fingerprint"].is_string())
-    fingerprint_ = json["fingerprint"].get<std::string>();
+  try {
+    const auto json =
+        parse_json<nlohmann::json>({buffer.data(), static_cast<std::size_t>(got)}, path_);
+    if (json.at("millrace_create") == 1) json.at("fingerprint").get_to(fingerprint_);
+  } catch (const std::exception&) {
+    // Begun and not yet written, or not ours: nothing is known of an earlier run.
+  }
 }
 
 void JobState::begin(const std::string& fingerprint) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "io/opener.h"
 #include "trainer/checkpoint.h"
 #include "trainer/models/models.h"
@@ -93,7 +94,8 @@ std::string ModelChoice::to_json() const {
 
 ModelChoice ModelChoice::from_json(const std::string& text) {
   try {
-    const auto json = nlohmann::ordered_json::parse(text);
+    const auto json = parse_json<nlohmann::ordered_json>(text.empty() ? "null" : text,
+                                                         "the checkpoint's options");
     ModelChoice choice;
     json.at("model").get_to(choice.model);
     json.at("stem").get_to(choice.stem);

@@ -11,6 +11,7 @@
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "io/base/json.h"
 #include "io/byte_source.h"
 #include "io/opener.h"
 
@@ -81,7 +82,7 @@ io::Bytes read_file(const std::string& path, std::size_t limit) {
 
 Json parse_manifest(const io::Bytes& file) {
   try {
-    Json manifest = Json::parse(file.text()).at("files");
+    Json manifest = parse_json<Json>(file.text(), "manifest").at("files");
     if (!manifest.is_object() || manifest.size() > kMaxFiles) throw Error(ErrorCode::kCorrupt, "");
     return manifest;
   } catch (const std::exception&) {

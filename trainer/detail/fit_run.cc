@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "trainer/detail/fit_start.h"
 #include "trainer/detail/monitor.h"
 #include "trainer/detail/stall.h"
@@ -31,7 +32,7 @@ NamedValues values_of(const Objective& objective, const std::vector<double>& sum
 
 std::vector<double> sums_from_json(const std::string& meters) {
   if (meters.empty()) return {};
-  return nlohmann::json::parse(meters).get<std::vector<double>>();
+  return parse_json<nlohmann::json>(meters, "meters").get<std::vector<double>>();
 }
 
 }  // namespace

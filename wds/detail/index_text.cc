@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "wds/detail/plain_index.h"
 
 namespace millrace::wds::detail {
@@ -14,6 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kVersion = 1;
+// Of an index that is not as write_index() writes it; parsed it takes eight times as much.
+constexpr std::size_t kMaxDocumentBytes = std::size_t{256} * 1024 * 1024;
 
 [[noreturn]] void corrupt(const std::string& message) {
   throw Error(ErrorCode::kCorrupt, "index: " + message);
@@ -33,10 +36,8 @@ std::uint32_t from_hex(const std::string& text) {
   return value;
 }
 
-// get() alone would make a number of any other: 2^64 - 1 of -1, and anything of 1e300.
 std::uint64_t number(const Json& json) {
-  if (!json.is_number_unsigned()) corrupt("an offset, size or count is no whole number");
-  return json.get<std::uint64_t>();
+  return json_integer<std::uint64_t>(json, "index: an offset, size or count");
 }
 
 IndexedMember parse_member(const Json& json) {
@@ -72,7 +73,7 @@ ShardIndex from_json(const Json& json) {
 
 // Any JSON, as someone else's program may have written it.
 ShardIndex parse_any_index(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json<Json>(text, "index", {.bytes = kMaxDocumentBytes, .depth = 8});
   if (!json.is_object()) corrupt("is no JSON object");
   try {
     return from_json(json);
@@ -106,10 +107,12 @@ ShardIndex parse_index(std::string_view text) {
 std::optional<std::uint64_t> count_in_head(std::string_view head) {
   const std::size_t samples = head.find(",\"samples\":");
   if (samples == std::string_view::npos) return {};
-  const Json json = Json::parse(std::string(head.substr(0, samples)) + "}", nullptr, false);
-  if (!json.is_object() || !json.contains("count") || !json["count"].is_number_unsigned())
+  try {
+    const Json json = parse_json<Json>(std::string(head.substr(0, samples)) + "}", "index");
+    return number(json.at("count"));
+  } catch (const std::exception&) {
     return {};
-  return json["count"].get<std::uint64_t>();
+  }
 }
 
 std::string index_text(const ShardIndex& index) {
