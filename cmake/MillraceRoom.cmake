@@ -12,6 +12,7 @@ function(millrace_room name)
   target_compile_features(millrace_${name} PUBLIC cxx_std_20)
   target_link_libraries(millrace_${name} PUBLIC ${ROOM_LINK} PRIVATE ${ROOM_PRIVATE_LINK})
   millrace_warnings(millrace_${name})
+  millrace_precompile(millrace_${name})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_ROOMS millrace_${name})
 endfunction()
 
@@ -29,6 +30,17 @@ function(millrace_warnings target)
   endif()
 endfunction()
 
+# millrace_precompile(TARGET HEADER...): the standard library (and HEADERs) parsed once a target, which halves
+# the time of most sources. The clang preset builds without, so that no source misses an #include.
+function(millrace_precompile target)
+  if(MILLRACE_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <chrono>
+      <condition_variable> <cstdint> <cstring> <deque> <exception> <filesystem> <fstream> <functional>
+      <iostream> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string>
+      <string_view> <thread> <unordered_map> <variant> <vector> ${ARGN})
+  endif()
+endfunction()
+
 # millrace_test(NAME SOURCES ... LINK ...): one test program a room, its cases known to CTest.
 function(millrace_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;LINK" ${ARGN})
@@ -36,6 +48,7 @@ function(millrace_test name)
   target_link_libraries(${name} PRIVATE ${TEST_LINK} millrace_test_support
     GTest::gmock GTest::gtest_main)
   millrace_warnings(${name})
+  millrace_precompile(${name} <gmock/gmock.h> <gtest/gtest.h>)
   # Two tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
   # soon, as those of the program do (tools/short_waits.h).
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300
