@@ -87,7 +87,7 @@ class Expander {
       extend(names, std::move(last));
       return names;
     }
-    for (std::string& name : last) name.insert(0, "{").append("}");
+    for (std::string& name : last) name = std::string(1, '{') + name + '}';
     return last;
   }
 
