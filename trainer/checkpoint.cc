@@ -1,7 +1,6 @@
 #include "trainer/checkpoint.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <tuple>
 
@@ -9,6 +8,7 @@
 #include "io/byte_sink.h"
 #include "io/opener.h"
 #include "trainer/detail/checkpoint_folder.h"
+#include "trainer/detail/flat_math.h"
 #include "trainer/safetensors.h"
 
 namespace millrace::trainer {
@@ -31,10 +31,8 @@ const io::Bytes& file_of(const detail::FolderFiles& files, const std::string& na
 
 // A model that has blown up must never take a good one's place.
 void check_finite(const std::vector<FlatTensors>& tensors) {
-  for (const FlatTensors& flat : tensors) {
-    const bool finite = std::all_of(flat.values.begin(), flat.values.end(),
-                                    [](float value) { return std::isfinite(value); });
-    if (!finite) {
+  for (const FlatTensors& one : tensors) {
+    if (!flat::all_finite(one.values)) {
       throw Error(ErrorCode::kCorrupt, "the model holds values that are not finite; not saved");
     }
   }

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "trainer/detail/flat_chunks.h"
+
 namespace millrace::trainer {
 
 double auroc(std::span<const float> scores, std::span<const float> targets) {
@@ -32,12 +34,17 @@ double auroc(std::span<const float> scores, std::span<const float> targets) {
 }
 
 void MaskCounts::add(std::span<const float> logits, std::span<const float> targets) {
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const bool predicted = logits[i] > 0.0F;
-    const bool target = targets[i] > 0.5F;
-    double& count = predicted ? (target ? both : only_predicted) : (target ? only_target : neither);
-    count += 1.0;
-  }
+  const auto count = [&](const auto& holds) {
+    return flat::sum_over([&](auto x, auto y) { return holds(x, y).template cast<float>(); },
+                          logits, targets);
+  };
+  const double both_here = count([](auto x, auto y) { return x > 0.0F && y > 0.5F; });
+  const double predicted = count([](auto x, auto) { return x > 0.0F; });
+  const double wanted = count([](auto, auto y) { return y > 0.5F; });
+  both += both_here;
+  only_predicted += predicted - both_here;
+  only_target += wanted - both_here;
+  neither += static_cast<double>(logits.size()) - predicted - wanted + both_here;
 }
 
 double mean_iou(const MaskCounts& counts) {
@@ -53,12 +60,11 @@ double mean_iou(const MaskCounts& counts) {
 }
 
 double squared_error(std::span<const float> predictions, std::span<const float> targets) {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < predictions.size(); ++i) {
-    const double difference = static_cast<double>(predictions[i]) - static_cast<double>(targets[i]);
-    sum += difference * difference;
-  }
-  return sum;
+  return flat::sum_over(
+      [](auto a, auto b) {
+        return (a.template cast<double>() - b.template cast<double>()).square();
+      },
+      predictions, targets);
 }
 
 }  // namespace millrace::trainer

@@ -1,5 +1,6 @@
 #include "trainer/safetensors.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,7 +12,6 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
-#include "trainer/detail/bf16.h"
 
 namespace millrace::trainer {
 namespace {
@@ -35,18 +35,6 @@ TensorType parse_type(const std::string& tensor, const std::string& name) {
     if (kTypes[i].first == name) return static_cast<TensorType>(i);
   }
   throw Error(ErrorCode::kUnsupported, "safetensors: tensor " + tensor + " has dtype " + name);
-}
-
-float half_to_float(std::uint16_t bits) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-  const std::uint32_t exponent = (bits >> 10) & 0x1FU;
-  const std::uint32_t mantissa = bits & 0x3FFU;
-  if (exponent == 0) {
-    const float value = static_cast<float>(mantissa) * 0x1.0p-24F;
-    return sign == 0 ? value : -value;
-  }
-  const std::uint32_t wide = exponent == 31 ? 255U : exponent + 112U;
-  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
 Json parse_header(std::string_view text) {
@@ -153,12 +141,17 @@ std::size_t header_length(const io::Bytes& file) {
   return static_cast<std::size_t>(length);
 }
 
-template <typename From, typename Convert>
-void convert_all(const io::Bytes& data, std::span<float> into, Convert convert) {
-  for (std::size_t i = 0; i < into.size(); ++i) {
-    From value;
-    std::memcpy(&value, data.data() + i * sizeof(From), sizeof(From));
-    into[i] = convert(value);
+// A foreign file's tensors need not be aligned: they are copied before they are looked at.
+template <typename From>
+void convert_all(const io::Bytes& data, std::span<float> into) {
+  constexpr std::size_t kBlock = 1024;
+  Eigen::Array<From, kBlock, 1> block;
+  for (std::size_t at = 0; at < into.size(); at += kBlock) {
+    const std::size_t count = std::min(kBlock, into.size() - at);
+    std::memcpy(static_cast<void*>(block.data()), data.data() + at * sizeof(From),
+                count * sizeof(From));
+    const auto size = static_cast<Eigen::Index>(count);
+    Eigen::Map<Eigen::ArrayXf>(into.data() + at, size) = block.head(size).template cast<float>();
   }
 }
 
@@ -200,12 +193,11 @@ void Tensor::copy_to(std::span<float> into) const {
       if (!into.empty()) std::memcpy(into.data(), data.data(), data.size());
       return;
     case TensorType::kBFloat16:
-      return convert_all<std::uint16_t>(data, into, detail::bf16_to_float);
+      return convert_all<Eigen::bfloat16>(data, into);
     case TensorType::kFloat16:
-      return convert_all<std::uint16_t>(data, into, half_to_float);
+      return convert_all<Eigen::half>(data, into);
     case TensorType::kInt64:
-      return convert_all<std::int64_t>(
-          data, into, [](std::int64_t value) { return static_cast<float>(value); });
+      return convert_all<std::int64_t>(data, into);
   }
 }
 

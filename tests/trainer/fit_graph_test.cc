@@ -40,7 +40,7 @@ std::vector<double> losses_of(const nn::Graph& graph, const Curve& curve) {
   fit({.model = model, .objective = objective, .train = train, .devices = devices},
       {.precision = nn::Precision::kFloat32,
        .seed = 3,
-       .optimizer = {.kind = OptimizerKind::kSgd, .momentum = 0.9F},
+       .optimizer = {.rule = "sgd", .momentum = 0.9F},
        .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.1}},
       {&losses});
   return losses.all;

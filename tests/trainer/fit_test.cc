@@ -65,7 +65,7 @@ TrainOptions options_for(std::int64_t epochs) {
   return {.epochs = epochs,
           .precision = nn::Precision::kFloat32,
           .seed = 5,
-          .optimizer = {.kind = OptimizerKind::kSgd, .momentum = 0.9F},
+          .optimizer = {.rule = "sgd", .momentum = 0.9F},
           .schedule = {.kind = ScheduleKind::kCosine, .base_lr = 0.05, .epochs = 6.0}};
 }
 
@@ -381,7 +381,7 @@ TEST(Fit, ClippingBoundsTheStep) {
   for (const int world : {1, 3}) {
     Bench bench(world, 24 / world, 24);
     TrainOptions options = options_for(1);
-    options.optimizer = {.kind = OptimizerKind::kSgd};
+    options.optimizer = {.rule = "sgd"};
     options.schedule = {.base_lr = 1.0};
     options.clip.norm = 0.01;
     options.run_folder = folder / std::to_string(world);
@@ -401,7 +401,7 @@ TEST(Fit, ClippingBoundsTheStep) {
 
 TEST(Fit, LarsFollowsOneCurveOverItsSlices) {
   TrainOptions options = options_for(2);
-  options.optimizer = {.kind = OptimizerKind::kLars, .momentum = 0.9F, .trust = 0.02F};
+  options.optimizer = {.rule = "lars", .momentum = 0.9F, .trust = 0.02F};
   options.schedule = {.base_lr = 1.0};
   options.reducer.bucket_floats = 32;
   Bench one(1, 48);

@@ -181,8 +181,7 @@ void TorchParity::compare_each_gradient(Network& network) const {
 void TorchParity::compare_training(Precision precision) {
   half_ = precision == Precision::kBFloat16;
   Network network = make(precision);
-  Optimizer optimizer({.kind = OptimizerKind::kSgd, .momentum = 0.9F},
-                      network.graph().parameters());
+  Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, network.graph().parameters());
   std::vector<float> losses;
   for (int step = 1; step <= kSteps; ++step) {
     network.forward({images_});

@@ -1,9 +1,54 @@
 #include "tools/stats/pixel_sums.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace millrace::tools {
+namespace {
+
+// Sums and sums of squares of bytes that lie (pixel, channel).
+template <int Channels>
+struct Lanes {
+  static constexpr int kCount = 16 * Channels;
+  using Words = Eigen::Array<std::int32_t, kCount, 1>;
+  using Bytes = Eigen::Array<std::uint8_t, kCount, 1>;
+
+  explicit Lanes(std::span<const std::uint8_t> row) {
+    constexpr auto kStep = static_cast<std::size_t>(kCount);
+    const std::size_t end = row.size() / kStep * kStep;
+    for (std::size_t at = 0; at < end; at += kStep) {
+      add(Eigen::Map<const Bytes>(row.data() + at));
+    }
+    Bytes rest = Bytes::Zero();
+    std::copy(row.begin() + static_cast<std::ptrdiff_t>(end), row.end(), rest.data());
+    add(rest);
+  }
+
+  template <typename Map>
+  void add(const Map& bytes) {
+    const Words wide = bytes.template cast<std::int32_t>();
+    values += wide;
+    squares += wide * wide;
+  }
+
+  static std::uint64_t total(const Words& lanes, int channel) {
+    const Eigen::Map<const Eigen::Array<std::int32_t, 16, Channels,
+                                        Channels == 1 ? Eigen::ColMajor : Eigen::RowMajor>>
+        by_channel(lanes.data());
+    return static_cast<std::uint64_t>(by_channel.col(channel).template cast<std::int64_t>().sum());
+  }
+
+  Words values = Words::Zero();
+  Words squares = Words::Zero();
+};
+
+// Bytes after which no lane's sum of squares has reached 2^31.
+template <int Channels>
+constexpr std::size_t kStretch = std::size_t{16 * Channels} * 16'384;
+
+}  // namespace
 
 void PixelSums::Sums::add(const Sums& other) {
   pixels += other.pixels;
@@ -23,27 +68,39 @@ double PixelSums::Sums::std() const {
   return static_cast<double>(std::sqrt(std::max(variance, 0.0L)) / 255.0L);
 }
 
-PixelSums::Sums PixelSums::channel_sums(const decode::Image& image, int channel) {
-  Sums sums;
-  const auto step = static_cast<std::size_t>(image.channels);
+// A row's values go into one lane for each of 16 pixels' channels, which are folded at its end.
+template <int Channels>
+std::array<PixelSums::Sums, Channels> PixelSums::channel_sums(const decode::Image& image) {
+  std::array<Sums, Channels> sums = {};
   for (int y = 0; y < image.height; ++y) {
     const auto row = image.row(y);
-    for (std::size_t at = static_cast<std::size_t>(channel); at < row.size(); at += step) {
-      const std::uint64_t value = row[at];
-      sums.values += value;
-      sums.squares += value * value;
+    for (std::size_t at = 0; at < row.size(); at += kStretch<Channels>) {
+      const Lanes<Channels> lanes(row.subspan(at, std::min(kStretch<Channels>, row.size() - at)));
+      for (int c = 0; c < Channels; ++c) {
+        sums[static_cast<std::size_t>(c)].values += lanes.total(lanes.values, c);
+        sums[static_cast<std::size_t>(c)].squares += lanes.total(lanes.squares, c);
+      }
     }
   }
-  sums.pixels = static_cast<std::uint64_t>(image.height) * static_cast<std::uint64_t>(image.width);
+  for (Sums& sum : sums) {
+    sum.pixels = static_cast<std::uint64_t>(image.height) * static_cast<std::uint64_t>(image.width);
+  }
   return sums;
 }
 
 void PixelSums::add(const decode::Image& image) {
   if (image.channels == 1) {
-    grey_.add(channel_sums(image, 0));
+    grey_.add(channel_sums<1>(image)[0]);
     return;
   }
-  for (int c = 0; c < 3; ++c) colour_[static_cast<std::size_t>(c)].add(channel_sums(image, c));
+  const auto add_colour = [&](const auto& sums) {
+    for (std::size_t c = 0; c < colour_.size(); ++c) colour_[c].add(sums[c]);
+  };
+  if (image.channels == 4) {  // the fourth says what is to be seen, not how it looks
+    add_colour(channel_sums<4>(image));
+  } else {
+    add_colour(channel_sums<3>(image));
+  }
 }
 
 void PixelSums::add(const PixelSums& other) {

@@ -41,7 +41,8 @@ class PixelSums {
     double std() const;
   };
 
-  static Sums channel_sums(const decode::Image& image, int channel);
+  template <int Channels>
+  static std::array<Sums, Channels> channel_sums(const decode::Image& image);
 
   Sums grey_;
   std::array<Sums, 3> colour_ = {};

@@ -114,7 +114,7 @@ std::int64_t OptimisationOptions::chosen_warmup_steps() const {
 
 trainer::OptimizerOptions OptimisationOptions::optimizer_options() const {
   const bool has_momentum = optimizer == "sgd" || optimizer == "lars";
-  return {.kind = trainer::parse_optimizer_kind(optimizer),
+  return {.rule = optimizer,
           .momentum = has_momentum ? momentum : 0.0F,
           .dampening = dampening,
           .nesterov = nesterov,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "trainer/detail/flat_math.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -127,14 +128,17 @@ void ReplicaEpoch::backward(nn::Plan& plan) {
   const std::span<float> gradients = replica_.gradients();
   if (held_ + 1 < context_.options.accumulate) {
     plan.backward([](std::size_t) {});
-    for (std::size_t i = 0; i < gradients.size(); ++i) accumulated_[i] += gradients[i];
+    flat::add(accumulated_, gradients);
     return;
   }
   replica_.reducer().begin();
   std::size_t done = 0;
   plan.backward([&](std::size_t ready) {
-    for (; done < std::min(ready, accumulated_.size()); ++done)
-      gradients[done] += accumulated_[done];
+    if (!accumulated_.empty()) {
+      const std::span<const float> before = accumulated_;
+      flat::add(gradients.subspan(done, ready - done), before.subspan(done, ready - done));
+      done = ready;
+    }
     replica_.reducer().gradients_ready(ready);
   });
 }
@@ -143,13 +147,11 @@ void ReplicaEpoch::backward(nn::Plan& plan) {
 double ReplicaEpoch::clip_values(double scale) {
   const ClipOptions& clip = context_.options.clip;
   if (clip.norm <= 0.0 && clip.value <= 0.0F) return 0.0;
-  const float bound = clip.value > 0.0F ? clip.value / static_cast<float>(scale) : INFINITY;
   double squares = 0.0;
   for (const Range& range : replica_.reducer().owned()) {
-    for (float& g : replica_.gradients().subspan(range.begin, range.size())) {
-      g = std::clamp(g, -bound, bound);
-      squares += static_cast<double>(g) * static_cast<double>(g);
-    }
+    const auto gradients = replica_.gradients().subspan(range.begin, range.size());
+    if (clip.value > 0.0F) flat::clamp(gradients, clip.value / static_cast<float>(scale));
+    squares += flat::square_sum(gradients);
   }
   return squares * scale * scale;
 }
@@ -176,8 +178,7 @@ void ReplicaEpoch::average_state() {
   const int world = replica_.control().world();
   if (world == 1 || replica_.state().empty()) return;
   replica_.control().all_reduce(replica_.state());
-  const float share = 1.0F / static_cast<float>(world);
-  for (float& value : replica_.state()) value *= share;
+  flat::scale(replica_.state(), 1.0F / static_cast<float>(world));
 }
 
 float ReplicaEpoch::learning_rate() const {
@@ -203,13 +204,11 @@ void ReplicaEpoch::update() {
   Update update = make_update();
   Optimizer& optimizer = context_.optimizer;
   const std::vector<Range>& owned = replica_.reducer().owned();
-  std::vector<float> trust;
-  if (optimizer.options().kind == OptimizerKind::kLars) {
-    std::vector<double> sums(2 * optimizer.num_parameters());
+  std::vector<double> sums(optimizer.num_square_sums());
+  if (!sums.empty()) {
     for (const Range& range : owned) optimizer.add_square_sums(update, range, sums);
     replica_.control().all_reduce(std::span<double>(sums));
-    trust = optimizer.trust_ratios(sums);
-    update.trust = trust;
+    update.square_sums = sums;
   }
   for (const Range& range : owned) optimizer.update(update, range);
   if (!context_.ema.empty()) follow_mean();
@@ -217,11 +216,10 @@ void ReplicaEpoch::update() {
 }
 
 void ReplicaEpoch::follow_mean() {
-  const auto keep = static_cast<float>(context_.options.ema_decay);
+  const auto decay = static_cast<float>(context_.options.ema_decay);
   for (const Range& range : replica_.reducer().owned()) {
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      context_.ema[i] = keep * context_.ema[i] + (1.0F - keep) * context_.weights[i];
-    }
+    flat::update_ema(context_.ema.subspan(range.begin, range.size()),
+                     context_.weights.subspan(range.begin, range.size()), decay);
   }
 }
 
@@ -238,7 +236,7 @@ void ReplicaEpoch::finish_step() {
   std::fill(accumulated_.begin(), accumulated_.end(), 0.0F);
   if (reduce_step()) {
     if (valid_ > 0.0) update();
-    for (std::size_t i = 0; i < totals_.sums.size(); ++i) totals_.sums[i] += step_sums_[i];
+    flat::add(totals_.sums, std::span<const double>(step_sums_).first(totals_.sums.size()));
   } else {
     leave_out();
   }

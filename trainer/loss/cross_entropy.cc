@@ -3,6 +3,8 @@
 #include <string>
 
 #include "io/base/error.h"
+#include "trainer/detail/flat_chunks.h"
+#include "trainer/detail/flat_math.h"
 #include "trainer/loss/detail/losses.h"
 
 namespace millrace::trainer::losses {
@@ -10,20 +12,11 @@ namespace {
 
 using Row = std::span<const float>;
 
-float log_sum_exp(Row logits) {
-  const float top = *std::ranges::max_element(logits);
-  float sum = 0;
-  for (const float x : logits) sum += std::exp(x - top);
-  return top + std::log(sum);
-}
-
 // How many classes stand before `label`; of equals the lower index is first.
 std::size_t rank_of(Row logits, std::size_t label) {
-  std::size_t before = 0;
-  for (std::size_t k = 0; k < logits.size(); ++k) {
-    before += logits[k] > logits[label] || (logits[k] == logits[label] && k < label) ? 1 : 0;
-  }
-  return before;
+  const auto x = flat::whole(logits);
+  const auto equals = x.head(static_cast<Eigen::Index>(label)) == logits[label];
+  return static_cast<std::size_t>((x > logits[label]).count() + equals.count());
 }
 
 class CrossEntropy final : public Loss {
@@ -34,6 +27,7 @@ class CrossEntropy final : public Loss {
     check(input);
     const auto classes = static_cast<std::size_t>(input.prediction.shape[1]);
     LossSums sums;
+    Eigen::ArrayXf shares(input.prediction.shape[1]);
     for (std::size_t slot = 0; slot < input.valid.size(); ++slot) {
       const Row logits = input.prediction.data.subspan(slot * classes, classes);
       std::span<float> gradient;
@@ -43,7 +37,7 @@ class CrossEntropy final : public Loss {
         continue;
       }
       const auto label = static_cast<std::size_t>(input.target.labels[slot]);
-      sums += one(logits, label, input.divisor, gradient);
+      sums += one({logits, label, gradient, input.divisor}, shares);
     }
     return sums;
   }
@@ -69,19 +63,35 @@ class CrossEntropy final : public Loss {
                                          " classes");
   }
 
-  LossSums one(Row logits, std::size_t label, double divisor, std::span<float> gradient) const {
-    const float log_sum = log_sum_exp(logits);
+  struct Slot {
+    Row logits;
+    std::size_t label;
+    std::span<float> gradient;
+    double divisor;
+  };
+
+  // `shares` is scratch memory of the logits' size.
+  LossSums one(const Slot& slot, Eigen::ArrayXf& shares) const {
+    const Row logits = slot.logits;
+    const float top = flat::whole(logits).maxCoeff();
+    const std::span<float> exponentials(shares.data(), logits.size());
+    flat::for_each_chunk([top](auto share, auto x) { share = (x - top).exp(); }, exponentials,
+                         logits);
+    const float sum = shares.sum();
+    const float log_sum = top + std::log(sum);
+    const float hit = 1.0F - smoothing_;
     const float spread = smoothing_ / static_cast<float>(logits.size());
-    double loss = (1.0F - smoothing_) * (log_sum - logits[label]);
-    for (std::size_t k = 0; smoothing_ > 0 && k < logits.size(); ++k) {
-      loss += spread * (log_sum - logits[k]);
+    double loss = static_cast<double>(hit * (log_sum - logits[slot.label]));
+    if (smoothing_ > 0) {
+      const double all = static_cast<double>(logits.size()) * static_cast<double>(log_sum);
+      loss += static_cast<double>(spread) * (all - flat::total(logits));
     }
-    const auto scale = static_cast<float>(1.0 / divisor);
-    for (std::size_t k = 0; k < gradient.size(); ++k) {
-      const float target = spread + (k == label ? 1.0F - smoothing_ : 0.0F);
-      gradient[k] = scale * (std::exp(logits[k] - log_sum) - target);
+    if (!slot.gradient.empty()) {
+      const auto scale = static_cast<float>(1.0 / slot.divisor);
+      flat::whole(slot.gradient) = scale * (shares / sum - spread);
+      slot.gradient[slot.label] -= scale * hit;
     }
-    const std::size_t rank = rank_of(logits, label);
+    const std::size_t rank = rank_of(logits, slot.label);
     return {.loss = loss, .num_valid = 1, .top1 = rank < 1 ? 1 : 0, .top5 = rank < 5 ? 1 : 0};
   }
 

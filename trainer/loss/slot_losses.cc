@@ -1,10 +1,10 @@
 // Losses that compare values: each is a function of one slot's prediction and target, and the mean
 // over the slot's values, so that masks and devices only ever add slots up.
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "io/base/error.h"
+#include "trainer/detail/flat_chunks.h"
 #include "trainer/loss/detail/losses.h"
 
 namespace millrace::trainer::losses {
@@ -55,75 +55,64 @@ class SlotLoss final : public Loss {
   SlotFunction function_;
 };
 
-float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
-
-// A mean of `value(x, y)` with the derivative `slope(x, y)`.
+// A mean of `value(x, y)` with the derivative `slope(x, y)`, both expressions of chunks.
 template <typename Value, typename Slope>
 double mean(Values x, Values y, float scale, std::span<float> gradient, const Value& value,
             const Slope& slope) {
-  double sum = 0;
-  const auto count = static_cast<float>(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(value(x[i], y[i]));
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    gradient[i] = scale * slope(x[i], y[i]) / count;
+  const auto count = static_cast<double>(x.size());
+  const auto share = static_cast<float>(static_cast<double>(scale) / count);
+  if (!gradient.empty()) {
+    flat::for_each_chunk([&](auto g, auto a, auto b) { g = share * slope(a, b); }, gradient, x, y);
   }
-  return sum / static_cast<double>(x.size());
+  return flat::sum_over(value, x, y) / count;
 }
-
-float sign(float x) { return x > 0 ? 1.0F : (x < 0 ? -1.0F : 0.0F); }
 
 double bce_slot(Values x, Values y, float scale, std::span<float> gradient) {
   return mean(
       x, y, scale, gradient,
-      [](float a, float b) {
-        return std::max(a, 0.0F) - a * b + std::log1p(std::exp(-std::abs(a)));
-      },
-      [](float a, float b) { return sigmoid(a) - b; });
+      [](auto a, auto b) { return a.max(0.0F) - a * b + (-a.abs()).exp().log1p(); },
+      [](auto a, auto b) { return a.logistic() - b; });
 }
 
 double l1_slot(Values x, Values y, float scale, std::span<float> gradient) {
   return mean(
-      x, y, scale, gradient, [](float a, float b) { return std::abs(a - b); },
-      [](float a, float b) { return sign(a - b); });
+      x, y, scale, gradient, [](auto a, auto b) { return (a - b).abs(); },
+      [](auto a, auto b) { return (a - b).sign(); });
 }
 
 double mse_slot(Values x, Values y, float scale, std::span<float> gradient) {
   return mean(
-      x, y, scale, gradient, [](float a, float b) { return (a - b) * (a - b); },
-      [](float a, float b) { return 2.0F * (a - b); });
+      x, y, scale, gradient, [](auto a, auto b) { return (a - b).square(); },
+      [](auto a, auto b) { return 2.0F * (a - b); });
 }
 
+// Beyond c the parabola goes on where the line ends: min(|d|, c) + (max(|d|, c)^2 - c^2) / 2c.
 double berhu_slot(Values x, Values y, float scale, std::span<float> gradient) {
-  float largest = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
+  const float largest = (flat::whole(x) - flat::whole(y)).abs().maxCoeff();
   const float c = std::max(0.2F * largest, 1e-12F);
   return mean(
       x, y, scale, gradient,
-      [c](float a, float b) {
-        const float off = std::abs(a - b);
-        return off <= c ? off : (off * off + c * c) / (2.0F * c);
+      [c](auto a, auto b) {
+        return (a - b).abs().min(c) + ((a - b).abs().max(c).square() - c * c) / (2.0F * c);
       },
-      [c](float a, float b) {
-        const float off = a - b;
-        return std::abs(off) <= c ? sign(off) : off / c;
-      });
+      [c](auto a, auto b) { return (a - b).sign() * ((a - b).abs() / c).max(1.0F); });
 }
 
 double dice_slot(Values x, Values y, float scale, std::span<float> gradient) {
   constexpr double kSmooth = 1.0;
-  double both = 0;
-  double total = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double p = static_cast<double>(sigmoid(x[i]));
-    both += p * static_cast<double>(y[i]);
-    total += p + static_cast<double>(y[i]);
-  }
+  const double both = flat::sum_over([](auto a, auto b) { return a.logistic() * b; }, x, y);
+  const double total = flat::sum_over([](auto a, auto b) { return a.logistic() + b; }, x, y);
   const double top = 2 * both + kSmooth;
   const double bottom = total + kSmooth;
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const double p = static_cast<double>(sigmoid(x[i]));
-    const double slope = (2 * static_cast<double>(y[i]) * bottom - top) / (bottom * bottom);
-    gradient[i] = scale * static_cast<float>(-slope * p * (1 - p));
+  if (!gradient.empty()) {
+    const auto of_target = static_cast<float>(-2.0 / bottom);
+    const auto constant = static_cast<float>(top / (bottom * bottom));
+    flat::for_each_chunk(
+        [&](auto g, auto a, auto b) {
+          const flat::Chunk<float> p = a.logistic();
+          g = scale * (of_target * b + constant) * p * (1.0F - p);
+        },
+        gradient, x, y);
   }
   return 1 - top / bottom;
 }

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <bit>
 
+#include "trainer/detail/flat_math.h"
 #include "trainer/ops/detail/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -127,12 +127,6 @@ void in_chunks(std::size_t count, const Range& range) {
   }
 }
 
-float nearest_bfloat16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1);
-  return value == value ? std::bit_cast<float>(rounded & 0xFFFF0000U) : value;
-}
-
 }  // namespace
 
 Storage storage_of(const dnnl::memory& memory) {
@@ -179,7 +173,7 @@ void draw_keep(const RngKey& key, float probability, std::span<std::uint8_t> kee
 void round_to_bfloat16(const dnnl::memory& memory) {
   auto* values = static_cast<float*>(memory.get_data_handle());
   in_chunks(padded_values(memory), [&](std::size_t begin, std::size_t end) {
-    std::transform(values + begin, values + end, values + begin, nearest_bfloat16);
+    flat::round_to_bf16({values + begin, end - begin});
   });
 }
 

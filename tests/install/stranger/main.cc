@@ -77,7 +77,7 @@ int main() {
       mr::trainer::fit({.model = model, .objective = objective, .train = feed, .devices = threads},
                        {.epochs = 4,
                         .precision = mr::trainer::nn::Precision::kFloat32,
-                        .optimizer = {.kind = mr::trainer::OptimizerKind::kAdam},
+                        .optimizer = {.rule = "adam"},
                         .schedule = {.base_lr = 0.01}});
   std::filesystem::remove_all(folder);
 

@@ -1,0 +1,137 @@
+// Each update rule against its formula in float64, on runs of any length.
+#include "trainer/update_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "io/base/error.h"
+#include "io/base/rng.h"
+
+namespace millrace::trainer {
+namespace {
+
+using Values = std::vector<double>;
+
+constexpr double kScale = 0.5;
+constexpr double kDecay = 0.01;
+constexpr double kLr = 0.02;
+
+/// One float's weight and state, updated as the formula says.
+using Reference =
+    std::function<void(int step, double gradient, double& weight, double& first, double& second)>;
+
+struct Case {
+  const char* name;
+  OptimizerOptions options;
+  Reference reference;
+};
+
+Reference sgd_reference(double momentum, double dampening, bool nesterov) {
+  return [=](int step, double gradient, double& w, double& buffer, double&) {
+    const double g = kScale * gradient + kDecay * w;
+    buffer = step == 1 ? g : momentum * buffer + (1 - dampening) * g;
+    w -= kLr * (nesterov ? g + momentum * buffer : buffer);
+  };
+}
+
+Reference adam_reference(bool of_weights) {
+  return [=](int step, double gradient, double& w, double& m, double& v) {
+    const double g = kScale * gradient + (of_weights ? 0.0 : kDecay * w);
+    m = 0.9 * m + 0.1 * g;
+    v = 0.999 * v + 0.001 * g * g;
+    if (of_weights) w *= 1 - kLr * kDecay;
+    w -=
+        kLr * (m / (1 - std::pow(0.9, step))) / (std::sqrt(v / (1 - std::pow(0.999, step))) + 1e-8);
+  };
+}
+
+OptimizerOptions sgd(float momentum, float dampening, bool nesterov) {
+  return {.momentum = momentum, .dampening = dampening, .nesterov = nesterov};
+}
+
+OptimizerOptions other(const char* rule) { return {.rule = rule, .momentum = 0.9F}; }
+
+void lars_reference(int, double gradient, double& w, double& buffer, double&) {
+  buffer = 0.9 * buffer + kLr * (kScale * gradient + kDecay * w);
+  w -= buffer;
+}
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {"Sgd", sgd(0, 0, false), sgd_reference(0, 0, false)},
+      {"SgdMomentum", sgd(0.9F, 0, false), sgd_reference(0.9, 0, false)},
+      {"SgdDampening", sgd(0.9F, 0.25F, false), sgd_reference(0.9, 0.25, false)},
+      {"SgdNesterov", sgd(0.9F, 0, true), sgd_reference(0.9, 0, true)},
+      {"Adam", other("adam"), adam_reference(false)},
+      {"AdamW", other("adamw"), adam_reference(true)},
+      {"Lars", other("lars"), lars_reference}};
+  return all;
+}
+
+class Rules : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Rules, FollowTheirFormula) {
+  const auto rule = make_update_rule(GetParam().options);
+  for (const std::size_t size : {1U, 15U, 16U, 100U, 5000U}) {
+    KeyedRng rng({.seed = size});
+    std::vector<float> weights(size);
+    for (float& w : weights) w = 2.0F * rng.uniform() - 1.0F;
+    Values expected(weights.begin(), weights.end());
+    std::vector<std::vector<float>> states(rule->state_names().size(), std::vector<float>(size));
+    const std::vector<std::span<float>> spans(states.begin(), states.end());
+    Values first(size);
+    Values second(size);
+    for (int step = 1; step <= 10; ++step) {
+      std::vector<float> gradients(size);
+      for (float& g : gradients) g = 2.0F * rng.uniform() - 1.0F;
+      rule->apply({.lr = static_cast<float>(kLr),
+                   .gradient_scale = static_cast<float>(kScale),
+                   .weight_decay = static_cast<float>(kDecay),
+                   .step = step},
+                  {.weights = weights, .gradients = gradients, .states = spans});
+      for (std::size_t i = 0; i < size; ++i) {
+        GetParam().reference(step, static_cast<double>(gradients[i]), expected[i], first[i],
+                             second[i]);
+      }
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      ASSERT_NEAR(expected[i], static_cast<double>(weights[i]), 3e-6) << i << " of " << size;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Rules, ::testing::ValuesIn(cases()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(UpdateRule, LarsGoesByTheLayersNorms) {
+  const auto lars = make_update_rule({.rule = "lars", .trust = 0.1F});
+  EXPECT_TRUE(lars->uses_norms());
+  EXPECT_FLOAT_EQ(0.1F * 5.0F / (10.0F + 0.2F * 5.0F),
+                  lars->rate_factor({.weights = 5, .gradient = 10, .weight_decay = 0.2}));
+  EXPECT_EQ(1.0F, lars->rate_factor({.weights = 0, .gradient = 10}));
+  EXPECT_EQ(1.0F, lars->rate_factor({.weights = 5, .gradient = 0}));
+  EXPECT_FALSE(make_update_rule({.rule = "adam"})->uses_norms());
+}
+
+TEST(UpdateRule, TheTableHasNamesAndDefaults) {
+  EXPECT_THAT(update_rule_names(), ::testing::ElementsAre("sgd", "adam", "adamw", "lars"));
+  for (const std::string& name : update_rule_names()) {
+    EXPECT_GT(update_rule_defaults(name).lr, 0.0) << name;
+    EXPECT_NO_THROW(make_update_rule({.rule = name})) << name;
+  }
+  EXPECT_LT(update_rule_defaults("adam").lr, 0.01) << "0.1 is SGD's: Adam does not survive it";
+  try {
+    update_rule_defaults("sdg");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ("no optimizer is called 'sdg'; there are sgd, adam, adamw, lars", error.message());
+  }
+}
+
+}  // namespace
+}  // namespace millrace::trainer
