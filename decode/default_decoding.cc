@@ -7,13 +7,14 @@
 #include "decode/json.h"
 #include "decode/npz.h"
 #include "decode/scalar.h"
+#include "decode/sniff.h"
 
 namespace millrace::decode {
 namespace {
 
 constexpr std::string_view kGzip = "gz";
 
-constexpr std::array<std::pair<std::string_view, FieldKind>, 18> kKinds = {{
+constexpr std::array<std::pair<std::string_view, FieldKind>, 12> kKinds = {{
     {"txt", FieldKind::kText},
     {"text", FieldKind::kText},
     {"transcript", FieldKind::kText},
@@ -26,12 +27,6 @@ constexpr std::array<std::pair<std::string_view, FieldKind>, 18> kKinds = {{
     {"jsn", FieldKind::kJson},
     {"npy", FieldKind::kArray},
     {"npz", FieldKind::kArrays},
-    {"jpg", FieldKind::kImage},
-    {"jpeg", FieldKind::kImage},
-    {"png", FieldKind::kImage},
-    {"ppm", FieldKind::kImage},
-    {"pgm", FieldKind::kImage},
-    {"pbm", FieldKind::kImage},
 }};
 
 std::string_view last_component(std::string_view suffix) {
@@ -52,6 +47,7 @@ FieldKind kind_of_suffix(std::string_view suffix) {
     suffix.remove_suffix(kGzip.size() + 1);
   }
   const std::string_view last = last_component(suffix);
+  if (is_image_suffix(last)) return FieldKind::kImage;
   for (const auto& [name, kind] : kKinds) {
     if (name == last) return kind;
   }

@@ -18,6 +18,7 @@ namespace {
 struct Output {
   std::vector<std::byte> bytes;
   std::array<char, 160> message = {};
+  bool no_memory = false;
 };
 
 void on_error(png_structp png, png_const_charp text) {
@@ -40,7 +41,8 @@ bool append(std::vector<std::byte>& bytes, const png_byte* data, std::size_t siz
 
 void on_write(png_structp png, png_bytep data, std::size_t size) {
   auto* output = static_cast<Output*>(png_get_io_ptr(png));
-  if (!append(output->bytes, data, size)) png_error(png, "out of memory");
+  output->no_memory = !append(output->bytes, data, size);
+  if (output->no_memory) png_error(png, "out of memory");
 }
 
 void on_flush(png_structp) {}
@@ -109,6 +111,7 @@ io::Bytes encode(const Raw& raw) {
   Output output;
   PngWriter writer(output);
   if (!writer.write(raw)) {
+    if (output.no_memory) throw std::bad_alloc();
     throw Error(ErrorCode::kInvalidArgument, std::string("PNG: ") + output.message.data());
   }
   return io::Bytes::take(std::move(output.bytes));

@@ -1,6 +1,7 @@
 #include "decode/image.h"
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "decode/detail/image_source.h"
@@ -49,7 +50,8 @@ Image decode_image(const io::Bytes& encoded, const DecodeImageOptions& options) 
   return {.height = source.height(),
           .width = source.width(),
           .channels = channels,
-          .pixels = io::Bytes::take(packed(view))};
+          .pixels = io::Bytes::take(packed(view)),
+          .untidy = std::move(workspace.untidy)};
 }
 
 }  // namespace millrace::decode

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "decode/limits.h"
 #include "io/bytes.h"
@@ -24,6 +25,10 @@ struct Image {
   int width = 0;
   int channels = 0;  ///< 1 grey, 3 RGB, 4 RGB and alpha
   io::Bytes pixels;  ///< (H, W, C), densely packed
+  /// What is odd about the file that it came from, though every pixel is as it should be: "JPEG:
+  /// Corrupt JPEG data: 2 extraneous bytes before marker 0xd9". With `tolerate_truncated` what is
+  /// damaged, too. Empty for nearly all files.
+  std::string untidy = {};
 
   /// Row `y`: width * channels values. Requires: 0 <= y < height.
   std::span<const std::uint8_t> row(int y) const;

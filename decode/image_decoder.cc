@@ -167,14 +167,16 @@ ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
 const ArraySpec& ImageDecoder::output() const { return plan_->output; }
 
-void ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
-                          std::span<std::byte> slot) const {
+Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
+                              std::span<std::byte> slot) const {
   MILLRACE_DCHECK(slot.size() == plan_->output.num_bytes(), "the slot holds exactly one image");
   const ImageDecoderOptions& options = plan_->options;
   const detail::ImageSource source(encoded.span(), plan_->source);
   const Geometry geometry =
       detail::choose_geometry(options.transforms, source.width(), source.height(), id);
   const auto lease = plan_->workspaces.acquire();
+  std::string& untidy = (*lease).codec.untidy;
+  untidy.clear();  // padding alone reads nothing
   const Run run{options, plan_->classes ? &*plan_->classes : nullptr, geometry, *lease};
   const PixelView view = run_stages_but_last(read_pixels(source, run), run);
   if (run.classes != nullptr) {
@@ -184,6 +186,7 @@ void ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
   } else {
     write_rows(view, plan_->writer, *lease, slot.data());
   }
+  return untidy.empty() ? Tidiness::kTidy : Tidiness::kUntidy;
 }
 
 }  // namespace millrace::decode

@@ -54,6 +54,11 @@ struct ImageDecoderOptions {
   bool tolerate_truncated = false;
 };
 
+/// Whether a file is written as its format says. An untidy one is odd in a way that costs no pixel
+/// (bytes before a marker, a comment of impossible length) or was tolerated; Image::untidy names
+/// it.
+enum class Tidiness { kTidy, kUntidy };
+
 class ImageDecoder {
  public:
   /// Throws: InvalidArgument when the transforms leave the output's size open, or contradict.
@@ -67,8 +72,9 @@ class ImageDecoder {
   /// Fills `slot` whole, or throws: Corrupt, Truncated, Unsupported (also when a random crop is
   /// larger than the image), Exhausted (a limit). Damage in a part of the image that the transforms
   /// cut away may go unseen; a file that is cut short is always seen.
+  /// Whatever there is no memory for is std::bad_alloc, never a fault of the file.
   /// Requires: slot.size() == output().num_bytes(), aligned to the dtype.
-  void decode(const io::Bytes& encoded, const SampleId& id, std::span<std::byte> slot) const;
+  Tidiness decode(const io::Bytes& encoded, const SampleId& id, std::span<std::byte> slot) const;
 
  private:
   struct Plan;

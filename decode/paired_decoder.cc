@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "decode/image.h"
 #include "io/base/check.h"
-#include "io/base/error.h"
 
 namespace millrace::decode {
 namespace {
@@ -20,6 +20,17 @@ ImageSize size_of(const io::Bytes& encoded, const ImageDecoderOptions& options) 
   return image_size(encoded, {.apply_orientation = options.apply_orientation,
                               .limits = options.limits,
                               .tolerate_truncated = options.tolerate_truncated});
+}
+
+/// Runs `work`, and gives its fault the image's place.
+template <typename Work>
+void located(const PairedImage& image, const Work& work) {
+  try {
+    work();
+  } catch (Error& error) {
+    error.annotate(image.where);
+    throw;
+  }
 }
 
 }  // namespace
@@ -38,21 +49,32 @@ PairedDecoder::PairedDecoder(const std::vector<Transform>& geometry,
   }
 }
 
-void PairedDecoder::decode(std::span<const io::Bytes> encoded, const SampleId& id,
-                           std::span<const std::span<std::byte>> slots) const {
-  MILLRACE_CHECK(encoded.size() == decoders_.size() && slots.size() == decoders_.size(),
-                 "an image and a slot for each member");
+void PairedDecoder::check_sizes(std::span<const PairedImage> images) const {
   ImageSize first;
-  for (std::size_t i = 0; i < encoded.size(); ++i) {
-    const ImageSize size = size_of(encoded[i], members_[i]);
-    if (i == 0) first = size;
-    if (size == first) continue;
-    throw Error(ErrorCode::kCorrupt,
-                fmt::format("paired images differ in size: {} x {} and {} x {}", first.width,
-                            first.height, size.width, size.height));
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    located(images[i], [&] {
+      const ImageSize size = size_of(images[i].encoded, members_[i]);
+      if (i == 0) first = size;
+      if (size == first) return;
+      throw Error(
+          ErrorCode::kCorrupt,
+          fmt::format("paired images differ in size: {} x {} beside the first one's {} x {}",
+                      size.width, size.height, first.width, first.height));
+    });
   }
+}
+
+Tidiness PairedDecoder::decode(std::span<const PairedImage> images, const SampleId& id) const {
+  MILLRACE_CHECK(images.size() == decoders_.size(), "an image for each member");
+  check_sizes(images);
+  auto tidiness = Tidiness::kTidy;
   // The same transforms, size and id make the same choices.
-  for (std::size_t i = 0; i < encoded.size(); ++i) decoders_[i].decode(encoded[i], id, slots[i]);
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    located(images[i], [&] {
+      tidiness = std::max(tidiness, decoders_[i].decode(images[i].encoded, id, images[i].slot));
+    });
+  }
+  return tidiness;
 }
 
 }  // namespace millrace::decode

@@ -7,7 +7,8 @@
 //                         {{.transforms = {ColorJitter{.brightness = 0.2}, Normalize::imagenet()}},
 //                          {.channels = 1, .dtype = DType::kInt64,
 //                           .interpolation = Interpolation::kNearest, .palette_indices = true}});
-//   decoder.decode({{image, mask}}, id, {{image_slot, mask_slot}});
+//   const std::array images = {PairedImage{jpg, image_slot}, PairedImage{png, mask_slot}};
+//   decoder.decode(images, id);
 //
 // Threads: decode() may be called from many threads at once.
 #pragma once
@@ -17,8 +18,17 @@
 #include <vector>
 
 #include "decode/image_decoder.h"
+#include "io/base/error.h"
 
 namespace millrace::decode {
+
+/// One member's file, and where its pixels go.
+struct PairedImage {
+  io::Bytes encoded = {};
+  std::span<std::byte> slot = {};
+  /// Added to what is thrown about this image.
+  Where where = {};
+};
 
 class PairedDecoder {
  public:
@@ -30,11 +40,12 @@ class PairedDecoder {
   const ArraySpec& output(std::size_t member) const { return decoders_[member].output(); }
 
   /// Throws: as ImageDecoder; Corrupt when the images are not all of one size.
-  /// Requires: as many images and slots as members.
-  void decode(std::span<const io::Bytes> encoded, const SampleId& id,
-              std::span<const std::span<std::byte>> slots) const;
+  /// Requires: an image for each member, in the members' order.
+  Tidiness decode(std::span<const PairedImage> images, const SampleId& id) const;
 
  private:
+  void check_sizes(std::span<const PairedImage> images) const;
+
   std::vector<ImageDecoderOptions> members_;
   std::vector<ImageDecoder> decoders_;
 };

@@ -64,6 +64,16 @@ bool is_pnm(std::string_view data) {
 
 }  // namespace
 
+bool is_image_suffix(std::string_view suffix) {
+  std::string_view rest = kImageSuffixes;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(';'), rest.size());
+    if (rest.substr(0, end) == suffix) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
 ImageFormat sniff_image(std::span<const std::byte> data) {
   const std::string_view text = text_of(data);
   if (matches(text, kKnown[0])) return ImageFormat::kJpeg;

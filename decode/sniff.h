@@ -5,8 +5,15 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace millrace::decode {
+
+/// The suffixes under which images of these formats are kept, as a field's list.
+inline constexpr std::string_view kImageSuffixes = "jpg;jpeg;png;ppm;pgm;pbm;pnm";
+
+/// Whether `suffix`, in small letters, is one of them.
+bool is_image_suffix(std::string_view suffix);
 
 enum class ImageFormat { kUnknown, kJpeg, kPng, kPnm };
 

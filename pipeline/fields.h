@@ -19,6 +19,7 @@
 #include "decode/array.h"
 #include "decode/image_decoder.h"
 #include "decode/limits.h"
+#include "decode/sniff.h"
 #include "decode/transforms.h"
 #include "wds/sample.h"
 
@@ -28,7 +29,7 @@ namespace millrace::pipeline {
 struct ImageField {
   std::string name = "image";
   /// The first that the sample has is taken.
-  std::string suffixes = "jpg;jpeg;png;ppm;pgm";
+  std::string suffixes{decode::kImageSuffixes};
   std::vector<decode::Transform> transforms = {};
   int channels = 3;
   decode::DType dtype = decode::DType::kFloat32;

@@ -88,12 +88,16 @@ Statistics Statistics::since(const Statistics& earlier) const {
   part.masked -= earlier.masked;
   part.dropped -= earlier.dropped;
   part.later_faults -= earlier.later_faults;
+  part.untidy -= earlier.untidy;
   return part;
 }
 
 std::string Statistics::to_text() const {
   std::string text;
   for (const StageStatistics& stage : stages) text += stage_line(stage, seconds(elapsed));
+  if (untidy > 0)
+    text += fmt::format("{} samples have untidy images, which were decoded (verify names them)\n",
+                        untidy);
   return text + verdict().text + "\n";
 }
 
@@ -111,6 +115,7 @@ std::string Statistics::to_json() const {
                                 {"masked", masked},
                                 {"dropped", dropped},
                                 {"later_faults", later_faults},
+                                {"untidy", untidy},
                                 {"held_bytes", held_bytes},
                                 {"peak_held_bytes", peak_held_bytes},
                                 {"stages", std::move(by_stage)},

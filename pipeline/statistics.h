@@ -49,6 +49,8 @@ struct Statistics {
   std::uint64_t masked = 0;                   ///< masked slots handed out
   std::uint64_t dropped = 0;                  ///< samples lost to drop_last or a cut epoch
   std::uint64_t later_faults = 0;             ///< faults after the first one, which was thrown
+  /// Samples with an image that was decoded although its file is untidy (decode::Tidiness).
+  std::uint64_t untidy = 0;
   /// Bytes of what the pipeline holds now, and at most so far; the budget is their ceiling.
   std::uint64_t held_bytes = 0;
   std::uint64_t peak_held_bytes = 0;

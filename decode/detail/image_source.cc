@@ -55,20 +55,30 @@ PixelView ImageSource::read_numbers(const Box& box, CodecWorkspace& workspace) c
   return read_stored(box, 1, 1, workspace);
 }
 
+PixelView ImageSource::read_jpeg(const JpegHeader& header, const Box& box, int scale, int channels,
+                                 CodecWorkspace& workspace) const {
+  if (!workspace.jpeg) workspace.jpeg = std::make_unique<JpegReader>();
+  workspace.untidy = header.untidy;
+  const PixelView view = workspace.jpeg->read(data_, header,
+                                              {.box = box,
+                                               .scale = scale,
+                                               .channels = channels == 1 ? 1 : 3,
+                                               .tolerate_truncated = options_.tolerate_truncated},
+                                              workspace.pixels);
+  const std::string_view warning = workspace.jpeg->untidy();
+  if (!warning.empty()) workspace.untidy.assign("JPEG: ").append(warning);
+  return view;
+}
+
 PixelView ImageSource::read_stored(const Box& box, int scale, int channels,
                                    CodecWorkspace& workspace) const {
-  if (const auto* jpeg = std::get_if<JpegHeader>(&header_)) {
-    if (!workspace.jpeg) workspace.jpeg = std::make_unique<JpegReader>();
-    return workspace.jpeg->read(data_, *jpeg,
-                                {.box = box,
-                                 .scale = scale,
-                                 .channels = channels == 1 ? 1 : 3,
-                                 .tolerate_truncated = options_.tolerate_truncated},
-                                workspace.pixels);
-  }
+  workspace.untidy.clear();
+  if (const auto* jpeg = std::get_if<JpegHeader>(&header_))
+    return read_jpeg(*jpeg, box, scale, channels, workspace);
   if (const auto* png = std::get_if<PngHeader>(&header_)) {
     const int readable = channels == 1 && png->channels != 1 ? 3 : channels;
-    return read_png(data_, *png, box.y, box.height, readable, workspace.pixels);
+    workspace.untidy = png->untidy;
+    return read_png(data_, *png, box.y, box.height, readable, workspace.pixels, workspace.untidy);
   }
   return read_pnm(data_, std::get<PnmHeader>(header_), workspace.pixels);
 }

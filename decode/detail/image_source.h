@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct CodecWorkspace {
   std::vector<std::uint8_t> converted;
   std::vector<std::uint8_t> oriented;
   std::vector<std::uint8_t> classes;
+  std::string untidy;  ///< of the last read: see Image::untidy
 };
 
 class ImageSource {
@@ -53,6 +55,8 @@ class ImageSource {
   PixelView read_numbers(const Box& box, CodecWorkspace& workspace) const;
 
  private:
+  PixelView read_jpeg(const JpegHeader& header, const Box& box, int scale, int channels,
+                      CodecWorkspace& workspace) const;
   PixelView read_stored(const Box& box, int scale, int channels, CodecWorkspace& workspace) const;
   PixelView read_channels(const Box& box, int scale, int channels, CodecWorkspace& workspace) const;
 

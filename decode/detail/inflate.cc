@@ -40,6 +40,7 @@ class Inflater {
     const int result = inflate(&stream_, Z_NO_FLUSH);
     at_ += fed - stream_.avail_in;
     ended = result == Z_STREAM_END;
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
     if (result == Z_BUF_ERROR) throw Error(ErrorCode::kTruncated, "packed data is cut");
     if (result != Z_OK && !ended) throw Error(ErrorCode::kCorrupt, "packed data is damaged");
     return room - stream_.avail_out;

@@ -14,7 +14,11 @@ namespace {
 
 constexpr int kStartOfScan = 0xDA;
 constexpr int kEndOfImage = 0xD9;
+constexpr int kApp0 = 0xE0;
 constexpr int kApp1 = 0xE1;  // Exif lives here
+constexpr int kApp15 = 0xEF;
+constexpr int kComment = 0xFE;
+constexpr std::size_t kLengthBytes = 2;
 
 // A cursor over markers; the bytes between segments are skipped as libjpeg skips them.
 class Markers {
@@ -39,10 +43,19 @@ class Markers {
   std::span<const std::uint8_t> segment() {
     const std::size_t length = segment_length();
     if (length > size_ - at_) throw cut();
-    if (length < 2) throw Error(ErrorCode::kCorrupt, "JPEG segment shorter than its length");
-    const std::span<const std::uint8_t> body(data_ + at_ + 2, length - 2);
+    if (length < kLengthBytes)
+      throw Error(ErrorCode::kCorrupt, "JPEG segment shorter than its own length");
+    const std::span<const std::uint8_t> body(data_ + at_ + kLengthBytes, length - kLengthBytes);
     at_ += length;
     return body;
+  }
+
+  /// Whether the segment claims to be shorter than its length bytes; the cursor moves behind them
+  /// if so, as libjpeg's does.
+  bool skip_impossible_length() {
+    if (segment_length() >= kLengthBytes) return false;
+    at_ += kLengthBytes;
+    return true;
   }
 
   /// Moves behind the segment, or to the end where it is cut.
@@ -56,7 +69,7 @@ class Markers {
 
  private:
   std::size_t segment_length() const {
-    return size_ - at_ < 2 ? size_ : data_[at_] * std::size_t{256} + data_[at_ + 1];
+    return size_ - at_ < kLengthBytes ? size_ : data_[at_] * std::size_t{256} + data_[at_ + 1];
   }
 
   const std::uint8_t* data_;
@@ -65,6 +78,9 @@ class Markers {
 };
 
 bool has_no_segment(int code) { return code == 0x01 || (code >= 0xD0 && code <= 0xD8); }
+
+// Segments that no decoder needs.
+bool is_comment(int code) { return code == kComment || (code >= kApp0 && code <= kApp15); }
 
 // SOF markers are 0xC0 to 0xCF without DHT (C4), JPG (C8) and DAC (CC).
 bool is_frame(int code) {
@@ -117,16 +133,22 @@ JpegHeader read_jpeg_header(std::span<const std::byte> data, const Limits& limit
                             bool tolerate_truncated) {
   Markers markers(data);
   JpegHeader header;
+  std::string_view untidy;
   int orientation = 1;
   for (int code = markers.next(); code >= 0; code = markers.next()) {
     if (has_no_segment(code)) continue;
     if (code == kEndOfImage) break;
+    if (is_comment(code) && markers.skip_impossible_length()) {
+      untidy = "JPEG: a comment shorter than its own length";
+      continue;
+    }
     const auto body = markers.segment();
     if (code == kApp1) orientation = exif_orientation(body).value_or(orientation);
     if (is_frame(code)) header = parse_frame(code, body, limits);
     if (code != kStartOfScan) continue;
     if (header.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG scan before its frame header");
     header.orientation = orientation;
+    header.untidy = untidy;
     // One scan that holds every component of a sequential frame is all there is.
     const bool single = !header.progressive && !body.empty() && body[0] == header.components;
     if (single && markers.ends_with_end_of_image()) return header;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "decode/limits.h"
 
@@ -17,6 +18,8 @@ struct JpegHeader {
   bool progressive = false;
   /// Exif's: 1 is upright, up to 8.
   int orientation = 1;
+  /// What is odd about the headers, though nothing is lost; empty for nearly all files.
+  std::string_view untidy = {};
 };
 
 /// Walks the markers. Counting scans costs one pass over the bytes, and only where a file may have

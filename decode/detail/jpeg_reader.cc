@@ -5,6 +5,7 @@
 #include <csetjmp>
 #include <cstddef>
 #include <new>
+#include <string>
 
 #include "decode/detail/jpeglib.h"
 #include "io/base/error.h"
@@ -20,6 +21,8 @@ struct ErrorManager {
   std::array<char, JMSG_LENGTH_MAX> message = {};
   int code = 0;
   bool tolerant = false;
+  bool warned = false;     // `message` is the first warning that was passed over
+  bool lost_data = false;  // one of them was of damage
 };
 
 [[noreturn]] void leave(j_common_ptr info) {
@@ -29,9 +32,35 @@ struct ErrorManager {
   std::longjmp(errors->frame, 1);
 }
 
-// Level -1 is a warning: the data is damaged, and libjpeg would go on with grey.
+bool is_restart_marker(int code) { return code >= 0xD0 && code <= 0xD7; }
+
+// Whether a warning says that the file is badly written, but every pixel is there. All others mean
+// that libjpeg went on with something made up: JWRN_HIT_MARKER, JWRN_JPEG_EOF, JWRN_MUST_RESYNC,
+// the bad codes, JWRN_BOGUS_PROGRESSION.
+bool is_untidiness(const jpeg_error_mgr& warning) {
+  switch (warning.msg_code) {
+    case JWRN_EXTRANEOUS_DATA:
+      // What is left before a restart marker was meant to be blocks of the interval that ends
+      // there.
+      return !is_restart_marker(warning.msg_parm.i[1]);
+    case JWRN_ADOBE_XFORM:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_NOT_SEQUENTIAL:  // baseline files with zeros for their spectral selection
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Level -1 is a warning.
 void on_message(j_common_ptr info, int level) {
-  if (level < 0 && !reinterpret_cast<ErrorManager*>(info->err)->tolerant) leave(info);
+  if (level >= 0) return;
+  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
+  const bool damage = !is_untidiness(errors->base);
+  if (damage && !errors->tolerant) leave(info);
+  errors->lost_data = errors->lost_data || damage;
+  if (!errors->warned) errors->base.format_message(info, errors->message.data());
+  errors->warned = true;
 }
 
 void ignore_output(j_common_ptr) {}
@@ -46,8 +75,6 @@ ErrorCode code_of(int message) {
     case JERR_SOF_UNSUPPORTED:
     case JERR_BAD_PRECISION:
       return ErrorCode::kUnsupported;
-    case JERR_OUT_OF_MEMORY:
-      return ErrorCode::kExhausted;
     case JERR_INPUT_EMPTY:
     case JERR_INPUT_EOF:
     case JWRN_JPEG_EOF:
@@ -95,16 +122,26 @@ struct JpegReader::State {
     return true;
   }
 
+  void begin(bool tolerant);
   void read_header(std::span<const std::byte> data);
   void start(const Request& request);
+  bool smooths_blocks() const;
   void check_size(const JpegHeader& header);
   void crop(Box& box);
   void read_rows(std::uint8_t* out, std::size_t stride, const Box& box);
   [[noreturn]] void fail();
 };
 
+void JpegReader::State::begin(bool tolerant) {
+  jpeg_abort_decompress(&info);  // an image that there was no memory for may lie half read
+  errors.tolerant = tolerant;
+  errors.warned = false;
+  errors.lost_data = false;
+}
+
 void JpegReader::State::fail() {
   jpeg_abort_decompress(&info);
+  if (errors.code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
   throw Error(code_of(errors.code), std::string("JPEG: ") + errors.message.data());
 }
 
@@ -128,6 +165,16 @@ void JpegReader::State::check_size(const JpegHeader& header) {
   }
   jpeg_abort_decompress(&info);
   throw Error(ErrorCode::kCorrupt, "JPEG: its headers contradict each other");
+}
+
+// Where scans of a progressive file are missing or cut, libjpeg guesses from the neighbouring
+// blocks what they would have held, and does so differently beside the edges of a region.
+bool JpegReader::State::smooths_blocks() const {
+  if (info.progressive_mode == FALSE || info.coef_bits == nullptr) return false;
+  if (errors.lost_data) return true;
+  const int* bits = info.coef_bits[0];  // 0 where all bits of a coefficient came
+  return std::any_of(bits, bits + info.num_components * DCTSIZE2,
+                     [](int left) { return left != 0; });
 }
 
 // Widens the box to what libjpeg can cut out. Smooth upsampling looks at a neighbour on either
@@ -161,11 +208,15 @@ JpegReader::~JpegReader() = default;
 PixelView JpegReader::read(std::span<const std::byte> data, const JpegHeader& header,
                            const Request& request, std::vector<std::uint8_t>& buffer) {
   State& state = *state_;
-  state.errors.tolerant = request.tolerate_truncated;
+  state.begin(request.tolerate_truncated);
   if (!state.guarded([&] { state.read_header(data); })) state.fail();
   state.check_size(header);
   if (!state.guarded([&] { state.start(request); })) state.fail();
   Box box = request.box;
+  if (state.smooths_blocks()) {
+    box = {0, 0, static_cast<int>(state.info.output_width),
+           static_cast<int>(state.info.output_height)};
+  }
   if (!state.guarded([&] { state.crop(box); })) state.fail();
   const int components = state.info.output_components;
   const std::size_t stride =
@@ -177,6 +228,10 @@ PixelView JpegReader::read(std::span<const std::byte> data, const JpegHeader& he
     cmyk_to_rgb(out + static_cast<std::size_t>(y) * stride, static_cast<std::size_t>(box.width));
   }
   return {.data = out, .stride = stride, .box = box, .channels = inks ? 3 : components};
+}
+
+std::string_view JpegReader::untidy() const {
+  return state_->errors.warned ? state_->errors.message.data() : std::string_view();
 }
 
 }  // namespace millrace::decode::detail

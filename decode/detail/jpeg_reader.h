@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "decode/detail/jpeg_header.h"
@@ -34,6 +35,8 @@ class JpegReader {
   /// Requires: `header` is that of `data`. Throws: Corrupt, Truncated, Unsupported.
   PixelView read(std::span<const std::byte> data, const JpegHeader& header, const Request& request,
                  std::vector<std::uint8_t>& buffer);
+  /// libjpeg's first warning in the last read() that did not end it; empty when there was none.
+  std::string_view untidy() const;
 
  private:
   struct State;

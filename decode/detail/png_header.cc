@@ -40,6 +40,11 @@ bool stays_numbers(int colour_type, Numbers numbers) {
   return numbers == Numbers::kAll && (colour_type & kColourBit) == 0;
 }
 
+std::size_t size_in_file(const Chunk& chunk) { return kChunkOverhead + chunk.size; }
+
+// A small first letter says that the picture does not need it.
+bool is_ancillary(const Chunk& chunk) { return (chunk.type.front() & 0x20) != 0; }
+
 PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits, Numbers numbers) {
   if (chunk.type != "IHDR" || chunk.size != kIhdrSize) {
     throw Error(ErrorCode::kCorrupt, "PNG does not begin with its header");
@@ -65,15 +70,22 @@ PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits, Numbers numbers) 
 }  // namespace
 
 PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits, Numbers numbers) {
-  const Chunk first = chunk_at(data, std::min(kSignatureSize, data.size()));
-  PngHeader header = parse_ihdr(first, limits, numbers);
-  std::size_t offset = kSignatureSize + kChunkOverhead + kIhdrSize;
-  for (;;) {
-    const Chunk chunk = chunk_at(data, offset);
-    if (chunk.type == "tRNS" && !header.numbers) header.channels = 4;
-    if (chunk.type == "IEND") return header;
-    offset += kChunkOverhead + chunk.size;
+  std::size_t offset = std::min(kSignatureSize, data.size());
+  Chunk chunk = chunk_at(data, offset);
+  std::string_view untidy;
+  while (is_ancillary(chunk)) {
+    untidy = "PNG: a comment before the header";
+    offset += size_in_file(chunk);
+    chunk = chunk_at(data, offset);
   }
+  PngHeader header = parse_ihdr(chunk, limits, numbers);
+  header.untidy = untidy;
+  while (chunk.type != "IEND") {
+    offset += size_in_file(chunk);
+    chunk = chunk_at(data, offset);
+    if (chunk.type == "tRNS" && !header.numbers) header.channels = 4;
+  }
+  return header;
 }
 
 }  // namespace millrace::decode::detail

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
@@ -18,6 +19,8 @@ struct Input {
   const png_byte* data = nullptr;
   std::size_t left = 0;
   std::array<char, 160> message = {};
+  bool warned = false;  // `message` is the first warning that was passed over
+  bool no_memory = false;
 };
 
 void on_error(png_structp png, png_const_charp text) {
@@ -26,7 +29,34 @@ void on_error(png_structp png, png_const_charp text) {
   png_longjmp(png, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}
+bool begins_with(png_const_charp text, const char* start) {
+  return std::strncmp(text, start, std::strlen(start)) == 0;
+}
+
+// Whether a warning is of something that the pixels' values depend on: transparency, or image data
+// that does not end as its checksum says. What is left costs no pixel: more image data than rows, a
+// comment whose CRC is wrong.
+bool is_damage(png_const_charp warning) {
+  if (std::strstr(warning, "tRNS") != nullptr) return true;
+  return begins_with(warning, "IDAT: ") && !begins_with(warning, "IDAT: Extra compressed data") &&
+         !begins_with(warning, "IDAT: Too m");  // "much image data", "many IDATs found"
+}
+
+void on_warning(png_structp png, png_const_charp text) {
+  if (is_damage(text)) png_error(png, text);
+  auto* input = static_cast<Input*>(png_get_error_ptr(png));
+  if (input->warned) return;
+  input->warned = true;
+  std::strncpy(input->message.data(), text, input->message.size() - 1);
+}
+
+png_voidp on_allocate(png_structp png, png_alloc_size_t size) {
+  void* memory = std::malloc(size);  // NOLINT: what libpng itself would call
+  if (memory == nullptr) static_cast<Input*>(png_get_mem_ptr(png))->no_memory = true;
+  return memory;
+}
+
+void on_free(png_structp, png_voidp memory) { std::free(memory); }  // NOLINT
 
 void on_read(png_structp png, png_bytep out, std::size_t size) {
   auto* input = static_cast<Input*>(png_get_io_ptr(png));
@@ -39,7 +69,8 @@ void on_read(png_structp png, png_bytep out, std::size_t size) {
 class PngHandle {
  public:
   explicit PngHandle(Input& input)
-      : png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning)) {
+      : png_(png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning, &input,
+                                      on_allocate, on_free)) {
     if (png_ == nullptr) throw std::bad_alloc();
     info_ = png_create_info_struct(png_);
     if (info_ == nullptr) {
@@ -75,7 +106,7 @@ void set_limits(png_structp png, const PngHeader& header) {
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_chunk_cache_max(png, 1);
   png_set_chunk_malloc_max(png, 1 << 20);
-  png_set_benign_errors(png, 0);
+  png_set_benign_errors(png, 1);  // they become warnings, and on_warning decides
 }
 
 void set_transforms(png_structp png, int channels, bool numbers) {
@@ -124,11 +155,12 @@ void read_rows(png_structp png, const PngHeader& header, const Rows& rows) {
 }  // namespace
 
 PixelView read_png(std::span<const std::byte> data, const PngHeader& header, int first, int count,
-                   int channels, std::vector<std::uint8_t>& buffer) {
+                   int channels, std::vector<std::uint8_t>& buffer, std::string& untidy) {
   Input input{.data = reinterpret_cast<const png_byte*>(data.data()), .left = data.size()};
   PngHandle handle(input);
   const auto fail = [&input] {
-    return Error(ErrorCode::kCorrupt, std::string("PNG: ") + input.message.data());
+    if (input.no_memory) throw std::bad_alloc();
+    throw Error(ErrorCode::kCorrupt, std::string("PNG: ") + input.message.data());
   };
   png_structp png = handle.png();
   std::size_t stride = 0;
@@ -141,7 +173,7 @@ PixelView read_png(std::span<const std::byte> data, const PngHeader& header, int
     png_read_update_info(png, handle.info());
     stride = png_get_rowbytes(png, handle.info());
   });
-  if (!started) throw fail();
+  if (!started) fail();
   const auto width = static_cast<std::size_t>(header.width);
   channels *= header.number_bytes;
   if (stride != width * static_cast<std::size_t>(channels)) {
@@ -160,7 +192,8 @@ PixelView read_png(std::span<const std::byte> data, const PngHeader& header, int
       read_rows(png, header, rows);
     }
   });
-  if (!done) throw fail();
+  if (!done) fail();
+  if (input.warned) untidy = std::string("PNG: ") + input.message.data();
   return {
       .data = out, .stride = stride, .box = {0, first, header.width, count}, .channels = channels};
 }

@@ -1,5 +1,6 @@
 #include "pipeline/detail/batch_layout.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -47,15 +48,17 @@ void BatchLayout::add_field(const FieldDecoder::Output& output) {
   num_bytes_ = aligned(num_bytes_ + slot_bytes * slots);
 }
 
-void BatchLayout::decode(const wds::Sample& sample, const decode::SampleId& id, std::byte* buffer,
-                         std::int64_t slot_index) const {
+decode::Tidiness BatchLayout::decode(const wds::Sample& sample, const decode::SampleId& id,
+                                     std::byte* buffer, std::int64_t slot_index) const {
+  auto tidiness = decode::Tidiness::kTidy;
   std::array<std::span<std::byte>, kMaxFields> slots;
   std::size_t field = 0;
   for (const auto& decoder : decoders_) {
     const std::size_t count = decoder->outputs().size();
     for (std::size_t i = 0; i < count; ++i) slots[i] = slot(buffer, field++, slot_index);
-    decoder->decode(sample, id, std::span(slots).first(count));
+    tidiness = std::max(tidiness, decoder->decode(sample, id, std::span(slots).first(count)));
   }
+  return tidiness;
 }
 
 std::vector<BatchField> BatchLayout::show(std::byte* buffer, std::int64_t size) const {

@@ -28,8 +28,8 @@ class BatchLayout {
             entry.slot_bytes};
   }
   /// Fills all fields of one slot. Throws: as FieldDecoder.
-  void decode(const wds::Sample& sample, const decode::SampleId& id, std::byte* buffer,
-              std::int64_t slot) const;
+  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id, std::byte* buffer,
+                          std::int64_t slot) const;
   /// The fields as a batch of `size` slots shows them; without data when `buffer` is null.
   std::vector<BatchField> show(std::byte* buffer, std::int64_t size) const;
 

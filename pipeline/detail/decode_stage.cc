@@ -1,6 +1,7 @@
 #include "pipeline/detail/decode_stage.h"
 
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "io/opener.h"
@@ -36,10 +37,13 @@ void DecodeStage::decode_sample(OpenBatch& batch, SlotSample& item) const {
   const decode::SampleId id{
       .seed = seed_, .epoch = batch.epoch(), .stream = item.stream, .index = item.sample.index};
   try {
-    layout_.decode(sample, id, batch.buffer(), item.slot);
+    if (layout_.decode(sample, id, batch.buffer(), item.slot) == decode::Tidiness::kUntidy)
+      meters_.untidy.fetch_add(1, std::memory_order_relaxed);
     batch.fill(item.slot, std::move(sample.key));
   } catch (const Error& error) {
     batch.fault(item.slot, located(error, sample));
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& other) {
     batch.fault(item.slot, located(Error(ErrorCode::kCorrupt, other.what()), sample));
   }

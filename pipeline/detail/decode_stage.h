@@ -18,7 +18,8 @@ class DecodeStage {
   DecodeStage(const BatchLayout& layout, std::uint64_t seed, Meters& meters, ByteGauge& encoded)
       : layout_(layout), seed_(seed), meters_(meters), encoded_(encoded) {}
 
-  /// A sample's fault stays in its slot. Lets go of the block's samples.
+  /// A sample's fault stays in its slot. Lets go of the block's samples. Throws: std::bad_alloc,
+  /// which is nobody's fault but the machine's, and no policy skips.
   void decode(DecodeBlock& block) const;
   /// Makes decode() return after the sample it is at.
   void stop() { stopped_ = true; }

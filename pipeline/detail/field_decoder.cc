@@ -21,12 +21,14 @@ class LabelDecoder final : public FieldDecoder {
         suffixes_(field.suffixes),
         classes_(field.classes) {}
 
-  void decode(const wds::Sample& sample, const decode::SampleId&, Slots slots) const override {
+  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
+                          Slots slots) const override {
     decode_member(sample, suffixes_.find(sample), [&](const io::Bytes& data) {
       const std::int64_t label = decode::decode_integer(data);
       check(label);
       std::memcpy(slots[0].data(), &label, sizeof label);
     });
+    return decode::Tidiness::kTidy;
   }
 
  private:
@@ -51,7 +53,8 @@ class FloatsDecoder final : public FieldDecoder {
     }
   }
 
-  void decode(const wds::Sample& sample, const decode::SampleId&, Slots slots) const override {
+  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
+                          Slots slots) const override {
     const wds::Field& field = suffixes_.find(sample);
     const std::span<float> values{reinterpret_cast<float*>(slots[0].data()),
                                   slots[0].size() / sizeof(float)};
@@ -60,6 +63,7 @@ class FloatsDecoder final : public FieldDecoder {
         return decode::decode_json_numbers(data, json_key_, values);
       decode::decode_numbers(data, values);
     });
+    return decode::Tidiness::kTidy;
   }
 
  private:
@@ -72,10 +76,12 @@ class NpyDecoder final : public FieldDecoder {
   explicit NpyDecoder(const ArrayField& field)
       : FieldDecoder({{field.name, field.output}}), suffixes_(field.suffixes) {}
 
-  void decode(const wds::Sample& sample, const decode::SampleId&, Slots slots) const override {
+  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
+                          Slots slots) const override {
     decode_member(sample, suffixes_.find(sample), [&](const io::Bytes& data) {
       decode::copy_npy(decode::parse_npy(data), outputs()[0].spec, slots[0]);
     });
+    return decode::Tidiness::kTidy;
   }
 
  private:
@@ -89,8 +95,10 @@ class FunctionDecoder final : public FieldDecoder {
     if (!function_) throw Error(ErrorCode::kInvalidArgument, "a function field has no function");
   }
 
-  void decode(const wds::Sample& sample, const decode::SampleId& id, Slots slots) const override {
+  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id,
+                          Slots slots) const override {
     function_(sample, id, slots[0]);
+    return decode::Tidiness::kTidy;
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "decode/array.h"
+#include "decode/image_decoder.h"
 #include "decode/sample_id.h"
 #include "io/base/error.h"
 #include "pipeline/fields.h"
@@ -31,7 +32,8 @@ class FieldDecoder {
   const std::vector<Output>& outputs() const { return outputs_; }
   /// Fills the slots, one an output, whole. Throws: Error, with the member where it is known.
   /// Threads: any number at once.
-  virtual void decode(const wds::Sample& sample, const decode::SampleId& id, Slots slots) const = 0;
+  virtual decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id,
+                                  Slots slots) const = 0;
 
  private:
   std::vector<Output> outputs_;
@@ -52,9 +54,9 @@ class Suffixes {
 
 /// Runs `decode(bytes)`, and gives its fault the member that it lies in.
 template <typename Decode>
-void decode_member(const wds::Sample& sample, const wds::Field& field, const Decode& decode) {
+auto decode_member(const wds::Sample& sample, const wds::Field& field, const Decode& decode) {
   try {
-    decode(field.data);
+    return decode(field.data);
   } catch (Error& error) {
     error.annotate({.member = sample.key + "." + field.suffix, .offset = field.offset});
     throw;

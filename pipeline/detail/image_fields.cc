@@ -28,9 +28,11 @@ class ImageDecoderField final : public FieldDecoder {
         suffixes_(field.suffixes),
         decoder_(std::move(decoder)) {}
 
-  void decode(const wds::Sample& sample, const decode::SampleId& id, Slots slots) const override {
-    decode_member(sample, suffixes_.find(sample),
-                  [&](const io::Bytes& data) { decoder_.decode(data, id, slots[0]); });
+  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id,
+                          Slots slots) const override {
+    return decode_member(sample, suffixes_.find(sample), [&](const io::Bytes& data) {
+      return decoder_.decode(data, id, slots[0]);
+    });
   }
 
  private:
@@ -54,11 +56,17 @@ class PairedDecoderField final : public FieldDecoder {
     for (const ImageField& member : field.members) suffixes_.emplace_back(member.suffixes);
   }
 
-  void decode(const wds::Sample& sample, const decode::SampleId& id, Slots slots) const override {
-    std::vector<io::Bytes> encoded;
-    encoded.reserve(suffixes_.size());
-    for (const Suffixes& member : suffixes_) encoded.push_back(member.find(sample).data);
-    decoder_.decode(encoded, id, slots);
+  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id,
+                          Slots slots) const override {
+    std::vector<decode::PairedImage> images;
+    images.reserve(suffixes_.size());
+    for (std::size_t i = 0; i < suffixes_.size(); ++i) {
+      const wds::Field& field = suffixes_[i].find(sample);
+      images.push_back({field.data,
+                        slots[i],
+                        {.member = sample.key + "." + field.suffix, .offset = field.offset}});
+    }
+    return decoder_.decode(images, id);
   }
 
  private:

@@ -60,6 +60,7 @@ struct Meters {
   StageMeter deliver;
   std::atomic<std::uint64_t> dropped{0};
   std::atomic<std::uint64_t> later_faults{0};
+  std::atomic<std::uint64_t> untidy{0};
 };
 
 }  // namespace millrace::pipeline::detail

@@ -194,6 +194,7 @@ Statistics Pipeline::State::statistics() const {
   statistics.masked = num_masked;
   statistics.dropped = meters.dropped;
   statistics.later_faults = meters.later_faults;
+  statistics.untidy = meters.untidy;
   statistics.held_bytes = encoded.held() + pool.held_bytes();
   statistics.peak_held_bytes = encoded.peak() + pool.peak_bytes();
   return statistics;

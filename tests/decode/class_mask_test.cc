@@ -171,10 +171,11 @@ TEST(ClassMask, SeesTheGeometryOfItsPictureExactly) {
                     .classes = ClassMask{.ignore = -1, .classes = 1000}}});
     std::vector<std::uint8_t> picture(decoder.output(0).num_bytes());
     std::vector<std::int64_t> labels(static_cast<std::size_t>(decoder.output(1).num_values()));
+    const std::vector<decode::PairedImage> images = {
+        {files[0], std::as_writable_bytes(std::span(picture))},
+        {files[1], std::as_writable_bytes(std::span(labels))}};
     for (std::uint64_t index = 0; index < 50; ++index) {
-      const std::vector<std::span<std::byte>> slots = {std::as_writable_bytes(std::span(picture)),
-                                                       std::as_writable_bytes(std::span(labels))};
-      decoder.decode(files, {.index = index}, slots);
+      decoder.decode(images, {.index = index});
       for (std::size_t i = 0; i < labels.size(); ++i)
         ASSERT_EQ(labels[i], picture[3 * i] + 256 * picture[3 * i + 1]);
     }

@@ -70,6 +70,42 @@ TEST(Jpeg, ARegionHasTheValuesOfTheWhole) {
   }
 }
 
+// Where the scans of a progressive file are cut, libjpeg smooths from block to block.
+TEST(Jpeg, ARegionOfAnIncompleteFileHasTheValuesOfTheWhole) {
+  const Image image = testing::photo(150, 203, 5);
+  for (const JpegShape& shape : shapes()) {
+    const std::string text(build_jpeg(image, shape).text());
+    for (const std::size_t percent : {25U, 50U, 75U, 95U}) {
+      const std::string part = text.substr(0, text.size() * percent / 100);
+      for (const auto& file : {io::Bytes::copy_of(part), io::Bytes::copy_of(part + "\xff\xd9")}) {
+        const Image whole = decode_image(file, {.channels = 3, .tolerate_truncated = true});
+        for (const int y : {3, 40, 86}) {
+          const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{150 - y, 90}},
+                                              .dtype = decode::DType::kUInt8,
+                                              .tolerate_truncated = true});
+          ASSERT_EQ(testing::decoded(decoder, file),
+                    testing::window_of(whole, (y + 1) / 2, 56, 150 - y, 90))
+              << name(shape) << ", " << percent << " %, from " << y;
+        }
+      }
+    }
+  }
+}
+
+TEST(Jpeg, ARegionOfAFileWithoutItsLastScansHasTheValuesOfTheWhole) {
+  const std::string text(
+      build_jpeg(testing::photo(150, 203, 5), {.sampling = {2, 2}, .progressive = true}).text());
+  int scans = 0;
+  for (std::size_t at = text.find("\xff\xda"); at != std::string::npos; ++scans) {
+    at = text.find("\xff\xda", at + 1);
+    const auto file = io::Bytes::copy_of(text.substr(0, at) + "\xff\xd9");
+    const Image whole = decode_image(file, {.channels = 3});  // no warning: nothing is cut
+    const auto decoder = testing::plain_decoder({decode::CenterCrop{60, 90}});
+    ASSERT_EQ(testing::decoded(decoder, file), testing::window_of(whole, 45, 56, 60, 90)) << scans;
+  }
+  EXPECT_EQ(scans, 10);
+}
+
 TEST(Jpeg, AScaledDecodeIsCloseToTheResizedWhole) {
   const Image image = testing::photo(400, 520, 6);
   const io::Bytes jpeg = build_jpeg(image, {.sampling = {1, 1}, .quality = 98});

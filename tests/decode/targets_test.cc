@@ -19,6 +19,7 @@ using decode::Image;
 using decode::ImageDecoder;
 using decode::Interpolation;
 using decode::PairedDecoder;
+using decode::PairedImage;
 using testing::decoded;
 using testing::fault_of;
 
@@ -40,12 +41,11 @@ TEST(PairedDecoder, PictureAndMaskSeeTheSameGeometry) {
        {.channels = 1, .dtype = DType::kInt64, .interpolation = Interpolation::kNearest}});
   std::vector<std::uint8_t> picture(decoder.output(0).num_bytes());
   std::vector<std::int64_t> classes(static_cast<std::size_t>(decoder.output(1).num_values()));
-  const std::vector<io::Bytes> files = {file, file};
+  const std::vector<PairedImage> images = {{file, std::as_writable_bytes(std::span(picture))},
+                                           {file, std::as_writable_bytes(std::span(classes))}};
   std::set<std::int64_t> corners;
   for (std::uint64_t index = 0; index < 200; ++index) {
-    const std::vector<std::span<std::byte>> slots = {std::as_writable_bytes(std::span(picture)),
-                                                     std::as_writable_bytes(std::span(classes))};
-    decoder.decode(files, {.index = index}, slots);
+    decoder.decode(images, {.index = index});
     for (std::size_t i = 0; i < classes.size(); ++i) ASSERT_EQ(classes[i], picture[3 * i]);
     corners.insert(classes.front());
   }
@@ -56,10 +56,16 @@ TEST(PairedDecoder, RefusesImagesOfDifferentSizes) {
   const PairedDecoder decoder({decode::Resize{8, 8}}, {{}, {.channels = 1}});
   std::vector<std::byte> a(decoder.output(0).num_bytes());
   std::vector<std::byte> b(decoder.output(1).num_bytes());
-  const std::vector<std::span<std::byte>> slots = {a, b};
-  const std::vector<io::Bytes> files = {decode::encode_png(testing::photo(20, 30, 1)),
-                                        decode::encode_png(testing::photo(30, 20, 1))};
-  EXPECT_EQ(fault_of([&] { decoder.decode(files, {}, slots); }), ErrorCode::kCorrupt);
+  const std::vector<PairedImage> images = {
+      {decode::encode_png(testing::photo(20, 30, 1)), a},
+      {decode::encode_png(testing::photo(30, 20, 1)), b, {.member = "k.mask.png", .offset = 512}}};
+  try {
+    decoder.decode(images, {});
+    FAIL() << "images of two sizes are no pair";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+    EXPECT_EQ(error.where().member, "k.mask.png");
+  }
   EXPECT_EQ(fault_of([] {
               PairedDecoder bad({}, {{.transforms = {decode::Resize{8, 8}}}});
             }),

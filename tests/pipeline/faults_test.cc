@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -130,6 +131,27 @@ TEST(PipelineFaults, GivesZerosForABatchOfSkippedSamplesAlone) {
   ASSERT_TRUE(pipeline.next(batch));
   EXPECT_EQ(batch.num_valid, 0);
   for (const std::int64_t value : batch.field("number").as<std::int64_t>()) EXPECT_EQ(value, 0);
+}
+
+TEST(PipelineFaults, NoMemoryEndsTheRunWhateverThePolicySays) {
+  PipelineOptions options = fake_options(1, 4);
+  options.faults = {.on_fault = wds::OnFault::kSkip};
+  options.fields = {FunctionField{
+      .name = "large",
+      .output = {decode::DType::kUInt8, {1}},
+      .decode = [](const wds::Sample& sample, const decode::SampleId&, std::span<std::byte>) {
+        if (sample.key == "0/0/9") throw std::bad_alloc();
+      }}};
+  Pipeline pipeline = fake_pipeline(options);
+  Batch batch;
+  EXPECT_THROW(
+      {
+        while (pipeline.next(batch)) {
+        }
+      },
+      std::bad_alloc);
+  EXPECT_THROW(pipeline.next(batch), std::bad_alloc);
+  EXPECT_EQ(pipeline.ledger()->skipped(), 0U);
 }
 
 TEST(PipelineFaults, PassesOnWhatAUserFunctionThrows) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/encode.h"
 #include "io/base/error.h"
 #include "pipeline/pipeline.h"
 #include "tests/pipeline/fake_sources.h"
@@ -67,6 +68,60 @@ Pipeline::Builder builder(const Shards& shards) {
       .batch({.size = 8})
       .epochs({.count = 2})
       .resources({.threads = 2});
+}
+
+PairedImagesField picture_and_mask() {
+  return {.geometry = {decode::Resize{8, 8}},
+          .members = {{.name = "image"},
+                      {.name = "mask",
+                       .suffixes = "mask.png",
+                       .channels = 1,
+                       .dtype = decode::DType::kUInt8,
+                       .interpolation = decode::Interpolation::kNearest}}};
+}
+
+TEST(PipelineOverShards, ADamagedMaskIsNamedWithItsShardAndOffset) {
+  const TempDir folder;
+  const std::string cut(
+      decode::encode_png({8, 8, 1, io::Bytes::copy_of(std::string(64, 'm'))}).text().substr(0, 40));
+  testing::write_file(
+      folder / "x.tar",
+      TarBuilder().file("a.ppm", ppm(8, 8, 0)).file("a.mask.png", cut).end().bytes());
+  Pipeline pipeline = Pipeline::Builder()
+                          .shards(folder / "x.tar")
+                          .field(picture_and_mask())
+                          .batch({.size = 1})
+                          .build();
+  Batch batch;
+  try {
+    pipeline.next(batch);
+    FAIL() << "a cut mask is a fault";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where().url, folder / "x.tar");
+    EXPECT_EQ(error.where().member, "a.mask.png");
+    EXPECT_EQ(error.where().offset, 512U * 3);  // behind the picture's header and data, and its own
+  }
+}
+
+TEST(PipelineOverShards, UntidyImagesAreDecodedAndCounted) {
+  const TempDir folder;
+  const std::string jpeg(
+      decode::encode_jpeg({8, 8, 3, io::Bytes::copy_of(std::string(192, 'p'))}).text());
+  std::string untidy = jpeg;
+  untidy.insert(2, std::string("\xff\xfe\0\0", 4));  // a comment of length 0
+  testing::write_file(
+      folder / "x.tar",
+      TarBuilder().file("a.jpg", jpeg).file("b.jpg", untidy).file("c.jpg", jpeg).end().bytes());
+  Pipeline pipeline = Pipeline::Builder()
+                          .shards(folder / "x.tar")
+                          .field(ImageField{.transforms = {decode::Resize{8, 8}}})
+                          .batch({.size = 3})
+                          .build();
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  EXPECT_EQ(batch.num_valid, 3);
+  EXPECT_EQ(pipeline.statistics().untidy, 1U);
+  EXPECT_THAT(pipeline.statistics().to_text(), ::testing::HasSubstr("untidy"));
 }
 
 TEST(PipelineOverShards, GivesEverySampleOnceAnEpochInAnotherOrderEachTime) {

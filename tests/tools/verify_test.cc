@@ -57,6 +57,30 @@ TEST(Verify, ASoundSetIsCountedAndSound) {
   EXPECT_EQ(report["num_duplicates"], 0);
 }
 
+// A comment whose checksum is wrong costs no pixel.
+TEST(Verify, UntidyImagesAreCountedAndNoFault) {
+  const TempDir dir;
+  const std::string set = make_set(dir, 2, 2);
+  const std::string tar = read_file(dir / "set-000000.tar");
+  std::string png = tar.substr(tar.find("\x89PNG"));
+  png = png.substr(0, png.find("IEND") + 8);
+  const std::string comment = "Comment";
+  const std::string chunk = std::string("\0\0\0\7", 4) + "tEXt" + comment + "badc";
+  write_file(dir / "odd.tar", TarBuilder()
+                                  .file("a.png", png)
+                                  .file("b.png", png.substr(0, 33) + chunk + png.substr(33))
+                                  .file("c.png", png.substr(0, 33) + chunk + png.substr(33))
+                                  .end()
+                                  .bytes());
+  const auto report = report_of({dir / "odd.tar"}, 0);
+  EXPECT_EQ(report["emitted"], 3);
+  EXPECT_EQ(report["untidy"], 2);
+  const std::string first = report["first_untidy"];
+  EXPECT_THAT(first, HasSubstr("member b.png"));
+  EXPECT_THAT(millrace({"verify", dir / "odd.tar"}).out, HasSubstr("2 untidy images"));
+  EXPECT_EQ(report_of({set}, 0)["untidy"], 0);
+}
+
 TEST(Verify, FaultsAreListedWithTheirPlaceAndItGoesOn) {
   const TempDir dir;
   const std::string pgm = "P5 1 1 255 x";

@@ -8,8 +8,6 @@
 namespace millrace::tools {
 namespace {
 
-constexpr const char* kImages = "jpg;jpeg;png;ppm;pgm";
-
 /// The geometry alone: what all images of a sample share.
 std::vector<decode::Transform> without_normalize(std::vector<decode::Transform> transforms) {
   std::erase_if(transforms,
@@ -21,19 +19,17 @@ pipeline::PairedImagesField paired_fields(const ImageOptions& images, decode::DT
                                           bool training, int mask_value) {
   // A pixel's value / 255 is what is normalised: this makes of it the value / mask_value.
   const decode::Normalize mask{.mean = {0.0F}, .std = {static_cast<float>(mask_value) / 255.0F}};
-  return {.geometry =
-              without_normalize(training ? images.train_transforms() : images.eval_transforms()),
-          .members = {{.suffixes = kImages,
-                       .transforms = {images.normalize()},
-                       .channels = images.channels,
-                       .dtype = dtype},
-                      {.name = "mask",
-                       .suffixes = "mask.png",
-                       .transforms = {mask},
-                       .channels = 1,
-                       .interpolation = decode::Interpolation::kNearest,
-                       .palette_indices = true},
-                      {.name = "depth", .suffixes = "depth.png", .channels = 1}}};
+  return {
+      .geometry =
+          without_normalize(training ? images.train_transforms() : images.eval_transforms()),
+      .members = {{.transforms = {images.normalize()}, .channels = images.channels, .dtype = dtype},
+                  {.name = "mask",
+                   .suffixes = "mask.png",
+                   .transforms = {mask},
+                   .channels = 1,
+                   .interpolation = decode::Interpolation::kNearest,
+                   .palette_indices = true},
+                  {.name = "depth", .suffixes = "depth.png", .channels = 1}}};
 }
 
 }  // namespace
@@ -73,7 +69,6 @@ std::vector<pipeline::FieldSpec> TaskChoice::fields(const ImageOptions& images,
                                                     bool training) const {
   if (is_dense()) return {paired_fields(images, dtype, training, mask_value)};
   const pipeline::ImageField image{
-      .suffixes = kImages,
       .transforms = training ? images.train_transforms() : images.eval_transforms(),
       .channels = images.channels,
       .dtype = dtype};
@@ -84,10 +79,8 @@ std::vector<pipeline::FieldSpec> TaskChoice::fields(const ImageOptions& images,
 
 std::vector<pipeline::FieldSpec> TaskChoice::inputs(const ImageOptions& images,
                                                     decode::DType dtype) const {
-  return {pipeline::ImageField{.suffixes = kImages,
-                               .transforms = images.eval_transforms(),
-                               .channels = images.channels,
-                               .dtype = dtype}};
+  return {pipeline::ImageField{
+      .transforms = images.eval_transforms(), .channels = images.channels, .dtype = dtype}};
 }
 
 trainer::LossObjective TaskChoice::objective() const {

@@ -128,6 +128,8 @@ std::string to_json(const SetReport& report) {
                {"faults", std::move(faults)}};
   json["num_faults"] = report.num_faults;
   json["warnings"] = report.warnings;
+  json["untidy"] = report.untidy;
+  if (report.untidy > 0) json["first_untidy"] = report.first_untidy;
   json["indexed"] = report.indexed;
   json["in_manifest"] = report.in_manifest;
   json["fields"] = fields_json(report);
@@ -148,6 +150,9 @@ std::vector<std::string> to_lines(const SetReport& report) {
   if (report.warnings > 0)
     lines.push_back(
         fmt::format("{} shards end without a marker, or have data after it", report.warnings));
+  if (report.untidy > 0)
+    lines.push_back(fmt::format("{} untidy images, which decode all the same; the first: {}",
+                                report.untidy, report.first_untidy));
   add_fields(report, lines);
   add_keys(report, lines);
   add_mix(report, lines);

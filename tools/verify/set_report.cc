@@ -10,6 +10,8 @@ void SetReport::add(ShardReport shard) {
   emitted += shard.emitted;
   skipped += shard.skipped;
   warnings += shard.warnings;
+  if (untidy == 0) first_untidy = shard.first_untidy;
+  untidy += shard.untidy;
   interleaved += shard.interleaved;
   in_manifest += shard.in_manifest ? 1 : 0;
   add(std::move(shard.faults));

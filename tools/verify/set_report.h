@@ -38,6 +38,8 @@ class SetReport {
   std::uint64_t emitted = 0;
   std::uint64_t skipped = 0;
   std::uint64_t warnings = 0;
+  std::uint64_t untidy = 0;
+  std::string first_untidy = {};
   std::uint64_t num_faults = 0;
   std::vector<wds::FaultLedger::Entry> faults = {};  ///< the first kMaxFaults
   std::map<std::string, FieldSizes> fields = {};

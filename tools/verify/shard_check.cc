@@ -1,5 +1,7 @@
 #include "tools/verify/shard_check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -101,7 +103,7 @@ class ShardCheck {
   void decode(const wds::Sample& sample) {
     for (const wds::Field& field : sample.fields) {
       try {
-        decode_field(field);
+        decode_field(sample, field);
       } catch (Error& fault) {
         fault.annotate({.url = report_.url,
                         .key = sample.key,
@@ -114,11 +116,19 @@ class ShardCheck {
     ledger_.count_emitted(1);
   }
 
-  void decode_field(const wds::Field& field) {
+  void decode_field(const wds::Sample& sample, const wds::Field& field) {
     const auto value = decode::decode_field(field.suffix, field.data,
                                             {.tolerate_truncated = input_.tolerate_truncated});
+    if (const auto* image = std::get_if<decode::Image>(&value); image && !image->untidy.empty())
+      note_untidy(sample, field, image->untidy);
     if (field.suffix != "cls") return;
     if (const auto* label = std::get_if<std::int64_t>(&value)) report_.classes.add(*label);
+  }
+
+  void note_untidy(const wds::Sample& sample, const wds::Field& field, const std::string& what) {
+    if (report_.untidy++ > 0) return;
+    report_.first_untidy = fmt::format("{} (url {}, member {}.{}, offset {})", what, report_.url,
+                                       sample.key, field.suffix, field.offset);
   }
 
   // A shard that could not be opened is a fault already.

@@ -42,6 +42,8 @@ struct ShardReport {
   std::uint64_t emitted = 0;
   std::uint64_t skipped = 0;
   std::uint64_t warnings = 0;
+  std::uint64_t untidy = 0;       ///< images that decode although something about the file is odd
+  std::string first_untidy = {};  ///< the first of them, and what is odd about it
   std::vector<wds::FaultLedger::Entry> faults = {};
   std::map<std::string, FieldSizes> fields = {};
   std::map<std::string, FieldSet> field_sets = {};  ///< by "cls,jpg"

@@ -49,15 +49,23 @@ decode::Image shrunk(const io::Bytes& encoded, const decode::Image& image, bool 
 
 }  // namespace
 
-std::vector<decode::Image> SampleView::pictures(const wds::Sample& sample,
-                                                std::uint64_t index) const {
-  std::vector<io::Bytes> encoded;
+std::vector<decode::PairedImage> SampleView::files_of(const wds::Sample& sample) const {
+  std::vector<decode::PairedImage> files;
   for (const std::string& suffixes : options_.fields) {
     const wds::Field* field = sample.find_any(suffixes);
     if (field == nullptr) throw Error(ErrorCode::kNotFound, "the sample has no " + suffixes);
-    encoded.push_back(field->data);
+    files.push_back({.encoded = field->data,
+                     .where = {.url = *sample.url,
+                               .key = sample.key,
+                               .member = sample.key + "." + field->suffix,
+                               .offset = field->offset}});
   }
-  auto images = options_.raw ? stored(encoded) : seen(encoded, index);
+  return files;
+}
+
+std::vector<decode::Image> SampleView::pictures(const wds::Sample& sample,
+                                                std::uint64_t index) const {
+  auto images = options_.raw ? stored(files_of(sample)) : seen(files_of(sample), index);
   for (std::size_t i = 1; i < images.size(); ++i) {
     const bool depth = options_.fields[i].find("depth") != std::string::npos;
     images[i] = made_visible(images[i], depth ? GreyIs::kMeasure : GreyIs::kClassesIfSmall);
@@ -65,30 +73,38 @@ std::vector<decode::Image> SampleView::pictures(const wds::Sample& sample,
   return images;
 }
 
-std::vector<decode::Image> SampleView::stored(const std::vector<io::Bytes>& encoded) const {
+decode::Image SampleView::decoded(const decode::PairedImage& file) const {
+  try {
+    return decode::decode_image(file.encoded, {.tolerate_truncated = options_.tolerate_truncated});
+  } catch (Error& error) {
+    error.annotate(file.where);
+    throw;
+  }
+}
+
+std::vector<decode::Image> SampleView::stored(const std::vector<decode::PairedImage>& files) const {
   std::vector<decode::Image> images;
-  for (const io::Bytes& bytes : encoded) {
-    decode::Image image =
-        decode::decode_image(bytes, {.tolerate_truncated = options_.tolerate_truncated});
+  for (const decode::PairedImage& file : files) {
+    decode::Image image = decoded(file);
     if (std::max(image.height, image.width) > kMaxStored)
-      image = shrunk(bytes, image, options_.tolerate_truncated);
+      image = shrunk(file.encoded, image, options_.tolerate_truncated);
     images.push_back(std::move(image));
   }
   return images;
 }
 
-std::vector<decode::Image> SampleView::seen(const std::vector<io::Bytes>& encoded,
+std::vector<decode::Image> SampleView::seen(std::vector<decode::PairedImage> files,
                                             std::uint64_t index) const {
   std::vector<decode::ImageDecoderOptions> members;
-  for (std::size_t i = 0; i < encoded.size(); ++i) members.push_back(member(i, encoded[i]));
+  for (std::size_t i = 0; i < files.size(); ++i) members.push_back(member(i, files[i]));
   const decode::PairedDecoder decoder(geometry(), members);
   std::vector<std::vector<std::byte>> buffers;
-  for (std::size_t i = 0; i < encoded.size(); ++i)
+  for (std::size_t i = 0; i < files.size(); ++i)
     buffers.emplace_back(decoder.output(i).num_bytes());
-  const std::vector<std::span<std::byte>> slots(buffers.begin(), buffers.end());
-  decoder.decode(encoded, {.seed = options_.seed, .index = index}, slots);
+  for (std::size_t i = 0; i < files.size(); ++i) files[i].slot = buffers[i];
+  decoder.decode(files, {.seed = options_.seed, .index = index});
   std::vector<decode::Image> images;
-  for (std::size_t i = 0; i < encoded.size(); ++i) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
     const bool floats = decoder.output(i).dtype == decode::DType::kFloat32;
     images.push_back(
         to_image(decoder.output(i), floats ? shown(buffers[i]) : std::move(buffers[i])));
@@ -96,12 +112,13 @@ std::vector<decode::Image> SampleView::seen(const std::vector<io::Bytes>& encode
   return images;
 }
 
-decode::ImageDecoderOptions SampleView::member(std::size_t field, const io::Bytes& encoded) const {
+decode::ImageDecoderOptions SampleView::member(std::size_t field,
+                                               const decode::PairedImage& file) const {
   decode::ImageDecoderOptions member{.channels = options_.images.channels,
                                      .dtype = decode::DType::kUInt8,
                                      .tolerate_truncated = options_.tolerate_truncated};
   if (field > 0) {
-    member.channels = decode::decode_image(encoded).channels == 1 ? 1 : 3;
+    member.channels = decoded(file).channels == 1 ? 1 : 3;
     member.interpolation = decode::Interpolation::kNearest;
   } else if (normalised()) {
     member.transforms = {options_.images.normalize()};

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "decode/image.h"
+#include "decode/paired_decoder.h"
+#include "decode/sniff.h"
 #include "tools/image_options.h"
 #include "wds/sample.h"
 
@@ -19,7 +21,7 @@ namespace millrace::tools {
 
 struct SampleViewOptions {
   /// A suffix, or several to choose from ("jpg;png"), for each picture.
-  std::vector<std::string> fields = {"jpg;jpeg;png;ppm;pgm;pbm"};
+  std::vector<std::string> fields = {std::string(decode::kImageSuffixes)};
   /// With size and channels settled.
   ImageOptions images = {};
   /// Evaluation's transforms instead of training's.
@@ -41,9 +43,12 @@ class SampleView {
   std::vector<decode::Image> pictures(const wds::Sample& sample, std::uint64_t index) const;
 
  private:
-  std::vector<decode::Image> stored(const std::vector<io::Bytes>& encoded) const;
-  std::vector<decode::Image> seen(const std::vector<io::Bytes>& encoded, std::uint64_t index) const;
-  decode::ImageDecoderOptions member(std::size_t field, const io::Bytes& encoded) const;
+  std::vector<decode::PairedImage> files_of(const wds::Sample& sample) const;
+  std::vector<decode::Image> stored(const std::vector<decode::PairedImage>& files) const;
+  std::vector<decode::Image> seen(std::vector<decode::PairedImage> files,
+                                  std::uint64_t index) const;
+  decode::Image decoded(const decode::PairedImage& file) const;
+  decode::ImageDecoderOptions member(std::size_t field, const decode::PairedImage& file) const;
   std::vector<decode::Transform> geometry() const;
   bool normalised() const { return !options_.images.mean.empty() || !options_.images.std.empty(); }
 

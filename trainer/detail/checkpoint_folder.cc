@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -85,6 +86,8 @@ Json parse_manifest(const io::Bytes& file) {
     Json manifest = parse_json<Json>(file.text(), "manifest").at("files");
     if (!manifest.is_object() || manifest.size() > kMaxFiles) throw Error(ErrorCode::kCorrupt, "");
     return manifest;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception&) {
     throw Error(ErrorCode::kCorrupt, "the manifest is not what a checkpoint holds");
   }

@@ -36,6 +36,7 @@ class Inflater {
     stream_.next_out = reinterpret_cast<Bytef*>(into.data());
     stream_.avail_out = static_cast<uInt>(into.size());
     const int result = inflate(&stream_, Z_NO_FLUSH);
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();  // no damage of the file
     return {result, packed.size() - stream_.avail_in, into.size() - stream_.avail_out};
   }
   void start_member() { inflateReset(&stream_); }

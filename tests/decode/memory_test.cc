@@ -1,0 +1,77 @@
+// No memory is no damage: what there is no memory for is std::bad_alloc, never a fault of the file.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "decode/encode.h"
+#include "decode/image.h"
+#include "io/base/error.h"
+#include "tests/decode/jpeg_builder.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kOutOfMemory = 3;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
+std::uint64_t address_space() {
+  std::uint64_t pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%lu", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return pages * 4096;
+}
+
+/// Decodes where there is nothing larger than 64 KiB to be had. Says by its exit status what came of
+/// it.
+[[noreturn]] void decode_in_little_memory(const io::Bytes& file) {
+  const rlimit limit{address_space(), RLIM_INFINITY};
+  setrlimit(RLIMIT_AS, &limit);
+  while (std::malloc(64 << 10) != nullptr) {  // NOLINT: what earlier tests gave back to the heap
+  }
+  try {
+    decode::decode_image(file);
+    std::_Exit(0);
+  } catch (const std::bad_alloc&) {
+    std::_Exit(kOutOfMemory);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    std::_Exit(1);
+  }
+}
+
+decode::Image blank(int height, int width) {
+  const auto size = static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3;
+  return {height, width, 3, io::Bytes::take(std::vector<std::byte>(size))};
+}
+
+TEST(Memory, WhatAProgressiveJpegNeedsIsNoFaultOfTheFile) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
+  const io::Bytes file = testing::build_jpeg(blank(1000, 1000), {.progressive = true});
+  EXPECT_EXIT(decode_in_little_memory(file), ::testing::ExitedWithCode(kOutOfMemory), "");
+}
+
+TEST(Memory, WhatAPngNeedsIsNoFaultOfTheFile) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
+  const io::Bytes file = decode::encode_png(blank(1, 1'000'000));
+  EXPECT_EXIT(decode_in_little_memory(file), ::testing::ExitedWithCode(kOutOfMemory), "");
+}
+
+}  // namespace
+}  // namespace millrace
