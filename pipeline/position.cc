@@ -1,5 +1,6 @@
 #include "pipeline/position.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
@@ -20,6 +21,7 @@ Json to_value(const wds::StreamPosition& position) {
           {"samples_in", position.samples_in},
           {"shard", position.shard},
           {"offset", position.offset},
+          {"earlier_passes", position.earlier_passes},
           {"buffered", std::move(buffered)}};
 }
 
@@ -35,6 +37,11 @@ wds::StreamPosition stream_position_from(const Json& value) {
   position.samples_in = value.at("samples_in").get<std::uint64_t>();
   position.shard = value.at("shard").get<std::uint32_t>();
   position.offset = value.at("offset").get<std::uint64_t>();
+  position.earlier_passes = value.value("earlier_passes", std::uint64_t{0});
+  if (position.earlier_passes > std::min(position.samples_in, position.samples_out))
+    throw Error(ErrorCode::kCorrupt,
+                "a pipeline's position: more samples in its earlier passes "
+                "than in all");
   const Json& buffered = value.at("buffered");
   for (std::size_t i = 0; i + 1 < buffered.size(); i += 2) {
     position.buffered.push_back(

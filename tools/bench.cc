@@ -35,6 +35,7 @@ class BenchCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_index(app);
+    read_.declare_order(app);
     app.add_option("--stage", stage_,
                    "read: shards to samples; decode: to batches; train: through the model")
         ->check(CLI::IsMember({"read", "decode", "train"}));
@@ -53,7 +54,7 @@ class BenchCommand final : public Command {
     choice_.images.check();
     run_.check();
     read_.check();
-    check_workers(read_.specs(), run_, read_);
+    check_workers(read_.specs(), run_, read_, read_.order());
   }
 
   void run(Context& context) override {
@@ -71,9 +72,9 @@ class BenchCommand final : public Command {
   };
 
   pipeline::PipelineOptions options(const Context& context) const {
-    auto options =
-        make_pipeline_options({.shards = read_.shards(), .shuffle = shuffle_, .training = true},
-                              choice_, run_, read_, context);
+    auto options = make_pipeline_options(
+        {.shards = read_.shards(), .shuffle = shuffle_, .order = read_.order(), .training = true},
+        choice_, run_, read_, context);
     log_balance(num_indexes_of(options), context.log);
     options.epochs.count = 0;
     if (stage_ != "train") options.fields.resize(1);

@@ -144,13 +144,23 @@ class IndexCommand final : public Command {
       index = wds::build_index(*opener, url, read_.shard_options(stop));
       wds::write_index(index, indexed.place, replace());
     }
-    if (const std::string path = places_.dali_path(url); dali_ && (force_ || !fs::exists(path)))
-      wds::write_dali_index(index, path, replace());
+    if (dali_) write_dali(index, url);
     indexed.entry = wds::ManifestShard{.url = indexed.url,
                                        .samples = index.samples.size(),
                                        .bytes = index.bytes,
                                        .sha256 = index.sha256};
     return indexed;
+  }
+
+  void write_dali(const wds::ShardIndex& index, const std::string& url) const {
+    const std::string path = places_.dali_path(url);
+    if (!force_ && fs::exists(path)) return;
+    try {
+      wds::write_dali_index(index, path, replace());
+    } catch (Error& error) {
+      error.annotate({.url = io::printable_url(url)});
+      throw;
+    }
   }
 
   io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }

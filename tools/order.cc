@@ -63,8 +63,7 @@ class OrderCommand final : public Command {
     app.add_option("--shuffle", shuffle_.buffer_samples,
                    "Shuffle the shards, and samples in a buffer of this many a stream; 0: neither")
         ->check(CLI::NonNegativeNumber);
-    app.add_option("--order", order_, "How shuffles are drawn: millrace's or WebDataset's way")
-        ->check(CLI::IsMember({"millrace", "webdataset"}));
+    read_.declare_order(app);
     app.add_option("--limit", limit_, "Lines to print, at most; 0: all")
         ->check(CLI::NonNegativeNumber);
     app.add_option("--threads", threads_, "Streams read at once; 0: one a core")
@@ -98,8 +97,7 @@ class OrderCommand final : public Command {
   void check_number() const {
     if (!read_.lists_shards(read_.specs())) return;
     const std::vector<std::string> shards = read_.shards();
-    if (order_ == "webdataset") return wds::check_enough_shards(shards.size(), split_);
-    read_.check_number(shards, split_);
+    read_.check_number(shards, split_, read_.order());
   }
 
   /// What a pipeline would divide.
@@ -141,7 +139,7 @@ class OrderCommand final : public Command {
   wds::ShuffleOptions shuffle() const {
     wds::ShuffleOptions shuffle = shuffle_;
     shuffle.shards = shuffle.buffer_samples > 0;
-    if (order_ == "webdataset") shuffle.order = wds::Order::kWebDataset;
+    shuffle.order = read_.order();
     return shuffle;
   }
 
@@ -184,7 +182,6 @@ class OrderCommand final : public Command {
   ReadOptions read_;
   wds::ShuffleOptions shuffle_;
   wds::SplitOptions split_;
-  std::string order_ = "millrace";
   std::uint32_t epoch_ = 0;
   std::optional<int> rank_;
   std::uint64_t limit_ = 0;

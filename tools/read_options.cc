@@ -76,6 +76,16 @@ void ReadOptions::declare_index(CLI::App& app) {
                "whole shards are divided into streams");
 }
 
+void ReadOptions::declare_order(CLI::App& app) {
+  app.add_option("--order", order_,
+                 "How shuffles are drawn: millrace's way, or bit for bit as WebDataset 1.0.2 does")
+      ->check(CLI::IsMember({"millrace", "webdataset"}));
+}
+
+wds::Order ReadOptions::order() const {
+  return order_ == "webdataset" ? wds::Order::kWebDataset : wds::Order::kMillrace;
+}
+
 void ReadOptions::check(const std::vector<std::string>& specs) const {
   static_cast<void>(policy());
   if (!lists_shards(specs)) return;
@@ -89,8 +99,10 @@ bool ReadOptions::lists_shards(const std::vector<std::string>& specs) const {
 }
 
 void ReadOptions::check_number(const std::vector<std::string>& shards,
-                               const wds::SplitOptions& split) const {
-  if (indexed() && std::all_of(shards.begin(), shards.end(), may_have_index)) return;
+                               const wds::SplitOptions& split, wds::Order order) const {
+  if (order == wds::Order::kMillrace && indexed() &&
+      std::all_of(shards.begin(), shards.end(), may_have_index))
+    return;
   wds::check_enough_shards(shards.size(), split);
 }
 

@@ -19,6 +19,7 @@
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
 #include "wds/manifest.h"
+#include "wds/sample_stream.h"
 #include "wds/shard_reader.h"
 #include "wds/split_options.h"
 
@@ -36,6 +37,8 @@ class ReadOptions {
   void declare_policy(CLI::App& app);
   /// Declares --no-index, for commands that use indexes where there are some.
   void declare_index(CLI::App& app);
+  /// Declares --order, for commands that shuffle.
+  void declare_order(CLI::App& app);
   /// As declare(), for commands that go on after every fault, whatever it is.
   void declare_for_survey(CLI::App& app);
 
@@ -44,9 +47,10 @@ class ReadOptions {
   void check(const std::vector<std::string>& specs) const;
 
   /// Throws: InvalidArgument when there are fewer shards than streams, and no index that can change
-  /// it: local shards without indexes, or --no-index. Whether shards on the network have indexes is
-  /// not known before they are asked. Opens nothing.
-  void check_number(const std::vector<std::string>& shards, const wds::SplitOptions& split) const;
+  /// it: local shards without indexes, or --no-index; WebDataset's order divides whole shards.
+  /// Whether shards on the network have indexes is not known before they are asked. Opens nothing.
+  void check_number(const std::vector<std::string>& shards, const wds::SplitOptions& split,
+                    wds::Order order) const;
 
   /// Whether the shards are known without the network, which a manifest may lie on.
   bool lists_shards(const std::vector<std::string>& specs) const;
@@ -64,6 +68,8 @@ class ReadOptions {
   wds::ShardOptions shard_options(std::stop_token stop) const;
   /// Whether indexes beside the shards are looked for.
   bool indexed() const { return !no_index_; }
+  /// How shuffles are drawn.
+  wds::Order order() const;
   /// Whether damaged and cut JPEGs are decoded as far as they go.
   bool tolerate_truncated() const { return tolerate_truncated_; }
   /// One for the whole command: its sources share connections and the budget of retries.
@@ -76,6 +82,7 @@ class ReadOptions {
   std::vector<std::string> specs_;
   std::string on_fault_ = "fail";
   std::string max_faults_;
+  std::string order_ = "millrace";
   bool lenient_ = false;
   bool concatenated_ = false;
   bool tolerate_truncated_ = false;

@@ -43,6 +43,7 @@ class TrainCommand final : public Command {
     data_.declare(app);
     read_.declare_policy(app);
     read_.declare_index(app);
+    read_.declare_order(app);
     choice_.declare(app);
     choice_.task.declare(app);
     optimisation_.declare(app);
@@ -105,7 +106,7 @@ class TrainCommand final : public Command {
 
   void check_streams() const {
     if (data_.fake > 0) return;
-    check_workers(data_.train_specs(), run_, read_);
+    check_workers(data_.train_specs(), run_, read_, read_.order());
     if (!data_.val_specs().empty()) check_workers(data_.val_specs(), run_, read_);
   }
 

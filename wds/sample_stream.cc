@@ -36,6 +36,7 @@ struct SampleStream::State {
   bool next(SampleBlock& block);
   bool next_sample(StreamSample& sample);
   bool read_sample(BufferedSample& sample);
+  bool at_new_pass();
   bool try_read(BufferedSample& sample);
   bool open_shard();
   void use_index(const detail::ShardPiece& piece, ShardOptions& options);
@@ -54,8 +55,9 @@ struct SampleStream::State {
   std::uint64_t start_offset = 0;  // where to open it
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
-  std::size_t barren_shards = 0;  // in a row without a sample
-  bool ended = false;             // no more will be read
+  std::uint64_t earlier_passes = 0;  // samples of the passes before this one
+  std::size_t barren_shards = 0;     // in a row without a sample
+  bool ended = false;                // no more will be read
 };
 
 void SampleStream::State::restore(const StreamPosition& position) {
@@ -63,10 +65,11 @@ void SampleStream::State::restore(const StreamPosition& position) {
   samples_out = position.samples_out;
   shard = position.shard;
   start_offset = position.offset;
+  earlier_passes = position.earlier_passes;
   buffer.restore(detail::fetch_samples(
                      position.buffered, [this](std::uint32_t index) { return url_of(index); },
                      opener, spec.shard),
-                 samples_in, samples_out);
+                 samples_in - earlier_passes, samples_out - earlier_passes);
 }
 
 std::string SampleStream::State::url_of(std::uint32_t index) {
@@ -102,6 +105,11 @@ bool SampleStream::State::next_sample(StreamSample& sample) {
 bool SampleStream::State::read_sample(BufferedSample& sample) {
   while (!ended) {
     if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "reading was stopped");
+    if (at_new_pass()) {
+      if (!buffer.held().empty()) return false;  // first all that the last pass has left
+      earlier_passes = samples_in;
+      buffer.begin_pass();
+    }
     try {
       if (!reader && !open_shard()) return false;
       if (try_read(sample)) return true;
@@ -110,6 +118,13 @@ bool SampleStream::State::read_sample(BufferedSample& sample) {
     }
   }
   return false;
+}
+
+// Whether the next sample is the first of another pass through the stream's shards.
+bool SampleStream::State::at_new_pass() {
+  const std::size_t round = shards.round();
+  return !spec.resampled && !reader && shard > 0 && start_offset == 0 && round > 0 &&
+         shard % round == 0;
 }
 
 bool SampleStream::State::try_read(BufferedSample& sample) {
@@ -194,6 +209,7 @@ StreamPosition SampleStream::position() const {
   StreamPosition position;
   position.samples_out = state_->samples_out;
   position.samples_in = state_->samples_in;
+  position.earlier_passes = state_->earlier_passes;
   const bool shard_done = state_->reader && state_->reader->at_end();
   position.shard = state_->shard + (shard_done ? 1 : 0);
   if (!shard_done) {

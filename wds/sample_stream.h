@@ -58,7 +58,8 @@ struct StreamSpec {
   /// Draws shards with replacement, without end unless `max_samples` says so.
   bool resampled = false;
   /// The stream's epoch: begins again or stops so that it gives just this many samples. 0: once
-  /// through.
+  /// through. Nothing comes a second time before everything came once: the shuffle buffer is
+  /// emptied between two passes.
   std::uint64_t max_samples = 0;
   /// Ranks, for splitters and kWebDataset's seed of resampled streams: rank = stream mod world.
   int world = 1;
@@ -95,10 +96,12 @@ struct StreamPosition {
     std::uint32_t shard = 0;   ///< index into the stream's own list of shards this epoch
     std::uint64_t offset = 0;  ///< Sample::offset
   };
-  std::uint64_t samples_out = 0;    ///< given out so far
-  std::uint64_t samples_in = 0;     ///< read from shards so far (keys the shuffle's choices)
-  std::uint32_t shard = 0;          ///< the open shard, index into the stream's own list
-  std::uint64_t offset = 0;         ///< tar offset of the next sample's first header in it
+  std::uint64_t samples_out = 0;  ///< given out so far
+  std::uint64_t samples_in = 0;   ///< read from shards so far (keys the shuffle's choices)
+  std::uint32_t shard = 0;        ///< the open shard, index into the stream's own list
+  std::uint64_t offset = 0;       ///< tar offset of the next sample's first header in it
+  /// Samples of the passes before this one, where an epoch goes through the shards several times.
+  std::uint64_t earlier_passes = 0;
   std::vector<SampleRef> buffered;  ///< the shuffle buffer, in its order
 };
 

@@ -117,14 +117,30 @@ void write_index(const ShardIndex& index, const std::string& path, io::Replace r
   write_text(path, replace, detail::index_text(index));
 }
 
+namespace {
+
+void check_dali_name(const IndexedMember& member, const std::string& name) {
+  const char* reason = nullptr;
+  if (name.find_first_of(" \t\n\v\f\r") != std::string::npos) reason = "white space in its name";
+  if (member.suffix.empty()) reason = "no suffix";
+  if (reason == nullptr) return;
+  throw Error(ErrorCode::kUnsupported,
+              std::string("DALI's index cannot hold a member with ") + reason,
+              {.member = name, .offset = member.offset});
+}
+
+}  // namespace
+
 // "v1.2 COUNT", then a line a sample: "SUFFIX OFFSET SIZE NAME" for each member.
 void write_dali_index(const ShardIndex& index, const std::string& path, io::Replace replace) {
   std::string text = "v1.2 " + std::to_string(index.samples.size()) + "\n";
   for (const IndexedSample& sample : index.samples) {
     std::string line;
     for (const IndexedMember& member : sample.members) {
+      const std::string name = sample.key + "." + member.suffix;
+      check_dali_name(member, name);
       line += (line.empty() ? "" : " ") + member.suffix + " " + std::to_string(member.offset) +
-              " " + std::to_string(member.size) + " " + sample.key + "." + member.suffix;
+              " " + std::to_string(member.size) + " " + name;
     }
     text += line + "\n";
   }

@@ -71,7 +71,8 @@ std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const s
 void write_index(const ShardIndex& index, const std::string& path,
                  io::Replace replace = io::Replace::kNever);
 
-/// DALI's index v1.2, as its wds2idx makes it: for plain tars.
+/// DALI's index v1.2, as its wds2idx makes it: for plain tars. Throws: Unsupported, naming the
+/// member, for names that DALI could not read back: white space separates its words.
 void write_dali_index(const ShardIndex& index, const std::string& path,
                       io::Replace replace = io::Replace::kNever);
 

@@ -11,6 +11,7 @@
 namespace millrace::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -91,6 +92,14 @@ TEST_F(Index, DalisIsWrittenToo) {
   EXPECT_THAT(idx, StartsWith("v1.2 10\n"));
   const auto samples = json_lines(millrace({"ls", "--json", dir_ / "set-000001.tar"}).out);
   EXPECT_THAT(idx, HasSubstr("cls " + samples[0]["fields"]["cls"]["offset"].dump() + " 1 "));
+}
+
+TEST_F(Index, WhatDaliCannotReadIsRefusedByName) {
+  write_file(dir_ / "odd.tar", TarBuilder().file("two words.cls", "1").end().bytes());
+  index({dir_ / "odd.tar", "--dali"}, 1);
+  EXPECT_THAT(error_,
+              AllOf(HasSubstr("odd.tar"), HasSubstr("two words.cls"), HasSubstr("white space")));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "odd.idx"));
 }
 
 TEST_F(Index, OfShardsOnTheNetworkGoesToAFolder) {

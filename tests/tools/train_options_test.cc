@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <numeric>
 
+#include "tests/support/tar_builder.h"
 #include "tests/tools/support.h"
 
 namespace millrace::testing {
@@ -46,6 +48,39 @@ class TrainOptions : public ::testing::Test {
   TempDir dir_;
   std::string shards_;
 };
+
+/// A shard of 20 pictures, "0" to "19" by `keys`, each with its own pixels and class.
+std::string shard_of(const std::vector<int>& keys) {
+  TarBuilder tar;
+  for (const int key : keys) {
+    std::string ppm = "P6\n16 16\n255\n";
+    for (int i = 0; i < 768; ++i) ppm += static_cast<char>(key * 37 + i * (key + 1));
+    const std::string name = std::to_string(key);
+    tar.file(name + ".cls", std::to_string(key % 10)).file(name + ".ppm", ppm);
+  }
+  return tar.end().bytes();
+}
+
+// The order is wds.shuffle(1000, initial=100, seed=0)'s of 20 samples, run with WebDataset 1.0.2.
+TEST_F(TrainOptions, TrainsInWebDatasetsOrder) {
+  std::vector<int> plain(20);
+  std::iota(plain.begin(), plain.end(), 0);
+  write_file(dir_ / "plain.tar", shard_of(plain));
+  write_file(dir_ / "shuffled.tar",
+             shard_of({12, 13, 1, 8, 15, 6, 19, 4, 7, 5, 9, 3, 2, 11, 17, 0, 14, 16, 18, 10}));
+  const auto losses = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--run-dir", "none", "--deterministic", "--seed", "0", "--augment",
+                             "none", "--batch-size", "4"});
+    const ProcessResult result = run(more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return of_steps(json_lines(result.out), "loss");
+  };
+  const auto expected = losses({"--train", dir_ / "shuffled.tar", "--shuffle", "0"});
+  ASSERT_EQ(expected.size(), 5U);
+  EXPECT_EQ(losses({"--train", dir_ / "plain.tar", "--shuffle", "1000", "--order", "webdataset"}),
+            expected);
+  EXPECT_NE(losses({"--train", dir_ / "plain.tar", "--shuffle", "1000"}), expected);
+}
 
 TEST_F(TrainOptions, AccumulatedBatchesAreFewerSteps) {
   EXPECT_EQ(of_steps(train({}), "loss").size(), 12U);

@@ -248,6 +248,67 @@ TEST(SampleStream, MaxSamplesCutsAndRepeats) {
   EXPECT_EQ(more[5], more[0]);
 }
 
+TEST(SampleStream, NothingComesTwiceBeforeEverythingCameOnce) {
+  const Set set = make_set(4, 5);  // 26 samples
+  for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
+    for (const std::int64_t buffer : {0, 7, 20, 1000}) {
+      const StreamSpec spec{
+          .shards = set.shards,
+          .shuffle = {.shards = true, .buffer_samples = buffer, .seed = 3, .order = order},
+          .max_samples = 70};
+      const Strings keys = all_keys(set, spec);
+      ASSERT_EQ(keys.size(), 70U);
+      for (std::size_t pass = 0; pass < 2; ++pass) {
+        const auto begin = keys.begin() + static_cast<std::ptrdiff_t>(pass * set.num_samples);
+        const std::set<std::string> once(begin,
+                                         begin + static_cast<std::ptrdiff_t>(set.num_samples));
+        EXPECT_EQ(once.size(), set.num_samples) << "pass " << pass << ", buffer " << buffer;
+      }
+    }
+  }
+}
+
+// wds.shuffle(5, initial=2, seed=0) and with_epoch(45) over 20 samples, run with WebDataset 1.0.2.
+TEST(SampleStream, AnEpochOfSeveralPassesIsWebDatasets) {
+  Set set;
+  TarBuilder tar;
+  for (int i = 0; i < 20; ++i) tar.file(std::to_string(i) + ".txt", "x");
+  set.opener.files["a.tar"] = tar.end().bytes();
+  set.shards = std::make_shared<const Strings>(Strings{"a.tar"});
+  const Strings keys = all_keys(
+      set, {.shards = set.shards,
+            .shuffle = {.buffer_samples = 5, .initial_samples = 2, .order = Order::kWebDataset},
+            .max_samples = 45});
+  std::string joined;
+  for (const std::string& key : keys) joined += key + " ";
+  EXPECT_EQ(joined,
+            "1 2 0 4 8 6 9 7 10 11 14 3 16 15 13 17 5 18 19 12 "
+            "1 2 0 4 8 6 9 7 10 11 14 3 16 15 13 17 5 18 19 12 1 2 0 4 8 ");
+}
+
+TEST(SampleStream, GoesOnExactlyInAnyPass) {
+  const Set set = make_set(40, 3);  // 900 samples
+  for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
+    for (const std::int64_t buffer : {0, 100, 5000}) {
+      const StreamSpec spec{
+          .shards = set.shards,
+          .shuffle = {.shards = true, .buffer_samples = buffer, .seed = 8, .order = order},
+          .max_samples = 2000};
+      const Strings whole = all_keys(set, spec);
+      FaultLedger ledger;
+      SampleStream stream(spec, set.opener, ledger);
+      std::size_t given = 0;
+      for (SampleBlock block; stream.next(block);) {
+        given += block.samples.size();
+        SampleStream again(spec, stream.position(), set.opener, ledger);
+        ASSERT_EQ(drain(again),
+                  Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()))
+            << given << " given, buffer " << buffer;
+      }
+    }
+  }
+}
+
 TEST(SampleStream, ResampledStreamsDrawWithReplacement) {
   const Set set = make_set(5, 3);
   const StreamSpec spec{

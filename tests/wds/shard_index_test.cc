@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
@@ -130,6 +131,24 @@ TEST(ShardIndex, ReadsAPieceOfAShard) {
   const auto index = std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));
   EXPECT_EQ(read(opener, {.offset = index->samples[1].offset, .index = index, .max_samples = 2}),
             (Strings{"b", "c"}));
+}
+
+TEST(ShardIndex, NamesThatDaliCannotReadAreRefused) {
+  const TempDir dir;
+  for (const std::string name : {"a b.jpg", "a.j\tg", "d\n/a.jpg", "a."}) {
+    MemoryOpener opener;
+    opener.files["x.tar"] = TarBuilder().file("0.cls", "1").file(name, "x").end().bytes();
+    const ShardIndex index = build_index(opener, "x.tar");
+    ASSERT_EQ(index.samples.size(), 2U) << name;
+    try {
+      write_dali_index(index, dir / "x.idx");
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+      EXPECT_EQ(error.where().member, name);
+    }
+    EXPECT_FALSE(std::filesystem::exists(dir / "x.idx"));
+  }
 }
 
 TEST(ShardIndex, DaliLinesAreSuffixOffsetSizeName) {

@@ -21,6 +21,7 @@ InputOptions training_input(const RunInputOptions& options) {
   return {.shards = train_shards(options),
           .shuffle = overfits ? 0 : options.data.shuffle,
           .seed = options.seed,
+          .order = options.read.order(),
           .training = !overfits,
           .epoch_samples = options.data.epoch_samples};
 }

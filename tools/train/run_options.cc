@@ -76,10 +76,10 @@ std::size_t num_indexes_of(const pipeline::PipelineOptions& options) {
 }
 
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
-                   const ReadOptions& read) {
+                   const ReadOptions& read, wds::Order order) {
   if (!read.lists_shards(specs)) return;
   const std::vector<std::string> shards = read.shards(specs);
-  read.check_number(shards, split_of(shards.size(), run));
+  read.check_number(shards, split_of(shards.size(), run), order);
 }
 
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
@@ -91,8 +91,10 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   pipeline::PipelineOptions options{
       .shards = input.shards, .faults = read.policy(), .opener = read.opener(), .log = context.log};
   options.split = split_of(input.shards.size(), run);
-  options.shuffle = {
-      .shards = input.shuffle > 0, .buffer_samples = input.shuffle, .seed = input.seed};
+  options.shuffle = {.shards = input.shuffle > 0,
+                     .buffer_samples = input.shuffle,
+                     .seed = input.seed,
+                     .order = input.order};
   options.fields = input.targets
                        ? choice.task.fields(choice.images, choice.classes, dtype, input.training)
                        : choice.task.inputs(choice.images, dtype);

@@ -38,6 +38,7 @@ struct InputOptions {
   std::vector<std::string> shards;
   std::int64_t shuffle = 0;  ///< samples in each stream's buffer; 0: not even shards
   std::uint64_t seed = 0;
+  wds::Order order = wds::Order::kMillrace;
   bool training = false;
   bool targets = true;             ///< false: the images alone
   std::int64_t epoch_samples = 0;  ///< 0: as many as there are
@@ -56,6 +57,6 @@ std::size_t num_indexes_of(const pipeline::PipelineOptions& options);
 /// Throws: InvalidArgument when the shards of `specs` are too few for the workers asked for, as far
 /// as that is known before anything is opened.
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
-                   const ReadOptions& read);
+                   const ReadOptions& read, wds::Order order = wds::Order::kMillrace);
 
 }  // namespace millrace::tools

@@ -12,9 +12,13 @@ ShuffleBuffer::ShuffleBuffer(const StreamSpec& spec)
            .stream = static_cast<std::uint32_t>(spec.stream),
            .purpose = Purpose::kSampleShuffle},
       options_(spec.shuffle) {
+  begin_pass();
+}
+
+void ShuffleBuffer::begin_pass() {
   if (options_.order == Order::kWebDataset && options_.buffer_samples > 0) {
     webdataset_.emplace(options_.buffer_samples, options_.initial_samples,
-                        options_.seed + (options_.detshuffle ? spec.epoch : 0));
+                        options_.seed + (options_.detshuffle ? key_.epoch : 0));
   }
 }
 

@@ -32,7 +32,11 @@ class ShuffleBuffer {
   bool next(const std::function<bool(BufferedSample&)>& read, std::uint64_t index,
             BufferedSample& picked);
 
-  /// Stands as after `samples_in` samples came and `samples_out` went, with these left.
+  /// The samples begin again: in WebDataset's order so do its draws, as with its with_epoch().
+  /// Requires: nothing is held.
+  void begin_pass();
+  /// Stands as after `samples_in` samples of this pass came and `samples_out` went, with these
+  /// left.
   void restore(std::vector<BufferedSample> held, std::uint64_t samples_in,
                std::uint64_t samples_out);
   const std::vector<BufferedSample>& held() const { return held_; }
