@@ -14,11 +14,13 @@ class CreateCommand final : public Command {
  public:
   std::string name() const override { return "create"; }
   std::string summary() const override {
-    return "Writes shards from folders, tables, lists, IDX files, or made up";
+    return "Writes shards from folders, tables, lists, IDX and CIFAR files, or made up";
   }
   std::string example() const override {
     return "  millrace create 'out/train-%06d.tar' --from-folder photos --shuffle 1 --maxcount "
            "5000\n"
+           "  millrace create 'seg/train-%06d.tar' --from-folder images --pair mask=labels\n"
+           "  millrace create 'cifar10/train-%06d.tar' --from-cifar data_batch_*.bin --shuffle 1\n"
            "  millrace create 'fmnist/train-%06d.tar' --from-idx train-images-idx3-ubyte.gz \\\n"
            "      train-labels-idx1-ubyte.gz\n"
            "  millrace create 'pe/fold{fold}/pe-%06d.tar' --from-csv train.csv --root images \\\n"

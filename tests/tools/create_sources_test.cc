@@ -11,6 +11,7 @@
 namespace millrace::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -179,6 +180,136 @@ TEST(CreateFromList, SaysWhichLineIsWrong) {
   EXPECT_THAT(create_list("a.jpg 1\n./a.jpg\n").err, HasSubstr("list.txt line 2: some lines"));
   EXPECT_THAT(create_list("a.jpg 1\n./a.jpg 2\n").err, HasSubstr("list.txt line 1 and list.txt"));
   EXPECT_EQ(list_dir(dir.path().string()).size(), 2U);
+}
+
+// The name is "cafe" with an accent as ISO 8859-1 writes it.
+TEST(CreateKeys, ANameThatIsNotUtf8IsNamed) {
+  const TempDir dir;
+  write_file(dir / "in/caf\xE9.jpg", "x");
+  const auto folder = create(dir, {"--from-folder", "in"});
+  EXPECT_EQ(folder.status, 2);
+  EXPECT_THAT(folder.err, AllOf(HasSubstr("in/caf\\xE9.jpg"), HasSubstr("not UTF-8")));
+  write_file(dir / "list.txt", "caf\xE9.jpg\n");
+  const auto list = create(dir, {"--from-list", "list.txt", "--root", "in"});
+  EXPECT_EQ(list.status, 2);
+  EXPECT_THAT(list.err, AllOf(HasSubstr("list.txt line 1"), HasSubstr("not UTF-8")));
+  EXPECT_THAT(list_dir(dir.path().string()), ElementsAre("in", "list.txt"));
+}
+
+TEST(CreateFromFolder, PairsFilesByTheirNames) {
+  const TempDir dir;
+  write_file(dir / "images/a.v1.jpg", "image a");
+  write_file(dir / "images/b.JPG", "image b");
+  write_file(dir / "labels/a.v1.png", "mask a");
+  write_file(dir / "labels/b.PNG", "mask b");
+  write_file(dir / "labels/unused.png", "mask of nothing");
+  write_file(dir / "depth/a.v1.npy", "depth a");
+  write_file(dir / "depth/b.npy", "depth b");
+  const auto made = create(
+      dir, {"--from-folder", "images", "--pair", "mask=labels", "--pair", "far.depth=depth"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(made.err, HasSubstr("1 files of labels left out"));
+  EXPECT_THAT(keys_of(dir / "out-0.tar"), ElementsAre("a_v1", "b"));
+  EXPECT_EQ(field(dir / "out-0.tar", "a_v1.mask.png"), "mask a");
+  EXPECT_EQ(field(dir / "out-0.tar", "b.mask.png"), "mask b");
+  EXPECT_EQ(field(dir / "out-0.tar", "b.far.depth.npy"), "depth b");
+}
+
+TEST(CreateFromFolder, PairsBelowClassFoldersToo) {
+  const TempDir dir;
+  write_file(dir / "images/cat/1.ppm", "image 1");
+  write_file(dir / "images/dog/1.ppm", "image 2");
+  write_file(dir / "labels/cat/1.png", "mask 1");
+  write_file(dir / "labels/dog/1.png", "mask 2");
+  ASSERT_EQ(create(dir, {"--from-folder", "images", "--pair", "mask=labels"}).status, 0);
+  EXPECT_EQ(field(dir / "out-0.tar", "dog/1.mask.png"), "mask 2");
+  EXPECT_EQ(field(dir / "out-0.tar", "dog/1.cls"), "1");
+}
+
+TEST(CreateFromFolder, AMissingPairIsNamedAndNothingIsMade) {
+  const TempDir dir;
+  write_file(dir / "images/a.jpg", "image a");
+  write_file(dir / "images/b.jpg", "image b");
+  write_file(dir / "labels/a.png", "mask a");
+  const std::vector<std::string> words = {"--from-folder", "images", "--pair", "mask=labels"};
+  const auto missing = create(dir, words);
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_THAT(missing.err, HasSubstr("images/b.jpg has no mask: no file is labels/b.*"));
+  write_file(dir / "labels/b.png", "mask b");
+  write_file(dir / "labels/b.txt", "what is this");
+  const auto twice = create(dir, words);
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_THAT(twice.err, AllOf(HasSubstr("labels/b.png"), HasSubstr("labels/b.txt")));
+  EXPECT_THAT(list_dir(dir.path().string()), ElementsAre("images", "labels"));
+}
+
+// What create writes, train takes: a bitmap's black is 0 and its white 255.
+TEST(CreateFromFolder, EverySuffixThatItTakesTrains) {
+  const TempDir dir;
+  const std::string bitmap = std::string("P4\n16 16\n") + std::string(32, '\x5a');
+  const std::string grey = std::string("P5\n16 16\n255\n") + std::string(256, 'g');
+  write_file(dir / "in/0/a.pbm", bitmap);
+  write_file(dir / "in/1/b.pgm", grey);
+  write_file(dir / "in/1/c.pnm", grey);
+  ASSERT_EQ(create(dir, {"--from-folder", "in"}).status, 0);
+  const auto trained = millrace({"train", "--train", dir / "out-0.tar", "--model", "lenet",
+                                 "--channels", "1", "--size", "16", "--classes", "2", "--epochs",
+                                 "1", "--batch-size", "3", "--run-dir", "none", "--json"});
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  const auto resized = create(dir, {"--from-folder", "in", "--resize", "8", "--force"});
+  EXPECT_EQ(resized.status, 0) << resized.err;
+}
+
+/// A record of CIFAR's: the labels, then the red, green and blue planes, each of one value.
+std::string record(const std::string& labels, const std::string& colour) {
+  std::string text = labels;
+  for (const char value : colour) text += std::string(1024, value);
+  return text;
+}
+
+class CreateFromCifar : public ::testing::Test {
+ protected:
+  ProcessResult create_from(std::vector<std::string> words) {
+    words.insert(words.begin(), "--from-cifar");
+    return create(dir_, words);
+  }
+  TempDir dir_;
+};
+
+TEST_F(CreateFromCifar, TakesCifar10AndItsClassNames) {
+  write_file(dir_ / "one.bin", record("\x03", "abc") + record(std::string(1, '\0'), "def"));
+  write_file(dir_ / "two.bin", record("\x09", "ghi"));
+  write_file(dir_ / "batches.meta.txt", "n0\nn1\nn2\nn3\nn4\nn5\nn6\nn7\nn8\nn9\n\n");
+  const auto made = create_from({"one.bin", "two.bin", "--format", "ppm"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(keys_of(dir_ / "out-0.tar"), ElementsAre("00000000", "00000001", "00000002"));
+  EXPECT_EQ(field(dir_ / "out-0.tar", "00000000.cls"), "3");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "00000002.cls"), "9");
+  const std::string ppm = field(dir_ / "out-0.tar", "00000001.ppm");
+  EXPECT_EQ(ppm.substr(ppm.size() - 3), "def");
+  EXPECT_EQ(ppm.size(), std::string("P6\n32 32\n255\n").size() + 3072);
+  EXPECT_EQ(read_file(dir_ / "out-classes.txt"), "n0\nn1\nn2\nn3\nn4\nn5\nn6\nn7\nn8\nn9\n");
+}
+
+TEST_F(CreateFromCifar, TakesCifar100sFineAndCoarseLabels) {
+  write_file(dir_ / "train.bin", record("\x13\x63", "abc") + record("\x01\x02", "def"));
+  const auto made = create_from({"train.bin"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(field(dir_ / "out-0.tar", "00000000.cls"), "99");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "00000000.coarse.cls"), "19");
+}
+
+TEST_F(CreateFromCifar, WhatIsNoneOfThemIsRefusedByFileAndPlace) {
+  write_file(dir_ / "cut.bin", record("\x03", "abc").substr(0, 3000));
+  write_file(dir_ / "bad.bin", record("\x03", "abc") + record("\x0a", "abc"));
+  write_file(dir_ / "ten.bin", record("\x03", "abc"));
+  write_file(dir_ / "hundred.bin", record("\x03\x03", "abc"));
+  EXPECT_THAT(create_from({"cut.bin"}).err, AllOf(HasSubstr("cut.bin"), HasSubstr("3000 bytes")));
+  EXPECT_THAT(create_from({"bad.bin"}).err,
+              AllOf(HasSubstr("bad.bin"), HasSubstr("record 1"), HasSubstr("offset 3073")));
+  EXPECT_THAT(create_from({"ten.bin", "hundred.bin"}).err,
+              AllOf(HasSubstr("hundred.bin"), HasSubstr("CIFAR-100 among those of CIFAR-10")));
+  EXPECT_EQ(list_dir(dir_.path().string()).size(), 4U);
 }
 
 /// The groups of the samples in a set, from their JSON.

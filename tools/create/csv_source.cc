@@ -81,7 +81,7 @@ class CsvSource final : public SampleSource {
     FileFinder finder(options_.root);
     for (std::uint64_t i = 0; i < table_.num_rows(); ++i) at_row(i, [&] { look_at(i, finder); });
     classes_.settle();
-    refuse_shared_keys(
+    check_keys(
         size(), [&](std::uint64_t i) { return key(i, table_.row(i)); },
         [&](std::uint64_t i) { return table_.place(i); });
   }

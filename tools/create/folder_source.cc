@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
+#include "decode/sniff.h"
 #include "io/base/error.h"
 #include "tools/create/keys.h"
 
@@ -16,14 +16,11 @@ namespace fs = std::filesystem;
 
 struct File {
   std::string path;
+  std::string stem;  ///< its path below the folder, without the suffix
   std::string key;
-  int label = -1;  ///< -1: none
+  int label = -1;                  ///< -1: none
+  std::vector<std::string> pairs;  ///< paths, one a paired folder
 };
-
-bool is_image_suffix(const std::string& suffix) {
-  static const std::set<std::string> known = {"jpg", "jpeg", "png", "ppm", "pgm", "pbm"};
-  return known.contains(suffix);
-}
 
 /// What a folder holds, one level deep: names sorted by their bytes.
 struct Listing {
@@ -34,9 +31,10 @@ struct Listing {
 
 /// The part of the file's name that becomes the key may hold no dot: the key ends at the first.
 File image_file(const fs::path& path, const std::string& prefix) {
-  std::string stem = path.stem().string();
-  std::replace(stem.begin(), stem.end(), '.', '_');
-  return {.path = path.string(), .key = prefix + stem};
+  const std::string stem = path.stem().string();
+  std::string name = stem;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return {.path = path.string(), .stem = prefix + stem, .key = prefix + name, .pairs = {}};
 }
 
 void add_entry(const fs::directory_entry& entry, const std::string& prefix, Listing& listing) {
@@ -44,7 +42,7 @@ void add_entry(const fs::directory_entry& entry, const std::string& prefix, List
   if (name.starts_with('.')) return;
   if (entry.is_directory()) {
     listing.folders.push_back(name);
-  } else if (is_image_suffix(suffix_of(name))) {
+  } else if (decode::is_image_suffix(suffix_of(name))) {
     listing.images.push_back(image_file(entry.path(), prefix));
   } else {
     ++listing.left_out;
@@ -76,16 +74,51 @@ void collect(const fs::path& folder, const std::string& prefix, int label, Listi
     collect(folder / name, prefix + name + "/", label, into);
 }
 
+/// Images, all in one folder or each below the folder of its class.
+Listing list_images(const std::string& folder, std::vector<std::string>& classes) {
+  Listing top = list_folder(folder, "");
+  if (top.folders.empty()) return top;
+  if (!top.images.empty())
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} holds both images ({}) and class folders ({})", folder,
+                            top.images.front().path, top.folders.front()));
+  Listing all;
+  all.left_out = top.left_out;
+  for (const std::string& name : top.folders) {
+    collect(fs::path(folder) / name, name + "/", static_cast<int>(classes.size()), all);
+    classes.push_back(name);
+  }
+  return all;
+}
+
+/// "jpg, jpeg, png".
+std::string image_suffixes() {
+  std::string list(decode::kImageSuffixes);
+  for (auto at = list.find(';'); at != list.npos; at = list.find(';')) list.replace(at, 1, ", ");
+  return list;
+}
+
+void find_pairs(std::vector<File>& images, const FolderPair& pair, const Log& log) {
+  PairFolder folder(pair);
+  for (File& image : images) image.pairs.push_back(folder.take(image.stem, image.path));
+  if (folder.left_out() > 0)
+    log.warn(fmt::format("{} files of {} left out: no image has their names", folder.left_out(),
+                         pair.folder));
+}
+
 class FolderSource final : public SampleSource {
  public:
-  FolderSource(std::vector<File> files, std::vector<std::string> classes, Recoding recoding)
-      : files_(std::move(files)), classes_(std::move(classes)), recoding_(std::move(recoding)) {}
+  FolderSource(std::vector<File> files, std::vector<std::string> classes, FolderOptions options)
+      : files_(std::move(files)), classes_(std::move(classes)), options_(std::move(options)) {}
 
   std::uint64_t size() const override { return files_.size(); }
   std::vector<std::string> classes() const override { return classes_; }
 
   void identify(Sha256& into) const override {
-    for (const File& file : files_) identify_file(file.path, into);
+    for (const File& file : files_) {
+      identify_file(file.path, into);
+      for (const std::string& pair : file.pairs) identify_file(pair, into);
+    }
   }
 
   wds::Sample make(std::uint64_t index) const override {
@@ -94,42 +127,36 @@ class FolderSource final : public SampleSource {
     sample.key = file.key;
     if (file.label >= 0)
       sample.fields.push_back(make_field("cls", io::Bytes::copy_of(std::to_string(file.label))));
-    sample.fields.push_back(image_field(file.path, recoding_));
+    sample.fields.push_back(image_field(file.path, options_.recoding));
+    for (std::size_t i = 0; i < file.pairs.size(); ++i) {
+      wds::Field field = image_field(file.pairs[i], {});
+      const std::string& name = options_.pairs[i].field;
+      field.suffix = field.suffix.empty() ? name : name + "." + field.suffix;
+      sample.fields.push_back(std::move(field));
+    }
     return sample;
   }
 
  private:
   std::vector<File> files_;
   std::vector<std::string> classes_;
-  Recoding recoding_;
+  FolderOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<SampleSource> open_folder_source(const std::string& folder,
-                                                 const Recoding& recoding, const Log& log) {
-  Listing top = list_folder(folder, "");
-  Listing all;
-  all.left_out = top.left_out;
-  if (top.folders.empty())
-    all.images = std::move(top.images);
-  else if (!top.images.empty())
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{} holds both images ({}) and class folders ({})", folder,
-                            top.images.front().path, top.folders.front()));
+std::unique_ptr<SampleSource> open_folder_source(const FolderOptions& options, const Log& log) {
   std::vector<std::string> classes;
-  for (const std::string& name : top.folders) {
-    collect(fs::path(folder) / name, name + "/", static_cast<int>(classes.size()), all);
-    classes.push_back(name);
-  }
+  Listing all = list_images(options.folder, classes);
   if (all.images.empty())
-    throw Error(ErrorCode::kInvalidArgument, folder + " holds no jpg, jpeg, png, ppm, pgm or pbm");
-  refuse_shared_keys(
+    throw Error(ErrorCode::kInvalidArgument, options.folder + " holds no " + image_suffixes());
+  check_keys(
       all.images.size(), [&](std::uint64_t i) { return all.images[i].key; },
       [&](std::uint64_t i) { return all.images[i].path; });
+  for (const FolderPair& pair : options.pairs) find_pairs(all.images, pair, log);
   if (all.left_out > 0)
     log.warn(fmt::format("{} files left out: not images by their suffix", all.left_out));
-  return std::make_unique<FolderSource>(std::move(all.images), std::move(classes), recoding);
+  return std::make_unique<FolderSource>(std::move(all.images), std::move(classes), options);
 }
 
 }  // namespace millrace::tools

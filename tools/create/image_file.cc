@@ -20,7 +20,7 @@ constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 /// The format that keeps what the suffix promises.
 std::string own_format(const std::string& suffix) {
   if (suffix == "jpeg") return "jpg";
-  if (suffix == "pgm" || suffix == "pbm") return "ppm";
+  if (suffix == "pgm" || suffix == "pbm" || suffix == "pnm") return "ppm";
   return suffix;
 }
 

@@ -9,8 +9,31 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "wds/member_name.h"
 
 namespace millrace::tools {
+namespace {
+
+/// Other bytes than ASCII's letters, digits and signs as \xE9.
+std::string escaped(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    const bool plain = c >= ' ' && c <= '~';
+    shown += plain ? std::string(1, c) : fmt::format("\\x{:02X}", static_cast<unsigned char>(c));
+  }
+  return shown;
+}
+
+void check_key(const std::string& key, const std::string& name) {
+  try {
+    if (!key.empty()) wds::check_member_name(key);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {}; rename it", escaped(name), error.message()));
+  }
+}
+
+}  // namespace
 
 std::string key_of_text(const std::string& text) {
   std::string_view rest = text;
@@ -34,13 +57,15 @@ std::string key_of_path(const std::string& path) {
 }
 
 // Hashes first: the keys of millions of samples need not be in memory at once.
-void refuse_shared_keys(std::uint64_t count,
-                        const std::function<std::string(std::uint64_t index)>& key,
-                        const std::function<std::string(std::uint64_t index)>& name) {
+void check_keys(std::uint64_t count, const std::function<std::string(std::uint64_t index)>& key,
+                const std::function<std::string(std::uint64_t index)>& name) {
   std::vector<std::pair<std::size_t, std::uint64_t>> hashes;
   hashes.reserve(count);
-  for (std::uint64_t i = 0; i < count; ++i)
-    hashes.emplace_back(std::hash<std::string>{}(key(i)), i);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::string own = key(i);
+    check_key(own, name(i));
+    hashes.emplace_back(std::hash<std::string>{}(own), i);
+  }
   std::sort(hashes.begin(), hashes.end());
   for (std::size_t i = 1; i < hashes.size(); ++i) {
     const auto [before, first] = hashes[i - 1];

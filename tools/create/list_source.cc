@@ -62,7 +62,7 @@ class ListSource final : public SampleSource {
     if (options_.root.empty()) options_.root = fs::path(options_.list).parent_path().string();
     for (const Entry& entry : entries_) look_at(entry);
     classes_.settle();
-    refuse_shared_keys(
+    check_keys(
         size(), [&](std::uint64_t i) { return key_of_path(entries_[i].path); },
         [&](std::uint64_t i) { return place(entries_[i]); });
   }

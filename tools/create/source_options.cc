@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "io/base/error.h"
+#include "tools/create/cifar_source.h"
 #include "tools/create/folder_source.h"
 #include "tools/create/idx_source.h"
 #include "tools/create/list_source.h"
@@ -43,12 +45,19 @@ void SourceOptions::declare_files(CLI::App& sources) {
       ->expected(2)
       ->check(CLI::ExistingFile)
       ->type_name("IMAGES LABELS");
+  sources.add_option("--from-cifar", cifar_, "CIFAR-10's or CIFAR-100's own binary files")
+      ->check(CLI::ExistingFile)
+      ->type_name("FILE.bin");
 }
 
 void SourceOptions::declare_table(CLI::App& app) {
   app.add_option("--path", csv_.path,
                  "CSV: a row's file, columns in braces: {Study}/{Series}/*{Image}.jpg")
       ->type_name("PATTERN");
+  app.add_option(
+         "--pair", pairs_,
+         "Folder: each image's file of the same name in DIR too, as field NAME: mask=labels")
+      ->type_name("NAME=DIR");
   app.add_option("--root", csv_.root,
                  "What paths in a CSV or list are relative to (default: its own folder)")
       ->check(CLI::ExistingDirectory)
@@ -94,8 +103,31 @@ void SourceOptions::declare_encoding(CLI::App& app) {
 
 void SourceOptions::check() const {
   check_table();
+  check_pairs();
   check_encoding();
   if (!synthetic_.kind.empty()) static_cast<void>(make_synthetic_source(synthetic()));
+}
+
+std::vector<FolderPair> SourceOptions::pairs() const {
+  std::vector<FolderPair> pairs;
+  for (const std::string& text : pairs_) {
+    pairs.push_back(parse_folder_pair(text));
+    const std::string& name = pairs.back().field;
+    if (std::count_if(pairs.begin(), pairs.end(),
+                      [&](const FolderPair& other) { return other.field == name; }) > 1)
+      refuse("--pair: two folders for the field " + name);
+  }
+  return pairs;
+}
+
+void SourceOptions::check_pairs() const {
+  if (pairs_.empty()) return;
+  if (folder_.empty()) refuse("--pair is for --from-folder");
+  if (!resize_.empty())
+    refuse(
+        "--resize with --pair would leave images and pairs of different sizes: train's --size "
+        "resizes both");
+  static_cast<void>(pairs());
 }
 
 void SourceOptions::check_table() const {
@@ -125,10 +157,13 @@ void SourceOptions::check_encoding() const {
 }
 
 std::unique_ptr<SampleSource> SourceOptions::open(const Log& log) const {
-  if (!folder_.empty()) return open_folder_source(folder_, recoding(), log);
+  if (!folder_.empty())
+    return open_folder_source({.folder = folder_, .pairs = pairs(), .recoding = recoding()}, log);
   if (!csv_.table.empty()) return open_csv_source(csv());
   if (!list_.empty())
     return open_list_source({.list = list_, .root = csv_.root, .recoding = recoding()});
+  if (!cifar_.empty())
+    return open_cifar_source({.files = cifar_, .encoding = encoding(), .size = recoding().size});
   if (!idx_.empty())
     return open_idx_source(idx_[0], idx_[1], {.encoding = encoding(), .size = recoding().size});
   return make_synthetic_source(synthetic());
@@ -138,9 +173,9 @@ std::string SourceOptions::text() const {
   const std::vector<std::string> texts = {folder_,   csv_.table,        list_,          csv_.path,
                                           csv_.root, csv_.key,          csv_.group_by,  format_,
                                           resize_,   csv_.class_column, synthetic_.kind};
-  return fmt::format("{}\n{} {} {}\n{} {} {} {}\nquality {}", texts, idx_, csv_.labels,
-                     csv_.columns, synthetic_.count, synthetic_.classes, synthetic_.size,
-                     synthetic_.seed, quality_);
+  return fmt::format("{}\n{} {} {} {} {}\n{} {} {} {}\nquality {}", texts, idx_, cifar_, pairs_,
+                     csv_.labels, csv_.columns, synthetic_.count, synthetic_.classes,
+                     synthetic_.size, synthetic_.seed, quality_);
 }
 
 ImageEncoding SourceOptions::encoding() const {

@@ -10,6 +10,7 @@
 #include "io/base/log.h"
 #include "tools/create/csv_source.h"
 #include "tools/create/image_file.h"
+#include "tools/create/pair_folder.h"
 #include "tools/create/sample_source.h"
 #include "tools/create/synthetic_source.h"
 
@@ -36,6 +37,8 @@ class SourceOptions {
   void declare_encoding(CLI::App& app);
   void check_table() const;
   void check_encoding() const;
+  void check_pairs() const;
+  std::vector<FolderPair> pairs() const;
   bool from_files() const { return !folder_.empty() || !csv_.table.empty() || !list_.empty(); }
   ImageEncoding encoding() const;
   Recoding recoding() const;
@@ -43,6 +46,8 @@ class SourceOptions {
   SyntheticOptions synthetic() const;
 
   std::string folder_;
+  std::vector<std::string> pairs_;
+  std::vector<std::string> cifar_;
   std::vector<std::string> idx_;
   std::string list_;
   CsvOptions csv_;
