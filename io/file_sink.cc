@@ -15,7 +15,9 @@
 #include "io/byte_sink.h"
 #include "io/detail/sync_folder.h"
 #include "io/detail/unique_fd.h"
+#include "io/detail/url.h"
 #include "io/detail/write_fully.h"
+#include "io/opener.h"
 
 namespace millrace::io {
 namespace {
@@ -92,6 +94,10 @@ class FileSink final : public ByteSink {
  private:
   // What can never become our file is found before any work is done for it.
   void refuse_target() const {
+    if (!detail::url_scheme(path_).empty()) {
+      throw Error(ErrorCode::kInvalidArgument, "a url is no path of a local file",
+                  {.url = printable_url(path_)});
+    }
     struct stat status {};
     if (::stat(path_.c_str(), &status) != 0) {
       if (errno != ENOENT) throw_errno("create", path_, errno);

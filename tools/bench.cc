@@ -58,6 +58,7 @@ class BenchCommand final : public Command {
   }
 
   void run(Context& context) override {
+    read_.attach(context);
     choice_.settle();
     const Measured measured = stage_ == "train" ? run_training(context) : run_pipeline(context);
     print(measured, context);

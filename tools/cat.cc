@@ -29,6 +29,7 @@ class CatCommand final : public Command {
   }
 
   void run(Context& context) override {
+    read_.attach(context);
     const auto urls = read_.shards({spec_});
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);

@@ -46,12 +46,14 @@ class EvalCommand final : public Command {
     run_.check();
     read_.check();
     check_checkpoint(checkpoint_);
+    if (!pictures_.path.empty()) check_local_output(pictures_.path);
     if (!pictures_.path.empty())
       check_writable_folder(std::filesystem::path(pictures_.path).parent_path().string());
     check_workers(read_.specs(), run_, read_);
   }
 
   void run(Context& context) override {
+    read_.attach(context);
     const auto choice = ModelChoice::from_checkpoint(checkpoint_);
     if (!pictures_.path.empty() && !choice.task.is_dense())
       throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");

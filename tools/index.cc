@@ -93,6 +93,8 @@ class IndexCommand final : public Command {
   void check() override {
     read_.check();
     const auto shards = read_.shards();
+    for (const std::string& place : {places_.folder, places_.manifest})
+      if (!place.empty()) check_local_output(place);
     places_.check(shards);
     if (const auto packed = std::find_if(shards.begin(), shards.end(), is_packed);
         dali_ && packed != shards.end())
@@ -104,6 +106,7 @@ class IndexCommand final : public Command {
   }
 
   void run(Context& context) override {
+    read_.attach(context);
     const auto shards = read_.shards();
     wds::FaultLedger ledger(read_.policy(), context.log);
     make_parent_folders(places_.index_path(shards.front()));

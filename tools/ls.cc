@@ -48,6 +48,7 @@ class LsCommand final : public Command {
   void check() override { read_.check(); }
 
   void run(Context& context) override {
+    read_.attach(context);
     const auto urls = read_.shards();
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);

@@ -80,6 +80,7 @@ class OrderCommand final : public Command {
   }
 
   void run(Context& context) override {
+    read_.attach(context);
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
     std::vector<RankStreams> ranks = open(find_spec(context), *opener, ledger, context.stop);

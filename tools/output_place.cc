@@ -8,10 +8,19 @@
 #include <filesystem>
 
 #include "io/base/error.h"
+#include "io/opener.h"
+#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 
 namespace fs = std::filesystem;
+
+void check_local_output(const std::string& path) {
+  require(wds::local_shard_path(path) == path && !path.starts_with("file:"),
+          io::printable_url(path) +
+              ": results are written to local files and folders alone, by "
+              "their plain path");
+}
 
 void check_writable_folder(const std::string& folder) {
   fs::path place = fs::absolute(folder.empty() ? "." : folder);
@@ -33,6 +42,7 @@ void check_writable_folder(const std::string& folder) {
 }
 
 void check_output_file(const std::string& path, io::Replace replace) {
+  check_local_output(path);
   require(replace != io::Replace::kNever || !fs::exists(path),
           path + " exists: --force replaces it");
   check_writable_folder(fs::path(path).parent_path().string());

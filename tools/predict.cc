@@ -60,13 +60,16 @@ class PredictCommand final : public Command {
     read_.check();
     check_checkpoint(checkpoint_);
     require(output_.empty() || shards_.empty(), "--output is for rows, --shards for pictures");
+    if (output_ == "-") output_.clear();
     if (!output_.empty()) check_output_file(output_, replace());
+    if (!shards_.empty()) check_local_output(shards_);
     if (!shards_.empty())
       check_writable_folder(std::filesystem::path(shards_).parent_path().string());
     check_workers(read_.specs(), in_order(), read_);
   }
 
   void run(Context& context) override {
+    read_.attach(context);
     const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_);
     require(choice.task.is_dense() || shards_.empty(), "--shards is for checkpoints of mask-depth");
     require(!choice.task.is_dense() || !shards_.empty(),

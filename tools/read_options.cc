@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "tools/command.h"
 #include "tools/parse.h"
 #include "wds/shard_index.h"
 #include "wds/shard_spec.h"
@@ -68,6 +69,9 @@ void ReadOptions::declare_leniency(CLI::App& app) {
   app.add_flag("--tolerate-truncated", tolerate_truncated_,
                "Decode damaged and cut JPEGs as far as they go, instead of a fault");
   app.add_flag("--allow-pipe", allow_pipe_, "Let pipe:COMMAND in a SPEC run a shell");
+  app.add_option("--retry-for", retry_for_,
+                 "How long a server that gives nothing is tried again: 30s, 10m; 0: not at all")
+      ->type_name("TIME");
 }
 
 void ReadOptions::declare_index(CLI::App& app) {
@@ -88,6 +92,7 @@ wds::Order ReadOptions::order() const {
 
 void ReadOptions::check(const std::vector<std::string>& specs) const {
   static_cast<void>(policy());
+  static_cast<void>(http());
   if (!lists_shards(specs)) return;
   const std::vector<std::string> urls = shards(specs);
   const bool all_missing = std::all_of(urls.begin(), urls.end(), is_missing);
@@ -132,9 +137,23 @@ wds::ShardOptions ReadOptions::shard_options(std::stop_token stop) const {
   return {.tar = {.concatenated = concatenated_}, .lenient = lenient_, .stop = std::move(stop)};
 }
 
-std::shared_ptr<const io::Opener> ReadOptions::opener() const {
+void ReadOptions::attach(const Context& context) {
+  stop_ = context.stop;
+  log_ = context.log;
+  opener_.reset();
+}
+
+io::HttpOptions ReadOptions::http() const {
+  io::HttpOptions http{.log = log_};
+  http.retry.patience =
+      retry_for_ == "0" ? std::chrono::seconds(0) : parse_duration("--retry-for", retry_for_);
+  return http;
+}
+
+std::shared_ptr<const io::UrlOpener> ReadOptions::opener() const {
   if (!opener_)
-    opener_ = std::make_shared<io::UrlOpener>(io::UrlOpenerOptions{.allow_pipe = allow_pipe_});
+    opener_ = std::make_shared<io::UrlOpener>(
+        io::UrlOpenerOptions{.http = http(), .stop = stop_, .allow_pipe = allow_pipe_});
   return opener_;
 }
 

@@ -5,6 +5,7 @@
 //   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --concatenated
 //                             // --tolerate-truncated --allow-pipe; --no-index by its own call
 //   read.check();             // no shard matches, a shard twice: before anything is opened
+//   read.attach(context);     // first thing in run(): a stop ends its waits, retries are said
 //   auto shards = read.shards();
 //
 // Threads: one at a time.
@@ -28,6 +29,8 @@ class App;
 }
 
 namespace millrace::tools {
+
+struct Context;
 
 class ReadOptions {
  public:
@@ -72,8 +75,12 @@ class ReadOptions {
   wds::Order order() const;
   /// Whether damaged and cut JPEGs are decoded as far as they go.
   bool tolerate_truncated() const { return tolerate_truncated_; }
+  /// Makes what is opened from here on obey the context's stop, and tell its log of retries.
+  void attach(const Context& context);
   /// One for the whole command: its sources share connections and the budget of retries.
-  std::shared_ptr<const io::Opener> opener() const;
+  std::shared_ptr<const io::UrlOpener> opener() const;
+  /// How it talks to servers.
+  io::HttpOptions http() const;
 
  private:
   void declare_specs(CLI::App& app);
@@ -88,7 +95,10 @@ class ReadOptions {
   bool tolerate_truncated_ = false;
   bool allow_pipe_ = false;
   bool no_index_ = false;
-  mutable std::shared_ptr<const io::Opener> opener_;
+  std::string retry_for_ = "60s";
+  std::stop_token stop_;
+  Log log_;
+  mutable std::shared_ptr<const io::UrlOpener> opener_;
 };
 
 /// Says for people that streams are balanced; nothing for 0 indexes.

@@ -73,6 +73,7 @@ class ReshardCommand final : public Command {
   }
 
   void run(Context& context) override {
+    read_.attach(context);
     options_.shards = read_.shards({spec_});
     make_parent_folders(options_.writer.pattern);
     if (force_) delete_shards(options_.writer.pattern);
@@ -102,6 +103,7 @@ class ReshardCommand final : public Command {
   /// What is read may not be deleted first.
   void check_output() const {
     const std::string& pattern = options_.writer.pattern;
+    check_local_output(pattern);
     if (!force_) refuse_existing_shards(pattern);
     check_writable_folder(fs::path(pattern).parent_path().string());
     if (!force_) return;

@@ -1,48 +1,67 @@
 #include "tools/signal_stop.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "io/base/error.h"
 
 namespace millrace::tools {
 namespace {
-
-/// Ends the waiter; nobody else sends it.
-constexpr int kEndSignal = SIGUSR2;
 
 sigset_t awaited() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
-  sigaddset(&set, kEndSignal);
   return set;
 }
 
 }  // namespace
 
-SignalStop::SignalStop() {
+void hold_signals() {
   const sigset_t set = awaited();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  // A peer that closes a connection, or `| head`, is an error to report, not a reason to die.
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
+}
+
+SignalStop::SignalStop() {
+  hold_signals();
+  const sigset_t set = awaited();
+  signals_ = ::signalfd(-1, &set, SFD_CLOEXEC);
+  end_ = ::eventfd(0, EFD_CLOEXEC);
+  if (signals_ < 0 || end_ < 0) throw_errno("wait for", "signals", errno);
   waiter_ = std::thread([this] { wait(); });
 }
 
 SignalStop::~SignalStop() {
-  pthread_kill(waiter_.native_handle(), kEndSignal);
+  ::eventfd_write(end_, 1);
   waiter_.join();
+  ::close(end_);
+  ::close(signals_);
 }
 
 void SignalStop::wait() {
-  const sigset_t set = awaited();
+  std::array<pollfd, 2> both{{{.fd = signals_, .events = POLLIN, .revents = 0},
+                              {.fd = end_, .events = POLLIN, .revents = 0}}};
   while (true) {
-    int arrived = 0;
-    if (sigwait(&set, &arrived) != 0) continue;
-    if (arrived == kEndSignal) return;
-    if (signal_.load() != 0) ::_exit(128 + arrived);
-    signal_.store(arrived);
-    source_.request_stop();
+    if (::poll(both.data(), both.size(), -1) < 0) continue;
+    signalfd_siginfo arrived{};
+    if (both[0].revents != 0 && ::read(signals_, &arrived, sizeof arrived) == sizeof arrived) {
+      const auto number = static_cast<int>(arrived.ssi_signo);
+      if (signal_.load() != 0) ::_exit(128 + number);
+      signal_.store(number);
+      source_.request_stop();
+    } else if (both[1].revents != 0) {
+      return;
+    }
   }
 }
 

@@ -49,6 +49,7 @@ class StatsCommand final : public Command {
   void check() override { read_.check(); }
 
   void run(Context& context) override {
+    read_.attach(context);
     const auto shards = read_.shards();
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "device/device.h"
@@ -75,6 +76,7 @@ class TrainCommand final : public Command {
 
   void run(Context& context) override {
     if (summary_) return print_summary(context);
+    read_.attach(context);
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
     settle(context);
@@ -143,7 +145,26 @@ class TrainCommand final : public Command {
     limits_.settle();
     run_folder_.settle(choice_.model, *read_.opener(), context.log);
     if (limits_.deterministic) context.log.info("every run is deterministic");
+    if (choice_.needs_classes()) choice_.classes = outputs_before(context);
     if (choice_.needs_classes()) choice_.classes = count_outputs(context);
+  }
+
+  /// What the run that is resumed had, so that its labels are counted once; 0 where that is not
+  /// known.
+  std::int64_t outputs_before(const Context& context) const {
+    constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+    const std::string& resume = run_folder_.resume;
+    if (resume.empty()) return 0;
+    ModelChoice before;
+    if (const std::string config = run_folder_.run_dir + "/config.json"; resume != "auto") {
+      before = ModelChoice::from_checkpoint(resume);
+    } else if (std::filesystem::exists(config)) {
+      const auto text = io::read_object(*read_.opener(), config, kMaxConfigBytes);
+      before = ModelChoice::from_json(std::string(text.text()));
+    }
+    if (!before.needs_classes() && !before.task.is_dense())
+      context.log.info(fmt::format("{} outputs, as the run has them", before.classes));
+    return before.task.kind == choice_.task.kind ? before.classes : 0;
   }
 
   std::int64_t count_outputs(Context& context) const {
@@ -220,7 +241,7 @@ class TrainCommand final : public Command {
   trainer::FitResult fit(const trainer::FitInput& input, Context& context) const {
     trainer::ProgressBar bar;
     JsonObserver json(context.out);
-    CheckpointUpload upload(run_folder_.upload, context.log);
+    CheckpointUpload upload(run_folder_.upload, read_.http(), context.stop, context.log);
     std::vector<trainer::Observer*> observers = {&bar};
     if (context.json) observers.push_back(&json);
     if (!run_folder_.upload.empty()) observers.push_back(&upload);

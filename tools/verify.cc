@@ -43,6 +43,7 @@ class VerifyCommand final : public Command {
   void check() override { read_.check(); }
 
   void run(Context& context) override {
+    read_.attach(context);
     const auto listed = read_.listed_shards();
     const auto opener = read_.opener();
     std::vector<std::string> shards;

@@ -65,6 +65,7 @@ class ViewCommand final : public Command {
   }
 
   void run(Context& context) override {
+    read_.attach(context);
     settle();
     const auto shards = std::make_shared<const std::vector<std::string>>(read_.shards());
     const auto opener = read_.opener();

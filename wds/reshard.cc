@@ -93,11 +93,14 @@ StreamSpec spec_of(const ReshardOptions& options) {
 }  // namespace
 
 ReshardResult reshard(const ReshardOptions& options, const io::Opener& opener, FaultLedger& ledger,
-                      std::stop_token stop) {
-  SampleStream stream(spec_of(options), opener, ledger, std::move(stop));
+                      const std::stop_token& stop) {
+  SampleStream stream(spec_of(options), opener, ledger, stop);
   Resharding resharding(options);
   for (SampleBlock block; stream.next(block);) {
-    for (const StreamSample& one : block.samples) resharding.put(one.sample);
+    for (const StreamSample& one : block.samples) {
+      if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "resharding was stopped");
+      resharding.put(one.sample);
+    }
     ledger.count_emitted(block.samples.size());
   }
   return resharding.finish();

@@ -59,6 +59,6 @@ struct ReshardResult {
 /// Throws: Error, by the policy; InvalidArgument (a rename that makes two fields one); Exhausted
 /// (more keys than can be told apart); Cancelled. Shards that were complete stay.
 ReshardResult reshard(const ReshardOptions& options, const io::Opener& opener, FaultLedger& ledger,
-                      std::stop_token stop = {});
+                      const std::stop_token& stop = {});
 
 }  // namespace millrace::wds

@@ -93,6 +93,8 @@ bool SampleStream::State::next(SampleBlock& block) {
 }
 
 bool SampleStream::State::next_sample(StreamSample& sample) {
+  // Here too: a shuffle buffer is handed out without reading.
+  if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "reading was stopped");
   if (spec.max_samples > 0 && samples_out == spec.max_samples) return false;
   BufferedSample picked;
   if (!buffer.next(read, samples_out, picked)) return false;

@@ -59,7 +59,9 @@ void wait_for_next_try(HttpClient& client, const std::string& name, Backoff& bac
                 fault.error.message() +
                     (tries > 1 ? ", " + std::to_string(tries) + " tries in a row" : ""));
   }
-  client.news.retry(name, fault.error.message(), client.options.retry.patience);
+  const Clock::Duration patience = fault.how.patience.value_or(client.options.retry.patience);
+  client.news.retry(name, fault.error.message(),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(patience));
   if (!clock.sleep_for(*wait, stop)) {
     throw Error(ErrorCode::kCancelled, "waiting for the next try was stopped");
   }

@@ -185,5 +185,16 @@ TEST(FileSink, AFullDiskNamesPathAndReasonAndLeavesNothing) {
   ::umount(dir.path().c_str());
 }
 
+TEST(FileSink, MakesNoFolderOutOfAUrl) {
+  for (const std::string url : {"gs://bucket/a.tar", "s3://b/c", "https://h/a", "file:///tmp/a"}) {
+    try {
+      open_file_sink(url);
+      FAIL() << url;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace::io

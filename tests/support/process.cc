@@ -38,11 +38,12 @@ void redirect(const std::string& path, int flags, int to) {
 
 /// Waits for the child, sending what the options ask for.
 int await(pid_t child, const ProcessOptions& options, Clock::time_point start) {
-  bool signalled = options.signal_after.count() == 0;
+  bool signalled = options.signal_after.count() == 0 && !options.signal_when;
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {
     const auto age = Clock::now() - start;
-    if (!signalled && age >= options.signal_after) {
+    const bool due = options.signal_when ? options.signal_when() : age >= options.signal_after;
+    if (!signalled && due) {
       ::kill(child, options.signal);
       signalled = true;
     }

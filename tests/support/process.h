@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,8 +22,9 @@ struct ProcessOptions {
   /// What it reads on standard input.
   std::string input = {};
   std::chrono::milliseconds limit{120'000};
-  /// Sends `signal` after this time; 0: never.
+  /// Sends `signal` after this time, or as soon as `signal_when` holds; 0 and none: never.
   std::chrono::milliseconds signal_after{0};
+  std::function<bool()> signal_when = {};
   int signal = 0;
 };
 

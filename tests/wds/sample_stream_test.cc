@@ -9,6 +9,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/wds/memory_opener.h"
 #include "wds/detail/webdataset_shuffle.h"
+#include "wds/reshard.h"
 #include "wds/sample_counts.h"
 #include "wds/shard_index.h"
 
@@ -357,6 +358,35 @@ TEST(SampleStream, StopsWhenAsked) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCancelled);
   }
+}
+
+TEST(SampleStream, StopsWhileItHandsOutItsBuffer) {
+  const Set set = make_set(3, 200);
+  std::stop_source stop;
+  FaultLedger ledger({});
+  SampleStream stream({.shards = set.shards, .shuffle = {.buffer_samples = 10'000}}, set.opener,
+                      ledger, stop.get_token());
+  SampleBlock block;
+  ASSERT_TRUE(stream.next(block)) << "all is read now";
+  stop.request_stop();
+  EXPECT_THROW(stream.next(block), Error);
+}
+
+TEST(Reshard, StopsBetweenTwoSamples) {
+  const Set set = make_set(3, 200);
+  const TempDir dir;
+  std::stop_source stop;
+  std::uint64_t most = 0;
+  FaultLedger ledger({});
+  const ReshardOptions options{.shards = *set.shards,
+                               .writer = {.pattern = dir / "new-%06d.tar"},
+                               .shuffle_seed = 1,
+                               .on_sample = [&](std::uint64_t written) {
+                                 most = written;
+                                 if (written == 7) stop.request_stop();
+                               }};
+  EXPECT_THROW(reshard(options, set.opener, ledger, stop.get_token()), Error);
+  EXPECT_EQ(most, 7U);
 }
 
 }  // namespace

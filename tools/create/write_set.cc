@@ -196,6 +196,7 @@ class SetJob {
 }  // namespace
 
 void check_set(const WriteSetOptions& options) {
+  check_local_output(options.pattern);
   const bool begun = JobState::exists(JobState::path_of(options.pattern));
   for (const std::string& pattern : set_patterns(options.pattern, options.folds)) {
     static_cast<void>(existing_shards(pattern));

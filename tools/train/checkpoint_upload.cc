@@ -29,6 +29,11 @@ std::vector<std::string> files_of(const std::string& folder) {
   return names;
 }
 
+io::HttpOptions without_retries(io::HttpOptions http) {
+  http.retry.patience = std::chrono::milliseconds(0);
+  return http;
+}
+
 void copy(const io::UrlOpener& opener, const std::string& from, const std::string& to) {
   if (!io::is_network_url(to)) make_parent_folders(to);
   const auto source = opener.open(from);
@@ -40,22 +45,24 @@ void copy(const io::UrlOpener& opener, const std::string& from, const std::strin
 
 }  // namespace
 
-CheckpointUpload::CheckpointUpload(std::string url, Log log)
-    : url_(std::move(url)), log_(std::move(log)) {
+CheckpointUpload::CheckpointUpload(std::string url, io::HttpOptions http, std::stop_token stop,
+                                   Log log)
+    : url_(std::move(url)),
+      stop_(std::move(stop)),
+      log_(std::move(log)),
+      opener_({.http = http, .stop = stop_}),
+      last_opener_({.http = without_retries(http)}) {
   while (url_.ends_with('/')) url_.pop_back();
-}
-
-void CheckpointUpload::send(const std::string& path, const std::string& to) const {
-  for (const std::string& name : files_of(path)) copy(opener_, path + "/" + name, to + "/" + name);
 }
 
 void CheckpointUpload::on_checkpoint(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   try {
-    send(path, url_ + "/" + name);
+    const io::UrlOpener& opener = stop_.stop_requested() ? last_opener_ : opener_;
+    for (const std::string& file : files_of(path))
+      copy(opener, path + "/" + file, url_ + "/" + name + "/" + file);
     missing_.erase(name);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kCancelled) throw;
     missing_.insert(name);
     log_.warn("checkpoint " + name + " was not uploaded: " + error.what());
   }

@@ -5,7 +5,9 @@
 // goes on, because its folder is replaced by the next one.
 //
 // A transfer that fails in spite of the retries is a warning, and the run goes on: the checkpoint
-// lies in the run's folder. missing() says which did not arrive.
+// lies in the run's folder. missing() says which did not arrive. A stop ends the transfer in
+// flight, and its retries; what is saved after it is sent in one try, because machines that are
+// taken away leave their runs little time.
 //
 // Threads: as an Observer.
 #pragma once
@@ -22,18 +24,19 @@ namespace millrace::tools {
 
 class CheckpointUpload final : public trainer::Observer {
  public:
-  CheckpointUpload(std::string url, Log log);
+  /// `http`: how the server is talked to.
+  CheckpointUpload(std::string url, io::HttpOptions http, std::stop_token stop, Log log);
 
   void on_checkpoint(const std::string& path) override;
   /// Names of checkpoints whose newest state is not at the url.
   const std::set<std::string>& missing() const { return missing_; }
 
  private:
-  void send(const std::string& path, const std::string& to) const;
-
   std::string url_;
+  std::stop_token stop_;
   Log log_;
   io::UrlOpener opener_;
+  io::UrlOpener last_opener_;
   std::set<std::string> missing_;
 };
 

@@ -3,36 +3,166 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "decode/json.h"
 #include "decode/scalar.h"
 #include "io/base/error.h"
+#include "io/base/hash.h"
 #include "tools/label_map.h"
+#include "tools/per_shard.h"
 #include "tools/scan.h"
+#include "wds/shard_index.h"
 
 namespace millrace::tools {
 namespace {
 
-constexpr std::uint64_t kMaxScanBytes = std::uint64_t{256} * 1024 * 1024;
+constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
+constexpr std::size_t kAtOnce = 16;
+// Of all shards together; over the network every byte of it is a wait.
+constexpr std::uint64_t kMaxLocalBytes = 256 * kMebibyte;
+constexpr std::uint64_t kMaxNetworkBytes = 64 * kMebibyte;
 
-struct Scanned {
+struct Labels {
   std::int64_t highest = -1;
   std::uint64_t samples = 0;
   std::uint64_t bytes = 0;
+  bool cut = false;  // there is more that was not looked at
+
+  void add(const Labels& more) {
+    highest = std::max(highest, more.highest);
+    samples += more.samples;
+    bytes += more.bytes;
+    cut = cut || more.cut;
+  }
 };
 
-Scanned scan_labels(const ClassCountInput& input) {
-  wds::FaultLedger ledger(input.policy);
-  Scanned seen;
+// ---- from indexes
+
+/// Labels by the size and CRC-32 that an index has of their texts. No two texts of the same size
+/// here have the same CRC-32: it is one to one up to 32 bits, and a newline changes nothing in
+/// that.
+class LabelTexts {
+ public:
+  LabelTexts() {
+    for (std::int64_t label = 0; label <= kHighest; ++label) {
+      const std::string text = std::to_string(label);
+      for (const std::string& form : {text, text + "\n"})
+        labels_.emplace(std::pair(form.size(), crc32(std::as_bytes(std::span(form)))), label);
+    }
+  }
+
+  std::optional<std::int64_t> find(std::uint64_t size, std::uint32_t crc) const {
+    const auto found = labels_.find({size, crc});
+    if (found == labels_.end()) return {};
+    return found->second;
+  }
+
+ private:
+  static constexpr std::int64_t kHighest = 9999;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::int64_t> labels_;
+};
+
+/// Nothing for a label that is not the plain text of a small number.
+std::optional<Labels> labels_in(const wds::ShardIndex& index, const LabelTexts& texts) {
+  Labels labels{.samples = index.samples.size()};
+  for (const wds::IndexedSample& sample : index.samples) {
+    for (const wds::IndexedMember& member : sample.members) {
+      if (member.suffix != "cls") continue;
+      const auto label = texts.find(member.size, member.crc32);
+      if (!label) return {};
+      labels.highest = std::max(labels.highest, *label);
+    }
+  }
+  return labels;
+}
+
+std::optional<Labels> index_labels(const ClassCountInput& input, const std::string& url,
+                                   const LabelTexts& texts) {
+  try {
+    const auto index = wds::find_index(input.opener, url, input.stop);
+    return index ? labels_in(*index, texts) : std::nullopt;
+  } catch (const Error& error) {
+    // A damaged index says nothing; the shard itself does.
+    if (error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated) return {};
+    throw;
+  }
+}
+
+/// Nothing unless all shards have an index that tells.
+std::optional<Labels> count_by_indexes(const ClassCountInput& input) {
+  if (std::any_of(input.shards.begin(), input.shards.end(), io::is_stream_url)) return {};
+  const LabelTexts texts;
+  std::optional<Labels> all = index_labels(input, input.shards.front(), texts);
+  std::atomic<bool> known = all.has_value();
+  const auto look = [&](const std::string& url) {
+    return known ? index_labels(input, url, texts) : std::nullopt;
+  };
+  const auto take = [&](const std::optional<Labels>& labels) {
+    if (!labels) known = false;
+    if (known) all->add(*labels);
+  };
+  if (known)
+    per_shard<std::optional<Labels>>(
+        {.shards = input.shards.subspan(1), .threads = kAtOnce, .stop = input.stop}, look, take);
+  return known ? all : std::nullopt;
+}
+
+// ---- from the samples
+
+Labels scan_labels(const ClassCountInput& input, const std::string& url, std::uint64_t max_bytes,
+                   wds::FaultLedger& ledger) {
+  Labels seen;
   const auto look = [&](const wds::Sample& sample) {
     ++seen.samples;
     seen.bytes += sample.num_bytes();
-    if (const wds::Field* label = sample.find("cls"))
-      seen.highest = std::max(seen.highest, decode::decode_integer(label->data));
-    return seen.bytes < kMaxScanBytes;
+    if (const wds::Field* label = sample.find("cls")) try {
+        seen.highest = std::max(seen.highest, decode::decode_integer(label->data));
+      } catch (Error& fault) {
+        fault.annotate({.url = io::printable_url(*sample.url),
+                        .key = sample.key,
+                        .member = sample.key + ".cls",
+                        .offset = label->offset});
+        if (ledger.report(fault) == wds::OnFault::kStop) return false;
+      }
+    seen.cut = seen.bytes >= max_bytes;
+    return !seen.cut;
   };
-  scan({.shards = input.shards, .opener = input.opener, .ledger = ledger, .stop = input.stop},
-       look);
+  scan({.shards = {&url, 1}, .opener = input.opener, .ledger = ledger, .stop = input.stop}, look);
+  return seen;
+}
+
+/// Shards from all over the set, in an order that depends on their number alone: a set that is
+/// sorted by class shows all of its classes.
+std::vector<std::string> spread(std::span<const std::string> shards) {
+  const std::size_t groups = (shards.size() + kAtOnce - 1) / kAtOnce;
+  std::vector<std::string> order;
+  for (std::size_t first = 0; first < groups; ++first)
+    for (std::size_t i = first; i < shards.size(); i += groups) order.push_back(shards[i]);
+  return order;
+}
+
+Labels count_by_scan(const ClassCountInput& input) {
+  const bool network = std::any_of(input.shards.begin(), input.shards.end(), io::is_network_url);
+  const std::uint64_t most = network ? kMaxNetworkBytes : kMaxLocalBytes;
+  const std::uint64_t of_each = most / std::min(kAtOnce, input.shards.size());
+  wds::FaultLedger ledger(input.policy);
+  const std::vector<std::string> order = spread(input.shards);
+  std::span<const std::string> left(order);
+  Labels seen;
+  while (!left.empty() && seen.bytes < most) {
+    const auto now = left.first(std::min(kAtOnce, left.size()));
+    left = left.subspan(now.size());
+    per_shard<Labels>(
+        {.shards = now, .threads = network ? static_cast<int>(kAtOnce) : 0, .stop = input.stop},
+        [&](const std::string& url) { return scan_labels(input, url, of_each, ledger); },
+        [&](const Labels& labels) { seen.add(labels); });
+  }
+  seen.cut = seen.cut || !left.empty();
   return seen;
 }
 
@@ -45,14 +175,14 @@ std::int64_t count_classes(const ClassCountInput& input) {
                                io::printable_url(label_map_url(input.shards.front()))));
     return static_cast<std::int64_t>(names.size());
   }
-  const Scanned seen = scan_labels(input);
+  const std::optional<Labels> indexed = count_by_indexes(input);
+  const Labels seen = indexed ? *indexed : count_by_scan(input);
   if (seen.highest < 0)
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("no label (cls) in the first {} samples of {}: give --classes",
-                            seen.samples, io::printable_url(input.shards.front())));
-  input.log.info(fmt::format(
-      "{} classes, counted in the labels of {} samples{}", seen.highest + 1, seen.samples,
-      seen.bytes < kMaxScanBytes ? "" : "; give --classes if there are more"));
+                fmt::format("no label (cls) in {} samples of {}: give --classes", seen.samples,
+                            io::printable_url(input.shards.front())));
+  input.log.info(fmt::format("{} classes, counted in the labels of {} samples{}", seen.highest + 1,
+                             seen.samples, seen.cut ? "; give --classes if there are more" : ""));
   return seen.highest + 1;
 }
 

@@ -20,8 +20,10 @@ struct ClassCountInput {
   Log log = {};
 };
 
-/// From the label map beside the shards, else one more than the highest `cls` of the first 256 MiB,
-/// with a line in the log that says which.
+/// From the label map beside the shards; else one more than the highest `cls`, which indexes beside
+/// all shards tell without a sample being read; else of 256 MiB of samples from all over the set,
+/// 64 MiB over the network, 16 shards at once. A line in the log says which. The same for every
+/// number of threads.
 /// Throws: InvalidArgument when there is neither map nor label; what reading throws.
 std::int64_t count_classes(const ClassCountInput& input);
 

@@ -78,6 +78,7 @@ void RunFolderOptions::declare(CLI::App& app) {
 void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_validation) const {
   if (!monitor.empty()) check_monitor(monitor, measures, has_validation);
   if (!upload.empty() && run_dir == "none") refuse("--upload needs a --run-dir");
+  if (!upload.empty() && !io::is_network_url(upload)) check_local_output(upload);
   check_start();
   check_run_dir();
 }
@@ -97,6 +98,7 @@ void RunFolderOptions::check_start() const {
 void RunFolderOptions::check_run_dir() const {
   if (run_dir == "none") return;
   const bool chosen = run_dir != kAuto;
+  if (chosen) check_local_output(run_dir);
   check_writable_folder(chosen ? run_dir : "runs");
   if (chosen && resume.empty() && !force && fs::exists(run_dir + "/metrics.jsonl"))
     refuse(run_dir + " holds a run: go on with --resume auto, or start anew with --force");

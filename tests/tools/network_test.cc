@@ -1,0 +1,146 @@
+// What commands do while a server makes them wait: they say so, they give up in time, they obey.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/scripted_http_server.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+ScriptedReply never_answer(const ScriptedRequest& /*request*/) { return {"", After::kHang}; }
+ScriptedReply always_busy(const ScriptedRequest& /*request*/) {
+  return {http_reply(503, "", "busy")};
+}
+
+/// Command lines that read the shards at `url`.
+std::vector<std::vector<std::string>> readers_of(const std::string& url, const TempDir& dir) {
+  return {{"ls", url},
+          {"cat", url, "a.cls"},
+          {"stats", url},
+          {"verify", url},
+          {"order", url},
+          {"index", url, "--out", dir / "indexes"},
+          {"view", url, "-o", dir / "seen.png"},
+          {"reshard", url, dir / "new-%06d.tar"},
+          {"bench", url, "--stage", "read"},
+          {"train", "--train", url, "--model", "lenet", "--classes", "10", "--run-dir", "none"},
+          {"train", "--train", url, "--model", "lenet", "--run-dir", dir / "run"}};
+}
+
+TEST(Waits, EndAtASignal) {
+  for (const auto& script : {never_answer, always_busy}) {
+    const ScriptedHttpServer server(script);
+    const TempDir dir;
+    for (const auto& words : readers_of(server.url("/a.tar"), dir)) {
+      const ProcessResult result = millrace(words, {.limit = std::chrono::seconds(50),
+                                                    .signal_after = std::chrono::milliseconds(700),
+                                                    .signal = SIGTERM});
+      EXPECT_EQ(result.status, 128 + SIGTERM) << words[0] << "\n" << result.err;
+    }
+  }
+}
+
+TEST(Waits, EndWithThePatience) {
+  const ScriptedHttpServer server(never_answer);
+  const TempDir dir;
+  for (auto words : readers_of(server.url("/a.tar?token=secret"), dir)) {
+    words.insert(words.end(), {"--retry-for", "1s"});
+    const ProcessResult result = millrace(words, {.limit = std::chrono::seconds(50)});
+    EXPECT_EQ(result.status, 1) << words[0] << "\n" << result.err;
+    EXPECT_THAT(result.err, HasSubstr("no answer in time")) << words[0];
+    EXPECT_THAT(result.err, Not(HasSubstr("secret"))) << words[0];
+  }
+}
+
+TEST(Waits, AreSaidAndSoAreRetries) {
+  const ScriptedHttpServer silent(never_answer);
+  EXPECT_THAT(millrace({"ls", silent.url("/a.tar"), "--retry-for", "3s"}).err,
+              HasSubstr("waiting for " + silent.url("/a.tar") + ": no answer yet"));
+  const ScriptedHttpServer busy(always_busy);
+  EXPECT_THAT(millrace({"ls", busy.url("/a.tar"), "--retry-for", "2s"}).err,
+              HasSubstr(busy.url("/a.tar") +
+                        ": the server answered with status 503; trying again, for up to 2 s"));
+}
+
+TEST(Waits, WithoutPatienceThereIsOneTry) {
+  const ScriptedHttpServer server(always_busy);
+  EXPECT_EQ(millrace({"ls", server.url("/a.tar"), "--retry-for", "0"}).status, 1);
+  EXPECT_EQ(server.requests().size(), 1U);
+  EXPECT_EQ(millrace({"ls", server.url("/a.tar"), "--retry-for", "soon"}).status, 2);
+}
+
+TEST(Waits, ForANameThatDoesNotResolveAreShort) {
+  const ProcessResult result = millrace({"ls", "http://no-such-host.invalid/a.tar"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("no-such-host.invalid"));
+}
+
+TEST(ClassCount, IsReadFromIndexes) {
+  const TempDir dir;
+  make_set(dir, 90, 30);
+  ASSERT_EQ(millrace({"index", dir.path().string()}).status, 0);
+  const ScriptedHttpServer server([&](const ScriptedRequest& request) -> ScriptedReply {
+    if (!request.target.ends_with(".index.json")) return {http_reply(404, "", "")};
+    return {http_serve(request, read_file(dir / request.target.substr(1)))};
+  });
+  const ProcessResult result =
+      millrace({"train", "--train", server.url("/set-{000000..000002}.tar"), "--model", "lenet",
+                "--run-dir", "none", "--size", "16", "--channels", "3"});
+  EXPECT_THAT(result.err, HasSubstr("10 classes, counted in the labels of 90 samples\n"));
+  EXPECT_EQ(result.status, 1) << "there is no shard to train on";
+}
+
+TEST(ClassCount, IsDoneOnceARun) {
+  const TempDir dir;
+  const std::string spec = make_set(dir, 40, 20);
+  std::filesystem::remove(dir / "set-classes.txt");
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train",     "--train",    spec,      "--model", "lenet",
+                                      "--run-dir", dir / "run",  "--size",  "16",      "--channels",
+                                      "3",         "--schedule", "constant"};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  };
+  EXPECT_THAT(train({"--epochs", "1"}).err, HasSubstr("10 classes, counted"));
+  for (const std::string& from : {std::string("auto"), dir / "run/checkpoints/last"}) {
+    const ProcessResult more = train({"--epochs", "1", "--resume", from});
+    EXPECT_EQ(more.status, 0) << more.err;
+    EXPECT_THAT(more.err, HasSubstr("10 outputs, as the run has them"));
+    EXPECT_THAT(more.err, Not(HasSubstr("counted")));
+  }
+}
+
+TEST(Outputs, AreNoUrls) {
+  const TempDir dir;
+  const std::string spec = make_set(dir, 20, 10);
+  const TempDir empty;
+  for (const std::string& place : {"gs://bkt/x", "s3://bkt/x", "https://host/x", "file:///tmp/x"}) {
+    const std::vector<std::vector<std::string>> writers = {
+        {"create", place + "-%06d.tar", "--synthetic", "classes", "--count", "3"},
+        {"reshard", spec, place + "-%06d.tar"},
+        {"index", spec, "--out", place},
+        {"index", spec, "--manifest", place + ".json"},
+        {"view", spec, "-o", place + ".png"},
+        {"train", "--train", spec, "--model", "lenet", "--run-dir", place},
+        {"predict", spec, "--checkpoint", dir.path().string(), "-o", place + ".csv"},
+        {"predict", spec, "--checkpoint", dir.path().string(), "--shards", place + "-%06d.tar"},
+        {"eval", spec, "--checkpoint", dir.path().string(), "--pictures", place + ".png"}};
+    for (const auto& words : writers) {
+      const ProcessResult result = millrace(words, {.folder = empty.path().string()});
+      EXPECT_EQ(result.status, 2) << words[0] << " " << place << "\n" << result.err;
+      EXPECT_THAT(result.err, HasSubstr(place)) << words[0];
+      EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    }
+  }
+  EXPECT_THAT(list_dir(empty.path().string()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace millrace::testing

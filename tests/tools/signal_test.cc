@@ -1,0 +1,59 @@
+// Signals at odd moments, and what becomes of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// A run that would take hours, in a shell's background; $pid is its process, which has started
+/// anew with OpenMP's settings when the rest of the script begins.
+ProcessResult beside_training(const std::string& rest) {
+  const std::string start =
+      std::string("'") + MILLRACE_PROGRAM +
+      "' train --fake-data 1000000 --model lenet --classes 10 --run-dir none 2>/dev/null & pid=$!; "
+      "until tr '\\0' '\\n' </proc/$pid/environ | grep -q GOMP_SPINCOUNT=1000; do sleep 0.02; "
+      "done; ";
+  return run_process({"/bin/sh", "-c", start + rest}, {.environment = {{"GOMP_SPINCOUNT", ""}}});
+}
+
+TEST(Signals, ThatComeBeforeTheRestartAreKept) {
+  const ProcessResult result =
+      millrace({"train", "--fake-data", "1000000", "--model", "lenet", "--classes", "10",
+                "--run-dir", "none"},
+               {.environment = {{"GOMP_SPINCOUNT", ""}, {"LD_PRELOAD", MILLRACE_SIGNAL_AT_EXEC}}});
+  EXPECT_EQ(result.status, 128 + SIGTERM);
+  EXPECT_THAT(result.err, HasSubstr("interrupted")) << "it ended as a run does";
+}
+
+TEST(Signals, OfOthersDoNotEndTheWaitForOurs) {
+  const ProcessResult result =
+      beside_training("kill -USR2 $pid; sleep 0.2; kill -TERM $pid; wait $pid; echo $?");
+  EXPECT_EQ(result.out, std::to_string(128 + SIGUSR2) + "\n") << "what it does to any program";
+}
+
+TEST(Signals, FindAProcessByItsName) {
+  const ProcessResult result = beside_training("cat /proc/$pid/comm; kill -KILL $pid; wait $pid");
+  EXPECT_THAT(result.out, StartsWith("millrace\n"));
+}
+
+TEST(Signals, AFileThatMayNotGrowIsAFaultWithItsPath) {
+  const TempDir dir;
+  const ProcessResult result =
+      run_process({"/bin/sh", "-c",
+                   std::string("ulimit -f 8; exec '") + MILLRACE_PROGRAM + "' create '" +
+                       (dir / "a-%06d.tar") + "' --synthetic classes --count 2000 --size 16"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("File too large"));
+  EXPECT_THAT(result.err, HasSubstr("a-000000.tar"));
+  for (const std::string& name : list_dir(dir.path().string()))
+    EXPECT_EQ(name.find(".tmp-"), std::string::npos) << name;
+}
+
+}  // namespace
+}  // namespace millrace::testing
