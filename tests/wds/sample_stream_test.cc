@@ -363,7 +363,7 @@ TEST(SampleStream, StopsWhenAsked) {
 TEST(SampleStream, StopsWhileItHandsOutItsBuffer) {
   const Set set = make_set(3, 200);
   std::stop_source stop;
-  FaultLedger ledger({});
+  FaultLedger ledger{FaultPolicy{}};
   SampleStream stream({.shards = set.shards, .shuffle = {.buffer_samples = 10'000}}, set.opener,
                       ledger, stop.get_token());
   SampleBlock block;
@@ -377,7 +377,7 @@ TEST(Reshard, StopsBetweenTwoSamples) {
   const TempDir dir;
   std::stop_source stop;
   std::uint64_t most = 0;
-  FaultLedger ledger({});
+  FaultLedger ledger{FaultPolicy{}};
   const ReshardOptions options{.shards = *set.shards,
                                .writer = {.pattern = dir / "new-%06d.tar"},
                                .shuffle_seed = 1,
