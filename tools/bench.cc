@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "device/device.h"
 #include "io/base/error.h"
@@ -10,7 +12,9 @@
 #include "tools/commands.h"
 #include "tools/train/class_count.h"
 #include "tools/train/run_options.h"
+#include "tools/train/stored_image.h"
 #include "tools/train/timed_run.h"
+#include "tools/values.h"
 #include "trainer/feed.h"
 #include "trainer/fit.h"
 
@@ -38,15 +42,13 @@ class BenchCommand final : public Command {
     read_.declare_order(app);
     app.add_option("--stage", stage_,
                    "read: shards to samples; decode: to batches; train: through the model")
-        ->check(CLI::IsMember({"read", "decode", "train"}));
+        ->transform(one_of({"read", "decode", "train"}));
     app.add_option("--seconds", seconds_, "How long to measure; the shards run again until then")
-        ->check(CLI::Range(0.1, 1e6));
+        ->transform(real_number(0.1, 1e6));
     app.add_option("--shuffle", shuffle_, "Samples in each stream's shuffle buffer; 0: none")
-        ->check(CLI::NonNegativeNumber);
+        ->transform(whole_number(0));
     choice_.declare(app);
     run_.declare(app);
-    app.add_option("--batch", run_.batch_size, "The same as --batch-size")
-        ->check(CLI::Range(1, 1 << 20));
   }
 
   void check() override {
@@ -59,12 +61,47 @@ class BenchCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
+    if (stage_ != "read") settle_size(context);
     choice_.settle();
     const Measured measured = stage_ == "train" ? run_training(context) : run_pipeline(context);
     print(measured, context);
   }
 
  private:
+  /// Small pictures are measured as they are stored, where nobody asked for a size: what enlarging
+  /// them costs is no news.
+  void settle_size(const Context& context) {
+    stored_ = find_stored_image({.shards = read_.shards(),
+                                 .opener = *read_.opener(),
+                                 .policy = read_.policy(),
+                                 .stop = context.stop});
+    ModelChoice usual = choice_;
+    usual.settle();
+    if (!stored_ || choice_.images.size != 0) return;
+    const int side = std::min(stored_->height, stored_->width);
+    ModelChoice small = choice_;
+    small.images.size = side;
+    if (side < usual.images.size && (stage_ != "train" || can_train(small))) choice_ = small;
+  }
+
+  static bool can_train(const ModelChoice& choice) {
+    try {
+      choice.check();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  /// "decode to 32x32x3, stored 32x32x3".
+  std::string stage_text() const {
+    if (stage_ == "read") return stage_;
+    const std::string seen =
+        fmt::format("{} {} {}x{}x{}", stage_, stage_ == "decode" ? "to" : "at", choice_.images.size,
+                    choice_.images.size, choice_.images.channels);
+    return stored_ ? seen + ", stored " + text(*stored_) : seen;
+  }
+
   struct Measured {
     double seconds = 0;
     std::uint64_t samples = 0;
@@ -146,12 +183,12 @@ class BenchCommand final : public Command {
       return;
     }
     context.out.line(fmt::format("{:.0f} samples/s, {:.1f} MB/s of fields, in {:.1f} s ({})",
-                                 samples_per_s, bytes_per_s / 1e6, measured.seconds, stage_));
+                                 samples_per_s, bytes_per_s / 1e6, measured.seconds, stage_text()));
     context.out.line(measured.statistics.to_text());
   }
 
-  static void print_json(const Measured& measured, double samples_per_s, double bytes_per_s,
-                         Output& out) {
+  void print_json(const Measured& measured, double samples_per_s, double bytes_per_s,
+                  Output& out) const {
     auto stages = nlohmann::ordered_json::object();
     for (const pipeline::StageStatistics& stage : measured.statistics.stages)
       stages[stage.name] = {{"items", stage.items},
@@ -160,10 +197,14 @@ class BenchCommand final : public Command {
                             {"waiting_s", Seconds(stage.waiting).count()},
                             {"threads", stage.threads},
                             {"utilisation", stage.utilisation()}};
-    const nlohmann::ordered_json line = {{"samples_per_s", samples_per_s},
-                                         {"bytes_per_s", bytes_per_s},
-                                         {"stages", stages},
-                                         {"verdict", measured.verdict}};
+    nlohmann::ordered_json line = {{"samples_per_s", samples_per_s},
+                                   {"bytes_per_s", bytes_per_s},
+                                   {"stage", stage_},
+                                   {"stages", stages},
+                                   {"verdict", measured.verdict}};
+    if (stage_ != "read")
+      line["image"] = {choice_.images.size, choice_.images.size, choice_.images.channels};
+    if (stored_) line["stored"] = {stored_->height, stored_->width, stored_->channels};
     out.line(line.dump());
   }
 
@@ -172,6 +213,7 @@ class BenchCommand final : public Command {
   RunOptions run_;
   std::string stage_ = "decode";
   double seconds_ = 5;
+  std::optional<StoredImage> stored_;
   std::int64_t shuffle_ = 0;
 };
 

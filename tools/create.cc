@@ -6,6 +6,7 @@
 #include "tools/create/source_options.h"
 #include "tools/create/write_set.h"
 #include "tools/parse.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
@@ -37,17 +38,19 @@ class CreateCommand final : public Command {
         ->required();
     source_.declare(app);
     app.add_option("--maxcount", maxcount_, "Samples a shard, at most")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50));
-    app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB");
+        ->transform(whole_number(1, kMaxCount));
+    app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB")
+        ->type_name("BYTES");
     app.add_option("--folds", folds_, "Divide the samples into so many sets, groups whole")
-        ->check(CLI::Range(2, 1000))
+        ->transform(whole_number(2, 1000))
         ->default_str("");
     app.add_option("--shuffle", shuffle_, "Shuffle all samples, by this seed; folds too")
+        ->transform(seed_number())
         ->type_name("SEED");
-    app.add_flag("!--no-index", index_, "Leave out the shards' indexes and the manifest");
+    app.add_flag("--no-index", no_index_, "Leave out the shards' indexes and the manifest");
     app.add_flag("--force", force_, "Delete the pattern's shards that exist, and write anew");
     app.add_option("--threads", threads_, "Threads that read and encode; 0: one a core")
-        ->check(CLI::Range(0, 1024));
+        ->transform(whole_number(0, 1024));
   }
 
   void check() override {
@@ -67,7 +70,7 @@ class CreateCommand final : public Command {
             .folds = folds_,
             .maxcount = static_cast<std::uint64_t>(maxcount_),
             .maxsize = parse_bytes("--maxsize", maxsize_),
-            .index = index_,
+            .index = !no_index_,
             .shuffle = shuffle_,
             .force = force_,
             .threads = threads_,
@@ -88,7 +91,7 @@ class CreateCommand final : public Command {
   std::string maxsize_ = "3e9";
   std::uint32_t folds_ = 0;
   std::optional<std::uint64_t> shuffle_;
-  bool index_ = true;
+  bool no_index_ = false;
   bool force_ = false;
   int threads_ = 0;
 };

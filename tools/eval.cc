@@ -7,11 +7,13 @@
 
 #include "device/device.h"
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/output_place.h"
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
+#include "tools/values.h"
 #include "trainer/evaluate.h"
 #include "trainer/feed.h"
 #include "trainer/progress_bar.h"
@@ -33,12 +35,13 @@ class EvalCommand final : public Command {
     app.add_option("--checkpoint", checkpoint_, "Folder that `millrace train` wrote, or its URL")
         ->required();
     app.add_option("--limit-batches", limit_, "Batches a device, at most; 0: all")
-        ->check(CLI::NonNegativeNumber);
+        ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,
                    "mask-depth: the first samples as pictures: image, mask, predicted mask, depth, "
                    "predicted depth")
         ->type_name("FILE.png");
-    app.add_option("--num-pictures", pictures_.samples)->check(CLI::Range(1, 256));
+    app.add_option("--num-pictures", pictures_.samples, "How many")
+        ->transform(whole_number(1, 256));
     run_.declare(app);
   }
 
@@ -98,7 +101,9 @@ class EvalCommand final : public Command {
       context.out.line(line.dump());
       return;
     }
-    std::string line = fmt::format("{} samples in {:.1f} s:", result.samples, result.seconds);
+    std::string line = fmt::format(
+        "{} in {:.1f} s:", counted(static_cast<std::uint64_t>(result.samples), "sample"),
+        result.seconds);
     for (const auto& [name, value] : result.values)
       line += name.starts_with("top") ? fmt::format(" {} {:.2f} %", name, 100 * value)
                                       : fmt::format(" {} {:.4f}", name, value);

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
@@ -14,18 +16,19 @@ void check_values(const std::vector<float>& values, int channels, const char* op
   const auto count = static_cast<int>(values.size());
   if (count > 1 && channels != 0 && count != channels)
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{} has {} values for {} channels", option, count, channels));
+                fmt::format("{} has {} for {}", option, counted(values.size(), "value"),
+                            counted(static_cast<std::uint64_t>(channels), "channel")));
 }
 
 }  // namespace
 
 void ImageOptions::declare(CLI::App& app) {
   app.add_option("--size", size, "Height and width of what the model sees; 0: the model's own")
-      ->check(CLI::Range(0, 16384));
+      ->transform(whole_number(0, 16384));
   app.add_option("--channels", channels, "3 for colour, 1 for grey; 0: the model's own")
-      ->check(CLI::IsMember({0, 1, 3}));
+      ->transform(one_of({"0", "1", "3"}));
   app.add_option("--augment", augment, "Training's random transforms")
-      ->check(CLI::IsMember({"none", "crop-flip", "rrc-flip"}));
+      ->transform(one_of({"none", "crop-flip", "rrc-flip"}));
   app.add_option("--mean", mean,
                  "Subtracted, of values in 0 to 1, one or one a channel [ImageNet's; grey 0.5]")
       ->delimiter(',')
@@ -33,7 +36,7 @@ void ImageOptions::declare(CLI::App& app) {
   app.add_option("--std", std, "Divided by [ImageNet's; grey 0.5]")
       ->delimiter(',')
       ->expected(1, 3)
-      ->check(CLI::PositiveNumber);
+      ->transform(above_zero());
 }
 
 void ImageOptions::check() const {

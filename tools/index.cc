@@ -9,12 +9,14 @@
 #include <unordered_map>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/index/index_place.h"
 #include "tools/output_place.h"
 #include "tools/per_shard.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
+#include "tools/values.h"
 #include "wds/manifest.h"
 #include "wds/shard_index.h"
 #include "wds/shard_spec.h"
@@ -87,7 +89,7 @@ class IndexCommand final : public Command {
     app.add_flag("--dali", dali_, "Write DALI's indexes (.idx, v1.2) too");
     app.add_flag("--force", force_, "Make indexes and manifest anew where there are some");
     app.add_option("--threads", threads_, "Shards read at once; 0: one a core")
-        ->check(CLI::Range(0, 1024));
+        ->transform(whole_number(0, 1024));
   }
 
   void check() override {
@@ -178,13 +180,13 @@ class IndexCommand final : public Command {
     }
     make_parent_folders(path);
     wds::write_manifest(manifest, path, replace());
-    context.log.info(fmt::format("{} shards in {}", manifest.shards.size(), path));
+    context.log.info(fmt::format("{} in {}", counted(manifest.shards.size(), "shard"), path));
   }
 
   static void print(const Indexed& indexed, Context& context) {
     const wds::ManifestShard& entry = *indexed.entry;
     if (!context.json) {
-      context.out.line(fmt::format("{}: {} samples{}", indexed.place, *entry.samples,
+      context.out.line(fmt::format("{}: {}{}", indexed.place, counted(*entry.samples, "sample"),
                                    indexed.kept ? ", kept" : ""));
       return;
     }

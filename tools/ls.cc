@@ -8,6 +8,7 @@
 #include "tools/commands.h"
 #include "tools/read_options.h"
 #include "tools/scan.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
@@ -43,7 +44,7 @@ class LsCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     app.add_option("--limit", limit_, "Samples to list, at most; 0: all")
-        ->check(CLI::NonNegativeNumber);
+        ->transform(whole_number(0));
   }
   void check() override { read_.check(); }
 

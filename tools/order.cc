@@ -4,6 +4,7 @@
 #include <tbb/task_arena.h>
 
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -13,6 +14,7 @@
 #include "tools/read_options.h"
 #include "tools/stream_cursor.h"
 #include "tools/task_arena.h"
+#include "tools/values.h"
 #include "wds/split.h"
 
 namespace millrace::tools {
@@ -50,24 +52,25 @@ class OrderCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_index(app);
-    const auto positive = CLI::Range(1, 1 << 20);
-    app.add_option("--seed", shuffle_.seed, "Keys every shuffle");
-    app.add_option("--epoch", epoch_, "Which epoch, from 0");
-    app.add_option("--world", split_.world, "Ranks that share an epoch")->check(positive);
+    const auto positive = whole_number(1, 1 << 20);
+    app.add_option("--seed", shuffle_.seed, "Keys every shuffle")->transform(seed_number());
+    app.add_option("--epoch", epoch_, "Which epoch, from 0")
+        ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
+    app.add_option("--world", split_.world, "Ranks that share an epoch")->transform(positive);
     app.add_option("--rank", rank_, "Print this rank's samples alone; else all, by slot")
-        ->check(CLI::NonNegativeNumber);
-    app.add_option("--workers", split_.workers, "Streams a rank")->check(positive);
+        ->transform(whole_number(0, 1 << 20));
+    app.add_option("--workers", split_.workers, "Streams a rank")->transform(positive);
     app.add_option("--streams", split_.streams,
                    "Streams over all ranks, a multiple of world; 0: world x workers")
-        ->check(CLI::Range(0, 1 << 20));
+        ->transform(whole_number(0, 1 << 20));
     app.add_option("--shuffle", shuffle_.buffer_samples,
                    "Shuffle the shards, and samples in a buffer of this many a stream; 0: neither")
-        ->check(CLI::NonNegativeNumber);
+        ->transform(whole_number(0));
     read_.declare_order(app);
     app.add_option("--limit", limit_, "Lines to print, at most; 0: all")
-        ->check(CLI::NonNegativeNumber);
+        ->transform(whole_number(0));
     app.add_option("--threads", threads_, "Streams read at once; 0: one a core")
-        ->check(CLI::Range(0, 1024));
+        ->transform(whole_number(0, 1024));
   }
 
   void check() override {

@@ -8,12 +8,13 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 
 namespace millrace::tools {
 namespace {
 
 [[noreturn]] void refuse(const std::string& option, const std::string& text, const char* wanted) {
-  throw Error(ErrorCode::kInvalidArgument, option + " " + text + ": " + wanted);
+  throw Error(ErrorCode::kInvalidArgument, option + " '" + printable(text) + "': " + wanted);
 }
 
 /// The number that `text` begins with, and what follows it; NaN when there is none.

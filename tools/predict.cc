@@ -9,12 +9,14 @@
 
 #include "device/device.h"
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
 #include "tools/predict/dense_shards.h"
 #include "tools/predict/rows.h"
 #include "tools/train/run_options.h"
+#include "tools/values.h"
 #include "trainer/feed.h"
 
 namespace millrace::tools {
@@ -44,10 +46,10 @@ class PredictCommand final : public Command {
                    "classify, multilabel: where the rows go [standard output]")
         ->type_name("FILE.csv");
     app.add_option("--top", rows_.top, "classify: the likeliest so many classes of each sample")
-        ->check(CLI::Range(1, 1 << 24));
+        ->transform(whole_number(1, 1 << 24));
     app.add_option("--names", names_, "Classes' or labels' names, one a line")
         ->type_name("FILE")
-        ->check(CLI::ExistingFile);
+        ->transform(existing_file());
     app.add_option("--shards", shards_,
                    "mask-depth: shards of mask.png and depth.png, as `create` names shards")
         ->type_name("PATTERN");
@@ -140,11 +142,12 @@ class PredictCommand final : public Command {
     const nlohmann::ordered_json json = {
         {"url", shard.url}, {"samples", shard.samples}, {"bytes", shard.bytes}};
     context.out.line(context.json ? json.dump()
-                                  : fmt::format("{}: {} samples", shard.url, shard.samples));
+                                  : shard.url + ": " + counted(shard.samples, "sample"));
   }
 
   static void report(std::int64_t samples, const std::string& place, const Context& context) {
-    context.log.info(fmt::format("{} samples predicted, to {}", samples, place));
+    context.log.info(fmt::format("{} predicted, to {}",
+                                 counted(static_cast<std::uint64_t>(samples), "sample"), place));
   }
 
   ReadOptions read_;

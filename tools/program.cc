@@ -6,19 +6,27 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <memory>
 #include <new>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/config_file.h"
+#include "tools/help.h"
+#include "tools/option_names.h"
+#include "tools/suggest.h"
+#include "tools/usage_text.h"
 
 namespace millrace::tools {
 namespace {
 
+constexpr std::size_t kMaxLine = 16384;
+constexpr const char* kVersion = "millrace " MILLRACE_VERSION;
+
 /// The one line that a run that went wrong leaves on standard error.
-int complain(const std::string& who, std::string text, int status) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  std::fputs(fmt::format("{}: {}\n", who, text).c_str(), stderr);
+int complain(const std::string& who, const std::string& text, int status) {
+  std::fputs(fmt::format("{}: {}\n", who, printable(text, kMaxLine)).c_str(), stderr);
   return status;
 }
 
@@ -29,6 +37,26 @@ std::string text_of(const Error& error) {
   if (error.code() == ErrorCode::kInvalidArgument && text.starts_with(code))
     text.erase(0, code.size());
   return text;
+}
+
+/// What others call it.
+const std::map<std::string, std::string> kOtherCommands = {
+    {"fit", "train"},      {"evaluate", "eval"},     {"test", "eval"},      {"score", "eval"},
+    {"infer", "predict"},  {"inference", "predict"}, {"list", "ls"},        {"show", "view"},
+    {"extract", "cat"},    {"benchmark", "bench"},   {"check", "verify"},   {"validate", "verify"},
+    {"make", "create"},    {"pack", "create"},       {"convert", "create"}, {"write", "create"},
+    {"repack", "reshard"}, {"shuffle", "reshard"},   {"split", "reshard"},  {"info", "stats"}};
+
+std::string unknown_command(const std::string& name,
+                            std::span<const std::unique_ptr<Command>> commands) {
+  if (name.starts_with('-'))
+    return "the command stands first, before " + printable(name) + " (see millrace --help)";
+  std::vector<std::string> names = {"help", "version"};
+  for (const auto& command : commands) names.push_back(command->name());
+  const auto other = kOtherCommands.find(name);
+  const std::string hint = other == kOtherCommands.end() ? did_you_mean(name, names)
+                                                         : "; did you mean " + other->second + "?";
+  return "no command " + printable(name) + hint + " (see millrace --help)";
 }
 
 std::string overview(std::span<const std::unique_ptr<Command>> commands) {
@@ -42,42 +70,32 @@ std::string overview(std::span<const std::unique_ptr<Command>> commands) {
       "joined\n"
       "by ::, a folder, a .json manifest, or - for standard input.\n"
       "Exit status: 0 done, 1 a fault, 2 a usage error, 130 or 143 interrupted.\n\n"
-      "  millrace COMMAND --help    options of a command, and an example\n"
-      "  millrace --version\n";
+      "  millrace help COMMAND    options of a command, and an example\n"
+      "  millrace version\n";
   return text;
-}
-
-/// What CLI11 found wrong, in our words where its own would puzzle.
-std::string usage_text(const CLI::ParseError& error) {
-  std::string text = error.what();
-  if (const std::string puzzling = "INI was not able to parse "; text.starts_with(puzzling))
-    return "unknown key in the configuration file: " + text.substr(puzzling.size());
-  return text;
-}
-
-/// An option that no one declared is a better clue than what its place left missing.
-std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::RequiredError))
-    return usage_text(error);
-  const std::vector<std::string> words = app.remaining();
-  const auto unknown = std::find_if(words.begin(), words.end(),
-                                    [](const std::string& word) { return word.starts_with('-'); });
-  return unknown == words.end() ? usage_text(error) : "unknown option " + *unknown;
 }
 
 void declare(CLI::App& app, Command& command, bool& json) {
   app.name("millrace " + command.name());
   app.description(command.summary());
   app.footer("Example:\n" + command.example());
-  app.set_version_flag("--version", "millrace " MILLRACE_VERSION);
-  app.config_formatter(std::make_shared<ConfigFile>());
-  app.set_config("--config", "", "TOML file with defaults for these options")
-      ->type_name("FILE.toml");
-  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.formatter(std::make_shared<HelpText>());
+  app.set_help_flag("-h,--help", "Print this and end")->group(kGeneralGroup);
+  app.set_version_flag("--version", kVersion, "Print the program's version and end")
+      ->group(kGeneralGroup);
+  use_config_file(app);
   app.add_flag("--json", json,
-               "Results as JSON lines on standard output, text for people on standard error");
+               "Results as JSON lines on standard output, text for people on standard error")
+      ->group(kGeneralGroup);
   app.option_defaults()->always_capture_default();
   command.declare(app);
+}
+
+void parse(CLI::App& app, std::span<const std::string> words) {
+  std::vector<std::string> known = with_known_options(app, words);
+  std::reverse(known.begin(), known.end());  // CLI11 takes the words from the back
+  app.parse(std::move(known));
+  for (const CLI::Option* option : app.get_options()) check_given(*option);
 }
 
 int interrupted(const SignalStop& signals, int otherwise) {
@@ -110,13 +128,12 @@ int run_command(std::span<const std::string> words, Command& command, const Sign
   CLI::App app;
   declare(app, command, json);
   try {
-    // CLI11 takes the words from the back.
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    parse(app, words);
     command.check();
   } catch (const CLI::Success& asked) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return complain(who, usage_text(app, error) + " (see " + who + " --help)", kUsage);
+    return complain(who, usage_text(error) + " (see " + who + " --help)", kUsage);
   } catch (const Error& error) {
     return complain(who, text_of(error), kUsage);
   }
@@ -131,17 +148,22 @@ int run_program(std::span<const std::string> words,
                 std::span<const std::unique_ptr<Command>> commands, const SignalStop& signals) {
   if (words.empty()) return complain("millrace", "which command? (see millrace --help)", kUsage);
   const std::string& name = words.front();
-  if (name == "--help" || name == "-h" || name == "help") {
+  const bool help = name == "--help" || name == "-h" || name == "help";
+  if (help && words.size() > 1 && !words[1].starts_with('-')) {
+    const std::vector<std::string> asked = {words[1], "--help"};
+    return run_program(asked, commands, signals);
+  }
+  if (help) {
     std::fputs(overview(commands).c_str(), stdout);
     return kDone;
   }
-  if (name == "--version") {
-    std::puts("millrace " MILLRACE_VERSION);
+  if (name == "--version" || name == "-V" || name == "version") {
+    std::puts(kVersion);
     return kDone;
   }
   for (const auto& command : commands)
     if (command->name() == name) return run_command(words.subspan(1), *command, signals);
-  return complain("millrace", fmt::format("no command '{}' (see millrace --help)", name), kUsage);
+  return complain("millrace", unknown_command(name, commands), kUsage);
 }
 
 }  // namespace millrace::tools

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/command.h"
 #include "tools/parse.h"
+#include "tools/values.h"
 #include "wds/shard_index.h"
 #include "wds/shard_spec.h"
 #include "wds/split.h"
@@ -54,7 +56,7 @@ void ReadOptions::declare_policy(CLI::App& app) {
   app.add_option("--on-fault", on_fault_,
                  "What a damaged sample leads to: the run fails, the sample is skipped, or the "
                  "shards end there")
-      ->check(CLI::IsMember({"fail", "skip", "stop"}));
+      ->transform(one_of({"fail", "skip", "stop"}));
   app.add_option("--max-faults", max_faults_,
                  "Skips allowed in an epoch: a number, or a share of the samples such as 0.01")
       ->type_name("N|RATE");
@@ -83,7 +85,7 @@ void ReadOptions::declare_index(CLI::App& app) {
 void ReadOptions::declare_order(CLI::App& app) {
   app.add_option("--order", order_,
                  "How shuffles are drawn: millrace's way, or bit for bit as WebDataset 1.0.2 does")
-      ->check(CLI::IsMember({"millrace", "webdataset"}));
+      ->transform(one_of({"millrace", "webdataset"}));
 }
 
 wds::Order ReadOptions::order() const {
@@ -158,7 +160,7 @@ std::shared_ptr<const io::UrlOpener> ReadOptions::opener() const {
 }
 
 void log_balance(std::size_t num_indexes, const Log& log) {
-  if (num_indexes > 0) log.info(fmt::format("streams balanced by {} indexes", num_indexes));
+  if (num_indexes > 0) log.info("streams balanced by " + counted(num_indexes, "index"));
 }
 
 }  // namespace millrace::tools

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/create/shard_set.h"
 #include "tools/label_map.h"
@@ -16,6 +17,7 @@
 #include "tools/parse.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
+#include "tools/values.h"
 #include "wds/shard_spec.h"
 
 namespace millrace::tools {
@@ -41,15 +43,18 @@ class ReshardCommand final : public Command {
     app.add_option("PATTERN", options_.writer.pattern, "Shards to write, their number as %06d")
         ->required();
     app.add_option("--maxcount", options_.writer.maxcount, "Samples a shard, at most")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50));
-    app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB");
+        ->transform(whole_number(1, kMaxCount));
+    app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB")
+        ->type_name("BYTES");
     auto* shuffle = app.add_option("--shuffle", options_.shuffle_seed,
                                    "Shuffle shards, and samples in a buffer, by this seed")
+                        ->transform(seed_number())
                         ->type_name("SEED");
     app.add_option("--buffer", options_.buffer_samples, "Samples in the shuffle buffer")
-        ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 32))
+        ->transform(whole_number(2, std::uint64_t{1} << 32U))
         ->needs(shuffle);
     app.add_option("--buffer-bytes", buffer_bytes_, "Bytes in the shuffle buffer, at most")
+        ->type_name("BYTES")
         ->needs(shuffle);
     app.add_option("--select", options_.select, "Fields to keep, by their new names; else all")
         ->delimiter(',')
@@ -130,12 +135,13 @@ class ReshardCommand final : public Command {
 
   void summarise(const wds::ReshardResult& result, const wds::FaultLedger& ledger,
                  Context& context) const {
-    std::string text = fmt::format("{} samples in {} shards", result.written, result.shards.size());
-    if (result.duplicates > 0) text += fmt::format(", {} duplicates left out", result.duplicates);
+    std::string text =
+        counted(result.written, "sample") + " in " + counted(result.shards.size(), "shard");
+    if (result.duplicates > 0) text += ", " + counted(result.duplicates, "duplicate") + " left out";
     if (result.empty > 0) text += fmt::format(", {} had no field to keep", result.empty);
     if (ledger.skipped() > 0) text += fmt::format(", {} skipped as damaged", ledger.skipped());
     if (options_.shuffle_seed)
-      text += fmt::format("; shuffled through a buffer of {} samples", options_.buffer_samples);
+      text += "; shuffled through a buffer of " + counted(options_.buffer_samples, "sample");
     context.log.info(text);
   }
 

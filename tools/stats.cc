@@ -13,6 +13,7 @@
 #include "tools/scan.h"
 #include "tools/stats/set_stats.h"
 #include "tools/task_arena.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
@@ -42,9 +43,10 @@ class StatsCommand final : public Command {
     read_.declare(app);
     app.add_option("--image", suffixes_, "The images' suffixes; the first that a sample has counts")
         ->type_name("SUFFIX;..");
-    app.add_option("--limit", limit_, "Samples to look at, at most; 0: all");
+    app.add_option("--limit", limit_, "Samples to look at, at most; 0: all")
+        ->transform(whole_number(0));
     app.add_option("--threads", threads_, "Threads that decode; 0: one a core")
-        ->check(CLI::Range(0, 1024));
+        ->transform(whole_number(0, 1024));
   }
   void check() override { read_.check(); }
 

@@ -10,7 +10,9 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/base/text.h"
 #include "tools/commands.h"
+#include "tools/config_file.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
 #include "tools/train/json_observer.h"
@@ -20,6 +22,8 @@
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
 #include "tools/train/step_count.h"
+#include "tools/train/stored_image.h"
+#include "tools/values.h"
 #include "trainer/fit.h"
 #include "trainer/progress_bar.h"
 
@@ -31,12 +35,16 @@ class TrainCommand final : public Command {
   std::string name() const override { return "train"; }
   std::string summary() const override { return "Trains a model on shards"; }
   std::string example() const override {
-    return "  millrace train --train 'cifar10/train-{000000..000019}.tar' \\\n"
-           "      --val 'cifar10/test-{000000..000003}.tar' --model resnet18 --stem 3x3 \\\n"
-           "      --devices 2 --batch-size 64 --epochs 3 --lr 0.1 --augment crop-flip\n"
-           "  millrace train --config tools/recipes/pe-resnet34.toml --train 'pe/fold{fold}' "
-           "--fold 0\n"
-           "  millrace train --model resnet50 --classes 10 --summary\n";
+    return fmt::format(
+        "  millrace train 'cifar10/train-{{000000..000019}}.tar' \\\n"
+        "      --val 'cifar10/test-{{000000..000003}}.tar' --model resnet18 --stem 3x3 \\\n"
+        "      --devices 2 --batch-size 64 --epochs 3 --augment crop-flip\n"
+        "  millrace train 'pe/fold{{fold}}' --config pe-resnet34 --fold 0\n"
+        "  millrace train --model resnet50 --classes 10 --summary\n\n"
+        "Recipes for --config: {}\n\n"
+        "Names from PyTorch and Lightning are understood too: --max-epochs, --learning-rate,\n"
+        "--num-workers, --precision 16-mixed, --optimizer AdamW and the like.\n",
+        fmt::join(recipe_names(), ", "));
   }
 
   void declare(CLI::App& app) override {
@@ -52,9 +60,10 @@ class TrainCommand final : public Command {
     run_folder_.declare(app);
     limits_.declare(app);
     app.option_defaults()->group("Options");
-    app.add_option("--seed", seed_, "Keys weights, shuffles and augmentation");
+    app.add_option("--seed", seed_, "Keys weights, shuffles and augmentation")
+        ->transform(seed_number());
     app.add_option("--log-steps", log_steps_, "Steps between two log lines; 0: none")
-        ->check(CLI::NonNegativeNumber);
+        ->transform(whole_number(0));
     app.add_flag("--summary", summary_,
                  "Prints the model's layers, shapes, parameters, multiply-adds and memory, and "
                  "ends: no data is needed");
@@ -221,21 +230,36 @@ class TrainCommand final : public Command {
     return options;
   }
 
+  /// What becomes of the images that their user may not have meant.
+  std::string stored_text(const Context& context) const {
+    if (data_.fake > 0) return {};
+    const auto shards = train_shards(input_options());
+    const auto stored = find_stored_image({.shards = shards,
+                                           .opener = *read_.opener(),
+                                           .policy = read_.policy(),
+                                           .stop = context.stop});
+    const std::string changes = stored ? change_text(*stored, choice_.images) : "";
+    return changes.empty() ? changes : " (" + changes + ")";
+  }
+
   void print_header(const trainer::Model& model, int devices, const Context& context) const {
     const std::string& run_dir = run_folder_.run_dir;
     const bool half = run_.compute_precision() == trainer::nn::Precision::kBFloat16;
-    context.log.info(fmt::format("{}: {} parameters, {}, {}x{}x{} images, {}", model.name(),
-                                 model.parameters().num_values(),
-                                 choice_.task.text(choice_.classes), choice_.images.size,
-                                 choice_.images.size, choice_.images.channels, run_.precision));
+    context.log.info(fmt::format(
+        "{}: {} parameters, {}, {}x{}x{} images{}, {}", model.name(),
+        model.parameters().num_values(), choice_.task.text(choice_.classes), choice_.images.size,
+        choice_.images.size, choice_.images.channels, stored_text(context), run_.precision));
     if (half && !trainer::nn::has_native_bfloat16())
       context.log.info("this machine has no bf16: float32 computes, and results are rounded");
     context.log.info(fmt::format(
-        "{} shards, {} devices x batch size {}{} = {} samples a step; {}, {} epochs{}",
-        train_shards(input_options()).size(), devices, run_.batch_size,
+        "{}, {} x batch size {}{} = {} a step; {}, {}{}",
+        counted(train_shards(input_options()).size(), "shard"),
+        counted(static_cast<std::uint64_t>(devices), "device"), run_.batch_size,
         optimisation_.accumulate > 1 ? fmt::format(" x {} batches", optimisation_.accumulate) : "",
-        devices * run_.batch_size * optimisation_.accumulate, optimisation_.text(),
-        optimisation_.epochs, run_dir.empty() ? "" : "; run folder " + run_dir));
+        counted(static_cast<std::uint64_t>(devices * run_.batch_size * optimisation_.accumulate),
+                "sample"),
+        optimisation_.text(), counted(static_cast<std::uint64_t>(optimisation_.epochs), "epoch"),
+        run_dir.empty() ? "" : "; run folder " + run_dir));
   }
 
   trainer::FitResult fit(const trainer::FitInput& input, Context& context) const {

@@ -8,6 +8,7 @@
 #include "tools/per_shard.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
+#include "tools/values.h"
 #include "tools/verify/manifest_facts.h"
 #include "tools/verify/set_report.h"
 #include "tools/verify/shard_check.h"
@@ -38,7 +39,7 @@ class VerifyCommand final : public Command {
                    "What the shards are compared with [PREFIX-manifest.json beside them]")
         ->type_name("FILE");
     app.add_option("--threads", threads_, "Shards checked at once; 0: one a core")
-        ->check(CLI::Range(0, 1024));
+        ->transform(whole_number(0, 1024));
   }
   void check() override { read_.check(); }
 

@@ -9,11 +9,13 @@
 #include "decode/encode.h"
 #include "decode/scalar.h"
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
 #include "tools/read_options.h"
 #include "tools/stream_cursor.h"
+#include "tools/values.h"
 #include "tools/view/sample_view.h"
 #include "tools/view/sheet.h"
 #include "wds/sample_stream.h"
@@ -40,9 +42,9 @@ class ViewCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     app.add_option("-o,--output", output_, "The picture to write")->required()->type_name("PNG");
-    app.add_option("--count", count_, "Samples to show")->check(CLI::Range(1, 10'000));
+    app.add_option("--count", count_, "Samples to show")->transform(whole_number(1, 10'000));
     app.add_option("--columns", columns_, "Samples beside each other; 0: as many as rows")
-        ->check(CLI::Range(0, 1'000));
+        ->transform(whole_number(0, 1'000));
     app.add_option("--fields", view_.fields,
                    "Pictures of a sample, side by side: the image, then masks and the like; a;b is "
                    "whichever there is")
@@ -50,9 +52,10 @@ class ViewCommand final : public Command {
         ->type_name("SUFFIX,..");
     app.add_flag("--raw", view_.raw, "As stored; what is over 512 pixels is shrunk");
     app.add_flag("--eval", view_.evaluation, "As in evaluation: nothing random");
-    app.add_option("--seed", view_.seed, "Keys the random transforms");
+    app.add_option("--seed", view_.seed, "Keys the random transforms")->transform(seed_number());
     app.add_option("--shuffle", shuffle_,
                    "Show samples from all over, by this seed, not the first ones")
+        ->transform(seed_number())
         ->type_name("SEED");
     app.add_flag("--force", force_, "Replace the picture if there is one");
     view_.images.declare(app);
@@ -147,8 +150,8 @@ class ViewCommand final : public Command {
 
   void print(const std::vector<Cell>& cells, const decode::Image& sheet, Context& context) const {
     if (!context.json) {
-      context.log.info(fmt::format("{}: {} samples, {} x {} pixels", output_, cells.size(),
-                                   sheet.width, sheet.height));
+      context.log.info(fmt::format("{}: {}, {} x {} pixels", output_,
+                                   counted(cells.size(), "sample"), sheet.width, sheet.height));
       return;
     }
     auto labels = nlohmann::ordered_json::array();

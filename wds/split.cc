@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 
 namespace millrace::wds {
 namespace {
@@ -114,8 +115,9 @@ std::vector<int> streams_of_rank(const SplitOptions& split) {
 void check_enough_shards(std::size_t num_shards, const SplitOptions& split) {
   const int streams = num_streams(split);
   if (num_shards >= static_cast<std::size_t>(streams)) return;
-  invalid(std::to_string(num_shards) + " shards are too few for " + std::to_string(streams) +
-          " streams (world " + std::to_string(split.world) + " x " +
+  invalid(counted(num_shards, "shard") + (num_shards == 1 ? " is" : " are") + " too few for " +
+          counted(static_cast<std::uint64_t>(streams), "stream") +
+          " (world " + std::to_string(split.world) + " x " +
           std::to_string(streams / split.world) + "): use fewer workers, or index the shards");
 }
 

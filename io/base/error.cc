@@ -4,7 +4,16 @@
 #include <system_error>
 #include <utility>
 
+#include "io/base/text.h"
+
 namespace millrace {
+namespace {
+
+// A path or key may be as long; whoever quotes a value cuts it long before.
+constexpr std::size_t kMaxMessageBytes = 8192;
+constexpr std::size_t kMaxPlaceBytes = 4096;
+
+}  // namespace
 
 std::string_view error_code_name(ErrorCode code) {
   switch (code) {
@@ -30,6 +39,7 @@ std::string_view error_code_name(ErrorCode code) {
 
 Error::Error(ErrorCode code, std::string message, Where where)
     : code_(code), message_(std::move(message)), where_(std::move(where)) {
+  message_ = printable(message_, kMaxMessageBytes);
   compose();
 }
 
@@ -47,7 +57,7 @@ void Error::compose() {
   const auto add = [&place](std::string_view name, const std::string& value) {
     if (value.empty()) return;
     if (!place.empty()) place += ", ";
-    place.append(name).append(" ").append(value);
+    place.append(name).append(" ").append(printable(value, kMaxPlaceBytes));
   };
   add("url", where_.url);
   add("key", where_.key);

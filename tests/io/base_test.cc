@@ -9,6 +9,7 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/rng.h"
+#include "io/base/text.h"
 
 namespace millrace {
 namespace {
@@ -39,6 +40,32 @@ TEST(Error, MissingFilesAreNotFound) {
     EXPECT_EQ(error.code(), ErrorCode::kNotFound);
     EXPECT_EQ(error.message(), "open x.tar: No such file or directory");
   }
+}
+
+TEST(Error, IsOneShortLineWhateverItWasMadeOf) {
+  using namespace std::string_literals;
+  const Error error(ErrorCode::kCorrupt, "key 'a\0b\n\x1b[2J\xE9' "s + std::string(1 << 20, 'x'),
+                    {.url = "a\nb.tar"});
+  const std::string what = error.what();
+  EXPECT_NE(what.find("key 'a\\x00b \\x1b[2J\\xe9' xxx"), what.npos) << what.substr(0, 80);
+  EXPECT_NE(what.find("(url a b.tar)"), what.npos);
+  EXPECT_LT(what.size(), 10'000U);
+}
+
+TEST(Text, PrintableCutsBetweenCharacters) {
+  EXPECT_EQ(printable("r\xC3\xA9sum\xC3\xA9", 9), "r\xC3\xA9sum\xC3\xA9");
+  EXPECT_EQ(printable("r\xC3\xA9sum\xC3\xA9s", 9), "r\xC3\xA9sum...");
+  EXPECT_EQ(printable("\xC3\xA9\xC3\xA9\xC3\xA9", 5), "\xC3\xA9...");
+  EXPECT_EQ(printable("\xC0\xAF\xED\xA0\x80", 80), "\\xc0\\xaf\\xed\\xa0\\x80");
+  EXPECT_EQ(printable("", 4), "");
+}
+
+TEST(Text, CountsHaveTheirNouns) {
+  EXPECT_EQ(counted(1, "device"), "1 device");
+  EXPECT_EQ(counted(0, "shard"), "0 shards");
+  EXPECT_EQ(counted(2, "class"), "2 classes");
+  EXPECT_EQ(counted(3, "batch"), "3 batches");
+  EXPECT_EQ(counted(4, "index"), "4 indexes");
 }
 
 // Known answers of the generator's authors (Random123's kat_vectors).

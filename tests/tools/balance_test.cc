@@ -140,7 +140,7 @@ TEST_F(Balance, OverHttpTheFirstShardSaysWhetherThereAreIndexes) {
   const ProcessResult balanced = train(url, {"--schedule", "cosine", "--schedule-unit", "step"});
   EXPECT_EQ(balanced.status, 0) << balanced.err;
   EXPECT_THAT(balanced.err, AllOf(HasSubstr("streams balanced by 2 indexes"),
-                                  HasSubstr("50 samples are 7 steps an epoch")));
+                                  HasSubstr("50 samples make 7 steps an epoch")));
   EXPECT_EQ(train(url, {"--no-index"}).status, 2);
 }
 

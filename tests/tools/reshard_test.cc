@@ -90,7 +90,7 @@ TEST_F(Reshard, SelectsRenamesAndDropsDuplicates) {
   EXPECT_EQ(lines[0]["fields"].size(), 2U);
   EXPECT_TRUE(lines[0]["fields"].contains("jpg"));
   EXPECT_EQ(lines[1]["key"], "z");
-  EXPECT_THAT(result.err, HasSubstr("1 duplicates left out, 1 had no field to keep"));
+  EXPECT_THAT(result.err, HasSubstr("1 duplicate left out, 1 had no field to keep"));
 }
 
 TEST_F(Reshard, PaxRecordsAreLeftBehind) {

@@ -52,7 +52,7 @@ std::vector<double> losses(const ProcessResult& result) {
 TEST(TrainDevices, ANumberInBracketsIsThatDeviceAlone) {
   const ProcessResult result = train({"--devices", "[5]"});
   EXPECT_EQ(losses(result).size(), 6U) << "one device takes all the batches";
-  EXPECT_THAT(result.err, AllOf(HasSubstr("1 devices x batch size 8 = 8 samples"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("1 device x batch size 8 = 8 samples"),
                                 HasSubstr("Training Device=cpu:5/0"), Not(HasSubstr("cpu:0/"))));
 }
 

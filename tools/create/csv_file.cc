@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/create/local_file.h"
 
 namespace millrace::tools {
@@ -37,7 +38,7 @@ CsvFile::CsvFile(const std::string& path) : path_(path) {
     if (is_empty_line(fields)) continue;
     if (fields.size() != columns_.size())
       corrupt(place_of_line(begin.line),
-              fmt::format("{} fields, but {} columns", fields.size(), columns_.size()));
+              counted(fields.size(), "field") + ", but " + counted(columns_.size(), "column"));
     rows_.push_back(begin);
   }
 }
@@ -51,10 +52,12 @@ std::string CsvFile::place(std::uint64_t row) const { return place_of_line(rows_
 std::size_t CsvFile::column(const std::string& name) const {
   const auto found = std::find(columns_.begin(), columns_.end(), name);
   if (found == columns_.end())
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} has no column '{}': it has {}", path_,
-                                                         name, fmt::join(columns_, ", ")));
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} has no column '{}': it has {}", path_, printable(name),
+                            printable(fmt::format("{}", fmt::join(columns_, ", ")), 1000)));
   if (std::find(found + 1, columns_.end(), name) != columns_.end())
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} has two columns '{}'", path_, name));
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} has two columns '{}'", path_, printable(name)));
   return static_cast<std::size_t>(found - columns_.begin());
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "io/base/rng.h"
 
 namespace millrace::tools {
@@ -51,7 +52,8 @@ std::vector<std::uint32_t> split_folds(const SampleSource& source, const FoldOpt
   const Groups groups = group_samples(source);
   if (groups.sizes.size() < options.folds)
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{} groups cannot fill {} folds", groups.sizes.size(), options.folds));
+                fmt::format("{} cannot fill {}", counted(groups.sizes.size(), "group"),
+                            counted(options.folds, "fold")));
   std::vector<std::uint32_t> fold_of_group(groups.sizes.size());
   std::vector<std::uint64_t> filled(options.folds);
   for (const std::uint64_t group : by_size(groups, options.seed)) {

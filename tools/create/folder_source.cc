@@ -7,6 +7,7 @@
 
 #include "decode/sniff.h"
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/create/keys.h"
 
 namespace millrace::tools {
@@ -155,7 +156,7 @@ std::unique_ptr<SampleSource> open_folder_source(const FolderOptions& options, c
       [&](std::uint64_t i) { return all.images[i].path; });
   for (const FolderPair& pair : options.pairs) find_pairs(all.images, pair, log);
   if (all.left_out > 0)
-    log.warn(fmt::format("{} files left out: not images by their suffix", all.left_out));
+    log.warn(counted(all.left_out, "file") + " left out: no image by its suffix");
   return std::make_unique<FolderSource>(std::move(all.images), std::move(classes), options);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/create/idx_file.h"
 
 namespace millrace::tools {
@@ -24,7 +25,8 @@ void check_shapes(const IdxFile& images, const IdxFile& labels, const std::strin
     throw Error(ErrorCode::kUnsupported, "labels must be (N)", {.url = labels_path});
   if (images.shape[0] != labels.shape[0])
     throw Error(ErrorCode::kCorrupt,
-                fmt::format("{} images, but {} labels in {}", images.shape[0], labels.shape[0],
+                fmt::format("{}, but {} in {}", counted(images.shape[0], "image"),
+                            counted(labels.shape[0], "label"),
                             labels_path),
                 {.url = images_path});
 }

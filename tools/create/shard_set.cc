@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "io/opener.h"
 #include "tools/create/local_file.h"
 #include "tools/label_map.h"
@@ -130,8 +131,8 @@ void refuse_existing_shards(const std::string& pattern) {
   const auto found = existing_shards(pattern);
   if (!found.empty())
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{} exists ({} shards of this pattern do): --force replaces them",
-                            found.front(), found.size()));
+                fmt::format("{} exists ({} of this pattern in all): --force replaces them",
+                            found.front(), counted(found.size(), "shard")));
 }
 
 void delete_shards(const std::string& pattern) {

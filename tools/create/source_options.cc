@@ -11,11 +11,13 @@
 #include "tools/create/folder_source.h"
 #include "tools/create/idx_source.h"
 #include "tools/create/list_source.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
 
 constexpr int kDefaultQuality = 90;
+constexpr const char* kSources = "Source, one of these";
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
@@ -24,29 +26,33 @@ constexpr int kDefaultQuality = 90;
 }  // namespace
 
 void SourceOptions::declare(CLI::App& app) {
-  CLI::App& sources = *app.add_option_group("Source")->require_option(1);
-  declare_files(sources);
-  declare_synthetic(sources);
+  app.option_defaults()->group(kSources);
+  declare_files(app);
+  app.option_defaults()->group("Made-up samples");
+  declare_synthetic(app);
+  app.option_defaults()->group("Tables and lists");
   declare_table(app);
+  app.option_defaults()->group("Images");
   declare_encoding(app);
+  app.option_defaults()->group("Options");
 }
 
-void SourceOptions::declare_files(CLI::App& sources) {
-  sources.add_option("--from-folder", folder_, "Folder of images, a sub-folder a class")
-      ->check(CLI::ExistingDirectory)
+void SourceOptions::declare_files(CLI::App& app) {
+  app.add_option("--from-folder", folder_, "Folder of images, a sub-folder a class")
+      ->transform(existing_folder())
       ->type_name("DIR");
-  sources.add_option("--from-csv", csv_.table, "CSV table with a header, an image file a row")
-      ->check(CLI::ExistingFile)
+  app.add_option("--from-csv", csv_.table, "CSV table with a header, an image file a row")
+      ->transform(existing_file())
       ->type_name("FILE");
-  sources.add_option("--from-list", list_, "List of image files: PATH, or PATH<TAB or space>LABEL")
-      ->check(CLI::ExistingFile)
+  app.add_option("--from-list", list_, "List of image files: PATH, or PATH<TAB or space>LABEL")
+      ->transform(existing_file())
       ->type_name("FILE");
-  sources.add_option("--from-idx", idx_, "IDX files, gzipped or not")
+  app.add_option("--from-idx", idx_, "IDX files, gzipped or not")
       ->expected(2)
-      ->check(CLI::ExistingFile)
+      ->transform(existing_file())
       ->type_name("IMAGES LABELS");
-  sources.add_option("--from-cifar", cifar_, "CIFAR-10's or CIFAR-100's own binary files")
-      ->check(CLI::ExistingFile)
+  app.add_option("--from-cifar", cifar_, "CIFAR-10's or CIFAR-100's own binary files")
+      ->transform(existing_file())
       ->type_name("FILE.bin");
 }
 
@@ -59,11 +65,10 @@ void SourceOptions::declare_table(CLI::App& app) {
          "Folder: each image's file of the same name in DIR too, as field NAME: mask=labels")
       ->type_name("NAME=DIR");
   app.add_option("--root", csv_.root,
-                 "What paths in a CSV or list are relative to (default: its own folder)")
-      ->check(CLI::ExistingDirectory)
+                 "What paths in a CSV or list are relative to [its own folder]")
+      ->transform(existing_folder())
       ->type_name("DIR");
-  app.add_option("--key", csv_.key,
-                 "CSV: a row's key, columns in braces (default: the file's path)")
+  app.add_option("--key", csv_.key, "CSV: a row's key, columns in braces [the file's path]")
       ->type_name("PATTERN");
   app.add_option("--class", csv_.class_column, "CSV: the class's column, to cls")->type_name("COL");
   app.add_option("--labels", csv_.labels, "CSV: columns of numbers, to json {\"labels\": [...]}")
@@ -75,37 +80,58 @@ void SourceOptions::declare_table(CLI::App& app) {
       ->type_name("COL");
 }
 
-void SourceOptions::declare_synthetic(CLI::App& sources) {
-  auto* made = sources.add_option_group("Synthetic");
-  auto* kind = made->add_option("--synthetic", synthetic_.kind,
-                                "Made-up pictures: a shape's class; many labels; masks and depth")
-                   ->check(CLI::IsMember(synthetic_kinds()));
-  made->add_option("--count", synthetic_.count, "How many to make")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50))
+void SourceOptions::declare_synthetic(CLI::App& app) {
+  auto* kind = app.add_option("--synthetic", synthetic_.kind,
+                              "classes: a shape's class; multilabel: many labels; scenes: masks "
+                              "and depth")
+                   ->group(kSources)
+                   ->transform(one_of(synthetic_kinds()));
+  app.add_option("--count", synthetic_.count, "How many to make")
+      ->transform(whole_number(1, kMaxCount))
       ->needs(kind);
-  made->add_option("--classes", synthetic_.classes, "Of how many classes, or labels")->needs(kind);
-  made->add_option("--size", synthetic_.size, "Their height and width")
-      ->check(CLI::Range(8, 4096))
+  app.add_option("--classes", synthetic_.classes, "Of how many classes, or labels")
+      ->transform(whole_number(1, 1 << 24))
       ->needs(kind);
-  made->add_option("--seed", synthetic_.seed, "What they are made from")->needs(kind);
+  app.add_option("--size", synthetic_.size, "Their height and width")
+      ->transform(whole_number(8, 4096))
+      ->needs(kind);
+  app.add_option("--seed", synthetic_.seed, "What they are made from")
+      ->transform(seed_number())
+      ->needs(kind);
 }
 
 void SourceOptions::declare_encoding(CLI::App& app) {
   app.add_option("--format", format_,
-                 "Of images in the shards (default: files stay as they are, others are png)")
-      ->check(CLI::IsMember({"jpg", "png", "ppm"}));
+                 "Of images in the shards [files stay as they are, others are png]")
+      ->transform(one_of({"jpg", "png", "ppm"}));
   app.add_option("--resize", resize_, "Images to this size: the shorter side N, or HxW")
       ->type_name("N|HxW");
-  app.add_option("--quality", quality_, "Of jpg (default: 90)")
-      ->check(CLI::Range(1, 100))
+  app.add_option("--quality", quality_, "Of jpg [90]")
+      ->transform(whole_number(1, 100))
       ->default_str("");
 }
 
 void SourceOptions::check() const {
+  check_source();
   check_table();
   check_pairs();
   check_encoding();
   if (!synthetic_.kind.empty()) static_cast<void>(make_synthetic_source(synthetic()));
+}
+
+void SourceOptions::check_source() const {
+  std::vector<std::string> given;
+  if (!folder_.empty()) given.emplace_back("--from-folder");
+  if (!csv_.table.empty()) given.emplace_back("--from-csv");
+  if (!list_.empty()) given.emplace_back("--from-list");
+  if (!idx_.empty()) given.emplace_back("--from-idx");
+  if (!cifar_.empty()) given.emplace_back("--from-cifar");
+  if (!synthetic_.kind.empty()) given.emplace_back("--synthetic");
+  if (given.empty())
+    refuse(
+        "a source is wanted: --from-folder, --from-csv, --from-list, --from-idx, --from-cifar or "
+        "--synthetic");
+  if (given.size() > 1) refuse(fmt::format("one source is wanted, not {}", fmt::join(given, ", ")));
 }
 
 std::vector<FolderPair> SourceOptions::pairs() const {

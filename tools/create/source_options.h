@@ -31,10 +31,11 @@ class SourceOptions {
   std::string text() const;
 
  private:
-  void declare_files(CLI::App& sources);
+  void declare_files(CLI::App& app);
   void declare_table(CLI::App& app);
-  void declare_synthetic(CLI::App& sources);
+  void declare_synthetic(CLI::App& app);
   void declare_encoding(CLI::App& app);
+  void check_source() const;
   void check_table() const;
   void check_encoding() const;
   void check_pairs() const;

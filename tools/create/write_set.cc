@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "io/base/rng.h"
 #include "tools/create/fold_split.h"
 #include "tools/create/job_state.h"
@@ -78,7 +79,7 @@ class SetJob {
       throw;
     }
     state.finish();
-    context_.log.info(fmt::format("{} samples in {} shards", source_.size(), shards_));
+    context_.log.info(counted(source_.size(), "sample") + " in " + counted(shards_, "shard"));
   }
 
  private:
@@ -156,7 +157,8 @@ class SetJob {
   Indices samples_behind(std::vector<std::uint64_t> there) const {
     const std::uint64_t done = std::accumulate(there.begin(), there.end(), std::uint64_t{0});
     if (done > 0)
-      context_.log.info(fmt::format("going on: {} samples in {} shards are there", done, shards_));
+      context_.log.info(fmt::format("going on: {} in {} are there", counted(done, "sample"),
+                                    counted(shards_, "shard")));
     Indices left;
     for (const std::uint64_t index : sample_order(source_.size(), options_.shuffle)) {
       std::uint64_t& skip = there[set_of(index)];

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "io/base/text.h"
+
 namespace millrace::tools {
 namespace {
 
@@ -91,8 +93,9 @@ std::string to_json(const SetStats& stats, const std::vector<std::string>& names
 }
 
 std::vector<std::string> to_lines(const SetStats& stats, const std::vector<std::string>& names) {
-  std::vector<std::string> lines = {fmt::format("{} samples, {} images, {} classes", stats.samples,
-                                                stats.images, stats.classes.size())};
+  std::vector<std::string> lines = {fmt::format("{}, {}, {}", counted(stats.samples, "sample"),
+                                                counted(stats.images, "image"),
+                                                counted(stats.classes.size(), "class"))};
   for (const auto& [label, count] : stats.classes)
     lines.push_back(
         fmt::format("  {:>8} {:<24} {:>10} {:6.2f} %", label, name_of(label, names), count,

@@ -13,6 +13,7 @@
 #include "decode/scalar.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "io/base/text.h"
 #include "tools/label_map.h"
 #include "tools/per_shard.h"
 #include "tools/scan.h"
@@ -171,18 +172,21 @@ Labels count_by_scan(const ClassCountInput& input) {
 std::int64_t count_classes(const ClassCountInput& input) {
   const auto names = read_label_map(input.opener, input.shards.front());
   if (!names.empty()) {
-    input.log.info(fmt::format("{} classes, by {}", names.size(),
+    input.log.info(fmt::format("{}, by {}", counted(names.size(), "class"),
                                io::printable_url(label_map_url(input.shards.front()))));
     return static_cast<std::int64_t>(names.size());
   }
   const std::optional<Labels> indexed = count_by_indexes(input);
   const Labels seen = indexed ? *indexed : count_by_scan(input);
   if (seen.highest < 0)
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("no label (cls) in {} samples of {}: give --classes", seen.samples,
-                            io::printable_url(input.shards.front())));
-  input.log.info(fmt::format("{} classes, counted in the labels of {} samples{}", seen.highest + 1,
-                             seen.samples, seen.cut ? "; give --classes if there are more" : ""));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("no label (cls) in {} of {}: give --classes", counted(seen.samples, "sample"),
+                    io::printable_url(input.shards.front())));
+  input.log.info(fmt::format("{}, counted in the labels of {}{}",
+                             counted(static_cast<std::uint64_t>(seen.highest + 1), "class"),
+                             counted(seen.samples, "sample"),
+                             seen.cut ? "; give --classes if there are more" : ""));
   return seen.highest + 1;
 }
 
@@ -199,7 +203,8 @@ std::int64_t count_labels(const ClassCountInput& input, const std::string& key) 
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("no \"{}\" in the json of the first sample of {}: give --classes", key,
                             io::printable_url(input.shards.front())));
-  input.log.info(fmt::format("{} labels, counted in the first sample", labels));
+  input.log.info(counted(static_cast<std::uint64_t>(labels), "label") +
+                 ", counted in the first sample");
   return labels;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "io/base/error.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
@@ -26,23 +27,25 @@ std::string with_fold(std::string spec, int fold) {
 
 void DataOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Input");
-  app.add_option("--train", train, "Shards to train on")->type_name("SPEC");
+  app.add_option("SPEC,--train", train,
+                 "Shards to train on: braces, :: unions, folders, manifests, URLs or -")
+      ->type_name("SPEC");
   app.add_option("--val", val, "Shards to evaluate on after each epoch")->type_name("SPEC");
   app.add_option("--folds", folds,
                  "{fold} in --train stands for all of so many folds, from 0, but --fold")
-      ->check(CLI::Range(0, 1 << 16));
+      ->transform(whole_number(0, 1 << 16));
   app.add_option("--fold", fold, "The fold that is evaluated on, where there is no --val")
-      ->check(CLI::Range(0, 1 << 16));
+      ->transform(whole_number(0, 1 << 16));
   app.add_option("--shuffle", shuffle,
                  "Samples in each stream's shuffle buffer; 0: neither samples nor shards")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32));
+      ->transform(whole_number(0, std::uint64_t{1} << 32U));
   app.add_option("--epoch-samples", epoch_samples,
                  "Samples of an epoch, cut or begun again until there; 0: as many as there are")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
   app.add_option("--fake-data", fake,
                  "Trains on so many samples an epoch that come from nowhere: everything but the "
                  "input; 0: off")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
 }
 
 void DataOptions::check_folds() const {
@@ -63,7 +66,7 @@ void DataOptions::check(const ReadOptions& read) const {
     if (!train.empty() || !val.empty()) refuse("--fake-data takes neither --train nor --val");
     return;
   }
-  if (train.empty()) refuse("--train is required");
+  if (train.empty()) refuse("which shards? millrace train SPEC, or --train SPEC");
   read.check(train_specs());
   if (!val_specs().empty()) read.check(val_specs());
 }

@@ -4,6 +4,7 @@
 
 #include "io/base/error.h"
 #include "tools/parse.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 void LimitOptions::declare(CLI::App& app) {
@@ -13,22 +14,22 @@ void LimitOptions::declare(CLI::App& app) {
   app.add_option("--overfit-batches", overfit_batches,
                  "The same so many batches a device in every epoch, neither shuffled nor "
                  "augmented, and evaluated too; 0: off")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
   app.add_option("--limit-train-batches", train_batches,
                  "Batches a device and epoch, at most; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
   app.add_option("--limit-val-batches", val_batches,
                  "Batches a device and evaluation, at most; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
   app.add_option("--sanity-val-steps", sanity_val_steps,
                  "Batches a device evaluates before training begins")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
   app.add_option("--max-time", max_time,
                  "The run ends, with a checkpoint, after this time: 90s, 30m, 12h or HH:MM:SS")
       ->type_name("TIME");
   app.add_option("--target-accuracy", target_accuracy,
                  "Percent of val_top1 that the best epoch must reach; exit status 1 below")
-      ->check(CLI::Range(0.0, 100.0));
+      ->transform(real_number(0, 100));
   app.add_flag("--deterministic", deterministic,
                "Accepted, and always so: runs repeat bit for bit");
 }

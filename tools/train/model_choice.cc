@@ -8,6 +8,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/opener.h"
+#include "tools/values.h"
 #include "trainer/checkpoint.h"
 #include "trainer/models/models.h"
 #include "trainer/nn/tie.h"
@@ -33,25 +34,23 @@ trainer::nn::Graph build_graph(const ModelChoice& choice, std::int64_t classes) 
   return graph;
 }
 
-std::string known_models() {
-  std::string text;
-  for (const std::string_view name : trainer::model_names())
-    text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
+std::vector<std::string> known_models() {
+  const std::vector<std::string_view> names = trainer::model_names();
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
 
 void ModelChoice::declare(CLI::App& app) {
   app.option_defaults()->group("Model and images");
-  app.add_option("--model", model, "One of " + known_models());
+  app.add_option("--model", model, "The network")->transform(one_of(known_models()));
   app.add_option("--stem", stem, "A ResNet's entry: 7x7 and max-pool, or 3x3 for small images")
-      ->check(CLI::IsMember({"imagenet", "3x3"}));
+      ->transform(one_of({"imagenet", "3x3"}, {{"7x7", "imagenet"}, {"cifar", "3x3"}}));
   app.add_option(
          "--classes", classes,
          "Number of classes or labels; 0: from the label map beside the shards, else counted "
          "in the labels")
-      ->check(CLI::Range(0, 1 << 24));
+      ->transform(whole_number(0, 1 << 24));
   app.add_option("--tie", ties,
                  "Layers that share their weights, such as layer1.1.conv1=layer1.0.conv1")
       ->type_name("LAYER=LAYER");
@@ -66,9 +65,9 @@ void ModelChoice::settle() {
 }
 
 void ModelChoice::check() const {
-  images.check();
   ModelChoice settled = *this;
   settled.settle();
+  settled.images.check();
   settled.task.check(model);
   static_cast<void>(build_graph(settled, std::max<std::int64_t>(classes, 2)));
 }

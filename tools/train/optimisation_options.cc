@@ -5,9 +5,20 @@
 #include <CLI/CLI.hpp>
 
 #include "io/base/error.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
+
+/// As PyTorch calls them.
+const ValueAliases kSchedules = {{"ConstantLR", "constant"},
+                                 {"none", "constant"},
+                                 {"StepLR", "step"},
+                                 {"MultiStepLR", "multi-step"},
+                                 {"ExponentialLR", "exponential"},
+                                 {"OneCycleLR", "one-cycle"},
+                                 {"CosineAnnealingLR", "cosine"},
+                                 {"CosineAnnealing", "cosine"}};
 
 // One rate for each step of a cycle, or it is none.
 bool is_per_step(const OptimisationOptions& options) {
@@ -26,68 +37,72 @@ void OptimisationOptions::declare(CLI::App& app) {
 }
 
 void OptimisationOptions::declare_optimizer(CLI::App& app) {
-  app.add_option("--epochs", epochs)->check(CLI::Range(1, 1 << 20));
-  app.add_option("--optimizer", optimizer)->check(CLI::IsMember({"sgd", "adam", "adamw", "lars"}));
-  app.add_option("--momentum", momentum, "Of sgd and lars")->check(CLI::Range(0.0, 1.0));
-  app.add_option("--dampening", dampening, "Of sgd's momentum")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--epochs", epochs, "Passes over the samples")
+      ->transform(whole_number(1, 1 << 20));
+  app.add_option("--optimizer", optimizer, "The rule by which weights change")
+      ->transform(one_of({"sgd", "adam", "adamw", "lars"}));
+  app.add_option("--momentum", momentum, "Of sgd and lars")->transform(real_number(0, 1));
+  app.add_option("--dampening", dampening, "Of sgd's momentum")->transform(real_number(0, 1));
   app.add_flag("--nesterov", nesterov, "sgd: looks ahead along its momentum");
   app.add_option("--betas", betas, "Of adam and adamw")
       ->delimiter(',')
       ->expected(2)
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--epsilon", epsilon, "Of adam and adamw")->check(CLI::PositiveNumber);
-  app.add_option("--trust", trust, "Of lars")->check(CLI::PositiveNumber);
-  app.add_option("--weight-decay", weight_decay)->check(CLI::NonNegativeNumber);
+      ->transform(real_number(0, 1));
+  app.add_option("--epsilon", epsilon, "Of adam and adamw")->transform(above_zero());
+  app.add_option("--trust", trust, "Of lars")->transform(above_zero());
+  app.add_option("--weight-decay", weight_decay, "adamw: decoupled; others: added to gradients")
+      ->transform(real_number(0));
   app.add_flag("--no-decay-norms-biases", no_decay_norms_biases,
                "Leaves biases and normalisation without weight decay");
 }
 
 void OptimisationOptions::declare_step(CLI::App& app) {
   app.add_option("--accumulate", accumulate, "Batches a device takes for one step")
-      ->check(CLI::Range(1, 1 << 20));
+      ->transform(whole_number(1, 1 << 20));
   app.add_option("--clip-norm", clip.norm, "Bound of the gradients' norm; 0: none")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(real_number(0));
   app.add_option("--clip-value", clip.value, "Bound of each gradient; 0: none")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(real_number(0));
   app.add_option("--ema", ema,
                  "Decay of an exponential mean of the weights, which is evaluated and saved; 0: "
                  "none")
-      ->check(CLI::Range(0.0, 1.0));
+      ->transform(real_number(0, 1));
   app.add_option("--on-non-finite", on_non_finite,
                  "What a loss leads to that is infinite or no number")
-      ->check(CLI::IsMember({"fail", "skip"}));
+      ->transform(one_of({"fail", "skip"}));
 }
 
 void OptimisationOptions::declare_schedule(CLI::App& app) {
-  app.add_option("--lr", lr, "Learning rate")->check(CLI::PositiveNumber);
+  app.add_option("--lr", lr, "Learning rate")->transform(above_zero());
   app.add_flag("--scale-lr", scale_lr, "Multiplies the rate by the number of devices");
   app.add_option("--schedule", schedule, "How the learning rate falls")
-      ->check(CLI::IsMember({"constant", "step", "multi-step", "exponential", "warmup-exponential",
-                             "cosine", "one-cycle"}));
+      ->transform(one_of({"constant", "step", "multi-step", "exponential", "warmup-exponential",
+                          "cosine", "one-cycle"},
+                         kSchedules));
   app.add_option("--schedule-unit", schedule_unit,
                  "When it does: with each epoch or each step [one-cycle: step, others: epoch]")
-      ->check(CLI::IsMember({"epoch", "step"}));
+      ->transform(one_of({"epoch", "step"}));
   app.add_option("--step-epochs", step_epochs, "step, warmup-exponential: epochs between two cuts")
-      ->check(CLI::Range(1, 1 << 20));
+      ->transform(whole_number(1, 1 << 20));
   app.add_option("--gamma", gamma, "step, multi-step, exponential: what the rate is multiplied by")
-      ->check(CLI::PositiveNumber);
+      ->transform(above_zero());
   app.add_option("--divisor", divisor, "warmup-exponential: what the rate is divided by")
-      ->check(CLI::PositiveNumber);
+      ->transform(above_zero());
   app.add_option("--milestones", milestones, "multi-step: epochs of the cuts, such as 30,60,80")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
-  app.add_option("--min-lr", min_lr, "cosine: where it ends")->check(CLI::NonNegativeNumber);
+      ->transform(above_zero());
+  app.add_option("--min-lr", min_lr, "cosine: where it ends")->transform(real_number(0));
   app.add_option("--warmup-epochs", warmup_epochs,
                  "Epochs in which the rate rises from 0 [warmup-exponential: 0.9]")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(real_number(0));
   app.add_option("--warmup-steps", warmup_steps,
                  "Steps in which it rises; 0: none [sgd, lars: 100, unless --warmup-epochs]")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
   app.add_option("--warmup-start", warmup_start, "What it rises from instead, a share of the rate")
-      ->check(CLI::Range(0.0, 1.0));
+      ->transform(real_number(0, 1));
   app.add_option("--steps-per-epoch", steps_per_epoch,
                  "For schedules by step and warm-up; 0: by the shards' indexes, else counted")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
 }
 
 void OptimisationOptions::check() const {

@@ -10,6 +10,8 @@
 
 #include "io/base/error.h"
 #include "tools/output_place.h"
+#include "tools/train/weights_file.h"
+#include "tools/values.h"
 #include "trainer/checkpoint.h"
 
 namespace millrace::tools {
@@ -53,22 +55,26 @@ void RunFolderOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Checkpoints");
   app.add_option("--run-dir", run_dir,
                  "Folder for metrics, configuration and checkpoints; auto: "
-                 "runs/MODEL-DATE-TIME; none: nothing is written");
+                 "runs/MODEL-DATE-TIME; none: nothing is written")
+      ->type_name("DIR");
   app.add_flag("--force", force, "Start anew in a --run-dir that holds a run");
   app.add_option("--resume", resume,
                  "Checkpoint to go on from, a folder or URL; auto: the newest one in --run-dir, "
-                 "else the one last uploaded, if there is one");
-  app.add_option("--init", init, "Weights to start from, in torchvision's names")
-      ->type_name("FILE.safetensors");
+                 "else the one last uploaded, if there is one")
+      ->type_name("PATH");
+  app.add_option("--init", init,
+                 "Weights to start from, a .safetensors file in torchvision's names")
+      ->type_name("FILE");
   app.add_flag("--replace-head", replace_head, "The last layer keeps its own start values");
   app.add_option("--monitor", monitor,
-                 "The measure that decides what is best [val_top1, else val_loss]");
+                 "The measure that decides what is best [val_top1, else val_loss]")
+      ->type_name("MEASURE");
   app.add_option("--save-top-k", top_k, "Keeps the best K epochs' checkpoints")
-      ->check(CLI::Range(0, 1 << 20));
+      ->transform(whole_number(0, 1 << 20));
   app.add_option("--save-every-steps", every_steps, "Saves `last` every so many steps; 0: not")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
   app.add_option("--save-every-minutes", every_minutes, "And every so many minutes; 0: not")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(real_number(0));
   app.add_option("--upload", upload,
                  "Where each checkpoint is sent as soon as it is whole: http(s)://, s3://, gs:// "
                  "or a folder")
@@ -88,7 +94,8 @@ void RunFolderOptions::check_start() const {
   if (!init.empty() && !resume.empty() && resume != kAuto)
     refuse("a run either starts from weights (--init) or goes on from a checkpoint (--resume)");
   if (!init.empty() && !io::is_network_url(init) && !fs::exists(init))
-    refuse("no weights at " + init);
+    refuse("--init: no weights at " + init);
+  if (!init.empty()) check_weights_file(init);
   if (resume == kAuto && (run_dir == kAuto || run_dir == "none"))
     refuse("--resume auto needs a --run-dir to look into");
   const bool local = !resume.empty() && resume != kAuto && !io::is_network_url(resume);

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "pipeline/epoch_length.h"
+#include "tools/values.h"
 #include "wds/split.h"
 
 namespace millrace::tools {
@@ -19,10 +20,17 @@ wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run) {
   return {.workers = run.workers > 0 ? run.workers : usual, .streams = run.streams};
 }
 
-/// "16" and "32" are bf16 and fp32, as Lightning's users know them.
-std::string settle_precision(std::string& name) {
-  if (name == "16") name = "bf16";
-  if (name == "32") name = "fp32";
+/// As the users of PyTorch and Lightning know them.
+const ValueAliases kPrecisions = {
+    {"16", "bf16"}, {"16-mixed", "bf16"}, {"bf16-mixed", "bf16"}, {"bfloat16", "bf16"},
+    {"32", "fp32"}, {"32-true", "fp32"},  {"float32", "fp32"},    {"16-true", "bf16-true"}};
+
+/// "auto" is one device, which has all cores; a list may go without its brackets.
+std::string settle_devices(std::string& devices) {
+  if (devices == "auto")
+    devices = "1";
+  else if (devices.find(',') != std::string::npos && !devices.starts_with('['))
+    devices = "[" + devices + "]";
   return {};
 }
 
@@ -40,25 +48,27 @@ void tolerate_truncated(std::vector<pipeline::FieldSpec>& fields) {
 
 void RunOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Devices and threads");
-  app.add_option("--devices", devices, "How many devices, or which: 8, [5], [0,2]");
+  app.add_option("--devices", devices,
+                 "How many devices, or which: 8, [5], 0,2; auto: one, with all cores")
+      ->transform(CLI::Validator(settle_devices, ""))
+      ->type_name("N|LIST");
   app.add_option(
          "--precision", precision,
-         "bf16 (or 16): bf16 compute, float32 weights; fp32 (or 32); bf16-true: bf16 weights "
-         "too")
-      ->transform(CLI::Validator(settle_precision, ""))
-      ->check(CLI::IsMember({"bf16", "fp32", "bf16-true"}));
+         "bf16 (16, 16-mixed, bf16-mixed, bfloat16): bf16 compute, float32 weights; fp32 (32, "
+         "float32); bf16-true: bf16 weights too")
+      ->transform(one_of({"bf16", "fp32", "bf16-true"}, kPrecisions));
   app.add_option("--batch-size", batch_size, "Samples a device and step")
-      ->check(CLI::Range(1, 1 << 20));
+      ->transform(whole_number(1, 1 << 20));
   app.add_option("--workers", workers,
                  "Streams that shards are divided into; 0: 4, or one a shard where there are fewer")
-      ->check(CLI::Range(0, 1 << 20));
+      ->transform(whole_number(0, 1 << 20));
   app.add_option("--streams", streams,
                  "The same over all processes: the order of the samples for every number of them "
                  "that divides it; 0: by --workers")
-      ->check(CLI::Range(0, 1 << 20));
+      ->transform(whole_number(0, 1 << 20));
   app.add_option("--threads", threads, "Threads that decode; 0: one a core")
-      ->check(CLI::Range(0, 1024));
-  app.add_option("--prefetch", prefetch, "Batches kept ready")->check(CLI::Range(1, 1 << 16));
+      ->transform(whole_number(0, 1024));
+  app.add_option("--prefetch", prefetch, "Batches kept ready")->transform(whole_number(1, 1 << 16));
 }
 
 void RunOptions::check() const {

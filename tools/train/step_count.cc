@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/scan.h"
 #include "wds/shard_spec.h"
 
@@ -34,7 +35,9 @@ std::int64_t count_steps(const StepCountInput& input) {
   std::int64_t batches = divide_up(divide_up(samples, input.batch_size), input.devices);
   if (input.max_batches > 0) batches = std::min(batches, input.max_batches);
   const std::int64_t steps = std::max<std::int64_t>(1, divide_up(batches, input.accumulate));
-  input.log.info(fmt::format("{} samples are {} steps an epoch", samples, steps));
+  input.log.info(fmt::format("{} make {} an epoch",
+                             counted(static_cast<std::uint64_t>(samples), "sample"),
+                             counted(static_cast<std::uint64_t>(steps), "step")));
   return steps;
 }
 

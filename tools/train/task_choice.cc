@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
@@ -37,21 +38,22 @@ pipeline::PairedImagesField paired_fields(const ImageOptions& images, decode::DT
 void TaskChoice::declare(CLI::App& app) {
   app.option_defaults()->group("Task");
   app.add_option("--task", kind, "What the model is to tell [unet: mask-depth, others: classify]")
-      ->check(CLI::IsMember({"classify", "multilabel", "mask-depth"}));
+      ->transform(
+          one_of({"classify", "multilabel", "mask-depth"}, {{"classification", "classify"}}));
   app.add_option("--label-smoothing", label_smoothing, "classify: what all classes share")
-      ->check(CLI::Range(0.0, 1.0));
+      ->transform(real_number(0, 1));
   app.add_option("--label-key", label_key, "multilabel: the key of the 0s and 1s in `json`");
   app.add_option("--mask-loss", mask_loss, "mask-depth: of the mask")
-      ->check(CLI::IsMember({"bce", "dice"}));
+      ->transform(one_of({"bce", "dice"}));
   app.add_option("--depth-loss", depth_loss, "mask-depth: of the depth")
-      ->check(CLI::IsMember({"berhu", "l1", "mse"}));
+      ->transform(one_of({"berhu", "l1", "mse"}));
   app.add_option("--loss-weights", loss_weights, "mask-depth: of the mask's loss and the depth's")
       ->delimiter(',')
       ->expected(2)
-      ->check(CLI::PositiveNumber);
+      ->transform(above_zero());
   app.add_option("--mask-value", mask_value,
                  "mask-depth: what mask.png holds where the mask is set: 1, or 255")
-      ->check(CLI::Range(1, 255));
+      ->transform(whole_number(1, 255));
 }
 
 void TaskChoice::settle(const std::string& model) {

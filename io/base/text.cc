@@ -1,0 +1,75 @@
+#include "io/base/text.h"
+
+#include <algorithm>
+#include <array>
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kCut = "...";
+
+bool continues(std::string_view text, std::size_t at, std::size_t count) {
+  for (std::size_t i = 1; i < count; ++i)
+    if (at + i >= text.size() || (static_cast<unsigned char>(text[at + i]) & 0xC0U) != 0x80U)
+      return false;
+  return true;
+}
+
+/// Bytes of the UTF-8 character at `at`; 0 where there is none.
+std::size_t character_bytes(std::string_view text, std::size_t at) {
+  const auto lead = static_cast<unsigned char>(text[at]);
+  const std::size_t count = lead < 0x80   ? 1
+                            : lead < 0xC2 ? 0
+                            : lead < 0xE0 ? 2
+                            : lead < 0xF0 ? 3
+                            : lead < 0xF5 ? 4
+                                          : 0;
+  if (count == 0 || !continues(text, at, count)) return 0;
+  if (count < 3) return count;
+  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
+  const auto next = static_cast<unsigned char>(text[at + 1]);
+  const bool wrong = (lead == 0xE0 && next < 0xA0) || (lead == 0xED && next >= 0xA0) ||
+                     (lead == 0xF0 && next < 0x90) || (lead == 0xF4 && next >= 0x90);
+  return wrong ? 0 : count;
+}
+
+std::string escaped(char byte) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto value = static_cast<unsigned char>(byte);
+  return {'\\', 'x', kDigits[value >> 4U], kDigits[value & 0xFU]};
+}
+
+bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F; }
+
+bool is_space(char byte) { return byte == '\n' || byte == '\r' || byte == '\t'; }
+
+/// One character, or a byte that is none.
+std::string shown(std::string_view one, bool valid) {
+  if (is_space(one[0])) return " ";
+  return valid && !is_control(one[0]) ? std::string(one) : escaped(one[0]);
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t limit) {
+  std::string line;
+  std::size_t fits = 0;  // what is kept where the text must be cut
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t bytes = std::max<std::size_t>(1, character_bytes(text, at));
+    line += shown(text.substr(at, bytes), character_bytes(text, at) > 0);
+    at += bytes;
+    if (line.size() > limit) return line.substr(0, fits).append(kCut);
+    if (line.size() + kCut.size() <= limit) fits = line.size();
+  }
+  return line;
+}
+
+std::string counted(std::uint64_t count, std::string_view noun) {
+  std::string text = std::to_string(count) + " " + std::string(noun);
+  if (count == 1) return text;
+  for (const std::string_view end : std::array<std::string_view, 4>{"s", "x", "ch", "sh"})
+    if (noun.ends_with(end)) return text + "es";
+  return text + "s";
+}
+
+}  // namespace millrace

@@ -1,0 +1,158 @@
+#include "tools/option_names.h"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/base/text.h"
+#include "tools/suggest.h"
+
+namespace millrace::tools {
+namespace {
+
+/// What others call it, and what it is called here; the first that the command has.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 52> kAliases = {{
+    {"max-epochs", "epochs"},
+    {"num-epochs", "epochs"},
+    {"n-epochs", "epochs"},
+    {"learning-rate", "lr"},
+    {"base-lr", "lr"},
+    {"lr-scheduler", "schedule"},
+    {"scheduler", "schedule"},
+    {"batch", "batch-size"},
+    {"bs", "batch-size"},
+    {"train-batch-size", "batch-size"},
+    {"per-device-train-batch-size", "batch-size"},
+    {"num-workers", "workers"},
+    {"num-threads", "threads"},
+    {"jobs", "threads"},
+    {"prefetch-factor", "prefetch"},
+    {"num-devices", "devices"},
+    {"gpus", "devices"},
+    {"dtype", "precision"},
+    {"optim", "optimizer"},
+    {"opt", "optimizer"},
+    {"wd", "weight-decay"},
+    {"eps", "epsilon"},
+    {"accumulate-grad-batches", "accumulate"},
+    {"gradient-accumulation-steps", "accumulate"},
+    {"gradient-clip-val", "clip-norm"},
+    {"max-grad-norm", "clip-norm"},
+    {"ema-decay", "ema"},
+    {"arch", "model"},
+    {"num-classes", "classes"},
+    {"image-size", "size"},
+    {"img-size", "size"},
+    {"resolution", "size"},
+    {"random-seed", "seed"},
+    {"manual-seed", "seed"},
+    {"train-data", "train"},
+    {"val-data", "val"},
+    {"valid", "val"},
+    {"validation", "val"},
+    {"shuffle-buffer", "shuffle"},
+    {"buffer-size", "shuffle"},
+    {"world-size", "world"},
+    {"log-every-n-steps", "log-steps"},
+    {"print-freq", "log-steps"},
+    {"num-sanity-val-steps", "sanity-val-steps"},
+    {"default-root-dir", "run-dir"},
+    {"output-dir", "run-dir"},
+    {"log-dir", "run-dir"},
+    {"weights", "init"},
+    {"ckpt-path", "resume"},
+    {"ckpt-path", "checkpoint"},
+    {"ckpt", "checkpoint"},
+    {"resume-from-checkpoint", "resume"},
+}};
+
+bool has(const CLI::App& app, const std::string& name) {
+  return app.get_option_no_throw("--" + name) != nullptr;
+}
+
+std::vector<std::string> long_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+/// As the command line has it: lower case, dashes.
+std::string spelt(std::string_view name) {
+  std::string text;
+  for (const char letter : name)
+    text +=
+        letter == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
+/// Empty for a name that stands for no option.
+std::string known_name(const CLI::App& app, std::string_view name) {
+  const std::string usual = spelt(name);
+  if (has(app, usual)) return usual;
+  for (const auto& [alias, known] : kAliases)
+    if (alias == usual && has(app, std::string(known))) return std::string(known);
+  return {};
+}
+
+[[noreturn]] void refuse(const CLI::App& app, const std::string& word) {
+  throw Error(ErrorCode::kInvalidArgument,
+              "unknown option " + printable(word) + did_you_mean(word, long_names(app)));
+}
+
+/// "-5", "-.5", "-inf": a number and no option.
+bool is_negative_number(const std::string& word) {
+  char* end = nullptr;
+  static_cast<void>(std::strtod(word.c_str(), &end));
+  return end == word.c_str() + word.size();
+}
+
+std::string with_known_option(const CLI::App& app, const std::string& word) {
+  if (word.size() < 2 || word[0] != '-' || is_negative_number(word)) return word;
+  if (word[1] != '-') {
+    const bool known = app.get_option_no_throw(word.substr(0, 2)) != nullptr;
+    if (!known) refuse(app, word);
+    return word;
+  }
+  const std::size_t equals = std::min(word.find('='), word.size());
+  const std::string name = known_name(app, std::string_view(word).substr(2, equals - 2));
+  if (name.empty()) refuse(app, word.substr(0, equals));
+  return "--" + name + word.substr(equals);
+}
+
+/// Whether the word is an option that takes the next word for its value.
+bool wants_value(const CLI::App& app, const std::string& word) {
+  if (word.size() < 2 || word[0] != '-' || word.find('=') != std::string::npos) return false;
+  const CLI::Option* option = app.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_min() > 0;
+}
+
+}  // namespace
+
+std::string option_name(const CLI::App& app, std::string_view name) {
+  std::string known = known_name(app, name);
+  if (known.empty()) refuse(app, "--" + std::string(name));
+  return known;
+}
+
+std::vector<std::string> with_known_options(const CLI::App& app,
+                                            std::span<const std::string> words) {
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--") {
+      known.insert(known.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      return known;
+    }
+    known.push_back(with_known_option(app, words[i]));
+    if (!wants_value(app, known.back())) continue;
+    const bool missing = i + 1 == words.size() || words[i + 1].starts_with("--");
+    if (missing) throw Error(ErrorCode::kInvalidArgument, known.back() + " needs a value");
+    known.push_back(words[++i]);
+  }
+  return known;
+}
+
+}  // namespace millrace::tools

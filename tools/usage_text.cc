@@ -1,0 +1,48 @@
+#include "tools/usage_text.h"
+
+#include <fmt/format.h>
+
+#include <regex>
+
+#include "io/base/error.h"
+#include "io/base/text.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr std::size_t kMaxLine = 400;
+
+struct Rule {
+  const char* theirs;
+  const char* ours;
+};
+
+/// The parser's sentences that puzzle, as regular expressions over its short messages.
+constexpr Rule kRules[] = {
+    {"^The following arguments? (was|were) not expected: (.*)", "unexpected argument $2"},
+    {"^([^ ]+): At Most 1 required but received \\d+", "$1 is given more than once"},
+    {"^([^ ]+): At Most (\\d+) required but received (\\d+)", "$1: $2 values are wanted, not $3"},
+    {"^([^ ]+): At least (\\d+) required but received (\\d+)", "$1: $2 values are wanted, not $3"},
+    {"^([^ ]+): 1 required .* missing", "$1 needs a value"},
+    {"^([^ ]+): (\\d+) required .* missing", "$1: $2 values are wanted"},
+    {"^Could not convert: ([^ ]+) = (.*)", "$1: '$2' cannot be taken"},
+    {"^([^ ]+) requires ([^ ]+)", "$1 needs $2"},
+};
+
+}  // namespace
+
+std::string usage_text(const CLI::ParseError& error) {
+  const std::string text = printable(error.what(), kMaxLine);
+  for (const Rule& rule : kRules)
+    if (const std::regex theirs(rule.theirs); std::regex_search(text, theirs))
+      return std::regex_replace(text, theirs, rule.ours);
+  return text;
+}
+
+void check_given(const CLI::Option& option) {
+  if (option.get_items_expected_max() == 0) return;
+  for (const std::string& value : option.results())
+    require(!value.empty(), option.get_name() + " needs a value, not an empty one");
+}
+
+}  // namespace millrace::tools

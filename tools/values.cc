@@ -1,0 +1,151 @@
+#include "tools/values.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "io/base/text.h"
+#include "io/opener.h"
+#include "tools/suggest.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kLargest = 1e30;
+
+std::string in_quotes(const std::string& value) { return "'" + printable(value) + "'"; }
+
+/// The number that all of `text` is.
+template <typename Number>
+std::optional<Number> parse(const std::string& text) {
+  Number value{};
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(begin, end, value);
+  if (code != std::errc{} || stop != end) return {};
+  return value;
+}
+
+std::string without_underscores(std::string text) {
+  std::erase(text, '_');
+  return text;
+}
+
+/// 1e6 in full, as far as a double is exact.
+std::string in_full(const std::string& written) {
+  std::string text = without_underscores(written);
+  if (text.find_first_of("eE.") == std::string::npos) return text;
+  const auto value = parse<double>(text);
+  const bool exact = value && std::abs(*value) < 9e15 && *value == std::floor(*value);
+  return exact ? std::to_string(static_cast<std::int64_t>(*value)) : text;
+}
+
+bool is_digits(const std::string& text) {
+  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  return text.size() > sign && text.find_first_not_of("0123456789", sign) == std::string::npos;
+}
+
+/// What is wrong with a whole number; empty: nothing.
+std::string misplaced(const std::string& digits, std::int64_t least, std::uint64_t most) {
+  const bool negative = digits.starts_with('-');
+  const auto value = parse<std::uint64_t>(negative ? "0" : digits);
+  const bool below = negative ? parse<std::int64_t>(digits).value_or(least - 1) < least
+                              : value && least > 0 && *value < static_cast<std::uint64_t>(least);
+  if (below) return fmt::format("at least {} is wanted", least);
+  return value && *value <= most ? "" : fmt::format("at most {} is wanted", most);
+}
+
+/// A number that `wrong` has nothing to say about.
+CLI::Validator number(const std::function<std::string(double)>& wrong) {
+  return CLI::Validator(
+      [wrong](std::string& text) -> std::string {
+        const std::string plain = without_underscores(text);
+        const auto value = parse<double>(plain);
+        if (!value || !std::isfinite(*value)) return in_quotes(text) + " is no number";
+        if (const std::string what = wrong(*value); !what.empty())
+          return in_quotes(text) + ": " + what;
+        text = plain;
+        return {};
+      },
+      "");
+}
+
+std::string known_names(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+CLI::Validator existing(bool folder) {
+  const std::string kind = folder ? "folder" : "file";
+  return CLI::Validator(
+      [folder, kind](std::string& path) -> std::string {
+        std::error_code ignored;
+        const fs::file_status status = fs::status(path, ignored);
+        if (!fs::exists(status))
+          return fmt::format("{}: no such {}{}", in_quotes(path), kind,
+                             io::is_network_url(path) ? " on this machine's disk" : "");
+        if (fs::is_directory(status) == folder) return {};
+        return fmt::format("{} is a {}", in_quotes(path), folder ? "file, not a folder" : "folder");
+      },
+      "");
+}
+
+}  // namespace
+
+CLI::Validator one_of(const std::vector<std::string>& names, const ValueAliases& aliases) {
+  std::map<std::string, std::string> known;
+  for (const auto& [alias, name] : aliases) known[plain_name(alias)] = name;
+  for (const std::string& name : names) known[plain_name(name)] = name;
+  return CLI::Validator(
+      [known, names](std::string& value) -> std::string {
+        const auto found = known.find(plain_name(value));
+        if (found == known.end())
+          return fmt::format("{} is none of {}{}", in_quotes(value), known_names(names),
+                             did_you_mean(value, names));
+        value = found->second;
+        return {};
+      },
+      "{" + fmt::format("{}", fmt::join(names, ",")) + "}");
+}
+
+CLI::Validator whole_number(std::int64_t least, std::uint64_t most) {
+  return CLI::Validator(
+      [least, most](std::string& text) -> std::string {
+        const std::string digits = in_full(text);
+        if (!is_digits(digits)) return in_quotes(text) + " is no whole number";
+        const std::string wrong = misplaced(digits, least, most);
+        if (!wrong.empty()) return in_quotes(text) + ": " + wrong;
+        text = digits;
+        return {};
+      },
+      "");
+}
+
+CLI::Validator seed_number() { return whole_number(0, std::numeric_limits<std::uint64_t>::max()); }
+
+CLI::Validator real_number(double least, double most) {
+  return number([=](double value) -> std::string {
+    if (value < least) return fmt::format("at least {} is wanted", least);
+    return value > most ? fmt::format("at most {} is wanted", most) : "";
+  });
+}
+
+CLI::Validator above_zero() {
+  return number([](double value) -> std::string {
+    if (value <= 0) return "a number above 0 is wanted";
+    return value > kLargest ? fmt::format("at most {} is wanted", kLargest) : "";
+  });
+}
+
+CLI::Validator existing_file() { return existing(false); }
+
+CLI::Validator existing_folder() { return existing(true); }
+
+}  // namespace millrace::tools

@@ -1,0 +1,40 @@
+// What an option may be given: names, numbers, files, each as a CLI11 transform that settles how
+// the value is written and says in plain words what is wrong with it.
+//
+//   app.add_option("--optimizer", optimizer)->transform(one_of({"sgd", "adam"}));
+//   app.add_option("--epochs", epochs)->transform(whole_number(1, 1000));
+//
+// A name is taken in any case, with or without - and _ ("Adam", "multi_step"); a wrong one is told
+// the nearest. Whole numbers may be written 1e6 and 1_000_000.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace millrace::tools {
+
+/// Other names of a value: {"bfloat16", "bf16"}.
+using ValueAliases = std::map<std::string, std::string>;
+
+CLI::Validator one_of(const std::vector<std::string>& names, const ValueAliases& aliases = {});
+
+/// Counts beyond that are slips, and would overflow where they are multiplied.
+inline constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 50U;
+
+CLI::Validator whole_number(std::int64_t least, std::uint64_t most = kMaxCount);
+/// Any 64 bits.
+CLI::Validator seed_number();
+/// Finite, and within [least, most].
+CLI::Validator real_number(double least, double most = 1e30);
+CLI::Validator above_zero();
+
+/// A file, or a folder, on this machine's disk.
+CLI::Validator existing_file();
+CLI::Validator existing_folder();
+
+}  // namespace millrace::tools
