@@ -34,7 +34,8 @@ Set make_set(int num_shards, int samples = 5) {
   for (int s = 0; s < num_shards; ++s) {
     TarBuilder tar;
     for (int i = 0; i < samples + s; ++i) {
-      const std::string key = "s" + std::to_string(s) + "-" + std::to_string(i);
+      const std::string key =
+          std::string("s").append(std::to_string(s)).append("-").append(std::to_string(i));
       tar.file(key + ".txt", std::string(static_cast<std::size_t>(i) * 100, 'x'))
           .file(key + ".cls", "1");
       ++set.num_samples;

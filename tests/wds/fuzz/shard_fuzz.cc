@@ -52,7 +52,7 @@ void read_beside(const io::Opener& opener) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const unsigned bits = data[0];
-  testing::MemoryOpener opener;
+  millrace::testing::MemoryOpener opener;
   opener.files["x"] = std::string(reinterpret_cast<const char*>(data) + 1, size - 1);
   opener.knows_size = (bits & 8U) != 0;
   if ((bits & 16U) != 0) opener.step = 700;
