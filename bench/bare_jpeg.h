@@ -1,10 +1,15 @@
 // BareJpeg: what libjpeg-turbo alone needs for whole pictures: the limit beside our own decoding.
 #pragma once
 
+// libjpeg's header leans on the two before it.
+// clang-format off
 #include <cstddef>
+#include <cstdio>
+#include <jpeglib.h>
+// clang-format on
+
 #include <vector>
 
-#include "decode/detail/jpeglib.h"
 #include "io/bytes.h"
 
 namespace millrace::bench {

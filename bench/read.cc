@@ -20,11 +20,11 @@
 #include "bench/medians.h"
 #include "io/base/error.h"
 #include "io/base/rng.h"
-#include "io/byte_sink.h"
+#include "io/bytes.h"
 #include "io/opener.h"
-#include "wds/detail/tar_writer.h"
 #include "wds/shard_index.h"
 #include "wds/shard_reader.h"
+#include "wds/shard_writer.h"
 
 namespace {
 
@@ -46,36 +46,31 @@ struct ShardSet {
     std::string name = (fs::temp_directory_path() / "millrace-bench-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw Error(ErrorCode::kIo, "no temporary folder");
     folder = name;
-    std::vector<std::byte> data(field_bytes * 2);
+    std::string noise(field_bytes * 2, '\0');
     KeyedRng rng({.seed = 1});
-    for (std::byte& byte : data) byte = static_cast<std::byte>(rng());
-    std::uint64_t key = 0;
-    for (std::uint64_t written = 0; written < total_bytes; written += shard_bytes) {
-      write_shard(shard_bytes, data, key);
-    }
+    for (char& byte : noise) byte = static_cast<char>(rng());
+    write(io::Bytes::copy_of(noise), total_bytes, shard_bytes);
   }
   ~ShardSet() { fs::remove_all(folder); }
   ShardSet(const ShardSet&) = delete;
   ShardSet& operator=(const ShardSet&) = delete;
 
  private:
-  // Each sample an image of the wanted size, give or take a half, and a label.
-  void write_shard(std::uint64_t bytes, std::span<const std::byte> data, std::uint64_t& key) {
-    shards.push_back((folder / fmt::format("{:06}.tar", shards.size())).string());
-    wds::detail::TarWriter tar(io::open_file_sink(shards.back()), {});
+  // Each sample an image of half the data's size, give or take a half of that, and a label.
+  void write(const io::Bytes& data, std::uint64_t total_bytes, std::uint64_t shard_bytes) {
+    wds::ShardWriter writer({.pattern = (folder / "%06d.tar").string(),
+                             .maxcount = total_bytes,
+                             .maxsize = shard_bytes});
+    const io::Bytes label = io::Bytes::copy_of("7");
     const std::size_t mean = data.size() / 2;
-    constexpr std::byte kLabel[] = {std::byte{'7'}};
-    for (std::uint64_t written = 0; written < bytes; ++key) {
+    std::uint64_t written = 0;
+    for (std::uint64_t key = 0; written < total_bytes; ++key) {
       const std::size_t size = mean / 2 + key * 7919 % mean;
-      const std::string name = fmt::format("{:09}", key);
-      tar.add(name + ".cls", kLabel);
-      tar.add(name + ".jpg", data.first(size));
+      writer.write({.key = fmt::format("{:09}", key),
+                    .fields = {{"cls", label}, {"jpg", data.slice(0, size)}}});
       written += size;
     }
-    tar.end();
-    tar.publish();
-    wds::write_index(wds::build_index(io::UrlOpener(), shards.back()),
-                     wds::index_url(shards.back()));
+    for (const wds::ShardSummary& shard : writer.finish()) shards.push_back(shard.url);
   }
 };
 

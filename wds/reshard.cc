@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "io/base/error.h"
-#include "wds/detail/key_set.h"
+#include "wds/key_set.h"
 #include "wds/sample_stream.h"
 
 namespace millrace::wds {
@@ -75,7 +75,7 @@ class Resharding {
 
   const ReshardOptions& options_;
   ShardWriter writer_;
-  detail::KeySet keys_;
+  KeySet keys_;
   ReshardResult result_;
 };
 

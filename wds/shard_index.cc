@@ -8,8 +8,8 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/opener.h"
-#include "wds/detail/hashing_opener.h"
 #include "wds/detail/index_text.h"
+#include "wds/hashing_opener.h"
 
 namespace millrace::wds {
 namespace {
@@ -53,7 +53,7 @@ std::string index_url(const std::string& url) {
 
 ShardIndex build_index(const io::Opener& opener, const std::string& url,
                        const ShardOptions& options) {
-  const detail::HashingOpener hashing(opener);
+  const HashingOpener hashing(opener);
   ShardOptions wanted = options;
   wanted.index = nullptr;
   wanted.offset = 0;

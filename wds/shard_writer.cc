@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "io/base/error.h"
-#include "wds/detail/key_set.h"
 #include "wds/detail/tar_writer.h"
+#include "wds/key_set.h"
 #include "wds/manifest.h"
 #include "wds/member_name.h"
 #include "wds/shard_index.h"
@@ -106,7 +106,7 @@ class OpenShard {
   std::string url_;
   bool indexed_;
   detail::TarWriter tar_;
-  detail::KeySet keys_;
+  KeySet keys_;
   ShardIndex index_;
   std::uint64_t samples_ = 0;
   std::uint64_t payload_bytes_ = 0;

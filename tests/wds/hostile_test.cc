@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <chrono>
-
 #include "io/base/error.h"
 #include "tests/support/tar_builder.h"
 #include "tests/wds/memory_opener.h"
@@ -65,9 +63,7 @@ TEST(Hostile, ClaimsAreNeverBelieved) {
   for (const auto& [what, tar] : tars) {
     for (const bool knows_size : {true, false}) {
       const long before = peak_kib();
-      const auto start = std::chrono::steady_clock::now();
       EXPECT_TRUE(first_fault(tar, knows_size).has_value()) << what;
-      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1)) << what;
       EXPECT_LT(peak_kib() - before, 16 * 1024) << what;
     }
   }

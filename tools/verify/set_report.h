@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/verify/shard_check.h"
-#include "wds/detail/key_set.h"
+#include "wds/key_set.h"
 
 namespace millrace::tools {
 
@@ -55,7 +55,7 @@ class SetReport {
   void add_keys(const ShardReport& shard);
 
   std::vector<std::string> urls_;
-  wds::detail::KeySet keys_{kMaxKeys};
+  wds::KeySet keys_{kMaxKeys};
 };
 
 /// One JSON object: {"shards","samples","emitted","skipped","faults":[...]}, then what else there

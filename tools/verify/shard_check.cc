@@ -10,7 +10,7 @@
 
 #include "decode/default_decoding.h"
 #include "io/base/error.h"
-#include "wds/detail/hashing_opener.h"
+#include "wds/hashing_opener.h"
 #include "wds/shard_index.h"
 
 namespace millrace::tools {
@@ -169,7 +169,7 @@ class ShardCheck {
   const CheckInput& input_;
   wds::ShardOptions options_;
   const wds::ManifestShard* listed_;
-  wds::detail::HashingOpener hashing_;
+  wds::HashingOpener hashing_;
   wds::FaultLedger ledger_{{.on_fault = wds::OnFault::kSkip}};
   std::optional<wds::ShardReader> reader_;
   ShardReport report_;

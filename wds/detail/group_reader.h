@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "io/base/error.h"
-#include "wds/detail/key_set.h"
+#include "wds/key_set.h"
 #include "wds/shard_reader.h"
 
 namespace millrace::wds::detail {

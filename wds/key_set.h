@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace millrace::wds::detail {
+namespace millrace::wds {
 
 class KeySet {
  public:
@@ -63,4 +63,4 @@ class KeySet {
   int shift_ = 0;
 };
 
-}  // namespace millrace::wds::detail
+}  // namespace millrace::wds

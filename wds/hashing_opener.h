@@ -9,7 +9,7 @@
 
 #include "io/opener.h"
 
-namespace millrace::wds::detail {
+namespace millrace::wds {
 
 class HashingOpener final : public io::Opener {
  public:
@@ -30,4 +30,4 @@ class HashingOpener final : public io::Opener {
   std::shared_ptr<Count> count_;
 };
 
-}  // namespace millrace::wds::detail
+}  // namespace millrace::wds

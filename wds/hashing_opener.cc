@@ -1,10 +1,10 @@
-#include "wds/detail/hashing_opener.h"
+#include "wds/hashing_opener.h"
 
 #include <vector>
 
 #include "io/base/hash.h"
 
-namespace millrace::wds::detail {
+namespace millrace::wds {
 
 struct HashingOpener::Count {
   Sha256 hash;
@@ -65,4 +65,4 @@ std::pair<std::uint64_t, std::string> HashingOpener::finish(const io::Opener& op
   return {count_->bytes, count_->hash.hex()};
 }
 
-}  // namespace millrace::wds::detail
+}  // namespace millrace::wds
