@@ -1,18 +1,25 @@
-# Every third-party package, found in one place. The installed package config repeats this list
-# (cmake/millrace-config.cmake.in), so keep the two together.
-find_package(Threads REQUIRED)
-find_package(LibArchive 3.6 REQUIRED)
-find_package(CURL 7.80 REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(ISAL 2.30 REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-find_package(JPEG REQUIRED)
-find_package(PNG REQUIRED)
-find_package(TBB 2021 REQUIRED)
-find_package(hwy REQUIRED)
-find_package(Eigen3 3.4 REQUIRED)
-find_package(OneDNN 2.6 REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(nlohmann_json 3 REQUIRED)
+# Every third-party package with the oldest version that works, once: the list is looked for here, and
+# the installed package's configuration looks for the same one (cmake/millrace-config.cmake.in).
+set(millrace_dependencies
+  "Threads"
+  "LibArchive 3.6"
+  "CURL 7.80"
+  "ZLIB"
+  "ISAL 2.30"
+  "OpenSSL COMPONENTS Crypto"
+  "JPEG"
+  "PNG"
+  "TBB 2021"
+  "hwy"
+  "Eigen3 3.4"
+  "OneDNN 2.6"
+  "OpenMP COMPONENTS CXX"
+  "fmt"
+  "spdlog"
+  "nlohmann_json 3")
+
+foreach(dependency IN LISTS millrace_dependencies)
+  separate_arguments(words UNIX_COMMAND "${dependency}")
+  find_package(${words} REQUIRED)
+  string(APPEND MILLRACE_FIND_DEPENDENCIES "find_dependency(${dependency})\n")
+endforeach()

@@ -3,13 +3,17 @@
 include(CMakePackageConfigHelpers)
 
 get_property(rooms GLOBAL PROPERTY MILLRACE_ROOMS)
-install(TARGETS ${rooms} EXPORT millrace-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(room IN LISTS rooms)
-  string(REPLACE millrace_ "" folder ${room})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace
-    FILES_MATCHING PATTERN "*.h" PATTERN "detail" EXCLUDE)
-endforeach()
+install(TARGETS ${rooms} EXPORT millrace-targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+list(TRANSFORM rooms REPLACE "^millrace_" "")
+install(CODE "set(MILLRACE_ROOMS \"${rooms}\")
+  set(MILLRACE_SOURCE \"${PROJECT_SOURCE_DIR}\")
+  set(MILLRACE_STAGING \"${PROJECT_BINARY_DIR}/installed-headers\")
+  set(MILLRACE_INCLUDEDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")")
+install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/millrace)
 install(EXPORT millrace-targets NAMESPACE millrace:: DESTINATION ${config_dir})

@@ -1,14 +1,21 @@
 # millrace_room(NAME SOURCES ... LINK ... PRIVATE_LINK ...)
-# One room is one library target `millrace_<name>`, exported as `millrace::<name>`. LINK holds the
+# One room is one library target `millrace_<name>`, exported as `millrace::<name>`; static unless
+# BUILD_SHARED_LIBS is on. LINK holds the
 # rooms below it; PRIVATE_LINK the third-party libraries, whose headers stay inside .cc files.
 function(millrace_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
-  add_library(millrace_${name} STATIC ${ROOM_SOURCES})
+  add_library(millrace_${name} ${ROOM_SOURCES})
   add_library(millrace::${name} ALIAS millrace_${name})
-  set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
+  set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name}
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    INSTALL_RPATH $ORIGIN)
   target_include_directories(millrace_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    target_include_directories(millrace_${name} INTERFACE
+      $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>)
+  endif()
   target_compile_features(millrace_${name} PUBLIC cxx_std_20)
   target_link_libraries(millrace_${name} PUBLIC ${ROOM_LINK} PRIVATE ${ROOM_PRIVATE_LINK})
   millrace_warnings(millrace_${name})
@@ -51,6 +58,7 @@ function(millrace_test name)
   millrace_precompile(${name} <gmock/gmock.h> <gtest/gtest.h>)
   # Two tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
   # soon, as those of the program do (tools/short_waits.h).
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300
+  # The label names the program, so that a preset can take the tests of some programs alone.
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS ${name}
     ENVIRONMENT "GOMP_SPINCOUNT=1000" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()

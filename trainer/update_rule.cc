@@ -4,7 +4,7 @@
 #include <array>
 
 #include "io/base/error.h"
-#include "trainer/rules/detail/rules.h"
+#include "trainer/detail/update_rules.h"
 
 namespace millrace::trainer {
 namespace {

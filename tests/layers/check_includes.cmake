@@ -17,13 +17,15 @@ set(may_bench bench tests tools trainer device pipeline wds decode io)
 set(rooms io wds decode pipeline device trainer tools bench)
 set(installed io wds decode pipeline device trainer)
 
-# The trainer's floors: what of the trainer a file below each folder may include. The loop (all other
-# files) knows the graph and its plans, never what they are made of.
+# The trainer's floors: what of the trainer a file below each folder may include. All stand on the
+# parameter table and the arithmetic over flat buffers. The loop (all other files) knows the graph and
+# its plans, never what they are made of.
 set(floors nn ops models loss loop)
-set(may_floor_nn "nn/|parameters\\.h")
-set(may_floor_ops "ops/|nn/|parameters\\.h")
-set(may_floor_models "models/|nn/|parameters\\.h")
-set(may_floor_loss "loss/|nn/|parameters\\.h")
+set(ground "parameters\\.h|detail/(bf16|flat_[a-z]+)\\.h")
+set(may_floor_nn "nn/|${ground}")
+set(may_floor_ops "ops/|nn/|${ground}")
+set(may_floor_models "models/|nn/|${ground}")
+set(may_floor_loss "loss/|nn/|${ground}")
 set(may_floor_loop "detail/|nn/|loss/|[a-z_]+\\.h")
 
 # Eigen is the one third-party library that public headers may show.

@@ -51,6 +51,7 @@ TEST(Parity, ResNet34) {
            .options = {.num_classes = 10, .image = 64},
            .batch = 8,
            .seed = 7,
+           .steps = 8,
            .lr = 0.00002F});
 }
 
@@ -58,16 +59,18 @@ TEST(Parity, ResNet50) {
   compare({.model = "resnet50",
            .options = {.num_classes = 10, .image = 64},
            .seed = 3,
+           .steps = 8,
            .lr = 0.000003F});
 }
 
 // Without dropout: nobody else draws our numbers.
 TEST(Parity, AlexNet) {
-  compare({.model = "alexnet", .options = {.num_classes = 10, .image = 64, .dropout = 0}});
+  compare(
+      {.model = "alexnet", .options = {.num_classes = 10, .image = 64, .dropout = 0}, .steps = 8});
 }
 
 TEST(Parity, UNet) {
-  compare({.model = "unet", .options = {.image = 32}, .batch = 6, .lr = 0.000004F});
+  compare({.model = "unet", .options = {.image = 32}, .batch = 6, .steps = 8, .lr = 0.000004F});
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ using nn::Mode;
 using nn::Precision;
 
 constexpr const char* kPython = "OMP_NUM_THREADS=1 /usr/bin/python3";
-constexpr int kSteps = 20;
 constexpr double kFloat32 = 1e-4;
 constexpr double kBFloat16 = 2e-2;
 constexpr double kSlack = 2.5;  // times PyTorch's own bf16: which bits fall is luck
@@ -99,7 +98,7 @@ void TorchParity::ask_pytorch() const {
     testing::write_values<float>(folder_ / (head.name + ".target.bin"), head.target);
   const std::string command = std::string(kPython) + " tests/trainer/torch_models.py " +
                               setup_.model + (options.stem == Stem::k3x3 ? "-3x3 " : " ") +
-                              folder_.path().string() + ' ' + std::to_string(kSteps) + ' ' +
+                              folder_.path().string() + ' ' + std::to_string(setup_.steps) + ' ' +
                               std::to_string(setup_.lr);
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
@@ -183,7 +182,7 @@ void TorchParity::compare_training(Precision precision) {
   Network network = make(precision);
   Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, network.graph().parameters());
   std::vector<float> losses;
-  for (int step = 1; step <= kSteps; ++step) {
+  for (int step = 1; step <= setup_.steps; ++step) {
     network.forward({images_});
     losses.push_back(evaluate_losses(network));
     network.plan().backward(nullptr);

@@ -1,6 +1,6 @@
 #include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
-#include "trainer/rules/detail/rules.h"
+#include "trainer/detail/update_rules.h"
 
 namespace millrace::trainer::rules {
 namespace {

@@ -5,16 +5,16 @@
 #include <filesystem>
 #include <string>
 
-#include "device/device.h"
-#include "pipeline/options.h"
-#include "trainer/feed.h"
-#include "trainer/fit.h"
-#include "trainer/model.h"
-#include "trainer/nn/graph.h"
-#include "trainer/objective.h"
-#include "trainer/replicas.h"
-#include "wds/shard_spec.h"
-#include "wds/shard_writer.h"
+#include "millrace/device/device.h"
+#include "millrace/pipeline/options.h"
+#include "millrace/trainer/feed.h"
+#include "millrace/trainer/fit.h"
+#include "millrace/trainer/model.h"
+#include "millrace/trainer/nn/graph.h"
+#include "millrace/trainer/objective.h"
+#include "millrace/trainer/replicas.h"
+#include "millrace/wds/shard_spec.h"
+#include "millrace/wds/shard_writer.h"
 
 namespace mr = millrace;
 

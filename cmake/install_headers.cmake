@@ -1,0 +1,15 @@
+# Run at install: the public headers under include/millrace, naming each other as their users do.
+# In the tree they say "io/bytes.h"; installed that would claim the name io/ in everybody's include
+# path, so there it is "millrace/io/bytes.h".
+list(JOIN MILLRACE_ROOMS "|" names)
+file(REMOVE_RECURSE ${MILLRACE_STAGING})
+foreach(room IN LISTS MILLRACE_ROOMS)
+  file(GLOB_RECURSE headers RELATIVE ${MILLRACE_SOURCE} ${MILLRACE_SOURCE}/${room}/*.h)
+  list(FILTER headers EXCLUDE REGEX "/detail/")
+  foreach(header IN LISTS headers)
+    file(READ ${MILLRACE_SOURCE}/${header} text)
+    string(REGEX REPLACE "#include \"(${names})/" "#include \"millrace/\\1/" text "${text}")
+    file(WRITE ${MILLRACE_STAGING}/millrace/${header} "${text}")
+  endforeach()
+endforeach()
+file(INSTALL ${MILLRACE_STAGING}/millrace DESTINATION ${MILLRACE_INCLUDEDIR})
