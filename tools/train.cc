@@ -94,6 +94,8 @@ class TrainCommand final : public Command {
     RunInput input(input_options(), devices, context);
     if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
       optimisation_.steps_per_epoch = find_steps(input, threads.size(), context);
+    optimisation_.settle(threads.size() * run_.batch_size * optimisation_.accumulate,
+                         run_steps(input, threads.size(), context));
     print_header(*model, threads.size(), context);
     const auto result = fit({.model = *model,
                              .objective = objective,
@@ -202,6 +204,15 @@ class TrainCommand final : public Command {
                         .accumulate = optimisation_.accumulate,
                         .stop = context.stop,
                         .log = context.log});
+  }
+
+  /// Steps of the whole run, where a warm-up goes by them and they are known, or cheap to find.
+  std::int64_t run_steps(const RunInput& input, int devices, Context& context) const {
+    if (!optimisation_.has_default_warmup()) return 0;
+    const bool known = input.train_samples() > 0 || data_.fake > 0;
+    if (!known && !are_small(train_shards(input_options()))) return 0;
+    Context quiet{.out = context.out, .log = {}, .stop = context.stop};
+    return optimisation_.epochs * find_steps(input, devices, quiet);
   }
 
   /// The choice of the model, which `eval` reads, and the options that were given, for people.

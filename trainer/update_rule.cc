@@ -16,10 +16,10 @@ struct Entry {
 };
 
 constexpr std::array kRules = {
-    Entry{"sgd", {.lr = 0.1, .lr_batch = 256, .warmup_steps = 100, .momentum = 0.9F}, rules::sgd},
+    Entry{"sgd", {.lr = 0.1, .lr_batch = 128, .warmup_steps = 100, .momentum = 0.9F}, rules::sgd},
     Entry{"adam", {.lr = 1e-3}, rules::adam},
     Entry{"adamw", {.lr = 1e-3, .weight_decay = 1e-2F}, rules::adamw},
-    Entry{"lars", {.lr = 0.1, .lr_batch = 256, .warmup_steps = 100, .momentum = 0.9F}, rules::lars},
+    Entry{"lars", {.lr = 4.0, .lr_batch = 128, .warmup_steps = 100, .momentum = 0.9F}, rules::lars},
 };
 
 const Entry& find(std::string_view name) {

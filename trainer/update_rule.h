@@ -45,7 +45,7 @@ struct OptimizerOptions {
 /// What a rule is used with where its user says nothing.
 struct RuleDefaults {
   double lr = 0.1;
-  /// The global batch that `lr` is for: a rate for another batch is in proportion. 0: any batch.
+  /// The global batch from which on `lr` holds; a smaller one takes it in proportion. 0: any batch.
   std::int64_t lr_batch = 0;
   std::int64_t warmup_steps = 0;
   float momentum = 0.0F;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <numeric>
 
@@ -117,11 +118,46 @@ TEST_F(TrainOptions, SgdWarmsUpUnlessToldOtherwise) {
   write_file(dir_ / "base.toml",
              "model = lenet\nchannels = 3\nsize = 16\nclasses = 10\nlr = 0.05\nbatch-size = 8\n"
              "log-steps = 1\njson = true\nschedule = constant\n");
-  EXPECT_NEAR(rates({})[9], 0.05 * 10 / 100, 1e-7);
+  EXPECT_NEAR(rates({"--epochs", "10"})[5], 0.05 * 6 / 12, 1e-7) << "a tenth of 120 steps";
   EXPECT_NEAR(rates({"--warmup-steps", "4"})[1], 0.05 * 2 / 4, 1e-7);
   EXPECT_NEAR(rates({"--warmup-steps", "4"})[4], 0.05, 1e-7);
   EXPECT_NEAR(rates({"--optimizer", "adam"})[0], 0.05, 1e-7);
   EXPECT_EQ(rates({"--warmup-epochs", "1"})[0], 0.0);
+}
+
+TEST_F(TrainOptions, EveryRuleBringsARateForItsBatch) {
+  write_file(dir_ / "base.toml", "model = lenet\nchannels = 3\nsize = 16\nclasses = 10\n");
+  const auto header = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "--train", shards_, "--run-dir", "none", "--batch-size", "8", "--limit-train-batches", "4"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = run(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(header({"--optimizer", "adam"}), HasSubstr("adam lr 0.001 (its usual one) cosine,"));
+  EXPECT_THAT(header({"--optimizer", "adamw"}), HasSubstr("adamw lr 0.001 (its usual one)"));
+  EXPECT_THAT(header({}), HasSubstr("sgd lr 0.00625 (its usual 0.1 is for 128 samples a step) "
+                                    "cosine after 1 step of warm-up (a tenth of the run)"));
+  EXPECT_THAT(header({"--devices", "2", "--accumulate", "2"}), HasSubstr("sgd lr 0.025 ("));
+  EXPECT_THAT(header({"--optimizer", "lars"}), HasSubstr("lars lr 0.25 (its usual 4 is for 128"));
+  EXPECT_THAT(header({"--lr", "0.02"}), HasSubstr("sgd lr 0.02 cosine"));
+}
+
+// The real digits: what a user gets who names an optimizer and nothing else.
+TEST(TrainDefaults, NoOptimizerEndsAtChance) {
+  const char* data = std::getenv("MILLRACE_TEST_DATA");
+  if (data == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA names no folder";
+  const std::string mnist = std::string(data) + "/mnist/";
+  for (const std::string optimizer : {"sgd", "adam", "adamw", "lars"}) {
+    for (const std::string batch : {"16", "128"}) {
+      const ProcessResult result = millrace(
+          {"train", mnist + "train-{000000..000003}.tar", "--val", mnist + "test-000000.tar",
+           "--model", "lenet", "--classes", "10", "--optimizer", optimizer, "--batch-size", batch,
+           "--run-dir", "none", "--log-steps", "0", "--target-accuracy", "60"});
+      EXPECT_EQ(result.status, 0) << optimizer << " at " << batch << ": " << result.err;
+    }
+  }
 }
 
 TEST_F(TrainOptions, SchedulesByEpochAndByStep) {

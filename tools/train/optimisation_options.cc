@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -20,15 +22,29 @@ const ValueAliases kSchedules = {{"ConstantLR", "constant"},
                                  {"CosineAnnealingLR", "cosine"},
                                  {"CosineAnnealing", "cosine"}};
 
+/// A warm-up that nobody asked for takes no more of a run.
+constexpr std::int64_t kWarmupShare = 10;
+
+/// Each rule's own rate.
+std::string rates_text() {
+  std::string text;
+  for (const std::string &rule : trainer::update_rule_names()) {
+    const trainer::RuleDefaults defaults = trainer::update_rule_defaults(rule);
+    text += fmt::format("{}{}: {:g}", text.empty() ? "" : ", ", rule, defaults.lr);
+    if (defaults.lr_batch > 0) text += fmt::format(" from {} samples a step on", defaults.lr_batch);
+  }
+  return "Learning rate [" + text + "; less in proportion for smaller steps]";
+}
+
 // One rate for each step of a cycle, or it is none.
-bool is_per_step(const OptimisationOptions& options) {
+bool is_per_step(const OptimisationOptions &options) {
   if (!options.schedule_unit.empty()) return options.schedule_unit == "step";
   return options.schedule == "one-cycle";
 }
 
 }  // namespace
 
-void OptimisationOptions::declare(CLI::App& app) {
+void OptimisationOptions::declare(CLI::App &app) {
   app.option_defaults()->group("Optimisation");
   declare_optimizer(app);
   declare_step(app);
@@ -36,12 +52,12 @@ void OptimisationOptions::declare(CLI::App& app) {
   declare_schedule(app);
 }
 
-void OptimisationOptions::declare_optimizer(CLI::App& app) {
+void OptimisationOptions::declare_optimizer(CLI::App &app) {
   app.add_option("--epochs", epochs, "Passes over the samples")
       ->transform(whole_number(1, 1 << 20));
   app.add_option("--optimizer", optimizer, "The rule by which weights change")
-      ->transform(one_of({"sgd", "adam", "adamw", "lars"}));
-  app.add_option("--momentum", momentum, "Of sgd and lars")->transform(real_number(0, 1));
+      ->transform(one_of(trainer::update_rule_names()));
+  app.add_option("--momentum", momentum, "Of sgd and lars [0.9]")->transform(real_number(0, 1));
   app.add_option("--dampening", dampening, "Of sgd's momentum")->transform(real_number(0, 1));
   app.add_flag("--nesterov", nesterov, "sgd: looks ahead along its momentum");
   app.add_option("--betas", betas, "Of adam and adamw")
@@ -50,13 +66,15 @@ void OptimisationOptions::declare_optimizer(CLI::App& app) {
       ->transform(real_number(0, 1));
   app.add_option("--epsilon", epsilon, "Of adam and adamw")->transform(above_zero());
   app.add_option("--trust", trust, "Of lars")->transform(above_zero());
-  app.add_option("--weight-decay", weight_decay, "adamw: decoupled; others: added to gradients")
+  app.add_option("--weight-decay", weight_decay,
+                 "adamw: decoupled; others: added to gradients [adamw: 0.01, "
+                 "others: 0]")
       ->transform(real_number(0));
   app.add_flag("--no-decay-norms-biases", no_decay_norms_biases,
                "Leaves biases and normalisation without weight decay");
 }
 
-void OptimisationOptions::declare_step(CLI::App& app) {
+void OptimisationOptions::declare_step(CLI::App &app) {
   app.add_option("--accumulate", accumulate, "Batches a device takes for one step")
       ->transform(whole_number(1, 1 << 20));
   app.add_option("--clip-norm", clip.norm, "Bound of the gradients' norm; 0: none")
@@ -64,7 +82,8 @@ void OptimisationOptions::declare_step(CLI::App& app) {
   app.add_option("--clip-value", clip.value, "Bound of each gradient; 0: none")
       ->transform(real_number(0));
   app.add_option("--ema", ema,
-                 "Decay of an exponential mean of the weights, which is evaluated and saved; 0: "
+                 "Decay of an exponential mean of the weights, which is "
+                 "evaluated and saved; 0: "
                  "none")
       ->transform(real_number(0, 1));
   app.add_option("--on-non-finite", on_non_finite,
@@ -72,15 +91,16 @@ void OptimisationOptions::declare_step(CLI::App& app) {
       ->transform(one_of({"fail", "skip"}));
 }
 
-void OptimisationOptions::declare_schedule(CLI::App& app) {
-  app.add_option("--lr", lr, "Learning rate")->transform(above_zero());
-  app.add_flag("--scale-lr", scale_lr, "Multiplies the rate by the number of devices");
+void OptimisationOptions::declare_schedule(CLI::App &app) {
+  app.add_option("--lr", lr, rates_text())->transform(above_zero());
+  app.add_flag("--scale-lr", scale_lr, "Multiplies --lr by the number of devices");
   app.add_option("--schedule", schedule, "How the learning rate falls")
       ->transform(one_of({"constant", "step", "multi-step", "exponential", "warmup-exponential",
                           "cosine", "one-cycle"},
                          kSchedules));
   app.add_option("--schedule-unit", schedule_unit,
-                 "When it does: with each epoch or each step [one-cycle: step, others: epoch]")
+                 "When it does: with each epoch or each step [one-cycle: step, "
+                 "others: epoch]")
       ->transform(one_of({"epoch", "step"}));
   app.add_option("--step-epochs", step_epochs, "step, warmup-exponential: epochs between two cuts")
       ->transform(whole_number(1, 1 << 20));
@@ -96,44 +116,76 @@ void OptimisationOptions::declare_schedule(CLI::App& app) {
                  "Epochs in which the rate rises from 0 [warmup-exponential: 0.9]")
       ->transform(real_number(0));
   app.add_option("--warmup-steps", warmup_steps,
-                 "Steps in which it rises; 0: none [sgd, lars: 100, unless --warmup-epochs]")
+                 "Steps in which it rises; 0: none [sgd, lars: 100, or a tenth "
+                 "of a shorter run]")
       ->transform(whole_number(0));
   app.add_option("--warmup-start", warmup_start, "What it rises from instead, a share of the rate")
       ->transform(real_number(0, 1));
   app.add_option("--steps-per-epoch", steps_per_epoch,
-                 "For schedules by step and warm-up; 0: by the shards' indexes, else counted")
+                 "For schedules by step and warm-up; 0: by the shards' "
+                 "indexes, else counted")
       ->transform(whole_number(0));
 }
 
 void OptimisationOptions::check() const {
   const bool sgd = optimizer == "sgd";
-  require(!nesterov || (sgd && momentum > 0.0F && dampening == 0.0F),
+  require(!nesterov || (sgd && momentum.value_or(defaults().momentum) > 0.0F && dampening == 0.0F),
           "--nesterov needs sgd with momentum and without dampening");
   require(dampening == 0.0F || sgd, "--dampening is sgd's");
+  require(!momentum || defaults().momentum > 0.0F,
+          "--momentum is of sgd and lars, not " + optimizer);
+  require(!momentum || *momentum < 1.0F, "--momentum must be below 1");
+  require(betas[0] < 1.0F && betas[1] < 1.0F, "--betas must be below 1");
   require(ema < 1.0, "--ema must be below 1");
+  require(!scale_lr || lr,
+          "--scale-lr multiplies a rate that --lr gives: the "
+          "usual one goes by the samples of a step");
   require(milestones.empty() || schedule == "multi-step",
           "--milestones needs --schedule multi-step");
   require(!milestones.empty() || schedule != "multi-step",
           "--schedule multi-step needs --milestones");
   require(schedule != "one-cycle" || (warmup_epochs == 0.0 && chosen_warmup_steps() == 0),
-          "one-cycle warms up by itself: leave out --warmup-epochs and --warmup-steps");
+          "one-cycle warms up by itself: leave out --warmup-epochs and "
+          "--warmup-steps");
   static_cast<void>(trainer::Schedule(schedule_options()));
 }
 
-std::int64_t OptimisationOptions::chosen_warmup_steps() const {
-  if (warmup_steps) return *warmup_steps;
-  const bool adapts = optimizer == "adam" || optimizer == "adamw";
+void OptimisationOptions::settle(std::int64_t step_samples, std::int64_t run_steps) {
+  step_samples_ = step_samples;
+  run_steps_ = run_steps;
+}
+
+trainer::RuleDefaults OptimisationOptions::defaults() const {
+  return trainer::update_rule_defaults(optimizer);
+}
+
+double OptimisationOptions::chosen_lr() const {
+  if (lr) return *lr;
+  const trainer::RuleDefaults rule = defaults();
+  const bool smaller = step_samples_ > 0 && step_samples_ < rule.lr_batch;
+  return smaller ? rule.lr * static_cast<double>(step_samples_) / static_cast<double>(rule.lr_batch)
+                 : rule.lr;
+}
+
+bool OptimisationOptions::has_default_warmup() const {
   const bool rises = schedule == "one-cycle" || schedule == "warmup-exponential";
-  return adapts || rises || warmup_epochs > 0.0 ? 0 : 100;
+  return !warmup_steps && !rises && warmup_epochs == 0.0 && defaults().warmup_steps > 0;
+}
+
+std::int64_t OptimisationOptions::chosen_warmup_steps() const {
+  if (!has_default_warmup()) return warmup_steps.value_or(0);
+  const std::int64_t usual = defaults().warmup_steps;
+  if (run_steps_ == 0) return usual;
+  return std::min(usual, std::max<std::int64_t>(1, run_steps_ / kWarmupShare));
 }
 
 trainer::OptimizerOptions OptimisationOptions::optimizer_options() const {
-  const bool has_momentum = optimizer == "sgd" || optimizer == "lars";
+  const trainer::RuleDefaults rule = defaults();
   return {.rule = optimizer,
-          .momentum = has_momentum ? momentum : 0.0F,
+          .momentum = momentum.value_or(rule.momentum),
           .dampening = dampening,
           .nesterov = nesterov,
-          .weight_decay = weight_decay,
+          .weight_decay = weight_decay.value_or(rule.weight_decay),
           .beta1 = betas[0],
           .beta2 = betas[1],
           .epsilon = epsilon,
@@ -144,7 +196,7 @@ trainer::OptimizerOptions OptimisationOptions::optimizer_options() const {
 trainer::ScheduleOptions OptimisationOptions::schedule_options() const {
   return {.kind = trainer::parse_schedule_kind(schedule),
           .unit = is_per_step(*this) ? trainer::ScheduleUnit::kStep : trainer::ScheduleUnit::kEpoch,
-          .base_lr = lr,
+          .base_lr = chosen_lr(),
           .epochs = static_cast<double>(epochs),
           .step_epochs = step_epochs,
           .gamma = gamma,
@@ -160,7 +212,7 @@ bool OptimisationOptions::needs_steps_per_epoch() const {
   return trainer::Schedule(schedule_options()).needs_steps_per_epoch();
 }
 
-void OptimisationOptions::apply(trainer::TrainOptions& options) const {
+void OptimisationOptions::apply(trainer::TrainOptions &options) const {
   options.epochs = epochs;
   options.optimizer = optimizer_options();
   options.schedule = schedule_options();
@@ -173,10 +225,24 @@ void OptimisationOptions::apply(trainer::TrainOptions& options) const {
       on_non_finite == "skip" ? trainer::OnNonFinite::kSkip : trainer::OnNonFinite::kFail;
 }
 
-std::string OptimisationOptions::text() const {
+std::string OptimisationOptions::rate_text() const {
+  const std::string rate = fmt::format("lr {:g}", chosen_lr());
+  if (lr) return rate;
+  const trainer::RuleDefaults rule = defaults();
+  if (chosen_lr() == rule.lr) return rate + " (its usual one)";
+  return rate + fmt::format(" (its usual {:g} is for {} samples a step)", rule.lr, rule.lr_batch);
+}
+
+std::string OptimisationOptions::warmup_text() const {
   const std::int64_t steps = chosen_warmup_steps();
-  return fmt::format("{} lr {} {}{}", optimizer, lr, schedule,
-                     steps > 0 ? fmt::format(" after {} steps of warm-up", steps) : "");
+  if (steps == 0) return {};
+  const bool cut = has_default_warmup() && steps < defaults().warmup_steps;
+  return " after " + counted(static_cast<std::uint64_t>(steps), "step") + " of warm-up" +
+         (cut ? " (a tenth of the run)" : "");
+}
+
+std::string OptimisationOptions::text() const {
+  return fmt::format("{} {} {}{}", optimizer, rate_text(), schedule, warmup_text());
 }
 
 }  // namespace millrace::tools

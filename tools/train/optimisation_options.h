@@ -12,6 +12,7 @@
 #include "trainer/optimizer.h"
 #include "trainer/schedule.h"
 #include "trainer/train_options.h"
+#include "trainer/update_rule.h"
 
 namespace CLI {
 class App;
@@ -22,14 +23,16 @@ namespace millrace::tools {
 struct OptimisationOptions {
   std::int64_t epochs = 1;
   std::string optimizer = "sgd";
-  double lr = 0.1;
-  float momentum = 0.9F;
+  /// Empty: the rule's own, for the samples of a step (settle()).
+  std::optional<double> lr = {};
+  /// Empty: the rule's own.
+  std::optional<float> momentum = {};
   float dampening = 0.0F;
   bool nesterov = false;
   std::vector<float> betas = {0.9F, 0.999F};
   float epsilon = 1e-8F;
   float trust = 0.001F;
-  float weight_decay = 0.0F;
+  std::optional<float> weight_decay = {};
   bool no_decay_norms_biases = false;
   bool scale_lr = false;
   std::int64_t accumulate = 1;
@@ -46,8 +49,8 @@ struct OptimisationOptions {
   std::vector<double> milestones = {};
   double min_lr = 0.0;
   double warmup_epochs = 0.0;
-  /// Empty: 100 for sgd and lars, whose first steps at the full rate undo themselves; none for the
-  /// others, nor where the schedule or warmup_epochs says otherwise.
+  /// Empty: the rule's own, or a tenth of a shorter run; none where the schedule or warmup_epochs
+  /// says otherwise.
   std::optional<std::int64_t> warmup_steps = {};
   double warmup_start = 0.0;
   /// A device's; 0: to be found (tools/train/step_count.h).
@@ -57,19 +60,32 @@ struct OptimisationOptions {
   /// Throws: InvalidArgument for options that contradict each other.
   void check() const;
 
+  /// What the run alone knows: the samples of a step, by which a rate goes that nobody gave, and
+  /// the run's steps, for a warm-up of no more than a tenth of them; 0: unknown.
+  void settle(std::int64_t step_samples, std::int64_t run_steps);
+  /// Whether there is a warm-up that nobody gave.
+  bool has_default_warmup() const;
+
   trainer::OptimizerOptions optimizer_options() const;
   trainer::ScheduleOptions schedule_options() const;
   bool needs_steps_per_epoch() const;
   /// Fills in what of `options` is decided here.
   void apply(trainer::TrainOptions& options) const;
-  /// "sgd lr 0.1 cosine", for people.
+  /// "sgd lr 0.05 (its usual 0.1 is for 128 samples a step) cosine after 100 steps of warm-up".
   std::string text() const;
 
  private:
   void declare_optimizer(CLI::App& app);
   void declare_schedule(CLI::App& app);
   void declare_step(CLI::App& app);
+  trainer::RuleDefaults defaults() const;
+  double chosen_lr() const;
   std::int64_t chosen_warmup_steps() const;
+  std::string rate_text() const;
+  std::string warmup_text() const;
+
+  std::int64_t step_samples_ = 0;  ///< 0: not settled
+  std::int64_t run_steps_ = 0;
 };
 
 }  // namespace millrace::tools
