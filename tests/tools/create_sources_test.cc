@@ -208,7 +208,7 @@ TEST(CreateFromFolder, PairsFilesByTheirNames) {
   const auto made = create(
       dir, {"--from-folder", "images", "--pair", "mask=labels", "--pair", "far.depth=depth"});
   ASSERT_EQ(made.status, 0) << made.err;
-  EXPECT_THAT(made.err, HasSubstr("1 files of labels left out"));
+  EXPECT_THAT(made.err, HasSubstr("1 file of labels left out"));
   EXPECT_THAT(keys_of(dir / "out-0.tar"), ElementsAre("a_v1", "b"));
   EXPECT_EQ(field(dir / "out-0.tar", "a_v1.mask.png"), "mask a");
   EXPECT_EQ(field(dir / "out-0.tar", "b.mask.png"), "mask b");

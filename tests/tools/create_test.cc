@@ -34,7 +34,7 @@ TEST(CreateFromFolder, TakesClassFoldersInOrderAndWritesTheirNames) {
   const auto result =
       millrace({"create", dir / "out/set-%06d.tar", "--from-folder", dir / "in", "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("1 files left out"));
+  EXPECT_THAT(result.err, HasSubstr("1 file left out"));
   EXPECT_THAT(members(dir / "out/set-000000.tar"),
               ElementsAre("cat/one.cls", "cat/one.jpg", "cat/more/two.cls", "cat/more/two.png",
                           "dog/b_v2.cls", "dog/b_v2.jpg"));

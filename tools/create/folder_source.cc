@@ -103,8 +103,8 @@ void find_pairs(std::vector<File>& images, const FolderPair& pair, const Log& lo
   PairFolder folder(pair);
   for (File& image : images) image.pairs.push_back(folder.take(image.stem, image.path));
   if (folder.left_out() > 0)
-    log.warn(fmt::format("{} files of {} left out: no image has their names", folder.left_out(),
-                         pair.folder));
+    log.warn(fmt::format("{} of {} left out: no image of that name",
+                         counted(folder.left_out(), "file"), pair.folder));
 }
 
 class FolderSource final : public SampleSource {
