@@ -21,7 +21,8 @@ static_assert(std::endian::native == std::endian::little, "the format is little 
 using Json = nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::size_t kHeaderDepth = 3;  // the header, a tensor, its shape
+constexpr std::size_t kHeaderDepth = 3;     // the header, a tensor, its shape
+constexpr std::size_t kMaxNameBytes = 512;  // every fault repeats it
 constexpr std::size_t kDataAlignment = 64;
 constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kTypes{
     {{"F32", 4}, {"BF16", 2}, {"F16", 2}, {"I64", 8}}};
@@ -34,7 +35,8 @@ TensorType parse_type(const std::string& tensor, const std::string& name) {
   for (std::size_t i = 0; i < kTypes.size(); ++i) {
     if (kTypes[i].first == name) return static_cast<TensorType>(i);
   }
-  throw Error(ErrorCode::kUnsupported, "safetensors: tensor " + tensor + " has dtype " + name);
+  throw Error(ErrorCode::kUnsupported,
+              "safetensors: tensor " + tensor + " has dtype " + name.substr(0, kMaxNameBytes));
 }
 
 Json parse_header(std::string_view text) {
@@ -83,6 +85,9 @@ std::optional<std::size_t> shape_bytes(const Claim& claim, std::size_t limit) {
 }
 
 Claim parse_claim(const std::string& name, const Json& entry, std::size_t data_bytes) {
+  if (name.size() > kMaxNameBytes) {
+    corrupt("a tensor's name has " + std::to_string(name.size()) + " bytes");
+  }
   const bool whole = entry.is_object() && entry.size() == 3 && entry.contains("dtype") &&
                      entry["dtype"].is_string() && entry.contains("shape") &&
                      entry.contains("data_offsets") && entry["data_offsets"].is_array() &&

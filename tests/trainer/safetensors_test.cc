@@ -124,6 +124,20 @@ INSTANTIATE_TEST_SUITE_P(
         Hostile{"BadMetadata", file_of(R"({"__metadata__":{"a":1}})", 0)}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
+TEST(Safetensors, RepeatsNoLongNames) {
+  const std::string name(100'000, 'x');
+  for (const std::string& header :
+       {R"({")" + name + R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})",
+        R"({"a":{"dtype":")" + name + R"(","shape":[1],"data_offsets":[0,4]}})"}) {
+    try {
+      parse(file_of(header, 4));
+      FAIL() << "parsed";
+    } catch (const Error& error) {
+      EXPECT_LT(error.message().size(), 1000U);
+    }
+  }
+}
+
 TEST(Safetensors, RefusesEveryTruncationAndSurvivesEveryFlip) {
   const std::string whole = two_tensors();
   for (std::size_t length = 0; length < whole.size(); ++length) {
