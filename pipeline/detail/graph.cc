@@ -38,14 +38,6 @@ using DecodeNode = flow::function_node<std::shared_ptr<DecodeBlock>>;
 using OrderNode = flow::sequencer_node<Finished>;
 using DeliverNode = flow::function_node<Finished>;
 
-/// Sends a message into the graph. Threads: any.
-template <typename Node, typename Message>
-void put(Node& node, Handover& handover, const Message& message) {
-  handover.send();
-  const TbbCode tbb;
-  node.try_put(message);
-}
-
 /// Keeps the graph waiting for a read that is under way, or was dropped before it began.
 class GatewayHold {
  public:
@@ -82,7 +74,7 @@ struct Graph::State final : Merge::Sink {
 
   void read(const ReadRequest& request) override { put(*read_node, to_read, request); }
   void decode(std::shared_ptr<DecodeBlock> block) override {
-    put(*decode_node, to_decode, std::move(block));
+    put(*decode_node, to_decode, std::move(block), Arena::Need::kParallel);
   }
   void finish(Finished finished) override { put(*order_node, to_deliver, std::move(finished)); }
   void dropped(std::size_t samples, std::size_t bytes) override {
@@ -92,6 +84,16 @@ struct Graph::State final : Merge::Sink {
 
   void tell_merge(Event event) { put(*merge_node, to_merge, std::move(event)); }
 
+  /// Sends a message into the graph, where run_body() will take it up. Threads: any.
+  template <typename Node, typename Message>
+  void put(Node& node, Handover& handover, const Message& message,
+           Arena::Need need = Arena::Need::kSerial) {
+    arena.add(need);
+    handover.send();
+    const TbbCode tbb;
+    node.try_put(message);
+  }
+
   void make_nodes();
   void start_read(const ReadRequest& request, ReadNode::gateway_type& gateway);
   std::shared_ptr<ReadResult> read_block(const ReadRequest& request);
@@ -99,7 +101,7 @@ struct Graph::State final : Merge::Sink {
   void decode_block(const std::shared_ptr<DecodeBlock>& block);
   /// A node's body: what no stage expects ends the pipeline at once.
   template <typename Work>
-  void run_body(Handover& handover, const Work& work);
+  void run_body(Handover& handover, const Work& work, Arena::Need need = Arena::Need::kSerial);
 
   GraphParts parts;
   std::stop_source stop;
@@ -171,6 +173,7 @@ Graph::State::~State() {
   graph->cancel();
   decode_stage.stop();
   io_threads.stop();
+  arena.stop();
   graph->wait_for_all();
   deliver_node.reset();
   order_node.reset();
@@ -190,11 +193,12 @@ void Graph::State::make_nodes() {
   merge_node = std::make_unique<MergeNode>(
       *graph, flow::serial,
       [this](const Event& event) { run_body(to_merge, [&] { handle(event); }); }, kMergePriority);
-  decode_node = std::make_unique<DecodeNode>(*graph, flow::unlimited,
-                                             [this](const std::shared_ptr<DecodeBlock>& block) {
-                                               run_body(to_decode, [&] { decode_block(block); });
-                                               return flow::continue_msg();
-                                             });
+  decode_node = std::make_unique<DecodeNode>(
+      *graph, flow::unlimited, [this](const std::shared_ptr<DecodeBlock>& block) {
+        run_body(
+            to_decode, [&] { decode_block(block); }, Arena::Need::kParallel);
+        return flow::continue_msg();
+      });
   order_node = std::make_unique<OrderNode>(
       *graph, [](const Finished& finished) { return finished.sequence; });
   deliver_node = std::make_unique<DeliverNode>(
@@ -208,7 +212,7 @@ void Graph::State::make_nodes() {
 }
 
 template <typename Work>
-void Graph::State::run_body(Handover& handover, const Work& work) {
+void Graph::State::run_body(Handover& handover, const Work& work, Arena::Need need) {
   const NodeBody body;
   handover.receive();
   try {
@@ -218,12 +222,14 @@ void Graph::State::run_body(Handover& handover, const Work& work) {
     stop.request_stop();
   }
   handover.send();  // a serial node's next run sees what this one did
+  arena.done(need);
 }
 
 void Graph::State::start_read(const ReadRequest& request, ReadNode::gateway_type& gateway) {
   auto hold = std::make_shared<const GatewayHold>(gateway);
   io_threads.submit([this, request, hold] {
     const Event event(read_block(request));
+    arena.add(Arena::Need::kSerial);  // the merge's
     to_merge.send();
     const TbbCode tbb;
     hold->gateway().try_put(event);

@@ -1,0 +1,73 @@
+#include "pipeline/detail/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <thread>
+
+#include "pipeline/detail/sanitizer.h"
+
+namespace millrace::pipeline::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Hands the arena a task of its own.
+void run(Arena& arena, Arena::Need need, const std::function<void()>& work) {
+  arena.add(need);
+  const TbbCode tbb;
+  arena.tbb().enqueue([&arena, need, work] {
+    const NodeBody body;
+    work();
+    arena.done(need);
+  });
+}
+
+bool sleeps_soon(const Arena& arena) {
+  for (int i = 0; i < 10'000 && arena.awake() > 0; ++i) std::this_thread::sleep_for(1ms);
+  return arena.awake() == 0;
+}
+
+TEST(Arena, ItsThreadsSleepWhereThereIsNothingToDo) {
+  for (const int threads : {1, 2, 4}) {
+    Arena arena(threads);
+    EXPECT_EQ(arena.awake(), 0);
+    std::atomic<int> done{0};
+    for (int round = 0; round < 100; ++round) {
+      for (int i = 0; i < 5; ++i) run(arena, Arena::Need::kParallel, [&] { ++done; });
+      run(arena, Arena::Need::kSerial, [&] { ++done; });
+      if (round % 10 == 0) std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_TRUE(sleeps_soon(arena));
+    EXPECT_EQ(done, 600);
+  }
+}
+
+TEST(Arena, ParallelTasksGetAThreadEach) {
+  Arena arena(3);
+  std::latch all_run(3);
+  for (int i = 0; i < 3; ++i)
+    run(arena, Arena::Need::kParallel, [&] { all_run.arrive_and_wait(); });
+  EXPECT_TRUE(sleeps_soon(arena));
+  EXPECT_TRUE(all_run.try_wait());
+}
+
+TEST(Arena, NoMoreThreadsAreCalledThanTasksCanRun) {
+  Arena arena(4);
+  std::latch go(1);
+  run(arena, Arena::Need::kSerial, [&] { go.wait(); });
+  run(arena, Arena::Need::kSerial, [] {});
+  EXPECT_EQ(arena.awake(), 1);
+  run(arena, Arena::Need::kParallel, [&] { go.wait(); });
+  EXPECT_EQ(arena.awake(), 1) << "the serial ones are short";
+  run(arena, Arena::Need::kParallel, [&] { go.wait(); });
+  EXPECT_EQ(arena.awake(), 2);
+  go.count_down();
+  EXPECT_TRUE(sleeps_soon(arena));
+}
+
+}  // namespace
+}  // namespace millrace::pipeline::detail
