@@ -38,13 +38,15 @@ std::uint64_t address_space() {
   return pages * 4096;
 }
 
-/// Decodes where there is nothing larger than 64 KiB to be had. Says by its exit status what came of
-/// it.
+/// Decodes where there is nothing larger than 64 KiB to be had. Says by its exit status what came
+/// of it.
 [[noreturn]] void decode_in_little_memory(const io::Bytes& file) {
   const rlimit limit{address_space(), RLIM_INFINITY};
   setrlimit(RLIMIT_AS, &limit);
-  while (std::malloc(64 << 10) != nullptr) {  // NOLINT: what earlier tests gave back to the heap
-  }
+  void* volatile taken = nullptr;  // what earlier tests gave back to the heap; never optimised away
+  do {
+    taken = std::malloc(64 << 10);  // NOLINT
+  } while (taken != nullptr);
   try {
     decode::decode_image(file);
     std::_Exit(0);
