@@ -2,6 +2,10 @@
 
 #include <bit>
 #include <cmath>
+#include <string>
+
+#include "decode/array_view.h"
+#include "io/base/error.h"
 
 namespace millrace::decode {
 
@@ -41,6 +45,29 @@ std::int64_t ArraySpec::num_values() const {
 
 std::size_t ArraySpec::num_bytes() const {
   return static_cast<std::size_t>(num_values()) * dtype_size(dtype);
+}
+
+void check_view(const ArrayView& array, DType dtype, std::optional<int> dimensions) {
+  const ArraySpec spec{array.dtype, {array.shape.begin(), array.shape.end()}};
+  std::string text;
+  for (const std::int64_t extent : spec.shape) {
+    text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  }
+  std::string wrong;
+  if (array.dtype != dtype) {
+    wrong = "asked for as " + std::string(dtype_name(dtype));
+  } else if (spec.shape.empty() || static_cast<int>(spec.shape.size()) !=
+                                       dimensions.value_or(static_cast<int>(spec.shape.size()))) {
+    const int asked = dimensions.value_or(1);
+    wrong = "asked for with " + std::to_string(asked) + (asked == 1 ? " dimension" : " dimensions");
+  } else if (spec.num_bytes() != array.data.size()) {
+    wrong = "its memory is " + std::to_string(array.data.size()) + " bytes";
+  } else {
+    return;
+  }
+  throw Error(ErrorCode::kInvalidArgument, std::string(array.name) + " holds " +
+                                               std::string(dtype_name(array.dtype)) +
+                                               " of shape (" + text + "); " + wrong);
 }
 
 std::uint16_t to_bfloat16(float value) {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "decode/array.h"
+#include "decode/array_view.h"
 #include "pipeline/position.h"
 
 namespace millrace::pipeline {
@@ -28,6 +28,25 @@ struct BatchField {
   std::span<T> as() const {
     return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
   }
+
+  /// As Eigen's maps, with the type and the number of dimensions checked; decode/eigen.h, which
+  /// must be included, has them. tensor(): all axes, (N, H, W, C) for images. matrix(): (N, what a
+  /// sample has). vector(): (N), for labels. Throw: InvalidArgument.
+  template <typename T, int Rank>
+  auto tensor() const {
+    return decode::EigenView<T>::template tensor<Rank>(view());
+  }
+  template <typename T>
+  auto matrix() const {
+    return decode::EigenView<T>::matrix(view());
+  }
+  template <typename T>
+  auto vector() const {
+    return decode::EigenView<T>::vector(view());
+  }
+
+ private:
+  decode::ArrayView view() const { return {name, spec.dtype, spec.shape, data}; }
 };
 
 struct Batch {

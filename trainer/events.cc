@@ -19,6 +19,7 @@ Json times_json(const StallReport& stall) {
           {"forward", step.forward},
           {"backward", step.backward},
           {"reduce", step.reduce},
+          {"peer_wait", step.peer_wait},
           {"update", step.update},
           {"free_input", stall.free_input_step},
           {"first", stall.first_step.total()}};
@@ -31,6 +32,7 @@ void StepTimes::add(const StepTimes& times, double share) {
   forward += times.forward * share;
   backward += times.backward * share;
   reduce += times.reduce * share;
+  peer_wait += times.peer_wait * share;
   update += times.update * share;
 }
 

@@ -18,10 +18,11 @@ struct StepTimes {
   double wait = 0;     ///< for a batch
   double forward = 0;  ///< and the loss
   double backward = 0;
-  double reduce = 0;  ///< what of the collectives backward did not hide
+  double reduce = 0;     ///< what of the collectives backward did not hide
+  double peer_wait = 0;  ///< in collectives, for replicas that came to them later
   double update = 0;
 
-  double total() const { return wait + forward + backward + reduce + update; }
+  double total() const { return wait + forward + backward + reduce + peer_wait + update; }
   /// Adds `share` of `times`.
   void add(const StepTimes& times, double share = 1.0);
 };

@@ -26,8 +26,8 @@ GradientReducer::GradientReducer(std::span<float> gradients, Collectives& group,
     const auto [begin, end] = Collectives::slice(bucket.size(), group.rank(), group.world());
     if (begin < end) owned_.push_back({bucket.begin + begin, bucket.begin + end});
   }
-  if (group.world() == 1) return;
-  reduced_ = ready_ = buckets_.size();
+  if (group.world() == 1 || num_handed_on() == 0) return;
+  reduced_ = ready_ = num_handed_on();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -43,18 +43,25 @@ void GradientReducer::gradients_ready(std::size_t n) {
   if (group_.world() == 1) return;
   const MutexLock lock(mutex_);
   std::size_t ready = ready_;
-  while (ready < buckets_.size() && buckets_[ready].end <= n) ++ready;
+  while (ready < num_handed_on() && buckets_[ready].end <= n) ++ready;
   if (ready == ready_) return;
   ready_ = ready;
   changed_.notify_all();
 }
 
 void GradientReducer::wait() {
+  if (group_.world() == 1 || buckets_.empty()) return;
   gradients_ready(gradients_.size());
-  if (group_.world() == 1) return;
-  MutexLock lock(mutex_);
-  while (reduced_ < buckets_.size() && !error_) changed_.wait(lock);
-  if (error_) std::rethrow_exception(error_);
+  {
+    MutexLock lock(mutex_);
+    while (reduced_ < num_handed_on() && !error_) changed_.wait(lock);
+    if (error_) std::rethrow_exception(error_);
+  }
+  reduce(buckets_.back());
+}
+
+void GradientReducer::reduce(Range bucket) {
+  group_.reduce_scatter(gradients_.subspan(bucket.begin, bucket.size()));
 }
 
 void GradientReducer::run(const std::stop_token& stop) {
@@ -72,7 +79,7 @@ void GradientReducer::run(const std::stop_token& stop) {
     lock.unlock();
     std::exception_ptr error;
     try {
-      group_.reduce_scatter(gradients_.subspan(bucket.begin, bucket.size()));
+      reduce(bucket);
     } catch (...) {
       error = std::current_exception();
     }

@@ -3,7 +3,9 @@
 // The flat gradient buffer is cut into buckets of fixed bounds, front to back, which is the order
 // in which backward finishes them. A finished bucket goes to a thread of the reducer's own, which
 // sums it over the ranks; each rank keeps its slice of each bucket (owned()), and updates the
-// weights there and nowhere else. With one rank there is no thread and nothing to do.
+// weights there and nowhere else. The last bucket is summed by wait() itself: backward is over, and
+// handing it on would only cost the two threads' wake-ups. With one bucket, or one rank, there is
+// no thread.
 //
 //   GradientReducer reducer(gradients, *group[rank]);
 //   reducer.begin();
@@ -44,6 +46,8 @@ class GradientReducer {
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   const std::vector<Range>& buckets() const { return buckets_; }
+  /// False where there is nothing to sum while backward runs.
+  bool has_thread() const { return thread_.joinable(); }
   /// The ranges whose sums this rank holds after wait().
   const std::vector<Range>& owned() const { return owned_; }
 
@@ -54,10 +58,14 @@ class GradientReducer {
   /// Returns when every bucket is summed; what is left of the gradients counts as ready.
   /// Throws: what the collective threw.
   void wait();
+  /// What this rank has waited for others, as Collectives::peer_wait().
+  std::chrono::nanoseconds peer_wait() const { return group_.peer_wait(); }
 
  private:
   void run(const std::stop_token& stop);
   void reduce(Range bucket);
+  /// Buckets that the thread sums.
+  std::size_t num_handed_on() const { return buckets_.empty() ? 0 : buckets_.size() - 1; }
 
   std::span<float> gradients_;
   Collectives& group_;

@@ -33,18 +33,24 @@ double auroc(std::span<const float> scores, std::span<const float> targets) {
   return (rank_sum - positives * (positives + 1.0) / 2.0) / (positives * negatives);
 }
 
+// A loop over integers, which the compiler vectorises: Eigen 3.4 compares value by value, in ten
+// times the time.
 void MaskCounts::add(std::span<const float> logits, std::span<const float> targets) {
-  const auto count = [&](const auto& holds) {
-    return flat::sum_over([&](auto x, auto y) { return holds(x, y).template cast<float>(); },
-                          logits, targets);
-  };
-  const double both_here = count([](auto x, auto y) { return x > 0.0F && y > 0.5F; });
-  const double predicted = count([](auto x, auto) { return x > 0.0F; });
-  const double wanted = count([](auto, auto y) { return y > 0.5F; });
-  both += both_here;
-  only_predicted += predicted - both_here;
-  only_target += wanted - both_here;
-  neither += static_cast<double>(logits.size()) - predicted - wanted + both_here;
+  std::int64_t both_here = 0;
+  std::int64_t predicted = 0;
+  std::int64_t wanted = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const int x = logits[i] > 0.0F ? 1 : 0;
+    const int y = targets[i] > 0.5F ? 1 : 0;
+    both_here += x & y;
+    predicted += x;
+    wanted += y;
+  }
+  const auto all = static_cast<std::int64_t>(logits.size());
+  both += static_cast<double>(both_here);
+  only_predicted += static_cast<double>(predicted - both_here);
+  only_target += static_cast<double>(wanted - both_here);
+  neither += static_cast<double>(all - predicted - wanted + both_here);
 }
 
 double mean_iou(const MaskCounts& counts) {

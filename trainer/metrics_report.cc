@@ -63,6 +63,7 @@ void MetricsReport::on_step(const StepEvent& event) {
   seconds_["ForwardTime"].add(times.forward);
   seconds_["BackwardTime"].add(times.backward);
   seconds_["ReduceTime"].add(times.reduce);
+  seconds_["PeerWaitTime"].add(times.peer_wait);
   seconds_["UpdateTime"].add(times.update);
   if (!std::exchange(epoch_begins_, false)) {
     ++steady_.steps;

@@ -1,13 +1,17 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "io/base/check.h"
+#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "trainer/collectives.h"
+#include "trainer/detail/flat_math.h"
 
 namespace millrace::trainer {
 
@@ -22,185 +26,274 @@ std::pair<std::size_t, std::size_t> Collectives::slice(std::size_t n, int rank, 
 
 namespace {
 
-// What the ranks of a group share. A round is: everybody writes its offer, meets the others, works
-// on all offers, and meets them again, after which offers may go.
-class SharedRound {
- public:
-  struct Offer {
-    void* data = nullptr;
-    std::size_t size = 0;
-  };
+using Clock = std::chrono::steady_clock;
 
-  SharedRound(int world, const ThreadCollectivesOptions& options)
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// Where all ranks of a group meet. A rank that comes early spins for a short while, since its peers
+// mostly come within microseconds and waking a thread takes tens of them; then it sleeps.
+class MeetingPoint {
+ public:
+  MeetingPoint(int world, const ThreadCollectivesOptions& options)
       : world_(world),
         options_(options),
-        offers_(static_cast<std::size_t>(world)),
-        here_(static_cast<std::size_t>(world), 0) {}
+        spins_(world <= usable_cores()),
+        here_(static_cast<std::size_t>(world)) {}
 
   int world() const { return world_; }
-  Offer& offer(int rank) { return offers_[static_cast<std::size_t>(rank)]; }
 
-  // Returns when every rank has come. Throws: Cancelled, after abort().
-  void meet(int rank) {
-    std::unique_lock lock(mutex_);
+  // Returns when every rank has come, with the time that the last one came after this one. Throws:
+  // Cancelled, after abort().
+  std::chrono::nanoseconds meet(int rank) {
     throw_if_aborted();
-    here_[static_cast<std::size_t>(rank)] = 1;
-    if (++arrived_ == world_) {
-      begin_next_meeting();
-      return;
+    const auto came = Clock::now();
+    const std::uint64_t meeting = meeting_.load(std::memory_order_relaxed);
+    here_[static_cast<std::size_t>(rank)].store(meeting + 1, std::memory_order_relaxed);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == world_) {
+      open(meeting, came);
+      return {};
     }
-    wait(lock, meeting_);
+    if (!(spins_ && spin(meeting, came))) sleep(meeting);
+    // The next meeting cannot write it before this rank has come there.
+    return std::max(std::chrono::nanoseconds(0), last_came_ - came);
   }
 
   void abort(const std::string& reason) noexcept {
     const std::lock_guard lock(mutex_);
     if (!aborted_) {
-      aborted_ = true;
       try {
         reason_ = reason;
       } catch (...) {  // no memory for the reason: the abort itself must still happen
       }
+      aborted_ = true;
     }
     changed_.notify_all();
   }
 
  private:
-  void begin_next_meeting() {
-    arrived_ = 0;
-    ++meeting_;
-    std::fill(here_.begin(), here_.end(), std::uint8_t{0});
+  static constexpr std::chrono::microseconds kSpin{50};
+  static constexpr int kLooksAtOnce = 64;  // between two looks at the clock
+
+  // A sleeper counts itself before it looks at meeting_, and the last rank writes meeting_ before
+  // it looks at the count: one of the two sees the other.
+  void open(std::uint64_t meeting, Clock::time_point came) {
+    last_came_ = came;
+    arrived_.store(0, std::memory_order_relaxed);
+    meeting_.store(meeting + 1);
+    if (sleepers_.load() == 0) return;
+    const std::lock_guard lock(mutex_);
     changed_.notify_all();
   }
 
-  void wait(std::unique_lock<std::mutex>& lock, std::uint64_t meeting) {
-    const auto over = [&] { return meeting_ != meeting || aborted_; };
+  bool is_over(std::uint64_t meeting) const {
+    return meeting_.load(std::memory_order_acquire) != meeting;
+  }
+
+  bool spin(std::uint64_t meeting, Clock::time_point came) const {
+    while (Clock::now() - came < kSpin) {
+      for (int i = 0; i < kLooksAtOnce; ++i) {
+        if (is_over(meeting)) return true;
+        pause_core();
+      }
+      if (aborted_) return false;
+    }
+    return false;
+  }
+
+  void sleep(std::uint64_t meeting) {
+    std::unique_lock lock(mutex_);
+    ++sleepers_;
+    const auto over = [&] { return meeting_.load() != meeting || aborted_; };
     if (options_.timeout.count() == 0) {
       changed_.wait(lock, over);
     } else if (!changed_.wait_for(lock, options_.timeout, over)) {
+      reason_ =
+          "waited " + std::to_string(options_.timeout.count()) + " ms for rank" + missing(meeting);
       aborted_ = true;
-      reason_ = "waited " + std::to_string(options_.timeout.count()) + " ms for rank" + missing();
       changed_.notify_all();
     }
-    if (meeting_ == meeting) throw_if_aborted();
+    --sleepers_;
+    lock.unlock();
+    if (!is_over(meeting)) throw_if_aborted();
   }
 
-  std::string missing() const {
+  std::string missing(std::uint64_t meeting) const {
     std::string ranks;
     for (std::size_t r = 0; r < here_.size(); ++r) {
-      if (here_[r] == 0) ranks += " " + std::to_string(r);
+      if (here_[r].load(std::memory_order_relaxed) <= meeting) ranks += " " + std::to_string(r);
     }
     return ranks;
   }
 
-  void throw_if_aborted() const {
-    if (aborted_) throw Error(ErrorCode::kCancelled, "the replicas' group ended: " + reason_);
+  void throw_if_aborted() {
+    if (!aborted_) return;
+    const std::lock_guard lock(mutex_);
+    throw Error(ErrorCode::kCancelled, "the replicas' group ended: " + reason_);
   }
 
   const int world_;
   const ThreadCollectivesOptions options_;
-  std::vector<Offer> offers_;  // written before meeting, read after: meet() orders the accesses
+  const bool spins_;
+  std::vector<std::atomic<std::uint64_t>> here_;  ///< the meeting that each rank came to last, + 1
+  Clock::time_point last_came_;                   ///< ordered by meeting_
+  std::atomic<int> arrived_{0};
+  std::atomic<std::uint64_t> meeting_{0};
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> aborted_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::uint8_t> here_;
-  int arrived_ = 0;
-  std::uint64_t meeting_ = 0;
-  bool aborted_ = false;
-  std::string reason_;
+  std::string reason_;  ///< guarded by mutex_
+};
+
+// What one rank shows the others in a round. Rounds use two boards in turns: a rank can write its
+// third round's only after all have come to the second's meeting, and so have done with the first.
+struct Offer {
+  static constexpr std::size_t kInline = 512;  // bytes
+
+  void* data = nullptr;
+  std::size_t size = 0;
+  alignas(64) std::array<std::byte, kInline> small;
+};
+
+struct SharedRound {
+  SharedRound(int world, const ThreadCollectivesOptions& options)
+      : point(world, options), offers(2 * static_cast<std::size_t>(world)) {}
+
+  MeetingPoint point;
+  std::vector<Offer> offers;
 };
 
 class ThreadCollectives final : public Collectives {
  public:
-  ThreadCollectives(std::shared_ptr<SharedRound> round, int rank)
-      : round_(std::move(round)), rank_(rank) {}
+  ThreadCollectives(std::shared_ptr<SharedRound> shared, int rank)
+      : shared_(std::move(shared)), rank_(rank) {}
 
   int rank() const override { return rank_; }
-  int world() const override { return round_->world(); }
+  int world() const override { return shared_->point.world(); }
 
   void all_reduce(std::span<float> values) override { all_reduce_any(values); }
   void all_reduce(std::span<double> values) override { all_reduce_any(values); }
 
   void reduce_scatter(std::span<float> values) override {
     if (world() == 1) return;
-    begin_round(values);
+    offer_equal(values);
     sum_slice(values);
-    round_->meet(rank_);
+    meet();
   }
 
   void broadcast(std::span<std::byte> data, int root) override {
-    begin_round(data);
+    offer_equal(data);
     if (rank_ != root && !data.empty()) {
-      std::memcpy(data.data(), round_->offer(root).data, data.size());
+      std::memcpy(data.data(), offer_of(root).data, data.size());
     }
-    round_->meet(rank_);
+    meet();
   }
 
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> data) override {
     offer(data.size(), const_cast<std::byte*>(data.data()));  // read only by the others
-    round_->meet(rank_);
+    meet();
     std::vector<std::vector<std::byte>> all;
     for (int r = 0; r < world(); ++r) {
-      const auto* from = static_cast<const std::byte*>(round_->offer(r).data);
-      all.emplace_back(from, from + round_->offer(r).size);
+      const auto* from = static_cast<const std::byte*>(offer_of(r).data);
+      all.emplace_back(from, from + offer_of(r).size);
     }
-    round_->meet(rank_);
+    meet();
     return all;
   }
 
-  void barrier() override { round_->meet(rank_); }
-  void abort(const std::string& reason) noexcept override { round_->abort(reason); }
+  void barrier() override { meet(); }
+  void abort(const std::string& reason) noexcept override { shared_->point.abort(reason); }
+
+  std::chrono::nanoseconds peer_wait() const override {
+    return std::chrono::nanoseconds(peer_wait_.load(std::memory_order_relaxed));
+  }
 
  private:
-  void offer(std::size_t size, void* data) { round_->offer(rank_) = {data, size}; }
+  void meet() {
+    const std::chrono::nanoseconds waited = shared_->point.meet(rank_);
+    peer_wait_.fetch_add(waited.count(), std::memory_order_relaxed);
+  }
 
-  // Offers `values`, and meets the others. Throws: InvalidArgument on every rank for sizes that
-  // differ.
-  template <typename T>
-  void begin_round(std::span<T> values) {
-    offer(values.size_bytes(), values.data());
-    round_->meet(rank_);
+  Offer& offer_of(int rank) {
+    const std::size_t board = round_ % 2 * static_cast<std::size_t>(world());
+    return shared_->offers[board + static_cast<std::size_t>(rank)];
+  }
+
+  // Begins a round.
+  Offer& offer(std::size_t size, void* data) {
+    ++round_;
+    Offer& own = offer_of(rank_);
+    own.data = data;
+    own.size = size;
+    return own;
+  }
+
+  // Throws: InvalidArgument on every rank for sizes that differ.
+  void meet_equal(std::size_t size) {
+    meet();
     bool equal = true;
-    for (int r = 0; r < world(); ++r) equal = equal && round_->offer(r).size == values.size_bytes();
-    if (!equal) {
-      round_->meet(rank_);
-      throw Error(ErrorCode::kInvalidArgument, "ranks called one collective with other sizes");
+    for (int r = 0; r < world(); ++r) equal = equal && offer_of(r).size == size;
+    if (equal) return;
+    throw Error(ErrorCode::kInvalidArgument, "ranks called one collective with other sizes");
+  }
+
+  template <typename T>
+  void offer_equal(std::span<T> values) {
+    offer(values.size_bytes(), values.data());
+    meet_equal(values.size_bytes());
+  }
+
+  // into[i] = the sum over the ranks, in their order, of what they offer at `at` + i.
+  template <typename T>
+  void sum_offers(std::size_t at, std::span<T> into) {
+    std::vector<const T*> sources;
+    for (int r = 0; r < world(); ++r) {
+      sources.push_back(static_cast<const T*>(offer_of(r).data) + at);
     }
+    flat::sum(into, sources);
   }
 
   template <typename T>
   void sum_slice(std::span<T> values) {
     const auto [begin, end] = slice(values.size(), rank_, world());
-    constexpr std::size_t kBlock = 2048;  // what is summed stays in the first-level cache
-    T sum[kBlock];
-    for (std::size_t at = begin; at < end; at += kBlock) {
-      const std::size_t n = std::min(kBlock, end - at);
-      for (int r = 0; r < world(); ++r) {
-        const T* from = static_cast<const T*>(round_->offer(r).data) + at;
-        if (r == 0) {
-          std::copy_n(from, n, sum);
-        } else {
-          for (std::size_t i = 0; i < n; ++i) sum[i] += from[i];
-        }
-      }
-      std::copy_n(sum, n, values.data() + at);
-    }
+    sum_offers(begin, values.subspan(begin, end - begin));
   }
 
   template <typename T>
   void all_reduce_any(std::span<T> values) {
     if (world() == 1) return;
-    begin_round(values);
+    if (values.size_bytes() <= Offer::kInline) return all_reduce_small(values);
+    offer_equal(values);
     sum_slice(values);
-    round_->meet(rank_);
+    meet();
     for (int r = 0; r < world(); ++r) {
       const auto [begin, end] = slice(values.size(), r, world());
-      const T* from = static_cast<const T*>(round_->offer(r).data);
+      const T* from = static_cast<const T*>(offer_of(r).data);
       if (r != rank_) std::copy(from + begin, from + end, values.data() + begin);
     }
-    round_->meet(rank_);
+    meet();
   }
 
-  std::shared_ptr<SharedRound> round_;
+  // Each rank leaves a copy on its board and adds up all of them: one meeting instead of three.
+  template <typename T>
+  void all_reduce_small(std::span<T> values) {
+    Offer& own = offer(values.size_bytes(), nullptr);
+    own.data = own.small.data();
+    if (!values.empty()) std::memcpy(own.small.data(), values.data(), values.size_bytes());
+    meet_equal(values.size_bytes());
+    sum_offers(0, values);
+  }
+
+  std::shared_ptr<SharedRound> shared_;
   int rank_;
+  std::uint64_t round_ = 0;
+  std::atomic<std::int64_t> peer_wait_{0};
 };
 
 }  // namespace
@@ -208,9 +301,9 @@ class ThreadCollectives final : public Collectives {
 std::vector<std::unique_ptr<Collectives>> make_thread_collectives(
     int world, const ThreadCollectivesOptions& options) {
   MILLRACE_CHECK(world > 0, "a group needs a rank");
-  auto round = std::make_shared<SharedRound>(world, options);
+  auto shared = std::make_shared<SharedRound>(world, options);
   std::vector<std::unique_ptr<Collectives>> group;
-  for (int r = 0; r < world; ++r) group.push_back(std::make_unique<ThreadCollectives>(round, r));
+  for (int r = 0; r < world; ++r) group.push_back(std::make_unique<ThreadCollectives>(shared, r));
   return group;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <numeric>
@@ -58,6 +59,35 @@ TEST_P(CollectivesConformance, ReduceScatterFillsTheRanksOwnSlice) {
     const auto [begin, end] = Collectives::slice(kCount, rank.rank(), rank.world());
     const auto sum = static_cast<float>(world() * (world() + 1) / 2);
     for (std::size_t i = begin; i < end; ++i) ASSERT_EQ(sum, values[i]) << i;
+  });
+}
+
+// Small sums go another way than large ones: sizes on both sides of every bound, in turns.
+TEST_P(CollectivesConformance, SumsOfAllSizesFollowEachOther) {
+  on_all(group_, [&](Collectives& rank) {
+    for (int round = 0; round < 300; ++round) {
+      const std::size_t count =
+          std::array<std::size_t, 6>{0, 1, 63, 64, 65, 700}[static_cast<std::size_t>(round) % 6];
+      std::vector<double> values(count, static_cast<double>(rank.rank() + round));
+      rank.all_reduce(std::span<double>(values));
+      const double expected = world() * round + world() * (world() - 1) / 2.0;
+      ASSERT_EQ(std::vector<double>(count, expected), values) << round;
+      if (round % 7 == rank.rank()) std::this_thread::yield();
+    }
+  });
+}
+
+// Rank 0 comes last, time and again: on however busy a machine, not to every meeting first.
+TEST_P(CollectivesConformance, CountsTheWaitForRanksThatComeLater) {
+  if (world() == 1) GTEST_SKIP() << "nobody waits";
+  on_all(group_, [&](Collectives& rank) {
+    for (int round = 0; round < 20; ++round) {
+      if (rank.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      rank.barrier();
+    }
+    if (rank.rank() != 0) {
+      EXPECT_GT(rank.peer_wait(), std::chrono::nanoseconds(0));
+    }
   });
 }
 
@@ -164,6 +194,25 @@ TEST(GradientReducer, SumsWhatEachRankOwnsBucketByBucket) {
     }
   });
   EXPECT_EQ(std::vector<int>(kFloats, 1), owners) << "every float has one owner";
+}
+
+// Waking a thread for what nothing can hide costs more than to sum it at once.
+TEST(GradientReducer, SumsItsLastBucketOnTheCallersThread) {
+  Group group = make_thread_collectives(2);
+  on_all(group, [&](Collectives& rank) {
+    std::vector<float> gradients(61'706, 1.0F);
+    GradientReducer reducer(gradients, rank);
+    EXPECT_EQ(1U, reducer.buckets().size());
+    EXPECT_FALSE(reducer.has_thread());
+    for (int step = 0; step < 3; ++step) {
+      std::fill(gradients.begin(), gradients.end(), 1.0F);
+      reducer.begin();
+      reducer.gradients_ready(gradients.size());
+      reducer.wait();
+      for (const Range& range : reducer.owned()) EXPECT_EQ(2.0F, gradients[range.begin]);
+      rank.barrier();
+    }
+  });
 }
 
 TEST(GradientReducer, EndsWhenItsGroupIsAborted) {

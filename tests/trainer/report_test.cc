@@ -86,6 +86,15 @@ TEST(StallReport, NamesTheBoundAndTheStepWithFreeBatches) {
   EXPECT_NEAR(0.99, input.free_input_step, 1e-12);
 }
 
+TEST(StallReport, ShowsTheWaitForPeersApartFromReducing) {
+  const StepTimes step{.wait = 1, .forward = 2, .backward = 3, .reduce = 0.5, .peer_wait = 4};
+  EpochEvent event;
+  event.stall = detail::make_stall_report({{.all = step, .first = {}}}, 2, "decode");
+  EXPECT_DOUBLE_EQ(10.5, event.stall.mean_step.total());
+  EXPECT_THAT(stall_line(event), ::testing::HasSubstr("reduce 500.0 + peers 4000.0 + update"));
+  EXPECT_THAT(to_json(event), ::testing::HasSubstr(R"("reduce":0.5,"peer_wait":4.0)"));
+}
+
 // The input starts, and plans are compiled, while the first step waits.
 TEST(StallReport, TheFirstStepDoesNotDecide) {
   const StepTimes slow{.wait = 9, .forward = 3};
@@ -112,7 +121,7 @@ TEST(StallReport, OneStepIsTooShortToTell) {
     event.stall = report;
     EXPECT_EQ(
         "Epoch 1 too short to tell what binds it: first step 12000.0 ms = wait 9000.0 + forward "
-        "3000.0 + backward 0.0 + reduce 0.0 + update 0.0",
+        "3000.0 + backward 0.0 + reduce 0.0 + peers 0.0 + update 0.0",
         stall_line(event));
   }
 }

@@ -1,5 +1,6 @@
 #include "tools/verify/class_mix.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -14,6 +15,30 @@ constexpr std::size_t kMaxEntries = std::size_t{4} * 1024 * 1024;
 constexpr double kLongRun = 4.0;
 constexpr double kFarOff = 3.0;
 constexpr double kLeastDistance = 0.1;
+
+using Histogram = std::map<std::int64_t, std::uint64_t>;
+/// A value a class of the set.
+using Classes = Eigen::ArrayXd;
+
+/// How many of each of the set's classes `part` has.
+Classes counts_in(const Histogram& part, const Histogram& set) {
+  Classes counts = Classes::Zero(static_cast<Eigen::Index>(set.size()));
+  Eigen::Index at = 0;
+  for (const auto& [label, count] : set) {
+    const auto found = part.find(label);
+    if (found != part.end()) counts[at] = static_cast<double>(found->second);
+    ++at;
+  }
+  return counts;
+}
+
+// A sample of a class with share p has p / (1 - p) of its kind before it and as many behind.
+double expected_run(const Classes& shares) { return (shares * (1 + shares) / (1 - shares)).sum(); }
+
+// A share p of n samples drawn by chance is off by sqrt(2 p (1 - p) / (pi n)) in the mean.
+double expected_distance(const Classes& shares, double samples) {
+  return (2 * shares * (1 - shares) / (std::numbers::pi * samples)).sqrt().sum() / 2;
+}
 
 }  // namespace
 
@@ -42,53 +67,20 @@ void ClassMix::add(const ShardClasses& shard) {
   if ((shards_.size() + 1) * histogram_.size() <= kMaxEntries) shards_.push_back(shard.histogram());
 }
 
-double ClassMix::share(std::int64_t label) const {
-  return static_cast<double>(histogram_.at(label)) / static_cast<double>(samples_);
-}
-
-// A sample of a class with share p has p / (1 - p) of its kind before it and as many behind.
-double ClassMix::expected_run() const {
-  double sum = 0;
-  for (const auto& [label, count] : histogram_) {
-    const double p = share(label);
-    sum += p * (1 + p) / (1 - p);
-  }
-  return sum;
-}
-
-double ClassMix::distance(const std::map<std::int64_t, std::uint64_t>& histogram,
-                          double samples) const {
-  double sum = 0;
-  for (const auto& [label, count] : histogram_) {
-    const auto found = histogram.find(label);
-    const double here = found == histogram.end() ? 0 : static_cast<double>(found->second);
-    sum += std::abs(here / samples - share(label));
-  }
-  return sum / 2;
-}
-
-// A share p of n samples drawn by chance is off by sqrt(2 p (1 - p) / (pi n)) in the mean.
-double ClassMix::expected_distance(double samples) const {
-  double sum = 0;
-  for (const auto& [label, count] : histogram_) {
-    const double p = share(label);
-    sum += std::sqrt(2 * p * (1 - p) / (std::numbers::pi * samples));
-  }
-  return sum / 2;
-}
-
 std::optional<MixFindings> ClassMix::findings() const {
   if (overflowed_ || histogram_.size() < 2) return {};
+  const auto all = static_cast<double>(samples_);
+  const Classes shares = counts_in(histogram_, histogram_) / all;
   MixFindings found{.classes = histogram_.size(),
-                    .run_length = squared_runs_ / static_cast<double>(samples_),
-                    .expected_run_length = expected_run()};
+                    .run_length = squared_runs_ / all,
+                    .expected_run_length = expected_run(shares)};
   double kept = 0;
   for (const auto& shard : shards_) {
-    double samples = 0;
-    for (const auto& [label, count] : shard) samples += static_cast<double>(count);
+    const Classes here = counts_in(shard, histogram_);
+    const double samples = here.sum();
     if (samples == 0) continue;
-    found.distance += samples * distance(shard, samples);
-    found.expected_distance += samples * expected_distance(samples);
+    found.distance += samples * (here / samples - shares).abs().sum() / 2;
+    found.expected_distance += samples * expected_distance(shares, samples);
     kept += samples;
   }
   found.distance /= kept;
@@ -97,10 +89,8 @@ std::optional<MixFindings> ClassMix::findings() const {
   found.skewed = found.distance > kFarOff * found.expected_distance + kLeastDistance;
   if (!found.sorted && !found.skewed) return found;
   // A buffer mixes what it spans: as many runs as there are classes, rare ones counted less.
-  double squares = 0;
-  for (const auto& [label, count] : histogram_) squares += share(label) * share(label);
-  found.buffer =
-      std::min(samples_, static_cast<std::uint64_t>(std::ceil(found.run_length / squares)));
+  found.buffer = std::min(
+      samples_, static_cast<std::uint64_t>(std::ceil(found.run_length / shares.square().sum())));
   return found;
 }
 

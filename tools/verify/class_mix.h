@@ -58,11 +58,6 @@ class ClassMix {
   std::optional<MixFindings> findings() const;
 
  private:
-  double share(std::int64_t label) const;
-  double expected_run() const;
-  double distance(const std::map<std::int64_t, std::uint64_t>& histogram, double samples) const;
-  double expected_distance(double samples) const;
-
   std::map<std::int64_t, std::uint64_t> histogram_;
   std::vector<std::map<std::int64_t, std::uint64_t>> shards_;
   std::uint64_t samples_ = 0;

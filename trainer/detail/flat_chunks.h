@@ -80,21 +80,22 @@ void for_each_chunk(const Visit& visit, std::span<T>... values) {
 }
 
 /// The sum of value(map, ...) over equally long spans, added in double, in an order that depends on
-/// their length alone. `value` gives an expression of a chunk's size.
+/// their length alone. `value` gives an expression of a chunk's size, which is evaluated before it
+/// is cast: Eigen 3.4 takes no packets through a cast.
 template <typename Value, typename... T>
 double sum_over(const Value& value, std::span<const T>... values) {
+  using Result = typename std::invoke_result_t<Value, detail::ChunkMap<const T>...>::Scalar;
   Chunk<double> sums = Chunk<double>::Zero();
   const std::size_t size = std::get<0>(std::tuple(values.size()...));
   const std::size_t end = size / kChunk * kChunk;
-  for_each_chunk([&](auto... maps) { sums += value(maps...).template cast<double>(); },
-                 values.first(end)...);
+  const auto visit = [&](auto... maps) -> Chunk<double> {
+    const Chunk<Result> result = value(maps...);
+    return result.template cast<double>();
+  };
+  for_each_chunk([&](auto... maps) { sums += visit(maps...); }, values.first(end)...);
   const auto left = static_cast<Eigen::Index>(size - end);
-  for_each_chunk(
-      [&](auto... maps) {
-        const Chunk<double> last = value(maps...).template cast<double>();
-        sums.head(left) += last.head(left);
-      },
-      values.subspan(end)...);
+  for_each_chunk([&](auto... maps) { sums.head(left) += visit(maps...).head(left); },
+                 values.subspan(end)...);
   return sums.sum();
 }
 

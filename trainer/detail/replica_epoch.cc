@@ -42,6 +42,20 @@ void ReplicaEpoch::lap(double& into) {
   lap_ = now;
 }
 
+std::chrono::nanoseconds ReplicaEpoch::peer_wait() const {
+  return replica_.control().peer_wait() + replica_.reducer().peer_wait();
+}
+
+// A lap of collectives: what of it was spent waiting for slower replicas stands apart.
+void ReplicaEpoch::lap_reduce(std::chrono::nanoseconds waited_before) {
+  double elapsed = 0;
+  lap(elapsed);
+  const std::chrono::duration<double> waited = peer_wait() - waited_before;
+  const double peers = std::min(elapsed, waited.count());
+  step_times_.peer_wait += peers;
+  step_times_.reduce += elapsed - peers;
+}
+
 void ReplicaEpoch::run() {
   const auto start = std::chrono::steady_clock::now();
   lap_ = start;
@@ -61,12 +75,13 @@ void ReplicaEpoch::run() {
 bool ReplicaEpoch::take_batch() {
   const bool has = context_.feed.next(replica_.rank(), batch_);
   lap(step_times_.wait);
+  const auto waited = peer_wait();
   const bool first = replica_.rank() == 0;
   std::array<double, 4> votes{has ? 1.0 : 0.0, has ? static_cast<double>(batch_.num_valid) : 0.0,
                               first && context_.stop_due() ? 1.0 : 0.0,
                               first && context_.checkpoint_due() ? 1.0 : 0.0};
   replica_.control().all_reduce(std::span<double>(votes));
-  lap(step_times_.reduce);
+  lap_reduce(waited);
   if (votes[0] > 0.0 && votes[0] < replica_.control().world()) {
     throw Error(ErrorCode::kCorrupt, "the replicas were given unequal numbers of batches");
   }
@@ -158,12 +173,13 @@ double ReplicaEpoch::clip_values(double scale) {
 
 // False when the step must be left out. The sums are equal on all ranks, and so is the decision.
 bool ReplicaEpoch::reduce_step() {
+  const auto waited = peer_wait();
   replica_.reducer().wait();
   step_sums_[step_sums_.size() - 2] = static_cast<double>(step_samples_);
   step_sums_.back() = clip_values(divisor_ / std::max(1.0, valid_));
   replica_.control().all_reduce(std::span<double>(step_sums_));
   average_state();
-  lap(step_times_.reduce);
+  lap_reduce(waited);
   if (std::isfinite(step_sums_[0]) && std::isfinite(step_sums_.back())) return true;
   if (context_.options.on_non_finite == OnNonFinite::kSkip) return false;
   throw Error(ErrorCode::kCorrupt,

@@ -94,6 +94,8 @@ class ReplicaEpoch {
   void report();
   float learning_rate() const;
   void lap(double& into);
+  void lap_reduce(std::chrono::nanoseconds waited_before);
+  std::chrono::nanoseconds peer_wait() const;
 
   const EpochContext& context_;
   Replica& replica_;

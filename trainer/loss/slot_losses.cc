@@ -40,7 +40,7 @@ class SlotLoss final : public Loss {
  private:
   void check(const LossInput& input) const {
     const std::size_t size = input.prediction.data.size();
-    const bool fits = !input.valid.empty() && size % input.valid.size() == 0 &&
+    const bool fits = size > 0 && !input.valid.empty() && size % input.valid.size() == 0 &&
                       input.target.values.size() == size &&
                       (input.gradient.empty() || input.gradient.size() == size);
     if (fits) return;

@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include "decode/array.h"
+#include "decode/array_view.h"
 #include "io/base/rng.h"
 #include "trainer/nn/graph.h"
 
@@ -38,6 +38,21 @@ enum class Precision { kFloat32, kBFloat16 };
 struct OutputView {
   std::vector<std::int64_t> shape;
   std::span<float> data;
+
+  /// As Eigen's maps (decode/eigen.h, which must be included): all axes, or (N, what a sample has).
+  /// Throw: InvalidArgument for another number of dimensions.
+  template <typename T, int Rank>
+  auto tensor() const {
+    return decode::EigenView<T>::template tensor<Rank>(view());
+  }
+  template <typename T = float>
+  auto matrix() const {
+    return decode::EigenView<T>::matrix(view());
+  }
+
+  decode::ArrayView view() const {
+    return {"an output", decode::DType::kFloat32, shape, std::as_writable_bytes(data)};
+  }
 };
 
 class Plan {

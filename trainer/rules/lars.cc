@@ -16,17 +16,18 @@ class Lars final : public UpdateRule {
   }
 
   void apply(const RuleStep& step, const RuleBuffers& buffers) const override {
-    const auto move_of = [&step](const auto& w, const auto& g) {
-      return flat::Chunk<float>(step.lr * (step.gradient_scale * g + step.weight_decay * w));
+    const auto move_of = [lr = step.lr, scale = step.gradient_scale, decay = step.weight_decay](
+                             const auto& w, const auto& g) {
+      return flat::Chunk<float>(lr * (scale * g + decay * w));
     };
     if (buffers.states.empty()) {
-      flat::for_each_chunk([&](auto w, auto g) { w -= move_of(w, g); }, buffers.weights,
+      flat::for_each_chunk([move_of](auto w, auto g) { w -= move_of(w, g); }, buffers.weights,
                            buffers.gradients);
       return;
     }
     flat::for_each_chunk(
-        [&](auto w, auto g, auto buffer) {
-          const flat::Chunk<float> next = momentum_ * buffer + move_of(w, g);
+        [move_of, momentum = momentum_](auto w, auto g, auto buffer) {
+          const flat::Chunk<float> next = momentum * buffer + move_of(w, g);
           buffer = next;
           w -= next;
         },

@@ -25,23 +25,22 @@ class Sgd final : public UpdateRule {
 
  private:
   static void plain(const RuleStep& step, const RuleBuffers& buffers) {
-    flat::for_each_chunk(
-        [&](auto w, auto g) { w -= step.lr * (step.gradient_scale * g + step.weight_decay * w); },
-        buffers.weights, buffers.gradients);
+    flat::for_each_chunk([lr = step.lr, scale = step.gradient_scale, decay = step.weight_decay](
+                             auto w, auto g) { w -= lr * (scale * g + decay * w); },
+                         buffers.weights, buffers.gradients);
   }
 
   void with_momentum(const RuleStep& step, const RuleBuffers& buffers) const {
     const bool first = step.step == 1;
-    const float keep = first ? 0.0F : momentum_;
-    const float gain = first ? 1.0F : gain_;
-    const float of_gradient = nesterov_ ? 1.0F : 0.0F;
-    const float of_buffer = nesterov_ ? momentum_ : 1.0F;
     flat::for_each_chunk(
-        [&](auto w, auto g, auto buffer) {
-          const flat::Chunk<float> gradient = step.gradient_scale * g + step.weight_decay * w;
+        [lr = step.lr, scale = step.gradient_scale, decay = step.weight_decay,
+         keep = first ? 0.0F : momentum_, gain = first ? 1.0F : gain_,
+         of_gradient = nesterov_ ? 1.0F : 0.0F,
+         of_buffer = nesterov_ ? momentum_ : 1.0F](auto w, auto g, auto buffer) {
+          const flat::Chunk<float> gradient = scale * g + decay * w;
           const flat::Chunk<float> next = keep * buffer + gain * gradient;
           buffer = next;
-          w -= step.lr * (of_gradient * gradient + of_buffer * next);
+          w -= lr * (of_gradient * gradient + of_buffer * next);
         },
         buffers.weights, buffers.gradients, buffers.states[0]);
   }
