@@ -126,7 +126,9 @@ class MeetingPoint {
   std::string missing(std::uint64_t meeting) const {
     std::string ranks;
     for (std::size_t r = 0; r < here_.size(); ++r) {
-      if (here_[r].load(std::memory_order_relaxed) <= meeting) ranks += " " + std::to_string(r);
+      if (here_[r].load(std::memory_order_relaxed) > meeting) continue;
+      ranks += ' ';
+      ranks += std::to_string(r);
     }
     return ranks;
   }
