@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <string>
 
+#include "io/base/error.h"
 #include "io/opener.h"
 #include "pipeline/detail/wds_source.h"
 #include "wds/sample_counts.h"
@@ -17,13 +20,29 @@ bool divides_samples(const PipelineOptions& options) {
          !options.epochs.resampled && options.shuffle.order == wds::Order::kMillrace;
 }
 
+void say_undivided(PipelineOptions& options, const Error& fault) {
+  const std::string kind = "an index is damaged, so whole shards are divided into streams";
+  if (!options.faults.said) options.faults.said = std::make_shared<wds::SaidWarnings>();
+  options.faults.said->warn(options.log, kind, kind + ": " + fault.what());
+}
+
 void look_up(PipelineOptions& options) {
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
-  options.counts = wds::sample_counts(*options.opener, options.shards, options.stop);
+  bool damaged = false;
+  const auto ask = [&](const std::string& shard, const Error& fault) {
+    damaged = true;
+    const auto& listed = options.faults.samples_of;
+    const auto count = listed ? listed(shard) : std::nullopt;
+    if (!count) say_undivided(options, fault);
+    return count;
+  };
+  options.counts = wds::sample_counts(
+      *options.opener, options.shards, options.stop,
+      options.faults.require_index ? wds::OnDamagedIndex() : wds::OnDamagedIndex(ask));
   // A set that has no indexes would be asked for one at every shard: round trips for nothing.
   const bool network =
       std::any_of(options.shards.begin(), options.shards.end(), io::is_network_url);
-  if (!options.counts && network) options.indexed = false;
+  if (!options.counts && network && !damaged) options.indexed = false;
 }
 
 /// What the stream gives in an epoch.

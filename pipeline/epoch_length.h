@@ -14,7 +14,8 @@
 namespace millrace::pipeline {
 
 /// `options` with `counts` as a pipeline of them has them: looked up, when `indexed` asks for it,
-/// and left out where whole shards are divided. Throws: as wds::sample_counts() does.
+/// and left out where whole shards are divided. A damaged index, unless faults.require_index has it
+/// a fault, is warned of and leaves none. Throws: as wds::sample_counts() does.
 PipelineOptions with_counts(PipelineOptions options);
 
 /// Samples of an epoch on this rank, those included that faults will cost. Requires: what

@@ -69,6 +69,8 @@ struct PipelineOptions {
   /// Looks for the index beside each shard: every sample is checked against it, and where all
   /// shards have one, streams get equal shares of the samples, to within one, and there may be
   /// fewer shards than streams. On the network one shard without an index means that none is used.
+  /// A damaged index is warned of: its shard is read without it, and whole shards are divided where
+  /// its count is lost; faults.require_index makes it a fault.
   /// Users' splitters, resampling and Order::kWebDataset divide whole shards even so.
   bool indexed = false;
   /// Samples in each of `shards`. Null: from the indexes, when `indexed`.

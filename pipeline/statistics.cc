@@ -87,6 +87,8 @@ Statistics Statistics::since(const Statistics& earlier) const {
   part.samples -= earlier.samples;
   part.masked -= earlier.masked;
   part.dropped -= earlier.dropped;
+  part.skipped -= earlier.skipped;
+  part.unknown_shards -= earlier.unknown_shards;
   part.later_faults -= earlier.later_faults;
   part.untidy -= earlier.untidy;
   return part;
@@ -114,6 +116,8 @@ std::string Statistics::to_json() const {
                                 {"samples", samples},
                                 {"masked", masked},
                                 {"dropped", dropped},
+                                {"skipped", skipped},
+                                {"unknown_shards", unknown_shards},
                                 {"later_faults", later_faults},
                                 {"untidy", untidy},
                                 {"held_bytes", held_bytes},

@@ -51,6 +51,11 @@ struct Statistics {
   std::uint64_t later_faults = 0;             ///< faults after the first one, which was thrown
   /// Samples with an image that was decoded although its file is untidy (decode::Tidiness).
   std::uint64_t untidy = 0;
+  /// Samples that the fault policy skipped in the epochs handed out so far, the current one too.
+  /// Between two epoch ends, since() is what an epoch cost.
+  std::uint64_t skipped = 0;
+  /// Shards among them whose number of samples nobody knows: each counts as one sample.
+  std::uint64_t unknown_shards = 0;
   /// Bytes of what the pipeline holds now, and at most so far; the budget is their ceiling.
   std::uint64_t held_bytes = 0;
   std::uint64_t peak_held_bytes = 0;

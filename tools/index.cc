@@ -80,6 +80,7 @@ class IndexCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
+    app.remove_option(app.get_option("--require-index"));  // it makes what is missing
     app.add_option("--out", places_.folder,
                    "Folder for indexes and manifest; else each lies beside its shard")
         ->type_name("DIR");
@@ -132,7 +133,7 @@ class IndexCommand final : public Command {
     try {
       return index(url, stop);
     } catch (const Error& fault) {
-      ledger.report(fault);
+      ledger.report_shard(fault, {});
       return {.url = url};
     }
   }

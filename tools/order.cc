@@ -93,8 +93,10 @@ class OrderCommand final : public Command {
       const std::uint64_t before = printed;
       for (RankStreams& rank : ranks)
         if (limit_ == 0 || printed < limit_) printed += step(rank, threads.tbb(), context) ? 1 : 0;
-      if (printed == before) return;
+      if (printed == before) break;
     }
+    if (printed == 0 && ledger.skipped() > 0)
+      ledger.check_not_empty(fmt::format("epoch {}", epoch_));
   }
 
  private:

@@ -58,7 +58,7 @@ void ReadOptions::declare_policy(CLI::App& app) {
                  "shards end there")
       ->transform(one_of({"fail", "skip", "stop"}));
   app.add_option("--max-faults", max_faults_,
-                 "Skips allowed in an epoch: a number, or a share of the samples such as 0.01")
+                 "Samples that may be skipped in an epoch: a number, or a share such as 0.01")
       ->type_name("N|RATE");
   declare_leniency(app);
 }
@@ -68,6 +68,8 @@ void ReadOptions::declare_leniency(CLI::App& app) {
                "Accept interleaved keys, and a missing end marker between two samples");
   app.add_flag("--concatenated", concatenated_,
                "Read on behind an end marker, where a second archive follows (cat a.tar b.tar)");
+  app.add_flag("--require-index", require_index_,
+               "An index that is missing or damaged is a fault; else its shard is read without it");
   app.add_flag("--tolerate-truncated", tolerate_truncated_,
                "Decode damaged and cut JPEGs as far as they go, instead of a fault");
   app.add_flag("--allow-pipe", allow_pipe_, "Let pipe:COMMAND in a SPEC run a shell");
@@ -79,7 +81,8 @@ void ReadOptions::declare_leniency(CLI::App& app) {
 void ReadOptions::declare_index(CLI::App& app) {
   app.add_flag("--no-index", no_index_,
                "Read the shards as if no index lay beside them: nothing is checked against it, and "
-               "whole shards are divided into streams");
+               "whole shards are divided into streams")
+      ->excludes(app.get_option("--require-index"));
 }
 
 void ReadOptions::declare_order(CLI::App& app) {
@@ -114,7 +117,11 @@ void ReadOptions::check_number(const std::vector<std::string>& shards,
 }
 
 std::vector<std::string> ReadOptions::shards(const std::vector<std::string>& specs) const {
-  return wds::expand_shards(specs, {.opener = opener().get()});
+  const auto listed = wds::list_shards(specs, {.opener = opener().get()});
+  listed_->add(listed);
+  std::vector<std::string> urls;
+  for (const wds::ManifestShard& shard : listed) urls.push_back(shard.url);
+  return urls;
 }
 
 std::vector<wds::ManifestShard> ReadOptions::listed_shards() const {
@@ -122,7 +129,12 @@ std::vector<wds::ManifestShard> ReadOptions::listed_shards() const {
 }
 
 wds::FaultPolicy ReadOptions::policy() const {
-  wds::FaultPolicy policy{.lenient = lenient_, .concatenated = concatenated_};
+  wds::FaultPolicy policy{
+      .lenient = lenient_, .concatenated = concatenated_, .require_index = require_index_};
+  policy.said = said_;
+  policy.samples_of = [listed = listed_, reads = opener()](const std::string& url) {
+    return listed->of(url, *reads);
+  };
   if (on_fault_ == "skip") policy.on_fault = wds::OnFault::kSkip;
   if (on_fault_ == "stop") policy.on_fault = wds::OnFault::kStop;
   if (max_faults_.empty()) return policy;
@@ -136,7 +148,9 @@ wds::FaultPolicy ReadOptions::policy() const {
 }
 
 wds::ShardOptions ReadOptions::shard_options(std::stop_token stop) const {
-  return {.tar = {.concatenated = concatenated_}, .lenient = lenient_, .stop = std::move(stop)};
+  wds::ShardOptions options{.lenient = lenient_, .stop = std::move(stop)};
+  if (concatenated_) options.tar.behind_end = wds::BehindEnd::kRead;
+  return options;
 }
 
 void ReadOptions::attach(const Context& context) {

@@ -3,7 +3,8 @@
 //
 //   ReadOptions read;
 //   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --concatenated
-//                             // --tolerate-truncated --allow-pipe; --no-index by its own call
+//                             // --require-index --tolerate-truncated --allow-pipe;
+//                             // --no-index by its own call
 //   read.check();             // no shard matches, a shard twice: before anything is opened
 //   read.attach(context);     // first thing in run(): a stop ends its waits, retries are said
 //   auto shards = read.shards();
@@ -18,6 +19,7 @@
 
 #include "io/base/log.h"
 #include "io/opener.h"
+#include "tools/listed_samples.h"
 #include "wds/fault_ledger.h"
 #include "wds/manifest.h"
 #include "wds/sample_stream.h"
@@ -38,7 +40,8 @@ class ReadOptions {
   void declare(CLI::App& app);
   /// Declares the options alone, for commands whose specs come by other names.
   void declare_policy(CLI::App& app);
-  /// Declares --no-index, for commands that use indexes where there are some.
+  /// Declares --no-index, for commands that use indexes where there are some; after declare() or
+  /// declare_policy().
   void declare_index(CLI::App& app);
   /// Declares --order, for commands that shuffle.
   void declare_order(CLI::App& app);
@@ -66,6 +69,8 @@ class ReadOptions {
   std::vector<wds::ManifestShard> listed_shards() const;
 
   const std::vector<std::string>& specs() const { return specs_; }
+  /// It knows how many samples the shards have, by the manifests that the specs name or that lie
+  /// beside local shards.
   wds::FaultPolicy policy() const;
   /// How one shard is read, by the policy.
   wds::ShardOptions shard_options(std::stop_token stop) const;
@@ -73,6 +78,8 @@ class ReadOptions {
   bool indexed() const { return !no_index_; }
   /// How shuffles are drawn.
   wds::Order order() const;
+  /// Whether a shard without an index that can be used is a fault.
+  bool requires_index() const { return require_index_; }
   /// Whether damaged and cut JPEGs are decoded as far as they go.
   bool tolerate_truncated() const { return tolerate_truncated_; }
   /// Makes what is opened from here on obey the context's stop, and tell its log of retries.
@@ -99,6 +106,9 @@ class ReadOptions {
   std::stop_token stop_;
   Log log_;
   mutable std::shared_ptr<const io::UrlOpener> opener_;
+  bool require_index_ = false;
+  std::shared_ptr<ListedSamples> listed_ = std::make_shared<ListedSamples>();
+  std::shared_ptr<wds::SaidWarnings> said_ = std::make_shared<wds::SaidWarnings>();
 };
 
 /// Says for people that streams are balanced; nothing for 0 indexes.

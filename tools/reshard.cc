@@ -139,7 +139,7 @@ class ReshardCommand final : public Command {
         counted(result.written, "sample") + " in " + counted(result.shards.size(), "shard");
     if (result.duplicates > 0) text += ", " + counted(result.duplicates, "duplicate") + " left out";
     if (result.empty > 0) text += fmt::format(", {} had no field to keep", result.empty);
-    if (ledger.skipped() > 0) text += fmt::format(", {} skipped as damaged", ledger.skipped());
+    if (ledger.skipped() > 0) text += fmt::format(", {} skipped as damaged", ledger.skipped_text());
     if (options_.shuffle_seed)
       text += "; shuffled through a buffer of " + counted(options_.buffer_samples, "sample");
     context.log.info(text);

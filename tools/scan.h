@@ -25,7 +25,7 @@ struct ScanInput {
 };
 
 /// Calls `each` with every sample until it returns false. Throws: Error, as the policy has it;
-/// Cancelled.
+/// NotFound when every sample there was is skipped; Cancelled.
 void scan(const ScanInput& input, const std::function<bool(const wds::Sample&)>& each);
 
 }  // namespace millrace::tools

@@ -53,6 +53,7 @@ class VerifyCommand final : public Command {
     const ManifestFacts manifests = find_manifests(listed, shards, *opener, report);
     const CheckInput input{.opener = *opener,
                            .shard = read_.shard_options(context.stop),
+                           .require_index = read_.requires_index(),
                            .tolerate_truncated = read_.tolerate_truncated(),
                            .manifests = manifests};
     Progress progress("shards", shards.size());
@@ -77,9 +78,15 @@ class VerifyCommand final : public Command {
                                const std::vector<std::string>& shards, const io::Opener& opener,
                                SetReport& report) const {
     ManifestFacts facts;
-    if (!manifest_.empty()) facts.add(wds::read_manifest(opener, manifest_).shards);
-    facts.add(listed);
     wds::FaultLedger ledger({.on_fault = wds::OnFault::kSkip});
+    const auto read = [&](const std::string& url) {
+      facts.add(wds::read_manifest(opener, url), url, ledger);
+    };
+    if (!manifest_.empty()) read(manifest_);
+    for (const std::string& spec : read_.specs())
+      if (spec.ends_with(".json") && spec.find("::") == spec.npos && spec.find('{') == spec.npos)
+        read(spec);
+    facts.add(listed);
     if (manifest_.empty()) facts.find_beside(shards, opener, ledger);
     report.add(ledger.entries());
     return facts;

@@ -2,33 +2,85 @@
 
 #include <utility>
 
+#include "io/opener.h"
+#include "wds/tar_reader.h"
+
 namespace millrace::wds {
 namespace {
 
 // Below this many samples a rate says nothing.
 constexpr std::uint64_t kSamplesBeforeRate = 1000;
 
+// Skips that differ and are said one by one.
+constexpr std::size_t kSkipsSaid = 1000;
+
 [[noreturn]] void budget_used_up(const Error& fault, const std::string& budget) {
   throw Error(ErrorCode::kExhausted,
-              "too many faults (" + budget + "), the last: " + fault.message(), fault.where());
+              "too many samples are skipped (" + budget + "), the last: " + fault.message(),
+              fault.where());
+}
+
+std::string in_samples(std::uint64_t samples) {
+  return std::to_string(samples) + (samples == 1 ? " sample" : " samples");
+}
+
+std::string skip_line(const Error& fault, std::uint64_t samples, bool more) {
+  const bool whole = fault.where().key.empty() && !fault.where().offset;
+  std::string cost;
+  if (more) {
+    cost =
+        (whole ? " a shard" : " the rest of a shard") + std::string(", number of samples unknown");
+  } else if (samples != 1) {
+    cost = " " + in_samples(samples);
+  }
+  return "skipped" + cost + ": " + fault.what();
 }
 
 }  // namespace
 
-FaultLedger::FaultLedger(FaultPolicy policy, Log log) : policy_(policy), log_(std::move(log)) {}
+SaidWarnings::~SaidWarnings() {
+  const MutexLock lock(mutex_);
+  for (const auto& [kind, seen] : kinds_) {
+    if (seen.unsaid > 0) log_.warn(kind + ": " + std::to_string(seen.unsaid) + " times more");
+  }
+}
+
+void SaidWarnings::warn(const Log& log, const std::string& kind, const std::string& line,
+                        std::size_t distinct) {
+  const MutexLock lock(mutex_);
+  log_ = log;
+  Kind& seen = kinds_[kind];
+  if (seen.said.size() < distinct && seen.said.insert(std::hash<std::string>{}(line)).second)
+    return log_.warn(line);
+  ++seen.unsaid;
+}
+
+FaultLedger::FaultLedger(FaultPolicy policy, Log log)
+    : policy_(std::move(policy)),
+      said_(policy_.said ? policy_.said : std::make_shared<SaidWarnings>()),
+      log_(std::move(log)) {}
 
 OnFault FaultLedger::report(const Error& fault, std::uint64_t samples) {
+  return take(fault, samples, /*more=*/false);
+}
+
+OnFault FaultLedger::report_shard(const Error& fault, std::optional<std::uint64_t> samples) {
+  return take(fault, samples.value_or(1), /*more=*/!samples);
+}
+
+OnFault FaultLedger::take(const Error& fault, std::uint64_t samples, bool more) {
   // A request to stop is no fault of the data, and no policy may swallow it.
   if (policy_.on_fault == OnFault::kFail || fault.code() == ErrorCode::kCancelled) throw fault;
-  log_.warn(std::string("skipped: ") + fault.what());
+  said_->warn(log_, "skipped", skip_line(fault, samples, more), kSkipsSaid);
   const MutexLock lock(mutex_);
-  ++faults_;
   skipped_ += samples;
+  unknown_shards_ += more ? 1 : 0;
   if (entries_.size() < kMaxEntries) {
-    entries_.push_back({fault.where(), fault.code(), fault.message(), samples});
+    entries_.push_back({fault.where(), fault.code(), fault.message(), samples, more});
   }
-  if (policy_.max_faults >= 0 && faults_ > policy_.max_faults) {
-    budget_used_up(fault, "max_faults " + std::to_string(policy_.max_faults));
+  if (policy_.max_faults >= 0 && skipped_ > static_cast<std::uint64_t>(policy_.max_faults)) {
+    budget_used_up(fault,
+                   std::to_string(skipped_) + ", max_faults " + std::to_string(policy_.max_faults));
   }
   const std::uint64_t all = emitted_ + skipped_;
   if (all >= kSamplesBeforeRate &&
@@ -43,11 +95,33 @@ void FaultLedger::count_emitted(std::uint64_t samples) {
   emitted_ += samples;
 }
 
-void FaultLedger::warn(const Where& where, const std::string& message) {
-  log_.warn(message + " (url " + where.url +
-            (where.offset ? ", offset " + std::to_string(*where.offset) : "") + ")");
+void FaultLedger::warn(const Where& where, const std::string& kind, const std::string& detail) {
+  said_->warn(log_, kind,
+              kind + (detail.empty() ? "" : ": " + detail) + " (url " + where.url +
+                  (where.offset ? ", offset " + std::to_string(*where.offset) : "") + ")");
   const MutexLock lock(mutex_);
   ++warnings_;
+}
+
+void FaultLedger::warn_of(const TarWarnings& odd, const std::string& url) {
+  const Where where{.url = io::printable_url(url)};
+  if (odd.missing_end > 0) warn(where, "tar ends without its end marker");
+  if (odd.ignored_members > 0)
+    warn(where, "symbolic links and special files are left out",
+         std::to_string(odd.ignored_members) + ", the first " + odd.first_ignored);
+}
+
+void FaultLedger::check_not_empty(const std::string& what) const {
+  std::string why;
+  {
+    const MutexLock lock(mutex_);
+    if (emitted_ > 0) return;
+    if (!entries_.empty())
+      why = std::string(", the first: ") +
+            Error(entries_[0].code, entries_[0].message, entries_[0].where).what();
+  }
+  throw Error(ErrorCode::kNotFound,
+              what + " has no sample" + (why.empty() ? "" : ": skipped " + skipped_text() + why));
 }
 
 std::vector<FaultLedger::Entry> FaultLedger::entries() const {
@@ -65,6 +139,16 @@ std::uint64_t FaultLedger::emitted() const {
 std::uint64_t FaultLedger::skipped() const {
   const MutexLock lock(mutex_);
   return skipped_;
+}
+std::uint64_t FaultLedger::unknown_shards() const {
+  const MutexLock lock(mutex_);
+  return unknown_shards_;
+}
+std::string FaultLedger::skipped_text() const {
+  const MutexLock lock(mutex_);
+  if (unknown_shards_ == 0) return in_samples(skipped_);
+  return "at least " + in_samples(skipped_) + " (" + std::to_string(unknown_shards_) +
+         (unknown_shards_ == 1 ? " shard" : " shards") + ", number of samples unknown)";
 }
 std::uint64_t FaultLedger::warnings() const {
   const MutexLock lock(mutex_);

@@ -66,6 +66,7 @@ Manifest parse_manifest(std::string_view text, const std::string& base) {
   if (const auto name = json.find("name"); name != json.end() && name->is_string()) {
     manifest.name = name->get<std::string>();
   }
+  manifest.samples = count_in(json, "nsamples");
   for (const Json& shard : *list) manifest.shards.push_back(parse_shard(shard, base));
   return manifest;
 }
@@ -100,7 +101,8 @@ void write_manifest(const Manifest& manifest, const std::string& path, io::Repla
     if (!shard.sha256.empty()) entry["sha256"] = shard.sha256;
     list.push_back(std::move(entry));
   }
-  const Json json = {{"wids_version", 1}, {"name", manifest.name}, {"shardlist", std::move(list)}};
+  Json json = {{"wids_version", 1}, {"name", manifest.name}, {"shardlist", std::move(list)}};
+  if (manifest.samples) json["nsamples"] = *manifest.samples;
   const std::string text = json.dump(2) + "\n";
   const auto sink = io::open_file_sink(path, {.replace = replace});
   sink->write(std::as_bytes(std::span(text.data(), text.size())));

@@ -29,6 +29,7 @@ struct ManifestShard {
 struct Manifest {
   std::string name = {};
   std::vector<ManifestShard> shards;
+  std::optional<std::uint64_t> samples = {};  ///< of all shards, where it says so ("nsamples")
 };
 
 /// Reads the manifest at `url`; relative shard urls are resolved against it. Throws: Corrupt (no

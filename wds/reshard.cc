@@ -82,6 +82,7 @@ class Resharding {
 StreamSpec spec_of(const ReshardOptions& options) {
   StreamSpec spec{.shards = std::make_shared<const std::vector<std::string>>(options.shards)};
   spec.indexed = true;
+  if (options.rename.empty()) spec.shard.suffixes = options.select;
   if (!options.shuffle_seed) return spec;
   spec.shuffle = {.shards = true,
                   .buffer_samples = options.buffer_samples,
@@ -103,6 +104,7 @@ ReshardResult reshard(const ReshardOptions& options, const io::Opener& opener, F
     }
     ledger.count_emitted(block.samples.size());
   }
+  if (ledger.emitted() == 0 && ledger.skipped() > 0) ledger.check_not_empty("what was read");
   return resharding.finish();
 }
 

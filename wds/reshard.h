@@ -56,8 +56,9 @@ struct ReshardResult {
   std::uint64_t empty = 0;       ///< left out: none of the fields selected
 };
 
-/// Throws: Error, by the policy; InvalidArgument (a rename that makes two fields one); Exhausted
-/// (more keys than can be told apart); Cancelled. Shards that were complete stay.
+/// Throws: Error, by the policy; NotFound when every sample is skipped; InvalidArgument (a rename
+/// that makes two fields one); Exhausted (more keys than can be told apart); Cancelled. Shards that
+/// were complete stay.
 ReshardResult reshard(const ReshardOptions& options, const io::Opener& opener, FaultLedger& ledger,
                       const std::stop_token& stop = {});
 

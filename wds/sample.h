@@ -30,6 +30,8 @@ struct Sample {
   std::uint64_t offset = 0;
   /// In the shard's own order.
   std::vector<Field> fields;
+  /// Payload bytes of members that nobody wanted and that are not held (ShardOptions::suffixes).
+  std::uint64_t passed_bytes = 0;
 
   /// The field with this suffix, or null.
   const Field* find(std::string_view suffix) const;

@@ -29,7 +29,7 @@ class Lookup {
     } catch (...) {
       found_[shard].fault = std::current_exception();
     }
-    if (!found_[shard].count) ended_ = true;
+    if (!found_[shard].count && !is_damage(found_[shard])) ended_ = true;
     return !ended_;
   }
 
@@ -42,12 +42,15 @@ class Lookup {
     while (step()) continue;
   }
 
-  std::shared_ptr<const Counts> counts() const {
+  std::shared_ptr<const Counts> counts(const OnDamagedIndex& on_damaged) const {
     auto counts = std::make_shared<Counts>();
-    for (const Found& found : found_) {
-      if (found.fault) std::rethrow_exception(found.fault);
-      if (!found.count) return nullptr;
-      counts->push_back(*found.count);
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      const Found& found = found_[i];
+      if (found.fault && !(on_damaged && is_damage(found))) std::rethrow_exception(found.fault);
+      if (!found.fault && !found.count) return nullptr;
+      const auto count = found.fault ? ask(shards_[i], found, on_damaged) : found.count;
+      if (!count) counts = nullptr;
+      if (counts) counts->push_back(*count);
     }
     return counts;
   }
@@ -57,6 +60,26 @@ class Lookup {
     std::optional<std::uint64_t> count;
     std::exception_ptr fault;
   };
+
+  static bool is_damage(const Found& found) {
+    if (!found.fault) return false;
+    try {
+      std::rethrow_exception(found.fault);
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated;
+    } catch (...) {
+      return false;
+    }
+  }
+
+  static std::optional<std::uint64_t> ask(const std::string& shard, const Found& found,
+                                          const OnDamagedIndex& on_damaged) {
+    try {
+      std::rethrow_exception(found.fault);
+    } catch (const Error& error) {
+      return on_damaged(shard, error);
+    }
+  }
 
   const io::Opener& opener_;
   std::span<const std::string> shards_;
@@ -70,13 +93,29 @@ class Lookup {
 
 std::shared_ptr<const Counts> sample_counts(const io::Opener& opener,
                                             std::span<const std::string> shards,
-                                            const std::stop_token& stop) {
+                                            const std::stop_token& stop,
+                                            const OnDamagedIndex& on_damaged) {
   constexpr std::size_t kMaxThreads = 16;
   if (std::any_of(shards.begin(), shards.end(), io::is_stream_url)) return nullptr;
   const bool waits = std::any_of(shards.begin(), shards.end(), io::is_network_url);
   Lookup lookup(opener, shards, stop);
   if (lookup.step()) lookup.run(waits ? std::min(shards.size(), kMaxThreads) : 1);
-  return lookup.counts();
+  return lookup.counts(on_damaged);
+}
+
+std::optional<std::uint64_t> samples_in_shard(const FaultPolicy& policy, const Error& fault,
+                                              const io::Opener& opener, const std::string& url,
+                                              const std::stop_token& stop) {
+  if (policy.samples_of) {
+    if (const auto samples = policy.samples_of(url)) return samples;
+  }
+  if (io::is_stream_url(url) || fault.code() == ErrorCode::kIo) return {};
+  try {
+    return read_sample_count(opener, index_url(url), stop);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled) throw;
+    return {};
+  }
 }
 
 }  // namespace millrace::wds

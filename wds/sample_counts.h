@@ -1,4 +1,5 @@
-// sample_counts: how many samples each shard has, for streams of equal length.
+// sample_counts: how many samples each shard has, for streams of equal length and for the account
+// of what is lost.
 //
 //   spec.counts = sample_counts(opener, *spec.shards);  // null: divide whole shards
 //
@@ -6,21 +7,35 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "io/base/error.h"
 #include "io/opener.h"
+#include "wds/fault_ledger.h"
 
 namespace millrace::wds {
 
 /// The number of samples in each of `shards`, from the indexes beside them; null when one has none.
 /// On the network the first shard is asked alone, the others 16 at a time.
-/// Throws: as read_sample_count() does, for the first shard whose index is at fault.
-std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(const io::Opener& opener,
-                                                                std::span<const std::string> shards,
-                                                                const std::stop_token& stop = {});
+/// Throws: as read_sample_count() does, for the first shard whose index is at fault; but where
+/// `on_damaged` is given, it is told of each shard whose index is damaged, in the shards' order,
+/// and may give the count; null when it does not.
+using OnDamagedIndex =
+    std::function<std::optional<std::uint64_t>(const std::string& shard, const Error& fault)>;
+std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(
+    const io::Opener& opener, std::span<const std::string> shards, const std::stop_token& stop = {},
+    const OnDamagedIndex& on_damaged = {});
+
+/// Samples in the shard at `url`, which `fault` made unreadable: by policy.samples_of, else by its
+/// index, unless it is the network or the disk that fails. Throws: Cancelled.
+std::optional<std::uint64_t> samples_in_shard(const FaultPolicy& policy, const Error& fault,
+                                              const io::Opener& opener, const std::string& url,
+                                              const std::stop_token& stop = {});
 
 }  // namespace millrace::wds

@@ -9,6 +9,7 @@
 #include "wds/detail/sample_fetch.h"
 #include "wds/detail/shard_sequence.h"
 #include "wds/detail/shuffle_buffer.h"
+#include "wds/sample_counts.h"
 #include "wds/shard_index.h"
 
 namespace millrace::wds {
@@ -27,7 +28,7 @@ struct SampleStream::State {
         read([this](BufferedSample& sample) { return read_sample(sample); }) {
     spec.shard.stop = stop;
     spec.shard.lenient = ledger.policy().lenient;
-    spec.shard.tar.concatenated = ledger.policy().concatenated;
+    if (ledger.policy().concatenated) spec.shard.tar.behind_end = BehindEnd::kRead;
     spec.shard.offset = 0;
   }
 
@@ -38,10 +39,15 @@ struct SampleStream::State {
   bool read_sample(BufferedSample& sample);
   bool at_new_pass();
   bool try_read(BufferedSample& sample);
+  bool next_in_piece(Sample& sample);
   bool open_shard();
-  void use_index(const detail::ShardPiece& piece, ShardOptions& options);
+  ShardOptions options_of_piece();
+  void place_piece(ShardOptions& options);
   void close_shard();
   void survive(const Error& fault);
+  bool is_own(const Error& fault) const;
+  std::optional<std::uint64_t> lost_samples(const Error& fault) const;
+  std::optional<std::uint64_t> samples_in_piece(const Error& fault) const;
 
   StreamSpec spec;
   const io::Opener& opener;
@@ -51,8 +57,11 @@ struct SampleStream::State {
   detail::ShuffleBuffer buffer;
   std::function<bool(BufferedSample&)> read;
   std::optional<ShardReader> reader;
-  std::uint32_t shard = 0;         // the open one, or the next to open
-  std::uint64_t start_offset = 0;  // where to open it
+  std::optional<detail::ShardPiece> open_piece;  // of the open shard, or the one being opened
+  std::shared_ptr<const ShardIndex> open_index;  // its index, if it has one that can be used
+  std::uint64_t number = 0;                      // samples met since the shard was opened
+  std::uint32_t shard = 0;                       // the open one, or the next to open
+  std::uint64_t start_offset = 0;                // where to open it
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
   std::uint64_t earlier_passes = 0;  // samples of the passes before this one
@@ -130,7 +139,7 @@ bool SampleStream::State::at_new_pass() {
 }
 
 bool SampleStream::State::try_read(BufferedSample& sample) {
-  if (!reader->next(sample.sample)) {
+  if (!next_in_piece(sample.sample)) {
     close_shard();
     return false;
   }
@@ -140,40 +149,60 @@ bool SampleStream::State::try_read(BufferedSample& sample) {
   return true;
 }
 
+// Without an index the samples of a piece are told by counting, from the shard's beginning. What
+// stands behind the last one that was counted belongs to the last piece.
+bool SampleStream::State::next_in_piece(Sample& sample) {
+  const bool all = open_index || !open_piece->cut();
+  const std::uint64_t end = open_piece->first + open_piece->count;
+  while (all || open_piece->to_end || number < end) {
+    if (!reader->next(sample)) return false;
+    ++number;
+    if (all || (number > open_piece->first && sample.offset >= start_offset)) return true;
+  }
+  return false;
+}
+
 bool SampleStream::State::open_shard() {
-  const auto piece = shards.at(shard);
+  open_piece = shards.at(shard);
+  open_index = nullptr;
+  number = 0;
   // A whole round that gave nothing will give nothing the next time either.
-  ended = !piece || barren_shards > shards.round();
+  ended = !open_piece || barren_shards > shards.round();
   if (ended) return false;
-  ShardOptions options = spec.shard;
-  options.offset = start_offset;
-  if (spec.indexed || piece->first > 0 || piece->count > 0) use_index(*piece, options);
-  reader.emplace(opener, piece->url, options);
+  const ShardOptions options = options_of_piece();
+  reader.emplace(opener, open_piece->url, options);
   return true;
 }
 
-// Finds the piece's place in its shard by the index beside it.
-void SampleStream::State::use_index(const detail::ShardPiece& piece, ShardOptions& options) {
-  options.index = find_index(opener, piece.url, stop);
-  if (piece.first == 0 && piece.count == 0) return;
-  const Where where{.url = io::printable_url(piece.url)};
-  if (!options.index)
-    throw Error(ErrorCode::kNotFound, "a shard that is cut needs its index", where);
-  const std::vector<IndexedSample>& samples = options.index->samples;
-  const std::uint64_t end = piece.count == 0 ? samples.size() : piece.first + piece.count;
-  if (piece.first >= samples.size() || end > samples.size()) {
-    throw Error(ErrorCode::kCorrupt, "index holds fewer samples than were counted", where);
+ShardOptions SampleStream::State::options_of_piece() {
+  ShardOptions options = spec.shard;
+  options.offset = start_offset;
+  if (spec.indexed || open_piece->cut() || ledger.policy().require_index)
+    open_index = usable_index(opener, open_piece->url, ledger, stop);
+  options.index = open_index;
+  if (open_piece->cut()) place_piece(options);
+  return options;
+}
+
+// Finds the piece's place in its shard, by the index beside it if there is one.
+void SampleStream::State::place_piece(ShardOptions& options) {
+  if (!open_index) {
+    options.offset = 0;
+    return;
   }
-  options.offset = std::max(start_offset, samples[piece.first].offset);
-  options.max_samples = end - options.index->sample_at(options.offset);
+  const std::vector<IndexedSample>& samples = open_index->samples;
+  const std::uint64_t end =
+      open_piece->count == 0 ? samples.size() : open_piece->first + open_piece->count;
+  if (open_piece->first >= samples.size() || end > samples.size()) {
+    throw Error(ErrorCode::kCorrupt, "index holds fewer samples than were counted",
+                {.url = io::printable_url(open_piece->url)});
+  }
+  options.offset = std::max(start_offset, samples[open_piece->first].offset);
+  options.max_samples = end - open_index->sample_at(options.offset);
 }
 
 void SampleStream::State::close_shard() {
-  if (reader) {
-    const Where where{.url = io::printable_url(shards.at(shard)->url)};
-    if (reader->warnings().missing_end > 0) ledger.warn(where, "tar ends without its end marker");
-    if (reader->warnings().trailing_data > 0) ledger.warn(where, "data after the tar's end marker");
-  }
+  if (reader) ledger.warn_of(reader->warnings(), open_piece->url);
   reader.reset();
   ++shard;
   start_offset = 0;
@@ -181,14 +210,49 @@ void SampleStream::State::close_shard() {
 }
 
 void SampleStream::State::survive(const Error& fault) {
-  const std::uint64_t lost = reader ? reader->lost_samples() : 1;
-  if (ledger.report(fault, lost) == OnFault::kStop) {
+  const bool goes_on = reader && reader->can_continue();
+  const bool own = is_own(fault);
+  if (goes_on && !open_index) ++number;
+  if (goes_on && !own) return;
+  const OnFault then = goes_on ? ledger.report(fault, reader->lost_samples())
+                               : ledger.report_shard(fault, lost_samples(fault));
+  if (then == OnFault::kStop) {
     ended = true;
     reader.reset();
     shard = static_cast<std::uint32_t>(shards.round());  // so that a restored stream ends as well
-  } else if (!reader || !reader->can_continue()) {
+  } else if (!goes_on) {
     close_shard();
   }
+}
+
+// A sample that another piece holds is that piece's to report, one before the position was reported
+// already.
+bool SampleStream::State::is_own(const Error& fault) const {
+  if (open_index || !open_piece->cut()) return true;
+  return number >= open_piece->first && fault.where().offset.value_or(start_offset) >= start_offset;
+}
+
+// What the rest of the open piece holds, when no more of it can be read.
+std::optional<std::uint64_t> SampleStream::State::lost_samples(const Error& fault) const {
+  if (ledger.policy().on_fault == OnFault::kFail || fault.code() == ErrorCode::kCancelled)
+    return {};
+  if (reader && open_index) return reader->lost_samples();
+  const auto all = samples_in_piece(fault);
+  if (open_index || !all) return all;
+  if (start_offset > 0 && !open_piece->cut()) return {};  // nobody counted what was read before
+  const std::uint64_t done = number - std::min(number, open_piece->first);
+  return *all - std::min(*all, done);
+}
+
+std::optional<std::uint64_t> SampleStream::State::samples_in_piece(const Error& fault) const {
+  if (open_index && start_offset > 0) {
+    const std::uint64_t end =
+        open_piece->count == 0 ? open_index->samples.size() : open_piece->first + open_piece->count;
+    return end - std::min<std::uint64_t>(end, open_index->sample_at(start_offset));
+  }
+  if (open_piece->count > 0) return open_piece->count;
+  if (open_index) return open_index->samples.size();
+  return samples_in_shard(ledger.policy(), fault, opener, open_piece->url, stop);
 }
 
 SampleStream::SampleStream(StreamSpec spec, const io::Opener& opener, FaultLedger& ledger,

@@ -35,8 +35,8 @@ struct ShuffleOptions {
   bool shards = false;
   /// Samples in each stream's shuffle buffer; 0 or 1 is off.
   std::int64_t buffer_samples = 0;
-  /// The buffer's ceiling in payload bytes; part of what fixes the order, so never a function of
-  /// timing.
+  /// The buffer's ceiling in payload bytes, those counted too that ShardOptions::suffixes leaves
+  /// out; part of what fixes the order, so never a function of timing or of the fields wanted.
   std::size_t buffer_bytes = std::size_t{256} * 1024 * 1024;
   /// kWebDataset alone: samples gathered before the first is given out.
   std::int64_t initial_samples = 100;
@@ -63,11 +63,12 @@ struct StreamSpec {
   std::uint64_t max_samples = 0;
   /// Ranks, for splitters and kWebDataset's seed of resampled streams: rank = stream mod world.
   int world = 1;
-  /// Looks for the index beside each shard, and checks every sample against it.
+  /// Looks for the index beside each shard, and checks every sample against it. A shard whose index
+  /// is damaged is read without, the same samples in the same order, and that is warned of.
   bool indexed = false;
   /// Samples in each of `shards`, from sample_counts() or a manifest. With them kMillrace divides
-  /// samples, not shards: streams differ by at most one sample, and shards that are cut must have
-  /// their index.
+  /// samples, not shards: streams differ by at most one sample. A shard that is cut and has no
+  /// index that can be used is read from its beginning by each of its streams.
   std::shared_ptr<const std::vector<std::uint64_t>> counts = {};
   /// As in SplitOptions; with one of them whole shards are divided, whatever `counts` says.
   ShardSplitter node_splitter = {};

@@ -56,6 +56,7 @@ ShardIndex build_index(const io::Opener& opener, const std::string& url,
   const HashingOpener hashing(opener);
   ShardOptions wanted = options;
   wanted.index = nullptr;
+  wanted.suffixes.clear();
   wanted.offset = 0;
   wanted.tar.header_checksums = true;
   ShardReader reader(hashing, url, wanted);
@@ -89,10 +90,27 @@ std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std
   }
 }
 
+std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
+                                               const std::string& shard_url, FaultLedger& ledger,
+                                               const std::stop_token& stop) {
+  const Where shard{.url = io::printable_url(shard_url)};
+  const bool required = ledger.policy().require_index;
+  try {
+    auto index = find_index(opener, shard_url, stop);
+    if (!index && required) throw Error(ErrorCode::kNotFound, "shard has no index", shard);
+    return index;
+  } catch (const Error& error) {
+    if (required || error.code() == ErrorCode::kCancelled) throw;
+    ledger.warn(shard, "a damaged index is not used, and its shard read without it", error.what());
+    return nullptr;
+  }
+}
+
 std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,
                                                const std::stop_token& stop) {
   constexpr std::size_t kHeadBytes = 1024;
   std::string head(kHeadBytes, '\0');
+  std::uint64_t index_bytes = kMaxIndexBytes;
   try {
     const auto source = opener.open(url, {.stop = stop});
     std::size_t used = 0;
@@ -102,14 +120,17 @@ std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const s
       if (got == 0) break;
       used += got;
     }
+    index_bytes = source->size().value_or(index_bytes);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kNotFound) return {};
     throw;
   }
   const auto count = detail::count_in_head(head);
-  if (!count) {
-    throw Error(ErrorCode::kCorrupt, "index: has no count", {.url = io::printable_url(url)});
-  }
+  const Where where{.url = io::printable_url(url)};
+  if (!count) throw Error(ErrorCode::kCorrupt, "index: has no count", where);
+  // Each sample takes several bytes of the index.
+  if (*count > index_bytes)
+    throw Error(ErrorCode::kCorrupt, "index: counts more than it holds", where);
   return count;
 }
 

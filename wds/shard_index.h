@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "io/byte_sink.h"
+#include "wds/fault_ledger.h"
 #include "wds/shard_reader.h"
 
 namespace millrace::wds {
@@ -64,6 +65,11 @@ ShardIndex read_index(const io::Opener& opener, const std::string& url,
 /// The index beside `shard_url`, or null when there is none.
 std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
                                              const std::stop_token& stop = {});
+/// The same as `ledger`'s policy has it: a damaged index is warned of and null, unless one is
+/// required. Throws: NotFound and what find_index() throws, where one is; Cancelled.
+std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
+                                               const std::string& shard_url, FaultLedger& ledger,
+                                               const std::stop_token& stop = {});
 /// The number of samples in the index at `url`, from its first 1,024 bytes; nothing when there is
 /// no index. Throws: Corrupt, and what opening throws.
 std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,

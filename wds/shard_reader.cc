@@ -6,6 +6,7 @@
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "wds/detail/group_reader.h"
+#include "wds/detail/header_blocks.h"
 #include "wds/detail/index_check.h"
 #include "wds/shard_index.h"
 
@@ -17,22 +18,28 @@ struct ShardReader::State {
     if (!options.index) return;
     MILLRACE_CHECK(!options.rename && !options.select, "an index is of unchanged members");
     options.tar.header_checksums = true;
+    // What lies behind the end marker is told by the index, once all samples are handed up.
+    if (options.tar.behind_end == BehindEnd::kFault) options.tar.behind_end = BehindEnd::kCount;
     cursor = options.index->sample_at(options.offset);
     const std::size_t count = options.index->samples.size();
     last = options.max_samples == 0 ? count
                                     : std::min<std::size_t>(count, cursor + options.max_samples);
   }
 
-  void open() { group.emplace(opener, url, options); }
+  void open();
+  TarWarnings warnings() const;
   bool next(Sample& sample);
   bool next_indexed(Sample& sample);
   void read_indexed(Sample& sample);
+  void lose(const Error& error);
+  bool rest_is_cut_off() const;
   void check_end();
 
   const io::Opener& opener;
   ShardOptions options;
   std::shared_ptr<const std::string> url;
-  std::optional<detail::GroupReader> group;
+  std::optional<detail::GroupReader> group;  // none after an open that failed
+  TarWarnings before;                        // of the readers before this one
   // With an index alone:
   std::size_t cursor = 0;  // the sample that comes next
   std::size_t last = 0;    // the first that is not wanted
@@ -40,6 +47,18 @@ struct ShardReader::State {
   bool broken = false;
   std::uint64_t lost_samples = 0;
 };
+
+void ShardReader::State::open() {
+  before = warnings();
+  group.reset();
+  group.emplace(opener, url, options);
+}
+
+TarWarnings ShardReader::State::warnings() const {
+  TarWarnings all = before;
+  if (group) all += group->tar().warnings();
+  return all;
+}
 
 bool ShardReader::State::next(Sample& sample) {
   lost_samples = 1;
@@ -55,22 +74,36 @@ bool ShardReader::State::next_indexed(Sample& sample) {
   const IndexedSample& expected = options.index->samples[cursor];
   try {
     read_indexed(sample);
-    detail::check_sample(expected, sample, group->header_crcs());
+    detail::check_sample(expected, sample, group->passed(), group->header_crcs());
     ++cursor;
     return true;
   } catch (Error& error) {
     error.annotate({.key = expected.key, .offset = expected.offset});
-    // What a packed tar lost cannot be reached again; what the network or the disk denies now, it
-    // would deny for the next sample too.
-    const bool data =
-        error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated ||
-        error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kExhausted;
-    lost = true;
-    broken = !data || (group && group->tar().compressed() && !group->can_continue());
-    lost_samples = broken ? last - cursor : 1;
-    ++cursor;
+    lose(error);
     throw;
   }
+}
+
+// What a packed tar lost cannot be reached again; what the network or the disk denies now, it would
+// deny for the next sample too; and nothing lies behind a file's end.
+void ShardReader::State::lose(const Error& error) {
+  const bool data = error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated ||
+                    error.code() == ErrorCode::kUnsupported ||
+                    error.code() == ErrorCode::kExhausted;
+  lost = true;
+  broken = !data || (group && group->tar().compressed() && !group->can_continue()) ||
+           (error.code() == ErrorCode::kTruncated && rest_is_cut_off());
+  lost_samples = broken ? last - cursor : 1;
+  ++cursor;
+}
+
+// Whether the next sample lies behind the end of the file. A source that cannot be opened at the
+// cursor's sample says so too.
+bool ShardReader::State::rest_is_cut_off() const {
+  if (cursor + 1 >= last) return false;
+  if (!group) return true;
+  const auto size = group->tar().size();
+  return size && options.index->samples[cursor + 1].offset >= *size;
 }
 
 void ShardReader::State::read_indexed(Sample& sample) {
@@ -81,6 +114,7 @@ void ShardReader::State::read_indexed(Sample& sample) {
     lost = false;
   }
   if (!group->next(sample)) {
+    if (group->tar().warnings().trailing_data > 0) detail::data_behind_end();
     throw Error(ErrorCode::kTruncated,
                 "shard ends " + std::to_string(last - cursor) + " samples before its index does");
   }
@@ -138,10 +172,15 @@ std::uint64_t ShardReader::position() const {
 bool ShardReader::at_end() const {
   return state_->options.index ? state_->cursor == state_->last : state_->group->at_end();
 }
-const TarWarnings& ShardReader::warnings() const { return state_->group->tar().warnings(); }
+bool ShardReader::compressed() const { return state_->group && state_->group->tar().compressed(); }
+TarWarnings ShardReader::warnings() const { return state_->warnings(); }
 const std::vector<std::uint32_t>& ShardReader::header_crcs() const {
+  MILLRACE_CHECK(state_->group.has_value(), "a sample was read");
   return state_->group->header_crcs();
 }
-std::uint64_t ShardReader::end_offset() const { return state_->group->tar().end_offset(); }
+std::uint64_t ShardReader::end_offset() const {
+  MILLRACE_CHECK(state_->group.has_value(), "the shard was read to its end");
+  return state_->group->tar().end_offset();
+}
 
 }  // namespace millrace::wds

@@ -6,7 +6,10 @@
 // A sample is handed up whole or not at all. After an Error the reader has dropped the sample at
 // fault; it goes on with the next one when can_continue() is true (a sample-level fault: a suffix
 // twice, interleaved keys, a name that is no text); otherwise the rest of the shard is lost.
-// Order: the shard's. Buffers: 256 KiB, one sample, 16 bytes a key. Threads: one at a time.
+// A hard link to an earlier member of the shard is a field like any other, with that member's
+// bytes: they are read anew where the link is met, which standard input and pipes do not allow.
+// Order: the shard's. Buffers: 256 KiB, one sample, 16 bytes a key; with hard links one payload
+// more and 16 bytes a member. Threads: one at a time.
 // Source: WEBDATASET §1 to §4.
 #pragma once
 
@@ -34,6 +37,9 @@ struct ShardOptions {
   std::function<std::string(const std::string& name)> rename = {};
   /// Whether a (renamed) member is read. Default: all are.
   std::function<bool(const std::string& name)> select = {};
+  /// Suffixes of the fields that are wanted; others are not held in memory, nor in the samples.
+  /// Empty: all.
+  std::vector<std::string> suffixes = {};
   /// Where to start: Sample::offset of some sample.
   std::uint64_t offset = 0;
   /// What the shard must hold: with it every sample is checked (key, place, sizes, CRC-32), a
@@ -64,7 +70,10 @@ class ShardReader {
   std::uint64_t position() const;
   /// Whether all samples were handed up, so that next() will be false.
   bool at_end() const;
-  const TarWarnings& warnings() const;
+  /// Whether the tar is packed, as far as is known.
+  bool compressed() const;
+  /// Of what was read so far.
+  TarWarnings warnings() const;
   /// With tar.header_checksums: CRC-32 of each field's header blocks, of the last sample.
   const std::vector<std::uint32_t>& header_crcs() const;
   /// At the end: the offset of the tar's end marker.

@@ -6,6 +6,7 @@
 
 #include "io/base/check.h"
 #include "io/base/error.h"
+#include "io/base/hash.h"
 #include "wds/detail/header_blocks.h"
 #include "wds/detail/header_reader.h"
 #include "wds/detail/tape.h"
@@ -23,7 +24,23 @@ constexpr std::uint64_t kMaxPadding = std::uint64_t{64} * 1024 * 1024;
 
 bool holds_file(char type) { return type == '0' || type == '\0' || type == '7'; }
 
+// pax lets a hard link carry the bytes of what it leads to: that is a file like any other.
+MemberKind kind_of(const detail::Header& header, char type) {
+  if (!header.link.empty()) return header.size > 0 ? MemberKind::kFile : MemberKind::kHardLink;
+  if (header.folder) return MemberKind::kFolder;
+  return header.regular && holds_file(type) ? MemberKind::kFile : MemberKind::kOther;
+}
+
 }  // namespace
+
+TarWarnings& TarWarnings::operator+=(const TarWarnings& more) {
+  if (ignored_members == 0) first_ignored = more.first_ignored;
+  missing_end += more.missing_end;
+  trailing_data += more.trailing_data;
+  ignored_members += more.ignored_members;
+  unguarded += more.unguarded;
+  return *this;
+}
 
 struct TarReader::State {
   State(std::unique_ptr<io::ByteSource> source, const TarOptions& wanted, std::uint64_t start)
@@ -31,6 +48,7 @@ struct TarReader::State {
 
   bool next(TarMember& member);
   io::Bytes read_payload();
+  std::uint32_t pass_payload();
   void unpack();
   void open();
   bool next_header(detail::Header& header);
@@ -50,7 +68,8 @@ struct TarReader::State {
   std::unique_ptr<detail::HeaderReader> headers;
   detail::Header header;
   std::uint64_t end_offset = 0;
-  std::uint64_t unread = 0;  // payload bytes of the current member
+  std::uint64_t unread = 0;   // payload bytes of the current member
+  std::uint32_t archive = 0;  // the current one's number
   bool compressed = false;
   bool broken = false;
   bool ended = false;
@@ -132,10 +151,14 @@ bool TarReader::State::end_without_marker(const std::string& message, std::uint6
 bool TarReader::State::next_archive() {
   tape->end_region();
   if (padding_ends()) return false;
-  if (!options.concatenated) {
+  if (options.behind_end == BehindEnd::kFault) {
+    detail::data_behind_end(tape->position());
+  }
+  if (options.behind_end == BehindEnd::kCount) {
     ++warnings.trailing_data;
     return false;
   }
+  ++archive;
   headers = std::make_unique<detail::HeaderReader>(*tape, options.header_checksums);
   return true;
 }
@@ -167,7 +190,9 @@ void TarReader::State::check_member(const detail::Header& found, TarMember& memb
   member.data_offset = tape->position();
   member.size = found.size;
   member.header_crc32 = found.crc32;
-  member.regular = found.regular && holds_file(facts.type) && !facts.sparse;
+  member.archive = archive;
+  member.kind = kind_of(found, facts.type);
+  member.link = found.link;
   unread = found.size;
   check_claim(found);
   const auto fail = [&](ErrorCode code, const std::string& message) {
@@ -178,12 +203,8 @@ void TarReader::State::check_member(const detail::Header& found, TarMember& memb
   broken = false;  // what is wrong from here on costs this member alone
   if (!facts.fault.empty()) fail(ErrorCode::kCorrupt, facts.fault);
   if (!found.plain && !found.warning.empty()) fail(ErrorCode::kCorrupt, found.warning);
-  if (member.regular && found.size > options.max_member_bytes) {
-    fail(ErrorCode::kExhausted, "member of " + std::to_string(found.size) +
-                                    " bytes is larger than the limit of " +
-                                    std::to_string(options.max_member_bytes));
-  }
-  if (!member.regular) ++warnings.ignored_members;
+  if (member.kind == MemberKind::kOther && warnings.ignored_members++ == 0)
+    warnings.first_ignored = member.name;
 }
 
 // A size is believed only as far as what is left can bear it out.
@@ -208,6 +229,11 @@ std::optional<std::uint64_t> TarReader::State::stored_bytes() {
 }
 
 io::Bytes TarReader::State::read_payload() {
+  if (unread > options.max_member_bytes) {
+    throw Error(ErrorCode::kExhausted, "member of " + std::to_string(unread) +
+                                           " bytes is larger than the limit of " +
+                                           std::to_string(options.max_member_bytes));
+  }
   const auto size = static_cast<std::size_t>(std::exchange(unread, 0));
   if (size == 0) return {};
   broken = true;
@@ -223,6 +249,21 @@ io::Bytes TarReader::State::read_payload() {
   headers->took_payload();
   broken = false;
   return payload;
+}
+
+std::uint32_t TarReader::State::pass_payload() {
+  constexpr std::size_t kPiece = std::size_t{256} * 1024;
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, unread)));
+  broken = true;
+  std::uint32_t crc = 0;
+  for (std::uint64_t left = std::exchange(unread, 0); left > 0; left -= piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left, piece.size())));
+    tape->read(piece);
+    crc = crc32(piece, crc);
+  }
+  headers->took_payload();
+  broken = false;
+  return crc;
 }
 
 io::Bytes TarReader::State::grown_payload(std::size_t size) {
@@ -252,6 +293,15 @@ io::Bytes TarReader::read_payload() {
   }
 }
 
+std::uint32_t TarReader::pass_payload() {
+  try {
+    return state_->pass_payload();
+  } catch (Error& error) {
+    error.annotate({.member = state_->header.name});
+    throw;
+  }
+}
+
 bool TarReader::skip_to(std::uint64_t offset) {
   state_->unpack();
   if (!state_->compressed) return false;
@@ -260,10 +310,17 @@ bool TarReader::skip_to(std::uint64_t offset) {
 }
 
 bool TarReader::can_continue() const { return !state_->broken; }
-const TarWarnings& TarReader::warnings() const { return state_->warnings; }
+TarWarnings TarReader::warnings() const {
+  TarWarnings all = state_->warnings;
+  if (state_->compressed) all.unguarded = detail::unguarded_frames(state_->tape->source());
+  return all;
+}
 bool TarReader::compressed() const { return state_->compressed; }
 std::uint64_t TarReader::position() const { return state_->tape->position(); }
 std::uint64_t TarReader::end_offset() const { return state_->end_offset; }
 std::optional<std::uint64_t> TarReader::stored_bytes() const { return state_->stored_bytes(); }
+std::optional<std::uint64_t> TarReader::size() const {
+  return state_->compressed ? std::nullopt : state_->tape->source().size();
+}
 
 }  // namespace millrace::wds

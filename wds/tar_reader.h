@@ -8,7 +8,7 @@
 //
 //   TarReader tar(opener.open(url), {});
 //   for (TarMember member; tar.next(member);) {
-//     if (member.regular) use(member.name, tar.read_payload());
+//     if (member.kind == MemberKind::kFile) use(member.name, tar.read_payload());
 //   }
 //
 // After an Error the reader goes on with the next member when can_continue() is true; otherwise the
@@ -28,11 +28,17 @@
 
 namespace millrace::wds {
 
+/// What data behind an end marker is. (Zeros, which writers pad with, are no data.)
+enum class BehindEnd {
+  kFault,  ///< Corrupt: it may be another archive, or the marker a member whose header was zeroed
+  kCount,  ///< TarWarnings::trailing_data, and the tar's end
+  kRead,   ///< one more archive (cat a.tar b.tar)
+};
+
 struct TarOptions {
-  /// Payload bytes of one member, at most.
+  /// Payload bytes of a member that is read, at most.
   std::uint64_t max_member_bytes = std::uint64_t{1024} * 1024 * 1024;
-  /// Reads a second archive after the first one's end marker. Default: counted as trailing data.
-  bool concatenated = false;
+  BehindEnd behind_end = BehindEnd::kFault;
   /// Accepts a missing end marker when the tar ends between two members.
   bool lenient = false;
   /// A compressed tar may grow to this many times its size, once 64 MiB have come out.
@@ -43,21 +49,33 @@ struct TarOptions {
   bool header_checksums = false;
 };
 
+enum class MemberKind {
+  kFile,
+  kFolder,
+  kHardLink,  ///< another name of an earlier member: TarMember::link
+  kOther,     ///< a symbolic link, a device, a FIFO
+};
+
 struct TarMember {
   std::string name;
-  std::uint64_t offset = 0;        ///< of the first header block that belongs to it
-  std::uint64_t data_offset = 0;   ///< of the payload
-  std::uint64_t size = 0;          ///< payload bytes
-  std::uint32_t header_crc32 = 0;  ///< of all its header blocks, when asked for
-  /// A regular file; other kinds (folders, links, devices) carry no payload.
-  bool regular = false;
+  std::string link;                     ///< what a hard link leads to
+  std::uint64_t offset = 0;             ///< of the first header block that belongs to it
+  std::uint64_t data_offset = 0;        ///< of the payload
+  std::uint64_t size = 0;               ///< payload bytes
+  std::uint32_t header_crc32 = 0;       ///< of all its header blocks, when asked for
+  std::uint32_t archive = 0;            ///< how many archives lie in front of it (BehindEnd::kRead)
+  MemberKind kind = MemberKind::kFile;  ///< files alone carry a payload
 };
 
 /// What was odd but no fault; counted for the report.
 struct TarWarnings {
   std::uint64_t missing_end = 0;      ///< no end marker (lenient)
-  std::uint64_t trailing_data = 0;    ///< bytes that are not zero after the end marker
-  std::uint64_t ignored_members = 0;  ///< members that are no regular file
+  std::uint64_t trailing_data = 0;    ///< data behind the end marker (BehindEnd::kCount)
+  std::uint64_t ignored_members = 0;  ///< symbolic links, devices and FIFOs
+  std::string first_ignored = {};     ///< the name of the first of them
+  std::uint64_t unguarded = 0;        ///< zstd frames without a checksum
+
+  TarWarnings& operator+=(const TarWarnings& more);
 };
 
 class TarReader {
@@ -72,14 +90,18 @@ class TarReader {
   /// The next member, or false at the tar's true end. Throws: Truncated, Corrupt, Unsupported
   /// (sparse members), Exhausted (a limit), and what the source throws.
   bool next(TarMember& member);
-  /// The payload of the member that next() gave. Called at most once for each.
+  /// The payload of the member that next() gave. Called at most once for each. Throws: Exhausted
+  /// (max_member_bytes), after which next() goes on.
   io::Bytes read_payload();
+  /// Reads the payload without keeping it: its CRC-32. What is neither read nor passed over is
+  /// skipped by next().
+  std::uint32_t pass_payload();
   /// In a compressed tar that stands at its beginning: reads and drops up to the header at
   /// `offset`. False, and nothing done, when the tar is not compressed.
   bool skip_to(std::uint64_t offset);
   /// After an Error: whether next() can go on behind the member that was at fault.
   bool can_continue() const;
-  const TarWarnings& warnings() const;
+  TarWarnings warnings() const;
   /// True when the tar is compressed, so that no source can be opened in its middle.
   bool compressed() const;
   /// Offset of the first byte not yet read.
@@ -88,6 +110,8 @@ class TarReader {
   std::uint64_t end_offset() const;
   /// After the end: bytes of the tar as it is stored, when it was read to its last.
   std::optional<std::uint64_t> stored_bytes() const;
+  /// The whole tar's bytes, when its source knows: not that of a compressed one.
+  std::optional<std::uint64_t> size() const;
 
  private:
   struct State;

@@ -119,7 +119,31 @@ struct Compile {
   }
 };
 
+/// Adds the suffixes of one field; false when that may be all there are.
+struct AddSuffixes {
+  std::vector<std::string>& wanted;
+
+  bool operator()(const FunctionField&) const { return false; }
+  bool operator()(const PairedImagesField& field) const {
+    return std::all_of(field.members.begin(), field.members.end(), *this);
+  }
+  template <typename Field>
+  bool operator()(const Field& field) const {
+    const Suffixes suffixes(field.suffixes);
+    wanted.insert(wanted.end(), suffixes.all().begin(), suffixes.all().end());
+    return true;
+  }
+};
+
 }  // namespace
+
+std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields) {
+  std::vector<std::string> wanted;
+  for (const FieldSpec& field : fields) {
+    if (!std::visit(AddSuffixes{wanted}, field)) return {};
+  }
+  return wanted;
+}
 
 Suffixes::Suffixes(const std::string& list) : list_(list) {
   std::string_view rest = list;

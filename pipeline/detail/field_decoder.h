@@ -46,6 +46,7 @@ class Suffixes {
   explicit Suffixes(const std::string& list);
   /// The first of them that the sample has. Throws: Corrupt when it has none.
   const wds::Field& find(const wds::Sample& sample) const;
+  const std::vector<std::string>& all() const { return suffixes_; }
 
  private:
   std::string list_;
@@ -62,6 +63,9 @@ auto decode_member(const wds::Sample& sample, const wds::Field& field, const Dec
     throw;
   }
 }
+
+/// Every suffix that `fields` may be made of; none when a user's function may ask for any.
+std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields);
 
 /// Throws: InvalidArgument.
 std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec);

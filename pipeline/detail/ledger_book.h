@@ -14,9 +14,17 @@
 
 namespace millrace::pipeline::detail {
 
+/// What the fault policy cost.
+struct Skips {
+  std::uint64_t samples = 0;
+  std::uint64_t unknown_shards = 0;
+};
+
 class LedgerBook {
  public:
-  LedgerBook(wds::FaultPolicy policy, Log log) : policy_(policy), log_(std::move(log)) {}
+  LedgerBook(wds::FaultPolicy policy, Log log) : policy_(std::move(policy)), log_(std::move(log)) {
+    if (!policy_.said) policy_.said = std::make_shared<wds::SaidWarnings>();
+  }
 
   std::shared_ptr<wds::FaultLedger> of(std::uint32_t epoch) {
     MutexLock lock(mutex_);
@@ -27,13 +35,30 @@ class LedgerBook {
   /// Whoever still holds one keeps it.
   void forget_before(std::uint32_t epoch) {
     MutexLock lock(mutex_);
-    ledgers_.erase(ledgers_.begin(), ledgers_.lower_bound(epoch));
+    const auto end = ledgers_.lower_bound(epoch);
+    for (auto one = ledgers_.begin(); one != end; ++one) add(*one->second, forgotten_);
+    ledgers_.erase(ledgers_.begin(), end);
+  }
+
+  /// What epochs cost up to `epoch`, whatever is read ahead behind it.
+  Skips skips_up_to(std::uint32_t epoch) const {
+    MutexLock lock(mutex_);
+    Skips skips = forgotten_;
+    const auto end = ledgers_.upper_bound(epoch);
+    for (auto one = ledgers_.begin(); one != end; ++one) add(*one->second, skips);
+    return skips;
   }
 
  private:
-  const wds::FaultPolicy policy_;
+  static void add(const wds::FaultLedger& ledger, Skips& skips) {
+    skips.samples += ledger.skipped();
+    skips.unknown_shards += ledger.unknown_shards();
+  }
+
+  wds::FaultPolicy policy_;
   const Log log_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  Skips forgotten_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::uint32_t, std::shared_ptr<wds::FaultLedger>> ledgers_ MILLRACE_GUARDED_BY(mutex_);
 };
 

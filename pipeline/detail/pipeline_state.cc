@@ -61,6 +61,7 @@ Pipeline::State::State(PipelineOptions given, const MakeSources& make_sources)
   check_position(start, options);
   consumer_.position = start;
   consumer_.ledger = ledgers.of(start.epoch);
+  consumer_.ledger_epoch = start.epoch;
   graph.emplace(
       detail::GraphParts{options, plan, layout, sources, pool, ledgers, output, meters, encoded},
       start);
@@ -92,6 +93,7 @@ bool Pipeline::State::fetch(Batch& batch) {
         hand_out(batch, std::move(next.batch));
         return true;
       case Output::Kind::kEpochEnd:
+        check_epoch(next.epoch);
         end_epoch(next.epoch);
         return false;
       case Output::Kind::kFault:
@@ -109,9 +111,11 @@ void Pipeline::State::hand_out(Batch& batch, Batch next) {
   ++num_batches;
   num_samples += static_cast<std::uint64_t>(next.num_valid);
   num_masked += static_cast<std::uint64_t>(next.size - next.num_valid);
+  epoch_samples_ += static_cast<std::uint64_t>(next.num_valid);
   batch = std::move(next);
   MutexLock lock(mutex_);
-  if (batch.epoch != consumer_.position.epoch) consumer_.ledger = ledgers.of(batch.epoch);
+  if (batch.epoch != consumer_.ledger_epoch) consumer_.ledger = ledgers.of(batch.epoch);
+  consumer_.ledger_epoch = batch.epoch;
   consumer_.position = *batch.position;
   consumer_.last = batch;
 }
@@ -131,9 +135,32 @@ void Pipeline::State::end_epoch(std::uint32_t epoch) {
   const EpochOptions& epochs = options.epochs;
   MutexLock lock(mutex_);
   consumer_.ledger = ledgers.of(epoch);
+  consumer_.ledger_epoch = epoch;
   consumer_.position = Position::start_of(epoch + 1);
   consumer_.finished = epochs.count != 0 && epoch + 1 == epochs.first + epochs.count;
   ledgers.forget_before(epoch);
+}
+
+// An epoch that gave nothing would look like one that was learned from. What is left of an epoch
+// after a resume, and the share of one rank among several, may be empty unless something was lost.
+void Pipeline::State::check_epoch(std::uint32_t epoch) {
+  const bool whole =
+      !options.resume || options.resume->epoch != epoch || options.resume->batches == 0;
+  const auto its_ledger = ledgers.of(epoch);
+  const bool lost = its_ledger->skipped() > 0;
+  const bool empty = std::exchange(epoch_samples_, 0) == 0;
+  if (!empty || !whole || (options.split.world > 1 && !lost)) return;
+  try {
+    if (!lost && options.batch.drop_last)
+      throw Error(
+          ErrorCode::kNotFound,
+          fmt::format("epoch {} has no sample: drop_last leaves out a batch that is not full",
+                      epoch));
+    its_ledger->check_not_empty(fmt::format("epoch {}", epoch));
+  } catch (...) {
+    fault_ = std::current_exception();
+    throw;
+  }
 }
 
 void Pipeline::State::stop() {
@@ -155,6 +182,11 @@ Position Pipeline::State::position() const {
 std::shared_ptr<const wds::FaultLedger> Pipeline::State::ledger() const {
   MutexLock lock(mutex_);
   return consumer_.ledger;
+}
+
+std::uint32_t Pipeline::State::ledger_epoch() const {
+  MutexLock lock(mutex_);
+  return consumer_.ledger_epoch;
 }
 
 Batch Pipeline::State::zeros() const {
@@ -193,6 +225,9 @@ Statistics Pipeline::State::statistics() const {
   statistics.samples = num_samples;
   statistics.masked = num_masked;
   statistics.dropped = meters.dropped;
+  const detail::Skips skips = ledgers.skips_up_to(ledger_epoch());
+  statistics.skipped = skips.samples;
+  statistics.unknown_shards = skips.unknown_shards;
   statistics.later_faults = meters.later_faults;
   statistics.untidy = meters.untidy;
   statistics.held_bytes = encoded.held() + pool.held_bytes();

@@ -62,6 +62,7 @@ struct Pipeline::State {
     Batch last;
     Position position;
     std::shared_ptr<const wds::FaultLedger> ledger;
+    std::uint32_t ledger_epoch = 0;
     bool finished = false;
   };
 
@@ -70,10 +71,13 @@ struct Pipeline::State {
   void hand_out(Batch& batch, Batch next);
   void hand_out_masked(Batch& batch);
   void end_epoch(std::uint32_t epoch);
+  void check_epoch(std::uint32_t epoch);
+  std::uint32_t ledger_epoch() const;
   Batch zeros() const;
 
-  // next() alone touches these two.
+  // next() alone touches these.
   std::exception_ptr fault_;
+  std::uint64_t epoch_samples_ = 0;       ///< valid slots of the epoch so far
   std::optional<detail::Output> masked_;  ///< fully masked batches still to be handed out
   mutable Mutex mutex_;
   Consumer consumer_ MILLRACE_GUARDED_BY(mutex_);

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "pipeline/detail/field_decoder.h"
+
 namespace millrace::pipeline::detail {
 namespace {
 
@@ -51,6 +53,7 @@ SourceFactory wds_sources(const PipelineOptions& options, LedgerBook& ledgers) {
   spec.resampled = options.epochs.resampled;
   spec.indexed = options.indexed;
   spec.counts = options.counts;
+  spec.shard.suffixes = wanted_suffixes(options.fields);
   const std::int64_t samples = options.epochs.samples;
   return [spec, samples, opener = options.opener,
           &ledgers](const SourceRequest& request) -> std::unique_ptr<SampleSource> {

@@ -1,4 +1,5 @@
-// The conformance suite of ByteSource: each implementation joins at the bottom of this file.
+// ByteSource's conformance suite, for every source of this room and the double that stands for
+// them.
 #include "io/byte_source.h"
 
 #include <fcntl.h>
@@ -8,139 +9,34 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <thread>
 
-#include "io/base/error.h"
 #include "io/opener.h"
+#include "tests/support/byte_source_conformance.h"
+#include "tests/support/faulty_source.h"
 #include "tests/support/nginx.h"
 #include "tests/support/scripted_http_server.h"
 #include "tests/support/temp_dir.h"
 
-namespace millrace::io {
+namespace millrace::testing {
 namespace {
 
-using testing::Nginx;
-using testing::TempDir;
+using io::ByteSource;
+using io::OpenOptions;
+using io::UrlOpener;
 
-std::string some_content(std::size_t size) {
-  std::string content(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) content[i] = static_cast<char>((i * 2654435761U) >> 13);
-  return content;
-}
-
-// One object somewhere, that can be opened.
-class Object {
- public:
-  virtual ~Object() = default;
-  virtual std::unique_ptr<ByteSource> open(const OpenOptions& options) = 0;
-};
-
-struct Kind {
-  std::string name;
-  std::function<std::unique_ptr<Object>(const std::string& content)> make;
-};
-
-class ByteSourceConformance : public ::testing::TestWithParam<Kind> {
- protected:
-  // Makes the object, or skips the test when the machine lacks what it takes.
-  void make(std::string content) {
-    if (GetParam().name.starts_with("Nginx")) {
-      if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
-    }
-    content_ = std::move(content);
-    object_ = GetParam().make(content_);
-  }
-  std::unique_ptr<ByteSource> open(const OpenOptions& options = {}) {
-    return object_->open(options);
-  }
-
-  std::string content_;
-  std::unique_ptr<Object> object_;
-};
-
-TEST_P(ByteSourceConformance, GivesEveryByteOnceInOrder) {
-  make(some_content(3'000'000));
-  if (!object_) return;
-  for (const std::size_t step : {std::size_t{4093}, std::size_t{1} << 20, std::size_t{8} << 20}) {
-    const auto source = open();
-    std::string got;
-    std::vector<std::byte> buffer(step);
-    while (const std::size_t count = source->read(buffer)) {
-      got.append(reinterpret_cast<const char*>(buffer.data()), count);
-      ASSERT_EQ(source->position(), got.size());
-    }
-    EXPECT_TRUE(got == content_) << "differs with reads of " << step;
-    EXPECT_EQ(source->read(buffer), 0U) << "the end stays the end";
-  }
-}
-
-TEST_P(ByteSourceConformance, StartsAtAnyOffset) {
-  make(some_content(100'000));
-  if (!object_) return;
-  for (const std::size_t offset : {1UL, 512UL, 65'536UL, 99'999UL, 100'000UL}) {
-    const auto source = open({.offset = offset});
-    EXPECT_EQ(source->position(), offset);
-    EXPECT_TRUE(read_all(*source, 1 << 20).text() == content_.substr(offset)) << offset;
-    EXPECT_EQ(source->size().value_or(content_.size()), content_.size());
-  }
-}
-
-TEST_P(ByteSourceConformance, AnOffsetPastTheEndIsTruncated) {
-  make("0123456789");
-  if (!object_) return;
-  try {
-    const auto source = open({.offset = 11});
-    read_all(*source, 100);
-    FAIL() << "read from behind the end";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kTruncated) << error.what();
-    EXPECT_FALSE(error.where().url.empty());
-  }
-}
-
-TEST_P(ByteSourceConformance, AnEmptyObjectIsOnlyItsEnd) {
-  make("");
-  if (!object_) return;
-  const auto source = open();
-  std::byte buffer[16];
-  EXPECT_EQ(source->read(buffer), 0U);
-  EXPECT_EQ(source->size().value_or(0), 0U);
-}
-
-TEST_P(ByteSourceConformance, AStopBeforehandIsCancelled) {
-  make("0123456789");
-  if (!object_) return;
-  std::stop_source stop;
-  stop.request_stop();
-  try {
-    const auto source = open({.stop = stop.get_token()});
-    // A source may hand on what it has already; the waiting that follows must not be.
-    read_all(*source, 100);
-    FAIL() << "read in spite of the stop";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kCancelled) << error.what();
-  }
-}
-
-TEST_P(ByteSourceConformance, MayGoInMidRead) {
-  make(some_content(20'000'000));
-  if (!object_) return;
-  auto source = open();
-  std::vector<std::byte> buffer(1000);
-  ASSERT_GT(source->read(buffer), 0U);
-  source.reset();
-}
-
-class LocalFile final : public Object {
+class LocalFile final : public SourceObject {
  public:
   LocalFile(std::string prefix, const std::string& content) : prefix_(std::move(prefix)) {
-    testing::write_file(dir_ / "a#1?.tar", content);
+    write_file(dir_ / "a#1?.tar", content);
   }
   std::unique_ptr<ByteSource> open(const OpenOptions& options) override {
     const std::string name = prefix_.empty() ? "a#1?.tar" : "a%231%3F.tar";
     return opener_.open(prefix_ + (dir_ / name), options);
+  }
+  std::unique_ptr<ByteSource> open_missing() override {
+    return opener_.open(prefix_ + (dir_ / "b.tar"));
   }
 
  private:
@@ -149,14 +45,15 @@ class LocalFile final : public Object {
   UrlOpener opener_;
 };
 
-class NginxFile final : public Object {
+class NginxFile final : public SourceObject {
  public:
-  NginxFile(const std::string& content, testing::NginxOptions options)
-      : server_((testing::write_file(dir_ / "a.tar", content), dir_.path()), options),
+  NginxFile(const std::string& content, NginxOptions options)
+      : server_((write_file(dir_ / "a.tar", content), dir_.path()), options),
         opener_({.http = {.ca_file = options.tls ? server_.ca_file() : ""}}) {}
   std::unique_ptr<ByteSource> open(const OpenOptions& options) override {
     return opener_.open(server_.url("a.tar"), options);
   }
+  std::unique_ptr<ByteSource> open_missing() override { return opener_.open(server_.url("b.tar")); }
 
  private:
   TempDir dir_;
@@ -164,24 +61,28 @@ class NginxFile final : public Object {
   UrlOpener opener_;
 };
 
-class ServerWithoutRanges final : public Object {
+class ServerWithoutRanges final : public SourceObject {
  public:
   explicit ServerWithoutRanges(const std::string& content)
-      : server_([content](const testing::ScriptedRequest&) -> testing::ScriptedReply {
-          return {testing::http_reply(200, "", content)};
+      : server_([content](const ScriptedRequest& request) -> ScriptedReply {
+          const bool there = request.target.starts_with("/a.tar");
+          return {there ? http_reply(200, "", content) : http_reply(404, "", "no")};
         }) {}
   std::unique_ptr<ByteSource> open(const OpenOptions& options) override {
     return opener_.open(server_.url("/a.tar?secret"), options);
   }
+  std::unique_ptr<ByteSource> open_missing() override {
+    return opener_.open(server_.url("/b.tar"));
+  }
 
  private:
-  testing::ScriptedHttpServer server_;
+  ScriptedHttpServer server_;
   UrlOpener opener_;
 };
 
-class Command final : public Object {
+class Command final : public SourceObject {
  public:
-  explicit Command(const std::string& content) { testing::write_file(dir_ / "a", content); }
+  explicit Command(const std::string& content) { write_file(dir_ / "a", content); }
   std::unique_ptr<ByteSource> open(const OpenOptions& options) override {
     return opener_.open("pipe:cat '" + (dir_ / "a") + "'", options);
   }
@@ -191,7 +92,7 @@ class Command final : public Object {
   UrlOpener opener_{{.allow_pipe = true}};
 };
 
-class Fifo final : public Object {
+class Fifo final : public SourceObject {
  public:
   explicit Fifo(std::string content) : content_(std::move(content)) {
     EXPECT_EQ(::mkfifo((dir_ / "fifo").c_str(), 0600), 0);
@@ -203,6 +104,7 @@ class Fifo final : public Object {
     writer_ = std::thread([this] { write_content(); });
     return source;
   }
+  bool repeats() const override { return false; }
 
  private:
   void write_content() {
@@ -234,10 +136,10 @@ class Fifo final : public Object {
   std::thread writer_;
 };
 
-class StandardInput final : public Object {
+class StandardInput final : public SourceObject {
  public:
   explicit StandardInput(const std::string& content) : saved_(::dup(0)) {
-    testing::write_file(dir_ / "a", content);
+    write_file(dir_ / "a", content);
   }
   ~StandardInput() override {
     ::dup2(saved_, 0);
@@ -249,6 +151,7 @@ class StandardInput final : public Object {
     ::close(fd);
     return opener_.open("-", options);
   }
+  bool repeats() const override { return false; }
 
  private:
   TempDir dir_;
@@ -258,7 +161,7 @@ class StandardInput final : public Object {
 
 template <typename T, typename... Arguments>
 auto maker(Arguments... arguments) {
-  return [=](const std::string& content) -> std::unique_ptr<Object> {
+  return [=](const std::string& content) -> std::unique_ptr<SourceObject> {
     if constexpr (sizeof...(Arguments) == 0) {
       return std::make_unique<T>(content);
     } else {
@@ -267,22 +170,31 @@ auto maker(Arguments... arguments) {
   };
 }
 
-Kind nginx(std::string name, testing::NginxOptions options) {
-  return {std::move(name), [=](const std::string& content) -> std::unique_ptr<Object> {
+SourceKind nginx(std::string name, NginxOptions options) {
+  return {std::move(name),
+          [=](const std::string& content) -> std::unique_ptr<SourceObject> {
             return std::make_unique<NginxFile>(content, options);
-          }};
+          },
+          &Nginx::missing};
+}
+
+std::unique_ptr<SourceObject> faulty_object(const std::string& content) {
+  auto opener = std::make_shared<FaultyOpener>();
+  opener->add("a.tar", content);
+  return std::make_unique<OpenerObject<FaultyOpener>>(std::move(opener), "a.tar");
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, ByteSourceConformance,
-    ::testing::Values(Kind{"Path", maker<LocalFile>(std::string())},
-                      Kind{"FileUrl", maker<LocalFile>(std::string("file://"))}, nginx("Nginx", {}),
-                      nginx("NginxTls", {.tls = true}),
+    ::testing::Values(SourceKind{"Path", maker<LocalFile>(std::string())},
+                      SourceKind{"FileUrl", maker<LocalFile>(std::string("file://"))},
+                      nginx("Nginx", {}), nginx("NginxTls", {.tls = true}),
                       nginx("NginxWithoutRanges", {.location_lines = "max_ranges 0;"}),
-                      Kind{"ServerWithoutRanges", maker<ServerWithoutRanges>()},
-                      Kind{"Pipe", maker<Command>()}, Kind{"Fifo", maker<Fifo>()},
-                      Kind{"StandardInput", maker<StandardInput>()}),
+                      SourceKind{"ServerWithoutRanges", maker<ServerWithoutRanges>()},
+                      SourceKind{"Pipe", maker<Command>()}, SourceKind{"Fifo", maker<Fifo>()},
+                      SourceKind{"StandardInput", maker<StandardInput>()},
+                      SourceKind{"FaultyOpener", faulty_object}),
     [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
-}  // namespace millrace::io
+}  // namespace millrace::testing

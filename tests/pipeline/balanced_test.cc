@@ -108,7 +108,7 @@ TEST(BalancedStreams, OneShardIsEnoughForManyStreams) {
     EXPECT_EQ(keys.size(), 10U);
   }
   EXPECT_THAT(fault_of(builder(shards).split({.workers = 4}).indexed(false)).message(),
-              HasSubstr("1 shards are too few for 4 streams"));
+              HasSubstr("1 shard is too few for 4 streams"));
 }
 
 TEST(BalancedStreams, TheGlobalOrderIsTheSameForEveryWorldThatDividesThem) {
@@ -193,12 +193,71 @@ TEST(BalancedStreams, WhereOneShardHasNoIndexWholeShardsAreDividedAndTheOthersCh
   EXPECT_EQ(fault_of(builder(shards)).where().key, "2-0");
 }
 
-TEST(BalancedStreams, ADamagedIndexIsAFaultUnlessIndexesAreLeftOut) {
+TEST(BalancedStreams, ADamagedIndexIsAFaultWhereOneIsRequired) {
   const Shards shards({6, 6});
   testing::write_file(shards.index(1), "{\"count\": \"many\"");
-  EXPECT_EQ(fault_of(builder(shards)).where().url, shards.index(1));
+  EXPECT_EQ(fault_of(builder(shards).faults({.require_index = true})).where().url, shards.index(1));
   Pipeline pipeline = builder(shards).indexed(false).build();
   EXPECT_EQ(keys_of(pipeline).size(), 12U);
+}
+
+TEST(BalancedStreams, ADamagedIndexCostsNoSample) {
+  const Shards shards({6, 30, 6, 9});
+  Pipeline sound = builder(shards).split({.workers = 3}).build();
+  const auto expected = keys_of(sound);
+  const std::string index = testing::read_file(shards.index(1));
+  // Without its count whole shards are divided, unless a manifest has it.
+  testing::write_file(shards.index(1), "{\"count\": \"many\"");
+  Pipeline whole = builder(shards).split({.workers = 3}).build();
+  EXPECT_EQ(whole.options().counts, nullptr);
+  EXPECT_EQ(keys_of(whole).size(), 51U);
+  const wds::FaultPolicy listed{.samples_of = [](const std::string&) { return 30; }};
+  Pipeline balanced = builder(shards).split({.workers = 3}).faults(listed).build();
+  EXPECT_EQ(keys_of(balanced), expected);
+  // With its count the streams stay as they were, and so does the order.
+  testing::write_file(shards.index(1), index.substr(0, index.size() - 10));
+  for (const wds::OnFault policy : {wds::OnFault::kFail, wds::OnFault::kSkip}) {
+    Pipeline counted = builder(shards).split({.workers = 3}).faults({.on_fault = policy}).build();
+    EXPECT_EQ(keys_of(counted), expected);
+    EXPECT_EQ(counted.statistics().skipped, 0U);
+    EXPECT_GE(counted.ledger()->warnings(), 1U);
+  }
+}
+
+TEST(BalancedStreams, SkipsAreCountedInSamples) {
+  const Shards shards({6, 30, 6, 9});
+  std::filesystem::resize_file(shards.path(1), 10 * 1024);
+  std::filesystem::remove(shards.path(3));
+  Pipeline pipeline = builder(shards)
+                          .split({.workers = 3})
+                          .faults({.on_fault = wds::OnFault::kSkip})
+                          .epochs({.count = 2})
+                          .build();
+  for (const std::uint64_t epochs : {1U, 2U}) {
+    EXPECT_EQ(keys_of(pipeline).size(), 21U) << "the tenth may go on behind the cut";
+    EXPECT_EQ(pipeline.statistics().skipped, 30 * epochs) << "what is read ahead is not counted";
+    EXPECT_EQ(pipeline.ledger()->skipped(), 30U);
+  }
+  EXPECT_EQ(fault_of(builder(shards)
+                         .split({.workers = 3})
+                         .faults({.on_fault = wds::OnFault::kSkip, .max_faults = 29}))
+                .code(),
+            ErrorCode::kExhausted);
+}
+
+TEST(BalancedStreams, WhatNoFieldAsksForIsNotHeld) {
+  const Shards shards({4, 4});
+  TarBuilder tar;
+  for (int i = 0; i < 4; ++i) {
+    tar.file("1-" + std::to_string(i) + ".bin", std::string(3 << 20, 'x'));
+    tar.file("1-" + std::to_string(i) + ".cls", "1");
+  }
+  testing::write_file(shards.path(1), tar.end().bytes());
+  wds::write_index(wds::build_index(io::UrlOpener(), shards.path(1)), shards.index(1),
+                   io::Replace::kAtomically);
+  Pipeline pipeline = builder(shards).build();
+  EXPECT_EQ(keys_of(pipeline).size(), 8U);
+  EXPECT_EQ(pipeline.statistics().stage("read").bytes, 8U);
 }
 
 TEST(BalancedStreams, AnEpochsBatchesAreKnownBeforeItIsRead) {

@@ -154,6 +154,33 @@ TEST(PipelineFaults, NoMemoryEndsTheRunWhateverThePolicySays) {
   EXPECT_EQ(pipeline.ledger()->skipped(), 0U);
 }
 
+TEST(PipelineFaults, AnEpochWithoutASampleIsAnErrorEverAfter) {
+  PipelineOptions options = fake_options(2, 4);
+  options.fields = {
+      number_field([](const std::string& key) { return key.find("/1/") != key.npos; })};
+  options.faults = {.on_fault = wds::OnFault::kSkip};
+  options.epochs.count = 3;
+  Pipeline pipeline = fake_pipeline(options);
+  for (Batch batch; pipeline.next(batch);) continue;
+  const auto [before, fault] = run_to_fault(pipeline);
+  EXPECT_EQ(fault.code(), ErrorCode::kNotFound);
+  EXPECT_THAT(fault.message(),
+              ::testing::StartsWith("epoch 1 has no sample: skipped 200 samples, the first: "));
+  Batch batch;
+  EXPECT_THROW(pipeline.next(batch), Error);
+}
+
+TEST(PipelineFaults, AnEmptySetIsAnErrorButAnEmptyShareOfOneRankIsNone) {
+  FakeStreams empty;
+  empty.length = [](int, std::uint32_t) { return 0; };
+  PipelineOptions options = fake_options(2, 4);
+  Pipeline alone = fake_pipeline(options, empty);
+  EXPECT_EQ(run_to_fault(alone).second.message(), "epoch 0 has no sample");
+  options.split = {.world = 2, .rank = 1, .workers = 1};
+  Pipeline one_of_two = fake_pipeline(options, empty);
+  EXPECT_EQ(run_to_fault(one_of_two).second.message(), "no fault came");
+}
+
 TEST(PipelineFaults, PassesOnWhatAUserFunctionThrows) {
   PipelineOptions options = fake_options(1, 4);
   options.fields = {

@@ -3,7 +3,8 @@
 //   FaultySource source(tar, {.max_read = 7, .fail_at = 1024});
 //
 // FaultyOpener: an Opener over named objects in memory, each with its own faults, that counts
-// opens.
+// opens. Without faults it behaves as every Opener does: it joins the conformance suite in
+// tests/io/byte_source_test.cc.
 //
 // Threads: as ByteSource and Opener say.
 #pragma once
@@ -35,11 +36,17 @@ struct SourceFaults {
 
 class FaultySource final : public io::ByteSource {
  public:
-  explicit FaultySource(std::string content, SourceFaults faults = {}, std::uint64_t offset = 0,
+  explicit FaultySource(std::string content, SourceFaults faults = {}, io::OpenOptions options = {},
                         std::string url = "faulty.tar")
-      : content_(std::move(content)), faults_(faults), position_(offset), url_(std::move(url)) {}
+      : content_(std::move(content)),
+        faults_(faults),
+        position_(options.offset),
+        stop_(std::move(options.stop)),
+        url_(std::move(url)) {}
 
   std::size_t read(std::span<std::byte> into) override {
+    if (stop_.stop_requested())
+      throw Error(ErrorCode::kCancelled, "reading was stopped", {.url = url_});
     const std::uint64_t end = std::min<std::uint64_t>(content_.size(), stop_at());
     if (position_ >= end) {
       if (faults_.fail_at && position_ >= *faults_.fail_at) fail();
@@ -72,6 +79,7 @@ class FaultySource final : public io::ByteSource {
   std::string content_;
   SourceFaults faults_;
   std::uint64_t position_;
+  std::stop_token stop_;
   std::string url_;
 };
 
@@ -87,8 +95,11 @@ class FaultyOpener final : public io::Opener {
     if (found == objects_.end()) {
       throw Error(ErrorCode::kNotFound, "no such object", {.url = url});
     }
-    return std::make_unique<FaultySource>(found->second.first, found->second.second, options.offset,
-                                          url);
+    const auto& [content, faults] = found->second;
+    if (options.offset > content.size())
+      throw Error(ErrorCode::kTruncated, "the object ends at " + std::to_string(content.size()),
+                  {.url = url, .offset = options.offset});
+    return std::make_unique<FaultySource>(content, faults, options, url);
   }
   int opens() const { return opens_; }
 

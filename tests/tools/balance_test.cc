@@ -112,19 +112,95 @@ TEST_F(Balance, TrainChecksSamplesAndTakesFewerShardsThanStreams) {
   EXPECT_THAT(unchecked.err, Not(HasSubstr("balanced")));
 }
 
-TEST_F(Balance, ADamagedIndexIsNamedAndNoIndexReadsOn) {
+TEST_F(Balance, ADamagedIndexIsNamedOnceAndCostsNoSample) {
   add_indexes();
-  write_file(dir_ / "set-000001.tar.index.json", "damaged");
-  for (const char* command : {"order", "bench"}) {
-    const std::vector<std::string> words =
-        command == std::string("order")
-            ? std::vector<std::string>{"order", shards_, "--limit", "1"}
-            : std::vector<std::string>{"bench", shards_, "--stage", "read", "--seconds", "0.1"};
-    const ProcessResult refused = run(words, {});
-    EXPECT_EQ(refused.status, 1);
-    EXPECT_THAT(refused.err, HasSubstr("set-000001.tar.index.json"));
-    EXPECT_EQ(run(words, {"--no-index"}).status, 0);
+  const std::string sound = order({"--shuffle", "20"}).out;
+  const std::string text = read_file(dir_ / "set-000001.tar.index.json");
+  for (const std::string& damaged : {std::string("damaged"), text.substr(0, text.size() / 2)}) {
+    write_file(dir_ / "set-000001.tar.index.json", damaged);
+    for (const char* policy : {"fail", "skip"}) {
+      const ProcessResult read = order({"--shuffle", "20", "--on-fault", policy});
+      EXPECT_EQ(read.status, 0) << read.err;
+      EXPECT_EQ(read.out, sound) << "the manifest beside says how many samples there are";
+      EXPECT_THAT(read.err, HasSubstr("set-000001.tar.index.json"));
+    }
+    // The shards run again and again: one line, and how many more there were.
+    const ProcessResult bench =
+        run({"bench", shards_, "--stage", "read", "--seconds", "0.5", "--workers", "1"}, {});
+    EXPECT_EQ(bench.status, 0) << bench.err;
+    EXPECT_EQ(count_of(bench.err, "set-000001.tar.index.json"), 1U) << bench.err;
+    EXPECT_THAT(bench.err, HasSubstr("times more"));
+    EXPECT_EQ(run({"order", shards_}, {"--no-index"}).status, 0);
   }
+}
+
+TEST_F(Balance, ARequiredIndexThatIsDamagedOrMissingIsAFaultInEveryCommand) {
+  add_indexes();
+  const std::vector<std::vector<std::string>> commands = {
+      {"ls", shards_},
+      {"cat", shards_, "00000049.cls"},
+      {"stats", shards_},
+      {"verify", shards_},
+      {"order", shards_},
+      {"bench", shards_, "--stage", "read", "--seconds", "0.1"},
+      {"view", shards_, "-o", dir_ / "sheet.png", "--count", "50", "--force"},
+      {"reshard", shards_, dir_ / "new/n-%06d.tar", "--force"}};
+  for (const auto& command : commands)
+    EXPECT_EQ(run(command, {"--require-index"}).status, 0) << command[0];
+  EXPECT_EQ(train(shards_, {"--require-index"}).status, 0);
+  EXPECT_EQ(order({"--require-index", "--no-index"}).status, 2);
+  for (const bool missing : {false, true}) {
+    write_file(dir_ / "set-000001.tar.index.json", "damaged");
+    if (missing) std::filesystem::remove(dir_ / "set-000001.tar.index.json");
+    for (const auto& command : commands) {
+      const ProcessResult refused = run(command, {"--require-index"});
+      EXPECT_EQ(refused.status, 1) << command[0] << (missing ? ", missing" : "");
+      EXPECT_THAT(refused.err, HasSubstr("set-000001.tar")) << command[0];
+    }
+    EXPECT_EQ(train(shards_, {"--require-index"}, "2").status, 1);
+  }
+}
+
+// The file ends before the place where its index says the next sample lies.
+TEST_F(Balance, AShardCutShortBesideItsIndexIsAFaultAndNoCrash) {
+  add_indexes();
+  std::filesystem::resize_file(dir_ / "set-000000.tar", 600);
+  const std::vector<std::vector<std::string>> commands = {
+      {"verify", shards_},
+      {"order", shards_},
+      {"bench", shards_, "--stage", "read", "--seconds", "0.1"},
+      {"reshard", shards_, dir_ / "new/n-%06d.tar", "--force"}};
+  for (const auto& command : commands) {
+    EXPECT_EQ(run(command, {}).status, 1) << command[0];
+    if (command[0] == "verify") continue;
+    const ProcessResult skipped = run(command, {"--on-fault", "skip"});
+    EXPECT_EQ(skipped.status, 0) << command[0] << skipped.err;
+    // bench has two streams, which share the shard.
+    const char* said = command[0] == "bench" ? "skipped 25 samples: " : "skipped 40 samples: ";
+    EXPECT_THAT(skipped.err, HasSubstr(said + std::string("Truncated"))) << command[0];
+  }
+  const ProcessResult trained = train(shards_, {"--on-fault", "skip"});
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  EXPECT_EQ(train(shards_, {"--on-fault", "skip", "--max-faults", "39"}).status, 1);
+}
+
+TEST_F(Balance, LostShardsAreCountedInSamplesAndNothingLeftIsAnError) {
+  const std::string pattern = dir_ / "new/n-%06d.tar";
+  std::filesystem::remove(dir_ / "set-000000.tar");
+  const auto reshard = [&] {
+    return run({"reshard", shards_, pattern, "--force", "--on-fault", "skip"}, {});
+  };
+  EXPECT_THAT(reshard().err, HasSubstr("at least 1 sample (1 shard, number of samples unknown)"));
+  write_file(dir_ / "set-manifest.json",
+             R"({"wids_version":1,"shardlist":[{"url":"set-000000.tar","nsamples":40}]})");
+  EXPECT_THAT(reshard().err, HasSubstr("40 samples skipped as damaged"));
+  write_file(dir_ / "set-000001.tar", "gone bad");
+  for (const char* command : {"ls", "stats", "order"})
+    EXPECT_EQ(run({command, shards_, "--on-fault", "skip"}, {}).status, 1) << command;
+  EXPECT_EQ(reshard().status, 1);
+  const ProcessResult trained = train(shards_, {"--on-fault", "skip"}, "2");
+  EXPECT_EQ(trained.status, 1);
+  EXPECT_THAT(trained.err, HasSubstr("epoch 0 has no sample"));
 }
 
 TEST_F(Balance, OverHttpTheFirstShardSaysWhetherThereAreIndexes) {

@@ -43,6 +43,15 @@ std::string shard_of_classes(const std::vector<int>& classes) {
   return tar.end().bytes();
 }
 
+// 30 samples in shards of 20, with a manifest and no index.
+std::string make_listed_set(const TempDir& dir) {
+  const std::string shards = make_set(dir, 30, 20);
+  EXPECT_EQ(millrace({"index", shards}).status, 0);
+  for (const char* shard : {"set-000000.tar", "set-000001.tar"})
+    std::filesystem::remove(dir / shard + std::string(".index.json"));
+  return shards;
+}
+
 TEST(Verify, ASoundSetIsCountedAndSound) {
   const TempDir dir;
   const auto report = report_of({make_set(dir, 30, 20)}, 0);
@@ -216,19 +225,85 @@ TEST(Verify, ASecondArchiveIsReadWhereAskedFor) {
   const TempDir dir;
   write_file(dir / "two.tar", TarBuilder().file("a.cls", "1").end().bytes() +
                                   TarBuilder().file("b.cls", "2").end().bytes());
-  const auto first = report_of({dir / "two.tar"}, 0);
-  EXPECT_EQ(first["samples"], 1);
-  EXPECT_EQ(first["warnings"], 1);
+  const auto first = report_of({dir / "two.tar"}, 1);
+  EXPECT_THAT(first["faults"][0]["message"].get<std::string>(),
+              HasSubstr("data behind the tar's end marker"));
   EXPECT_EQ(report_of({dir / "two.tar"}, 0, {"--concatenated"})["samples"], 2);
 }
 
-// 30 samples in shards of 20, with a manifest and no index.
-std::string make_listed_set(const TempDir& dir) {
+// Each command says the same of `cat a.tar b.tar`, and no index is made that readers refuse.
+TEST(Verify, ASecondArchiveIsAFaultInEveryCommand) {
+  const TempDir dir;
+  const std::string two = dir / "two.tar";
+  write_file(two, shard_of_classes({1, 2, 3}) +
+                      TarBuilder().file("100.cls", "4").file("101.cls", "5").end().bytes());
+  const std::vector<std::vector<std::string>> commands = {
+      {"ls", two},
+      {"cat", two, "101.cls"},
+      {"stats", two},
+      {"index", two},
+      {"verify", two},
+      {"order", two},
+      {"bench", two, "--stage", "read", "--seconds", "0.1"},
+      {"reshard", two, dir / "new/n-%06d.tar", "--force"}};
+  for (const auto& command : commands) {
+    const ProcessResult refused = millrace(command);
+    EXPECT_EQ(refused.status, 1) << command[0];
+    EXPECT_THAT(refused.err, HasSubstr("data behind the tar's end marker")) << command[0];
+    EXPECT_FALSE(std::filesystem::exists(two + ".index.json")) << command[0];
+  }
+  for (auto command : commands) {
+    command.emplace_back("--concatenated");
+    const ProcessResult read = millrace(command);
+    EXPECT_EQ(read.status, 0) << command[0] << read.err;
+  }
+  EXPECT_TRUE(std::filesystem::exists(two + ".index.json"));
+  EXPECT_EQ(json_lines(millrace({"order", two, "--json", "--concatenated"}).out).size(), 5U);
+}
+
+TEST(Verify, LinksAreResolvedOrAFault) {
+  const TempDir dir;
+  TarBuilder tar;
+  tar.file("a.cls", "1").file("b.txt", "B").header({.name = "b.cls", .type = '1', .link = "a.cls"});
+  write_file(dir / "hard.tar", TarBuilder(tar).end().bytes());
+  EXPECT_EQ(report_of({dir / "hard.tar"}, 0)["fields"]["cls"]["count"], 2);
+  EXPECT_EQ(millrace({"cat", dir / "hard.tar", "b.cls"}).out, "1");
+  tar.header({.name = "b.jpg", .type = '2', .link = "c.jpg"});
+  write_file(dir / "soft.tar", tar.end().bytes());
+  const auto report = report_of({dir / "soft.tar"}, 1);
+  EXPECT_EQ(report["emitted"], 2);
+  EXPECT_THAT(report["faults"][0]["message"].get<std::string>(), HasSubstr("b.jpg"));
+  const auto listed = millrace({"ls", dir / "soft.tar"});
+  EXPECT_EQ(listed.status, 0);
+  EXPECT_THAT(listed.err, HasSubstr("symbolic links and special files are left out: 1"));
+}
+
+TEST(Verify, SaysWhatNothingGuards) {
+  const TempDir dir;
   const std::string shards = make_set(dir, 30, 20);
-  EXPECT_EQ(millrace({"index", shards}).status, 0);
-  for (const char* shard : {"set-000000.tar", "set-000001.tar"})
-    std::filesystem::remove(dir / shard + std::string(".index.json"));
-  return shards;
+  EXPECT_EQ(report_of({shards}, 0)["unguarded"], 2);
+  EXPECT_THAT(millrace({"verify", shards}).out, HasSubstr("2 shards have no index"));
+  ASSERT_EQ(millrace({"index", shards}).status, 0);
+  EXPECT_EQ(report_of({shards}, 0)["unguarded"], 0);
+}
+
+// A manifest may say how many samples the set has, and contradict itself.
+TEST(Verify, AManifestIsComparedWithItself) {
+  const TempDir dir;
+  const std::string shards = make_listed_set(dir);
+  auto manifest = nlohmann::json::parse(read_file(dir / "set-manifest.json"));
+  const auto faults = [&](const std::string& spec) {
+    write_file(dir / "set-manifest.json", manifest.dump());
+    return report_of({spec},
+                     manifest["nsamples"] == 30 && manifest["shardlist"].size() == 2 ? 0 : 1);
+  };
+  for (const std::string& spec : {shards, dir / "set-manifest.json"}) {
+    manifest["nsamples"] = 30;
+    EXPECT_EQ(faults(spec)["num_faults"], 0);
+    manifest["nsamples"] = 31;
+    EXPECT_EQ(faults(spec)["faults"][0]["message"],
+              "manifest: its shards have 30 samples, it says 31");
+  }
 }
 
 // The faults of a set of 30 samples in shards of 20, whose second shard a manifest lists otherwise.

@@ -1,4 +1,5 @@
-// MemoryOpener: shards that lie in a map, so that a test needs no files.
+// MemoryOpener: shards that lie in a map, so that a test needs no files. It joins the conformance
+// suite of ByteSource in memory_opener_test.cc.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +15,18 @@ namespace millrace::testing {
 /// Hands out at most `step` bytes a read, so that every buffer boundary is met.
 class MemorySource final : public io::ByteSource {
  public:
-  MemorySource(std::string url, const std::string& data, std::uint64_t offset, std::size_t step,
+  MemorySource(std::string url, const std::string& data, io::OpenOptions options, std::size_t step,
                bool knows_size)
       : url_(std::move(url)),
         data_(data),
-        position_(std::min<std::uint64_t>(offset, data_.size())),
+        position_(options.offset),
+        stop_(std::move(options.stop)),
         step_(step),
         knows_size_(knows_size) {}
 
   std::size_t read(std::span<std::byte> into) override {
+    if (stop_.stop_requested())
+      throw Error(ErrorCode::kCancelled, "reading was stopped", {.url = url_});
     const std::size_t size = std::min({into.size(), data_.size() - position_, step_});
     std::copy_n(reinterpret_cast<const std::byte*>(data_.data()) + position_, size, into.data());
     position_ += size;
@@ -39,6 +43,7 @@ class MemorySource final : public io::ByteSource {
   std::string url_;
   const std::string& data_;  // the opener's
   std::size_t position_;
+  std::stop_token stop_;
   std::size_t step_;
   bool knows_size_;
 };
@@ -53,7 +58,11 @@ class MemoryOpener final : public io::Opener {
                                        const io::OpenOptions& options = {}) const override {
     const auto found = files.find(url);
     if (found == files.end()) throw Error(ErrorCode::kNotFound, "no such file", {.url = url});
-    return std::make_unique<MemorySource>(url, found->second, options.offset, step, knows_size);
+    if (options.offset > found->second.size())
+      throw Error(ErrorCode::kTruncated,
+                  "the object ends at " + std::to_string(found->second.size()),
+                  {.url = url, .offset = options.offset});
+    return std::make_unique<MemorySource>(url, found->second, options, step, knows_size);
   }
 };
 

@@ -25,7 +25,8 @@ class Indexes final : public io::Opener {
     for (int i = 0; i < count; ++i) {
       shards.push_back(prefix + std::to_string(i) + ".tar");
       files.files[shards.back() + ".index.json"] =
-          R"({"millrace_index":1,"count":)" + std::to_string(i) + R"(,"samples":[]})";
+          R"({"millrace_index":1,"count":)" + std::to_string(i) + R"(,"samples":[]})" +
+          std::string(static_cast<std::size_t>(i) * 20, ' ');
     }
   }
   std::unique_ptr<io::ByteSource> open(const std::string& url,
@@ -77,6 +78,33 @@ TEST(SampleCounts, TheFirstFaultIsThrown) {
     EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
     EXPECT_THAT(error.where().url, HasSubstr("/17.tar"));
   }
+}
+
+TEST(SampleCounts, EveryDamagedIndexIsToldOf) {
+  Indexes indexes("http://host/", 50);
+  for (const char* shard : {"17", "18", "40"})
+    indexes.files.files["http://host/" + std::string(shard) + ".tar.index.json"] = "{}";
+  std::vector<std::string> told;
+  std::optional<std::uint64_t> count;
+  const auto ask = [&](const std::string& shard, const Error& fault) {
+    told.push_back(shard);
+    EXPECT_EQ(fault.where().url, shard + ".index.json");
+    return count;
+  };
+  EXPECT_THAT(sample_counts(indexes, indexes.shards, {}, ask), IsNull());
+  EXPECT_THAT(told, ElementsAre(HasSubstr("/17.tar"), HasSubstr("/18.tar"), HasSubstr("/40.tar")));
+  count = 7;
+  const auto counts = sample_counts(indexes, indexes.shards, {}, ask);
+  ASSERT_THAT(counts, Pointee(SizeIs(50)));
+  EXPECT_EQ((*counts)[16], 16U);
+  EXPECT_EQ((*counts)[17], 7U);
+}
+
+TEST(SampleCounts, ACountThatNoIndexOfThatSizeCanHoldIsDamage) {
+  Indexes indexes("d/", 1);
+  indexes.files.files["d/0.tar.index.json"] =
+      R"({"millrace_index":1,"count":18446744073709551615,"samples":[]})";
+  EXPECT_THROW(sample_counts(indexes, indexes.shards), Error);
 }
 
 TEST(SampleCounts, PipesHaveNone) {

@@ -217,6 +217,151 @@ TEST(SampleStream, WithAnIndexTheAccountIsTheIndexsCount) {
   EXPECT_EQ(keys.size() + ledger.skipped(), set.num_samples);
 }
 
+// The file that ends before the offset where the next sample lies cannot be opened there.
+TEST(SampleStream, AShardCutAnywhereBesideItsIndexKeepsTheAccount) {
+  Set set = make_set(2, 6);
+  add_indexes(set);
+  const std::string whole = set.opener.files["0.tar"];
+  for (std::size_t cut = 0; cut < whole.size(); cut += 128) {
+    set.opener.files["0.tar"] = whole.substr(0, cut);
+    FaultLedger ledger({.on_fault = OnFault::kSkip});
+    const Strings keys = all_keys(set, {.shards = set.shards, .indexed = true}, ledger);
+    EXPECT_EQ(keys.size() + ledger.skipped(), set.num_samples) << cut;
+    EXPECT_EQ(ledger.unknown_shards(), 0U);
+    // One for what was cut, one for the sample in front whose end nobody saw: not one a sample.
+    EXPECT_LE(ledger.entries().size(), 2U) << cut;
+  }
+}
+
+TEST(SampleStream, ADamagedIndexCostsNothingOfItsShard) {
+  Set set = make_set(5, 7);
+  add_indexes(set);
+  const std::string sound = set.opener.files[index_url("2.tar")];
+  const std::string wrong_count = [&] {
+    std::string text = sound;
+    const std::size_t count = text.find("\"count\":9");
+    text[count + 8] = '6';
+    return text;
+  }();
+  for (const std::string& damaged :
+       {sound.substr(0, sound.size() / 2), std::string("{"), std::string(), wrong_count}) {
+    set.opener.files[index_url("2.tar")] = sound;
+    const auto counts = sample_counts(set.opener, *set.shards);
+    set.opener.files[index_url("2.tar")] = damaged;
+    for (const int streams : {1, 3, 20}) {
+      StreamSpec spec{.shards = set.shards,
+                      .shuffle = {.shards = true, .buffer_samples = 5, .seed = 2},
+                      .num_streams = streams,
+                      .indexed = true,
+                      .counts = counts};
+      FaultLedger ledger({.on_fault = OnFault::kFail});
+      std::multiset<std::string> seen;
+      for (spec.stream = 0; spec.stream < streams; ++spec.stream) {
+        const Strings with_damage = all_keys(set, spec, ledger);
+        set.opener.files[index_url("2.tar")] = sound;
+        EXPECT_EQ(with_damage, all_keys(set, spec)) << "the same samples in the same order";
+        set.opener.files[index_url("2.tar")] = damaged;
+        seen.insert(with_damage.begin(), with_damage.end());
+      }
+      EXPECT_EQ(seen.size(), set.num_samples);
+      EXPECT_GE(ledger.warnings(), 1U);
+    }
+  }
+}
+
+TEST(SampleStream, GoesOnInAPieceWhoseIndexIsDamaged) {
+  Set set = make_set(3, 150);
+  add_indexes(set);
+  StreamSpec spec{.shards = set.shards,
+                  .shuffle = {.shards = true, .buffer_samples = 20, .seed = 2},
+                  .num_streams = 4,
+                  .indexed = true,
+                  .counts = sample_counts(set.opener, *set.shards)};
+  for (const std::string& shard : *set.shards) set.opener.files[index_url(shard)].resize(200);
+  for (spec.stream = 0; spec.stream < 4; ++spec.stream) {
+    const Strings whole = all_keys(set, spec);
+    FaultLedger ledger;
+    SampleStream stream(spec, set.opener, ledger);
+    std::size_t given = 0;
+    for (SampleBlock block; stream.next(block);) {
+      given += block.samples.size();
+      SampleStream again(spec, stream.position(), set.opener, ledger);
+      EXPECT_EQ(drain(again),
+                Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()));
+    }
+  }
+}
+
+TEST(SampleStream, ARequiredIndexThatIsDamagedOrMissingIsAFault) {
+  Set set = make_set(3, 4);
+  add_indexes(set);
+  FaultLedger sound({.require_index = true});
+  EXPECT_EQ(all_keys(set, {.shards = set.shards}, sound).size(), set.num_samples);
+  set.opener.files[index_url("1.tar")] = "{";
+  FaultLedger damaged({.require_index = true});
+  EXPECT_THROW(all_keys(set, {.shards = set.shards}, damaged), Error);
+  set.opener.files.erase(index_url("1.tar"));
+  FaultLedger skip({.on_fault = OnFault::kSkip, .require_index = true});
+  EXPECT_EQ(all_keys(set, {.shards = set.shards}, skip).size(), 4U + 6U);
+  EXPECT_EQ(skip.entries().at(0).code, ErrorCode::kNotFound);
+}
+
+// Counts may come from an index that lies: what stands behind them belongs to the last piece.
+TEST(SampleStream, CountsThatAreTooLowLoseNothing) {
+  Set set = make_set(3, 40);
+  StreamSpec spec{.shards = set.shards,
+                  .num_streams = 4,
+                  .counts = std::make_shared<const std::vector<std::uint64_t>>(
+                      std::vector<std::uint64_t>{30, 41, 20})};
+  std::multiset<std::string> seen;
+  for (spec.stream = 0; spec.stream < 4; ++spec.stream)
+    for (std::string& key : all_keys(set, spec)) seen.insert(std::move(key));
+  EXPECT_EQ(seen.size(), set.num_samples);
+  EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), set.num_samples);
+}
+
+TEST(SampleStream, ALostShardCostsTheSamplesThatItsIndexOrAManifestSays) {
+  Set set = make_set(4, 10);
+  add_indexes(set);
+  set.opener.files.erase("1.tar");
+  set.opener.files["2.tar"].resize(2 * 512);
+  set.opener.files.erase(index_url("2.tar"));
+  FaultLedger unknown({.on_fault = OnFault::kSkip});
+  all_keys(set, {.shards = set.shards}, unknown);
+  EXPECT_EQ(unknown.skipped(), 11U + 1U);
+  EXPECT_EQ(unknown.unknown_shards(), 1U);
+  EXPECT_EQ(unknown.skipped_text(), "at least 12 samples (1 shard, number of samples unknown)");
+  FaultLedger listed({.on_fault = OnFault::kSkip, .samples_of = [](const std::string& url) {
+                        return url == "2.tar" ? std::optional<std::uint64_t>(12) : std::nullopt;
+                      }});
+  const Strings keys = all_keys(set, {.shards = set.shards, .indexed = true}, listed);
+  EXPECT_EQ(listed.skipped(), 11U + 12U);
+  EXPECT_EQ(listed.skipped_text(), "23 samples");
+  EXPECT_EQ(keys.size() + listed.skipped(), set.num_samples);
+  FaultLedger budget({.on_fault = OnFault::kSkip, .max_faults = 10});
+  EXPECT_THROW(all_keys(set, {.shards = set.shards}, budget), Error) << "11 samples, one fault";
+}
+
+// What nobody wants is not held, and changes nothing else: the order, the account, the positions.
+TEST(SampleStream, FieldsThatNobodyWantsAreNotHeld) {
+  Set set = make_set(3, 90);
+  StreamSpec all{.shards = set.shards,
+                 .shuffle = {.shards = true, .buffer_samples = 60, .buffer_bytes = 90'000}};
+  StreamSpec few = all;
+  few.shard.suffixes = {"cls", "seg"};
+  EXPECT_EQ(all_keys(set, few), all_keys(set, all));
+  FaultLedger ledger;
+  SampleStream stream(few, set.opener, ledger);
+  SampleBlock block;
+  ASSERT_TRUE(stream.next(block));
+  for (const StreamSample& one : block.samples) {
+    EXPECT_EQ(one.sample.fields.size(), 1U);
+    EXPECT_EQ(one.sample.num_bytes(), 1U);
+  }
+  SampleStream again(few, stream.position(), set.opener, ledger);
+  EXPECT_EQ(drain(again), drain(stream));
+}
+
 TEST(SampleStream, APositionOfChangedShardsIsRefused) {
   Set set = make_set(2, 200);
   const StreamSpec spec{.shards = set.shards, .shuffle = {.buffer_samples = 50}};

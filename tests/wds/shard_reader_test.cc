@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "io/base/error.h"
 #include "tests/support/tar_builder.h"
 #include "tests/wds/memory_opener.h"
+#include "wds/shard_index.h"
 
 namespace millrace::wds {
 namespace {
@@ -214,6 +217,171 @@ TEST(ShardReader, SaysWhatAFileIsThatIsNoTar) {
       EXPECT_EQ(error.where().url, "x.tar");
     }
   }
+}
+
+std::string link_to(const char* name, const char* target, char type = '1') {
+  return TarBuilder().header({.name = name, .type = type, .link = target}).bytes();
+}
+
+TEST(ShardReader, AHardLinkIsTheMemberThatItLeadsTo) {
+  const std::string tar = TarBuilder()
+                              .file("a.jpg", "A")
+                              .raw(link_to("a.png", "a.jpg"))  // in the same sample
+                              .file("b.jpg", std::string(2000, 'B'))
+                              .raw(link_to("b.png", "a.jpg"))  // in an earlier one
+                              .raw(link_to("c.jpg", "b.png"))  // to a link
+                              .file("a.txt2/x", "no field")
+                              .raw(link_to("d.jpg", "a.txt2/x"))
+                              .raw(link_to("d.png", "b.jpg"))
+                              .end()
+                              .bytes();
+  const std::string b(2000, 'B');
+  const Strings expected = {"a:jpg=A,png=A", "b:jpg=" + b + ",png=A", "c:jpg=A",
+                            "d:jpg=no field,png=" + b};
+  EXPECT_EQ(read(tar), expected);
+  EXPECT_EQ(read(tar, {.offset = 3 * 512}), Strings(expected.begin() + 1, expected.end()))
+      << "from the middle of the shard";
+  MemoryOpener opener = one_shard(tar);
+  opener.step = 100;
+  opener.knows_size = false;
+  EXPECT_EQ(read(opener), expected);
+  const auto index = std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));
+  EXPECT_EQ(read(opener, {.index = index}), expected);
+  EXPECT_EQ(read(opener, {.suffixes = {"jpg"}, .index = index}),
+            (Strings{"a:jpg=A", "b:jpg=" + b, "c:jpg=A", "d:jpg=no field"}));
+}
+
+TEST(ShardReader, ALinkThatLeadsNowhereCostsItsSample) {
+  const std::string tar = TarBuilder()
+                              .file("a.jpg", "A")
+                              .raw(link_to("a.cls", "later.cls"))
+                              .file("b.jpg", "B")
+                              .raw(link_to("b.cls", "b.cls"))
+                              .file("later.cls", "1")
+                              .end()
+                              .bytes();
+  EXPECT_EQ(read(tar), (Strings{"!Corrupt a@1024", "!Corrupt b@2560", "later:cls=1"}));
+}
+
+// A tar of a few kilobytes may hold a thousand links to one large member: that is read once.
+TEST(ShardReader, LinksDoNotReadTheShardOverAndOver) {
+  TarBuilder tar;
+  const std::string large(3 << 20, 'x');
+  tar.file("a.bin", large).file("b.bin", large);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string name = std::string("k").append(std::to_string(i)).append(".bin");
+    tar.raw(link_to(name.c_str(), i % 2 == 0 ? "a.bin" : "b.bin"));
+  }
+  const Strings seen = read(tar.end().bytes(), {.tar = {.max_expansion = 10}});
+  EXPECT_TRUE(std::any_of(seen.begin(), seen.end(), [](const std::string& one) {
+    return one.starts_with("!Exhausted");
+  })) << "alternating targets are read again each time, up to a limit";
+}
+
+TEST(ShardReader, CountsWhatItLeavesOut) {
+  const std::string tar = TarBuilder()
+                              .header({.name = "d/", .type = '5'})
+                              .file("d/a.jpg", "A")
+                              .raw(link_to("d/a.cls", "elsewhere", '2'))
+                              .header({.name = "d/tty", .type = '3'})
+                              .end()
+                              .bytes();
+  const MemoryOpener opener = one_shard(tar);
+  ShardReader reader(opener, "x.tar");
+  Sample sample;
+  ASSERT_TRUE(reader.next(sample));
+  EXPECT_FALSE(reader.next(sample));
+  EXPECT_EQ(reader.warnings().ignored_members, 2U) << "folders are no loss";
+  EXPECT_EQ(reader.warnings().first_ignored, "d/a.cls");
+}
+
+TEST(ShardReader, DataBehindTheEndMarkerIsAFaultUnlessAsked) {
+  const std::string two = two_samples() + TarBuilder().file("c.jpg", "C").end(512).bytes();
+  EXPECT_EQ(read(two), (Strings{"a:jpg=A,cls=1", "!Corrupt b@10240"}));
+  EXPECT_EQ(read(two, {.tar = {.behind_end = BehindEnd::kRead}}),
+            (Strings{"a:jpg=A,cls=1", "b:jpg=B,cls=2", "c:jpg=C"}));
+  const std::string like =
+      two_samples() + TarBuilder().file("c.jpg", "C").file("c.cls", "3").end().bytes();
+  EXPECT_EQ(read(like, {.tar = {.behind_end = BehindEnd::kRead}}),
+            (Strings{"a:jpg=A,cls=1", "b:jpg=B,cls=2", "c:jpg=C,cls=3"}));
+  // What lacks a field that the sample before had may have lost it to a header that was zeroed.
+  const std::string lacking =
+      TarBuilder().file("a.jpg", "A").file("a.cls", "1").file("b.jpg", "B").end().bytes();
+  EXPECT_EQ(read(lacking + two_samples(), {.tar = {.behind_end = BehindEnd::kRead}})[1],
+            "!Corrupt b@2048");
+  for (const std::size_t padding : {512U, 1024U, 10'240U, 1U << 20U, 777U})
+    EXPECT_EQ(read(two_samples() + std::string(padding, '\0')).size(), 2U) << "zeros are no data";
+}
+
+// A member of zeros whose header is zeroed too looks like an end marker with a tar behind it.
+TEST(ShardReader, AZeroedMemberNeverGivesAPartialSample) {
+  const std::string zeros(1000, '\0');
+  const std::string tar = TarBuilder()
+                              .file("a.jpg", "A")
+                              .file("a.raw", zeros)
+                              .file("a.cls", "1")
+                              .file("b.jpg", "B")
+                              .file("b.raw", zeros)
+                              .file("b.cls", "2")
+                              .file("c.jpg", "C")
+                              .file("c.raw", zeros)
+                              .file("c.cls", "3")
+                              .end()
+                              .bytes();
+  const Strings whole = read(tar);
+  ASSERT_EQ(whole.size(), 3U);
+  MemoryOpener opener = one_shard(tar);
+  const auto index = std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));
+  for (std::size_t at = 0; at + 512 < tar.size() && tar[at] != '\0';
+       at += 512 + (tar[at + 2] == 'r' ? 1024 : 512)) {
+    std::string zeroed = tar;
+    std::fill_n(zeroed.begin() + static_cast<std::ptrdiff_t>(at), 512, '\0');
+    opener.files["x.tar"] = zeroed;
+    for (const BehindEnd behind : {BehindEnd::kFault, BehindEnd::kRead}) {
+      for (const bool indexed : {false, true}) {
+        const Strings seen =
+            read(opener, {.tar = {.behind_end = behind}, .index = indexed ? index : nullptr});
+        EXPECT_TRUE(std::any_of(seen.begin(), seen.end(), [](const std::string& one) {
+          return one.starts_with("!");
+        })) << at;
+        for (const std::string& one : seen)
+          EXPECT_TRUE(one.starts_with("!") || std::count(whole.begin(), whole.end(), one) == 1)
+              << one << " of a member zeroed at " << at << (indexed ? ", indexed" : "");
+      }
+    }
+  }
+}
+
+TEST(ShardReader, AnIndexFindsDamageInWhatIsPassedOver) {
+  std::string tar = TarBuilder()
+                        .file("a.bin", std::string(900'000, 'x'))
+                        .file("a.cls", "1")
+                        .file("b.bin", std::string(700, 'y'))
+                        .file("b.cls", "2")
+                        .end()
+                        .bytes();
+  MemoryOpener opener = one_shard(tar);
+  const auto index = std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));
+  const ShardOptions labels{.suffixes = {"cls"}, .index = index};
+  EXPECT_EQ(read(opener, labels), (Strings{"a:cls=1", "b:cls=2"}));
+  opener.files["x.tar"][500'000] ^= 1;
+  EXPECT_EQ(read(opener, labels), (Strings{"!Corrupt a@512", "b:cls=2"}));
+  EXPECT_EQ(read(opener, {.suffixes = {"cls"}}), (Strings{"a:cls=1", "b:cls=2"}));
+}
+
+TEST(ShardReader, AMemberBeyondTheLimitMayBePassedOver) {
+  const std::string tar = TarBuilder()
+                              .file("a.bin", std::string(3000, 'x'))
+                              .file("a.cls", "1")
+                              .file("a.BIN", "")
+                              .file("b.cls", "2")
+                              .end()
+                              .bytes();
+  const TarOptions limited{.max_member_bytes = 1000};
+  EXPECT_EQ(read(tar, {.tar = limited}), (Strings{"!Exhausted a@0", "b:cls=2"}));
+  EXPECT_EQ(read(tar, {.tar = limited, .suffixes = {"cls"}}),
+            (Strings{"!Corrupt a@4608", "b:cls=2"}))
+      << "a suffix twice is a fault, wanted or not";
 }
 
 TEST(ShardReader, ATarWithoutMembersHasNoSamples) {

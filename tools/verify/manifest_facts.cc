@@ -35,6 +35,22 @@ void ManifestFacts::add(const std::vector<wds::ManifestShard>& shards) {
   }
 }
 
+void ManifestFacts::add(const wds::Manifest& manifest, const std::string& url,
+                        wds::FaultLedger& ledger) {
+  add(manifest.shards);
+  std::uint64_t sum = 0;
+  for (const wds::ManifestShard& shard : manifest.shards) {
+    if (!shard.samples) return;
+    sum += *shard.samples;
+  }
+  if (!manifest.samples || *manifest.samples == sum) return;
+  ledger.report(
+      Error(ErrorCode::kCorrupt,
+            fmt::format("manifest: its shards have {} samples, it says {}", sum, *manifest.samples),
+            {.url = io::printable_url(url)}),
+      0);
+}
+
 void ManifestFacts::find_beside(std::span<const std::string> shards, const io::Opener& opener,
                                 wds::FaultLedger& ledger) {
   std::unordered_set<std::string> looked_for;
@@ -43,7 +59,7 @@ void ManifestFacts::find_beside(std::span<const std::string> shards, const io::O
     const std::string manifest = IndexPlaces().manifest_path({shard});
     if (!looked_for.insert(manifest).second) continue;
     try {
-      add(wds::read_manifest(opener, manifest).shards);
+      add(wds::read_manifest(opener, manifest), manifest, ledger);
     } catch (const Error& fault) {
       if (fault.code() != ErrorCode::kNotFound) ledger.report(fault, 0);
     }

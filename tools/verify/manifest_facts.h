@@ -26,6 +26,8 @@ class ManifestFacts {
  public:
   /// Keeps what is said of each shard, unless it is known already or nothing is said.
   void add(const std::vector<wds::ManifestShard>& shards);
+  /// The same for the manifest at `url`. One that contradicts itself is the ledger's fault.
+  void add(const wds::Manifest& manifest, const std::string& url, wds::FaultLedger& ledger);
   /// Reads the manifests of those shards that nothing is known of, where `millrace index` would
   /// have put them. One that cannot be read is the ledger's fault; that there is none is not.
   void find_beside(std::span<const std::string> shards, const io::Opener& opener,

@@ -127,6 +127,8 @@ std::string to_json(const SetReport& report) {
                {"skipped", report.skipped},
                {"faults", std::move(faults)}};
   json["num_faults"] = report.num_faults;
+  json["unknown_shards"] = report.unknown_shards;
+  json["unguarded"] = report.unguarded;
   json["warnings"] = report.warnings;
   json["untidy"] = report.untidy;
   if (report.untidy > 0) json["first_untidy"] = report.first_untidy;
@@ -147,9 +149,17 @@ std::vector<std::string> to_lines(const SetReport& report) {
       "{} shards ({} with an index, {} in a manifest), {} samples: {} whole, {} skipped",
       report.shards, report.indexed, report.in_manifest, report.samples(), report.emitted,
       report.skipped)};
-  if (report.warnings > 0)
+  if (report.unknown_shards > 0)
     lines.push_back(
-        fmt::format("{} shards end without a marker, or have data after it", report.warnings));
+        fmt::format("of {} shards the number of samples lost is unknown; each counts as one",
+                    report.unknown_shards));
+  if (report.unguarded > 0)
+    lines.push_back(
+        fmt::format("{} shards have no index, and no checksums of their own (plain tar, zstd "
+                    "without --check): a byte that changed in a field may go unnoticed",
+                    report.unguarded));
+  if (report.warnings > 0)
+    lines.push_back(fmt::format("{} shards end without a marker", report.warnings));
   if (report.untidy > 0)
     lines.push_back(fmt::format("{} untidy images, which decode all the same; the first: {}",
                                 report.untidy, report.first_untidy));

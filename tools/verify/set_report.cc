@@ -9,6 +9,8 @@ void SetReport::add(ShardReport shard) {
   indexed += shard.indexed ? 1 : 0;
   emitted += shard.emitted;
   skipped += shard.skipped;
+  unknown_shards += shard.unknown_shards;
+  unguarded += shard.unguarded ? 1 : 0;
   warnings += shard.warnings;
   if (untidy == 0) first_untidy = shard.first_untidy;
   untidy += shard.untidy;

@@ -37,6 +37,8 @@ class SetReport {
   std::uint64_t in_manifest = 0;
   std::uint64_t emitted = 0;
   std::uint64_t skipped = 0;
+  std::uint64_t unknown_shards = 0;
+  std::uint64_t unguarded = 0;
   std::uint64_t warnings = 0;
   std::uint64_t untidy = 0;
   std::string first_untidy = {};

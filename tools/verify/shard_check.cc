@@ -50,7 +50,9 @@ class ShardCheck {
  private:
   void find_index() {
     try {
-      options_.index = wds::find_index(input_.opener, url_);
+      options_.index = wds::find_index(input_.opener, url_, input_.shard.stop);
+      if (!options_.index && input_.require_index)
+        throw Error(ErrorCode::kNotFound, "shard has no index", {.url = report_.url});
     } catch (const Error& fault) {
       ledger_.report(fault, 0);
     }
@@ -68,8 +70,15 @@ class ShardCheck {
       else
         reader_.emplace(input_.opener, url_, options_);
     } catch (const Error& fault) {
-      ledger_.report(fault, options_.index ? options_.index->samples.size() : 1);
+      ledger_.report_shard(fault, lost_samples());
     }
+  }
+
+  /// What the rest of the shard holds.
+  std::optional<std::uint64_t> lost_samples() const {
+    if (options_.index) return reader_ ? reader_->lost_samples() : options_.index->samples.size();
+    if (listed_ == nullptr || !listed_->samples) return {};
+    return *listed_->samples - std::min(*listed_->samples, ledger_.read());
   }
 
   bool read_one() {
@@ -77,7 +86,10 @@ class ShardCheck {
     try {
       if (!reader_->next(sample)) return false;
     } catch (const Error& fault) {
-      ledger_.report(fault, reader_->lost_samples());
+      if (reader_->can_continue())
+        ledger_.report(fault, reader_->lost_samples());
+      else
+        ledger_.report_shard(fault, lost_samples());
       if (fault.code() == ErrorCode::kCorrupt && keys_.contains(fault.where().key))
         ++report_.interleaved;
       return reader_->can_continue();
@@ -154,15 +166,27 @@ class ShardCheck {
   }
 
   ShardReport finish() {
-    if (reader_ && reader_->at_end()) {
-      const wds::TarWarnings& odd = reader_->warnings();
-      report_.warnings = odd.missing_end + odd.trailing_data;
-    }
+    if (reader_) look_at_oddities(reader_->warnings());
     report_.classes.finish();
     report_.emitted = ledger_.emitted();
     report_.skipped = ledger_.skipped();
+    report_.unknown_shards = ledger_.unknown_shards();
     report_.faults = ledger_.entries();
     return std::move(report_);
+  }
+
+  /// A link or a special file would have been a field: its sample is not what its maker meant.
+  void look_at_oddities(const wds::TarWarnings& odd) {
+    report_.warnings = odd.missing_end;
+    report_.unguarded = !options_.index && (listed_ == nullptr || listed_->sha256.empty()) &&
+                        (reader_->compressed() ? odd.unguarded > 0 : true);
+    if (odd.ignored_members == 0) return;
+    ledger_.report(
+        Error(ErrorCode::kUnsupported,
+              fmt::format("symbolic links and special files are left out: {}, the first {}",
+                          odd.ignored_members, odd.first_ignored),
+              {.url = report_.url}),
+        0);
   }
 
   std::string url_;

@@ -41,9 +41,13 @@ struct ShardReport {
   bool in_manifest = false;
   std::uint64_t emitted = 0;
   std::uint64_t skipped = 0;
+  std::uint64_t unknown_shards = 0;
   std::uint64_t warnings = 0;
   std::uint64_t untidy = 0;       ///< images that decode although something about the file is odd
   std::string first_untidy = {};  ///< the first of them, and what is odd about it
+  /// Nothing would notice a payload byte that changed: no index, no SHA-256 in a manifest, and no
+  /// checksums in the file (a plain tar, zstd without them).
+  bool unguarded = false;
   std::vector<wds::FaultLedger::Entry> faults = {};
   std::map<std::string, FieldSizes> fields = {};
   std::map<std::string, FieldSet> field_sets = {};  ///< by "cls,jpg"
@@ -56,6 +60,7 @@ struct ShardReport {
 struct CheckInput {
   const io::Opener& opener;
   wds::ShardOptions shard = {};
+  bool require_index = false;
   bool tolerate_truncated = false;
   const ManifestFacts& manifests;
 };

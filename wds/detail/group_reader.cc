@@ -4,26 +4,22 @@
 #include <utility>
 
 #include "io/base/check.h"
+#include "io/base/hash.h"
 #include "wds/member_name.h"
 
 namespace millrace::wds::detail {
-namespace {
-
-std::vector<std::string> suffixes_of(const Sample& sample) {
-  std::vector<std::string> suffixes;
-  for (const Field& field : sample.fields) suffixes.push_back(field.suffix);
-  std::sort(suffixes.begin(), suffixes.end());
-  return suffixes;
-}
-
-}  // namespace
-
 GroupReader::GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
                          const ShardOptions& options)
     : opener_(opener), options_(options), url_(std::move(url)) {
   options_.tar.lenient = options_.lenient;
-  auto source = opener.open(*url_, {.offset = options_.offset, .stop = options_.stop});
-  tar_ = std::make_unique<TarReader>(std::move(source), options_.tar, options_.offset);
+  try {
+    auto source = opener.open(*url_, {.offset = options_.offset, .stop = options_.stop});
+    tar_ = std::make_unique<TarReader>(std::move(source), options_.tar, options_.offset);
+  } catch (const Error& error) {
+    // What a shard unpacks to is longer than the file.
+    if (error.code() != ErrorCode::kTruncated || options_.offset == 0 || !reopen_compressed())
+      throw;
+  }
 }
 
 std::uint64_t GroupReader::position() const {
@@ -45,8 +41,7 @@ bool GroupReader::reopen_compressed() {
 void GroupReader::advance() {
   pending_.reset();
   for (Pending next; next_member(next);) {
-    if (!next.fault && !next.member.regular) continue;
-    if (!accept(next)) continue;
+    if (!counts(next) || !accept(next)) continue;
     // Members of a sample that was dropped already cost nothing more.
     if (dropped_key_ && next.key == *dropped_key_) continue;
     dropped_key_.reset();
@@ -67,7 +62,14 @@ bool GroupReader::next_member(Pending& next) {
   }
 }
 
-// Whether the member counts; fills in its key and suffix, and finds fault with its name.
+// Folders, and what no reader can make a field of, are passed over.
+bool GroupReader::counts(const Pending& next) {
+  return next.fault || next.member.kind == MemberKind::kFile ||
+         next.member.kind == MemberKind::kHardLink;
+}
+
+// Whether the member belongs to a sample; fills in its key and suffix, and finds fault with its
+// name.
 bool GroupReader::accept(Pending& next) {
   std::string& path = next.member.name;
   if (is_metadata_member(path)) return false;
@@ -116,6 +118,7 @@ void GroupReader::start() {
 
 void GroupReader::read_sample(Sample& sample) {
   begin(sample);
+  const std::uint32_t archive = pending_->member.archive;
   do {
     add_field(sample);
     try {
@@ -124,9 +127,25 @@ void GroupReader::read_sample(Sample& sample) {
       error.annotate({.key = sample.key});
       throw;
     }
-  } while (pending_ && pending_->key == sample.key);
+  } while (pending_ && pending_->key == sample.key && pending_->member.archive == archive);
+  end_sample(sample, archive);
+}
+
+// An index knows what a sample holds. Without, the end of an archive is looked at twice.
+void GroupReader::end_sample(const Sample& sample, std::uint32_t archive) {
+  if (options_.index) return;
   if (!pending_) check_whole(sample);
-  if (options_.lenient) last_suffixes_ = suffixes_of(sample);
+  if (pending_ && pending_->member.archive != archive) check_archive_end(sample);
+  if (options_.lenient || options_.tar.behind_end == BehindEnd::kRead)
+    last_suffixes_ = suffixes_of(sample);
+}
+
+std::vector<std::string> GroupReader::suffixes_of(const Sample& sample) const {
+  std::vector<std::string> suffixes;
+  for (const Field& field : sample.fields) suffixes.push_back(field.suffix);
+  for (const PassedMember& one : passed_) suffixes.push_back(one.member.suffix);
+  std::sort(suffixes.begin(), suffixes.end());
+  return suffixes;
 }
 
 void GroupReader::begin(Sample& sample) {
@@ -134,7 +153,9 @@ void GroupReader::begin(Sample& sample) {
   sample.url = url_;
   sample.offset = pending_->member.offset;
   sample.fields.clear();
+  sample.passed_bytes = 0;
   header_crcs_.clear();
+  passed_.clear();
   // An index knows which keys there are.
   if (options_.index) return;
   const auto before = keys_.insert(sample.key, sample.offset);
@@ -146,21 +167,71 @@ void GroupReader::begin(Sample& sample) {
 
 void GroupReader::add_field(Sample& sample) {
   if (pending_->fault) drop(*pending_->fault);
-  if (sample.find(pending_->suffix) != nullptr) {
-    drop(Error(ErrorCode::kCorrupt, "suffix '" + pending_->suffix + "' twice in one sample",
+  const std::string& suffix = pending_->suffix;
+  const bool passed = std::any_of(passed_.begin(), passed_.end(), [&](const PassedMember& one) {
+    return one.member.suffix == suffix;
+  });
+  if (passed || sample.find(suffix) != nullptr) {
+    drop(Error(ErrorCode::kCorrupt, "suffix '" + suffix + "' twice in one sample",
                {.member = pending_->member.name, .offset = pending_->member.offset}));
   }
-  Field field;
-  try {
-    field.data = tar_->read_payload();
-  } catch (Error& error) {
-    error.annotate({.key = sample.key, .offset = pending_->member.offset});
-    throw;
-  }
-  field.suffix = std::move(pending_->suffix);
-  field.offset = pending_->member.data_offset;
-  sample.fields.push_back(std::move(field));
   if (options_.tar.header_checksums) header_crcs_.push_back(pending_->member.header_crc32);
+  if (!is_wanted(suffix)) return pass_over(sample);
+  LinkResolver::Target target = payload(sample);
+  sample.fields.push_back({.suffix = std::move(pending_->suffix),
+                           .data = std::move(target.data),
+                           .offset = target.offset});
+}
+
+bool GroupReader::is_wanted(const std::string& suffix) const {
+  const auto& wanted = options_.suffixes;
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), suffix) != wanted.end();
+}
+
+// With an index every byte is looked at all the same, a piece at a time.
+void GroupReader::pass_over(Sample& sample) {
+  const TarMember& member = pending_->member;
+  IndexedMember seen{.suffix = pending_->suffix, .offset = member.data_offset, .size = member.size};
+  if (options_.index && member.kind == MemberKind::kHardLink) {
+    const LinkResolver::Target target = payload(sample);
+    seen.offset = target.offset;
+    seen.size = target.data.size();
+    seen.crc32 = crc32(target.data.span());
+  } else if (options_.index) {
+    try {
+      seen.crc32 = tar_->pass_payload();
+    } catch (Error& error) {
+      error.annotate({.key = sample.key, .offset = member.offset});
+      throw;
+    }
+  }
+  sample.passed_bytes += seen.size;
+  passed_.push_back({.place = sample.fields.size() + passed_.size(), .member = std::move(seen)});
+}
+
+// What cannot be had though the tar goes on costs the sample alone.
+LinkResolver::Target GroupReader::payload(const Sample& sample) {
+  const TarMember& member = pending_->member;
+  try {
+    if (member.kind == MemberKind::kHardLink) return link_target(sample);
+    return {.data = tar_->read_payload(), .offset = member.data_offset};
+  } catch (Error& error) {
+    error.annotate({.key = sample.key, .member = member.name, .offset = member.offset});
+    if (!tar_->can_continue() || error.code() == ErrorCode::kCancelled) throw;
+    drop(error);
+  }
+}
+
+// Most links are to a member of the same sample, which is at hand.
+LinkResolver::Target GroupReader::link_target(const Sample& sample) {
+  const TarMember& link = pending_->member;
+  const auto name = split_member_name(link.link);
+  if (name && name->key == sample.key && !options_.rename) {
+    if (const Field* field = sample.find(name->suffix))
+      return {.data = field->data, .offset = field->offset};
+  }
+  if (!links_) links_ = std::make_unique<LinkResolver>(opener_, *url_, options_.tar, options_.stop);
+  return links_->resolve(link);
 }
 
 // Throws away the sample that pending_ belongs to; its members still to come will be passed over.
@@ -181,6 +252,21 @@ void GroupReader::check_whole(const Sample& sample) {
   broken_ = false;
   throw Error(ErrorCode::kTruncated, "tar ends without its end marker, within a sample",
               {.key = sample.key, .offset = sample.offset});
+}
+
+// A member whose header and payload are zeros looks like an end marker. So a sample in front of one
+// is whole when it has at least the fields that the sample before it had, and does not go on
+// behind.
+void GroupReader::check_archive_end(const Sample& sample) {
+  const std::vector<std::string> here = suffixes_of(sample);
+  const bool whole =
+      std::includes(here.begin(), here.end(), last_suffixes_.begin(), last_suffixes_.end());
+  if (whole && pending_->key != sample.key) return;
+  Error error(ErrorCode::kCorrupt, "an end marker within a sample",
+              {.key = sample.key, .offset = sample.offset});
+  if (pending_->key == sample.key) drop(std::move(error));
+  broken_ = false;
+  throw Error(std::move(error));
 }
 
 }  // namespace millrace::wds::detail

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "wds/detail/index_check.h"
+#include "wds/detail/link_resolver.h"
 #include "wds/key_set.h"
 #include "wds/shard_reader.h"
 
@@ -25,6 +27,8 @@ class GroupReader {
   std::uint64_t position() const;
   bool at_end() const { return started_ && !pending_; }
   const std::vector<std::uint32_t>& header_crcs() const { return header_crcs_; }
+  /// The last sample's members that were passed over.
+  const std::vector<PassedMember>& passed() const { return passed_; }
   const TarReader& tar() const { return *tar_; }
 
  private:
@@ -36,6 +40,7 @@ class GroupReader {
     /// What makes the member, and so its whole sample, unfit to be handed up.
     std::optional<Error> fault;
   };
+  static bool counts(const Pending& next);
 
   bool reopen_compressed();
   void start();
@@ -45,7 +50,14 @@ class GroupReader {
   bool accept(Pending& next);
   void begin(Sample& sample);
   void add_field(Sample& sample);
+  bool is_wanted(const std::string& suffix) const;
+  void pass_over(Sample& sample);
+  LinkResolver::Target payload(const Sample& sample);
+  LinkResolver::Target link_target(const Sample& sample);
+  void end_sample(const Sample& sample, std::uint32_t archive);
   void check_whole(const Sample& sample);
+  void check_archive_end(const Sample& sample);
+  std::vector<std::string> suffixes_of(const Sample& sample) const;
   [[noreturn]] void drop(Error error);
 
   const io::Opener& opener_;
@@ -56,7 +68,9 @@ class GroupReader {
   std::optional<std::string> dropped_key_;  // members with it belong to a sample at fault
   KeySet keys_;
   std::vector<std::uint32_t> header_crcs_;
-  std::vector<std::string> last_suffixes_;  // lenient alone
+  std::vector<PassedMember> passed_;
+  std::vector<std::string> last_suffixes_;  // sorted; where an end marker may be missing or passed
+  std::unique_ptr<LinkResolver> links_;     // once there is a link
   bool started_ = false;
   bool skip_pending_ = false;  // it belongs to what was dropped
   bool broken_ = false;

@@ -166,6 +166,12 @@ HeaderFacts inspect_header(std::span<const std::byte> region) {
   return facts;
 }
 
+void data_behind_end(std::optional<std::uint64_t> offset) {
+  throw Error(ErrorCode::kCorrupt,
+              "data behind the tar's end marker (another archive is read with --concatenated)",
+              {.offset = offset});
+}
+
 bool is_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }

@@ -38,6 +38,8 @@ struct HeaderFacts {
 /// block. Throws: Corrupt when the blocks contradict that form.
 HeaderFacts inspect_header(std::span<const std::byte> region);
 
+/// Throws: Corrupt: where a tar should have ended, more lies than zeros.
+[[noreturn]] void data_behind_end(std::optional<std::uint64_t> offset = {});
 bool is_zero(std::span<const std::byte> bytes);
 /// For messages: what a file that is no tar begins with.
 std::string describe_start(std::span<const std::byte> bytes);

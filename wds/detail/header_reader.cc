@@ -146,6 +146,8 @@ bool HeaderReader::State::next_plain(Header& header) {
   header.offset = tape.position();
   header.size = found->size;
   header.plain = header.regular = true;
+  header.folder = false;
+  header.link.clear();
   if (checksums) header.crc32 = crc32(tape.buffered(kBlockBytes));
   tape.consume(kBlockBytes);
   expect_payload(found->size);
@@ -170,6 +172,9 @@ void HeaderReader::State::next_by_libarchive(Header& header) {
   const std::int64_t size = archive_entry_size(entry.get());
   header.size = size < 0 ? 0 : static_cast<std::uint64_t>(size);
   header.regular = archive_entry_filetype(entry.get()) == AE_IFREG;
+  header.folder = archive_entry_filetype(entry.get()) == AE_IFDIR;
+  const char* link = archive_entry_hardlink(entry.get());
+  header.link.assign(link == nullptr ? "" : link);
   header.plain = false;
   if (checksums) header.crc32 = crc32(tape.region());
   header.warning.clear();

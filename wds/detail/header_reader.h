@@ -20,6 +20,8 @@ struct Header {
   std::uint32_t crc32 = 0;   ///< of all blocks, when asked for
   bool plain = false;        ///< read without libarchive: a regular file, and nothing odd
   bool regular = false;      ///< as libarchive sees it
+  bool folder = false;       ///< likewise
+  std::string link;          ///< what a hard link leads to
   std::string warning;       ///< libarchive's, when it had to guess
 };
 

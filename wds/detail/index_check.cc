@@ -1,9 +1,11 @@
 #include "wds/detail/index_check.h"
 
 #include <string>
+#include <string_view>
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "wds/detail/header_blocks.h"
 
 namespace millrace::wds::detail {
 namespace {
@@ -14,28 +16,51 @@ namespace {
               {.member = member, .offset = offset});
 }
 
-// What differs first; null when nothing does.
-const char* difference(const IndexedMember& expected, const Field& field,
-                       std::uint32_t header_crc32) {
-  if (field.suffix != expected.suffix) return "suffix";
-  if (field.offset != expected.offset) return "place of the payload";
-  if (field.data.size() != expected.size) return "size";
-  if (crc32(field.data.span()) != expected.crc32) return "CRC-32";
-  if (header_crc32 != expected.header_crc32) return "CRC-32 of the header";
+/// A member as it was found, its checksum made when it is asked for.
+struct Found {
+  std::string_view suffix;
+  std::uint64_t offset;
+  std::uint64_t size;
+  std::uint32_t header_crc32;
+};
+
+// What differs first, but for the payload's bytes; null when nothing does.
+const char* difference(const IndexedMember& expected, const Found& found) {
+  if (found.suffix != expected.suffix) return "suffix";
+  if (found.offset != expected.offset) return "place of the payload";
+  if (found.size != expected.size) return "size";
+  if (found.header_crc32 != expected.header_crc32) return "CRC-32 of the header";
   return nullptr;
+}
+
+void check_member(const IndexedMember& expected, const Found& found, std::uint32_t crc32,
+                  const std::string& key) {
+  const char* what = difference(expected, found);
+  if (what == nullptr && crc32 != expected.crc32) what = "CRC-32";
+  if (what != nullptr) differs(what, key + "." + std::string(found.suffix), found.offset);
 }
 
 }  // namespace
 
 void check_sample(const IndexedSample& expected, const Sample& sample,
+                  const std::vector<PassedMember>& passed,
                   const std::vector<std::uint32_t>& header_crcs) {
   if (sample.key != expected.key) differs("key " + sample.key);
   if (sample.offset != expected.offset) differs("place of the sample");
-  if (sample.fields.size() != expected.members.size()) differs("number of members");
-  for (std::size_t i = 0; i < sample.fields.size(); ++i) {
-    const Field& field = sample.fields[i];
-    const char* const what = difference(expected.members[i], field, header_crcs[i]);
-    if (what != nullptr) differs(what, sample.key + "." + field.suffix, field.offset);
+  if (sample.fields.size() + passed.size() != expected.members.size()) differs("number of members");
+  auto field = sample.fields.begin();
+  auto past = passed.begin();
+  for (std::size_t i = 0; i < expected.members.size(); ++i) {
+    if (past != passed.end() && past->place == i) {
+      const IndexedMember& member = (past++)->member;
+      check_member(expected.members[i], {member.suffix, member.offset, member.size, header_crcs[i]},
+                   member.crc32, sample.key);
+    } else {
+      check_member(expected.members[i],
+                   {field->suffix, field->offset, field->data.size(), header_crcs[i]},
+                   crc32(field->data.span()), sample.key);
+      ++field;
+    }
   }
 }
 
@@ -45,12 +70,11 @@ void check_end(const ShardIndex& index, std::uint64_t end,
     throw Error(ErrorCode::kCorrupt, "end marker is not where the index says", {.offset = end});
   }
   if (stored_bytes == index.bytes) return;
-  const bool shorter = stored_bytes && *stored_bytes < index.bytes;
-  throw Error(shorter ? ErrorCode::kTruncated : ErrorCode::kCorrupt,
-              "shard has " +
-                  (stored_bytes ? std::to_string(*stored_bytes) : "more than its tar's") +
-                  " bytes, its index says " + std::to_string(index.bytes),
-              {.offset = stored_bytes.value_or(end)});
+  if (!stored_bytes) data_behind_end(end);
+  throw Error(*stored_bytes < index.bytes ? ErrorCode::kTruncated : ErrorCode::kCorrupt,
+              "shard has " + std::to_string(*stored_bytes) + " bytes, its index says " +
+                  std::to_string(index.bytes),
+              {.offset = *stored_bytes});
 }
 
 }  // namespace millrace::wds::detail

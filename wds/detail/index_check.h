@@ -10,8 +10,16 @@
 
 namespace millrace::wds::detail {
 
-/// Throws: Corrupt, naming what differs first.
+/// A member that was read past: the sample does not hold it.
+struct PassedMember {
+  std::size_t place = 0;  ///< among the sample's members
+  IndexedMember member = {};
+};
+
+/// Compares `sample`, and the members that were passed over in it. Throws: Corrupt, naming what
+/// differs first.
 void check_sample(const IndexedSample& expected, const Sample& sample,
+                  const std::vector<PassedMember>& passed,
                   const std::vector<std::uint32_t>& header_crcs);
 /// Throws: Truncated or Corrupt. `stored_bytes` is unknown where data follows the end marker.
 void check_end(const ShardIndex& index, std::uint64_t end,

@@ -115,7 +115,10 @@ std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
     const std::uint64_t last = std::min(end, at + counts[shard]);
     if (first < last) {
       const std::uint64_t count = last - first == counts[shard] ? 0 : last - first;
-      pieces.push_back({(*spec.shards)[shard], first - at, count});
+      pieces.push_back({.url = (*spec.shards)[shard],
+                        .first = first - at,
+                        .count = count,
+                        .to_end = last == at + counts[shard]});
     }
     at += counts[shard];
   }

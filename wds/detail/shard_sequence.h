@@ -20,6 +20,9 @@ struct ShardPiece {
   std::string url;
   std::uint64_t first = 0;  ///< number of the first sample
   std::uint64_t count = 0;  ///< samples; 0 is all of the shard
+  bool to_end = true;       ///< it ends where the shard ends
+
+  bool cut() const { return first > 0 || count > 0; }
 };
 
 /// The stream's pieces this epoch. Requires: not resampled.

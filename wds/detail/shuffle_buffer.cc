@@ -5,6 +5,14 @@
 #include "io/base/error.h"
 
 namespace millrace::wds::detail {
+namespace {
+
+// What nobody wanted counts as well, or the order would be another for every choice of fields.
+std::size_t bytes_of(const Sample& sample) {
+  return sample.num_bytes() + static_cast<std::size_t>(sample.passed_bytes);
+}
+
+}  // namespace
 
 ShuffleBuffer::ShuffleBuffer(const StreamSpec& spec)
     : key_{.seed = spec.shuffle.seed,
@@ -29,7 +37,7 @@ bool ShuffleBuffer::next(const std::function<bool(BufferedSample&)>& read, std::
   std::swap(held_[pick(index)], held_.back());
   picked = std::move(held_.back());
   held_.pop_back();
-  held_bytes_ -= picked.sample.num_bytes();
+  held_bytes_ -= bytes_of(picked.sample);
   return true;
 }
 
@@ -37,14 +45,14 @@ void ShuffleBuffer::restore(std::vector<BufferedSample> held, std::uint64_t samp
                             std::uint64_t samples_out) {
   held_ = std::move(held);
   held_bytes_ = 0;
-  for (const BufferedSample& one : held_) held_bytes_ += one.sample.num_bytes();
+  for (const BufferedSample& one : held_) held_bytes_ += bytes_of(one.sample);
   if (webdataset_) webdataset_->replay(samples_in, samples_out);
 }
 
 bool ShuffleBuffer::append(const std::function<bool(BufferedSample&)>& read) {
   BufferedSample one;
   if (!read(one)) return false;
-  held_bytes_ += one.sample.num_bytes();
+  held_bytes_ += bytes_of(one.sample);
   held_.push_back(std::move(one));
   return true;
 }

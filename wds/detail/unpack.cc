@@ -16,15 +16,42 @@ constexpr std::size_t kReadBytes = std::size_t{256} * 1024;
 constexpr std::uint64_t kFreeBytes = std::uint64_t{64} * 1024 * 1024;
 
 constexpr std::string_view kGzip("\x1f\x8b", 2);
+constexpr std::string_view kZstd("\x28\xb5\x2f\xfd", 4);
 constexpr std::array<std::string_view, 4> kMagics = {kGzip, std::string_view("BZh", 3),
                                                      std::string_view("\xfd"
                                                                       "7zXZ\0",
                                                                       6),
-                                                     std::string_view("\x28\xb5\x2f\xfd", 4)};
+                                                     kZstd};
 
 std::string_view start_of(Tape& packed) {
   const auto bytes = packed.peek(6);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// RFC 8878, 3.1.2: frames of any bytes, which a decoder passes over; pzstd begins with one.
+bool starts_with_skippable(Tape& packed) {
+  const std::string_view start = start_of(packed);
+  return start.size() >= 4 && (static_cast<unsigned char>(start[0]) & 0xF0U) == 0x50U &&
+         start.substr(1, 3) == "\x2a\x4d\x18";
+}
+
+// libarchive 3.6 knows a zstd stream by its first frame alone, so those in front are taken away.
+void skip_skippable(Tape& packed) {
+  constexpr std::size_t kHeaderBytes = 8;
+  if (!starts_with_skippable(packed)) return;
+  while (starts_with_skippable(packed)) {
+    const auto header = packed.peek(kHeaderBytes);
+    if (header.size() < kHeaderBytes) break;
+    std::uint64_t size = 0;
+    for (std::size_t i = kHeaderBytes; i-- > 4;)
+      size = size << 8U | std::to_integer<std::uint64_t>(header[i]);
+    packed.skip(kHeaderBytes + size);
+  }
+  if (start_of(packed).starts_with(kZstd)) return;
+  const bool cut = packed.peek(4).size() < 4;
+  throw Error(cut ? ErrorCode::kTruncated : ErrorCode::kCorrupt,
+              "unpacking: skippable frames without zstd data behind them",
+              {.offset = packed.position()});
 }
 
 }  // namespace
@@ -70,15 +97,21 @@ void Unpacked::check_expansion() const {
 }
 
 bool is_compressed(Tape& packed) {
+  if (starts_with_skippable(packed)) return true;
   return std::any_of(
       kMagics.begin(), kMagics.end(),
       [start = start_of(packed)](std::string_view magic) { return start.starts_with(magic); });
 }
 
 std::unique_ptr<io::ByteSource> unpack(std::unique_ptr<Tape> packed, const UnpackLimits& limits) {
+  skip_skippable(*packed);
   const bool gzip = start_of(*packed).starts_with(kGzip);
   return gzip ? unpack_gzip(std::move(packed), limits)
               : unpack_by_libarchive(std::move(packed), limits);
+}
+
+std::uint64_t unguarded_frames(const io::ByteSource& unpacked) {
+  return static_cast<const Unpacked&>(unpacked).unguarded_frames();
 }
 
 std::optional<std::uint64_t> packed_bytes(const io::ByteSource& unpacked) {

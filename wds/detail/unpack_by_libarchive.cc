@@ -27,6 +27,8 @@ class Filtered final : public Unpacked {
     archive_read_set_callback_data(handle_.get(), this);
   }
 
+  std::uint64_t unguarded_frames() const override { return frames_.unguarded(); }
+
  private:
   std::size_t unpack(std::span<std::byte> into) override {
     if (!std::exchange(opened_, true) && !open()) return 0;

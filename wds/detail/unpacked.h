@@ -27,6 +27,7 @@ class Unpacked : public io::ByteSource {
 
   std::optional<std::uint64_t> packed_bytes() const;
   std::optional<std::uint64_t> most_bytes() const;
+  virtual std::uint64_t unguarded_frames() const { return 0; }
 
  protected:
   /// The next bytes, at least one; 0 at the end. Throws: Truncated, Corrupt, Exhausted.

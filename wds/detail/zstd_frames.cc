@@ -63,6 +63,7 @@ void ZstdFrames::read_magic() {
 
 void ZstdFrames::read_descriptor() {
   descriptor_ = std::to_integer<unsigned>(held_[0]);
+  if (!has_checksum(descriptor_)) ++unguarded_;
   const std::size_t window_bytes = single_segment(descriptor_) ? 0 : 1;
   expect(Part::kFrameHeader, window_bytes + dictionary_bytes() + size_bytes());
 }

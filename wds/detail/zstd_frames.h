@@ -1,5 +1,5 @@
-// ZstdFrames: looks at a zstd stream as it passes, for the one thing that libarchive leaves to its
-// data: how much memory each frame's window takes.
+// ZstdFrames: looks at a zstd stream as it passes, for what libarchive does not tell: how much
+// memory each frame's window takes, and whether it carries a checksum.
 //
 // It walks from block to block and unpacks nothing. What is no zstd it does not look at. Threads:
 // one at a time. Source: RFC 8878, 3.1.
@@ -18,6 +18,8 @@ class ZstdFrames {
 
   /// The stream's next bytes. Throws: Exhausted when a frame's window is larger than the limit.
   void watch(std::span<const std::byte> bytes);
+  /// Frames so far that carry no checksum of their content.
+  std::uint64_t unguarded() const { return unguarded_; }
 
  private:
   enum class Part { kMagic, kSkippableSize, kDescriptor, kFrameHeader, kBlockHeader, kForeign };
@@ -38,6 +40,7 @@ class ZstdFrames {
   std::size_t have_ = 0;
   std::uint64_t skip_ = 0;  // before the part begins
   unsigned descriptor_ = 0;
+  std::uint64_t unguarded_ = 0;
   std::array<std::byte, 16> held_{};
 };
 

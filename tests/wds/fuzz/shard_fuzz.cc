@@ -15,7 +15,7 @@ using namespace millrace;  // NOLINT
 
 wds::ShardOptions options_from(unsigned bits) {
   return {.tar = {.max_member_bytes = 1 << 20,
-                  .concatenated = (bits & 1U) != 0,
+                  .behind_end = (bits & 1U) != 0 ? wds::BehindEnd::kRead : wds::BehindEnd::kFault,
                   .header_checksums = (bits & 2U) != 0},
           .lenient = (bits & 4U) != 0};
 }

@@ -1,0 +1,25 @@
+#include "tools/listed_samples.h"
+
+#include <span>
+
+#include "wds/fault_ledger.h"
+#include "wds/shard_spec.h"
+
+namespace millrace::tools {
+
+void ListedSamples::add(const std::vector<wds::ManifestShard>& shards) {
+  const MutexLock lock(mutex_);
+  facts_.add(shards);
+}
+
+std::optional<std::uint64_t> ListedSamples::of(const std::string& url, const io::Opener& opener) {
+  const MutexLock lock(mutex_);
+  if (facts_.of(url) == nullptr && wds::local_shard_path(url)) {
+    wds::FaultLedger ignored({.on_fault = wds::OnFault::kSkip});
+    facts_.find_beside(std::span(&url, 1), opener, ignored);
+  }
+  const wds::ManifestShard* listed = facts_.of(url);
+  return listed == nullptr ? std::nullopt : listed->samples;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,112 @@
+#include "wds/detail/link_resolver.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <utility>
+
+#include "io/base/error.h"
+#include "wds/shard_spec.h"
+
+namespace millrace::wds::detail {
+namespace {
+
+// A small tar may hold a million links to one large member.
+constexpr std::uint64_t kFreeBytes = std::uint64_t{64} * 1024 * 1024;
+
+std::uint64_t hash_of(const std::string& name) { return std::hash<std::string>{}(name); }
+
+// Opening a FIFO once more would wait for another writer.
+bool is_read_once(const std::string& url) {
+  if (io::is_stream_url(url)) return true;
+  const auto path = local_shard_path(url);
+  std::error_code ignored;
+  const auto status =
+      path ? std::filesystem::status(*path, ignored) : std::filesystem::file_status();
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+}  // namespace
+
+LinkResolver::LinkResolver(const io::Opener& opener, std::string url, const TarOptions& options,
+                           std::stop_token stop)
+    : opener_(opener), url_(std::move(url)), options_(options), stop_(std::move(stop)) {
+  options_.header_checksums = false;
+}
+LinkResolver::~LinkResolver() = default;
+
+LinkResolver::Target LinkResolver::resolve(const TarMember& link) {
+  if (is_read_once(url_)) {
+    throw Error(ErrorCode::kUnsupported,
+                "hard link to " + link.link + ", in a stream that cannot be read twice");
+  }
+  scan_to(link.offset);
+  const auto found = headers_.find(hash_of(link.link));
+  if (found == headers_.end()) {
+    throw Error(ErrorCode::kCorrupt, "hard link to " + link.link + ", which is no earlier member");
+  }
+  if (last_header_ != found->second) {
+    last_header_.reset();
+    last_ = read(link, found->second);
+    last_header_ = found->second;
+  }
+  return last_;
+}
+
+std::unique_ptr<TarReader> LinkResolver::open_at(std::uint64_t offset) const {
+  return std::make_unique<TarReader>(opener_.open(url_, {.offset = offset, .stop = stop_}),
+                                     options_, offset);
+}
+
+// Notes the members in front of `offset`. Where the tar is damaged the scan ends: the reader has
+// said so, or never came by.
+void LinkResolver::scan_to(std::uint64_t offset) {
+  if (!scan_) scan_ = open_at(0);
+  try {
+    for (TarMember member; !ahead_ && scan_->next(member);) {
+      if (member.offset >= offset)
+        ahead_ = member;
+      else
+        note(member);
+    }
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled) throw;
+  }
+  if (!ahead_ || ahead_->offset >= offset) return;
+  note(*std::exchange(ahead_, std::nullopt));
+  scan_to(offset);
+}
+
+void LinkResolver::note(const TarMember& member) {
+  if (member.kind == MemberKind::kFile) headers_[hash_of(member.name)] = member.offset;
+  if (member.kind != MemberKind::kHardLink) return;
+  const auto target = headers_.find(hash_of(member.link));
+  if (target != headers_.end()) headers_[hash_of(member.name)] = target->second;
+}
+
+void LinkResolver::spend(std::uint64_t bytes, std::uint64_t seen) {
+  spent_ += bytes;
+  const std::uint64_t most = std::max(kFreeBytes, seen * options_.max_expansion);
+  if (spent_ <= most) return;
+  throw Error(ErrorCode::kExhausted, "hard links: more than " + std::to_string(most) +
+                                         " bytes would be read again for them");
+}
+
+LinkResolver::Target LinkResolver::read(const TarMember& link, std::uint64_t offset) {
+  const bool packed = scan_->compressed();
+  auto tar = open_at(packed ? 0 : offset);
+  if (packed) {
+    spend(offset, link.offset);
+    tar->skip_to(offset);
+  }
+  TarMember member;
+  const bool found = tar->next(member);
+  // Only a name's hash was kept, and the name of a link to a link is another.
+  if (!found || member.kind != MemberKind::kFile || member.offset != offset) {
+    throw Error(ErrorCode::kCorrupt, "hard link to " + link.link + ", which is no earlier member");
+  }
+  spend(member.size, link.offset);
+  return {.data = tar->read_payload(), .offset = member.data_offset};
+}
+
+}  // namespace millrace::wds::detail
