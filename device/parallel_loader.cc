@@ -55,7 +55,8 @@ void ParallelLoader::State::land_all() {
   try {
     while (!pipeline.finished()) {
       if (!land_epoch()) return;
-      for (LandingQueue* queue : queues) queue->push_end(pipeline.finished());
+      const auto ledger = pipeline.ledger();
+      for (LandingQueue* queue : queues) queue->push_end(pipeline.finished(), ledger);
     }
   } catch (...) {
     for (LandingQueue* queue : queues) queue->push_fault(std::current_exception());
@@ -84,6 +85,9 @@ bool ParallelLoader::State::land(pipeline::Batch batch) {
 
 bool DeviceLoader::next(DeviceBatch& batch) { return state_->queue.next(batch); }
 bool DeviceLoader::finished() const { return state_->queue.finished(); }
+std::shared_ptr<const wds::FaultLedger> DeviceLoader::ledger() const {
+  return state_->queue.ledger();
+}
 WaitStatistics DeviceLoader::waits() const { return state_->queue.waits(); }
 std::size_t DeviceLoader::ready() const { return state_->queue.ready(); }
 

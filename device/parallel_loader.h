@@ -53,6 +53,8 @@ class DeviceLoader {
   bool next(DeviceBatch& batch);
   /// Whether the last epoch has ended.
   bool finished() const;
+  /// What was read and skipped in the epoch whose end next() told last; null before.
+  std::shared_ptr<const wds::FaultLedger> ledger() const;
   /// A batch without a valid slot, with the pixels of the device's last one.
   DeviceBatch masked_batch() const;
   WaitStatistics waits() const;

@@ -1,7 +1,10 @@
 #include "pipeline/position.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "io/base/error.h"
 #include "io/base/json.h"
@@ -11,18 +14,50 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json to_value(const wds::StreamPosition& position) {
-  Json buffered = Json::array();
-  for (const auto& ref : position.buffered) {
-    buffered.push_back(ref.shard);
-    buffered.push_back(ref.offset);
+using SampleRefs = std::vector<wds::StreamPosition::SampleRef>;
+
+constexpr std::uint64_t kTarBlock = 512;
+constexpr std::uint64_t kMaxOffset = std::uint64_t{1} << 60;
+constexpr std::uint32_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max() - 1;
+constexpr std::int64_t kMaxBatches = std::int64_t{1} << 53;
+
+/// What samples' offsets are multiples of: a tar's blocks.
+std::uint64_t unit_of(const SampleRefs& refs) {
+  const bool whole =
+      std::ranges::all_of(refs, [](const auto& ref) { return ref.offset % kTarBlock == 0; });
+  return whole ? kTarBlock : 1;
+}
+
+// A buffer of 10,000 samples in 4 streams is most of a checkpoint's text. By shard, in the shards'
+// order, so that an offset is a few digits more than the one before: {"unit": 512, "shards":
+// [[SHARD, [PLACE IN THE BUFFER, ...], [OFFSET / UNIT, FURTHER / UNIT, ...]], ...]}.
+Json to_value(const SampleRefs& refs) {
+  std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, std::size_t>>> by_shard;
+  for (std::size_t i = 0; i < refs.size(); ++i)
+    by_shard[refs[i].shard].emplace_back(refs[i].offset, i);
+  const std::uint64_t unit = unit_of(refs);
+  Json shards = Json::array();
+  for (auto& [shard, samples] : by_shard) {
+    std::ranges::sort(samples);
+    Json places = Json::array();
+    Json offsets = Json::array();
+    std::uint64_t before = 0;
+    for (const auto& [offset, place] : samples) {
+      places.push_back(place);
+      offsets.push_back((offset - std::exchange(before, offset)) / unit);
+    }
+    shards.push_back({shard, std::move(places), std::move(offsets)});
   }
+  return {{"unit", unit}, {"shards", std::move(shards)}};
+}
+
+Json to_value(const wds::StreamPosition& position) {
   return {{"samples_out", position.samples_out},
           {"samples_in", position.samples_in},
           {"shard", position.shard},
           {"offset", position.offset},
           {"earlier_passes", position.earlier_passes},
-          {"buffered", std::move(buffered)}};
+          {"buffered", to_value(position.buffered)}};
 }
 
 Json to_value(const Position::Stream& stream) {
@@ -31,28 +66,60 @@ Json to_value(const Position::Stream& stream) {
   return value;
 }
 
-wds::StreamPosition stream_position_from(const Json& value) {
-  wds::StreamPosition position;
-  position.samples_out = value.at("samples_out").get<std::uint64_t>();
-  position.samples_in = value.at("samples_in").get<std::uint64_t>();
-  position.shard = value.at("shard").get<std::uint32_t>();
-  position.offset = value.at("offset").get<std::uint64_t>();
-  position.earlier_passes = value.value("earlier_passes", std::uint64_t{0});
-  if (position.earlier_passes > std::min(position.samples_in, position.samples_out))
-    throw Error(ErrorCode::kCorrupt,
-                "a pipeline's position: more samples in its earlier passes "
-                "than in all");
-  const Json& buffered = value.at("buffered");
-  for (std::size_t i = 0; i + 1 < buffered.size(); i += 2) {
-    position.buffered.push_back(
-        {buffered[i].get<std::uint32_t>(), buffered[i + 1].get<std::uint64_t>()});
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(ErrorCode::kCorrupt, "a pipeline's position: " + what);
+}
+
+template <typename Integer>
+Integer number(const Json& value, const char* name, Integer least = 0,
+               Integer most = std::numeric_limits<Integer>::max()) {
+  return json_integer<Integer>(value, std::string("a pipeline's position: ") + name, least, most);
+}
+
+/// Puts the samples of one shard into their places, which nobody else may have.
+void take_places(const Json& shard, std::uint64_t unit, SampleRefs& refs,
+                 std::vector<bool>& taken) {
+  const auto index = number<std::uint32_t>(shard.at(0), "a shard's number");
+  const Json& places = shard.at(1);
+  const Json& offsets = shard.at(2);
+  if (places.size() != offsets.size()) corrupt("a shard has more places than offsets, or fewer");
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto place = number<std::size_t>(places[i], "a place", 0, refs.size() - 1);
+    offset += number<std::uint64_t>(offsets[i], "an offset", 0, kMaxOffset / unit) * unit;
+    if (taken[place] || offset > kMaxOffset) corrupt("a place is taken, or an offset too large");
+    taken[place] = true;
+    refs[place] = {index, offset};
   }
+}
+
+SampleRefs refs_from(const Json& value) {
+  const auto unit = number<std::uint64_t>(value.at("unit"), "unit", 1, kTarBlock);
+  std::size_t count = 0;
+  for (const Json& shard : value.at("shards")) count += shard.at(1).size();
+  SampleRefs refs(count);
+  std::vector<bool> taken(count);
+  for (const Json& shard : value.at("shards")) take_places(shard, unit, refs, taken);
+  return refs;
+}
+
+wds::StreamPosition stream_position_from(const Json& value) {
+  wds::StreamPosition position{
+      .samples_out = number<std::uint64_t>(value.at("samples_out"), "samples_out"),
+      .samples_in = number<std::uint64_t>(value.at("samples_in"), "samples_in"),
+      .shard = number<std::uint32_t>(value.at("shard"), "shard"),
+      .offset = number<std::uint64_t>(value.at("offset"), "offset", 0, kMaxOffset),
+      .buffered = refs_from(value.at("buffered"))};
+  if (value.contains("earlier_passes"))
+    position.earlier_passes = number<std::uint64_t>(value.at("earlier_passes"), "earlier_passes");
+  if (position.earlier_passes > std::min(position.samples_in, position.samples_out))
+    corrupt("more samples in its earlier passes than in all");
   return position;
 }
 
 Position::Stream stream_from(const Json& value) {
   Position::Stream stream;
-  stream.skip = value.at("skip").get<std::uint64_t>();
+  stream.skip = number<std::uint64_t>(value.at("skip"), "skip");
   stream.ended = value.at("ended").get<bool>();
   if (value.contains("start")) {
     stream.start =
@@ -63,10 +130,10 @@ Position::Stream stream_from(const Json& value) {
 
 Position position_from(const Json& value) {
   Position position;
-  position.epoch = value.at("epoch").get<std::uint32_t>();
-  position.batches = value.at("batches").get<std::int64_t>();
-  position.next_stream = value.at("next_stream").get<std::uint32_t>();
-  position.fingerprint = value.at("fingerprint").get<std::uint64_t>();
+  position.epoch = number<std::uint32_t>(value.at("epoch"), "epoch", 0, kMaxEpoch);
+  position.batches = number<std::int64_t>(value.at("batches"), "batches", 0, kMaxBatches);
+  position.next_stream = number<std::uint32_t>(value.at("next_stream"), "next_stream");
+  position.fingerprint = number<std::uint64_t>(value.at("fingerprint"), "fingerprint");
   for (const Json& stream : value.at("streams")) position.streams.push_back(stream_from(stream));
   return position;
 }

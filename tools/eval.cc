@@ -10,10 +10,12 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/output_place.h"
+#include "tools/train/launcher.h"
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
 #include "tools/values.h"
+#include "trainer/checkpoint.h"
 #include "trainer/evaluate.h"
 #include "trainer/feed.h"
 #include "trainer/progress_bar.h"
@@ -32,7 +34,9 @@ class EvalCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_index(app);
-    app.add_option("--checkpoint", checkpoint_, "Folder that `millrace train` wrote, or its URL")
+    app.add_option("--checkpoint", checkpoint_,
+                   "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
+                   "best one is taken")
         ->required();
     app.add_option("--limit-batches", limit_, "Batches a device, at most; 0: all")
         ->transform(whole_number(0));
@@ -46,6 +50,7 @@ class EvalCommand final : public Command {
   }
 
   void check() override {
+    refuse_launcher();
     run_.check();
     read_.check();
     check_checkpoint(checkpoint_);
@@ -57,6 +62,7 @@ class EvalCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
+    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best");
     const auto choice = ModelChoice::from_checkpoint(checkpoint_);
     if (!pictures_.path.empty() && !choice.task.is_dense())
       throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");
@@ -97,6 +103,7 @@ class EvalCommand final : public Command {
       nlohmann::ordered_json line = {{"event", "eval"}};
       for (const auto& [name, value] : result.values) line["val_" + name] = value;
       line["val_samples"] = result.samples;
+      line["val_skipped"] = result.skipped;
       line["seconds"] = result.seconds;
       context.out.line(line.dump());
       return;

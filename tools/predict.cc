@@ -15,8 +15,10 @@
 #include "tools/output_place.h"
 #include "tools/predict/dense_shards.h"
 #include "tools/predict/rows.h"
+#include "tools/train/launcher.h"
 #include "tools/train/run_options.h"
 #include "tools/values.h"
+#include "trainer/checkpoint.h"
 #include "trainer/feed.h"
 
 namespace millrace::tools {
@@ -40,7 +42,9 @@ class PredictCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_index(app);
-    app.add_option("--checkpoint", checkpoint_, "Folder that `millrace train` wrote, or its URL")
+    app.add_option("--checkpoint", checkpoint_,
+                   "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
+                   "best one is taken")
         ->required();
     app.add_option("-o,--output", output_,
                    "classify, multilabel: where the rows go [standard output]")
@@ -58,6 +62,7 @@ class PredictCommand final : public Command {
   }
 
   void check() override {
+    refuse_launcher();
     run_.check();
     read_.check();
     check_checkpoint(checkpoint_);
@@ -72,6 +77,7 @@ class PredictCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
+    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best");
     const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_);
     require(choice.task.is_dense() || shards_.empty(), "--shards is for checkpoints of mask-depth");
     require(!choice.task.is_dense() || !shards_.empty(),

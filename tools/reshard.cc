@@ -11,6 +11,7 @@
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
+#include "tools/create/job_state.h"
 #include "tools/create/shard_set.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
@@ -81,7 +82,21 @@ class ReshardCommand final : public Command {
     read_.attach(context);
     options_.shards = read_.shards({spec_});
     make_parent_folders(options_.writer.pattern);
+    JobState lock(JobState::path_of(options_.writer.pattern));
+    try {
+      write(context);
+    } catch (...) {
+      lock.finish();
+      throw;
+    }
+    lock.finish();
+  }
+
+ private:
+  /// Requires: nobody else writes the pattern.
+  void write(Context& context) {
     if (force_) delete_shards(options_.writer.pattern);
+    if (!force_) refuse_existing_shards(options_.writer.pattern);
     options_.writer.manifest = manifest_path(options_.writer.pattern);
     options_.writer.on_shard = [&](const auto& shard) { report(shard, context); };
     Progress progress("samples", 0);
@@ -95,7 +110,6 @@ class ReshardCommand final : public Command {
     summarise(result, ledger, context);
   }
 
- private:
   void parse_renames() {
     for (const std::string& rule : renames_) {
       const std::size_t equals = rule.find('=');

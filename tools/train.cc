@@ -13,9 +13,11 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/config_file.h"
+#include "tools/label_map.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
 #include "tools/train/json_observer.h"
+#include "tools/train/launcher.h"
 #include "tools/train/limit_options.h"
 #include "tools/train/model_summary.h"
 #include "tools/train/optimisation_options.h"
@@ -24,6 +26,7 @@
 #include "tools/train/step_count.h"
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
+#include "trainer/checkpoint.h"
 #include "trainer/fit.h"
 #include "trainer/progress_bar.h"
 
@@ -74,13 +77,13 @@ class TrainCommand final : public Command {
     choice_.settle();
     run_.check();
     if (summary_) return;
+    refuse_launcher();
     data_.check(read_);
     limits_.check();
     optimisation_.check();
     check_evaluation();
     check_streams();
-    if (!limits_.fast_dev_run)
-      run_folder_.check(choice_.task.objective().measures(), has_validation());
+    run_folder_.check(choice_.task.objective().measures(), has_validation());
   }
 
   void run(Context& context) override {
@@ -168,7 +171,7 @@ class TrainCommand final : public Command {
     if (resume.empty()) return 0;
     ModelChoice before;
     if (const std::string config = run_folder_.run_dir + "/config.json"; resume != "auto") {
-      before = ModelChoice::from_checkpoint(resume);
+      before = ModelChoice::from_checkpoint(trainer::find_checkpoint(resume, "last"));
     } else if (std::filesystem::exists(config)) {
       const auto text = io::read_object(*read_.opener(), config, kMaxConfigBytes);
       before = ModelChoice::from_json(std::string(text.text()));
@@ -178,10 +181,21 @@ class TrainCommand final : public Command {
     return before.task.kind == choice_.task.kind ? before.classes : 0;
   }
 
+  /// A dry run takes more outputs than it needs rather than to read every label.
+  std::int64_t outputs_of_dry_run(const std::string& shard, const Context& context) const {
+    constexpr std::int64_t kImageNetClasses = 1000;
+    const auto names = read_label_map(*read_.opener(), shard);
+    if (!names.empty()) return static_cast<std::int64_t>(names.size());
+    context.log.info("1000 outputs: a dry run counts no labels, --classes says how many there are");
+    return kImageNetClasses;
+  }
+
   std::int64_t count_outputs(Context& context) const {
     constexpr std::int64_t kFakeClasses = 10;
     if (data_.fake > 0) return kFakeClasses;
     const auto shards = train_shards(input_options());
+    if (limits_.fast_dev_run && choice_.task.kind == "classify")
+      return outputs_of_dry_run(shards.front(), context);
     const ClassCountInput input{.shards = shards,
                                 .opener = *read_.opener(),
                                 .policy = read_.policy(),
@@ -192,6 +206,7 @@ class TrainCommand final : public Command {
   }
 
   std::int64_t find_steps(const RunInput& input, int devices, Context& context) const {
+    if (limits_.fast_dev_run) return 1;
     const auto shards = train_shards(input_options());
     const std::int64_t known = input.train_samples();
     return count_steps({.shards = shards,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <span>
 #include <tuple>
 
 #include "io/base/error.h"
@@ -9,7 +11,6 @@
 #include "io/opener.h"
 #include "trainer/detail/checkpoint_folder.h"
 #include "trainer/detail/flat_math.h"
-#include "trainer/safetensors.h"
 
 namespace millrace::trainer {
 namespace {
@@ -20,14 +21,7 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kStateFile = "state.json";
-
-const io::Bytes& file_of(const detail::FolderFiles& files, const std::string& name) {
-  const auto found = files.find(name);
-  if (found == files.end()) {
-    throw Error(ErrorCode::kCorrupt, "a checkpoint lacks one of its files", {.member = name});
-  }
-  return found->second;
-}
+constexpr std::uint64_t kMaxStateBytes = std::uint64_t{256} << 20;
 
 // A model that has blown up must never take a good one's place.
 void check_finite(const std::vector<FlatTensors>& tensors) {
@@ -38,18 +32,32 @@ void check_finite(const std::vector<FlatTensors>& tensors) {
   }
 }
 
-TrainState state_of(const detail::FolderFiles& files) {
-  return TrainState::from_json(std::string(file_of(files, kStateFile).text()));
+TrainState state_of(const detail::FolderReader& folder) {
+  return TrainState::from_json(std::string(folder.read(kStateFile, kMaxStateBytes).text()));
 }
 
-void copy_file(const detail::FolderFiles& files, const std::string& name,
-               const std::vector<FlatTensors>& into) {
+/// What a file of such tensors takes at most: twice their size, for another dtype.
+std::uint64_t bytes_for(const std::vector<FlatTensors>& tensors) {
+  constexpr std::uint64_t kSlack = std::uint64_t{64} << 20;
+  std::uint64_t values = 0;
+  for (const FlatTensors& flat : tensors) values += flat.table->num_values();
+  return 2 * sizeof(float) * values + kMaxSafetensorsHeader + kSlack;
+}
+
+Safetensors read_tensors(const detail::FolderReader& folder, const std::string& name,
+                         const std::vector<FlatTensors>& like) {
   try {
-    copy_flat_tensors(parse_safetensors(file_of(files, name)), into);
+    Safetensors file = parse_safetensors(folder.read(name, bytes_for(like)));
+    check_flat_tensors(file, like);
+    return file;
   } catch (Error& error) {
     error.annotate({.member = name});
     throw;
   }
+}
+
+const char* model_to_use(const detail::FolderReader& folder) {
+  return folder.has(kEmaFile) ? kEmaFile : kModelFile;
 }
 
 void check_model(const TrainState& state, const std::string& model) {
@@ -64,6 +72,17 @@ auto annotated(const std::string& path, const Work& work) {
     return work();
   } catch (Error& error) {
     error.annotate({.url = path, .stage = "checkpoint"});
+    throw;
+  }
+}
+
+bool holds_checkpoint(const std::string& place) {
+  try {
+    static_cast<void>(detail::FolderReader(place));
+    return true;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNotFound) return false;
+    if (error.code() == ErrorCode::kCorrupt) return true;  // whoever reads it says why
     throw;
   }
 }
@@ -99,31 +118,56 @@ void save_checkpoint(const std::string& folder, const std::string& name, const T
 TrainState load_checkpoint(const std::string& path, const std::string& model,
                            const CheckpointTensors& tensors) {
   return annotated(path, [&] {
-    const detail::FolderFiles files = detail::read_folder(path);
-    TrainState state = state_of(files);
+    const detail::FolderReader folder(path);
+    TrainState state = state_of(folder);
     check_model(state, model);
-    if (!tensors.model.empty()) copy_file(files, kModelFile, tensors.model);
-    if (!tensors.optimizer.empty()) copy_file(files, kOptimizerFile, tensors.optimizer);
+    std::vector<std::pair<Safetensors, const std::vector<FlatTensors>*>> files;
+    const auto read = [&](const char* name, const std::vector<FlatTensors>& into) {
+      if (!into.empty()) files.emplace_back(read_tensors(folder, name, into), &into);
+    };
+    read(kModelFile, tensors.model);
+    read(kOptimizerFile, tensors.optimizer);
     // A run that begins to keep a mean begins it at the weights.
-    if (!tensors.ema.empty()) {
-      copy_file(files, files.contains(kEmaFile) ? kEmaFile : kModelFile, tensors.ema);
-    }
+    read(model_to_use(folder), tensors.ema);
+    for (const auto& [file, into] : files) copy_checked_tensors(file, *into);
     return state;
+  });
+}
+
+Safetensors read_checkpoint_model(const std::string& path, const std::string& model,
+                                  const std::vector<FlatTensors>& like) {
+  return annotated(path, [&] {
+    const detail::FolderReader folder(path);
+    check_model(state_of(folder), model);
+    return read_tensors(folder, model_to_use(folder), like);
   });
 }
 
 void load_checkpoint_model(const std::string& path, const std::string& model,
                            const std::vector<FlatTensors>& into) {
-  annotated(path, [&] {
-    const detail::FolderFiles files = detail::read_folder(path);
-    check_model(state_of(files), model);
-    copy_file(files, files.contains(kEmaFile) ? kEmaFile : kModelFile, into);
-  });
+  copy_checked_tensors(read_checkpoint_model(path, model, into), into);
 }
 
 TrainState read_checkpoint_state(const std::string& path) {
-  // A local checkpoint is checked whole: whoever asks is about to choose it.
-  return state_of(detail::read_folder(path, io::is_network_url(path) ? kStateFile : ""));
+  return annotated(path, [&] {
+    const detail::FolderReader folder(path);
+    // A local checkpoint is checked whole: whoever asks is about to choose it.
+    if (!io::is_network_url(path)) folder.verify();
+    return state_of(folder);
+  });
+}
+
+std::string find_checkpoint(const std::string& path, const std::string& name) {
+  const std::string other = name == "best" ? "last" : "best";
+  for (const std::string& place : {path, path + "/checkpoints/" + name, path + "/" + name,
+                                   path + "/checkpoints/" + other, path + "/" + other}) {
+    if (holds_checkpoint(place)) return place;
+  }
+  return path;
+}
+
+void recover_checkpoints(const std::string& folder, const Log& log) {
+  detail::recover_folders(folder, log);
 }
 
 std::string find_newest_checkpoint(const std::string& folder, const Log& log) {

@@ -3,7 +3,8 @@
 //   last/  model.safetensors      parameters and running statistics, torchvision's names
 //          optimizer.safetensors  the optimizer's state: "momentum_buffer.conv1.weight"
 //          ema.safetensors        with an exponential mean: as model.safetensors
-//          state.json             epoch, step, best value, seed, position of the input
+//          state.json             epoch, step, best value, seed, position of the input, what the
+//                                 input is
 //          manifest.json          each file's size and SHA-256, written last
 //
 // It is written under a temporary name, synced, read back and renamed: a reader sees the old one or
@@ -20,6 +21,8 @@
 #include <vector>
 
 #include "io/base/log.h"
+#include "pipeline/data_identity.h"
+#include "trainer/safetensors.h"
 #include "trainer/weights.h"
 
 namespace millrace::trainer {
@@ -41,10 +44,12 @@ struct TrainState {
   std::vector<std::pair<std::string, double>> top = {};
   std::string position = {};  ///< the input's position as JSON; empty at an epoch's start
   std::string meters = {};    ///< the epoch's running sums as JSON, in mid-epoch
-  std::string options = {};   ///< options as run, as JSON, to be compared and read by people
+  /// The training set, and what fixes its order; nothing where the feed does not know.
+  std::optional<pipeline::DataIdentity> data = {};
+  std::string options = {};  ///< options as run, as JSON, to be compared and read by people
 
   std::string to_json() const;
-  /// Throws: Corrupt.
+  /// Throws: Corrupt for what is no state, or holds numbers that no run writes, naming the value.
   static TrainState from_json(const std::string& text);
 };
 
@@ -60,8 +65,9 @@ struct CheckpointTensors {
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
                      const CheckpointTensors& tensors);
 
-/// Reads the checkpoint at `path` (a folder, or its url) after checking it against its manifest.
-/// Throws: NotFound, Truncated, Corrupt; InvalidArgument for another model's, naming both.
+/// Reads the checkpoint at `path` (a folder, or its url); each file is checked against the
+/// manifest, and all tensors' names and shapes before one of them is copied. Throws: NotFound,
+/// Truncated, Corrupt; InvalidArgument for another model's, naming both.
 TrainState load_checkpoint(const std::string& path, const std::string& model,
                            const CheckpointTensors& tensors);
 
@@ -69,9 +75,24 @@ TrainState load_checkpoint(const std::string& path, const std::string& model,
 TrainState read_checkpoint_state(const std::string& path);
 
 /// The model to use rather than to train on: ema.safetensors where there is one, else
-/// model.safetensors. Throws: as load_checkpoint().
+/// model.safetensors, which fit the tables of `like`; their values are not touched and may be
+/// empty, so that nobody allocates what a checkpoint claims before it is checked. Throws: as
+/// load_checkpoint().
+Safetensors read_checkpoint_model(const std::string& path, const std::string& model,
+                                  const std::vector<FlatTensors>& like);
+/// The same, copied. Throws: as load_checkpoint().
 void load_checkpoint_model(const std::string& path, const std::string& model,
                            const std::vector<FlatTensors>& into);
+
+/// The checkpoint that `path` means: itself, or where it is a run's folder (or its url, or that of
+/// uploaded checkpoints) the one called `name` in it, "best" or "last", or the other of the two.
+/// `path` where there is none. Throws: what the network throws.
+std::string find_checkpoint(const std::string& path, const std::string& name);
+
+/// Ends what a run that was killed as it replaced a checkpoint left undone: the checkpoint that is
+/// missing under its name comes back, with a line in `log`. Requires: nobody writes there. Throws:
+/// Io.
+void recover_checkpoints(const std::string& folder, const Log& log);
 
 /// The newest whole checkpoint under `folder` (`--resume auto`), most steps first; empty when
 /// there is none. Broken or incomplete ones are passed over with a line in `log`.

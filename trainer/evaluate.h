@@ -39,6 +39,7 @@ struct EvalInput {
 struct EvalResult {
   NamedValues values;
   std::int64_t samples = 0;
+  std::int64_t skipped = 0;  ///< by the fault policy
   double seconds = 0;
 };
 

@@ -44,11 +44,17 @@ std::optional<double> find_value(const NamedValues& values, const std::string& n
 }
 
 std::string to_json(const StepEvent& event) {
-  return Json{{"event", "step"},    {"epoch", event.epoch},
-              {"step", event.step}, {"global_step", event.global_step},
-              {"loss", event.loss}, {"lr", event.lr},
-              {"rate", event.rate}, {"global_rate", event.global_rate},
-              {"rank", event.rank}, {"device", event.device}}
+  return Json{{"event", "step"},
+              {"epoch", event.epoch},
+              {"step", event.step},
+              {"global_step", event.global_step},
+              {"loss", event.loss},
+              {"mean_loss", event.mean_loss},
+              {"lr", event.lr},
+              {"rate", event.rate},
+              {"global_rate", event.global_rate},
+              {"rank", event.rank},
+              {"device", event.device}}
       .dump();
 }
 
@@ -58,7 +64,10 @@ std::string to_json(const EpochEvent& event) {
   json["train_samples"] = event.train_samples;
   add_values(json, "val_", event.val);
   json["val_samples"] = event.val_samples;
+  json["skipped"] = event.skipped_samples;
+  json["val_skipped"] = event.val_skipped_samples;
   json["train_seconds"] = event.train_seconds;
+  json["val_seconds"] = event.val_seconds;
   json["seconds"] = event.seconds;
   json["rate"] = event.rate;
   json["wait_share"] = event.stall.wait_share;
@@ -76,6 +85,7 @@ std::string to_json(const EndEvent& event) {
   json["rate"] = event.mean_rate;
   json["verdict"] = event.verdict;
   json["interrupted"] = event.interrupted;
+  json["stopped_by"] = event.stopped_by.empty() ? Json(nullptr) : Json(event.stopped_by);
   return json.dump();
 }
 

@@ -77,9 +77,12 @@ struct EpochEvent {
   NamedValues train;
   std::int64_t train_samples = 0;  ///< of all replicas
   std::int64_t replica_train_samples = 0;
-  NamedValues val;          ///< empty without evaluation
-  NamedValues replica_val;  ///< of rank 0's share of the samples
+  std::int64_t skipped_samples = 0;  ///< of the training set, by the fault policy
+  NamedValues val;                   ///< empty without evaluation
+  NamedValues replica_val;           ///< of rank 0's share of the samples
   std::int64_t val_samples = 0;
+  std::int64_t val_skipped_samples = 0;
+  double val_seconds = 0;
   double train_seconds = 0;
   double seconds = 0;  ///< with evaluation and checkpoints
   double rate = 0;     ///< samples/s of all replicas

@@ -22,6 +22,11 @@ class LoaderEpoch final : public EpochFeed {
   std::string busiest_stage() const override {
     return loader_.pipeline().statistics().verdict().stage;
   }
+  std::int64_t skipped_samples() const override {
+    const auto ended = loader_[0].ledger();
+    const auto ledger = ended ? ended : loader_.pipeline().ledger();
+    return static_cast<std::int64_t>(ledger->skipped());
+  }
 
  private:
   device::ParallelLoader& loader_;
@@ -43,7 +48,7 @@ void LoaderFeed::start(std::uint32_t epoch, const pipeline::Position* from) {
   loader_.reset();
   pipeline::PipelineOptions options = options_;
   options.epochs.first = epoch;
-  options.epochs.count = 0;
+  options.epochs.count = end_epoch_ > epoch ? static_cast<std::uint32_t>(end_epoch_ - epoch) : 0;
   options.resume = from == nullptr ? nullptr : std::make_shared<pipeline::Position>(*from);
   loader_ = std::make_unique<device::ParallelLoader>(
       make_ ? make_(std::move(options)) : pipeline::Pipeline(std::move(options)), devices_,
@@ -51,11 +56,16 @@ void LoaderFeed::start(std::uint32_t epoch, const pipeline::Position* from) {
 }
 
 std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline::Position* from) {
-  const bool goes_on = loader_ != nullptr && whole_ && next_epoch_ == epoch && from == nullptr;
+  const bool goes_on = loader_ != nullptr && whole_ && next_epoch_ == epoch && from == nullptr &&
+                       !(*loader_)[0].finished();
   if (!goes_on) start(epoch, from);
   whole_ = false;
   next_epoch_ = epoch + 1;
   return std::make_unique<LoaderEpoch>(*loader_, whole_);
+}
+
+std::optional<pipeline::DataIdentity> LoaderFeed::identity() const {
+  return pipeline::identify(options_);
 }
 
 std::int64_t LoaderFeed::steps_per_epoch() const {

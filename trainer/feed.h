@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "device/parallel_loader.h"
 #include "pipeline/batch.h"
+#include "pipeline/data_identity.h"
 #include "pipeline/options.h"
 #include "pipeline/position.h"
 
@@ -32,6 +34,8 @@ class EpochFeed {
   virtual void stop() = 0;
   /// The input's busiest stage so far, for the stall report: "decode"; may be empty.
   virtual std::string busiest_stage() const { return {}; }
+  /// Samples of this epoch that the fault policy skipped. When its end has come.
+  virtual std::int64_t skipped_samples() const { return 0; }
 };
 
 class Feed {
@@ -41,12 +45,18 @@ class Feed {
   /// Opens `epoch` (from 0) at its beginning, or after the batch that `from` came with. One epoch
   /// is open at a time.
   virtual std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) = 0;
+  /// Says that no epoch from `end` on will be opened: there is nothing to read ahead behind it. A
+  /// later call takes the place of an earlier one.
+  virtual void plan_epochs(std::int64_t /*end*/) {}
+  /// What the samples are and what fixes their order, for a checkpoint to know; nothing where
+  /// nobody knows. May read pieces of local shards.
+  virtual std::optional<pipeline::DataIdentity> identity() const { return {}; }
   /// Batches that a replica gets in an epoch, where that is known before; 0 where not.
   virtual std::int64_t steps_per_epoch() const { return 0; }
 };
 
 /// A pipeline whose batches go round the devices. It is built at the first open() and goes on from
-/// epoch to epoch, reading ahead; only a jump builds it again.
+/// epoch to epoch, reading ahead as far as plan_epochs() allows; only a jump builds it again.
 class LoaderFeed final : public Feed {
  public:
   /// Makes the pipeline of some options: another than the usual one, such as fake_data().
@@ -59,6 +69,8 @@ class LoaderFeed final : public Feed {
   ~LoaderFeed() override;
 
   std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override;
+  void plan_epochs(std::int64_t end) override { end_epoch_ = end; }
+  std::optional<pipeline::DataIdentity> identity() const override;
   std::int64_t steps_per_epoch() const override;
   /// Null before the first open().
   const pipeline::Pipeline* pipeline() const;
@@ -71,6 +83,7 @@ class LoaderFeed final : public Feed {
   device::LoaderOptions loader_options_;
   MakePipeline make_;
   std::unique_ptr<device::ParallelLoader> loader_;
+  std::int64_t end_epoch_ = 0;    ///< of those that are planned; 0: without end
   std::uint32_t next_epoch_ = 0;  ///< the one that the loader will give, if `whole_`
   bool whole_ = false;            ///< the epoch before was read to its end
 };

@@ -29,6 +29,11 @@ std::string accuracy_text(const char* whose, const NamedValues& values) {
   return top1 ? fmt::format(", {} Accuracy={:.2f}%", whose, 100.0 * *top1) : std::string();
 }
 
+std::string how_it_ended(const EndEvent& event) {
+  if (event.interrupted) return "Interrupted";
+  return event.stopped_by.empty() ? "Done" : "Stopped by --" + event.stopped_by;
+}
+
 }  // namespace
 
 std::string clock_time() {
@@ -45,9 +50,10 @@ std::string duration_text(double seconds) {
 
 std::string training_line(const StepEvent& event, const std::string& time) {
   return fmt::format(
-      "Training Device={}/{} Epoch={} Step={} Loss={:.5f} Rate={:.2f} GlobalRate={:.2f} Time={}",
+      "Training Device={}/{} Epoch={} Step={} Loss={:.5f} Rate={:.2f} GlobalRate={:.2f} Time={} "
+      "MeanLoss={:.5f}",
       event.device, event.rank, event.epoch, event.step, event.loss, event.rate, event.global_rate,
-      time);
+      time, event.mean_loss);
 }
 
 std::string epoch_begin_line(std::int64_t epoch, const std::string& time) {
@@ -55,10 +61,13 @@ std::string epoch_begin_line(std::int64_t epoch, const std::string& time) {
 }
 
 std::string epoch_end_line(const EpochEvent& event, const std::string& time) {
-  return fmt::format(
+  std::string line = fmt::format(
       "Epoch {} train end {}, Epoch Time={}, Replica Train Samples={}, Reduced GlobalRate={:.2f}",
       event.epoch, time, duration_text(event.train_seconds), event.replica_train_samples,
       event.rate);
+  for (const auto& [name, value] : event.train) line += ", Train " + value_text(name, value);
+  if (event.skipped_samples > 0) line += fmt::format(", Skipped={}", event.skipped_samples);
+  return line;
 }
 
 std::string evaluation_line(const EpochEvent& event, const std::string& time) {
@@ -67,7 +76,10 @@ std::string evaluation_line(const EpochEvent& event, const std::string& time) {
   for (const auto& [name, value] : event.val) {
     if (name != "top1") line += ", " + value_text(name, value);
   }
-  return line + fmt::format(", Test Samples={}", event.val_samples);
+  line +=
+      fmt::format(", Test Samples={}, Test Time={:.1f} s", event.val_samples, event.val_seconds);
+  if (event.val_skipped_samples > 0) line += fmt::format(", Skipped={}", event.val_skipped_samples);
+  return line;
 }
 
 std::string stall_line(const EpochEvent& event) {
@@ -88,9 +100,8 @@ std::string end_line(const EndEvent& event) {
         fmt::format(", Best {}={:.5f} at Epoch={}", event.monitor, *event.best, event.best_epoch);
   }
   return fmt::format("{} after {} epochs, Total Time={}, Average GlobalRate={:.2f}{}{}{}",
-                     event.interrupted ? "Interrupted" : "Done", event.epochs,
-                     duration_text(event.seconds), event.mean_rate, best,
-                     event.verdict.empty() ? "" : ", ", event.verdict);
+                     how_it_ended(event), event.epochs, duration_text(event.seconds),
+                     event.mean_rate, best, event.verdict.empty() ? "" : ", ", event.verdict);
 }
 
 }  // namespace millrace::trainer

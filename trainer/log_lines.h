@@ -2,7 +2,7 @@
 // PyTorch/XLA know: `Device=` is the device and the rank.
 //
 //   Training Device=cpu:0/0 Epoch=8 Step=310 Loss=0.26758 Rate=1079.01 GlobalRate=1420.67
-//   Time=18:02:10
+//   Time=18:02:10 MeanLoss=0.31415
 #pragma once
 
 #include <string>
@@ -20,9 +20,10 @@ std::string training_line(const StepEvent& event, const std::string& time);
 /// "Epoch 8 train begin 18:01:42".
 std::string epoch_begin_line(std::int64_t epoch, const std::string& time);
 /// "Epoch 8 train end 18:02:10, Epoch Time=0:00:28, Replica Train Samples=39664, Reduced
-/// GlobalRate=45676.50".
+/// GlobalRate=45676.50, Train loss=0.31415, Train top1=89.20%", and what was skipped, if anything.
 std::string epoch_end_line(const EpochEvent& event, const std::string& time);
-/// "Epoch 8 test end 18:02:14, Reduced Accuracy=88.21%, Replica Accuracy=88.30%, Loss=..."
+/// "Epoch 8 test end 18:02:14, Reduced Accuracy=88.21%, Replica Accuracy=88.30%, loss=...,
+/// Test Samples=10000, Test Time=3.2 s".
 std::string evaluation_line(const EpochEvent& event, const std::string& time);
 /// The epoch's stall report: seconds a step by part, and the verdict.
 std::string stall_line(const EpochEvent& event);

@@ -25,6 +25,7 @@ void MetricsCsv::flush() {
 
 void MetricsCsv::on_log_step(const StepEvent& event) {
   row("step", event.epoch, "loss", event.loss);
+  row("step", event.epoch, "mean_loss", event.mean_loss);
   row("step", event.epoch, "lr", event.lr);
   row("step", event.epoch, "rate", event.rate);
   flush();
@@ -33,6 +34,8 @@ void MetricsCsv::on_log_step(const StepEvent& event) {
 void MetricsCsv::on_epoch_end(const EpochEvent& event) {
   for (const auto& [name, value] : event.train) row("epoch", event.epoch, "train_" + name, value);
   for (const auto& [name, value] : event.val) row("epoch", event.epoch, "val_" + name, value);
+  row("epoch", event.epoch, "skipped", static_cast<double>(event.skipped_samples));
+  if (!event.val.empty()) row("epoch", event.epoch, "val_seconds", event.val_seconds);
   row("epoch", event.epoch, "seconds", event.seconds);
   row("epoch", event.epoch, "rate", event.rate);
   row("epoch", event.epoch, "wait_share", event.stall.wait_share);

@@ -82,7 +82,9 @@ std::int64_t predict_replica(EpochFeed& feed, const std::stop_token& stop, detai
 std::int64_t predict(const EvalInput& input, const EvalOptions& options,
                      const PredictionSink& each) {
   detail::LoadedGroup group(input, options);
+  input.feed.plan_epochs(1);
   const auto feed = input.feed.open(0, nullptr);
+  const std::stop_callback on_stop(options.stop, [&] { feed->stop(); });
   std::int64_t samples = 0;
   group.replicas.run(*feed, [&](detail::Replica& replica) {
     const std::int64_t own = predict_replica(*feed, options.stop, replica, each);

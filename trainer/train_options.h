@@ -66,18 +66,21 @@ struct TrainOptions {
   std::chrono::seconds max_time{0};
   /// Batches a device evaluates before training begins, to find out early what would fail.
   std::int64_t sanity_val_steps = 0;
-  /// A .safetensors file to start from, in torchvision's names; with replace_head the last layer
-  /// keeps its own start values.
+  /// A .safetensors file to start from, in torchvision's names, or a checkpoint or run folder; with
+  /// replace_head the last layer keeps its own start values.
   std::string init = {};
   bool replace_head = false;
   CheckpointOptions checkpoint = {};
-  /// metrics.jsonl, config.json, checkpoints/, rank logs go here; empty: nothing is written.
+  /// metrics.jsonl, config.json, checkpoints/, rank logs go here; empty: nothing is written. One
+  /// run at a time may have it.
   std::string run_folder = {};
   /// The options as the user gave them, as JSON: written to config.json and into checkpoints.
   std::string config_json = {};
-  /// A checkpoint's folder or URL to go on from; "auto": the newest whole one of this run's folder,
-  /// or from the start where there is none.
+  /// A checkpoint to go on from, by its folder or URL, or a run's folder: its last one; "auto": the
+  /// newest whole one of this run's folder, or from the start where there is none.
   std::string resume = {};
+  /// Goes on even where shards hold something else than they did when the checkpoint was written.
+  bool accept_changed_data = false;
   /// A stop makes the run checkpoint after the step in flight, and end (`interrupted`).
   std::stop_token stop = {};
   Log log = {};  ///< the master's lines for people

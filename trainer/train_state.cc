@@ -1,7 +1,10 @@
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "pipeline/position.h"
 #include "trainer/checkpoint.h"
 
 namespace millrace::trainer {
@@ -9,14 +12,101 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// More than any run has; what is derived from them stays within an int64.
+constexpr std::int64_t kMaxEpochs = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxSteps = std::int64_t{1} << 53;
+constexpr int kMaxWorld = 1 << 20;
+constexpr std::int64_t kMaxBatchSize = 1 << 24;
+constexpr std::size_t kMaxTextBytes = 256;
+constexpr std::size_t kMaxTop = std::size_t{1} << 20;
+constexpr std::size_t kMaxMeters = std::size_t{1} << 16;
 // The position of a shuffle buffer of millions of samples is the most of it.
-constexpr std::size_t kMaxBytes = std::size_t{256} * 1024 * 1024;
+constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
+
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(ErrorCode::kCorrupt, "state.json: " + what);
+}
 
 Json embedded(const std::string& text) {
-  return text.empty() ? Json(nullptr) : parse_json<Json>(text, "state.json");
+  return text.empty() ? Json(nullptr) : parse_json<Json>(text, "state.json", {.bytes = kMaxBytes});
 }
 
 std::string extracted(const Json& json) { return json.is_null() ? std::string() : json.dump(); }
+
+template <typename Integer>
+Integer number(const Json& json, const char* key, Integer least, Integer most) {
+  return json_integer<Integer>(json.at(key), std::string("state.json: ") + key, least, most);
+}
+
+std::string short_text(const Json& json, const char* key) {
+  std::string text = json.at(key).get<std::string>();
+  if (text.size() > kMaxTextBytes) corrupt(std::string(key) + " is too long");
+  return text;
+}
+
+double finite(const Json& value, const char* name) {
+  if (!value.is_number() || !std::isfinite(value.get<double>()))
+    corrupt(std::string(name) + " is no finite number");
+  return value.get<double>();
+}
+
+/// A name becomes a path, under which a checkpoint is deleted.
+bool is_epoch_name(const std::string& name) {
+  constexpr std::string_view kPrefix = "epoch-";
+  return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+         name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
+}
+
+std::vector<std::pair<std::string, double>> top_from(const Json& list) {
+  if (!list.is_array() || list.size() > kMaxTop) corrupt("top is no list of checkpoints");
+  std::vector<std::pair<std::string, double>> top;
+  for (const Json& one : list) {
+    std::string name = one.at(0).get<std::string>();
+    if (!is_epoch_name(name)) corrupt("top names a checkpoint that no run writes");
+    top.emplace_back(std::move(name), finite(one.at(1), "top"));
+  }
+  return top;
+}
+
+void check_meters(const Json& meters) {
+  if (meters.is_null()) return;
+  if (!meters.is_array() || meters.size() > kMaxMeters) corrupt("meters is no list of sums");
+  for (const Json& sum : meters) static_cast<void>(finite(sum, "meters"));
+}
+
+// It is parsed where it is used; here only whether it can be.
+void check_position(const TrainState& state) {
+  if (state.position.empty()) return;
+  const auto position = pipeline::Position::from_json(state.position);
+  if (position.epoch != state.epoch) {
+    corrupt("the input's position is in epoch " + std::to_string(position.epoch) +
+            ", the state in epoch " + std::to_string(state.epoch));
+  }
+}
+
+TrainState state_from(const Json& json) {
+  TrainState state;
+  state.model = short_text(json, "model");
+  state.epoch = number<std::int64_t>(json, "epoch", 0, kMaxEpochs);
+  state.step_in_epoch = number<std::int64_t>(json, "step_in_epoch", 0, kMaxSteps);
+  state.global_step = number<std::int64_t>(json, "global_step", state.step_in_epoch, kMaxSteps);
+  state.seed = number<std::uint64_t>(json, "seed", 0, std::numeric_limits<std::uint64_t>::max());
+  state.world = number<int>(json, "world", 1, kMaxWorld);
+  state.batch_size = number<std::int64_t>(json, "batch_size", 0, kMaxBatchSize);
+  state.optimizer = short_text(json, "optimizer");
+  state.monitor = short_text(json, "monitor");
+  if (!json.at("best").is_null()) state.best = finite(json.at("best"), "best");
+  state.best_epoch = number<std::int64_t>(json, "best_epoch", 0, kMaxEpochs);
+  if (json.contains("top")) state.top = top_from(json.at("top"));
+  check_meters(json.at("meters"));
+  state.meters = extracted(json.at("meters"));
+  state.position = extracted(json.at("position"));
+  check_position(state);
+  if (json.contains("data") && !json.at("data").is_null())
+    state.data = pipeline::DataIdentity::from_json(json.at("data").dump());
+  state.options = extracted(json.at("options"));
+  return state;
+}
 
 }  // namespace
 
@@ -35,33 +125,16 @@ std::string TrainState::to_json() const {
   json["top"] = top;
   json["position"] = embedded(position);
   json["meters"] = embedded(meters);
+  json["data"] = data ? embedded(data->to_json()) : Json(nullptr);
   json["options"] = embedded(options);
-  return json.dump(2) + "\n";
+  return json.dump() + "\n";
 }
 
 TrainState TrainState::from_json(const std::string& text) {
   try {
-    const Json json = parse_json<Json>(text, "state.json", {.bytes = kMaxBytes});
-    TrainState state;
-    json.at("model").get_to(state.model);
-    json.at("epoch").get_to(state.epoch);
-    json.at("step_in_epoch").get_to(state.step_in_epoch);
-    json.at("global_step").get_to(state.global_step);
-    json.at("seed").get_to(state.seed);
-    json.at("world").get_to(state.world);
-    json.at("batch_size").get_to(state.batch_size);
-    json.at("optimizer").get_to(state.optimizer);
-    json.at("monitor").get_to(state.monitor);
-    if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
-    json.at("best_epoch").get_to(state.best_epoch);
-    if (json.contains("top")) json.at("top").get_to(state.top);
-    state.position = extracted(json.at("position"));
-    state.meters = extracted(json.at("meters"));
-    state.options = extracted(json.at("options"));
-    return state;
+    return state_from(parse_json<Json>(text, "state.json", {.bytes = kMaxBytes}));
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kCorrupt,
-                std::string("state.json is not what a checkpoint holds: ") + error.what());
+    corrupt(std::string("not what a checkpoint holds: ") + error.what());
   }
 }
 

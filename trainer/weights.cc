@@ -1,6 +1,7 @@
 #include "trainer/weights.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <set>
 #include <string_view>
@@ -8,6 +9,8 @@
 #include "io/base/error.h"
 #include "io/byte_source.h"
 #include "io/opener.h"
+#include "trainer/checkpoint.h"
+#include "trainer/detail/checkpoint_folder.h"
 #include "trainer/detail/weight_ties.h"
 
 namespace millrace::trainer {
@@ -65,6 +68,12 @@ Mismatch compare(const Safetensors& file, const std::vector<FlatTensors>& into) 
     }
   }
   return found;
+}
+
+Safetensors read_checkpoint_weights(const std::string& path) {
+  const detail::FolderReader folder(path);
+  const char* name = folder.has("ema.safetensors") ? "ema.safetensors" : "model.safetensors";
+  return parse_safetensors(folder.read(name, kMaxWeightsBytes));
 }
 
 [[noreturn]] void refuse(const std::vector<std::string>& lines) {
@@ -130,22 +139,42 @@ void write_flat_tensors(io::ByteSink& sink, const std::vector<FlatTensors>& tens
   write_safetensors(sink, views, {{"format", "pt"}});
 }
 
-void copy_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& into) {
-  const Mismatch found = compare(file, into);
+void check_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& like) {
+  const Mismatch found = compare(file, like);
   if (!found.lines.empty()) refuse(found.lines);
-  const auto broken = detail::ties_broken_in_file(file, into);
+  const auto broken = detail::ties_broken_in_file(file, like);
   if (!broken.empty()) refuse(broken);
+}
+
+void copy_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& into) {
+  check_flat_tensors(file, into);
   copy_except(file, into, {});
+}
+
+void copy_checked_tensors(const Safetensors& file, const std::vector<FlatTensors>& into) {
+  copy_except(file, into, {});
+}
+
+Safetensors read_weights(const std::string& path) {
+  const bool one_file = path.ends_with(".safetensors") || std::filesystem::is_regular_file(path);
+  if (!one_file) return read_checkpoint_weights(find_checkpoint(path, "best"));
+  const auto source = io::UrlOpener().open(path);
+  return parse_safetensors(io::read_all(*source, kMaxWeightsBytes));
+}
+
+LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTensors>& like,
+                            const InitOptions& options) {
+  LoadedWeights found{.kept = left_out(compare(file, like), like, options),
+                      .warnings = detail::ties_broken_in_file(file, like)};
+  std::ranges::move(detail::ties_lost_in_model(file, like), std::back_inserter(found.warnings));
+  return found;
 }
 
 LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
                            const InitOptions& options) {
   try {
-    const auto source = io::UrlOpener().open(path);
-    const Safetensors file = parse_safetensors(io::read_all(*source, kMaxWeightsBytes));
-    LoadedWeights loaded{.kept = left_out(compare(file, into), into, options),
-                         .warnings = detail::ties_broken_in_file(file, into)};
-    std::ranges::move(detail::ties_lost_in_model(file, into), std::back_inserter(loaded.warnings));
+    const Safetensors file = read_weights(path);
+    LoadedWeights loaded = check_weights(file, into, options);
     copy_except(file, into, loaded.kept);
     return loaded;
   } catch (Error& error) {

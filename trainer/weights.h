@@ -28,6 +28,13 @@ void write_flat_tensors(io::ByteSink& sink, const std::vector<FlatTensors>& tens
 /// A parameter that several layers share may be there under any of their names.
 void copy_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& into);
 
+/// What copy_flat_tensors() would refuse, without copying: the values of `like` may be empty.
+/// Throws: as copy_flat_tensors().
+void check_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& like);
+
+/// Copies tensors that were checked: by check_flat_tensors() or check_weights().
+void copy_checked_tensors(const Safetensors& file, const std::vector<FlatTensors>& into);
+
 struct InitOptions {
   /// The model's last layer keeps its start values, whatever the file has under its name, and
   /// tensors that the model does not know are passed over. Refused where all of that layer's
@@ -40,7 +47,17 @@ struct LoadedWeights {
   std::vector<std::string> warnings;  ///< ties that file and model do not both have
 };
 
-/// Loads a .safetensors file, by torchvision's names. Throws: as copy_flat_tensors(), but for ties.
+/// The tensors of a .safetensors file, by torchvision's names; or those of the model in a
+/// checkpoint or a run's folder (its best one), the mean of its weights where there is one. Throws:
+/// Truncated, Corrupt, Unsupported, what opening throws.
+Safetensors read_weights(const std::string& path);
+
+/// What of `file` load_weights() would take; values of `like` may be empty, so that nobody
+/// allocates them before the file is known to fit. Throws: as copy_flat_tensors(), but for ties.
+LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTensors>& like,
+                            const InitOptions& options = {});
+
+/// Loads what read_weights() gives. Throws: as check_weights().
 LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
                            const InitOptions& options = {});
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -57,6 +58,7 @@ class OpenShard {
   OpenShard(std::string url, const ShardWriterOptions& options)
       : url_(std::move(url)),
         indexed_(options.index),
+        replace_(options.replace),
         tar_(io::open_file_sink(url_, {.replace = options.replace}),
              {.mtime = options.mtime, .checksums = options.index}) {}
 
@@ -84,6 +86,9 @@ class OpenShard {
 
   ShardSummary publish() {
     const detail::WrittenTar tar = tar_.end();
+    // Another writer's shard has its index, which is not ours to replace.
+    if (replace_ == io::Replace::kNever && std::filesystem::exists(url_))
+      refuse("file exists and may not be replaced", {.url = url_});
     if (indexed_) {
       index_.end = tar.end;
       index_.bytes = tar.bytes;
@@ -105,6 +110,7 @@ class OpenShard {
  private:
   std::string url_;
   bool indexed_;
+  io::Replace replace_;
   detail::TarWriter tar_;
   KeySet keys_;
   ShardIndex index_;

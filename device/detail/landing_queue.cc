@@ -17,7 +17,9 @@ bool LandingQueue::push(DeviceBatch batch) {
   return true;
 }
 
-void LandingQueue::push_end(bool last) { push_item({.end = true, .last = last}); }
+void LandingQueue::push_end(bool last, std::shared_ptr<const wds::FaultLedger> ledger) {
+  push_item({.end = true, .last = last, .ledger = std::move(ledger)});
+}
 
 void LandingQueue::push_fault(std::exception_ptr fault) { push_item({.fault = std::move(fault)}); }
 
@@ -72,6 +74,7 @@ bool LandingQueue::hand_out(Item item, DeviceBatch& batch) {
   }
   if (item.end) {
     finished_ = item.last;
+    ledger_ = std::move(item.ledger);
     return false;
   }
   ++waits_.batches;
@@ -83,6 +86,11 @@ bool LandingQueue::hand_out(Item item, DeviceBatch& batch) {
 bool LandingQueue::finished() const {
   MutexLock lock(mutex_);
   return finished_;
+}
+
+std::shared_ptr<const wds::FaultLedger> LandingQueue::ledger() const {
+  MutexLock lock(mutex_);
+  return ledger_;
 }
 
 DeviceBatch LandingQueue::last() const {

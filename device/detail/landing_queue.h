@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <memory>
 
 #include "device/parallel_loader.h"
 #include "io/base/thread_annotations.h"
@@ -20,8 +21,8 @@ class LandingQueue {
 
   /// Waits for room. False when the queue was stopped.
   bool push(DeviceBatch batch);
-  /// Behind the batches: the epoch's end, the last one's.
-  void push_end(bool last);
+  /// Behind the batches: the epoch's end, the last one's, with the account of it.
+  void push_end(bool last, std::shared_ptr<const wds::FaultLedger> ledger);
   /// Behind the batches: what the pipeline threw.
   void push_fault(std::exception_ptr fault);
   /// Makes push() false and next() throw Cancelled.
@@ -29,6 +30,8 @@ class LandingQueue {
 
   bool next(DeviceBatch& batch);
   bool finished() const;
+  /// Of the epoch that ended last.
+  std::shared_ptr<const wds::FaultLedger> ledger() const;
   DeviceBatch last() const;
   WaitStatistics waits() const;
   std::size_t ready() const;
@@ -38,6 +41,7 @@ class LandingQueue {
     DeviceBatch batch = {};
     bool end = false;
     bool last = false;
+    std::shared_ptr<const wds::FaultLedger> ledger = nullptr;
     std::exception_ptr fault = nullptr;
   };
   using Clock = std::chrono::steady_clock;
@@ -55,6 +59,7 @@ class LandingQueue {
   bool finished_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::exception_ptr fault_ MILLRACE_GUARDED_BY(mutex_);
   DeviceBatch last_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<const wds::FaultLedger> ledger_ MILLRACE_GUARDED_BY(mutex_);
   WaitStatistics waits_ MILLRACE_GUARDED_BY(mutex_);
 };
 

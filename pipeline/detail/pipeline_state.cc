@@ -38,8 +38,9 @@ void check_position(const Position& position, const PipelineOptions& options) {
     refuse(fmt::format("it is in epoch {}, after the last one", position.epoch));
   }
   if (position.streams.empty()) return;
-  if (position.streams.size() != detail::owned_streams(options).size()) {
-    refuse(fmt::format("{} streams", position.streams.size()));
+  if (const std::size_t own = detail::owned_streams(options).size();
+      position.streams.size() != own) {
+    refuse(fmt::format("{} streams saved, {} given", position.streams.size(), own));
   }
   if (position.fingerprint != detail::order_fingerprint(options)) {
     refuse("shards, their indexes, split, shuffle, seed, epoch or batch size differ");

@@ -64,12 +64,6 @@ void check_resources(const ResourceOptions& resources) {
   require(resources.prefetch > 0, fmt::format("prefetch {}: must be above 0", resources.prefetch));
 }
 
-/// The same shards may lie elsewhere when a run is resumed.
-std::string base_name(const std::string& url) {
-  const std::string path = io::printable_url(url);
-  return path.substr(path.find_last_of('/') + 1);
-}
-
 }  // namespace
 
 PipelineOptions resolve_options(PipelineOptions options) {
@@ -93,14 +87,34 @@ std::vector<int> owned_streams(const PipelineOptions& options) {
   return wds::streams_of_rank(options.split);
 }
 
-std::uint64_t order_fingerprint(const PipelineOptions& options) {
+std::string base_name(const std::string& url) {
+  const std::string path = io::printable_url(url);
+  return path.substr(path.find_last_of('/') + 1);
+}
+
+std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
-  std::string text = fmt::format(
-      "{}/{}/{}|{} {} {} {} {} {} {} {}|{} {} {} {}", options.split.world, options.split.rank,
-      options.split.streams, shuffle.shards, shuffle.buffer_samples, shuffle.buffer_bytes,
-      shuffle.initial_samples, shuffle.seed, static_cast<int>(shuffle.order), shuffle.shard_buffer,
-      shuffle.detshuffle, options.batch.size, options.epochs.samples, options.epochs.batches,
-      options.epochs.resampled);
+  const auto text = [](const auto& value) { return fmt::format("{}", value); };
+  return {{"processes", text(options.split.world)},
+          {"process", text(options.split.rank)},
+          {"streams", text(wds::num_streams(options.split))},
+          {"shuffle-shards", text(shuffle.shards)},
+          {"shuffle", text(shuffle.buffer_samples)},
+          {"shuffle-bytes", text(shuffle.buffer_bytes)},
+          {"shuffle-initial", text(shuffle.initial_samples)},
+          {"shuffle-seed", text(shuffle.seed)},
+          {"order", shuffle.order == wds::Order::kWebDataset ? "webdataset" : "millrace"},
+          {"shard-buffer", text(shuffle.shard_buffer)},
+          {"detshuffle", text(shuffle.detshuffle)},
+          {"batch-size", text(options.batch.size)},
+          {"epoch-samples", text(options.epochs.samples)},
+          {"epoch-batches", text(options.epochs.batches)},
+          {"resampled", text(options.epochs.resampled)}};
+}
+
+std::uint64_t order_fingerprint(const PipelineOptions& options) {
+  std::string text;
+  for (const auto& [name, value] : order_options(options)) text += name + " " + value + "\n";
   if (options.counts) text += fmt::format("|{}", fmt::join(*options.counts, " "));
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));

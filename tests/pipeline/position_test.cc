@@ -67,8 +67,50 @@ TEST(Position, RoundTripsThroughJson) {
   EXPECT_EQ(back.to_json(), position.to_json());
   EXPECT_EQ(back.fingerprint, position.fingerprint);
   ASSERT_EQ(back.streams.size(), 2U);
+  EXPECT_EQ(back.streams[0].start->buffered[1].shard, 1U);
   EXPECT_EQ(back.streams[0].start->buffered[1].offset, 1536U);
   EXPECT_EQ(back.streams[1].start, nullptr);
+}
+
+TEST(Position, KeepsTheBuffersOrderWhateverItsOffsets) {
+  for (const std::uint64_t unit : {1, 512}) {
+    wds::StreamPosition start;
+    for (std::uint64_t i = 0; i < 100; ++i)
+      start.buffered.push_back({static_cast<std::uint32_t>(i % 3), (7 * i) % 100 * unit});
+    Position position;
+    position.streams = {{std::make_shared<const wds::StreamPosition>(start), 0, false}};
+    const auto back = Position::from_json(position.to_json()).streams[0].start->buffered;
+    ASSERT_EQ(back.size(), start.buffered.size());
+    for (std::size_t i = 0; i < back.size(); ++i) {
+      EXPECT_EQ(back[i].shard, start.buffered[i].shard) << i;
+      EXPECT_EQ(back[i].offset, start.buffered[i].offset) << i;
+    }
+  }
+}
+
+/// A position of one stream whose buffer is `buffered`.
+std::string with_buffer(const std::string& buffered) {
+  return R"({"epoch":0,"batches":0,"next_stream":0,"fingerprint":0,"streams":[{"skip":0,"ended":)"
+         R"(false,"start":{"samples_out":0,"samples_in":0,"shard":0,"offset":0,"buffered":)" +
+         buffered + "}}]}";
+}
+
+TEST(Position, RefusesNumbersThatNoPipelineWrites) {
+  EXPECT_NO_THROW(Position::from_json(with_buffer(R"({"unit":512,"shards":[[0,[1,0],[1,2]]]})")));
+  for (const std::string& text :
+       {with_buffer(R"({"unit":512,"shards":[[0,[0,0],[1,2]]]})"),
+        with_buffer(R"({"unit":512,"shards":[[0,[0,2],[1,2]]]})"),
+        with_buffer(R"({"unit":512,"shards":[[0,[0],[1,2]]]})"),
+        with_buffer(R"({"unit":512,"shards":[[0,[0],[-1]]]})"),
+        with_buffer(R"({"unit":512,"shards":[[-1,[0],[1]]]})"),
+        with_buffer(R"({"unit":0,"shards":[]})"),
+        with_buffer(R"({"unit":1,"shards":[[0,[0,1],[1152921504606846976,1152921504606846976]]]})"),
+        std::string(R"({"epoch":-1,"batches":0,"next_stream":0,"fingerprint":0,"streams":[]})"),
+        std::string(R"({"epoch":4294967295,"batches":0,"next_stream":0,"fingerprint":0,)"
+                    R"("streams":[]})"),
+        std::string(R"({"epoch":0,"batches":-1,"next_stream":0,"fingerprint":0,"streams":[]})"),
+        std::string(R"({"epoch":0,"batches":1e300,"next_stream":0,"fingerprint":0,"streams":[]})")})
+    EXPECT_THROW(Position::from_json(text), Error) << text;
 }
 
 TEST(Position, RefusesTextThatIsNone) {

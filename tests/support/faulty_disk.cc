@@ -4,6 +4,7 @@
 //   full:N    the disk is full after N bytes: write() is short, then fails with ENOSPC
 //   fsync:N   the Nth fsync() fails with ENOSPC
 //   kill:N    the process is killed (SIGKILL) before its Nth call of any of these
+//   rename:N  it is killed before its Nth rename
 //
 // Standard streams are left alone.
 #include <dlfcn.h>
@@ -21,6 +22,7 @@ namespace {
 
 std::atomic<long> calls{0};
 std::atomic<long> syncs{0};
+std::atomic<long> renames{0};
 std::atomic<long> bytes{0};
 
 /// The number behind `mode`; -1 when another mode is asked for.
@@ -33,6 +35,11 @@ long asked(const char* mode) {
 
 void count_call() {
   if (++calls == asked("kill:")) ::raise(SIGKILL);
+}
+
+void count_rename() {
+  count_call();
+  if (++renames == asked("rename:")) ::raise(SIGKILL);
 }
 
 /// How many of `size` bytes still fit; -1 when the disk is full.
@@ -82,14 +89,14 @@ int fsync(int fd) {
 
 int rename(const char* from, const char* to) noexcept {
   static const auto real = next<int (*)(const char*, const char*)>("rename");
-  count_call();
+  count_rename();
   return real(from, to);
 }
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to,
               unsigned flags) noexcept {
   static const auto real = next<int (*)(int, const char*, int, const char*, unsigned)>("renameat2");
-  count_call();
+  count_rename();
   return real(from_folder, from, to_folder, to, flags);
 }
 

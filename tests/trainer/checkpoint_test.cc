@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "io/base/error.h"
+#include "pipeline/position.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::trainer {
@@ -56,7 +57,8 @@ TEST(Checkpoint, ComesBackAsItWasSaved) {
   Model model;
   model.set(2.0F);
   TrainState state = state_at(30);
-  state.position = R"({"batches":18446744073709551615})";
+  state.position =
+      pipeline::Position{.epoch = 3, .batches = 17, .fingerprint = 0xFFFF'FFFF'FFFF'FFF1}.to_json();
   state.meters = "[0.1,0.30000000000000004]";
   save_checkpoint(folder / "ckpt", "last", state, model.tensors());
   Model loaded;

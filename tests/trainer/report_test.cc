@@ -25,21 +25,31 @@ TEST(LogLines, HaveTheFormThatScriptsRead) {
                         .epoch = 8,
                         .step = 310,
                         .loss = 0.26758,
+                        .mean_loss = 0.31415,
                         .rate = 1079.01,
                         .global_rate = 1420.67};
   EXPECT_EQ(
       "Training Device=cpu:0/2 Epoch=8 Step=310 Loss=0.26758 Rate=1079.01 GlobalRate=1420.67 "
-      "Time=18:02:10",
+      "Time=18:02:10 MeanLoss=0.31415",
       training_line(event, "18:02:10"));
   EpochEvent epoch;
   epoch.epoch = 8;
   epoch.train_seconds = 28.4;
   epoch.replica_train_samples = 39664;
   epoch.rate = 45676.5;
+  epoch.train = {{"loss", 0.31415}, {"top1", 0.892}};
+  epoch.skipped_samples = 3;
   EXPECT_EQ(
       "Epoch 8 train end 18:02:10, Epoch Time=0:00:28, Replica Train Samples=39664, Reduced "
-      "GlobalRate=45676.50",
+      "GlobalRate=45676.50, Train loss=0.31415, Train top1=89.20%, Skipped=3",
       epoch_end_line(epoch, "18:02:10"));
+  epoch.val = {{"loss", 0.5}, {"top1", 0.88}};
+  epoch.val_samples = 10'000;
+  epoch.val_seconds = 3.21;
+  EXPECT_EQ(
+      "Epoch 8 test end 18:02:14, Reduced Accuracy=88.00%, loss=0.50000, Test Samples=10000, Test "
+      "Time=3.2 s",
+      evaluation_line(epoch, "18:02:14"));
   EXPECT_EQ("27:46:40", duration_text(100'000));
   EndEvent end;
   end.epochs = 2;
@@ -48,6 +58,11 @@ TEST(LogLines, HaveTheFormThatScriptsRead) {
   end.interrupted = true;
   EXPECT_EQ("Interrupted after 2 epochs, Total Time=0:01:40, Average GlobalRate=12.50",
             end_line(end));
+  end.interrupted = false;
+  end.stopped_by = "max-time";
+  EXPECT_EQ("Stopped by --max-time after 2 epochs, Total Time=0:01:40, Average GlobalRate=12.50",
+            end_line(end));
+  EXPECT_THAT(to_json(end), HasSubstr(R"("stopped_by":"max-time")"));
 }
 
 TEST(RateMeter, SmoothsSixtyToForty) {
@@ -134,6 +149,9 @@ TEST(Events, AreOneJsonObjectEach) {
   const std::string json = to_json(event);
   EXPECT_THAT(json, HasSubstr(R"("event":"epoch","epoch":1,"train_loss":0.5,"train_samples":10,)"
                               R"("val_loss":0.25,"val_top1":0.75)"));
+  EXPECT_THAT(json, HasSubstr(R"("skipped":0,"val_skipped":0)"));
+  EXPECT_THAT(json, HasSubstr(R"("val_seconds":0.0)"));
+  EXPECT_THAT(to_json(StepEvent{.mean_loss = 0.5}), HasSubstr(R"("mean_loss":0.5)"));
   EXPECT_THAT(to_json(EndEvent{}), HasSubstr(R"("best":null)"));
 }
 

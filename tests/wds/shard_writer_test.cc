@@ -158,6 +158,19 @@ TEST(ShardWriter, AnIndexWithoutItsShardIsReplaced) {
   EXPECT_EQ(read_file(dir / "0.tar.index.json"), built_index(dir / "0.tar", dir));
 }
 
+TEST(ShardWriter, OfTwoWritersTheLoserLeavesTheWinnersIndexAlone) {
+  const TempDir dir;
+  ShardWriter winner({.pattern = dir / "s-%03d.tar"});
+  ShardWriter loser({.pattern = dir / "s-%03d.tar"});
+  winner.write(sample("a"));
+  loser.write(sample("b"));
+  winner.finish();
+  const std::string index = read_file(dir / "s-000.tar.index.json");
+  EXPECT_THROW(loser.finish(), Error);
+  EXPECT_EQ(read_file(dir / "s-000.tar.index.json"), index);
+  EXPECT_EQ(keys_of(dir / "s-000.tar"), std::vector<std::string>{"a"});
+}
+
 TEST(ShardWriter, TheManifestListsAnEarlierRunsShardsToo) {
   const TempDir dir;
   const auto first = [&] {

@@ -1,7 +1,5 @@
 #include "tools/create/job_state.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +10,6 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
-#include "io/base/same_file.h"
 #include "tools/create/set_pattern.h"
 
 namespace millrace::tools {
@@ -37,30 +34,14 @@ bool JobState::exists(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
-JobState::JobState(std::string path) : path_(std::move(path)) {
-  open();
+JobState::JobState(std::string path) : path_(std::move(path)), lock_(FileLock::try_take(path_)) {
+  if (!lock_) throw Error(ErrorCode::kIo, "another process is writing this set", {.url = path_});
   read();
-}
-
-JobState::~JobState() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-void JobState::open() {
-  do {
-    if (fd_ >= 0) ::close(fd_);  // its owner finished between our open and our lock
-    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd_ < 0) throw_errno("create", path_, errno);
-    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) continue;
-    if (errno != EWOULDBLOCK) return;  // a file system without locks
-    ::close(std::exchange(fd_, -1));
-    throw Error(ErrorCode::kIo, "another process is writing this set", {.url = path_});
-  } while (!same_file(fd_, path_));
 }
 
 void JobState::read() {
   std::array<char, 4096> buffer{};
-  const ssize_t got = ::pread(fd_, buffer.data(), buffer.size(), 0);
+  const ssize_t got = ::pread(lock_->fd(), buffer.data(), buffer.size(), 0);
   if (got < 0) throw_errno("read", path_, errno);
   try {
     const auto json =
@@ -74,17 +55,17 @@ void JobState::read() {
 void JobState::begin(const std::string& fingerprint) {
   const std::string text =
       nlohmann::json({{"millrace_create", 1}, {"fingerprint", fingerprint}}).dump() + "\n";
-  if (::ftruncate(fd_, 0) != 0) throw_errno("truncate", path_, errno);
-  const ssize_t wrote = ::pwrite(fd_, text.data(), text.size(), 0);
+  if (::ftruncate(lock_->fd(), 0) != 0) throw_errno("truncate", path_, errno);
+  const ssize_t wrote = ::pwrite(lock_->fd(), text.data(), text.size(), 0);
   if (wrote != static_cast<ssize_t>(text.size()))
     throw_errno("write", path_, wrote < 0 ? errno : ENOSPC);
-  if (::fsync(fd_) != 0) throw_errno("fsync", path_, errno);
+  if (::fsync(lock_->fd()) != 0) throw_errno("fsync", path_, errno);
   fingerprint_ = fingerprint;
 }
 
 void JobState::finish() {
-  if (::unlink(path_.c_str()) != 0 && errno != ENOENT) throw_errno("delete", path_, errno);
-  ::close(std::exchange(fd_, -1));
+  lock_->remove();
+  lock_.reset();
 }
 
 }  // namespace millrace::tools

@@ -3,7 +3,7 @@
 //
 // A hidden file beside the shards: {"millrace_create": 1, "fingerprint": "..."}, the fingerprint a
 // hash of all options and inputs that the shards' bytes depend on. It is locked while a process
-// writes the set, and goes when the set is complete.
+// writes the set, `create` or `reshard`, and goes when the set is complete.
 //
 //   JobState state(JobState::path_of(pattern));
 //   if (!state.is_of(fingerprint)) state.begin(fingerprint);
@@ -12,7 +12,10 @@
 // Threads: one at a time.
 #pragma once
 
+#include <memory>
 #include <string>
+
+#include "io/base/file_lock.h"
 
 namespace millrace::tools {
 
@@ -25,12 +28,8 @@ class JobState {
 
   /// Opens and locks the file, making it where it is missing. Throws: Io, also when another process
   /// is writing this set.
+  /// The file stays until finish(), its lock until then or the object's end.
   explicit JobState(std::string path);
-  /// Unlocks the file, which stays until finish().
-  ~JobState();
-  JobState(const JobState&) = delete;
-  JobState& operator=(const JobState&) = delete;
-
   /// True when an earlier run left the file with this fingerprint.
   bool is_of(const std::string& fingerprint) const { return fingerprint == fingerprint_; }
   /// Writes the fingerprint over what was there. Throws: Io.
@@ -39,12 +38,11 @@ class JobState {
   void finish();
 
  private:
-  void open();
   void read();
 
   std::string path_;
   std::string fingerprint_;
-  int fd_ = -1;
+  std::unique_ptr<FileLock> lock_;
 };
 
 }  // namespace millrace::tools

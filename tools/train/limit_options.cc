@@ -9,8 +9,9 @@
 namespace millrace::tools {
 void LimitOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Limits and debugging");
-  app.add_flag("--fast-dev-run", fast_dev_run,
-               "One epoch of one batch, and nothing written: does it all work?");
+  app.add_flag(
+      "--fast-dev-run", fast_dev_run,
+      "One epoch of one batch, all options checked and nothing written: does it all work?");
   app.add_option("--overfit-batches", overfit_batches,
                  "The same so many batches a device in every epoch, neither shuffled nor "
                  "augmented, and evaluated too; 0: off")
@@ -25,7 +26,8 @@ void LimitOptions::declare(CLI::App& app) {
                  "Batches a device evaluates before training begins")
       ->transform(whole_number(0));
   app.add_option("--max-time", max_time,
-                 "The run ends, with a checkpoint, after this time: 90s, 30m, 12h or HH:MM:SS")
+                 "The run ends, with a checkpoint and status 0, after this time: 90s, 30m, 12h or "
+                 "HH:MM:SS")
       ->type_name("TIME");
   app.add_option("--target-accuracy", target_accuracy,
                  "Percent of val_top1 that the best epoch must reach; exit status 1 below")

@@ -25,6 +25,8 @@ class LimitedFeed final : public trainer::Feed {
     return std::make_unique<Epoch>(std::move(opened), std::max<std::int64_t>(0, limit_ - done),
                                    replicas_);
   }
+  void plan_epochs(std::int64_t end) override { feed_.plan_epochs(end); }
+  std::optional<pipeline::DataIdentity> identity() const override { return feed_.identity(); }
   std::int64_t steps_per_epoch() const override {
     const std::int64_t steps = feed_.steps_per_epoch();
     return limit_ == 0 || steps == 0 ? std::max(steps, limit_) : std::min(steps, limit_);
@@ -42,6 +44,7 @@ class LimitedFeed final : public trainer::Feed {
     }
     void stop() override { feed_->stop(); }
     std::string busiest_stage() const override { return feed_->busiest_stage(); }
+    std::int64_t skipped_samples() const override { return feed_->skipped_samples(); }
 
    private:
     std::unique_ptr<trainer::EpochFeed> feed_;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,9 @@
 
 namespace millrace::tools {
 namespace {
+
+constexpr std::int64_t kMaxClasses = 1 << 24;
+constexpr int kMaxSize = 16384;
 
 trainer::ModelOptions model_options(const ModelChoice& choice, std::int64_t classes) {
   return {.num_classes = classes,
@@ -39,6 +43,30 @@ std::vector<std::string> known_models() {
   return {names.begin(), names.end()};
 }
 
+template <typename Integer>
+Integer number(const nlohmann::ordered_json& json, const char* key, Integer least, Integer most) {
+  return json_integer<Integer>(json.at(key), std::string("the checkpoint's ") + key, least, most);
+}
+
+void check_values(const std::vector<float>& values, const ImageOptions& images, const char* name) {
+  const bool fits =
+      values.size() == 1 || values.size() == static_cast<std::size_t>(images.channels);
+  const bool finite =
+      std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+  require(fits && finite, std::string(name) + " is not a number a channel");
+}
+
+/// What the command line would refuse, a checkpoint may not bring.
+void check_claims(const ModelChoice& choice) {
+  constexpr std::size_t kMaxTies = 1024;  // each is a graph built anew
+  require(choice.classes > 0 || choice.task.is_dense(), "classes are at least 1");
+  require(choice.images.channels != 2, "channels are 1 or 3");
+  require(choice.ties.size() <= kMaxTies, "more tied layers than a model has");
+  check_values(choice.images.mean, choice.images, "mean");
+  check_values(choice.images.std, choice.images, "std");
+  choice.check();
+}
+
 }  // namespace
 
 void ModelChoice::declare(CLI::App& app) {
@@ -50,7 +78,7 @@ void ModelChoice::declare(CLI::App& app) {
          "--classes", classes,
          "Number of classes or labels; 0: from the label map beside the shards, else counted "
          "in the labels")
-      ->transform(whole_number(0, 1 << 24));
+      ->transform(whole_number(0, kMaxClasses));
   app.add_option("--tie", ties,
                  "Layers that share their weights, such as layer1.1.conv1=layer1.0.conv1")
       ->type_name("LAYER=LAYER");
@@ -98,22 +126,31 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     ModelChoice choice;
     json.at("model").get_to(choice.model);
     json.at("stem").get_to(choice.stem);
-    json.at("classes").get_to(choice.classes);
-    json.at("size").get_to(choice.images.size);
-    json.at("channels").get_to(choice.images.channels);
+    choice.classes = number<std::int64_t>(json, "classes", 0, kMaxClasses);
+    choice.images.size = number<int>(json, "size", 1, kMaxSize);
+    choice.images.channels = number<int>(json, "channels", 1, 3);
     if (json.contains("ties")) json["ties"].get_to(choice.ties);
     json.at("augment").get_to(choice.images.augment);
     json.at("mean").get_to(choice.images.mean);
     json.at("std").get_to(choice.images.std);
     choice.task.from_json(json);
+    check_claims(choice);
     return choice;
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorCode::kCorrupt, "the checkpoint does not say which model it holds");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    throw Error(ErrorCode::kCorrupt, "the checkpoint's options: " + error.message());
   }
 }
 
 ModelChoice ModelChoice::from_checkpoint(const std::string& path) {
-  return from_json(trainer::read_checkpoint_state(path).options);
+  try {
+    return from_json(trainer::read_checkpoint_state(path).options);
+  } catch (Error& error) {
+    error.annotate({.url = path});
+    throw;
+  }
 }
 
 void check_checkpoint(const std::string& path) {

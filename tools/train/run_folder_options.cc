@@ -13,6 +13,7 @@
 #include "tools/train/weights_file.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
+#include "trainer/run_lock.h"
 
 namespace millrace::tools {
 namespace {
@@ -34,6 +35,13 @@ bool is_there(const io::Opener& opener, const std::string& checkpoint) {
     if (error.code() != ErrorCode::kNotFound) throw;
     return false;
   }
+}
+
+/// `wanted`, or with a number behind it: two runs may begin in one second.
+std::string new_folder(const std::string& wanted) {
+  std::string folder = wanted;
+  for (int number = 2; fs::exists(folder); ++number) folder = fmt::format("{}-{}", wanted, number);
+  return folder;
 }
 
 void check_monitor(const std::string& monitor, const std::vector<std::string>& measures,
@@ -59,12 +67,15 @@ void RunFolderOptions::declare(CLI::App& app) {
       ->type_name("DIR");
   app.add_flag("--force", force, "Start anew in a --run-dir that holds a run");
   app.add_option("--resume", resume,
-                 "Checkpoint to go on from, a folder or URL; auto: the newest one in --run-dir, "
-                 "else the one last uploaded, if there is one")
+                 "Checkpoint or run to go on from, a folder or URL; auto: the newest one in "
+                 "--run-dir, else the one last uploaded, if there is one")
       ->type_name("PATH");
+  app.add_flag("--accept-changed-data", accept_changed_data,
+               "--resume goes on even where shards hold something else than they did");
   app.add_option("--init", init,
-                 "Weights to start from, a .safetensors file in torchvision's names")
-      ->type_name("FILE");
+                 "Weights to start from, in torchvision's names: a .safetensors file, a checkpoint, "
+                 "or a run, whose best one is taken")
+      ->type_name("PATH");
   app.add_flag("--replace-head", replace_head, "The last layer keeps its own start values");
   app.add_option("--monitor", monitor,
                  "The measure that decides what is best [val_top1, else val_loss]")
@@ -96,6 +107,9 @@ void RunFolderOptions::check_start() const {
   if (!init.empty() && !io::is_network_url(init) && !fs::exists(init))
     refuse("--init: no weights at " + init);
   if (!init.empty()) check_weights_file(init);
+  if (force && !resume.empty())
+    refuse("--force starts anew, --resume goes on: leave one of them out");
+  if (accept_changed_data && resume.empty()) refuse("--accept-changed-data needs --resume");
   if (resume == kAuto && (run_dir == kAuto || run_dir == "none"))
     refuse("--resume auto needs a --run-dir to look into");
   const bool local = !resume.empty() && resume != kAuto && !io::is_network_url(resume);
@@ -107,13 +121,15 @@ void RunFolderOptions::check_run_dir() const {
   const bool chosen = run_dir != kAuto;
   if (chosen) check_local_output(run_dir);
   check_writable_folder(chosen ? run_dir : "runs");
+  if (chosen) trainer::check_not_running(run_dir);
   if (chosen && resume.empty() && !force && fs::exists(run_dir + "/metrics.jsonl"))
     refuse(run_dir + " holds a run: go on with --resume auto, or start anew with --force");
 }
 
 void RunFolderOptions::settle(const std::string& model, const io::Opener& opener, const Log& log) {
   if (run_dir == kAuto)
-    run_dir = fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", model, fmt::localtime(std::time(nullptr)));
+    run_dir = new_folder(
+        fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", model, fmt::localtime(std::time(nullptr))));
   if (run_dir == "none") run_dir.clear();
   if (resume != kAuto || upload.empty()) return;
   const bool here = !trainer::find_newest_checkpoint(run_dir + "/checkpoints", Log()).empty();
@@ -125,6 +141,7 @@ void RunFolderOptions::settle(const std::string& model, const io::Opener& opener
 void RunFolderOptions::apply(trainer::TrainOptions& options) const {
   options.run_folder = run_dir;
   options.resume = resume;
+  options.accept_changed_data = accept_changed_data;
   options.init = init;
   options.replace_head = replace_head;
   options.checkpoint.monitor = monitor;

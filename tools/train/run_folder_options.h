@@ -23,6 +23,7 @@ struct RunFolderOptions {
   bool force = false;
   /// A folder, a URL, "auto", or empty.
   std::string resume = {};
+  bool accept_changed_data = false;
   std::string init = {};
   bool replace_head = false;
   std::string monitor = {};

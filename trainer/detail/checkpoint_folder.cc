@@ -8,7 +8,10 @@
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
@@ -25,6 +28,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kManifest = "manifest.json";
 constexpr std::size_t kMaxManifestBytes = std::size_t{1024} * 1024;
 constexpr std::size_t kMaxFiles = 64;
+constexpr std::size_t kChunkBytes = std::size_t{1024} * 1024;
+constexpr const char* kTooLong = "a file is longer than its manifest says";
 
 // Passes on what it is given, and hashes it.
 class HashingSink final : public io::ByteSink {
@@ -76,55 +81,23 @@ Json write_file(const std::string& path, const FileWriter& writer) {
   return sink.entry();
 }
 
-io::Bytes read_file(const std::string& path, std::size_t limit) {
-  const auto source = io::UrlOpener().open(path);
-  return io::read_all(*source, limit);
+std::unique_ptr<io::ByteSource> open_file(const std::string& path) {
+  return io::UrlOpener().open(path);
+}
+
+[[noreturn]] void corrupt(const std::string& message, const Where& where = {}) {
+  throw Error(ErrorCode::kCorrupt, message, where);
 }
 
 Json parse_manifest(const io::Bytes& file) {
   try {
-    Json manifest = parse_json<Json>(file.text(), "manifest").at("files");
-    if (!manifest.is_object() || manifest.size() > kMaxFiles) throw Error(ErrorCode::kCorrupt, "");
-    return manifest;
+    Json files = parse_json<Json>(file.text(), "manifest").at("files");
+    if (files.is_object() && files.size() <= kMaxFiles) return files;
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::exception&) {
-    throw Error(ErrorCode::kCorrupt, "the manifest is not what a checkpoint holds");
+  } catch (const std::exception&) {  // said below
   }
-}
-
-io::Bytes read_checked(const std::string& folder, const std::string& name, const Json& entry) {
-  const std::string path = folder + "/" + name;
-  if (name.find('/') != std::string::npos || !entry.is_object() || !entry.contains("bytes") ||
-      !entry["bytes"].is_number_unsigned() || !entry.contains("sha256")) {
-    throw Error(ErrorCode::kCorrupt, "the manifest has a bad entry", {.member = name});
-  }
-  const auto bytes = entry["bytes"].get<std::uint64_t>();
-  io::Bytes file;
-  try {
-    file = read_file(path, bytes);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kExhausted) throw;
-    throw Error(ErrorCode::kCorrupt, "a file is longer than its manifest says", {.url = path});
-  }
-  if (file.size() != bytes) {
-    throw Error(ErrorCode::kTruncated, "a file is shorter than its manifest says", {.url = path});
-  }
-  Sha256 hash;
-  hash.update(file.span());
-  if (entry["sha256"] != hash.hex()) {
-    throw Error(ErrorCode::kCorrupt, "a file's SHA-256 is not its manifest's", {.url = path});
-  }
-  return file;
-}
-
-FolderFiles read_exactly(const std::string& path, const std::string& only = "") {
-  const Json manifest = parse_manifest(read_file(path + "/" + kManifest, kMaxManifestBytes));
-  FolderFiles files;
-  for (const auto& [name, entry] : manifest.items()) {
-    if (only.empty() || name == only) files[name] = read_checked(path, name, entry);
-  }
-  return files;
+  corrupt("the manifest is not what a checkpoint holds");
 }
 
 /// Where the checkpoint called `path` lies.
@@ -137,6 +110,43 @@ std::string find_folder(const std::string& path) {
     throw Error(ErrorCode::kNotFound, "there is no checkpoint", {.url = path});
   }
   return found;
+}
+
+bool is_whole(const std::string& path) {
+  try {
+    FolderReader(path).verify();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void check_file(std::uint64_t size, const Sha256& hash, std::uint64_t bytes,
+                const std::string& sha256, const Where& where) {
+  if (size < bytes) {
+    throw Error(ErrorCode::kTruncated, "a file is shorter than its manifest says", where);
+  }
+  if (hash.hex() != sha256) corrupt("a file's SHA-256 is not its manifest's", where);
+}
+
+/// Names under which a folder is missing, though there is a new or a previous one.
+std::set<std::string> interrupted_swaps(const std::string& parent) {
+  constexpr std::string_view kFresh = ".tmp";
+  constexpr std::string_view kPrevious = ".previous";
+  std::set<std::string> names;
+  std::error_code ignored;  // no folder: nothing to recover
+  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+    std::string name = entry.path().filename().string();
+    if (name.ends_with(kPrevious)) {
+      name.erase(name.size() - kPrevious.size());
+    } else if (name.starts_with('.') && name.ends_with(kFresh)) {
+      name = name.substr(1, name.size() - 1 - kFresh.size());
+    } else {
+      continue;
+    }
+    if (!name.empty() && !fs::exists(parent + "/" + name)) names.insert(name);
+  }
+  return names;
 }
 
 void swap_in(const std::string& fresh, const std::string& path) {
@@ -162,7 +172,7 @@ void write_folder(const std::string& parent, const std::string& name,
     const std::string manifest = Json{{"version", 1}, {"files", entries}}.dump(2) + "\n";
     write_file(fresh + "/" + kManifest,
                [&](io::ByteSink& sink) { sink.write(std::as_bytes(std::span(manifest))); });
-    read_exactly(fresh);
+    FolderReader(fresh).verify();
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(fresh, ignored);
@@ -173,14 +183,77 @@ void write_folder(const std::string& parent, const std::string& name,
   remove_folder(parent + "/" + name + ".previous");
 }
 
-FolderFiles read_folder(const std::string& path, const std::string& only) {
-  const std::string found = find_folder(path);
+void recover_folders(const std::string& parent, const Log& log) {
+  for (const std::string& name : interrupted_swaps(parent)) {
+    const std::string path = parent + "/" + name;
+    const std::string fresh = parent + "/." + name + ".tmp";
+    if (is_whole(fresh)) {
+      rename_folder(fresh, path);
+    } else if (fs::exists(path + ".previous")) {
+      rename_folder(path + ".previous", path);
+    } else {
+      continue;
+    }
+    sync_folder(parent);
+    log.info("an earlier run was killed as it replaced a checkpoint: " + path + " is whole again");
+  }
+}
+
+FolderReader::FolderReader(const std::string& path) : path_(find_folder(path)) {
+  const auto source = open_file(path_ + "/" + kManifest);
+  const Json files = parse_manifest(io::read_all(*source, kMaxManifestBytes));
+  for (const auto& [name, entry] : files.items()) {
+    if (name.find('/') != std::string::npos || !entry.is_object() || !entry.contains("bytes") ||
+        !entry["bytes"].is_number_unsigned() || !entry.contains("sha256") ||
+        !entry["sha256"].is_string()) {
+      corrupt("the manifest has a bad entry", {.url = path_, .member = name});
+    }
+    files_[name] = {entry["bytes"].get<std::uint64_t>(), entry["sha256"].get<std::string>()};
+  }
+}
+
+io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes) const {
+  const auto found = files_.find(name);
+  if (found == files_.end()) {
+    corrupt("a checkpoint lacks one of its files", {.url = path_, .member = name});
+  }
+  const Entry& entry = found->second;
+  const Where where{.url = path_ + "/" + name, .stage = "checkpoint"};
+  if (entry.bytes > limit_bytes) {
+    corrupt("a file of " + std::to_string(entry.bytes) + " bytes; this one needs no more than " +
+                std::to_string(limit_bytes),
+            where);
+  }
+  io::Bytes file;
   try {
-    return read_exactly(found, only);
-  } catch (Error& error) {
-    error.annotate({.url = found, .stage = "checkpoint"});
+    const auto source = open_file(where.url);
+    file = io::read_all(*source, entry.bytes);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kExhausted) corrupt(kTooLong, where);
     throw;
   }
+  Sha256 hash;
+  hash.update(file.span());
+  check_file(file.size(), hash, entry.bytes, entry.sha256, where);
+  return file;
+}
+
+void FolderReader::verify(const std::string& name, const Entry& entry) const {
+  const Where where{.url = path_ + "/" + name, .stage = "checkpoint"};
+  const auto source = open_file(where.url);
+  std::vector<std::byte> chunk(kChunkBytes);
+  Sha256 hash;
+  std::uint64_t size = 0;
+  while (const std::size_t got = source->read(chunk)) {
+    hash.update(std::span(chunk).first(got));
+    size += got;
+    if (size > entry.bytes) corrupt(kTooLong, where);
+  }
+  check_file(size, hash, entry.bytes, entry.sha256, where);
+}
+
+void FolderReader::verify() const {
+  for (const auto& [name, entry] : files_) verify(name, entry);
 }
 
 }  // namespace millrace::trainer::detail

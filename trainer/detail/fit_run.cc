@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -30,9 +32,17 @@ NamedValues values_of(const Objective& objective, const std::vector<double>& sum
       {.sums = std::span(sums).first(sums.size() - 1), .samples = sums.back(), .records = records});
 }
 
-std::vector<double> sums_from_json(const std::string& meters) {
+std::vector<double> sums_from_json(const std::string& meters, std::size_t wanted) {
   if (meters.empty()) return {};
-  return parse_json<nlohmann::json>(meters, "meters").get<std::vector<double>>();
+  auto sums = parse_json<nlohmann::json>(meters, "meters").get<std::vector<double>>();
+  if (sums.size() != wanted) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the checkpoint is in mid-epoch and of another task: {} sums saved, {} "
+                            "wanted",
+                            sums.size(), wanted),
+                {.stage = "checkpoint"});
+  }
+  return sums;
 }
 
 }  // namespace
@@ -62,7 +72,10 @@ FitRun::FitRun(const FitInput& input, const TrainOptions& options,
              .options = options.config_json},
       keeper_(options, weights_, state_,
               {.before =
-                   [this](const std::string& path) { tell(&Observer::on_checkpoint_start, path); },
+                   [this](const std::string& path) {
+                     check_folder();
+                     tell(&Observer::on_checkpoint_start, path);
+                   },
                .saved = [this](const std::string& path) { tell(&Observer::on_checkpoint, path); }}),
       totals_(static_cast<std::size_t>(group_.size())) {
   check_options(options);
@@ -72,6 +85,8 @@ FitRun::FitRun(const FitInput& input, const TrainOptions& options,
   }
   shown_steps_ = steps_per_epoch_;
   schedule_.lr({.steps_per_epoch = steps_per_epoch_});
+  input.train.plan_epochs(options.epochs);
+  if (input.validation != nullptr) input.validation->plan_epochs(1);
 }
 
 template <typename Member, typename... Args>
@@ -79,14 +94,38 @@ void FitRun::tell(Member member, const Args&... args) {
   for (Observer* observer : observers_) (observer->*member)(args...);
 }
 
+std::string FitRun::resume() {
+  const bool automatic = options_.resume == "auto";
+  if (options_.resume.empty() && keeper_.folder().empty()) return {};
+  state_.data = input_.train.identity();
+  if (lock_) recover_checkpoints(keeper_.folder(), options_.log);
+  if (options_.resume.empty()) return {};
+  const std::string from = automatic ? find_newest_checkpoint(keeper_.folder(), options_.log)
+                                     : find_checkpoint(options_.resume, "last");
+  if (!from.empty()) state_ = resume_from(from, state_, weights_.tensors(), options_);
+  return from;
+}
+
+// Of a run that was killed before it saved `last`, the best checkpoint may be the newest.
+void FitRun::save_if_behind(const std::string& resumed) {
+  const bool done = !resumed.empty() && state_.epoch >= options_.epochs;
+  if (done && resumed != keeper_.folder() + "/last") keeper_.save_in_epoch();
+}
+
+void FitRun::check_folder() const {
+  if (lock_) lock_->check_in_place();
+}
+
 void FitRun::start() {
+  const std::string& folder = options_.run_folder;
+  // A run that is refused leaves nothing behind: a new folder is made last.
+  if (!folder.empty() && std::filesystem::exists(folder)) lock_.emplace(folder);
   weights_.initialise(options_);
   const std::string ties = ties_line(input_.model.parameters());
   if (!ties.empty()) options_.log.info(ties);
-  std::string from = options_.resume;
-  if (from == "auto") from = find_newest_checkpoint(keeper_.folder(), options_.log);
-  if (!from.empty()) state_ = resume_from(from, state_, weights_.tensors(), options_.log);
+  const std::string resumed = resume();
   group_.spread_from_rank0();
+  if (!folder.empty() && !lock_) lock_.emplace(folder);
   folder_.emplace(options_.run_folder, options_.config_json, group_.size());
   for (Observer* observer : folder_->observers()) observers_.push_back(observer);
   if (options_.scale_lr) {
@@ -94,6 +133,7 @@ void FitRun::start() {
                                   options_.schedule.base_lr, group_.size(),
                                   schedule_.options().base_lr));
   }
+  save_if_behind(resumed);
 }
 
 bool FitRun::stop_due() {
@@ -112,11 +152,12 @@ void FitRun::log_step(const StepEvent& event) {
   options_.log.info(line);
 }
 
-EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed) {
+EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed, Failure& input) {
   return {.options = options_,
           .schedule = schedule_,
           .optimizer = optimizer_,
           .feed = feed,
+          .input_failure = input,
           .weights = group_.weights(),
           .ema = weights_.mean(),
           .epoch = epoch,
@@ -124,7 +165,7 @@ EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed) {
           .global_step = state_.global_step,
           .steps_per_epoch = steps_per_epoch_,
           .shown_steps = shown_steps_,
-          .first_sums = sums_from_json(state_.meters),
+          .first_sums = sums_from_json(state_.meters, input_.objective.num_sums() + 1),
           .totals = totals_,
           .stop_due = [this] { return stop_due(); },
           .checkpoint_due = [this] { return keeper_.due(); },
@@ -134,11 +175,28 @@ EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed) {
           .on_log_step = [this](const StepEvent& event) { log_step(event); }};
 }
 
+// A stop reaches replicas that wait for the input, too.
 void FitRun::train(std::int64_t epoch, EpochFeed& feed) {
-  const EpochContext context = context_for(epoch, feed);
-  group_.run(feed, [&](Replica& replica) {
-    ReplicaEpoch(context, replica, input_.devices.name(replica.rank())).run();
-  });
+  Failure input([&](const std::exception_ptr&) { feed.stop(); });
+  const std::stop_callback on_stop(options_.stop, [&] { feed.stop(); });
+  const EpochContext context = context_for(epoch, feed, input);
+  totals_.assign(totals_.size(), {.steps = state_.step_in_epoch});
+  try {
+    group_.run(feed, [&](Replica& replica) {
+      ReplicaEpoch(context, replica, input_.devices.name(replica.rank())).run();
+    });
+    if (options_.stop.stop_requested() && totals_.front().stopped) {
+      result_.end.stopped_by = "signal";
+    } else {
+      input.rethrow();
+    }
+  } catch (const Error& error) {
+    save_finished_steps(error.where().url);
+    throw;
+  } catch (...) {
+    save_finished_steps();
+    throw;
+  }
 }
 
 EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed) {
@@ -153,24 +211,29 @@ EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const
   event.epoch = epoch + 1;
   event.train = values_of(input_.objective, first.sums);
   event.train_samples = std::llround(first.sums.back());
+  event.skipped_samples = feed.skipped_samples();
   event.replica_train_samples = first.replica_samples;
   event.train_seconds = first.seconds;
   event.rate = first.seconds > 0.0 ? static_cast<double>(samples) / first.seconds : 0.0;
+  if (first_step == 0 && !first.stopped) {
+    check_not_empty(fmt::format("epoch {}", event.epoch), samples, event.skipped_samples);
+  }
   event.stall = make_stall_report(times, first.steps - first_step, feed.busiest_stage());
   samples_ += static_cast<double>(samples);
   train_seconds_ += event.train_seconds;
   return event;
 }
 
-EvaluationSums FitRun::evaluate_all(std::int64_t max_batches) {
-  const auto feed = input_.validation->open(0, nullptr);
+EvaluationSums FitRun::evaluate_all(EpochFeed& feed, std::int64_t max_batches) {
+  const std::stop_callback on_stop(options_.stop, [&] { feed.stop(); });
   const EvaluationContext context{
-      .feed = *feed,
+      .feed = feed,
       .stop = options_.stop,
       .max_batches = max_batches,
       .on_step = [this](std::int64_t batches) { tell(&Observer::on_evaluation_step, batches); }};
   EvaluationSums sums;
-  group_.run(*feed, [&](Replica& replica) {
+  const MeanInPlace mean(weights_);
+  group_.run(feed, [&](Replica& replica) {
     EvaluationSums own = evaluate_replica(context, replica);
     if (replica.rank() == 0) sums = std::move(own);
   });
@@ -188,24 +251,32 @@ void FitRun::check_sanity() {
 
 void FitRun::evaluate(EpochEvent& event, std::int64_t max_batches) {
   tell(&Observer::on_evaluation_start, event.epoch);
-  weights_.swap_mean();
-  const EvaluationSums sums = evaluate_all(max_batches);
-  weights_.swap_mean();
+  const auto start = SteadyClock::now();
+  const auto feed = input_.validation->open(0, nullptr);
+  const EvaluationSums sums = evaluate_all(*feed, max_batches);
+  event.val_seconds = seconds_since(start);
+  event.val_skipped_samples = feed->skipped_samples();
+  event.val_samples = std::llround(sums.all.back());
+  check_not_empty("the evaluation", event.val_samples, event.val_skipped_samples);
   event.val = values_of(input_.objective, sums.all, sums.all_records);
   event.replica_val = values_of(input_.objective, sums.replica, sums.replica_records);
-  event.val_samples = std::llround(sums.all.back());
   tell(&Observer::on_evaluation_end, event);
 }
 
-// The epoch's steps are kept when the stop comes in its evaluation: that is done again.
+// The epoch's steps are kept when a stop or a fault comes in its evaluation: that is done again.
 void FitRun::evaluate_or_stop(EpochEvent& event) {
   try {
     evaluate(event, 0);
-  } catch (const Error&) {
-    if (!options_.stop.stop_requested()) throw;
-    weights_.swap_mean();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled || !options_.stop.stop_requested()) {
+      save_finished_steps();
+      throw;
+    }
     result_.end.stopped_by = "signal";
     stop_in_epoch();
+  } catch (...) {
+    save_finished_steps();
+    throw;
   }
 }
 
@@ -215,9 +286,26 @@ void FitRun::save_in_epoch() {
   const auto& position = totals_.back().position;
   state_.step_in_epoch = first.steps;
   state_.global_step = first.global_step;
+  if (first.batch_size > 0) state_.batch_size = first.batch_size;
   state_.meters = nlohmann::json(first.sums).dump();
   if (position != nullptr) state_.position = position->to_json();
   keeper_.save_in_epoch();
+}
+
+void FitRun::save_finished_steps(const std::string& faulty) {
+  const EpochTotals& first = totals_.front();
+  const bool whole = std::ranges::all_of(
+      totals_, [&](const EpochTotals& one) { return one.whole && one.steps == first.steps; });
+  if (!whole || first.steps == state_.step_in_epoch || keeper_.folder().empty()) return;
+  try {
+    if (state_.data) state_.data->forget(faulty);
+    save_in_epoch();
+    options_.log.warn(
+        fmt::format("the run fails after step {} of epoch {}: {} holds it until there", first.steps,
+                    state_.epoch + 1, keeper_.last()));
+  } catch (const std::exception& error) {
+    options_.log.warn(fmt::format("the steps before the failure are lost: {}", error.what()));
+  }
 }
 
 void FitRun::stop_in_epoch() {
@@ -241,7 +329,7 @@ void FitRun::run_epoch(std::int64_t epoch) {
     options_.log.warn(fmt::format("Epoch {}: {} steps skipped, their loss was not finite",
                                   event.epoch, totals.skipped_steps));
   }
-  state_.batch_size = totals.batch_size;
+  if (totals.batch_size > 0) state_.batch_size = totals.batch_size;
   if (totals.stopped) return stop_in_epoch();
   shown_steps_ = totals.steps;
   tell(&Observer::on_train_end, event);
@@ -268,6 +356,7 @@ void FitRun::end_epoch(EpochEvent& event) {
 }
 
 void FitRun::finish() {
+  check_folder();
   EndEvent& end = result_.end;
   end.epochs = state_.epoch;
   end.monitor = state_.monitor;
@@ -284,14 +373,24 @@ void FitRun::finish() {
 FitResult FitRun::run() {
   begin_ = SteadyClock::now();
   clock_begin_ = options_.now();
+  try {
+    run_epochs();
+  } catch (const Error& error) {
+    // What could not be written because the folder has gone is said so.
+    if (error.code() == ErrorCode::kIo) check_folder();
+    throw;
+  }
+  finish();
+  return std::move(result_);
+}
+
+void FitRun::run_epochs() {
   start();
   tell(&Observer::on_fit_start);
   check_sanity();
   while (state_.epoch < options_.epochs && result_.end.stopped_by.empty()) {
     run_epoch(state_.epoch);
   }
-  finish();
-  return std::move(result_);
 }
 
 }  // namespace millrace::trainer::detail

@@ -11,12 +11,14 @@
 #include "io/base/clock.h"
 #include "trainer/checkpoint.h"
 #include "trainer/detail/checkpoint_keeper.h"
+#include "trainer/detail/failure.h"
 #include "trainer/detail/replica_epoch.h"
 #include "trainer/detail/replica_evaluate.h"
 #include "trainer/detail/replica_group.h"
 #include "trainer/detail/run_folder.h"
 #include "trainer/detail/run_weights.h"
 #include "trainer/fit.h"
+#include "trainer/run_lock.h"
 
 namespace millrace::trainer::detail {
 
@@ -29,14 +31,22 @@ class FitRun {
 
  private:
   void start();
+  /// Resumes, where that is asked for; gives the checkpoint's path.
+  std::string resume();
+  void check_folder() const;
+  void save_if_behind(const std::string& resumed);
+  void run_epochs();
   void run_epoch(std::int64_t epoch);
-  EpochContext context_for(std::int64_t epoch, EpochFeed& feed);
+  EpochContext context_for(std::int64_t epoch, EpochFeed& feed, Failure& input);
   void train(std::int64_t epoch, EpochFeed& feed);
   void log_step(const StepEvent& event);
   bool stop_due();
   void save_in_epoch();
+  /// What the steps before a failure made, if no replica was changing it. The shard at `faulty`
+  /// may hold something else when the run goes on.
+  void save_finished_steps(const std::string& faulty = "");
   void stop_in_epoch();
-  EvaluationSums evaluate_all(std::int64_t max_batches);
+  EvaluationSums evaluate_all(EpochFeed& feed, std::int64_t max_batches);
   void check_sanity();
   /// `max_batches`: a replica's; 0: all.
   void evaluate(EpochEvent& event, std::int64_t max_batches);
@@ -57,6 +67,7 @@ class FitRun {
   RunWeights weights_;
   TrainState state_;
   CheckpointKeeper keeper_;
+  std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
   std::vector<EpochTotals> totals_;  ///< one a replica, of the epoch at hand
   std::int64_t shown_steps_ = 0;

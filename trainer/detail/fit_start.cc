@@ -1,10 +1,55 @@
 #include "trainer/detail/fit_start.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
 #include "io/base/error.h"
 
 namespace millrace::trainer::detail {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, why, {.url = path, .stage = "checkpoint"});
+}
+
+/// Of the run itself; its input has its own.
+std::vector<std::string> differences_of(const TrainState& saved, const TrainState& given) {
+  std::vector<std::string> lines;
+  if (saved.world != given.world)
+    lines.push_back(fmt::format("devices: {} saved, {} given", saved.world, given.world));
+  if (saved.seed != given.seed)
+    lines.push_back(fmt::format("seed: {} saved, {} given", saved.seed, given.seed));
+  return lines;
+}
+
+/// Adds what differs in the input and may.
+void check_input(const std::string& path, const TrainState& saved, const TrainState& given,
+                 const TrainOptions& options, std::vector<std::string>& differences) {
+  if (!saved.data || !given.data) return;
+  const std::string content = content_difference(*saved.data, *given.data);
+  if (!content.empty() && !options.accept_changed_data) {
+    refuse(path, "the training set has changed since the checkpoint: " + content +
+                     "; --accept-changed-data goes on with it");
+  }
+  std::vector<std::string> lines = option_differences(*saved.data, *given.data);
+  if (const std::string list = list_difference(*saved.data, *given.data); !list.empty())
+    lines.insert(lines.begin(), list);
+  if (!lines.empty() && !saved.position.empty()) {
+    refuse(path,
+           fmt::format("the checkpoint is in mid-epoch and goes on with its own input alone: {}",
+                       fmt::join(lines, "; ")));
+  }
+  differences.insert(differences.end(), lines.begin(), lines.end());
+}
+
+}  // namespace
+
 void check_options(const TrainOptions& options) {
-  require(options.epochs > 0, "a run needs at least one epoch");
+  constexpr std::int64_t kMaxEpochs = std::int64_t{1} << 31;
+  require(options.epochs > 0 && options.epochs < kMaxEpochs,
+          "a run needs at least one epoch, and fewer than 2^31");
   require(options.log_steps >= 0, "steps between log lines must not be negative");
   require(options.accumulate > 0, "a step takes at least one batch");
   require(options.clip.norm >= 0.0 && options.clip.value >= 0.0F,
@@ -22,30 +67,35 @@ ScheduleOptions scaled_schedule(const TrainOptions& options, int world) {
 }
 
 TrainState resume_from(const std::string& path, const TrainState& fresh,
-                       const CheckpointTensors& tensors, const Log& log) {
+                       const CheckpointTensors& tensors, const TrainOptions& options) {
   const TrainState found = read_checkpoint_state(path);
   if (found.model == fresh.model && found.optimizer != fresh.optimizer) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "the checkpoint was trained with " + found.optimizer + ", the run asks for " +
-                    fresh.optimizer,
-                {.url = path, .stage = "checkpoint"});
+    refuse(path, "the checkpoint was trained with " + found.optimizer + ", the run asks for " +
+                     fresh.optimizer);
   }
+  std::vector<std::string> differences = differences_of(found, fresh);
+  check_input(path, found, fresh, options, differences);
   TrainState state = load_checkpoint(path, fresh.model, tensors);
-  if (state.world != fresh.world || state.seed != fresh.seed) {
-    log.warn(
-        "resumed with another seed or number of devices: the run will not be the same, bit for "
-        "bit, as one without a break");
+  if (!differences.empty()) {
+    options.log.warn(fmt::format(
+        "resumed with another setting ({}): the run will not be the same, bit for bit, as one "
+        "without a break",
+        fmt::join(differences, "; ")));
   }
+  // Steps of the epoch, as this number of devices counts them.
+  state.step_in_epoch = state.step_in_epoch * state.world / fresh.world;
   if (state.monitor != fresh.monitor) {
     state.best.reset();
+    state.best_epoch = 0;
     state.top.clear();
   }
   state.seed = fresh.seed;
   state.world = fresh.world;
   state.monitor = fresh.monitor;
+  state.data = fresh.data;
   state.options = fresh.options;
-  log.info("Resumed from " + path + " at epoch " + std::to_string(state.epoch + 1) + ", step " +
-           std::to_string(state.step_in_epoch));
+  options.log.info(fmt::format("Resumed from {} at epoch {}, step {}", path, state.epoch + 1,
+                               state.step_in_epoch));
   return state;
 }
 

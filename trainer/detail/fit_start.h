@@ -15,8 +15,10 @@ void check_options(const TrainOptions& options);
 ScheduleOptions scaled_schedule(const TrainOptions& options, int world);
 
 /// Loads the checkpoint at `path` into `tensors`; gives its state with what is this run's own in
-/// `fresh`. Throws: as load_checkpoint(); InvalidArgument for another optimizer's.
+/// `fresh`. What differs and may is warned of, with both values. Throws: as load_checkpoint();
+/// InvalidArgument for another optimizer's, for shards that hold something else than they did, and
+/// in mid-epoch for any other input.
 TrainState resume_from(const std::string& path, const TrainState& fresh,
-                       const CheckpointTensors& tensors, const Log& log);
+                       const CheckpointTensors& tensors, const TrainOptions& options);
 
 }  // namespace millrace::trainer::detail

@@ -1,25 +1,44 @@
 #include "trainer/detail/loaded_group.h"
 
+#include "io/base/error.h"
 #include "trainer/checkpoint.h"
 #include "trainer/weights.h"
 
 namespace millrace::trainer::detail {
+namespace {
+
+/// What fits the model, or is refused: how large that is, is the checkpoint's claim until then.
+Safetensors read_fitting(const EvalInput& input, const EvalOptions& options) {
+  const std::string& path = options.weights;
+  const std::vector<FlatTensors> like{{.table = &input.model.parameters(), .values = {}},
+                                      {.table = &input.model.state(), .values = {}}};
+  if (!path.ends_with(".safetensors"))
+    return read_checkpoint_model(find_checkpoint(path, "best"), input.model.name(), like);
+  try {
+    Safetensors file = read_weights(path);
+    for (const std::string& line : check_weights(file, like).warnings)
+      options.log.warn(path + ": " + line);
+    return file;
+  } catch (Error& error) {
+    error.annotate({.url = path});
+    throw;
+  }
+}
+
+}  // namespace
 
 LoadedGroup::LoadedGroup(const EvalInput& input, const EvalOptions& options)
+    : LoadedGroup(input, options, read_fitting(input, options)) {}
+
+LoadedGroup::LoadedGroup(const EvalInput& input, const EvalOptions& options,
+                         const Safetensors& file)
     : replicas({.model = input.model,
                 .objective = input.objective,
                 .devices = input.devices,
                 .precision = options.precision}) {
-  const std::string& path = options.weights;
-  const std::vector<FlatTensors> tensors{
-      {.table = &input.model.parameters(), .values = replicas.weights()},
-      {.table = &input.model.state(), .values = replicas.replica(0).state()}};
-  if (path.ends_with(".safetensors")) {
-    for (const std::string& line : load_weights(path, tensors).warnings)
-      options.log.warn(path + ": " + line);
-  } else {
-    load_checkpoint_model(path, input.model.name(), tensors);
-  }
+  copy_checked_tensors(file,
+                       {{.table = &input.model.parameters(), .values = replicas.weights()},
+                        {.table = &input.model.state(), .values = replicas.replica(0).state()}});
   replicas.spread_from_rank0();
 }
 

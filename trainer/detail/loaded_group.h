@@ -4,15 +4,20 @@
 
 #include "trainer/detail/replica_group.h"
 #include "trainer/evaluate.h"
+#include "trainer/safetensors.h"
 
 namespace millrace::trainer::detail {
 
 struct LoadedGroup {
-  /// Loads the checkpoint or weights file that `options` names. Ties that the file does not hold to
-  /// are warned of. Throws: as load_checkpoint_model() and load_weights().
+  /// Loads the checkpoint or weights file that `options` names; memory is taken when it has been
+  /// found to fit the model. Ties that the file does not hold to are warned of. Throws: as
+  /// read_checkpoint_model() and load_weights().
   LoadedGroup(const EvalInput& input, const EvalOptions& options);
 
   ReplicaGroup replicas;
+
+ private:
+  LoadedGroup(const EvalInput& input, const EvalOptions& options, const Safetensors& file);
 };
 
 }  // namespace millrace::trainer::detail

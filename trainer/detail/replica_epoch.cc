@@ -61,27 +61,44 @@ void ReplicaEpoch::run() {
   lap_ = start;
   rate_ = RateMeter(start);
   begin_step();
+  try {
+    take_steps();
+  } catch (...) {
+    take_back();
+    throw;
+  }
+  totals_.stopped = stop_ || input_failed_;
+  totals_.seconds = seconds_since(start);
+}
+
+void ReplicaEpoch::take_steps() {
   while (!(stop_ && held_ == 0) && take_batch()) {
     if (held_ == 0) tell_start();
     run_batch();
     if (held_ == context_.options.accumulate) finish_step();
   }
+  if (input_failed_) return take_back();
   if (held_ > 0) finish_step();
-  totals_.stopped = stop_;
-  totals_.seconds = seconds_since(start);
 }
 
 // The vote also keeps a fast replica from reading weights that a slow one still updates.
 bool ReplicaEpoch::take_batch() {
-  const bool has = context_.feed.next(replica_.rank(), batch_);
+  bool has = false;
+  bool failed = true;
+  context_.input_failure.guard([&] {
+    has = context_.feed.next(replica_.rank(), batch_);
+    failed = false;
+  });
   lap(step_times_.wait);
   const auto waited = peer_wait();
   const bool first = replica_.rank() == 0;
-  std::array<double, 4> votes{has ? 1.0 : 0.0, has ? static_cast<double>(batch_.num_valid) : 0.0,
+  std::array<double, 5> votes{has ? 1.0 : 0.0, has ? static_cast<double>(batch_.num_valid) : 0.0,
                               first && context_.stop_due() ? 1.0 : 0.0,
-                              first && context_.checkpoint_due() ? 1.0 : 0.0};
+                              first && context_.checkpoint_due() ? 1.0 : 0.0, failed ? 1.0 : 0.0};
   replica_.control().all_reduce(std::span<double>(votes));
   lap_reduce(waited);
+  input_failed_ = votes[4] > 0.0;
+  if (input_failed_) return false;
   if (votes[0] > 0.0 && votes[0] < replica_.control().world()) {
     throw Error(ErrorCode::kCorrupt, "the replicas were given unequal numbers of batches");
   }
@@ -89,7 +106,7 @@ bool ReplicaEpoch::take_batch() {
   checkpoint_due_ = checkpoint_due_ || votes[3] > 0.0;
   if (!has) return false;
   valid_ += votes[1];
-  totals_.position = batch_.position;
+  position_ = batch_.position;
   totals_.batch_size = batch_.size;
   return true;
 }
@@ -101,9 +118,8 @@ void ReplicaEpoch::begin_step() {
   step_bytes_ = 0;
   step_times_ = {};
   std::fill(step_sums_.begin(), step_sums_.end(), 0.0);
-  if (context_.options.on_non_finite == OnNonFinite::kSkip) {
-    saved_state_.assign(replica_.state().begin(), replica_.state().end());
-  }
+  saved_state_.assign(replica_.state().begin(), replica_.state().end());
+  totals_.whole = true;
 }
 
 void ReplicaEpoch::tell_start() {
@@ -178,6 +194,7 @@ bool ReplicaEpoch::reduce_step() {
   step_sums_[step_sums_.size() - 2] = static_cast<double>(step_samples_);
   step_sums_.back() = clip_values(divisor_ / std::max(1.0, valid_));
   replica_.control().all_reduce(std::span<double>(step_sums_));
+  totals_.whole = false;  // no replica can fail before its update any more, and leave ours ahead
   average_state();
   lap_reduce(waited);
   if (std::isfinite(step_sums_[0]) && std::isfinite(step_sums_.back())) return true;
@@ -244,6 +261,11 @@ void ReplicaEpoch::leave_out() {
   ++totals_.skipped_steps;
 }
 
+// A step that was not reduced has changed nothing but running statistics.
+void ReplicaEpoch::take_back() {
+  if (totals_.whole) std::copy(saved_state_.begin(), saved_state_.end(), replica_.state().begin());
+}
+
 void ReplicaEpoch::finish_step() {
   if (held_ < context_.options.accumulate) {  // the epoch ended in the step's middle
     std::copy(accumulated_.begin(), accumulated_.end(), replica_.gradients().begin());
@@ -264,6 +286,7 @@ void ReplicaEpoch::finish_step() {
   report();
   ++totals_.steps;
   ++totals_.global_step;
+  totals_.position = position_;
   checkpoint_if_due();
   begin_step();
 }

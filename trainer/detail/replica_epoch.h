@@ -4,6 +4,9 @@
 // (its batch has come, somebody asked to stop, it is time for a checkpoint) is put to the vote that
 // begins each batch.
 //
+// A fault of the input is voted on too: every replica ends at the same step, with weights that a
+// checkpoint may hold. What the broken step did to running statistics is taken back.
+//
 // Threads: the replica's device's own thread.
 #pragma once
 
@@ -15,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/detail/failure.h"
 #include "trainer/detail/replica.h"
 #include "trainer/events.h"
 #include "trainer/feed.h"
@@ -34,11 +38,13 @@ struct EpochTotals {
   std::int64_t global_step = 0;
   std::int64_t skipped_steps = 0;
   bool stopped = false;  ///< before the epoch's end
+  /// Weights and statistics are those after `steps`: false while a step changes them.
+  bool whole = true;
   std::int64_t batch_size = 0;
   StepTimes times = {};
   StepTimes first_times = {};  ///< of the first step
   double seconds = 0;
-  /// After this replica's last batch.
+  /// After this replica's last batch of a finished step.
   std::shared_ptr<const pipeline::Position> position = {};
 };
 
@@ -48,6 +54,7 @@ struct EpochContext {
   const Schedule& schedule;
   Optimizer& optimizer;
   EpochFeed& feed;
+  Failure& input_failure;  ///< what feed.next() throws is kept here; it stops the feed
   std::span<float> weights;
   std::span<float> ema = {};
   std::int64_t epoch = 0;        ///< from 0
@@ -77,6 +84,7 @@ class ReplicaEpoch {
   void run();
 
  private:
+  void take_steps();
   bool take_batch();
   void begin_step();
   void tell_start();
@@ -90,6 +98,7 @@ class ReplicaEpoch {
   void update();
   void follow_mean();
   void leave_out();
+  void take_back();
   void checkpoint_if_due();
   void report();
   float learning_rate() const;
@@ -108,8 +117,10 @@ class ReplicaEpoch {
   double divisor_ = 1;              ///< what the loss's gradient was divided by
   std::vector<float> accumulated_;  ///< gradients of the step's batches but the last
   std::vector<double> step_sums_;   ///< measures, valid samples, squared norm of the gradient
-  std::vector<float> saved_state_;  ///< before the step, when steps may be left out
+  std::vector<float> saved_state_;  ///< before the step
+  std::shared_ptr<const pipeline::Position> position_ = {};  ///< after the last batch
   bool stop_ = false;
+  bool input_failed_ = false;
   bool checkpoint_due_ = false;
   std::int64_t step_samples_ = 0;
   std::int64_t step_bytes_ = 0;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "trainer/detail/replica.h"
@@ -30,5 +31,8 @@ struct EvaluationSums {
 
 /// Throws: Cancelled after a stop.
 EvaluationSums evaluate_replica(const EvaluationContext& context, Replica& replica);
+
+/// Throws: Exhausted when what is called `what` had no `samples`.
+void check_not_empty(const std::string& what, std::int64_t samples, std::int64_t skipped);
 
 }  // namespace millrace::trainer::detail

@@ -27,14 +27,28 @@ class RunWeights {
   CheckpointTensors tensors();
   /// Empty where none is kept.
   std::span<float> mean() { return mean_; }
-  /// The mean takes the weights' place, and the weights the mean's.
-  void swap_mean();
 
  private:
+  friend class MeanInPlace;
+  void swap_mean();
+
   const Model& model_;
   ReplicaGroup& group_;
   Optimizer& optimizer_;
   std::vector<float> mean_;
+};
+
+/// While it lives, the mean has the weights' place, and the weights the mean's; where no mean is
+/// kept it does nothing.
+class MeanInPlace {
+ public:
+  explicit MeanInPlace(RunWeights& weights) : weights_(weights) { weights_.swap_mean(); }
+  ~MeanInPlace() { weights_.swap_mean(); }
+  MeanInPlace(const MeanInPlace&) = delete;
+  MeanInPlace& operator=(const MeanInPlace&) = delete;
+
+ private:
+  RunWeights& weights_;
 };
 
 }  // namespace millrace::trainer::detail

@@ -1,0 +1,118 @@
+#include "pipeline/data_identity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "io/base/error.h"
+#include "tests/support/temp_dir.h"
+
+namespace millrace::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TempDir;
+using testing::write_file;
+
+PipelineOptions of_shards(const TempDir& dir, const std::vector<std::string>& names) {
+  PipelineOptions options{.batch = {.size = 8}};
+  for (const std::string& name : names) options.shards.push_back(dir / name);
+  return options;
+}
+
+DataIdentity through_json(const DataIdentity& identity) {
+  return DataIdentity::from_json(identity.to_json());
+}
+
+TEST(DataIdentity, IsTheSameWhereverTheShardsLie) {
+  const TempDir here;
+  const TempDir there;
+  for (const TempDir* dir : {&here, &there}) {
+    write_file(*dir / "a.tar", std::string(100'000, 'a'));
+    write_file(*dir / "b.tar", "");
+  }
+  const auto saved = through_json(identify(of_shards(here, {"a.tar", "b.tar"})));
+  const auto given = identify(of_shards(there, {"a.tar", "b.tar"}));
+  EXPECT_EQ("", content_difference(saved, given));
+  EXPECT_EQ("", list_difference(saved, given));
+  EXPECT_THAT(option_differences(saved, given), ElementsAre());
+  EXPECT_EQ(100'000U, *saved.shards[0].bytes);
+}
+
+TEST(DataIdentity, NoticesSwappedShardsAndASetMadeAnew) {
+  const TempDir dir;
+  write_file(dir / "a.tar", std::string(100'000, 'a'));
+  write_file(dir / "b.tar", std::string(100'000, 'b'));
+  const auto saved = through_json(identify(of_shards(dir, {"a.tar", "b.tar"})));
+  fs::rename(dir / "a.tar", dir / "c.tar");
+  fs::rename(dir / "b.tar", dir / "a.tar");
+  fs::rename(dir / "c.tar", dir / "b.tar");
+  EXPECT_THAT(content_difference(saved, identify(of_shards(dir, {"a.tar", "b.tar"}))),
+              ::testing::AllOf(HasSubstr("shard a.tar: 100000 bytes, checksum "),
+                               HasSubstr(" saved, 100000 bytes, checksum "), HasSubstr(" given")));
+  for (const std::size_t at : {std::size_t{3}, std::size_t{50'000}, std::size_t{99'990}}) {
+    std::string changed(100'000, 'a');
+    changed[at] = 'x';
+    write_file(dir / "a.tar", changed);
+    write_file(dir / "b.tar", std::string(100'000, 'b'));
+    EXPECT_NE("", content_difference(saved, identify(of_shards(dir, {"a.tar", "b.tar"})))) << at;
+  }
+}
+
+TEST(DataIdentity, SaysTheFirstNameThatDiffers) {
+  const TempDir dir;
+  const auto saved = identify(of_shards(dir, {"a.tar", "b.tar"}));
+  EXPECT_EQ("shard 2 of the list: b.tar saved, c.tar given",
+            list_difference(saved, identify(of_shards(dir, {"a.tar", "c.tar"}))));
+  EXPECT_EQ("2 shards saved, 1 given", list_difference(saved, identify(of_shards(dir, {"a.tar"}))));
+}
+
+TEST(DataIdentity, SaysWhichOptionsOfTheOrderDiffer) {
+  const TempDir dir;
+  PipelineOptions options = of_shards(dir, {"a.tar"});
+  const auto saved = through_json(identify(options));
+  options.batch.size = 16;
+  options.shuffle.seed = 3;
+  options.resources.threads = 7;
+  EXPECT_THAT(option_differences(saved, identify(options)),
+              ElementsAre("shuffle-seed: 0 saved, 3 given", "batch-size: 8 saved, 16 given"));
+}
+
+TEST(DataIdentity, WhatOneDoesNotKnowIsNoDifference) {
+  const TempDir dir;
+  write_file(dir / "a.tar", "aaaa");
+  const auto options = of_shards(dir, {"a.tar"});
+  DataIdentity saved = identify(options);
+  saved.forget(dir / "a.tar");
+  EXPECT_EQ("", content_difference(saved, identify(options)));
+  const PipelineOptions remote{.shards = {"https://nowhere.invalid/a.tar?key=secret"},
+                               .batch = {.size = 8}};
+  const DataIdentity far = identify(remote);
+  EXPECT_EQ("a.tar", far.shards[0].name);
+  EXPECT_EQ("", content_difference(identify(options), far));
+  EXPECT_EQ("", list_difference(identify(options), far));
+}
+
+TEST(DataIdentity, CountsOfSamplesAreCompared) {
+  const TempDir dir;
+  PipelineOptions options = of_shards(dir, {"a.tar"});
+  options.counts = std::make_shared<const std::vector<std::uint64_t>>(1, 50);
+  const auto saved = through_json(identify(options));
+  options.counts = std::make_shared<const std::vector<std::uint64_t>>(1, 51);
+  EXPECT_EQ("shard a.tar: 50 samples saved, 51 samples given",
+            content_difference(saved, identify(options)));
+}
+
+TEST(DataIdentity, RefusesTextThatIsNone) {
+  for (const char* text :
+       {"", "[]", "{}", R"({"options":[],"shards":[1]})", R"({"options":{"a":1},"shards":[]})",
+        R"({"options":{},"shards":[["a",-1,null,""]]})", R"({"options":{},"shards":[["a",1]]})"}) {
+    EXPECT_THROW(DataIdentity::from_json(text), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::pipeline

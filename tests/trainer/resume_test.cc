@@ -1,0 +1,365 @@
+// What a run goes on from: which checkpoints, of which data, in which folder.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "io/base/error.h"
+#include "io/base/hash.h"
+#include "tests/support/temp_dir.h"
+#include "tests/trainer/fakes.h"
+#include "trainer/checkpoint.h"
+#include "trainer/fit.h"
+#include "trainer/run_lock.h"
+
+namespace millrace::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::LocalThreads;
+using testing::make_samples;
+using testing::MemoryFeed;
+
+/// A feed that says what it is.
+class NamedFeed final : public Feed {
+ public:
+  NamedFeed(std::int64_t batch_size, int world)
+      : feed(make_samples(64, 6, 2, 1), batch_size, world) {
+    data.options = {{"batch-size", std::to_string(batch_size)}};
+    data.shards = {{.name = "a.tar", .bytes = 10'240, .checksum = "0123456789abcdef"},
+                   {.name = "b.tar", .bytes = 20'480, .checksum = "123456789abcdef0"}};
+  }
+  std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override {
+    return feed.open(epoch, from);
+  }
+  std::optional<pipeline::DataIdentity> identity() const override { return data; }
+  std::int64_t steps_per_epoch() const override { return feed.steps_per_epoch(); }
+
+  MemoryFeed feed;
+  pipeline::DataIdentity data;
+};
+
+struct NamedRun {
+  explicit NamedRun(int world = 1, std::int64_t batch_size = 8)
+      : feed(batch_size, world), devices(world) {}
+  FitResult run(const TrainOptions& options, const std::vector<Observer*>& observers = {}) {
+    return fit({.model = model, .objective = objective, .train = feed, .devices = devices}, options,
+               observers);
+  }
+  /// What it is refused with; empty when it is not.
+  std::string refusal(const TrainOptions& options) {
+    try {
+      run(options);
+      return {};
+    } catch (const Error& error) {
+      EXPECT_EQ(ErrorCode::kInvalidArgument, error.code());
+      return error.what();
+    }
+  }
+
+  testing::LinearModel model{6, 2};
+  LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
+  NamedFeed feed;
+  LocalThreads devices;
+};
+
+TrainOptions options_for(const testing::TempDir& folder, std::int64_t epochs) {
+  return {.epochs = epochs,
+          .precision = nn::Precision::kFloat32,
+          .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.01},
+          .run_folder = folder / "run",
+          .log = Log::to_file(folder / "log")};
+}
+
+/// Leaves a run that was stopped in its first epoch.
+void stop_in_epoch(const TrainOptions& options) {
+  NamedRun run;
+  std::stop_source stop;
+  run.feed.feed.before_batch = [&](int, std::int64_t step) {
+    if (step == 3) stop.request_stop();
+  };
+  TrainOptions stopped = options;
+  stopped.stop = stop.get_token();
+  ASSERT_TRUE(run.run(stopped).end.interrupted);
+}
+
+TEST(Resume, ShardsThatHoldSomethingElseAreRefusedWithBothValues) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder, 1);
+  NamedRun().run(options);
+  options.epochs = 2;
+  options.resume = "auto";
+  NamedRun swapped;
+  std::swap(swapped.feed.data.shards[0].checksum, swapped.feed.data.shards[1].checksum);
+  EXPECT_THAT(swapped.refusal(options),
+              AllOf(HasSubstr("shard a.tar: 10240 bytes, checksum 0123456789abcdef saved, 10240 "
+                              "bytes, checksum 123456789abcdef0 given"),
+                    HasSubstr("--accept-changed-data")));
+  options.accept_changed_data = true;
+  EXPECT_EQ("", swapped.refusal(options));
+}
+
+TEST(Resume, InMidEpochOnlyItsOwnInputWillDo) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder, 2);
+  stop_in_epoch(options);
+  options.resume = "auto";
+  EXPECT_THAT(NamedRun(1, 16).refusal(options), HasSubstr("batch-size: 8 saved, 16 given"));
+  NamedRun longer;
+  longer.feed.data.shards.push_back({.name = "c.tar"});
+  EXPECT_THAT(longer.refusal(options), HasSubstr("2 shards saved, 3 given"));
+  NamedRun other;
+  other.feed.data.shards[1].name = "z.tar";
+  EXPECT_THAT(other.refusal(options), HasSubstr("shard 2 of the list: b.tar saved, z.tar given"));
+  EXPECT_EQ("", NamedRun().refusal(options));
+}
+
+TEST(Resume, WhatMayDifferIsWarnedOfWithBothValues) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder, 1);
+  NamedRun().run(options);
+  options.epochs = 2;
+  options.resume = "auto";
+  options.seed = 9;
+  EXPECT_EQ("", NamedRun(2, 4).refusal(options));
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              AllOf(HasSubstr("devices: 1 saved, 2 given"), HasSubstr("seed: 0 saved, 9 given"),
+                    HasSubstr("batch-size: 8 saved, 4 given")));
+}
+
+TEST(Resume, InMidEpochAnotherNumberOfDevicesCountsItsOwnSteps) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder, 1);
+  stop_in_epoch(options);
+  const auto steps = read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch;
+  ASSERT_EQ(4, steps);
+  options.resume = "auto";
+  EXPECT_EQ("", NamedRun(2).refusal(options));
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              AllOf(HasSubstr("devices: 1 saved, 2 given"), HasSubstr("at epoch 1, step 2")));
+}
+
+TEST(Resume, TheShardThatFailedMayHoldSomethingElse) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder, 1);
+  NamedRun broken;
+  broken.feed.feed.before_batch = [](int, std::int64_t step) {
+    if (step == 3) throw Error(ErrorCode::kTruncated, "cut", {.url = "file:///data/b.tar"});
+  };
+  EXPECT_THROW(broken.run(options), Error);
+  options.resume = "auto";
+  NamedRun mended;
+  mended.feed.data.shards[1].bytes = 30'720;
+  EXPECT_EQ("", mended.refusal(options));
+}
+
+TEST(Resume, ARunFolderIsACheckpoint) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder, 2);
+  NamedRun().run(options);
+  EXPECT_EQ(folder / "run/checkpoints/best", find_checkpoint(folder / "run", "best"));
+  EXPECT_EQ(folder / "run/checkpoints/last", find_checkpoint(folder / "run", "last"));
+  EXPECT_EQ(folder / "run/checkpoints/last", find_checkpoint(folder / "run/checkpoints", "last"));
+  EXPECT_EQ(folder / "run/checkpoints/best",
+            find_checkpoint(folder / "run/checkpoints/best", "last"));
+  EXPECT_EQ(folder / "nothing", find_checkpoint(folder / "nothing", "last"));
+  options.run_folder = folder / "second";
+  options.resume = folder / "run";
+  options.epochs = 3;
+  EXPECT_EQ(1U, NamedRun().run(options).epochs.size());
+  options.resume.clear();
+  options.run_folder = folder / "third";
+  options.init = folder / "run";
+  EXPECT_EQ("", NamedRun().refusal(options));
+}
+
+std::string weights_of(const std::string& checkpoint) {
+  return testing::read_file(checkpoint + "/model.safetensors");
+}
+
+TEST(Resume, AKillBetweenTheLastTwoRenamesLeavesALastCheckpoint) {
+  for (const bool whole : {true, false}) {
+    const testing::TempDir folder;
+    TrainOptions options = options_for(folder, 2);
+    NamedRun().run(options);
+    const std::string checkpoints = folder / "run/checkpoints";
+    const std::string last = weights_of(checkpoints + "/last");
+    fs::copy(checkpoints + "/last", checkpoints + "/.last.tmp");
+    fs::rename(checkpoints + "/last", checkpoints + "/last.previous");
+    if (!whole) fs::resize_file(checkpoints + "/.last.tmp/model.safetensors", 9);
+    options.resume = "auto";
+    NamedRun().run(options);
+    EXPECT_EQ(last, weights_of(checkpoints + "/last")) << whole;
+    EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("is whole again"));
+  }
+}
+
+TEST(Resume, ARunThatWasKilledBetweenBestAndLastSavesLast) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder, 2);
+  NamedRun().run(options);
+  const std::string checkpoints = folder / "run/checkpoints";
+  const std::string best = weights_of(checkpoints + "/best");
+  fs::remove_all(checkpoints + "/last");
+  options.resume = "auto";
+  NamedRun().run(options);
+  EXPECT_EQ(best, weights_of(checkpoints + "/last"));
+}
+
+TEST(RunLock, ASecondRunInAFolderIsRefused) {
+  const testing::TempDir folder;
+  const TrainOptions options = options_for(folder, 1);
+  {
+    const RunLock lock(folder / "run");
+    EXPECT_THAT(NamedRun().refusal(options),
+                AllOf(HasSubstr("another run writes to " + (folder / "run")),
+                      HasSubstr("(process " + std::to_string(::getpid()) + ")")));
+    EXPECT_THROW(check_not_running(folder / "run"), Error);
+  }
+  EXPECT_FALSE(fs::exists(folder / "run/checkpoints"));
+  EXPECT_EQ("", NamedRun().refusal(options));
+  EXPECT_NO_THROW(check_not_running(folder / "run"));
+  EXPECT_NO_THROW(check_not_running(folder / "none"));
+  EXPECT_FALSE(fs::exists(folder / "none"));
+}
+
+TEST(RunLock, DiesWithItsProcess) {
+  const testing::TempDir folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const RunLock lock(folder / "run");
+    ::raise(SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_NO_THROW(RunLock(folder / "run"));
+}
+
+/// Deletes the run's folder at a step.
+class Deleter final : public Observer {
+ public:
+  explicit Deleter(std::string path) : path_(std::move(path)) {}
+  void on_step(const StepEvent& event) override {
+    if (event.global_step == 3) fs::remove_all(path_);
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST(RunLock, ARunFolderThatIsDeletedDuringTheRunFailsIt) {
+  const testing::TempDir folder;
+  const TrainOptions options = options_for(folder, 2);
+  Deleter deleter(folder / "run");
+  try {
+    NamedRun().run(options, {&deleter});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(ErrorCode::kIo, error.code());
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("folder was deleted or moved"), HasSubstr(folder / "run")));
+  }
+  EXPECT_FALSE(fs::exists(folder / "run")) << "it is not made again";
+}
+
+// What a run would write, for mutants of it.
+std::string sound_state() {
+  TrainState state{.model = "linear", .epoch = 2, .global_step = 20, .optimizer = "sgd"};
+  state.step_in_epoch = 4;
+  state.batch_size = 8;
+  state.monitor = "val_loss";
+  state.best = 0.5;
+  state.best_epoch = 1;
+  state.top = {{"epoch-0001", 0.5}};
+  state.position = pipeline::Position{.epoch = 2, .batches = 4}.to_json();
+  state.meters = "[1.5,32]";
+  return state.to_json();
+}
+
+TEST(HostileCheckpoint, NumbersThatNoRunWritesAreRefusedByName) {
+  ASSERT_NO_THROW(TrainState::from_json(sound_state()));
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"epoch", "9223372036854775808"},
+      {"epoch", "-1"},
+      {"epoch", "1e300"},
+      {"epoch", "2.5"},
+      {"epoch", "\"2\""},
+      {"step_in_epoch", "-1"},
+      {"step_in_epoch", "9223372036854775807"},
+      {"global_step", "-5"},
+      {"global_step", "3"},
+      {"world", "0"},
+      {"world", "-1"},
+      {"world", "4294967297"},
+      {"batch_size", "-1"},
+      {"batch_size", "1099511627776"},
+      {"best_epoch", "-1"},
+      {"best", "\"x\""},
+      {"seed", "-1"},
+      {"top", R"([["../../etc", 1]])"},
+      {"top", R"([["epoch-1/..", 1]])"},
+      {"meters", R"(["x"])"},
+      {"meters", R"({"a": 1})"},
+      {"model", "\"" + std::string(1000, 'x') + "\""},
+      {"position",
+       R"({"epoch": 3, "batches": 4, "next_stream": 0, "fingerprint": 0, "streams": []})"},
+      {"position",
+       R"({"epoch": 2, "batches": -4, "next_stream": 0, "fingerprint": 0, "streams": []})"},
+      {"data", R"({"options": {}, "shards": [["a.tar", -1, 5, ""]]})"},
+      {"data", R"({"options": {}, "shards": [[]]})"}};
+  for (const auto& [key, value] : cases) {
+    auto json = nlohmann::json::parse(sound_state());
+    json[key] = nlohmann::json::parse(value);
+    try {
+      TrainState::from_json(json.dump());
+      ADD_FAILURE() << key << " " << value;
+    } catch (const Error& error) {
+      EXPECT_EQ(ErrorCode::kCorrupt, error.code()) << key << " " << value;
+      EXPECT_LT(error.message().size(), 300U) << key;
+    }
+  }
+}
+
+TEST(HostileCheckpoint, AFileThatClaimsMoreThanTheModelNeedsIsNotRead) {
+  const testing::TempDir folder;
+  NamedRun().run(options_for(folder, 1));
+  const std::string last = folder / "run/checkpoints/last";
+  auto manifest = nlohmann::json::parse(testing::read_file(last + "/manifest.json"));
+  manifest["files"]["model.safetensors"]["bytes"] = std::uint64_t{1} << 40;
+  fs::resize_file(last + "/model.safetensors", std::uint64_t{1} << 40);  // sparse
+  testing::write_file(last + "/manifest.json", manifest.dump());
+  std::vector<float> values(NamedRun().model.parameters().padded_size());
+  const testing::LinearModel model(6, 2);
+  try {
+    load_checkpoint_model(last, "linear", {{.table = &model.parameters(), .values = values}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(ErrorCode::kCorrupt, error.code());
+    EXPECT_THAT(error.what(), HasSubstr("a file of 1099511627776 bytes"));
+  }
+}
+
+TEST(Checkpoint, HoldsAShuffleBufferInFewBytes) {
+  auto start = std::make_shared<wds::StreamPosition>();
+  for (std::uint32_t i = 0; i < 10'000; ++i)
+    start->buffered.push_back({3 + (i * 7) % 3, std::uint64_t{512} * 220 * ((i * 7919) % 10'000)});
+  TrainState state{.model = "linear", .epoch = 2, .step_in_epoch = 4, .global_step = 20};
+  state.position =
+      pipeline::Position{.epoch = 2, .batches = 4, .streams = {{.start = start}}}.to_json();
+  const std::string text = state.to_json();
+  EXPECT_LT(text.size(), 120'000U) << "378,000 with indentation, a number a line";
+  const auto back = pipeline::Position::from_json(TrainState::from_json(text).position);
+  ASSERT_EQ(start->buffered.size(), back.streams[0].start->buffered.size());
+  for (std::size_t i = 0; i < start->buffered.size(); ++i) {
+    ASSERT_EQ(start->buffered[i].shard, back.streams[0].start->buffered[i].shard) << i;
+    ASSERT_EQ(start->buffered[i].offset, back.streams[0].start->buffered[i].offset) << i;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::trainer

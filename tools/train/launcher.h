@@ -1,0 +1,20 @@
+// launcher: whether this process is one of several that a launcher started.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace millrace::tools {
+
+/// Looks up an environment variable.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+/// Training, evaluation and prediction are one process's work: several would each do all of it, and
+/// write to the same place. Throws: InvalidArgument when the environment of torchrun, Open MPI,
+/// MPICH or a Slurm step says that there are several, naming the variable and its value.
+void refuse_launcher(const Environment& environment);
+/// The same with the process's own environment.
+void refuse_launcher();
+
+}  // namespace millrace::tools

@@ -1,0 +1,56 @@
+#include "trainer/run_lock.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "io/base/error.h"
+
+namespace millrace::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string lock_path(const std::string& folder) { return folder + "/.lock"; }
+
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw_errno("create folder", folder, error.value());
+}
+
+std::unique_ptr<FileLock> take(const std::string& folder) {
+  auto lock = FileLock::try_take(lock_path(folder));
+  if (lock) return lock;
+  std::string process;
+  std::getline(std::ifstream(lock_path(folder)), process);
+  const bool number = !process.empty() && process.size() < 20 &&
+                      process.find_first_not_of("0123456789") == std::string::npos;
+  throw Error(ErrorCode::kInvalidArgument,
+              "another run writes to " + folder + (number ? " (process " + process + ")" : ""));
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::string& folder) : folder_(folder) {
+  make_folder(folder);
+  lock_ = take(folder);
+  const std::string process = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(lock_->fd(), 0) != 0 ||
+      ::pwrite(lock_->fd(), process.data(), process.size(), 0) < 0)
+    throw_errno("write", lock_path(folder), errno);
+}
+
+void RunLock::check_in_place() const {
+  if (lock_->in_place()) return;
+  throw Error(ErrorCode::kIo, "the run's folder was deleted or moved while it was written to",
+              {.url = folder_, .stage = "train"});
+}
+
+void check_not_running(const std::string& folder) {
+  if (fs::exists(lock_path(folder))) static_cast<void>(take(folder));
+}
+
+}  // namespace millrace::trainer
