@@ -69,10 +69,18 @@ void write_value(DType dtype, float value, std::byte* to) {
   }
 }
 
-/// Values between 0 and 1, or 0 and 255.
-std::vector<std::byte> random_picture(const decode::ArraySpec& spec, std::uint64_t seed) {
+/// Values between 0 and 1, or 0 and 255; of a mask, classes.
+std::vector<std::byte> random_picture(const decode::ArraySpec& spec, std::uint64_t seed,
+                                      std::int64_t classes) {
   KeyedRng rng({.seed = seed, .purpose = Purpose::kSynthetic});
   std::vector<std::byte> picture(spec.num_bytes());
+  if (spec.dtype == DType::kInt64) {
+    for (std::size_t at = 0; at < picture.size(); at += sizeof(std::int64_t)) {
+      const auto label = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(classes)));
+      std::memcpy(picture.data() + at, &label, sizeof label);
+    }
+    return picture;
+  }
   const std::size_t size = decode::dtype_size(spec.dtype);
   for (std::size_t at = 0; at < picture.size(); at += size) {
     write_value(spec.dtype, rng.uniform(), picture.data() + at);
@@ -108,8 +116,8 @@ FunctionField fake_field(const detail::FieldDecoder::Output& output, std::uint64
       draw_targets(id, slot);
     };
   } else {
-    field.decode = [picture = random_picture(output.spec, seed)](const auto&, const auto&,
-                                                                 std::span<std::byte> slot) {
+    field.decode = [picture = random_picture(output.spec, seed, classes)](
+                       const auto&, const auto&, std::span<std::byte> slot) {
       std::memcpy(slot.data(), picture.data(), slot.size());
     };
   }

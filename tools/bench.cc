@@ -77,11 +77,11 @@ class BenchCommand final : public Command {
                                  .stop = context.stop});
     ModelChoice usual = choice_;
     usual.settle();
-    if (!stored_ || choice_.images.size != 0) return;
+    if (!stored_ || choice_.images.has_size()) return;
     const int side = std::min(stored_->height, stored_->width);
     ModelChoice small = choice_;
     small.images.size = side;
-    if (side < usual.images.size && (stage_ != "train" || can_train(small))) choice_ = small;
+    if (side < usual.images.size.height && (stage_ != "train" || can_train(small))) choice_ = small;
   }
 
   static bool can_train(const ModelChoice& choice) {
@@ -96,9 +96,9 @@ class BenchCommand final : public Command {
   /// "decode to 32x32x3, stored 32x32x3".
   std::string stage_text() const {
     if (stage_ == "read") return stage_;
-    const std::string seen =
-        fmt::format("{} {} {}x{}x{}", stage_, stage_ == "decode" ? "to" : "at", choice_.images.size,
-                    choice_.images.size, choice_.images.channels);
+    const decode::Extent size = choice_.images.canvas();
+    const std::string seen = fmt::format("{} {} {}x{}x{}", stage_, stage_ == "decode" ? "to" : "at",
+                                         size.height, size.width, choice_.images.channels);
     return stored_ ? seen + ", stored " + text(*stored_) : seen;
   }
 
@@ -144,16 +144,17 @@ class BenchCommand final : public Command {
 
   Measured run_training(const Context& context) {
     if (choice_.needs_classes())
-      choice_.classes = count_classes({.shards = read_.shards(),
+      choice_.classes = count_outputs({.shards = read_.shards(),
                                        .opener = *read_.opener(),
                                        .policy = read_.policy(),
                                        .stop = context.stop,
-                                       .log = context.log});
+                                       .log = context.log},
+                                      choice_.task);
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
     trainer::LoaderFeed feed(options(context), devices);
     const auto model = choice_.build();
-    const trainer::LossObjective objective = choice_.task.objective();
+    const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     TimedRun timed(seconds_, context.stop);
     trainer::fit({.model = *model, .objective = objective, .train = feed, .devices = threads},
                  {.epochs = 1 << 20,
@@ -203,7 +204,8 @@ class BenchCommand final : public Command {
                                    {"stages", stages},
                                    {"verdict", measured.verdict}};
     if (stage_ != "read")
-      line["image"] = {choice_.images.size, choice_.images.size, choice_.images.channels};
+      line["image"] = {choice_.images.canvas().height, choice_.images.canvas().width,
+                       choice_.images.channels};
     if (stored_) line["stored"] = {stored_->height, stored_->width, stored_->channels};
     out.line(line.dump());
   }

@@ -18,10 +18,14 @@
 #include "trainer/checkpoint.h"
 #include "trainer/evaluate.h"
 #include "trainer/feed.h"
+#include "trainer/log_lines.h"
 #include "trainer/progress_bar.h"
 
 namespace millrace::tools {
 namespace {
+
+/// Of each stream's buffer, from which shuffled pictures come.
+constexpr std::int64_t kShuffleSamples = 100;
 
 class EvalCommand final : public Command {
  public:
@@ -41,11 +45,15 @@ class EvalCommand final : public Command {
     app.add_option("--limit-batches", limit_, "Batches a device, at most; 0: all")
         ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,
-                   "mask-depth: the first samples as pictures: image, mask, predicted mask, depth, "
-                   "predicted depth")
+                   "Masks, depths: samples as pictures under their keys: image, mask, predicted "
+                   "mask, depth, predicted depth; classes have a colour each")
         ->type_name("FILE.png");
-    app.add_option("--num-pictures", pictures_.samples, "How many")
+    app.add_option("--num-pictures", pictures_.samples, "How many of them")
         ->transform(whole_number(1, 256));
+    app.add_option("--shuffle", pictures_.shuffle,
+                   "--pictures: samples from all over, by this seed, not the first ones")
+        ->transform(seed_number())
+        ->type_name("SEED");
     run_.declare(app);
   }
 
@@ -54,6 +62,7 @@ class EvalCommand final : public Command {
     run_.check();
     read_.check();
     check_checkpoint(checkpoint_);
+    require(!pictures_.shuffle || !pictures_.path.empty(), "--shuffle is for --pictures");
     if (!pictures_.path.empty()) check_local_output(pictures_.path);
     if (!pictures_.path.empty())
       check_writable_folder(std::filesystem::path(pictures_.path).parent_path().string());
@@ -69,7 +78,7 @@ class EvalCommand final : public Command {
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
     const auto model = choice.build();
-    const trainer::LossObjective objective = choice.task.objective();
+    const trainer::LossObjective objective = choice.task.objective(choice.classes);
     auto options = make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context);
     log_balance(num_indexes_of(options), context.log);
     trainer::LoaderFeed feed(std::move(options), devices);
@@ -93,7 +102,10 @@ class EvalCommand final : public Command {
     pictures_.checkpoint = checkpoint_;
     make_parent_folders(pictures_.path);
     write_pictures(choice,
-                   make_pipeline_options({.shards = read_.shards()}, choice, exact, read_, context),
+                   make_pipeline_options({.shards = read_.shards(),
+                                          .shuffle = pictures_.shuffle ? kShuffleSamples : 0,
+                                          .seed = pictures_.shuffle.value_or(0)},
+                                         choice, exact, read_, context),
                    pictures_);
     context.log.info("pictures in " + pictures_.path);
   }
@@ -111,10 +123,14 @@ class EvalCommand final : public Command {
     std::string line = fmt::format(
         "{} in {:.1f} s:", counted(static_cast<std::uint64_t>(result.samples), "sample"),
         result.seconds);
-    for (const auto& [name, value] : result.values)
+    for (const auto& [name, value] : result.values) {
+      if (trainer::is_class_iou(name)) continue;
       line += name.starts_with("top") ? fmt::format(" {} {:.2f} %", name, 100 * value)
                                       : fmt::format(" {} {:.4f}", name, value);
+    }
     context.out.line(line);
+    const std::string classes = trainer::class_iou_text(result.values);
+    if (!classes.empty()) context.out.line(classes);
   }
 
   ReadOptions read_;

@@ -7,6 +7,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "tools/parse.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -23,12 +24,17 @@ void check_values(const std::vector<float>& values, int channels, const char* op
 }  // namespace
 
 void ImageOptions::declare(CLI::App& app) {
-  app.add_option("--size", size, "Height and width of what the model sees; 0: the model's own")
-      ->transform(whole_number(0, 16384));
+  app.add_option_function<std::string>(
+         "--size",
+         [this](const std::string& text) {
+           size = text == "0" ? decode::Extent(0) : parse_extent("--size", text);
+         },
+         "What the model sees: N, or height x width [the model's own]")
+      ->type_name("N|HxW");
   app.add_option("--channels", channels, "3 for colour, 1 for grey; 0: the model's own")
       ->transform(one_of({"0", "1", "3"}));
   app.add_option("--augment", augment, "Training's random transforms")
-      ->transform(one_of({"none", "crop-flip", "rrc-flip"}));
+      ->transform(one_of({"none", "flip", "crop-flip", "rrc-flip"}));
   app.add_option("--mean", mean,
                  "Subtracted, of values in 0 to 1, one or one a channel [ImageNet's; grey 0.5]")
       ->delimiter(',')
@@ -52,20 +58,48 @@ decode::Normalize ImageOptions::normalize() const {
   return normalize;
 }
 
+decode::Extent ImageOptions::canvas() const {
+  const auto padded = [this](int side) {
+    return (side + multiple_of - 1) / multiple_of * multiple_of;
+  };
+  return {padded(size.height), padded(size.width)};
+}
+
+/// With what every picture ends in.
+std::vector<decode::Transform> ImageOptions::finished(
+    std::vector<decode::Transform> geometry) const {
+  const decode::Extent padded = canvas();
+  if (padded != size)
+    geometry.emplace_back(decode::CenterCrop{.height = padded.height, .width = padded.width});
+  geometry.emplace_back(normalize());
+  return geometry;
+}
+
 std::vector<decode::Transform> ImageOptions::train_transforms() const {
-  if (augment == "rrc-flip")
-    return {decode::RandomResizedCrop{.size = size}, decode::RandomHorizontalFlip{}, normalize()};
+  const decode::Resize resize{.height = size.height, .width = size.width};
+  if (augment == "flip") return finished({resize, decode::RandomHorizontalFlip{}});
+  if (augment == "rrc-flip") {
+    decode::RandomResizedCrop crop{.size = size};
+    // Windows of the canvas' own proportions, give or take: what is seen is not squeezed.
+    for (double& ratio : crop.aspect_ratio) ratio *= static_cast<double>(size.width) / size.height;
+    return finished({crop, decode::RandomHorizontalFlip{}});
+  }
   if (augment == "crop-flip")
-    return {decode::RandomCrop{.height = size, .width = size, .padding = size / 8},
-            decode::RandomHorizontalFlip{}, normalize()};
-  return eval_transforms();
+    return finished({decode::RandomCrop{.height = size.height,
+                                        .width = size.width,
+                                        .padding = std::min(size.height, size.width) / 8},
+                     decode::RandomHorizontalFlip{}});
+  return finished({resize});
 }
 
 std::vector<decode::Transform> ImageOptions::eval_transforms() const {
-  if (augment == "rrc-flip")
-    return {decode::ResizeShort{.size = size * 8 / 7},
-            decode::CenterCrop{.height = size, .width = size}, normalize()};
-  return {decode::Resize{.height = size, .width = size}, normalize()};
+  if (whole || augment != "rrc-flip")
+    return finished({decode::Resize{.height = size.height, .width = size.width}});
+  const decode::CenterCrop middle{.height = size.height, .width = size.width};
+  if (size.height == size.width)
+    return finished({decode::ResizeShort{.size = size.height * 8 / 7}, middle});
+  return finished(
+      {decode::Resize{.height = size.height * 8 / 7, .width = size.width * 8 / 7}, middle});
 }
 
 }  // namespace millrace::tools

@@ -1,6 +1,8 @@
 #include "tools/parse.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -40,6 +42,15 @@ double unit(std::string suffix) {
   return std::nan("");
 }
 
+/// The whole of `text` as a side's length; 0 where it is none.
+int side_of(std::string_view text) {
+  constexpr int kMaxSide = 16'384;
+  int side = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), side);
+  const bool whole = status == std::errc() && end == text.data() + text.size();
+  return whole && side <= kMaxSide ? std::max(side, 0) : 0;
+}
+
 /// Seconds of "HH:MM:SS"; NaN for anything else.
 double clock_seconds(const std::string& text) {
   unsigned hours = 0;
@@ -58,6 +69,21 @@ double seconds_of(const std::string& unit) {
 }
 
 }  // namespace
+
+decode::Extent parse_extent(const std::string& option, const std::string& text) {
+  const std::string_view view = text;
+  const std::size_t times = std::min(view.find('x'), view.size());
+  const int height = side_of(view.substr(0, times));
+  const int width = times == view.size() ? height : side_of(view.substr(times + 1));
+  if (height == 0 || width == 0)
+    refuse(option, text, "a size is N or HEIGHTxWIDTH, each 1 to 16384");
+  return {height, width};
+}
+
+std::string extent_text(const decode::Extent& extent) {
+  const std::string height = std::to_string(extent.height);
+  return extent.height == extent.width ? height : height + "x" + std::to_string(extent.width);
+}
 
 std::int64_t parse_count(const std::string& option, const std::string& text) {
   const auto [value, rest] = split_number(text);

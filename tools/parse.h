@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "decode/transforms.h"
+
 namespace millrace::tools {
 
 /// "500": at least 0. Throws: InvalidArgument.
@@ -13,6 +15,10 @@ std::int64_t parse_count(const std::string& option, const std::string& text);
 double parse_share(const std::string& option, const std::string& text);
 /// Bytes: "3e9", "500M" (thousands), "2GiB" (1024s); at least 1. Throws: InvalidArgument.
 std::uint64_t parse_bytes(const std::string& option, const std::string& text);
+/// Pixels, 1 to 16384: "224", or "360x480", height before width. Throws: InvalidArgument.
+decode::Extent parse_extent(const std::string& option, const std::string& text);
+/// "224", or "360x480".
+std::string extent_text(const decode::Extent& extent);
 /// A length of time: "90s", "30m", "12h", or "HH:MM:SS"; at least 1 s. Throws: InvalidArgument.
 std::chrono::seconds parse_duration(const std::string& option, const std::string& text);
 

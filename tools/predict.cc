@@ -55,7 +55,8 @@ class PredictCommand final : public Command {
         ->type_name("FILE")
         ->transform(existing_file());
     app.add_option("--shards", shards_,
-                   "mask-depth: shards of mask.png and depth.png, as `create` names shards")
+                   "Masks, depths: shards of mask.png and depth.png in the images' own sizes, as "
+                   "`create` names shards")
         ->type_name("PATTERN");
     app.add_flag("--force", force_, "Replace files that are there");
     run_.declare(app);
@@ -79,9 +80,10 @@ class PredictCommand final : public Command {
     read_.attach(context);
     checkpoint_ = trainer::find_checkpoint(checkpoint_, "best");
     const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_);
-    require(choice.task.is_dense() || shards_.empty(), "--shards is for checkpoints of mask-depth");
+    require(choice.task.is_dense() || shards_.empty(),
+            "--shards is for checkpoints of masks and depths");
     require(!choice.task.is_dense() || !shards_.empty(),
-            "a checkpoint of mask-depth makes pictures: --shards says where to");
+            "a checkpoint of " + choice.task.kind + " makes pictures: --shards says where to");
     rows_.json = context.json;
     if (!names_.empty()) rows_.names = read_names(*read_.opener(), names_);
     if (choice.task.is_dense()) return write_shards(choice, context);
@@ -103,7 +105,7 @@ class PredictCommand final : public Command {
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
     const auto model = choice.build();
-    const trainer::LossObjective objective = choice.task.objective();
+    const trainer::LossObjective objective = choice.task.objective(choice.classes);
     trainer::LoaderFeed feed(make_pipeline_options({.shards = read_.shards(), .targets = false},
                                                    choice, in_order(), read_, context),
                              devices);
@@ -112,7 +114,9 @@ class PredictCommand final : public Command {
         {.precision = run_.compute_precision(),
          .weights = checkpoint_,
          .stop = context.stop,
-         .log = context.log},
+         .log = context.log,
+         .carried = choice.task.is_dense() ? std::vector<std::string>{kSizeField}
+                                           : std::vector<std::string>{}},
         each);
   }
 
@@ -136,8 +140,7 @@ class PredictCommand final : public Command {
 
   void write_shards(const ModelChoice& choice, Context& context) const {
     make_parent_folders(shards_);
-    DenseShards shards({.pattern = shards_, .replace = replace()},
-                       {.side = choice.images.size, .mask_value = choice.task.mask_value});
+    DenseShards shards({.pattern = shards_, .replace = replace()}, choice);
     const std::int64_t samples =
         predict(choice, context, [&](const trainer::Prediction& one) { shards.write(one); });
     for (const wds::ShardSummary& shard : shards.finish()) print(shard, context);

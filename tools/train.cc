@@ -83,7 +83,7 @@ class TrainCommand final : public Command {
     optimisation_.check();
     check_evaluation();
     check_streams();
-    run_folder_.check(choice_.task.objective().measures(), has_validation());
+    run_folder_.check(choice_.task.objective(choice_.classes).measures(), has_validation());
   }
 
   void run(Context& context) override {
@@ -93,7 +93,7 @@ class TrainCommand final : public Command {
     trainer::DeviceThreads threads(devices);
     settle(context);
     const auto model = choice_.build();
-    const trainer::LossObjective objective = choice_.task.objective();
+    const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     RunInput input(input_options(), devices, context);
     if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
       optimisation_.steps_per_epoch = find_steps(input, threads.size(), context);
@@ -161,6 +161,15 @@ class TrainCommand final : public Command {
     if (limits_.deterministic) context.log.info("every run is deterministic");
     if (choice_.needs_classes()) choice_.classes = outputs_before(context);
     if (choice_.needs_classes()) choice_.classes = count_outputs(context);
+    settle_class_names();
+  }
+
+  /// Masks' classes have an IoU each: by their names, where the label map has them.
+  void settle_class_names() {
+    if (!choice_.task.has_class_mask() || !choice_.task.names.empty() || data_.fake > 0) return;
+    auto names = read_label_map(*read_.opener(), train_shards(input_options()).front());
+    if (static_cast<std::int64_t>(names.size()) == choice_.classes)
+      choice_.task.names = std::move(names);
   }
 
   /// What the run that is resumed had, so that its labels are counted once; 0 where that is not
@@ -176,7 +185,7 @@ class TrainCommand final : public Command {
       const auto text = io::read_object(*read_.opener(), config, kMaxConfigBytes);
       before = ModelChoice::from_json(std::string(text.text()));
     }
-    if (!before.needs_classes() && !before.task.is_dense())
+    if (before.classes > 0)
       context.log.info(fmt::format("{} outputs, as the run has them", before.classes));
     return before.task.kind == choice_.task.kind ? before.classes : 0;
   }
@@ -201,8 +210,7 @@ class TrainCommand final : public Command {
                                 .policy = read_.policy(),
                                 .stop = context.stop,
                                 .log = context.log};
-    const bool labels = choice_.task.kind == "multilabel";
-    return labels ? count_labels(input, choice_.task.label_key) : count_classes(input);
+    return tools::count_outputs(input, choice_.task);
   }
 
   std::int64_t find_steps(const RunInput& input, int devices, Context& context) const {
@@ -271,10 +279,16 @@ class TrainCommand final : public Command {
   void print_header(const trainer::Model& model, int devices, const Context& context) const {
     const std::string& run_dir = run_folder_.run_dir;
     const bool half = run_.compute_precision() == trainer::nn::Precision::kBFloat16;
+    const decode::Extent size = choice_.images.size;
+    const decode::Extent canvas = choice_.images.canvas();
     context.log.info(fmt::format(
         "{}: {} parameters, {}, {}x{}x{} images{}, {}", model.name(),
-        model.parameters().num_values(), choice_.task.text(choice_.classes), choice_.images.size,
-        choice_.images.size, choice_.images.channels, stored_text(context), run_.precision));
+        model.parameters().num_values(), choice_.task.text(choice_.classes), size.height,
+        size.width, choice_.images.channels,
+        canvas == size
+            ? stored_text(context)
+            : fmt::format(" padded to {}x{}{}", canvas.height, canvas.width, stored_text(context)),
+        run_.precision));
     if (half && !trainer::nn::has_native_bfloat16())
       context.log.info("this machine has no bf16: float32 computes, and results are rounded");
     context.log.info(fmt::format(

@@ -18,6 +18,7 @@
 #include "tools/values.h"
 #include "tools/view/sample_view.h"
 #include "tools/view/sheet.h"
+#include "tools/view/visible.h"
 #include "wds/sample_stream.h"
 
 namespace millrace::tools {
@@ -78,7 +79,8 @@ class ViewCommand final : public Command {
     const auto cells = gather(streams, ledger);
     if (cells.empty())
       throw Error(ErrorCode::kNotFound, "no sample to show in " + read_.specs().front());
-    const decode::Image sheet = draw_sheet(cells, columns(cells.size()));
+    const decode::Image sheet =
+        draw_sheet(cells, {.columns = columns(cells.size()), .legend = legend()});
     const auto sink = open_output_file(output_, replace());
     sink->write(decode::encode_png(sheet).span());
     sink->finish();
@@ -89,7 +91,7 @@ class ViewCommand final : public Command {
   io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
 
   void settle() {
-    if (view_.images.size == 0) view_.images.size = kDefaultSize;
+    if (!view_.images.has_size()) view_.images.size = kDefaultSize;
     if (view_.images.channels == 0) view_.images.channels = 3;
     view_.tolerate_truncated = read_.tolerate_truncated();
   }
@@ -107,7 +109,7 @@ class ViewCommand final : public Command {
   }
 
   /// One sample of each stream in turn, until there are enough or none is left.
-  std::vector<Cell> gather(std::vector<StreamCursor>& streams, wds::FaultLedger& ledger) const {
+  std::vector<Cell> gather(std::vector<StreamCursor>& streams, wds::FaultLedger& ledger) {
     std::vector<Cell> cells;
     for (bool found = true; found;) {
       found = false;
@@ -122,11 +124,11 @@ class ViewCommand final : public Command {
   }
 
   /// False when the fault policy ends the samples here.
-  bool add_cell(const wds::StreamSample& one, wds::FaultLedger& ledger,
-                std::vector<Cell>& cells) const {
+  bool add_cell(const wds::StreamSample& one, wds::FaultLedger& ledger, std::vector<Cell>& cells) {
     try {
       cells.push_back({.pictures = SampleView(view_).pictures(one.sample, cells.size()),
                        .label = label_of(one.sample)});
+      shows_classes_ = shows_classes_ || SampleView(view_).shows_classes(one.sample);
     } catch (Error& fault) {
       fault.annotate({.url = io::printable_url(*one.sample.url), .key = one.sample.key});
       return ledger.report(fault) != wds::OnFault::kStop;
@@ -141,6 +143,15 @@ class ViewCommand final : public Command {
     const std::int64_t label = decode::decode_integer(field->data);
     const bool named = label >= 0 && static_cast<std::uint64_t>(label) < names_.size();
     return named ? names_[static_cast<std::size_t>(label)] : fmt::format("class {}", label);
+  }
+
+  /// The classes of a mask beside the images, where the label map names them.
+  std::vector<LegendEntry> legend() const {
+    if (!shows_classes_ || names_.empty()) return {};
+    std::vector<decode::RgbColour> palette;
+    for (std::size_t k = 0; k < names_.size(); ++k)
+      palette.push_back(class_colour(static_cast<std::int64_t>(k)));
+    return class_legend(palette, names_);
   }
 
   int columns(std::size_t cells) const {
@@ -172,6 +183,7 @@ class ViewCommand final : public Command {
   std::optional<std::uint64_t> shuffle_;
   bool force_ = false;
   std::vector<std::string> names_;
+  bool shows_classes_ = false;
 };
 
 }  // namespace

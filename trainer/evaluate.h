@@ -27,6 +27,8 @@ struct EvalOptions {
   std::string weights = {};
   std::stop_token stop = {};
   Log log = {};
+  /// predict(): int64 fields of the batch that come with each sample's outputs.
+  std::vector<std::string> carried = {};
 };
 
 struct EvalInput {

@@ -9,6 +9,8 @@
 namespace millrace::trainer {
 namespace {
 
+constexpr std::string_view kClassIou = "iou/";
+
 bool is_share(std::string_view name) { return name.substr(0, 3) == "top"; }
 
 std::string value_text(const std::string& name, double value) {
@@ -74,12 +76,25 @@ std::string evaluation_line(const EpochEvent& event, const std::string& time) {
   std::string line = fmt::format("Epoch {} test end {}", event.epoch, time);
   line += accuracy_text("Reduced", event.val) + accuracy_text("Replica", event.replica_val);
   for (const auto& [name, value] : event.val) {
-    if (name != "top1") line += ", " + value_text(name, value);
+    if (name != "top1" && !is_class_iou(name)) line += ", " + value_text(name, value);
   }
   line +=
       fmt::format(", Test Samples={}, Test Time={:.1f} s", event.val_samples, event.val_seconds);
   if (event.val_skipped_samples > 0) line += fmt::format(", Skipped={}", event.val_skipped_samples);
-  return line;
+  const std::string classes = class_iou_text(event.val);
+  return classes.empty() ? line : line + fmt::format("\nEpoch {} {}", event.epoch, classes);
+}
+
+bool is_class_iou(std::string_view name) { return name.starts_with(kClassIou); }
+
+std::string class_iou_text(const NamedValues& values) {
+  std::string text;
+  for (const auto& [name, value] : values) {
+    if (is_class_iou(name))
+      text += fmt::format("{}{}={:.4f}", text.empty() ? "IoU by class: " : ", ",
+                          name.substr(kClassIou.size()), value);
+  }
+  return text;
 }
 
 std::string stall_line(const EpochEvent& event) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "trainer/events.h"
 
@@ -23,8 +24,12 @@ std::string epoch_begin_line(std::int64_t epoch, const std::string& time);
 /// GlobalRate=45676.50, Train loss=0.31415, Train top1=89.20%", and what was skipped, if anything.
 std::string epoch_end_line(const EpochEvent& event, const std::string& time);
 /// "Epoch 8 test end 18:02:14, Reduced Accuracy=88.21%, Replica Accuracy=88.30%, loss=...,
-/// Test Samples=10000, Test Time=3.2 s".
+/// Test Samples=10000, Test Time=3.2 s". With a second line where classes have an IoU each.
 std::string evaluation_line(const EpochEvent& event, const std::string& time);
+/// Whether a value is one class's IoU: "iou/sky".
+bool is_class_iou(std::string_view name);
+/// "IoU by class: sky=0.9123, road=0.8700"; empty where there is none.
+std::string class_iou_text(const NamedValues& values);
 /// The epoch's stall report: seconds a step by part, and the verdict.
 std::string stall_line(const EpochEvent& event);
 std::string end_line(const EndEvent& event);

@@ -65,6 +65,46 @@ double mean_iou(const MaskCounts& counts) {
   return classes > 0.0 ? sum / classes : std::numeric_limits<double>::quiet_NaN();
 }
 
+void ClassCounts::add(std::span<const float> logits, std::span<const std::int64_t> labels,
+                      std::int64_t ignore) {
+  std::vector<float> best(logits.begin(),
+                          logits.begin() + static_cast<std::ptrdiff_t>(labels.size()));
+  std::vector<std::uint32_t> choice(labels.size());
+  for (std::size_t k = 1; k < both.size(); ++k) {
+    const float* own = logits.data() + k * labels.size();
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const bool better = own[i] > best[i];
+      best[i] = better ? own[i] : best[i];
+      choice[i] = better ? static_cast<std::uint32_t>(k) : choice[i];
+    }
+  }
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == ignore) continue;
+    const auto label = static_cast<std::size_t>(labels[i]);
+    wanted[label] += 1.0;
+    predicted[choice[i]] += 1.0;
+    if (choice[i] == label) both[label] += 1.0;
+  }
+}
+
+std::vector<double> class_ious(const ClassCounts& counts) {
+  std::vector<double> ious;
+  for (std::size_t k = 0; k < counts.both.size(); ++k)
+    ious.push_back(counts.both[k] / (counts.predicted[k] + counts.wanted[k] - counts.both[k]));
+  return ious;
+}
+
+double mean_iou(const ClassCounts& counts) {
+  double sum = 0.0;
+  double classes = 0.0;
+  for (const double iou : class_ious(counts)) {
+    if (std::isnan(iou)) continue;
+    sum += iou;
+    classes += 1.0;
+  }
+  return classes > 0.0 ? sum / classes : std::numeric_limits<double>::quiet_NaN();
+}
+
 double squared_error(std::span<const float> predictions, std::span<const float> targets) {
   return flat::sum_over(
       [](auto a, auto b) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace millrace::trainer {
 
@@ -25,6 +26,23 @@ struct MaskCounts {
 
 /// Intersection over union, mean over the two classes; a class that never occurs is left out.
 double mean_iou(const MaskCounts& counts);
+
+/// Counts of a mask of many classes, by class. Whole numbers, so that they add up exactly.
+struct ClassCounts {
+  std::vector<double> both;  ///< pixels of the class that are predicted so
+  std::vector<double> predicted;
+  std::vector<double> wanted;
+
+  explicit ClassCounts(std::size_t classes) : both(classes), predicted(classes), wanted(classes) {}
+  /// Adds one sample: `logits` (K, pixels), of which the first of the largest is predicted.
+  void add(std::span<const float> logits, std::span<const std::int64_t> labels,
+           std::int64_t ignore);
+};
+
+/// Intersection over union of each class; NaN for one that neither occurs nor is predicted.
+std::vector<double> class_ious(const ClassCounts& counts);
+/// The mean of those that are not NaN.
+double mean_iou(const ClassCounts& counts);
 
 /// Sum of squared differences.
 double squared_error(std::span<const float> predictions, std::span<const float> targets);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "io/base/error.h"
@@ -13,6 +15,7 @@ namespace millrace::trainer {
 namespace {
 
 bool is_classification(const Head& head) { return head.loss == "cross_entropy"; }
+bool has_mask_of_classes(const Head& head) { return head.loss == "pixel_cross_entropy"; }
 
 Target target_of(const pipeline::Batch& batch, const std::string& name) {
   const pipeline::BatchField& field = batch.field(name);
@@ -29,14 +32,16 @@ Target target_of(const pipeline::Batch& batch, const std::string& name) {
 }
 
 // Names the sample whose label is outside the classes; what the loss itself cannot know.
-void check_labels(const pipeline::Batch& batch, const Target& target, std::int64_t classes) {
-  const auto bad = first_bad_label(target.labels, batch.valid, classes);
+void check_labels(const pipeline::Batch& batch, const Target& target, std::int64_t classes,
+                  std::optional<std::int64_t> ignore) {
+  const auto bad = first_bad_label(target.labels, batch.valid, classes, ignore);
   if (!bad) return;
+  const std::size_t slot = *bad / (target.labels.size() / batch.valid.size());
   throw Error(
       ErrorCode::kCorrupt,
       "label " + std::to_string(target.labels[*bad]) + " is outside the model's " +
           std::to_string(classes) + " classes",
-      {.key = *bad < batch.keys.size() ? batch.keys[*bad] : std::string(), .stage = "loss"});
+      {.key = slot < batch.keys.size() ? batch.keys[slot] : std::string(), .stage = "loss"});
 }
 
 bool wants_shares(const Head& head) { return head.loss == "bce" || head.loss == "dice"; }
@@ -63,6 +68,10 @@ const char* name_of(Metric metric) {
       return "iou";
     case Metric::kRmse:
       return "rmse";
+    case Metric::kMiou:
+      return "miou";
+    case Metric::kPixelAccuracy:
+      return "pixel_accuracy";
   }
   return "";
 }
@@ -73,14 +82,17 @@ std::ptrdiff_t heads_with(Metric metric, const std::vector<Head>& heads) {
   });
 }
 
-std::size_t sums_of(Metric metric) {
+std::size_t sums_of(Metric metric, const Head& head) {
   switch (metric) {
     case Metric::kAuroc:
       return 0;
     case Metric::kIou:
       return 4;
     case Metric::kRmse:
+    case Metric::kPixelAccuracy:
       return 2;
+    case Metric::kMiou:
+      return 3 * static_cast<std::size_t>(head.classes);
   }
   return 0;
 }
@@ -107,6 +119,49 @@ void add_mask(std::span<const float> logits, std::span<const float> target,
   sums[1] += counts.only_predicted;
   sums[2] += counts.only_target;
   sums[3] += counts.neither;
+}
+
+ClassCounts count_classes(const pipeline::Batch& batch, const nn::OutputView& output,
+                          std::span<const std::int64_t> labels, const Head& head) {
+  ClassCounts counts(static_cast<std::size_t>(output.shape.at(1)));
+  const auto size = static_cast<std::size_t>(batch.size);
+  const std::size_t width = output.data.size() / size;
+  const std::size_t pixels = labels.size() / size;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (batch.valid[i] != 0)
+      counts.add(output.data.subspan(i * width, width), labels.subspan(i * pixels, pixels),
+                 head.options.ignore_label);
+  }
+  return counts;
+}
+
+// As they lie in the sums of miou: one row after the other.
+void add_class_counts(const ClassCounts& counts, std::span<double> sums) {
+  auto to = sums.begin();
+  for (const auto* row : {&counts.both, &counts.predicted, &counts.wanted})
+    for (const double count : *row) *to++ += count;
+}
+
+ClassCounts class_counts_of(std::span<const double> sums) {
+  ClassCounts counts(sums.size() / 3);
+  auto from = sums.begin();
+  for (auto* row : {&counts.both, &counts.predicted, &counts.wanted})
+    for (double& count : *row) count = *from++;
+  return counts;
+}
+
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// The classes that occur, by their names or numbers.
+void add_class_ious(const ClassCounts& counts, const Head& head, NamedValues& values) {
+  const std::vector<double> ious = class_ious(counts);
+  for (std::size_t k = 0; k < ious.size(); ++k) {
+    if (std::isnan(ious[k])) continue;
+    values.emplace_back(
+        "iou/" + (k < head.class_names.size() ? head.class_names[k] : std::to_string(k)), ious[k]);
+  }
 }
 
 // A record of a sample: its number of labels, their scores, their targets.
@@ -167,7 +222,7 @@ struct LossObjective::Part {
 
 void LossObjective::add_part(Part part) {
   part.first = num_sums_;
-  num_sums_ += part.kind == Part::Kind::kMean ? 1 : sums_of(part.metric);
+  num_sums_ += part.kind == Part::Kind::kMean ? 1 : sums_of(part.metric, options_.heads[part.head]);
   measures_.push_back(part.name);
   parts_.push_back(std::move(part));
 }
@@ -186,7 +241,9 @@ LossObjective::LossObjective(LossObjectiveOptions options) : options_(std::move(
     parts_.resize(1);
   }
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    losses_.push_back(make_loss(heads[i].loss, heads[i].options));
+    LossOptions loss = heads[i].options;
+    if (!heads[i].class_weights.empty()) loss.class_weights = heads[i].class_weights;
+    losses_.push_back(make_loss(heads[i].loss, loss));
     const std::string suffix = "." + (heads[i].name.empty() ? std::to_string(i) : heads[i].name);
     if (heads.size() > 1) add_part({.name = "loss" + suffix, .head = i});
     for (const Metric metric : heads[i].metrics) {
@@ -209,7 +266,9 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
   const Head& head = options_.heads[index];
   const nn::OutputView output = request.plan.output(head.output);
   const Target target = target_of(request.batch, head.target);
-  if (is_classification(head)) check_labels(request.batch, target, output.shape.at(1));
+  if (is_classification(head)) check_labels(request.batch, target, output.shape.at(1), {});
+  if (has_mask_of_classes(head))
+    check_labels(request.batch, target, output.shape.at(1), head.options.ignore_label);
   if (wants_shares(head)) check_shares(request.batch, target, head.target);
   const std::span<float> gradient =
       request.gradients ? request.plan.output_gradient(head.output).data : std::span<float>();
@@ -222,17 +281,21 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
   sums[0] += head.weight * result.loss;
   sums[1] += static_cast<double>(result.top1);
   sums[2] += static_cast<double>(result.top5);
+  if (has_mask_of_classes(head)) {
+    score_classes(count_classes(request.batch, output, target.labels, head), index, sums);
+  }
   for (const Part& part : parts_) {
     if (part.head != index || part.first < 3) continue;
     if (part.kind == Part::Kind::kMean) {
       sums[part.first] += result.loss;
       continue;
     }
+    if (has_mask_of_classes(head)) continue;
     if (target.values.size() != output.data.size()) {
       throw Error(ErrorCode::kInvalidArgument,
                   part.name + " needs float32 targets of the output's shape");
     }
-    const std::span<double> own = sums.subspan(part.first, sums_of(part.metric));
+    const std::span<double> own = sums.subspan(part.first, sums_of(part.metric, head));
     for_each_sample(request.batch, output, target.values, [&](auto values, auto wanted) {
       if (part.metric == Metric::kIou) add_mask(values, wanted, own);
       if (part.metric == Metric::kRmse) {
@@ -246,8 +309,28 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
   }
 }
 
+void LossObjective::score_classes(const ClassCounts& counts, std::size_t index,
+                                  std::span<double> sums) const {
+  const Head& head = options_.heads[index];
+  if (static_cast<std::int64_t>(counts.both.size()) != head.classes) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the model tells {} classes, the objective {}", counts.both.size(),
+                            head.classes));
+  }
+  for (const Part& part : parts_) {
+    if (part.head != index || part.kind == Part::Kind::kMean) continue;
+    const std::span<double> own = sums.subspan(part.first, sums_of(part.metric, head));
+    if (part.metric == Metric::kMiou) add_class_counts(counts, own);
+    if (part.metric == Metric::kPixelAccuracy) {
+      own[0] += sum_of(counts.both);
+      own[1] += sum_of(counts.wanted);
+    }
+  }
+}
+
 NamedValues LossObjective::finish(const Tally& tally) const {
   NamedValues values;
+  NamedValues by_class;  // after what there is once
   const double count = tally.samples > 0.0 ? tally.samples : std::nan("");
   for (const Part& part : parts_) {
     const double* sums = tally.sums.data() + part.first;
@@ -257,10 +340,21 @@ NamedValues LossObjective::finish(const Tally& tally) const {
       values.emplace_back(part.name, mean_iou({sums[0], sums[1], sums[2], sums[3]}));
     } else if (part.metric == Metric::kRmse) {
       values.emplace_back(part.name, std::sqrt(sums[0] / sums[1]));
+    } else if (part.metric == Metric::kPixelAccuracy) {
+      values.emplace_back(part.name, sums[0] / sums[1]);
+    } else if (part.metric == Metric::kMiou) {
+      const Head& head = options_.heads[part.head];
+      ClassCounts counts = class_counts_of({sums, sums_of(part.metric, head)});
+      // A class whose pixels are ignored is none that could be right.
+      const auto ignored = static_cast<std::uint64_t>(head.options.ignore_label);
+      if (ignored < counts.predicted.size()) counts.predicted[ignored] = 0.0;
+      values.emplace_back(part.name, mean_iou(counts));
+      add_class_ious(counts, head, by_class);
     } else if (!tally.records.empty()) {
       values.emplace_back(part.name, mean_auroc(tally.records, static_cast<float>(part.head)));
     }
   }
+  values.insert(values.end(), by_class.begin(), by_class.end());
   return values;
 }
 

@@ -20,6 +20,8 @@
 
 namespace millrace::trainer {
 
+struct ClassCounts;
+
 struct ScoreRequest {
   nn::Plan& plan;
   const pipeline::Batch& batch;
@@ -55,11 +57,13 @@ class Objective {
   virtual NamedValues finish(const Tally& tally) const;
 };
 
-/// What may be measured of a head beside its loss; with float32 targets alone.
+/// What may be measured of a head beside its loss.
 enum class Metric {
-  kAuroc,  ///< "auroc": mean over the labels that occur; evaluation alone
-  kIou,    ///< "iou": of binary masks, mean over both classes
-  kRmse,   ///< "rmse"
+  kAuroc,          ///< "auroc": mean over the labels that occur; evaluation alone
+  kIou,            ///< "iou": of binary masks, mean over both classes
+  kRmse,           ///< "rmse"
+  kMiou,           ///< "miou": of masks of classes, mean over those that occur; "iou/NAME" of each
+  kPixelAccuracy,  ///< "pixel_accuracy": of masks of classes, pixels that are right
 };
 
 /// One output of the model and what it is compared with.
@@ -68,8 +72,11 @@ struct Head {
   std::string name = {};               ///< for measures; empty: the head's number
   std::string loss = "cross_entropy";  ///< a name of make_loss()
   LossOptions options = {};
-  std::string target = "label";  ///< a batch field: int64 labels, or float32 values
-  double weight = 1.0;           ///< of this head's loss in the sum
+  std::string target = "label";               ///< a batch field: int64 labels, or float32 values
+  std::int64_t classes = 0;                   ///< of a mask of classes; for kMiou
+  std::vector<std::string> class_names = {};  ///< for "iou/NAME"; the number of one without
+  std::vector<float> class_weights = {};      ///< for the loss, as LossOptions has them
+  double weight = 1.0;                        ///< of this head's loss in the sum
   std::vector<Metric> metrics = {};
 };
 
@@ -79,8 +86,9 @@ struct LossObjectiveOptions {
 };
 
 /// The weighted sum of one loss a head. Measures: "loss"; with cross-entropy "top1" and "top5";
-/// each head's metrics. With several heads: each one's loss as "loss.mask", and a metric that
-/// several have as "iou.mask".
+/// each head's metrics: auroc, iou and rmse for float32 targets, miou and pixel_accuracy for
+/// labels. With several heads: each one's loss as "loss.mask", and a metric that several have as
+/// "iou.mask".
 class LossObjective final : public Objective {
  public:
   /// Throws: InvalidArgument for an unknown loss, or no head.
@@ -97,6 +105,7 @@ class LossObjective final : public Objective {
   struct Part;
 
   void add_part(Part part);
+  void score_classes(const ClassCounts& counts, std::size_t head, std::span<double> sums) const;
   void score_head(const ScoreRequest& request, std::size_t head, std::span<double> sums) const;
 
   LossObjectiveOptions options_;

@@ -13,66 +13,107 @@ namespace {
 struct Packed {
   std::vector<std::byte> keys;  ///< of the valid slots, each with a NUL: no file's name has one
   std::vector<float> values;    ///< one sample after the other, of each all outputs
+  std::vector<std::int64_t> carried;  ///< likewise, of each all carried fields
 };
 
-/// Values of one sample in each output.
-std::vector<std::size_t> output_sizes(nn::Plan& plan, std::int64_t batch_size) {
-  std::vector<std::size_t> sizes;
+/// Values of a sample in each output and each carried field.
+struct Widths {
+  std::vector<std::size_t> outputs;
+  std::vector<std::size_t> carried;
+};
+
+Widths widths_of(nn::Plan& plan, const pipeline::Batch& batch,
+                 const std::vector<std::string>& carried) {
+  const auto size = static_cast<std::size_t>(batch.size);
+  Widths widths;
   for (std::size_t i = 0; i < plan.num_outputs(); ++i)
-    sizes.push_back(plan.output(i).data.size() / static_cast<std::size_t>(batch_size));
-  return sizes;
+    widths.outputs.push_back(plan.output(i).data.size() / size);
+  for (const std::string& name : carried)
+    widths.carried.push_back(batch.field(name).as<std::int64_t>().size() / size);
+  return widths;
 }
 
-Packed pack(const pipeline::Batch& batch, nn::Plan& plan, const std::vector<std::size_t>& sizes) {
+/// Appends one slot's `width` values.
+template <typename T>
+void append(std::span<const T> values, std::size_t slot, std::size_t width, std::vector<T>& to) {
+  const auto own = values.subspan(slot * width, width);
+  to.insert(to.end(), own.begin(), own.end());
+}
+
+Packed pack(const pipeline::Batch& batch, nn::Plan& plan, const Widths& widths,
+            const std::vector<std::string>& carried) {
   Packed packed;
   for (std::size_t slot = 0; slot < batch.keys.size(); ++slot) {
     if (batch.valid[slot] == 0) continue;
     const auto key =
         std::as_bytes(std::span(batch.keys[slot].c_str(), batch.keys[slot].size() + 1));
     packed.keys.insert(packed.keys.end(), key.begin(), key.end());
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const auto own = plan.output(i).data.subspan(slot * sizes[i], sizes[i]);
-      packed.values.insert(packed.values.end(), own.begin(), own.end());
-    }
+    for (std::size_t i = 0; i < widths.outputs.size(); ++i)
+      append<float>(plan.output(i).data, slot, widths.outputs[i], packed.values);
+    for (std::size_t i = 0; i < carried.size(); ++i)
+      append<std::int64_t>(batch.field(carried[i]).as<std::int64_t>(), slot, widths.carried[i],
+                           packed.carried);
   }
   return packed;
 }
 
-/// Gives one replica's samples to the sink; returns how many there were.
-std::int64_t unpack(std::span<const std::byte> keys, std::span<const std::byte> bytes,
-                    const std::vector<std::size_t>& sizes, const PredictionSink& each) {
-  std::vector<float> values(bytes.size() / sizeof(float));
+template <typename T>
+std::vector<T> values_of(std::span<const std::byte> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  std::string_view names(reinterpret_cast<const char*>(keys.data()), keys.size());
+  return values;
+}
+
+/// The first `width` of `rest`, which loses them.
+template <typename T>
+std::span<const T> take(std::span<const T>& rest, std::size_t width) {
+  const auto taken = rest.first(width);
+  rest = rest.subspan(width);
+  return taken;
+}
+
+/// What a replica sent, as bytes.
+struct Received {
+  std::span<const std::byte> keys;
+  std::span<const std::byte> values;
+  std::span<const std::byte> carried;
+};
+
+/// Gives one replica's samples to the sink; returns how many there were.
+std::int64_t unpack(const Received& received, const Widths& widths, const PredictionSink& each) {
+  const auto values = values_of<float>(received.values);
+  const auto carried = values_of<std::int64_t>(received.carried);
+  std::string_view names(reinterpret_cast<const char*>(received.keys.data()), received.keys.size());
   std::span<const float> rest(values);
+  std::span<const std::int64_t> rest_carried(carried);
   std::int64_t samples = 0;
   for (; !names.empty(); ++samples) {
     Prediction one{.key = names.substr(0, names.find('\0')), .outputs = {}};
     names.remove_prefix(one.key.size() + 1);
-    for (const std::size_t size : sizes) {
-      one.outputs.push_back(rest.first(size));
-      rest = rest.subspan(size);
-    }
+    for (const std::size_t width : widths.outputs) one.outputs.push_back(take(rest, width));
+    for (const std::size_t width : widths.carried) one.carried.push_back(take(rest_carried, width));
     each(one);
   }
   return samples;
 }
 
 /// Rounds of one batch a replica, until the feed ends; the samples that rank 0 gave away.
-std::int64_t predict_replica(EpochFeed& feed, const std::stop_token& stop, detail::Replica& replica,
+std::int64_t predict_replica(EpochFeed& feed, const EvalOptions& options, detail::Replica& replica,
                              const PredictionSink& each) {
   std::int64_t samples = 0;
   for (pipeline::Batch batch; feed.next(replica.rank(), batch);) {
-    if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "the prediction was stopped");
+    if (options.stop.stop_requested())
+      throw Error(ErrorCode::kCancelled, "the prediction was stopped");
     nn::Plan& plan = replica.plan_for(batch);
     plan.forward(replica.inputs_of(batch), nn::Mode::kEvaluate);
-    const auto sizes = output_sizes(plan, batch.size);
-    const Packed own = pack(batch, plan, sizes);
+    const Widths widths = widths_of(plan, batch, options.carried);
+    const Packed own = pack(batch, plan, widths, options.carried);
     const auto keys = replica.control().gather(own.keys);
     const auto values = replica.control().gather(std::as_bytes(std::span(own.values)));
+    const auto carried = replica.control().gather(std::as_bytes(std::span(own.carried)));
     if (replica.rank() != 0) continue;
     for (std::size_t rank = 0; rank < keys.size(); ++rank)
-      samples += unpack(keys[rank], values[rank], sizes, each);
+      samples += unpack({keys[rank], values[rank], carried[rank]}, widths, each);
   }
   return samples;
 }
@@ -87,7 +128,7 @@ std::int64_t predict(const EvalInput& input, const EvalOptions& options,
   const std::stop_callback on_stop(options.stop, [&] { feed->stop(); });
   std::int64_t samples = 0;
   group.replicas.run(*feed, [&](detail::Replica& replica) {
-    const std::int64_t own = predict_replica(*feed, options.stop, replica, each);
+    const std::int64_t own = predict_replica(*feed, options, replica, each);
     if (replica.rank() == 0) samples = own;
   });
   return samples;

@@ -23,6 +23,8 @@ struct Prediction {
   /// One of each of the model's outputs, as it leaves the last layer, before softmax or sigmoid:
   /// (classes), or an image's values (C, H, W).
   std::vector<std::span<const float>> outputs;
+  /// The values of each of EvalOptions::carried.
+  std::vector<std::span<const std::int64_t>> carried = {};
 };
 
 using PredictionSink = std::function<void(const Prediction&)>;

@@ -52,6 +52,16 @@ TEST_F(Recipe, UnetMaskDepthMeasuresBothHeads) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("iou="), HasSubstr("rmse=")));
 }
 
+TEST_F(Recipe, CamvidUnetTellsEachClass) {
+  const std::string streets = dir_ / "street-000000.tar";
+  millrace({"create", dir_ / "street-%06d.tar", "--synthetic", "segments", "--count", "4", "--size",
+            "36x48"});
+  const ProcessResult result = try_out("camvid-unet", {"--train", streets, "--val", streets,
+                                                       "--size", "36x48", "--batch-size", "2"});
+  EXPECT_THAT(result.err, AllOf(HasSubstr("11 classes a pixel"), HasSubstr("padded to 64x64"),
+                                HasSubstr("IoU by class: ")));
+}
+
 TEST_F(Recipe, Cifar10WarmsUp) {
   const std::string shards = dir_ / "c-{000000..000001}.tar";
   millrace({"create", dir_ / "c-%06d.tar", "--synthetic", "classes", "--count", "8", "--size", "32",
@@ -86,10 +96,10 @@ TEST(Recipes, AreAllTriedAndDescribed) {
   std::set<std::string> names;
   for (const std::string& name : list_dir(MILLRACE_RECIPES))
     if (name.ends_with(".toml")) names.insert(name);
-  EXPECT_EQ(names,
-            (std::set<std::string>{"cifar10-resnet18.toml", "cifar10-resnet50.toml",
-                                   "devices-and-precision.toml", "fashion-mnist-alexnet.toml",
-                                   "pe-resnet34.toml", "unet-mask-depth.toml"}));
+  EXPECT_EQ(names, (std::set<std::string>{"cifar10-resnet18.toml", "cifar10-resnet50.toml",
+                                          "camvid-unet.toml", "devices-and-precision.toml",
+                                          "fashion-mnist-alexnet.toml", "pe-resnet34.toml",
+                                          "unet-mask-depth.toml"}));
   const std::string readme = read_file(MILLRACE_RECIPES "/README.md");
   for (const std::string& name : names) {
     EXPECT_THAT(readme, HasSubstr("`" + name + "`"));

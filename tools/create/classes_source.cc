@@ -1,6 +1,7 @@
 // Synthetic "classes": one shape, one class.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numbers>
 #include <utility>
 
@@ -12,12 +13,14 @@ namespace millrace::tools {
 namespace {
 
 /// A shape somewhere in the middle, a quarter to two fifths of the picture in radius.
-Shape place(ShapeKind kind, const Rgb& colour, int size, KeyedRng& rng) {
-  const auto side = static_cast<float>(size);
+Shape place(ShapeKind kind, const Rgb& colour, const decode::Extent& size, KeyedRng& rng) {
+  const auto width = static_cast<float>(size.width);
+  const auto height = static_cast<float>(size.height);
+  const float side = std::min(width, height);
   Shape shape{.kind = kind, .colour = vary(colour, rng)};
   shape.radius = side * (0.25F + 0.15F * rng.uniform());
-  shape.x = side * (0.4F + 0.2F * rng.uniform());
-  shape.y = side * (0.4F + 0.2F * rng.uniform());
+  shape.x = width * (0.4F + 0.2F * rng.uniform());
+  shape.y = height * (0.4F + 0.2F * rng.uniform());
   shape.angle = (rng.uniform() - 0.5F) * 0.25F * std::numbers::pi_v<float>;
   return shape;
 }
@@ -33,7 +36,7 @@ class ClassesSource final : public SampleSource {
   wds::Sample make(std::uint64_t index) const override {
     KeyedRng rng = synthetic_rng(options_, index);
     const auto label = static_cast<int>(rng.below(static_cast<std::uint64_t>(options_.classes)));
-    Canvas canvas(options_.size, options_.size);
+    Canvas canvas(options_.size.height, options_.size.width);
     canvas.fill_noise(rng, ground_colour(rng), 25);
     canvas.draw(place(shape_kind(label), shape_colour(label), options_.size, rng));
     wds::Sample sample;

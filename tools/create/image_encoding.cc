@@ -1,31 +1,19 @@
 #include "tools/create/image_encoding.h"
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
 #include "io/base/error.h"
+#include "tools/parse.h"
 
 namespace millrace::tools {
 namespace {
 
-constexpr int kMaxSide = 16'384;
 constexpr std::int64_t kMaxLongerSide = 65'500;  // JPEG's own limit
-
-/// The whole of `text` as a side's length.
-int parse_side(std::string_view text, const std::string& option) {
-  int side = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), side);
-  if (status != std::errc() || end != text.data() + text.size() || side < 1 || side > kMaxSide)
-    throw Error(ErrorCode::kInvalidArgument,
-                "--resize " + option + ": a size is N or HEIGHTxWIDTH, each 1 to 16384");
-  return side;
-}
 
 /// The fused decoder reads files alone, so the picture becomes one again: copied, not compressed,
 /// unless it has an alpha channel.
@@ -44,11 +32,9 @@ decode::Image resize(const decode::Image& image, const decode::Resize& to) {
 }  // namespace
 
 NewSize parse_new_size(const std::string& text) {
-  const std::size_t times = text.find('x');
-  if (times == std::string::npos) return {.shorter = parse_side(text, text)};
-  const std::string_view view = text;
-  return {.exact = {.height = parse_side(view.substr(0, times), text),
-                    .width = parse_side(view.substr(times + 1), text)}};
+  const decode::Extent size = parse_extent("--resize", text);
+  if (text.find('x') == std::string::npos) return {.shorter = size.height};
+  return {.exact = {.height = size.height, .width = size.width}};
 }
 
 decode::Image resized(const decode::Image& image, const NewSize& size) {

@@ -34,16 +34,17 @@ std::string patient_name(std::uint64_t index) { return fmt::format("p{:04}", pat
 
 /// One of a picture's n x n cells, so that no shape hides another.
 struct Cell {
-  float size;
+  float width;
+  float height;
   float left;
   float top;
 };
 
 Shape place(int label, const Cell& cell, KeyedRng& rng) {
   Shape shape{.kind = shape_kind(label), .colour = vary(shape_colour(label), rng)};
-  shape.radius = cell.size * (0.38F + 0.1F * rng.uniform());
-  shape.x = cell.left + cell.size * (0.45F + 0.1F * rng.uniform());
-  shape.y = cell.top + cell.size * (0.45F + 0.1F * rng.uniform());
+  shape.radius = std::min(cell.width, cell.height) * (0.38F + 0.1F * rng.uniform());
+  shape.x = cell.left + cell.width * (0.45F + 0.1F * rng.uniform());
+  shape.y = cell.top + cell.height * (0.45F + 0.1F * rng.uniform());
   shape.angle = (rng.uniform() - 0.5F) * 0.25F * std::numbers::pi_v<float>;
   return shape;
 }
@@ -61,7 +62,7 @@ class MultilabelSource final : public SampleSource {
     KeyedRng rng = synthetic_rng(options_, index);
     KeyedRng patient_rng = synthetic_rng(options_, patient_of(index), 1);
     const std::vector<int> labels = draw_labels(rng);
-    Canvas canvas(options_.size, options_.size);
+    Canvas canvas(options_.size.height, options_.size.width);
     canvas.fill_noise(rng, ground_colour(patient_rng), 25);
     draw(labels, canvas, rng);
     wds::Sample sample;
@@ -90,14 +91,16 @@ class MultilabelSource final : public SampleSource {
     std::vector<int> cells(static_cast<std::size_t>(side * side));
     for (std::size_t i = 0; i < cells.size(); ++i) cells[i] = static_cast<int>(i);
     shuffle(std::span(cells), rng);
-    const float size = static_cast<float>(options_.size) / static_cast<float>(side);
+    const float width = static_cast<float>(options_.size.width) / static_cast<float>(side);
+    const float height = static_cast<float>(options_.size.height) / static_cast<float>(side);
     for (std::size_t label = 0, used = 0; label < labels.size(); ++label) {
       if (labels[label] == 0) continue;
       const int cell = cells[used++];
       canvas.draw(place(static_cast<int>(label),
-                        {.size = size,
-                         .left = size * static_cast<float>(cell % side),
-                         .top = size * static_cast<float>(cell / side)},
+                        {.width = width,
+                         .height = height,
+                         .left = width * static_cast<float>(cell % side),
+                         .top = height * static_cast<float>(cell / side)},
                         rng));
     }
   }

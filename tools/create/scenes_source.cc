@@ -18,18 +18,19 @@ constexpr Rgb kHaze = {150, 160, 170};
 
 /// A grey picture beside the canvas.
 struct Plane {
-  int side;
+  decode::Extent size;
   std::vector<std::uint8_t> values;
 
-  explicit Plane(int size)
-      : side(size), values(static_cast<std::size_t>(size) * static_cast<std::size_t>(size)) {}
+  explicit Plane(const decode::Extent& extent)
+      : size(extent),
+        values(static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width)) {}
   std::uint8_t& at(int x, int y) {
-    return values[static_cast<std::size_t>(y) * static_cast<std::size_t>(side) +
+    return values[static_cast<std::size_t>(y) * static_cast<std::size_t>(size.width) +
                   static_cast<std::size_t>(x)];
   }
   wds::Field field(const std::string& suffix) const {
-    const decode::Image image{.height = side,
-                              .width = side,
+    const decode::Image image{.height = size.height,
+                              .width = size.width,
                               .channels = 1,
                               .pixels = io::Bytes::copy_of(std::as_bytes(std::span(values)))};
     return make_field(suffix, decode::encode_png(image));
@@ -59,11 +60,11 @@ std::uint8_t depth_value(float nearness) {
 /// A plain that comes nearer towards the lower edge: up to half as near as a shape may be.
 void draw_ground(Scene& scene, KeyedRng& rng) {
   const Rgb colour = ground_colour(rng);
-  const int side = scene.mask.side;
-  for (int y = 0; y < side; ++y) {
-    const float nearness = 0.5F * static_cast<float>(y) / static_cast<float>(side);
+  const auto [height, width] = scene.mask.size;
+  for (int y = 0; y < height; ++y) {
+    const float nearness = 0.5F * static_cast<float>(y) / static_cast<float>(height);
     const Rgb hazy = in_haze(colour, nearness * 2);
-    for (int x = 0; x < side; ++x) {
+    for (int x = 0; x < width; ++x) {
       const int noise = static_cast<int>(rng.below(21)) - 10;
       scene.canvas.set(x, y, {hazy[0] + noise, hazy[1] + noise, hazy[2] + noise});
       scene.depth.at(x, y) = depth_value(nearness);
@@ -72,12 +73,13 @@ void draw_ground(Scene& scene, KeyedRng& rng) {
 }
 
 void draw_shape(Scene& scene, float nearness, KeyedRng& rng) {
-  const auto side = static_cast<float>(scene.mask.side);
+  const auto width = static_cast<float>(scene.mask.size.width);
+  const auto height = static_cast<float>(scene.mask.size.height);
   const auto label = static_cast<int>(rng.below(static_cast<std::uint64_t>(kMaxShapeClasses)));
   Shape shape{.kind = shape_kind(label), .colour = in_haze(shape_colour(label), nearness)};
-  shape.radius = side * (0.05F + 0.2F * nearness);
-  shape.x = side * (0.1F + 0.8F * rng.uniform());
-  shape.y = side * (0.1F + 0.8F * rng.uniform());
+  shape.radius = std::min(width, height) * (0.05F + 0.2F * nearness);
+  shape.x = width * (0.1F + 0.8F * rng.uniform());
+  shape.y = height * (0.1F + 0.8F * rng.uniform());
   shape.angle = rng.uniform() * 2 * std::numbers::pi_v<float>;
   scene.canvas.draw(shape, [&](int x, int y) {
     scene.mask.at(x, y) = 1;
@@ -94,7 +96,7 @@ class ScenesSource final : public SampleSource {
 
   wds::Sample make(std::uint64_t index) const override {
     KeyedRng rng = synthetic_rng(options_, index);
-    Scene scene{.canvas = Canvas(options_.size, options_.size),
+    Scene scene{.canvas = Canvas(options_.size.height, options_.size.width),
                 .mask = Plane(options_.size),
                 .depth = Plane(options_.size)};
     draw_ground(scene, rng);

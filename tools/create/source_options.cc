@@ -11,6 +11,7 @@
 #include "tools/create/folder_source.h"
 #include "tools/create/idx_source.h"
 #include "tools/create/list_source.h"
+#include "tools/parse.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -21,6 +22,13 @@ constexpr const char* kSources = "Source, one of these";
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+decode::Extent made_size(const std::string& text) {
+  const decode::Extent size = parse_extent("--size", text);
+  const auto [least, most] = std::minmax(size.height, size.width);
+  if (least < 8 || most > 4096) refuse("--size " + text + ": made-up pictures are 8 to 4096");
+  return size;
 }
 
 }  // namespace
@@ -83,7 +91,7 @@ void SourceOptions::declare_table(CLI::App& app) {
 void SourceOptions::declare_synthetic(CLI::App& app) {
   auto* kind = app.add_option("--synthetic", synthetic_.kind,
                               "classes: a shape's class; multilabel: many labels; scenes: masks "
-                              "and depth")
+                              "and depth; segments: a class a pixel")
                    ->group(kSources)
                    ->transform(one_of(synthetic_kinds()));
   app.add_option("--count", synthetic_.count, "How many to make")
@@ -92,8 +100,10 @@ void SourceOptions::declare_synthetic(CLI::App& app) {
   app.add_option("--classes", synthetic_.classes, "Of how many classes, or labels")
       ->transform(whole_number(1, 1 << 24))
       ->needs(kind);
-  app.add_option("--size", synthetic_.size, "Their height and width")
-      ->transform(whole_number(8, 4096))
+  app.add_option_function<std::string>(
+         "--size", [this](const std::string& text) { synthetic_.size = made_size(text); },
+         "Their size: N, or height x width [32]")
+      ->type_name("N|HxW")
       ->needs(kind);
   app.add_option("--seed", synthetic_.seed, "What they are made from")
       ->transform(seed_number())
@@ -201,7 +211,7 @@ std::string SourceOptions::text() const {
                                           resize_,   csv_.class_column, synthetic_.kind};
   return fmt::format("{}\n{} {} {} {} {}\n{} {} {} {}\nquality {}", texts, idx_, cifar_, pairs_,
                      csv_.labels, csv_.columns, synthetic_.count, synthetic_.classes,
-                     synthetic_.size, synthetic_.seed, quality_);
+                     extent_text(synthetic_.size), synthetic_.seed, quality_);
 }
 
 ImageEncoding SourceOptions::encoding() const {

@@ -12,6 +12,7 @@ namespace millrace::tools {
 std::unique_ptr<SampleSource> make_classes_source(const SyntheticOptions& options);
 std::unique_ptr<SampleSource> make_multilabel_source(const SyntheticOptions& options);
 std::unique_ptr<SampleSource> make_scenes_source(const SyntheticOptions& options);
+std::unique_ptr<SampleSource> make_segments_source(const SyntheticOptions& options);
 
 /// What is drawn for sample `index`; `stream` tells draws for other things than the sample.
 inline KeyedRng synthetic_rng(const SyntheticOptions& options, std::uint64_t index,

@@ -6,10 +6,13 @@
 
 namespace millrace::tools {
 
-std::vector<std::string> synthetic_kinds() { return {"classes", "multilabel", "scenes"}; }
+std::vector<std::string> synthetic_kinds() {
+  return {"classes", "multilabel", "scenes", "segments"};
+}
 
 std::unique_ptr<SampleSource> make_synthetic_source(const SyntheticOptions& options) {
   if (options.kind == "scenes") return make_scenes_source(options);
+  if (options.kind == "segments") return make_segments_source(options);
   check_shape_classes(options.classes);
   if (options.kind == "classes") return make_classes_source(options);
   if (options.kind == "multilabel") return make_multilabel_source(options);

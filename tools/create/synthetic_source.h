@@ -6,6 +6,8 @@
 //   multilabel   up to nine such shapes, each label's at most once: an image and "json",
 //                {"patient": "p0007", "labels": [0, 1, ...]}; a patient has one to seven pictures,
 //                all on one ground, and is a group; the key is "p0007/000123"
+//   segments     streets of CamVid's 11 classes: an image and "mask.png" (a palette of the classes'
+//                colours; 255 where a pixel belongs to none)
 //   scenes       shapes at several distances, farther ones smaller and paler: an image, "mask.png"
 //                (grey, 8 bits: 1 where there is a shape, 0 behind) and "depth.png" (grey, 8 bits:
 //                255 nearest)
@@ -18,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/transforms.h"
 #include "tools/create/image_encoding.h"
 #include "tools/create/sample_source.h"
 
@@ -28,8 +31,8 @@ struct SyntheticOptions {
   std::uint64_t count = 1000;
   /// Of "classes" and "multilabel".
   int classes = 10;
-  /// Height and width of the pictures.
-  int size = 32;
+  /// Of the pictures.
+  decode::Extent size = 32;
   std::uint64_t seed = 0;
   ImageEncoding encoding = {};
 };

@@ -1,36 +1,50 @@
 #include "tools/predict/dense_shards.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 
 #include "decode/encode.h"
+#include "io/base/error.h"
+#include "tools/dense_output.h"
 
 namespace millrace::tools {
 namespace {
 
-template <typename Pixel>
-io::Bytes encode(std::span<const float> values, int side, const Pixel& pixel) {
-  std::vector<std::uint8_t> pixels(values.size());
-  std::ranges::transform(values, pixels.begin(), pixel);
-  return decode::encode_png({.height = side,
-                             .width = side,
-                             .channels = 1,
-                             .pixels = io::Bytes::copy_of(std::as_bytes(std::span(pixels)))});
+io::Bytes mask_png(const DensePlanes& planes, const decode::Extent& size, const TaskChoice& task,
+                   std::span<const decode::RgbColour> palette) {
+  if (task.has_class_mask())
+    return decode::encode_mask_png(
+        classes_of(planes, size),
+        palette.size() <= 256 ? palette : std::span<const decode::RgbColour>());
+  const auto set = static_cast<std::uint8_t>(task.mask_value);
+  return decode::encode_png(grey_image(values_of(planes, size), size, [set](float logit) {
+    return logit > 0.0F ? set : std::uint8_t{0};
+  }));
 }
 
 }  // namespace
 
-void DenseShards::write(const trainer::Prediction& one) {
-  const auto set = static_cast<std::uint8_t>(options_.mask_value);
-  const auto mask = [&](float logit) { return logit > 0.0F ? set : std::uint8_t{0}; };
-  const auto depth = [](float value) {
-    return static_cast<std::uint8_t>(std::lround(255.0F * std::clamp(value, 0.0F, 1.0F)));
-  };
-  writer_.write({.key = std::string(one.key),
-                 .fields = {{"mask.png", encode(one.outputs.at(0), options_.side, mask)},
-                            {"depth.png", encode(one.outputs.at(1), options_.side, depth)}}});
+void DenseShards::write(const trainer::Prediction& one) try {
+  const TaskChoice& task = choice_.task;
+  const std::span<const std::int64_t> stored = one.carried.at(0);
+  const decode::Extent size(static_cast<int>(stored[0]), static_cast<int>(stored[1]));
+  DensePlanes planes{
+      .values = {}, .canvas = choice_.images.canvas(), .content = choice_.images.size};
+  wds::WriterSample sample{.key = std::string(one.key), .fields = {}};
+  std::size_t output = 0;
+  if (task.has_mask()) {
+    planes.values = one.outputs.at(output++);
+    sample.fields.push_back({task.mask_field, mask_png(planes, size, task, palette_)});
+  }
+  if (task.has_depth()) {
+    planes.values = one.outputs.at(output);
+    sample.fields.push_back({task.depth_field, decode::encode_png(grey_image(
+                                                   values_of(planes, size), size, depth_level))});
+  }
+  writer_.write(sample);
+} catch (Error& error) {
+  error.annotate({.key = std::string(one.key)});
+  throw;
 }
 
 }  // namespace millrace::tools

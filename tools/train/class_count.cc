@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "decode/class_mask.h"
 #include "decode/json.h"
 #include "decode/scalar.h"
 #include "io/base/error.h"
@@ -115,18 +117,25 @@ std::optional<Labels> count_by_indexes(const ClassCountInput& input) {
 
 // ---- from the samples
 
-Labels scan_labels(const ClassCountInput& input, const std::string& url, std::uint64_t max_bytes,
-                   wds::FaultLedger& ledger) {
+/// What is looked for in samples.
+struct Sought {
+  std::string what;                                       ///< "label"
+  std::string member;                                     ///< "cls"
+  std::function<std::int64_t(const io::Bytes&)> highest;  ///< of one member
+};
+
+Labels scan_labels(const ClassCountInput& input, const Sought& sought, const std::string& url,
+                   std::uint64_t max_bytes, wds::FaultLedger& ledger) {
   Labels seen;
   const auto look = [&](const wds::Sample& sample) {
     ++seen.samples;
     seen.bytes += sample.num_bytes();
-    if (const wds::Field* label = sample.find("cls")) try {
-        seen.highest = std::max(seen.highest, decode::decode_integer(label->data));
+    if (const wds::Field* label = sample.find_any(sought.member)) try {
+        seen.highest = std::max(seen.highest, sought.highest(label->data));
       } catch (Error& fault) {
         fault.annotate({.url = io::printable_url(*sample.url),
                         .key = sample.key,
-                        .member = sample.key + ".cls",
+                        .member = sample.key + "." + label->suffix,
                         .offset = label->offset});
         if (ledger.report(fault) == wds::OnFault::kStop) return false;
       }
@@ -147,7 +156,7 @@ std::vector<std::string> spread(std::span<const std::string> shards) {
   return order;
 }
 
-Labels count_by_scan(const ClassCountInput& input) {
+Labels count_by_scan(const ClassCountInput& input, const Sought& sought) {
   const bool network = std::any_of(input.shards.begin(), input.shards.end(), io::is_network_url);
   const std::uint64_t most = network ? kMaxNetworkBytes : kMaxLocalBytes;
   const std::uint64_t of_each = most / std::min(kAtOnce, input.shards.size());
@@ -160,34 +169,62 @@ Labels count_by_scan(const ClassCountInput& input) {
     left = left.subspan(now.size());
     per_shard<Labels>(
         {.shards = now, .threads = network ? static_cast<int>(kAtOnce) : 0, .stop = input.stop},
-        [&](const std::string& url) { return scan_labels(input, url, of_each, ledger); },
+        [&](const std::string& url) { return scan_labels(input, sought, url, of_each, ledger); },
         [&](const Labels& labels) { seen.add(labels); });
   }
   seen.cut = seen.cut || !left.empty();
   return seen;
 }
 
-}  // namespace
-
-std::int64_t count_classes(const ClassCountInput& input) {
+/// The lines of the label map beside the shards; 0 without one.
+std::int64_t count_names(const ClassCountInput& input) {
   const auto names = read_label_map(input.opener, input.shards.front());
-  if (!names.empty()) {
+  if (!names.empty())
     input.log.info(fmt::format("{}, by {}", counted(names.size(), "class"),
                                io::printable_url(label_map_url(input.shards.front()))));
-    return static_cast<std::int64_t>(names.size());
-  }
-  const std::optional<Labels> indexed = count_by_indexes(input);
-  const Labels seen = indexed ? *indexed : count_by_scan(input);
+  return static_cast<std::int64_t>(names.size());
+}
+
+std::int64_t report(const ClassCountInput& input, const Sought& sought, const Labels& seen) {
   if (seen.highest < 0)
     throw Error(
         ErrorCode::kInvalidArgument,
-        fmt::format("no label (cls) in {} of {}: give --classes", counted(seen.samples, "sample"),
-                    io::printable_url(input.shards.front())));
-  input.log.info(fmt::format("{}, counted in the labels of {}{}",
+        fmt::format("no {} ({}) in {} of {}: give --classes", sought.what, sought.member,
+                    counted(seen.samples, "sample"), io::printable_url(input.shards.front())));
+  input.log.info(fmt::format("{}, counted in the {}s of {}{}",
                              counted(static_cast<std::uint64_t>(seen.highest + 1), "class"),
-                             counted(seen.samples, "sample"),
+                             sought.what, counted(seen.samples, "sample"),
                              seen.cut ? "; give --classes if there are more" : ""));
   return seen.highest + 1;
+}
+
+}  // namespace
+
+std::int64_t count_classes(const ClassCountInput& input) {
+  if (const std::int64_t named = count_names(input); named > 0) return named;
+  const Sought labels{.what = "label", .member = "cls", .highest = [](const io::Bytes& text) {
+                        return decode::decode_integer(text);
+                      }};
+  const std::optional<Labels> indexed = count_by_indexes(input);
+  return report(input, labels, indexed ? *indexed : count_by_scan(input, labels));
+}
+
+std::int64_t count_mask_classes(const ClassCountInput& input, const TaskChoice& task) {
+  if (const std::int64_t named = count_names(input); named > 0) return named;
+  const decode::ClassMask how = task.class_mask(0);
+  const Sought masks{
+      .what = "mask", .member = task.mask_field, .highest = [&how](const io::Bytes& mask) {
+        std::int64_t most = -1;
+        for (const std::int64_t label : decode::decode_classes(mask, how).labels)
+          if (label != how.ignore) most = std::max(most, label);
+        return most;
+      }};
+  return report(input, masks, count_by_scan(input, masks));
+}
+
+std::int64_t count_outputs(const ClassCountInput& input, const TaskChoice& task) {
+  if (task.kind == "multilabel") return count_labels(input, task.label_key);
+  return task.has_class_mask() ? count_mask_classes(input, task) : count_classes(input);
 }
 
 std::int64_t count_labels(const ClassCountInput& input, const std::string& key) {

@@ -8,6 +8,7 @@
 
 #include "io/base/log.h"
 #include "io/opener.h"
+#include "tools/train/task_choice.h"
 #include "wds/fault_ledger.h"
 
 namespace millrace::tools {
@@ -30,5 +31,13 @@ std::int64_t count_classes(const ClassCountInput& input);
 /// The labels of the first sample: how many numbers its `json` has under `key`.
 /// Throws: InvalidArgument when it has none; Corrupt, what reading throws.
 std::int64_t count_labels(const ClassCountInput& input, const std::string& key);
+
+/// From the label map beside the shards, else one more than the highest number in the masks that is
+/// not ignored, of as many samples as count_classes() reads. Throws: InvalidArgument when there is
+/// neither map nor mask; Corrupt, what reading throws.
+std::int64_t count_mask_classes(const ClassCountInput& input, const TaskChoice& task);
+
+/// What the task's outputs are: one of the above.
+std::int64_t count_outputs(const ClassCountInput& input, const TaskChoice& task);
 
 }  // namespace millrace::tools

@@ -9,6 +9,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/opener.h"
+#include "tools/parse.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
 #include "trainer/models/models.h"
@@ -19,13 +20,31 @@ namespace {
 
 constexpr std::int64_t kMaxClasses = 1 << 24;
 constexpr int kMaxSize = 16384;
+constexpr int kUnetMultiple = 32;
 
 trainer::ModelOptions model_options(const ModelChoice& choice, std::int64_t classes) {
   return {.num_classes = classes,
           .in_channels = choice.images.channels,
-          .image = choice.images.size,
-          .stem = choice.stem == "3x3" ? trainer::Stem::k3x3 : trainer::Stem::kImageNet};
+          .image = {choice.images.canvas().height, choice.images.canvas().width},
+          .stem = choice.stem == "3x3" ? trainer::Stem::k3x3 : trainer::Stem::kImageNet,
+          .mask_channels = choice.task.mask_channels(classes),
+          .depth_channels = choice.task.has_depth() ? 1 : 0};
 }
+
+/// "352x480 or 384x480".
+std::string nearest_sizes(const decode::Extent& size, int multiple) {
+  const auto down = [&](int side) { return std::max(multiple, side / multiple * multiple); };
+  const auto up = [&](int side) { return (side + multiple - 1) / multiple * multiple; };
+  return extent_text({down(size.height), down(size.width)}) + " or " +
+         extent_text({up(size.height), up(size.width)});
+}
+
+/// A number where the sides are equal, as checkpoints had it before they could differ.
+nlohmann::ordered_json size_json(const decode::Extent& size) {
+  if (size.height == size.width) return size.height;
+  return {size.height, size.width};
+}
+
 
 trainer::nn::Graph build_graph(const ModelChoice& choice, std::int64_t classes) {
   auto graph = trainer::build_model(choice.model, model_options(choice, classes));
@@ -46,6 +65,15 @@ std::vector<std::string> known_models() {
 template <typename Integer>
 Integer number(const nlohmann::ordered_json& json, const char* key, Integer least, Integer most) {
   return json_integer<Integer>(json.at(key), std::string("the checkpoint's ") + key, least, most);
+}
+
+// A checkpoint's claim: one number where the sides are equal.
+decode::Extent size_from(const nlohmann::ordered_json& json) {
+  const auto side = [](const nlohmann::ordered_json& value) {
+    return json_integer<int>(value, "the checkpoint's size", 1, kMaxSize);
+  };
+  if (!json.is_array()) return side(json);
+  return {side(json.at(0)), side(json.at(1))};
 }
 
 void check_values(const std::vector<float>& values, const ImageOptions& images, const char* name) {
@@ -77,7 +105,7 @@ void ModelChoice::declare(CLI::App& app) {
   app.add_option(
          "--classes", classes,
          "Number of classes or labels; 0: from the label map beside the shards, else counted "
-         "in the labels")
+         "in the labels or masks")
       ->transform(whole_number(0, kMaxClasses));
   app.add_option("--tie", ties,
                  "Layers that share their weights, such as layer1.1.conv1=layer1.0.conv1")
@@ -88,8 +116,13 @@ void ModelChoice::declare(CLI::App& app) {
 void ModelChoice::settle() {
   const bool lenet = model == "lenet";
   if (images.channels == 0) images.channels = lenet ? 1 : 3;
-  if (images.size == 0) images.size = lenet ? 28 : model == "unet" ? 96 : stem == "3x3" ? 32 : 224;
+  if (!images.has_size())
+    images.size = lenet ? 28 : model == "unet" ? 96 : stem == "3x3" ? 32 : 224;
+  if (task.kind.empty() && model == "unet" && classes > 0) task.kind = "segment";
   task.settle(model);
+  if (classes == 0) classes = task.table_classes();
+  images.whole = task.is_dense();
+  images.multiple_of = task.can_pad() ? kUnetMultiple : 1;
 }
 
 void ModelChoice::check() const {
@@ -97,6 +130,15 @@ void ModelChoice::check() const {
   settled.settle();
   settled.images.check();
   settled.task.check(model);
+  const decode::Extent size = settled.images.canvas();
+  require(!settled.task.is_dense() ||
+              (size.height % kUnetMultiple == 0 && size.width % kUnetMultiple == 0),
+          "--task " + settled.task.kind + " at " + extent_text(size) +
+              ": the U-Net's sides are multiples of 32 where what is padded cannot be told from "
+              "what is there: " +
+              nearest_sizes(size, kUnetMultiple));
+  require(settled.task.table_classes() <= settled.classes || settled.task.table_classes() == 0,
+          "--mask-colors lists more classes than --classes " + std::to_string(settled.classes));
   static_cast<void>(build_graph(settled, std::max<std::int64_t>(classes, 2)));
 }
 
@@ -109,7 +151,7 @@ std::string ModelChoice::to_json() const {
   nlohmann::ordered_json json = {{"model", model},
                                  {"stem", stem},
                                  {"classes", classes},
-                                 {"size", images.size},
+                                 {"size", size_json(images.size)},
                                  {"channels", images.channels},
                                  {"augment", images.augment},
                                  {"mean", normalize.mean},
@@ -127,7 +169,7 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     json.at("model").get_to(choice.model);
     json.at("stem").get_to(choice.stem);
     choice.classes = number<std::int64_t>(json, "classes", 0, kMaxClasses);
-    choice.images.size = number<int>(json, "size", 1, kMaxSize);
+    choice.images.size = size_from(json.at("size"));
     choice.images.channels = number<int>(json, "channels", 1, 3);
     if (json.contains("ties")) json["ties"].get_to(choice.ties);
     json.at("augment").get_to(choice.images.augment);
@@ -135,6 +177,7 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     json.at("std").get_to(choice.images.std);
     choice.task.from_json(json);
     check_claims(choice);
+    choice.settle();
     return choice;
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorCode::kCorrupt, "the checkpoint does not say which model it holds");

@@ -28,13 +28,14 @@ struct ModelChoice {
   /// --model --stem --classes --tie and the images'; the task has its own.
   void declare(CLI::App& app);
   /// Fills in what the model itself decides: its task; lenet sees 28 x 28 grey, a 3x3 stem 32 x 32,
-  /// unet 96 x 96, all others 224 x 224, in colour.
+  /// unet 96 x 96, all others 224 x 224, in colour. The task decides how images are padded; a table
+  /// of mask colours how many classes there are.
   void settle();
   /// Throws: InvalidArgument for an unknown model, sizes it cannot take, layers that cannot be
   /// tied.
   void check() const;
   /// Whether the number of classes must still be found.
-  bool needs_classes() const { return classes == 0 && !task.is_dense(); }
+  bool needs_classes() const { return classes == 0 && (!task.is_dense() || task.has_class_mask()); }
 
   /// Requires: settle(), and that the number of classes is known.
   std::unique_ptr<trainer::GraphModel> build() const;

@@ -1,64 +1,20 @@
 #include "tools/train/pictures.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "decode/encode.h"
 #include "io/byte_sink.h"
 #include "pipeline/pipeline.h"
+#include "tools/dense_output.h"
+#include "tools/view/sheet.h"
+#include "tools/view/visible.h"
 #include "trainer/checkpoint.h"
 #include "trainer/nn/plan.h"
 
 namespace millrace::tools {
 namespace {
-
-constexpr int kColumns = 5;
-constexpr int kGap = 2;  // white lines between pictures
-
-std::uint8_t grey(float share) {
-  return static_cast<std::uint8_t>(std::lround(255.0F * std::clamp(share, 0.0F, 1.0F)));
-}
-
-/// A sheet of square pictures in rows of kColumns.
-class Sheet {
- public:
-  Sheet(int side, int rows)
-      : side_(side),
-        width_(kColumns * (side + kGap) - kGap),
-        height_(rows * (side + kGap) - kGap),
-        pixels_(static_cast<std::size_t>(3) * static_cast<std::size_t>(width_ * height_), 255) {}
-
-  /// `share(y, x, c)` is a pixel's value in 0 to 1.
-  template <typename Share>
-  void draw(int row, int column, const Share& share) {
-    for (int y = 0; y < side_; ++y)
-      for (int x = 0; x < side_; ++x)
-        for (int c = 0; c < 3; ++c)
-          at(row * (side_ + kGap) + y, column * (side_ + kGap) + x, c) = grey(share(y, x, c));
-  }
-  void draw_grey(int row, int column, const float* values) {
-    draw(row, column, [&](int y, int x, int) { return values[y * side_ + x]; });
-  }
-
-  io::Bytes png() const {
-    return decode::encode_png({.height = height_,
-                               .width = width_,
-                               .channels = 3,
-                               .pixels = io::Bytes::copy_of(std::as_bytes(std::span(pixels_)))});
-  }
-
- private:
-  std::uint8_t& at(int y, int x, int c) {
-    return pixels_[static_cast<std::size_t>(3 * (y * width_ + x) + c)];
-  }
-
-  int side_;
-  int width_;
-  int height_;
-  std::vector<std::uint8_t> pixels_;
-};
 
 /// A model with a checkpoint's weights, compiled for evaluation.
 struct Loaded {
@@ -79,27 +35,108 @@ struct Loaded {
   std::unique_ptr<trainer::nn::Plan> plan;
 };
 
-void draw_sample(Sheet& sheet, int row, const ModelChoice& choice, const pipeline::Batch& batch,
-                 trainer::nn::Plan& plan) {
-  const int side = choice.images.size;
-  const int channels = choice.images.channels;
-  const auto area = static_cast<std::size_t>(side * side);
-  const auto place = static_cast<std::size_t>(row);
-  const decode::Normalize norm = choice.images.normalize();
-  const float* image =
-      batch.field("image").as<float>().data() + place * area * static_cast<std::size_t>(channels);
-  sheet.draw(row, 0, [&](int y, int x, int c) {
-    const int channel = std::min(c, channels - 1);
-    const auto of = [&](const std::vector<float>& values) {
-      return values[std::min(values.size() - 1, static_cast<std::size_t>(channel))];
+/// One sample's pictures, cut to what the image takes of the model's canvas.
+class SamplePictures {
+ public:
+  SamplePictures(const ModelChoice& choice, const pipeline::Batch& batch, trainer::nn::Plan& plan)
+      : choice_(choice), batch_(batch), plan_(plan) {}
+
+  std::vector<decode::Image> of(std::size_t slot) const {
+    const TaskChoice& task = choice_.task;
+    std::vector<decode::Image> pictures = {image(slot)};
+    std::size_t output = 0;
+    if (task.has_mask()) {
+      pictures.push_back(task.has_class_mask() ? wanted_classes(slot) : grey("mask", slot));
+      pictures.push_back(predicted_mask(output++, slot));
+    }
+    if (task.has_depth()) {
+      pictures.push_back(grey("depth", slot));
+      pictures.push_back(grey_image(values_of(planes(output, slot), size()), size(), depth_level));
+    }
+    return pictures;
+  }
+
+  std::vector<std::string> captions() const {
+    std::vector<std::string> captions = {"image"};
+    if (choice_.task.has_mask()) captions.insert(captions.end(), {"mask", "predicted"});
+    if (choice_.task.has_depth()) captions.insert(captions.end(), {"depth", "predicted"});
+    return captions;
+  }
+
+ private:
+  const decode::Extent& size() const { return choice_.images.size; }
+
+  DensePlanes planes_of(std::span<const float> all, std::size_t slot) const {
+    const std::size_t each = all.size() / static_cast<std::size_t>(batch_.size);
+    return {.values = all.subspan(slot * each, each),
+            .canvas = choice_.images.canvas(),
+            .content = size()};
+  }
+  DensePlanes planes(std::size_t output, std::size_t slot) const {
+    return planes_of(plan_.output(output).data, slot);
+  }
+
+  /// What is as it was before it was normalised: (H, W, C).
+  decode::Image image(std::size_t slot) const {
+    const decode::Normalize norm = choice_.images.normalize();
+    const auto channels = static_cast<std::size_t>(choice_.images.channels);
+    const DensePlanes all = planes_of(batch_.field("image").as<float>(), slot);
+    const auto of = [](const std::vector<float>& values, std::size_t c) {
+      return values[std::min(values.size() - 1, c)];
     };
-    return image[(y * side + x) * channels + channel] * of(norm.std) + of(norm.mean);
-  });
-  sheet.draw_grey(row, 1, batch.field("mask").as<float>().data() + place * area);
-  const float* logits = plan.output(0).data.data() + place * area;
-  sheet.draw(row, 2, [&](int y, int x, int) { return logits[y * side + x] > 0.0F ? 1.0F : 0.0F; });
-  sheet.draw_grey(row, 3, batch.field("depth").as<float>().data() + place * area);
-  sheet.draw_grey(row, 4, plan.output(1).data.data() + place * area);
+    std::vector<std::byte> pixels;
+    for_each_place(all, [&](std::size_t place) {
+      for (std::size_t c = 0; c < channels; ++c)
+        pixels.push_back(static_cast<std::byte>(
+            depth_level(all.values[place * channels + c] * of(norm.std, c) + of(norm.mean, c))));
+    });
+    return {size().height, size().width, choice_.images.channels,
+            io::Bytes::take(std::move(pixels))};
+  }
+
+  decode::Image wanted_classes(std::size_t slot) const {
+    const auto labels = batch_.field("mask").as<std::int64_t>();
+    const std::size_t each = labels.size() / static_cast<std::size_t>(batch_.size);
+    decode::ClassImage mask{.height = size().height, .width = size().width, .labels = {}};
+    for_each_place({.values = {}, .canvas = choice_.images.canvas(), .content = size()},
+                   [&](std::size_t place) { mask.labels.push_back(labels[slot * each + place]); });
+    return painted(mask);
+  }
+
+  decode::Image predicted_mask(std::size_t output, std::size_t slot) const {
+    if (choice_.task.has_class_mask()) return painted(classes_of(planes(output, slot), size()));
+    return grey_image(values_of(planes(output, slot), size()), size(),
+                      [](float logit) { return logit > 0.0F ? 255 : 0; });
+  }
+
+  decode::Image painted(const decode::ClassImage& mask) const {
+    return painted_classes(mask, choice_.task.palette(choice_.classes));
+  }
+
+  decode::Image grey(const std::string& field, std::size_t slot) const {
+    return grey_image(values_of(planes_of(batch_.field(field).as<float>(), slot), size()), size(),
+                      depth_level);
+  }
+
+  /// The places of a canvas that the picture takes, row by row.
+  template <typename Visit>
+  static void for_each_place(const DensePlanes& planes, const Visit& visit) {
+    const int top = (planes.canvas.height - planes.content.height) / 2;
+    const int left = (planes.canvas.width - planes.content.width) / 2;
+    for (int y = top; y < top + planes.content.height; ++y)
+      for (int x = left; x < left + planes.content.width; ++x)
+        visit(static_cast<std::size_t>(y) * static_cast<std::size_t>(planes.canvas.width) +
+              static_cast<std::size_t>(x));
+  }
+
+  const ModelChoice& choice_;
+  const pipeline::Batch& batch_;
+  trainer::nn::Plan& plan_;
+};
+
+std::vector<LegendEntry> legend_of(const ModelChoice& choice) {
+  if (!choice.task.has_class_mask()) return {};
+  return class_legend(choice.task.palette(choice.classes), choice.task.names);
 }
 
 }  // namespace
@@ -113,11 +150,16 @@ void write_pictures(const ModelChoice& choice, pipeline::PipelineOptions input,
   const Loaded loaded(choice, options.checkpoint, batch.size);
   const std::vector<std::span<const std::byte>> inputs{batch.field("image").data};
   loaded.plan->forward(inputs, trainer::nn::Mode::kEvaluate);
-  const auto rows = static_cast<int>(batch.num_valid);
-  Sheet sheet(choice.images.size, rows);
-  for (int row = 0; row < rows; ++row) draw_sample(sheet, row, choice, batch, *loaded.plan);
+  const SamplePictures pictures(choice, batch, *loaded.plan);
+  std::vector<Cell> cells;
+  for (std::size_t slot = 0; slot < batch.keys.size(); ++slot)
+    if (batch.valid[slot] != 0)
+      cells.push_back({.pictures = pictures.of(slot), .label = batch.keys[slot]});
+  if (cells.empty()) return;
+  const decode::Image sheet =
+      draw_sheet(cells, {.captions = pictures.captions(), .legend = legend_of(choice)});
   const auto sink = io::open_file_sink(options.path, {.replace = io::Replace::kAtomically});
-  sink->write(sheet.png().span());
+  sink->write(decode::encode_png(sheet).span());
   sink->finish();
 }
 

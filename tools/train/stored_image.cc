@@ -47,8 +47,8 @@ std::string text(const StoredImage& image) {
 }
 
 std::string change_text(const StoredImage& stored, const ImageOptions& seen) {
-  const double scale = std::min(static_cast<double>(seen.size) / stored.height,
-                                static_cast<double>(seen.size) / stored.width);
+  const double scale = std::min(static_cast<double>(seen.size.height) / stored.height,
+                                static_cast<double>(seen.size.width) / stored.width);
   std::string changes;
   if (scale >= kNotable) changes = fmt::format("enlarged {:.1f} times", scale);
   if (seen.channels == 1 && stored.channels >= 3)

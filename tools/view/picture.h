@@ -26,14 +26,14 @@ class Picture {
  public:
   Picture(int width, int height, Colour background);
 
+  /// A square of one colour, its upper left corner at (x, y).
+  void square(int x, int y, int size, Colour colour);
   void put(const decode::Image& image, const Place& place);
   void write(std::string_view text, const Place& place, Colour colour);
 
   decode::Image image() const;
 
  private:
-  void square(int x, int y, int size, Colour colour);
-
   int width_;
   int height_;
   std::vector<std::uint8_t> pixels_;

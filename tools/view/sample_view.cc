@@ -33,18 +33,47 @@ std::vector<std::byte> shown(const std::vector<std::byte>& normalised) {
   return pixels;
 }
 
-decode::Image shrunk(const io::Bytes& encoded, const decode::Image& image, bool tolerate) {
-  const int longer = std::max(image.height, image.width);
-  const auto scaled = [longer](int side) {
-    return std::max(1, side * SampleView::kMaxStored / longer);
+decode::Image classes_image(const decode::ArraySpec& spec, const std::vector<std::byte>& labels) {
+  decode::ClassImage mask{.height = static_cast<int>(spec.shape[0]),
+                          .width = static_cast<int>(spec.shape[1]),
+                          .labels = {}};
+  mask.labels.resize(labels.size() / sizeof(std::int64_t));
+  std::memcpy(mask.labels.data(), labels.data(), labels.size());
+  return visible_classes(mask);
+}
+
+decode::Image decoded(const decode::ArraySpec& spec, std::vector<std::byte> pixels) {
+  if (spec.dtype == decode::DType::kInt64) return classes_image(spec, pixels);
+  if (spec.dtype == decode::DType::kFloat32) return to_image(spec, shown(pixels));
+  return to_image(spec, std::move(pixels));
+}
+
+/// A size of the same proportions whose longer side is `most`, if it is longer.
+decode::Resize within(const decode::ImageSize& size, int most) {
+  const int longer = std::max(size.height, size.width);
+  const auto scaled = [&](int side) {
+    return longer <= most ? side : std::max(1, side * most / longer);
   };
-  const decode::ImageDecoder decoder(
-      {.transforms = {decode::Resize{.height = scaled(image.height), .width = scaled(image.width)}},
-       .dtype = decode::DType::kUInt8,
-       .tolerate_truncated = tolerate});
-  std::vector<std::byte> pixels(decoder.output().num_bytes());
-  decoder.decode(encoded, {}, pixels);
-  return to_image(decoder.output(), std::move(pixels));
+  return {.height = scaled(size.height), .width = scaled(size.width)};
+}
+
+/// What `work` gives; its fault gets the file's place.
+template <typename Work>
+auto located(const decode::PairedImage& file, const Work& work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    error.annotate(file.where);
+    throw;
+  }
+}
+
+decode::ImageDecoderOptions as_classes(decode::ImageDecoderOptions options) {
+  options.channels = 1;
+  options.dtype = decode::DType::kInt64;
+  options.interpolation = decode::Interpolation::kNearest;
+  options.classes = decode::ClassMask{};
+  return options;
 }
 
 }  // namespace
@@ -65,7 +94,14 @@ std::vector<decode::PairedImage> SampleView::files_of(const wds::Sample& sample)
 
 std::vector<decode::Image> SampleView::pictures(const wds::Sample& sample,
                                                 std::uint64_t index) const {
-  auto images = options_.raw ? stored(files_of(sample)) : seen(files_of(sample), index);
+  const auto files = files_of(sample);
+  std::vector<decode::Image> images;
+  if (options_.raw) {
+    for (std::size_t i = 0; i < files.size(); ++i)
+      images.push_back(located(files[i], [&] { return stored(i, files[i].encoded); }));
+  } else {
+    images = seen(files, index);
+  }
   for (std::size_t i = 1; i < images.size(); ++i) {
     const bool depth = options_.fields[i].find("depth") != std::string::npos;
     images[i] = made_visible(images[i], depth ? GreyIs::kMeasure : GreyIs::kClassesIfSmall);
@@ -73,30 +109,45 @@ std::vector<decode::Image> SampleView::pictures(const wds::Sample& sample,
   return images;
 }
 
-decode::Image SampleView::decoded(const decode::PairedImage& file) const {
+bool SampleView::shows_classes(const wds::Sample& sample) const {
+  for (std::size_t i = 1; i < options_.fields.size(); ++i) {
+    const wds::Field* field = sample.find_any(options_.fields[i]);
+    if (field != nullptr && holds_classes(i, field->data)) return true;
+  }
+  return false;
+}
+
+bool SampleView::holds_classes(std::size_t field, const io::Bytes& encoded) const {
+  if (field == 0 || options_.fields[field].find("mask") == std::string::npos) return false;
   try {
-    return decode::decode_image(file.encoded, {.tolerate_truncated = options_.tolerate_truncated});
-  } catch (Error& error) {
-    error.annotate(file.where);
-    throw;
+    static_cast<void>(decode::decode_classes(encoded, {}));
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;
+    return false;  // a colour picture, or a JPEG
   }
 }
 
-std::vector<decode::Image> SampleView::stored(const std::vector<decode::PairedImage>& files) const {
-  std::vector<decode::Image> images;
-  for (const decode::PairedImage& file : files) {
-    decode::Image image = decoded(file);
-    if (std::max(image.height, image.width) > kMaxStored)
-      image = shrunk(file.encoded, image, options_.tolerate_truncated);
-    images.push_back(std::move(image));
-  }
-  return images;
+decode::Image SampleView::stored(std::size_t field, const io::Bytes& encoded) const {
+  const bool classes = holds_classes(field, encoded);
+  const decode::DecodeImageOptions whole{.tolerate_truncated = options_.tolerate_truncated};
+  const decode::ImageSize size = decode::image_size(encoded, whole);
+  if (!classes && std::max(size.height, size.width) <= kMaxStored)
+    return decode::decode_image(encoded, whole);
+  decode::ImageDecoderOptions options{.transforms = {within(size, kMaxStored)},
+                                      .dtype = decode::DType::kUInt8,
+                                      .tolerate_truncated = options_.tolerate_truncated};
+  const decode::ImageDecoder decoder(classes ? as_classes(options) : options);
+  std::vector<std::byte> pixels(decoder.output().num_bytes());
+  decoder.decode(encoded, {}, pixels);
+  return decoded(decoder.output(), std::move(pixels));
 }
 
 std::vector<decode::Image> SampleView::seen(std::vector<decode::PairedImage> files,
                                             std::uint64_t index) const {
   std::vector<decode::ImageDecoderOptions> members;
-  for (std::size_t i = 0; i < files.size(); ++i) members.push_back(member(i, files[i]));
+  for (std::size_t i = 0; i < files.size(); ++i)
+    members.push_back(located(files[i], [&] { return member(i, files[i].encoded); }));
   const decode::PairedDecoder decoder(geometry(), members);
   std::vector<std::vector<std::byte>> buffers;
   for (std::size_t i = 0; i < files.size(); ++i)
@@ -104,21 +155,22 @@ std::vector<decode::Image> SampleView::seen(std::vector<decode::PairedImage> fil
   for (std::size_t i = 0; i < files.size(); ++i) files[i].slot = buffers[i];
   decoder.decode(files, {.seed = options_.seed, .index = index});
   std::vector<decode::Image> images;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const bool floats = decoder.output(i).dtype == decode::DType::kFloat32;
-    images.push_back(
-        to_image(decoder.output(i), floats ? shown(buffers[i]) : std::move(buffers[i])));
-  }
+  for (std::size_t i = 0; i < files.size(); ++i)
+    images.push_back(decoded(decoder.output(i), std::move(buffers[i])));
   return images;
 }
 
-decode::ImageDecoderOptions SampleView::member(std::size_t field,
-                                               const decode::PairedImage& file) const {
+decode::ImageDecoderOptions SampleView::member(std::size_t field, const io::Bytes& encoded) const {
   decode::ImageDecoderOptions member{.channels = options_.images.channels,
                                      .dtype = decode::DType::kUInt8,
                                      .tolerate_truncated = options_.tolerate_truncated};
+  if (holds_classes(field, encoded)) return as_classes(member);
   if (field > 0) {
-    member.channels = decoded(file).channels == 1 ? 1 : 3;
+    member.channels =
+        decode::decode_image(encoded, {.tolerate_truncated = options_.tolerate_truncated})
+                    .channels == 1
+            ? 1
+            : 3;
     member.interpolation = decode::Interpolation::kNearest;
   } else if (normalised()) {
     member.transforms = {options_.images.normalize()};

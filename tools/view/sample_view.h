@@ -2,7 +2,8 @@
 //
 // The first field is the image: cropped, flipped and resized as in training. What stands beside it
 // (masks, depth) goes through the same geometry with nearest-neighbour resizing; grey ones are made
-// visible: small values as a colour each; many, and depth, stretched from black to white.
+// visible: small values as a colour each; many, and depth, stretched from black to white. A mask of
+// palette indices or grey levels of any depth shows its classes, in class_colour()'s colours.
 //
 // Threads: const members may be called from many threads.
 #pragma once
@@ -41,14 +42,16 @@ class SampleView {
   /// `index` keys the random transforms. Throws: NotFound (a field is missing), and what decoding
   /// throws.
   std::vector<decode::Image> pictures(const wds::Sample& sample, std::uint64_t index) const;
+  /// Whether one of the pictures shows classes by their numbers.
+  bool shows_classes(const wds::Sample& sample) const;
 
  private:
   std::vector<decode::PairedImage> files_of(const wds::Sample& sample) const;
-  std::vector<decode::Image> stored(const std::vector<decode::PairedImage>& files) const;
+  bool holds_classes(std::size_t field, const io::Bytes& encoded) const;
+  decode::Image stored(std::size_t field, const io::Bytes& encoded) const;
   std::vector<decode::Image> seen(std::vector<decode::PairedImage> files,
                                   std::uint64_t index) const;
-  decode::Image decoded(const decode::PairedImage& file) const;
-  decode::ImageDecoderOptions member(std::size_t field, const decode::PairedImage& file) const;
+  decode::ImageDecoderOptions member(std::size_t field, const io::Bytes& encoded) const;
   std::vector<decode::Transform> geometry() const;
   bool normalised() const { return !options_.images.mean.empty() || !options_.images.std.empty(); }
 

@@ -1,4 +1,5 @@
-// Sheet: a grid of samples, each its pictures side by side and a label below.
+// Sheet: a grid of samples, each its pictures side by side and a label below; above the grid what
+// each picture is, below it what each colour stands for.
 //
 // Small pictures are enlarged by a whole factor, so that labels have room.
 #pragma once
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/class_mask.h"
 #include "decode/image.h"
 
 namespace millrace::tools {
@@ -15,8 +17,19 @@ struct Cell {
   std::string label;
 };
 
-/// Requires: at least one cell, columns above 0. Throws: InvalidArgument when the sheet would be
+struct LegendEntry {
+  decode::RgbColour colour = {};
+  std::string name;
+};
+
+struct SheetOptions {
+  int columns = 0;  ///< samples beside each other; 0: as many as a screen is wide
+  std::vector<std::string> captions = {};  ///< of a sample's pictures, over each column
+  std::vector<LegendEntry> legend = {};    ///< in lines, under the grid
+};
+
+/// Requires: at least one cell. Throws: InvalidArgument when the sheet would be
 /// larger than 64 Mpixel.
-decode::Image draw_sheet(const std::vector<Cell>& cells, int columns);
+decode::Image draw_sheet(const std::vector<Cell>& cells, const SheetOptions& options);
 
 }  // namespace millrace::tools

@@ -8,8 +8,8 @@
 
 namespace millrace::trainer::detail {
 
-/// `wanted`, or when that is empty val_top1, val_loss or train_loss, the first that is measured.
-/// Throws: InvalidArgument for one that is not, naming those that are.
+/// `wanted`, or when that is empty val_top1, val_miou, val_loss or train_loss, the first that is
+/// measured. Throws: InvalidArgument for one that is not, naming those that are.
 std::string resolve_monitor(const std::string& wanted, const std::vector<std::string>& measures,
                             bool has_validation);
 

@@ -22,6 +22,7 @@ constexpr std::array kLosses = {
     Entry{"dice", losses::dice},
     Entry{"l1", losses::l1},
     Entry{"mse", losses::mse},
+    Entry{"pixel_cross_entropy", losses::pixel_cross_entropy},
 };
 
 }  // namespace
@@ -36,9 +37,12 @@ LossSums& LossSums::operator+=(const LossSums& other) {
 
 std::optional<std::size_t> first_bad_label(std::span<const std::int64_t> labels,
                                            std::span<const std::uint8_t> valid,
-                                           std::int64_t num_classes) {
-  for (std::size_t slot = 0; slot < labels.size(); ++slot) {
-    if (valid[slot] != 0 && (labels[slot] < 0 || labels[slot] >= num_classes)) return slot;
+                                           std::int64_t num_classes,
+                                           std::optional<std::int64_t> ignore) {
+  const std::size_t each = valid.empty() ? 0 : labels.size() / valid.size();
+  for (std::size_t i = 0; each > 0 && i < labels.size(); ++i) {
+    const bool known = (labels[i] >= 0 && labels[i] < num_classes) || labels[i] == ignore;
+    if (!known && valid[i / each] != 0) return i;
   }
   return std::nullopt;
 }

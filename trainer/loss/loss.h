@@ -26,7 +26,7 @@ namespace millrace::trainer {
 
 /// What a prediction is compared with; one of the two is empty.
 struct Target {
-  std::span<const std::int64_t> labels = {};  ///< (N): class indices
+  std::span<const std::int64_t> labels = {};  ///< class indices: (N), or of pixels (N, H, W)
   std::span<const float> values = {};         ///< the prediction's shape
 };
 
@@ -58,20 +58,28 @@ class Loss {
 };
 
 struct LossOptions {
-  /// e: each class gets e / K of the target's weight. Cross-entropy only.
+  /// e: each class gets e / K of the target's weight. Both cross-entropies.
   float label_smoothing = 0;
+  /// The label of pixels that count for nothing. This and what follows: pixel_cross_entropy only.
+  std::int64_t ignore_label = 255;
+  /// Of each class; empty: all 1. Lifetime: make_loss() copies them.
+  std::span<const float> class_weights = {};
+  /// The weight of the softmax's Dice beside the cross-entropy.
+  float dice = 0;
 };
 
-/// "bce", "berhu", "cross_entropy", "dice", "l1", "mse"; trainer/loss/detail/losses.h has the
-/// formulas.
+/// "bce", "berhu", "cross_entropy", "dice", "l1", "mse", "pixel_cross_entropy";
+/// trainer/loss/detail/losses.h has the formulas.
 std::vector<std::string_view> loss_names();
 
 /// Throws: InvalidArgument for a name that is none of loss_names(), with the list.
 std::unique_ptr<Loss> make_loss(std::string_view name, const LossOptions& options = {});
 
-/// The first valid slot whose label lies outside [0, num_classes); what evaluate() refuses.
+/// The place of the first label of a valid slot outside [0, num_classes) that is not `ignore`; what
+/// evaluate() refuses. Every slot has as many labels.
 std::optional<std::size_t> first_bad_label(std::span<const std::int64_t> labels,
                                            std::span<const std::uint8_t> valid,
-                                           std::int64_t num_classes);
+                                           std::int64_t num_classes,
+                                           std::optional<std::int64_t> ignore = {});
 
 }  // namespace millrace::trainer

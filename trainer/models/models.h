@@ -4,8 +4,8 @@
 //                                                    .image = {32, 32}});
 //
 // Layer and parameter names, shapes and counts are torchvision's; LeNet's layers are conv1, conv2,
-// fc1, fc2, fc3. The U-Net has two outputs, "mask" (logits) and "depth", each (1, H, W), and takes no
-// notice of num_classes.
+// fc1, fc2, fc3. The U-Net has two outputs, "mask" (logits) and "depth", each (C, H, W) with as
+// many channels as are asked for, and takes no notice of num_classes.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,9 @@ struct ModelOptions {
   std::int64_t in_channels = 3;
   nn::Extent2d image = 224;  ///< height and width of the input
   Stem stem = Stem::kImageNet;
-  float dropout = 0.5F;  ///< AlexNet's, before its hidden layers
+  float dropout = 0.5F;             ///< AlexNet's, before its hidden layers
+  std::int64_t mask_channels = 1;   ///< of the U-Net's output "mask"; 0: no such output
+  std::int64_t depth_channels = 1;  ///< of its output "depth"
 };
 
 /// "alexnet", "lenet", "resnet18", "resnet34", "resnet50", "unet".

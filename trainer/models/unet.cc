@@ -31,9 +31,10 @@ Value expand(GraphBuilder& builder, const std::string& name, Value x, const Valu
   return unit(builder, name + ".blend2", unit(builder, name + ".blend1", x, channels), channels);
 }
 
-Value head(GraphBuilder& builder, const std::string& name, Value x) {
+void add_head(GraphBuilder& builder, const std::string& name, Value x, std::int64_t channels) {
+  if (channels == 0) return;
   x = unit(builder, name + ".unit", x, 32);
-  return builder.conv2d(name + ".out", x, {.channels = 1, .kernel = 1});
+  builder.output(name, builder.conv2d(name + ".out", x, {.channels = channels, .kernel = 1}));
 }
 
 }  // namespace
@@ -55,8 +56,8 @@ nn::Graph unet(const ModelOptions& options) {
   x = expand(builder, "up2", x, &stages[0], 64);
   x = expand(builder, "up1", x, &entry, 64);
   x = expand(builder, "up0", x, nullptr, 32);
-  builder.output("mask", head(builder, "mask", x));
-  builder.output("depth", head(builder, "depth", x));
+  add_head(builder, "mask", x, options.mask_channels);
+  add_head(builder, "depth", x, options.depth_channels);
   return builder.build();
 }
 

@@ -10,6 +10,13 @@ namespace millrace::trainer::losses {
 /// Mean of -log softmax(x)[y]; with smoothing e: (1 - e) nll + e / K sum of all classes' -log p.
 std::unique_ptr<Loss> cross_entropy(const LossOptions& options);
 
+/// Logits (N, K, H, W), labels (N, H, W): over a slot's pixels that are not ignored, the mean of
+/// (1 - e) w_y nll + e / K sum_k w_k (-log p_k), weighted by w_y, as PyTorch's; with `dice` d above
+/// 0, plus d (1 - the mean over the slot's classes of (2 sum p y + 1) / (sum p + sum y + 1)), p the
+/// softmax. The mean is a slot's own, so that a loss does not depend on how a batch is divided: a
+/// slot without counted pixels has none.
+std::unique_ptr<Loss> pixel_cross_entropy(const LossOptions& options);
+
 /// Logits x, targets y in [0, 1]: mean of max(x, 0) - x y + log1p(exp(-|x|)).
 std::unique_ptr<Loss> bce(const LossOptions& options);
 /// Mean of |x - y|.

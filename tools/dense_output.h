@@ -1,0 +1,49 @@
+// dense_output: a model's planes (logits, depths) as pictures of any size: the part that the image
+// takes of the model's canvas, resized bilinearly, as torch.nn.functional.interpolate does.
+//
+// Threads: free functions, callable from any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decode/class_mask.h"
+#include "decode/image.h"
+#include "decode/transforms.h"
+
+namespace millrace::tools {
+
+/// Planes of one sample as a model gives them, (K, H, W) with (H, W) the canvas, and where in the
+/// canvas the picture stands: in its middle.
+struct DensePlanes {
+  std::span<const float> values;
+  decode::Extent canvas;
+  decode::Extent content;
+};
+
+/// Each pixel's likeliest plane, of the first where several are; the logits are resized, not the
+/// classes. Throws: Corrupt for a value that is no number.
+decode::ClassImage classes_of(const DensePlanes& planes, const decode::Extent& to);
+
+/// The first plane's values, (H, W). Throws: as classes_of().
+std::vector<float> values_of(const DensePlanes& planes, const decode::Extent& to);
+
+/// Grey, 8 bits: `level(value)` of each.
+template <typename Level>
+decode::Image grey_image(std::span<const float> values, const decode::Extent& size,
+                         const Level& level) {
+  std::vector<std::byte> pixels;
+  pixels.reserve(values.size());
+  for (const float value : values) pixels.push_back(static_cast<std::byte>(level(value)));
+  return {.height = size.height,
+          .width = size.width,
+          .channels = 1,
+          .pixels = io::Bytes::take(std::move(pixels))};
+}
+
+/// Shares of 0 to 1 as 0 to 255.
+std::uint8_t depth_level(float share);
+
+}  // namespace millrace::tools

@@ -1,0 +1,263 @@
+// Cross-entropy of every pixel of a mask, with the Dice of the softmax on top where it is wanted.
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "trainer/loss/detail/losses.h"
+
+namespace millrace::trainer::losses {
+namespace {
+
+using Labels = std::span<const std::int64_t>;
+// (K, P): a row a class, a column a pixel.
+using Plane = Eigen::Array<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Planes = Eigen::Map<const Plane, 0, Eigen::OuterStride<>>;
+using Row = Eigen::Array<float, 1, Eigen::Dynamic>;
+
+/// Pixels at a time: the classes' rows of so many stay in the cache.
+constexpr Eigen::Index kChunk = 512;
+constexpr double kSmooth = 1.0;
+
+/// What Dice needs of a class: sums over the counted pixels.
+struct Overlap {
+  double both = 0;       ///< of probabilities where the mask has the class
+  double predicted = 0;  ///< of all probabilities
+  double wanted = 0;     ///< pixels of the class
+
+  double denominator() const { return predicted + wanted + kSmooth; }
+  double dice() const { return (2 * both + kSmooth) / denominator(); }
+};
+
+class PixelCrossEntropy final : public Loss {
+ public:
+  explicit PixelCrossEntropy(const LossOptions& options)
+      : options_(options),
+        class_weights_(options.class_weights.begin(), options.class_weights.end()) {}
+
+  LossSums evaluate(const LossInput& input) const override {
+    check(input);
+    const std::size_t slots = input.valid.size();
+    const std::size_t size = input.prediction.data.size() / slots;
+    const std::size_t pixels = input.target.labels.size() / slots;
+    LossSums sums;
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      std::span<float> gradient;
+      if (!input.gradient.empty()) gradient = input.gradient.subspan(slot * size, size);
+      if (input.valid[slot] == 0) {
+        std::ranges::fill(gradient, 0.0F);
+        continue;
+      }
+      sums.loss += one(input.prediction.data.subspan(slot * size, size),
+                       input.target.labels.subspan(slot * pixels, pixels), input.divisor, gradient);
+      ++sums.num_valid;
+    }
+    return sums;
+  }
+
+ private:
+  /// One slot on its way through the two passes.
+  struct Slot {
+    std::span<const float> logits;
+    Labels labels;
+    Eigen::Index classes;
+    double weight = 0;  ///< of all its counted pixels
+    std::vector<Overlap> overlaps = {};
+
+    auto pixels() const { return static_cast<Eigen::Index>(labels.size()); }
+  };
+
+  void check(const LossInput& input) const {
+    const auto& shape = input.prediction.shape;
+    const std::size_t size = input.prediction.data.size();
+    const std::size_t classes = shape.size() < 2 ? 0 : static_cast<std::size_t>(shape[1]);
+    const bool fits = classes > 0 && input.valid.size() == static_cast<std::size_t>(shape[0]) &&
+                      !input.valid.empty() && input.target.labels.size() * classes == size &&
+                      (input.gradient.empty() || input.gradient.size() == size);
+    if (!fits) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "pixel_cross_entropy needs logits (N, K, H, W), N x H x W labels and N flags, "
+                  "got logits " +
+                      nn::shape_text(shape) + ", " + std::to_string(input.target.labels.size()) +
+                      " labels and " + std::to_string(input.valid.size()) + " flags");
+    }
+    require(class_weights_.empty() || class_weights_.size() == classes,
+            std::to_string(class_weights_.size()) + " class weights for " +
+                std::to_string(classes) + " classes");
+    const auto bad =
+        first_bad_label(input.target.labels, input.valid, shape[1], options_.ignore_label);
+    if (!bad) return;
+    throw Error(ErrorCode::kCorrupt, "label " + std::to_string(input.target.labels[*bad]) +
+                                         " is none of the model's " + std::to_string(classes) +
+                                         " classes");
+  }
+
+  bool counts(std::int64_t label) const { return label != options_.ignore_label; }
+  double weight_of(std::int64_t label) const {
+    if (class_weights_.empty()) return 1.0;
+    return static_cast<double>(class_weights_[static_cast<std::size_t>(label)]);
+  }
+
+  double one(std::span<const float> logits, Labels labels, double divisor,
+             std::span<float> gradient) const {
+    Slot slot{.logits = logits,
+              .labels = labels,
+              .classes = static_cast<Eigen::Index>(logits.size() / labels.size())};
+    for (const std::int64_t label : labels) slot.weight += counts(label) ? weight_of(label) : 0.0;
+    if (slot.weight <= 0) {
+      std::ranges::fill(gradient, 0.0F);
+      return 0;
+    }
+    slot.overlaps.resize(options_.dice > 0 ? static_cast<std::size_t>(slot.classes) : 0);
+    double loss = 0;
+    for (Eigen::Index at = 0; at < slot.pixels(); at += kChunk) loss += forward(slot, at, gradient);
+    loss /= slot.weight;
+    if (options_.dice > 0) loss += static_cast<double>(options_.dice) * dice_loss(slot);
+    for (Eigen::Index at = 0; !gradient.empty() && at < slot.pixels(); at += kChunk)
+      backward(slot, at, 1.0 / divisor, gradient);
+    return loss;
+  }
+
+  // The chunk's losses; its probabilities go where the gradient will be.
+  double forward(Slot& slot, Eigen::Index at, std::span<float> gradient) const {
+    const Eigen::Index count = std::min(kChunk, slot.pixels() - at);
+    const Eigen::OuterStride<> stride(slot.pixels());
+    const Planes logits(slot.logits.data() + at, slot.classes, count, stride);
+    Row top = logits.row(0);
+    for (Eigen::Index k = 1; k < slot.classes; ++k) top = top.max(logits.row(k));
+    Plane powers(slot.classes, count);
+    Row sum = Row::Zero(count);
+    for (Eigen::Index k = 0; k < slot.classes; ++k) {
+      powers.row(k) = (logits.row(k) - top).exp();
+      sum += powers.row(k);
+    }
+    const Row log_sum = top + sum.log();
+    const Row inverse = sum.inverse();
+    for (Eigen::Index k = 0; k < slot.classes; ++k) powers.row(k) *= inverse;
+    if (!gradient.empty()) {
+      Eigen::Map<Plane, 0, Eigen::OuterStride<>>(gradient.data() + at, slot.classes, count,
+                                                 stride) = powers;
+    }
+    if (!slot.overlaps.empty()) add_overlaps(slot, at, powers);
+    return cross_entropy_of(slot, at, logits, log_sum);
+  }
+
+  double cross_entropy_of(const Slot& slot, Eigen::Index at, const Planes& logits,
+                          const Row& log_sum) const {
+    const auto smoothing = static_cast<double>(options_.label_smoothing);
+    double loss = 0;
+    for (Eigen::Index i = 0; i < logits.cols(); ++i) {
+      const std::int64_t label = slot.labels[static_cast<std::size_t>(at + i)];
+      if (!counts(label)) continue;
+      const auto total = static_cast<double>(log_sum[i]);
+      const auto logit = static_cast<double>(logits(label, i));
+      loss += (1 - smoothing) * weight_of(label) * (total - logit);
+      for (Eigen::Index k = 0; smoothing > 0 && k < slot.classes; ++k)
+        loss += smoothing / static_cast<double>(slot.classes) * weight_of(k) *
+                (total - static_cast<double>(logits(k, i)));
+    }
+    return loss;
+  }
+
+  void add_overlaps(Slot& slot, Eigen::Index at, const Plane& probabilities) const {
+    for (Eigen::Index i = 0; i < probabilities.cols(); ++i) {
+      const std::int64_t label = slot.labels[static_cast<std::size_t>(at + i)];
+      if (!counts(label)) continue;
+      for (Eigen::Index k = 0; k < slot.classes; ++k)
+        slot.overlaps[static_cast<std::size_t>(k)].predicted +=
+            static_cast<double>(probabilities(k, i));
+      Overlap& own = slot.overlaps[static_cast<std::size_t>(label)];
+      own.both += static_cast<double>(probabilities(label, i));
+      own.wanted += 1;
+    }
+  }
+
+  static double present(const Slot& slot) {
+    return static_cast<double>(std::ranges::count_if(
+        slot.overlaps, [](const Overlap& overlap) { return overlap.wanted > 0; }));
+  }
+
+  static double dice_loss(const Slot& slot) {
+    double sum = 0;
+    for (const Overlap& overlap : slot.overlaps) sum += overlap.wanted > 0 ? overlap.dice() : 0.0;
+    return 1 - sum / present(slot);
+  }
+
+  // Probabilities to gradients, in place.
+  void backward(const Slot& slot, Eigen::Index at, double scale, std::span<float> gradient) const {
+    const Eigen::Index count = std::min(kChunk, slot.pixels() - at);
+    Eigen::Map<Plane, 0, Eigen::OuterStride<>> planes(gradient.data() + at, slot.classes, count,
+                                                      Eigen::OuterStride<>(slot.pixels()));
+    const Plane dice = slot.overlaps.empty() ? Plane() : dice_gradient(slot, at, planes);
+    const double share = scale / slot.weight;
+    const double spread =
+        static_cast<double>(options_.label_smoothing) / static_cast<double>(slot.classes);
+    double all_weights = 0;
+    for (Eigen::Index k = 0; k < slot.classes; ++k) all_weights += weight_of(k);
+    Row factor(count);
+    Row counted(count);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const std::int64_t label = slot.labels[static_cast<std::size_t>(at + i)];
+      const double own = counts(label) ? own_share(label) : 0.0;
+      counted[i] = counts(label) ? 1.0F : 0.0F;
+      factor[i] = counts(label) ? static_cast<float>(share * (own + spread * all_weights)) : 0.0F;
+    }
+    for (Eigen::Index k = 0; k < slot.classes; ++k) {
+      const auto rest = static_cast<float>(share * spread * weight_of(k));
+      planes.row(k) = planes.row(k) * factor - counted * rest;
+    }
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const std::int64_t label = slot.labels[static_cast<std::size_t>(at + i)];
+      if (counts(label)) planes(label, i) -= static_cast<float>(share * own_share(label));
+    }
+    if (dice.size() > 0) planes += dice * static_cast<float>(scale * options_.dice);
+  }
+
+  double own_share(std::int64_t label) const {
+    return (1 - static_cast<double>(options_.label_smoothing)) * weight_of(label);
+  }
+
+  // d Dice / d logits, through the softmax: p_k (g_k - sum_j p_j g_j).
+  Plane dice_gradient(const Slot& slot, Eigen::Index at,
+                      const Eigen::Map<Plane, 0, Eigen::OuterStride<>>& probabilities) const {
+    const double classes = present(slot);
+    Plane result(probabilities.rows(), probabilities.cols());
+    Row mean = Row::Zero(probabilities.cols());
+    for (Eigen::Index k = 0; k < slot.classes; ++k) {
+      const Overlap& overlap = slot.overlaps[static_cast<std::size_t>(k)];
+      const double slope =
+          overlap.wanted > 0 ? overlap.dice() / overlap.denominator() / classes : 0.0;
+      result.row(k).setConstant(static_cast<float>(slope));
+    }
+    Row counted(probabilities.cols());
+    for (Eigen::Index i = 0; i < probabilities.cols(); ++i) {
+      const std::int64_t label = slot.labels[static_cast<std::size_t>(at + i)];
+      counted[i] = counts(label) ? 1.0F : 0.0F;
+      if (!counts(label)) continue;
+      const Overlap& overlap = slot.overlaps[static_cast<std::size_t>(label)];
+      result(label, i) -= static_cast<float>(2.0 / overlap.denominator() / classes);
+    }
+    for (Eigen::Index k = 0; k < slot.classes; ++k) mean += probabilities.row(k) * result.row(k);
+    for (Eigen::Index k = 0; k < slot.classes; ++k)
+      result.row(k) = probabilities.row(k) * (result.row(k) - mean) * counted;
+    return result;
+  }
+
+  LossOptions options_;
+  std::vector<float> class_weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<Loss> pixel_cross_entropy(const LossOptions& options) {
+  require(options.label_smoothing >= 0 && options.label_smoothing < 1,
+          "label smoothing lies in [0, 1)");
+  require(options.dice >= 0, "the weight of Dice is 0 or more");
+  for (const float weight : options.class_weights)
+    require(weight >= 0 && std::isfinite(weight), "a class weight is 0 or more");
+  return std::make_unique<PixelCrossEntropy>(options);
+}
+
+}  // namespace millrace::trainer::losses
