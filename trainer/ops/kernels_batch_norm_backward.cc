@@ -105,11 +105,13 @@ struct BlockConstants {
   Affine affine;
 };
 
-// Writes the parameters' gradients and gives the slopes of dx.
+// Writes the parameters' gradients and gives the slopes of dx. A block may have fewer channels than
+// Lanes holds: what follows them is the next block's, which another thread may have written.
+template <int kBlock>
 Slopes finish_sums(const BatchNormBackward& args, const BlockConstants& constants, const Sums& sum,
                    const Sums& sum_x, std::int64_t first, double count) {
   Slopes slopes;
-  for (std::size_t i = 0; i < slopes.a.size(); ++i) {
+  for (std::size_t i = 0; i < kBlock; ++i) {
     const double inverse = static_cast<double>(constants.inverse[i]);
     const double dgamma = sum_x[i] * inverse;
     const double a = static_cast<double>(constants.gamma[i]) * inverse;
@@ -136,7 +138,7 @@ void backward_block(const Planes& planes, const BatchNormBackward& args,
   const BackwardStep<T, kBlock, kMask, kTwo, kStore> step{Gradient(args, constants.affine),
                                                           Constant<kBlock>(constants.mean), g};
   sum_planes<kBlock>(planes, step, sum, sum_x);
-  const Slopes slopes = finish_sums(args, constants, sum, sum_x, first, count);
+  const Slopes slopes = finish_sums<kBlock>(args, constants, sum, sum_x, first, count);
   if (args.dx == nullptr) return;
   constexpr Mask kLeft = kStore ? Mask::kNone : kMask;
   BatchNormBackward second = args;
