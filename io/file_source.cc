@@ -70,7 +70,9 @@ class FileSource final : public ByteSource {
 
 namespace detail {
 
-std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions& options) {
+namespace {
+
+std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOptions& options) {
   // Without O_NONBLOCK the open of a FIFO would wait, uncancelled, for somebody to write to it.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd) throw_errno("open", path, errno);
@@ -89,6 +91,17 @@ std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions
   }
   ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   return std::make_unique<FileSource>(std::move(fd), path, options.offset, size, options.stop);
+}
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions& options) {
+  try {
+    return open_there(path, options);
+  } catch (Error& error) {
+    error.annotate({.url = path});
+    throw;
+  }
 }
 
 }  // namespace detail

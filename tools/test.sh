@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds millrace and runs its tests: the release preset, or those named.
-#   tools/test.sh                        the release preset: what a change must pass (.ci/run adds asan and tsan)
+#   tools/test.sh                        the release preset: what a change must pass
 #   tools/test.sh dev asan tsan clang    those presets instead
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -229,11 +229,11 @@ class TrainCommand final : public Command {
                         .log = context.log});
   }
 
-  /// Steps of the whole run, where a warm-up goes by them and they are known, or cheap to find.
+  /// Steps of the whole run, where a warm-up goes by them and they are known: from indexes or
+  /// options, never from where the shards lie, so that a run over HTTP is the run from disk.
   std::int64_t run_steps(const RunInput& input, int devices, Context& context) const {
     if (!optimisation_.has_default_warmup()) return 0;
-    const bool known = input.train_samples() > 0 || data_.fake > 0;
-    if (!known && !are_small(train_shards(input_options()))) return 0;
+    if (input.train_samples() <= 0 && data_.fake <= 0) return 0;
     Context quiet{.out = context.out, .log = {}, .stop = context.stop};
     return optimisation_.epochs * find_steps(input, devices, quiet);
   }

@@ -26,14 +26,15 @@ std::string in_samples(std::uint64_t samples) {
 
 std::string skip_line(const Error& fault, std::uint64_t samples, bool more) {
   const bool whole = fault.where().key.empty() && !fault.where().offset;
-  std::string cost;
+  std::string cost = "skipped";
   if (more) {
-    cost =
-        (whole ? " a shard" : " the rest of a shard") + std::string(", number of samples unknown");
+    cost += whole ? " a shard" : " the rest of a shard";
+    cost += ", number of samples unknown";
   } else if (samples != 1) {
-    cost = " " + in_samples(samples);
+    cost += ' ';
+    cost += in_samples(samples);
   }
-  return "skipped" + cost + ": " + fault.what();
+  return cost + ": " + fault.what();
 }
 
 }  // namespace

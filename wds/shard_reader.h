@@ -52,8 +52,11 @@ struct ShardOptions {
 
 class ShardReader {
  public:
-  /// Opens `url`. Throws: what opening throws.
+  /// Opens `url`. Lifetime: `opener` must outlive the reader, which opens the shard again for hard
+  /// links. Throws: what opening throws.
   ShardReader(const io::Opener& opener, const std::string& url, const ShardOptions& options = {});
+  ShardReader(const io::Opener&& opener, const std::string& url,
+              const ShardOptions& options = {}) = delete;
   ~ShardReader();
   ShardReader(ShardReader&&) noexcept;
   ShardReader& operator=(ShardReader&&) noexcept;

@@ -54,7 +54,7 @@ TEST(Error, IsOneShortLineWhateverItWasMadeOf) {
 
 TEST(Text, PrintableCutsBetweenCharacters) {
   EXPECT_EQ(printable("r\xC3\xA9sum\xC3\xA9", 9), "r\xC3\xA9sum\xC3\xA9");
-  EXPECT_EQ(printable("r\xC3\xA9sum\xC3\xA9s", 9), "r\xC3\xA9sum...");
+  EXPECT_EQ(printable("r\xC3\xA9sum\xC3\xA9s!", 9), "r\xC3\xA9sum...");
   EXPECT_EQ(printable("\xC3\xA9\xC3\xA9\xC3\xA9", 5), "\xC3\xA9...");
   EXPECT_EQ(printable("\xC0\xAF\xED\xA0\x80", 80), "\\xc0\\xaf\\xed\\xa0\\x80");
   EXPECT_EQ(printable("", 4), "");

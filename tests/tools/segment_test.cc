@@ -321,7 +321,7 @@ TEST(RectangularSizes, FitEveryModelCommandAndTransform) {
   EXPECT_EQ(json_lines(viewed.out).front()["width"], 4 + 150 + 4);
 }
 
-TEST(View, ShowsMasksOfAnyDepthByClassWithALegend) {
+TEST(ViewMasks, ShowsMasksOfAnyDepthByClassWithALegend) {
   const TempDir dir;
   const std::string palette = make_streets(dir, 1, "96x120");
   const auto view = [&](const std::string& shard, const std::vector<std::string>& more) {

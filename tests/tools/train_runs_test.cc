@@ -205,7 +205,7 @@ TEST_F(TrainRuns, SkippedSamplesAreCountedAndAnEpochOfNoneFails) {
     write_file(dir_ / name, shard.substr(0, 600));
   const ProcessResult none = train({"--run-dir", "none", "--on-fault", "skip"});
   EXPECT_EQ(none.status, 1);
-  EXPECT_THAT(none.err, HasSubstr("not one sample"));
+  EXPECT_THAT(none.err, HasSubstr("has no sample"));
 }
 
 TEST_F(TrainRuns, MaxTimeSaysThatItEndedTheRun) {

@@ -226,7 +226,7 @@ TEST(Segmentation, TheEvaluationsLineTellsEachClass) {
   event.epoch = 3;
   event.val = {{"loss", 0.5}, {"miou", 0.25}, {"iou/sky", 0.5}, {"iou/1", 0.0}};
   EXPECT_EQ(evaluation_line(event, "12:00:00"),
-            "Epoch 3 test end 12:00:00, loss=0.50000, miou=0.25000, Test Samples=0\n"
+            "Epoch 3 test end 12:00:00, loss=0.50000, miou=0.25000, Test Samples=0, Test Time=0.0 s\n"
             "Epoch 3 IoU by class: sky=0.5000, 1=0.0000");
 }
 

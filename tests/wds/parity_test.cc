@@ -44,11 +44,11 @@ std::map<std::string, std::string> tars() {
   set["names_v7"] = all_names(TarFormat::kV7);
   set["names_ustar"] = all_names(TarFormat::kUstar);
   set["names_gnu"] = all_names(TarFormat::kGnu);
+  // Without a hard link, which WebDataset passes over and millrace reads.
   set["kinds"] = TarBuilder()
                      .header({.name = "d/", .type = '5'})
                      .file("d/a.jpg", "A")
                      .header({.name = "d/l.jpg", .type = '2', .link = "a.jpg"})
-                     .header({.name = "d/h.jpg", .type = '1', .link = "d/a.jpg"})
                      .header({.name = "d/f.jpg", .type = '6'})
                      .file("d/a.cls", "1")
                      .header({.name = "d/c.jpg", .size = 2, .type = '7'})
@@ -87,7 +87,8 @@ Lines python_reads(const std::string& python, const TempDir& dir) {
 std::vector<std::string> we_read(const std::string& path) {
   std::vector<std::string> lines;
   try {
-    ShardReader reader(io::UrlOpener(), path);
+    const io::UrlOpener opener;
+    ShardReader reader(opener, path);
     for (Sample sample; reader.next(sample);) {
       for (const Field& field : sample.fields) {
         char crc[9];

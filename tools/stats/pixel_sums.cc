@@ -93,7 +93,7 @@ void PixelSums::add(const decode::Image& image) {
     grey_.add(channel_sums<1>(image)[0]);
     return;
   }
-  const auto add_colour = [&](const auto& sums) {
+  const auto add_colour = [&](std::span<const Sums> sums) {
     for (std::size_t c = 0; c < colour_.size(); ++c) colour_[c].add(sums[c]);
   };
   if (image.channels == 4) {  // the fourth says what is to be seen, not how it looks

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "io/base/error.h"
 #include "io/base/text.h"
@@ -31,18 +29,6 @@ std::int64_t scan_samples(const StepCountInput& input) {
 }
 
 }  // namespace
-
-bool are_small(std::span<const std::string> shards) {
-  constexpr std::uintmax_t kSmallBytes = std::uintmax_t{64} << 20U;
-  std::uintmax_t bytes = 0;
-  for (const std::string& shard : shards) {
-    std::error_code error;
-    const auto path = wds::local_shard_path(shard);
-    const std::uintmax_t size = path ? std::filesystem::file_size(*path, error) : 0;
-    if (!path || error || (bytes += size) > kSmallBytes) return false;
-  }
-  return true;
-}
 
 std::int64_t count_steps(const StepCountInput& input) {
   const std::int64_t samples = input.epoch_samples > 0 ? input.epoch_samples : scan_samples(input);

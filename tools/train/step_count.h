@@ -29,7 +29,4 @@ struct StepCountInput {
 /// are local. Throws: InvalidArgument for remote shards; what reading throws.
 std::int64_t count_steps(const StepCountInput& input);
 
-/// Whether the shards are local, and so small that reading them takes no time.
-bool are_small(std::span<const std::string> shards);
-
 }  // namespace millrace::tools
