@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,12 @@ void redirect(const std::string& path, int flags, int to) {
   if (fd < 0 || ::dup2(fd, to) < 0) ::_exit(127);
 }
 
+void limit(int what, std::size_t value) {
+  const rlimit soft{value,
+                    value + 1};  // beyond the hard one of RLIMIT_CPU is SIGKILL, without a name
+  if (value > 0 && ::setrlimit(static_cast<__rlimit_resource>(what), &soft) != 0) ::_exit(127);
+}
+
 /// In the child, after fork(): becomes the program, or exits with 127.
 [[noreturn]] void become(const std::vector<std::string>& words, const ProcessOptions& options,
                          const TempDir& files) {
@@ -28,6 +35,8 @@ void redirect(const std::string& path, int flags, int to) {
   redirect(files / "out", O_WRONLY | O_CREAT, STDOUT_FILENO);
   redirect(files / "err", O_WRONLY | O_CREAT, STDERR_FILENO);
   if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(127);
+  limit(RLIMIT_CPU, static_cast<std::size_t>(options.cpu_seconds));
+  limit(RLIMIT_DATA, options.data_bytes);
   for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -37,10 +46,10 @@ void redirect(const std::string& path, int flags, int to) {
 }
 
 /// Waits for the child, sending what the options ask for.
-int await(pid_t child, const ProcessOptions& options, Clock::time_point start) {
+int await(pid_t child, const ProcessOptions& options, Clock::time_point start, rusage& used) {
   bool signalled = options.signal_after.count() == 0 && !options.signal_when;
   int status = 0;
-  while (::waitpid(child, &status, WNOHANG) == 0) {
+  while (::wait4(child, &status, WNOHANG, &used) == 0) {
     const auto age = Clock::now() - start;
     const bool due = options.signal_when ? options.signal_when() : age >= options.signal_after;
     if (!signalled && due) {
@@ -69,7 +78,9 @@ ProcessResult run_process(const std::vector<std::string>& words, const ProcessOp
     ADD_FAILURE() << "fork failed";
     return result;
   }
-  result.status = await(child, options, start);
+  rusage used{};
+  result.status = await(child, options, start, used);
+  result.peak_bytes = static_cast<std::size_t>(used.ru_maxrss) * 1024;
   result.took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
   result.out = read_file(files / "out");
   result.err = read_file(files / "err");

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -22,6 +23,10 @@ struct ProcessOptions {
   /// What it reads on standard input.
   std::string input = {};
   std::chrono::milliseconds limit{120'000};
+  /// Seconds of processor time after which SIGXCPU ends it, however busy the machine; 0: no limit.
+  int cpu_seconds = 0;
+  /// Bytes of private memory that it may ask for; 0: no limit.
+  std::size_t data_bytes = 0;
   /// Sends `signal` after this time, or as soon as `signal_when` holds; 0 and none: never.
   std::chrono::milliseconds signal_after{0};
   std::function<bool()> signal_when = {};
@@ -34,6 +39,8 @@ struct ProcessResult {
   std::string out;
   std::string err;
   std::chrono::milliseconds took{0};
+  /// The most memory it ever held, in bytes.
+  std::size_t peak_bytes = 0;
 };
 
 ProcessResult run_process(const std::vector<std::string>& words,

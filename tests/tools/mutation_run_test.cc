@@ -1,0 +1,266 @@
+// The mutation run: the program on hundreds of mutants of each thing that it reads. Whatever it is
+// given, no signal ends it, it neither hangs nor takes a gigabyte, its complaint is of a readable
+// length, and where an index stands beside a shard no sample is lost without a word.
+//
+// Mutants are drawn by their number (tests/support/mutator.h): a failure names it, and the same
+// number gives it again. Shards are read ten a process, for a process costs more than a small
+// shard.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "io/base/hash.h"
+#include "tests/support/mutator.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::uint64_t kMutants = 300;
+constexpr std::uint64_t kShardsARun = 10;
+constexpr std::size_t kSamples = 6;
+constexpr std::size_t kGigabyte = std::size_t{1024} * 1024 * 1024;
+
+class MutationRun : public ::testing::Test {
+ protected:
+  MutationRun() {
+    const auto made = millrace({"create", dir_ / "a-%06d.tar", "--synthetic", "classes", "--count",
+                                std::to_string(2 * kSamples), "--maxcount",
+                                std::to_string(kSamples), "--size", "8"});
+    EXPECT_EQ(made.status, 0) << made.err;
+    tar_ = read_file(dir_ / "a-000000.tar");
+    index_ = read_file(dir_ / "a-000000.tar.index.json");
+  }
+
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "memory is measured, and a sanitizer's own is not of interest";
+#endif
+  }
+
+  /// Runs the program and expects that it lives through it.
+  ProcessResult survive(const std::vector<std::string>& words, const std::string& mutant) const {
+    auto result = millrace(words, {.environment = {{"OMP_NUM_THREADS", "1"}},
+                                   .cpu_seconds = 20,
+                                   .data_bytes = 4 * kGigabyte});
+    const std::string what = mutant + " by " + words.front() + ": " + result.err.substr(0, 1000);
+    EXPECT_TRUE(result.status >= 0 && result.status <= 2) << result.status << ", " << what;
+    EXPECT_LT(result.peak_bytes, kGigabyte) << what;
+    EXPECT_TRUE(result.status == 0 || !result.err.empty()) << what;
+    EXPECT_LT(longest_line(result.err), 2000U) << what;
+    return result;
+  }
+
+  static std::size_t longest_line(const std::string& text) {
+    std::size_t longest = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      longest = std::max(longest, end - at);
+      at = end + 1;
+    }
+    return longest;
+  }
+
+  /// Reads ten shards, of which `mutate` makes the tar and the index, in one run of each command.
+  template <typename Mutate>
+  void read_ten(std::uint64_t first, const Mutate& mutate) {
+    std::vector<std::string> shards;
+    for (std::uint64_t number = first; number < first + kShardsARun; ++number) {
+      shards.push_back(dir_ / ("m" + std::to_string(number) + ".tar"));
+      const auto [tar, index] = mutate(number);
+      write_file(shards.back(), tar);
+      write_file(shards.back() + ".index.json", index);
+    }
+    const std::string what = "mutants from " + std::to_string(first);
+    const auto told = told_by_verify(shards, what);
+    const auto read = read_by_order(shards, what);
+    for (const std::string& shard : shards) {
+      if (told.contains(shard)) continue;
+      EXPECT_EQ(read.contains(shard) ? read.at(shard) : 0, kSamples)
+          << shard << " lost samples, and verify is silent";
+    }
+    for (const std::string& shard : shards) fs::remove(shard);
+  }
+
+  std::set<std::string> told_by_verify(const std::vector<std::string>& shards,
+                                       const std::string& what) {
+    std::vector<std::string> words = {"verify", "--json"};
+    words.insert(words.end(), shards.begin(), shards.end());
+    const auto result = survive(words, what);
+    std::set<std::string> told;
+    if (result.out.empty()) {  // not even begun, and said so
+      EXPECT_NE(result.status, 0) << what;
+      return {shards.begin(), shards.end()};
+    }
+    const json report = json_lines(result.out).front();
+    for (const json& fault : report["faults"]) {
+      const auto url = fault["url"].get<std::string>();
+      told.insert(url.substr(0, url.find(".index.json")));
+    }
+    EXPECT_EQ(result.status == 0, told.empty()) << what << ": " << result.err;
+    return told;
+  }
+
+  /// How many samples of each shard a run would see that skips what is damaged.
+  std::map<std::string, std::size_t> read_by_order(const std::vector<std::string>& shards,
+                                                   const std::string& what) {
+    std::vector<std::string> words = {"order", "--json", "--on-fault", "skip"};
+    words.insert(words.end(), shards.begin(), shards.end());
+    const auto result = survive(words, what);
+    std::map<std::string, std::size_t> read;
+    std::size_t all = 0;
+    for (const json& line : json_lines(result.out)) {
+      ++read[line["url"].get<std::string>()];
+      ++all;
+    }
+    EXPECT_EQ(result.status, 0) << what << ": a damaged shard or index ends no run that skips";
+    EXPECT_TRUE(all == shards.size() * kSamples || result.err.find("skip") != std::string::npos)
+        << what << ": " << all << " samples, and not a word: " << result.err;
+    return read;
+  }
+
+  TempDir dir_;
+  std::string tar_;
+  std::string index_;
+};
+
+TEST_F(MutationRun, ShardsBesideTheirIndexes) {
+  for (std::uint64_t first = 0; first < kMutants; first += kShardsARun) {
+    read_ten(first,
+             [&](std::uint64_t number) { return std::pair(mutated_tar(tar_, number), index_); });
+  }
+}
+
+TEST_F(MutationRun, IndexesBesideWholeShards) {
+  for (std::uint64_t first = 0; first < kMutants; first += kShardsARun) {
+    read_ten(first,
+             [&](std::uint64_t number) { return std::pair(tar_, mutated_text(index_, number)); });
+  }
+}
+
+TEST_F(MutationRun, Manifests) {
+  const std::string manifest = read_file(dir_ / "a-manifest.json");
+  const std::string path = dir_ / "b-manifest.json";
+  for (std::uint64_t number = 0; number < kMutants; ++number) {
+    write_file(path, mutated_text(manifest, number));
+    survive({number % 2 == 0 ? "order" : "verify", path}, "manifest " + std::to_string(number));
+  }
+}
+
+TEST_F(MutationRun, Configurations) {
+  const std::string order =
+      "seed = 3\nlimit = 4\nshuffle = 10\nworkers = 2\njson = true\non-fault = \"skip\"\n"
+      "max-faults = 0.5\nthreads = 1\n";
+  const std::string train =
+      "model = \"lenet\"\nsize = 28\nchannels = 1\nclasses = 10\nbatch-size = 4\n"
+      "devices = 1\nmean = [0.5]\nstd = [0.5]\noptimizer = \"adam\"\nlr = 0.1\n";
+  for (std::uint64_t number = 0; number < kMutants; ++number) {
+    const bool odd = number % 2 == 1;
+    write_file(dir_ / "c.toml", mutated_text(odd ? train : order, number));
+    std::vector<std::string> words = {"order", dir_ / "a-000000.tar"};
+    if (odd) words = {"train", "--summary"};
+    words.insert(words.end(), {"--config", dir_ / "c.toml"});
+    survive(words, "configuration " + std::to_string(number));
+  }
+}
+
+// A checkpoint in mid-epoch, so that it holds a position; all but the file that is mutated are
+// links to it.
+class CheckpointMutants : public MutationRun {
+ protected:
+  CheckpointMutants() {
+    const auto result = millrace(train(
+        {"--epochs", "100000", "--max-time", "1s", "--run-dir", dir_ / "run", "--log-steps", "0"}));
+    EXPECT_EQ(result.status, 0) << result.err;
+    settle_state(dir_ / "run/checkpoints/last");
+  }
+
+  /// However far the run came in its second, its state is that of the same step.
+  void settle_state(const std::string& folder) {
+    json state = json::parse(read_file(folder + "/state.json"));
+    state.update({{"epoch", 1},
+                  {"step_in_epoch", 4},
+                  {"global_step", 16},
+                  {"best", 2.5},
+                  {"best_epoch", 1},
+                  {"meters", {8.5, 1.0, 4.0, 4.0}}});
+    state["position"].update({{"epoch", 1}, {"batches", 4}, {"next_stream", 0}});
+    for (json& stream : state["position"]["streams"]) stream = {{"skip", 2}, {"ended", false}};
+    const std::string text = state.dump(2);
+    write_file(folder + "/state.json", text);
+    put_in_manifest(folder, "state.json", text);
+  }
+
+  std::vector<std::string> train(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"train",     "--train",    dir_ / "a-{000000..000001}.tar",
+                                      "--model",   "lenet",      "--size",
+                                      "28",        "--channels", "1",
+                                      "--classes", "10",         "--batch-size",
+                                      "1",         "--shuffle",  "4"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  /// A tensor file's header is what is parsed; its length is put right.
+  static std::string mutated_tensors(const std::string& file, std::uint64_t number) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, file.data(), sizeof(length));
+    const std::string header = mutated_text(file.substr(8, length), number);
+    const std::uint64_t fresh = header.size();
+    std::string mutant(sizeof(fresh), '\0');
+    std::memcpy(mutant.data(), &fresh, sizeof(fresh));
+    return mutant + header + file.substr(8 + length);
+  }
+
+  /// The manifest says of `name` what is there, so that the parser behind the checksum is reached.
+  void put_in_manifest(const std::string& folder, const std::string& name,
+                       const std::string& content) {
+    json manifest = json::parse(read_file(folder + "/manifest.json"));
+    Sha256 hash;
+    hash.update(std::as_bytes(std::span(content)));
+    manifest["files"][name] = {{"bytes", content.size()}, {"sha256", hash.hex()}};
+    fs::remove(folder + "/manifest.json");
+    write_file(folder + "/manifest.json", manifest.dump());
+  }
+
+  std::string mutant(std::uint64_t number) {
+    constexpr const char* kFiles[] = {"state.json", "state.json",    "model.safetensors",
+                                      "state.json", "manifest.json", "optimizer.safetensors"};
+    const std::string name = kFiles[number / 2 % std::size(kFiles)];
+    const std::string folder = dir_ / "mutant";
+    fs::remove_all(folder);
+    fs::create_directory(folder);
+    for (const auto& file : fs::directory_iterator(dir_ / "run/checkpoints/last"))
+      fs::create_hard_link(file.path(), fs::path(folder) / file.path().filename());
+    const std::string whole = read_file(folder + "/" + name);
+    const bool tensors = name.ends_with(".safetensors");
+    const std::string content =
+        tensors ? mutated_tensors(whole, number) : mutated_text(whole, number);
+    fs::remove(folder + "/" + name);
+    write_file(folder + "/" + name, content);
+    if (name != "manifest.json") put_in_manifest(folder, name, content);
+    return folder;
+  }
+};
+
+TEST_F(CheckpointMutants, AreEvaluatedOrResumedOrRefused) {
+  for (std::uint64_t number = 0; number < kMutants; ++number) {
+    const std::string folder = mutant(number);
+    const std::string what = "checkpoint " + std::to_string(number);
+    if (number % 2 == 0) {
+      survive({"eval", "--checkpoint", folder, dir_ / "a-000000.tar"}, what);
+    } else {
+      survive(train({"--resume", folder, "--epochs", "2", "--run-dir", "none"}), what);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::testing
