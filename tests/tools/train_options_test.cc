@@ -118,7 +118,9 @@ TEST_F(TrainOptions, SgdWarmsUpUnlessToldOtherwise) {
   write_file(dir_ / "base.toml",
              "model = lenet\nchannels = 3\nsize = 16\nclasses = 10\nlr = 0.05\nbatch-size = 8\n"
              "log-steps = 1\njson = true\nschedule = constant\n");
-  EXPECT_NEAR(rates({"--epochs", "10"})[5], 0.05 * 6 / 12, 1e-7) << "a tenth of 120 steps";
+  EXPECT_NEAR(rates({"--epochs", "10", "--epoch-samples", "96"})[5], 0.05 * 6 / 12, 1e-7)
+      << "a tenth of 120 steps";
+  EXPECT_NEAR(rates({"--epochs", "10"})[5], 0.05 * 6 / 100, 1e-7) << "nobody knows how many";
   EXPECT_NEAR(rates({"--warmup-steps", "4"})[1], 0.05 * 2 / 4, 1e-7);
   EXPECT_NEAR(rates({"--warmup-steps", "4"})[4], 0.05, 1e-7);
   EXPECT_NEAR(rates({"--optimizer", "adam"})[0], 0.05, 1e-7);
@@ -137,8 +139,9 @@ TEST_F(TrainOptions, EveryRuleBringsARateForItsBatch) {
   };
   EXPECT_THAT(header({"--optimizer", "adam"}), HasSubstr("adam lr 0.001 (its usual one) cosine,"));
   EXPECT_THAT(header({"--optimizer", "adamw"}), HasSubstr("adamw lr 0.001 (its usual one)"));
-  EXPECT_THAT(header({}), HasSubstr("sgd lr 0.00625 (its usual 0.1 is for 128 samples a step) "
-                                    "cosine after 1 step of warm-up (a tenth of the run)"));
+  EXPECT_THAT(header({"--epoch-samples", "96"}),
+              HasSubstr("sgd lr 0.00625 (its usual 0.1 is for 128 samples a step) "
+                        "cosine after 1 step of warm-up (a tenth of the run)"));
   EXPECT_THAT(header({"--devices", "2", "--accumulate", "2"}), HasSubstr("sgd lr 0.025 ("));
   EXPECT_THAT(header({"--optimizer", "lars"}), HasSubstr("lars lr 0.25 (its usual 4 is for 128"));
   EXPECT_THAT(header({"--lr", "0.02"}), HasSubstr("sgd lr 0.02 cosine"));

@@ -13,7 +13,7 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{64} * 1024;
 constexpr std::string_view kSpace = " \t\r";
 
 // CamVid's colours as its usual 11 classes, each one's own colour first. Source: the data set's
