@@ -67,6 +67,7 @@ std::string printable(std::string_view text, std::size_t limit) {
 std::string counted(std::uint64_t count, std::string_view noun) {
   std::string text = std::to_string(count) + " " + std::string(noun);
   if (count == 1) return text;
+  if (noun.ends_with("epoch")) return text + "s";  // its ch is a k
   for (const std::string_view end : std::array<std::string_view, 4>{"s", "x", "ch", "sh"})
     if (noun.ends_with(end)) return text + "es";
   return text + "s";

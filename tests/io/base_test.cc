@@ -52,6 +52,13 @@ TEST(Error, IsOneShortLineWhateverItWasMadeOf) {
   EXPECT_LT(what.size(), 10'000U);
 }
 
+TEST(Text, CountedNounsHaveTheirPlural) {
+  EXPECT_EQ(counted(1, "epoch"), "1 epoch");
+  EXPECT_EQ(counted(2, "epoch"), "2 epochs");
+  EXPECT_EQ(counted(0, "batch"), "0 batches");
+  EXPECT_EQ(counted(3, "shard"), "3 shards");
+}
+
 TEST(Text, PrintableCutsBetweenCharacters) {
   EXPECT_EQ(printable("r\xC3\xA9sum\xC3\xA9", 9), "r\xC3\xA9sum\xC3\xA9");
   EXPECT_EQ(printable("r\xC3\xA9sum\xC3\xA9s!", 9), "r\xC3\xA9sum...");
