@@ -31,6 +31,8 @@ struct ShardReader::State {
   bool next(Sample& sample);
   bool next_indexed(Sample& sample);
   void read_indexed(Sample& sample);
+  void read_expected(Sample& sample);
+  bool read_again(Sample& sample, const Error& fault);
   void lose(const Error& error);
   bool rest_is_cut_off() const;
   void check_end();
@@ -73,14 +75,36 @@ bool ShardReader::State::next_indexed(Sample& sample) {
   }
   const IndexedSample& expected = options.index->samples[cursor];
   try {
-    read_indexed(sample);
-    detail::check_sample(expected, sample, group->passed(), group->header_crcs());
-    ++cursor;
-    return true;
+    read_expected(sample);
   } catch (Error& error) {
     error.annotate({.key = expected.key, .offset = expected.offset});
-    lose(error);
-    throw;
+    if (!read_again(sample, error)) {
+      lose(error);
+      throw;
+    }
+  }
+  ++cursor;
+  return true;
+}
+
+void ShardReader::State::read_expected(Sample& sample) {
+  read_indexed(sample);
+  detail::check_sample(options.index->samples[cursor], sample, group->passed(),
+                       group->header_crcs());
+}
+
+// A bit that flipped on its way over the network comes right the second time; what is damaged where
+// it lies does not, and its first fault counts.
+bool ShardReader::State::read_again(Sample& sample, const Error& fault) {
+  const bool packed = group && group->tar().compressed();
+  if (fault.code() != ErrorCode::kCorrupt || packed || !io::is_network_url(*url)) return false;
+  lost = true;
+  try {
+    read_expected(sample);
+    return true;
+  } catch (const Error& second) {
+    if (second.code() == ErrorCode::kCancelled) throw;
+    return false;
   }
 }
 

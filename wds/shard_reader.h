@@ -43,7 +43,8 @@ struct ShardOptions {
   /// Where to start: Sample::offset of some sample.
   std::uint64_t offset = 0;
   /// What the shard must hold: with it every sample is checked (key, place, sizes, CRC-32), a
-  /// missing end is found, and damage costs its own samples alone. Not with rename or select.
+  /// missing end is found, and damage costs its own samples alone. A sample that came damaged over
+  /// the network is asked for once more (not in packed shards). Not with rename or select.
   std::shared_ptr<const ShardIndex> index = {};
   /// Samples to read from `offset` on, damaged ones included; 0 is all. Needs an index.
   std::uint64_t max_samples = 0;
