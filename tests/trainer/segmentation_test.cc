@@ -151,7 +151,8 @@ TEST(PixelCrossEntropy, AgreesWithPyTorchPictureByPicture) {
     const auto theirs = testing::run_torch(fmt::format(
         "x = torch.tensor({}).reshape(1, {}, {}, {}).requires_grad_()\n"
         "y = torch.tensor({}).reshape(1, {}, {})\n"
-        "loss = torch.nn.functional.cross_entropy(x, y, weight=torch.tensor({}), "
+        "loss = torch.nn.functional.cross_entropy(x, y, weight=torch.tensor({}, "
+        "dtype=torch.float32), "
         "ignore_index=255, label_smoothing={})\n"
         "(loss / 2).backward()\n"
         "print(loss.item())\n"
@@ -225,9 +226,10 @@ TEST(Segmentation, TheEvaluationsLineTellsEachClass) {
   EpochEvent event;
   event.epoch = 3;
   event.val = {{"loss", 0.5}, {"miou", 0.25}, {"iou/sky", 0.5}, {"iou/1", 0.0}};
-  EXPECT_EQ(evaluation_line(event, "12:00:00"),
-            "Epoch 3 test end 12:00:00, loss=0.50000, miou=0.25000, Test Samples=0, Test Time=0.0 s\n"
-            "Epoch 3 IoU by class: sky=0.5000, 1=0.0000");
+  EXPECT_EQ(
+      evaluation_line(event, "12:00:00"),
+      "Epoch 3 test end 12:00:00, loss=0.50000, miou=0.25000, Test Samples=0, Test Time=0.0 s\n"
+      "Epoch 3 IoU by class: sky=0.5000, 1=0.0000");
 }
 
 TEST(Unet, HasTheOutputsThatAreAskedFor) {
