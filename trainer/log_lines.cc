@@ -67,7 +67,9 @@ std::string epoch_end_line(const EpochEvent& event, const std::string& time) {
       "Epoch {} train end {}, Epoch Time={}, Replica Train Samples={}, Reduced GlobalRate={:.2f}",
       event.epoch, time, duration_text(event.train_seconds), event.replica_train_samples,
       event.rate);
-  for (const auto& [name, value] : event.train) line += ", Train " + value_text(name, value);
+  for (const auto& [name, value] : event.train) {
+    if (!is_class_iou(name)) line += ", Train " + value_text(name, value);
+  }
   if (event.skipped_samples > 0) line += fmt::format(", Skipped={}", event.skipped_samples);
   return line;
 }

@@ -21,6 +21,9 @@
 namespace millrace::trainer {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
+
 const std::vector<float> kWeights = {0.5F, 2.0F, 1.0F, 0.1F};
 constexpr std::size_t kSlots = 3;
 constexpr std::size_t kClasses = 4;
@@ -226,6 +229,8 @@ TEST(Segmentation, TheEvaluationsLineTellsEachClass) {
   EpochEvent event;
   event.epoch = 3;
   event.val = {{"loss", 0.5}, {"miou", 0.25}, {"iou/sky", 0.5}, {"iou/1", 0.0}};
+  event.train = event.val;
+  EXPECT_THAT(epoch_end_line(event, "12:00:00"), Not(HasSubstr("sky"))) << "evaluation's own line";
   EXPECT_EQ(
       evaluation_line(event, "12:00:00"),
       "Epoch 3 test end 12:00:00, loss=0.50000, miou=0.25000, Test Samples=0, Test Time=0.0 s\n"
