@@ -3,11 +3,11 @@
 #include <array>
 #include <utility>
 
+#include "decode/codec.h"
 #include "decode/gunzip.h"
 #include "decode/json.h"
 #include "decode/npz.h"
 #include "decode/scalar.h"
-#include "decode/sniff.h"
 
 namespace millrace::decode {
 namespace {
@@ -47,7 +47,7 @@ FieldKind kind_of_suffix(std::string_view suffix) {
     suffix.remove_suffix(kGzip.size() + 1);
   }
   const std::string_view last = last_component(suffix);
-  if (is_image_suffix(last)) return FieldKind::kImage;
+  if (standard_codecs()->of_suffix(last) != nullptr) return FieldKind::kImage;
   for (const auto& [name, kind] : kKinds) {
     if (name == last) return kind;
   }

@@ -1,8 +1,9 @@
 // The format's default decoding: what a field is, told by its suffix alone.
 //
 // txt, text, transcript are UTF-8; cls, cls2, index, inx, id an integer; json, jsn JSON; npy an
-// array, npz arrays; kImageSuffixes are images; all else stays bytes, so nothing that
-// could run code is ever unpickled. The last dotted component counts, after a `.gz` is unpacked.
+// array, npz arrays; what standard_codecs() reads is an image; all else stays bytes, so nothing
+// that could run code is ever unpickled. The last dotted component counts, after a `.gz` is
+// unpacked.
 #pragma once
 
 #include <cstdint>

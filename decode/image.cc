@@ -18,7 +18,7 @@ std::span<const std::uint8_t> Image::row(int y) const {
 
 namespace {
 
-std::vector<std::byte> packed(const detail::PixelView& view) {
+std::vector<std::byte> packed(const PixelView& view) {
   const auto row =
       static_cast<std::size_t>(view.box.width) * static_cast<std::size_t>(view.channels);
   std::vector<std::byte> pixels(row * static_cast<std::size_t>(view.box.height));
@@ -29,9 +29,9 @@ std::vector<std::byte> packed(const detail::PixelView& view) {
 }
 
 detail::SourceOptions source_options(const DecodeImageOptions& options) {
-  return {.limits = options.limits,
-          .tolerate_truncated = options.tolerate_truncated,
-          .apply_orientation = options.apply_orientation};
+  return {.header = {.limits = options.limits, .tolerate_truncated = options.tolerate_truncated},
+          .apply_orientation = options.apply_orientation,
+          .codecs = (options.codecs ? options.codecs : standard_codecs()).get()};
 }
 
 }  // namespace
@@ -43,15 +43,15 @@ ImageSize image_size(const io::Bytes& encoded, const DecodeImageOptions& options
 
 Image decode_image(const io::Bytes& encoded, const DecodeImageOptions& options) {
   const detail::ImageSource source(encoded.span(), source_options(options));
-  const int channels = options.channels == 0 ? source.channels() : options.channels;
-  detail::CodecWorkspace workspace;
-  const detail::PixelView view =
+  const int channels = options.channels == 0 ? source.header().channels : options.channels;
+  detail::SourceWorkspace workspace;
+  const PixelView view =
       source.read({0, 0, source.width(), source.height()}, 1, channels, workspace);
   return {.height = source.height(),
           .width = source.width(),
           .channels = channels,
           .pixels = io::Bytes::take(packed(view)),
-          .untidy = std::move(workspace.untidy)};
+          .untidy = std::move(workspace.codec.untidy)};
 }
 
 }  // namespace millrace::decode

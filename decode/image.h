@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -18,6 +19,8 @@
 #include "io/bytes.h"
 
 namespace millrace::decode {
+
+class CodecTable;
 
 /// A copy shares the pixels.
 struct Image {
@@ -42,6 +45,8 @@ struct DecodeImageOptions {
   Limits limits = {};
   /// Decodes what there is of a damaged or cut JPEG instead of throwing.
   bool tolerate_truncated = false;
+  /// The formats that are known. Null: standard_codecs().
+  std::shared_ptr<const CodecTable> codecs = nullptr;
 };
 
 struct ImageSize {
@@ -54,7 +59,7 @@ struct ImageSize {
 /// The size that the header claims, nothing decoded. Throws: as decode_image.
 ImageSize image_size(const io::Bytes& encoded, const DecodeImageOptions& options = {});
 
-/// Decodes JPEG, PNG, PPM, PGM or PBM, whichever the content is.
+/// Decodes whichever of the known formats the content is.
 /// Throws: Corrupt, Truncated, Unsupported (names what the content looks like), Exhausted (a
 /// limit).
 Image decode_image(const io::Bytes& encoded, const DecodeImageOptions& options = {});

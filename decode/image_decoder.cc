@@ -16,9 +16,7 @@
 namespace millrace::decode {
 namespace {
 
-using detail::Box;
 using detail::Geometry;
-using detail::PixelView;
 using detail::RowWriter;
 using detail::Stage;
 using detail::Workspace;
@@ -53,13 +51,13 @@ struct Run {
 
 PixelView read_pixels(const detail::ImageSource& source, const Run& run) {
   const int scale =
-      source.scalable() && !run.nearest() ? scale_for(run.geometry.stages().front()) : 1;
+      source.header().scalable && !run.nearest() ? scale_for(run.geometry.stages().front()) : 1;
   const Box box = run.plan(0, scale);
   const int channels =
       run.classes != nullptr ? detail::ClassReader::kChannels : run.options.channels;
   if (box.width == 0 || box.height == 0) return {.channels = channels};  // padding alone
-  if (run.classes != nullptr) return run.classes->read(source, box, run.workspace.codec);
-  return source.read(box, scale, channels, run.workspace.codec);
+  if (run.classes != nullptr) return run.classes->read(source, box, run.workspace.source);
+  return source.read(box, scale, channels, run.workspace.source);
 }
 
 // Runs the planned stage, whose window is width × height, into `buffer`.
@@ -112,6 +110,11 @@ void write_jittered(const PixelView& view, const RowWriter& writer, Workspace& w
   for (int y = 0; y < format.height; ++y) writer.write(picture.row(y), y, slot, workspace.planes);
 }
 
+ImageDecoderOptions with_codecs(ImageDecoderOptions options) {
+  if (!options.codecs) options.codecs = standard_codecs();
+  return options;
+}
+
 RowWriter writer_for(const ImageDecoderOptions& options) {
   const auto size = detail::output_size(options.transforms);
   return RowWriter({.width = size.width,
@@ -133,18 +136,18 @@ ArraySpec spec_of(const RowWriter::Format& format) {
 
 struct ImageDecoder::Plan {
   explicit Plan(ImageDecoderOptions given)
-      : options(std::move(given)),
+      : options(with_codecs(std::move(given))),
         writer(writer_for(options)),
         output(spec_of(writer.format())),
-        source{.limits = options.limits,
-               .tolerate_truncated = options.tolerate_truncated,
+        source{.header = {.limits = options.limits,
+                          .tolerate_truncated = options.tolerate_truncated,
+                          .numbers = options.palette_indices ? Numbers::kPalette : Numbers::kNone},
                .apply_orientation = options.apply_orientation,
-               .numbers =
-                   options.palette_indices ? detail::Numbers::kPalette : detail::Numbers::kNone},
+               .codecs = options.codecs.get()},
         jitter(detail::find_transform<ColorJitter>(options.transforms)) {
     if (!options.classes) return;
     classes.emplace(*options.classes);
-    source.numbers = classes->numbers();
+    source.header.numbers = classes->numbers();
   }
 
   ImageDecoderOptions options;
@@ -175,7 +178,7 @@ Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
   const Geometry geometry =
       detail::choose_geometry(options.transforms, source.width(), source.height(), id);
   const auto lease = plan_->workspaces.acquire();
-  std::string& untidy = (*lease).codec.untidy;
+  std::string& untidy = (*lease).source.codec.untidy;
   untidy.clear();  // padding alone reads nothing
   const Run run{options, plan_->classes ? &*plan_->classes : nullptr, geometry, *lease};
   const PixelView view = run_stages_but_last(read_pixels(source, run), run);

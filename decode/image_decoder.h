@@ -21,6 +21,7 @@
 
 #include "decode/array.h"
 #include "decode/class_mask.h"
+#include "decode/codec.h"
 #include "decode/limits.h"
 #include "decode/sample_id.h"
 #include "decode/transforms.h"
@@ -52,6 +53,8 @@ struct ImageDecoderOptions {
   Limits limits = {};
   /// Decodes what there is of a damaged or cut JPEG instead of throwing.
   bool tolerate_truncated = false;
+  /// The formats that are known. Null: standard_codecs().
+  std::shared_ptr<const CodecTable> codecs = nullptr;
 };
 
 /// Whether a file is written as its format says. An untidy one is odd in a way that costs no pixel

@@ -6,6 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "decode/codec.h"
+
 namespace millrace::decode {
 namespace {
 
@@ -19,8 +21,6 @@ struct Magic {
 
 // Only what people put into shards by mistake, or under a wrong suffix.
 constexpr std::array kKnown = {
-    Magic{0, "\xff\xd8\xff"sv, "a JPEG image"},
-    Magic{0, "\x89PNG\r\n\x1a\n"sv, "a PNG image"},
     Magic{0, "GIF8"sv, "a GIF image"},
     Magic{8, "WEBP"sv, "a WebP image"},
     Magic{4, "ftypavif"sv, "an AVIF image"},
@@ -57,34 +57,13 @@ bool matches(std::string_view data, const Magic& magic) {
   return data.size() >= magic.offset && data.substr(magic.offset).starts_with(magic.bytes);
 }
 
-bool is_pnm(std::string_view data) {
-  return data.size() >= 3 && data[0] == 'P' && data[1] >= '1' && data[1] <= '6' &&
-         (" \t\r\n#"sv).find(data[2]) != std::string_view::npos;
-}
-
 }  // namespace
-
-bool is_image_suffix(std::string_view suffix) {
-  std::string_view rest = kImageSuffixes;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(';'), rest.size());
-    if (rest.substr(0, end) == suffix) return true;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return false;
-}
-
-ImageFormat sniff_image(std::span<const std::byte> data) {
-  const std::string_view text = text_of(data);
-  if (matches(text, kKnown[0])) return ImageFormat::kJpeg;
-  if (matches(text, kKnown[1])) return ImageFormat::kPng;
-  return is_pnm(text) ? ImageFormat::kPnm : ImageFormat::kUnknown;
-}
 
 std::string describe_content(std::span<const std::byte> data) {
   const std::string_view text = text_of(data);
   if (text.empty()) return "an empty field";
-  if (is_pnm(text)) return "a PNM image";
+  if (const Codec* codec = standard_codecs()->of_content(data))
+    return fmt::format("a {} image", codec->name);
   const auto known = std::find_if(kKnown.begin(), kKnown.end(),
                                   [&](const Magic& magic) { return matches(text, magic); });
   if (known != kKnown.end()) return std::string(known->name);

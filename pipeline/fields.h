@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,9 +18,9 @@
 #include <vector>
 
 #include "decode/array.h"
+#include "decode/codec.h"
 #include "decode/image_decoder.h"
 #include "decode/limits.h"
-#include "decode/sniff.h"
 #include "decode/transforms.h"
 #include "wds/sample.h"
 
@@ -28,8 +29,8 @@ namespace millrace::pipeline {
 /// An image, decoded and transformed straight into its slot: (N, H, W, C) or (N, C, H, W).
 struct ImageField {
   std::string name = "image";
-  /// The first that the sample has is taken.
-  std::string suffixes{decode::kImageSuffixes};
+  /// "jpg;png": the first that the sample has is taken. Empty: all that `codecs` has.
+  std::string suffixes = {};
   std::vector<decode::Transform> transforms = {};
   int channels = 3;
   decode::DType dtype = decode::DType::kFloat32;
@@ -43,6 +44,8 @@ struct ImageField {
   bool apply_orientation = false;
   decode::Limits limits = {};
   bool tolerate_truncated = false;
+  /// The formats that are known. Null: decode::standard_codecs().
+  std::shared_ptr<const decode::CodecTable> codecs = nullptr;
 };
 
 /// Several images of one sample (a picture, its mask, its depth) under one geometry: crops, resizes

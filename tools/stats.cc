@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
+#include "decode/codec.h"
 #include "decode/scalar.h"
 #include "io/base/error.h"
 #include "tools/commands.h"
@@ -129,7 +130,7 @@ class StatsCommand final : public Command {
   }
 
   ReadOptions read_;
-  std::string suffixes_ = "jpg;jpeg;png;ppm;pgm;pbm";
+  std::string suffixes_ = decode::standard_codecs()->suffixes();
   std::uint64_t limit_ = 0;
   int threads_ = 0;
   SetStats stats_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "decode/detail/pixels.h"
 #include "io/base/error.h"
 
 namespace millrace::decode::detail {
@@ -89,12 +90,12 @@ void ClassReader::convert(const PixelView& stored, std::uint8_t* out) const {
 }
 
 PixelView ClassReader::read(const ImageSource& source, const Box& box,
-                            CodecWorkspace& workspace) const {
-  if (source.scalable()) {
+                            SourceWorkspace& workspace) const {
+  if (source.header().lossy) {
     throw Error(ErrorCode::kUnsupported,
                 "a mask in a JPEG: its values are not those that were written; PNG keeps them");
   }
-  if (labels_.empty() && !source.holds_numbers()) {
+  if (labels_.empty() && !source.header().numbers) {
     throw Error(ErrorCode::kUnsupported,
                 "the mask is a colour picture: a table must say which class each colour is");
   }
@@ -123,10 +124,10 @@ namespace millrace::decode {
 
 ClassImage decode_classes(const io::Bytes& encoded, const ClassMask& mask, const Limits& limits) {
   const detail::ClassReader reader(mask);
-  const detail::ImageSource source(encoded.span(), {.limits = limits, .numbers = reader.numbers()});
-  detail::CodecWorkspace workspace;
-  const detail::PixelView view =
-      reader.read(source, {0, 0, source.width(), source.height()}, workspace);
+  const detail::ImageSource source(encoded.span(),
+                                   {.header = {.limits = limits, .numbers = reader.numbers()}});
+  detail::SourceWorkspace workspace;
+  const PixelView view = reader.read(source, {0, 0, source.width(), source.height()}, workspace);
   ClassImage image{.height = source.height(), .width = source.width(), .labels = {}};
   const auto width = static_cast<std::size_t>(image.width);
   image.labels.resize(width * static_cast<std::size_t>(image.height));

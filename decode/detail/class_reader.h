@@ -23,7 +23,7 @@ class ClassReader {
   /// What an ImageSource must be opened with.
   Numbers numbers() const { return labels_.empty() ? Numbers::kAll : Numbers::kNone; }
   /// The labels of at least `box`. Throws: as decode_classes().
-  PixelView read(const ImageSource& source, const Box& box, CodecWorkspace& workspace) const;
+  PixelView read(const ImageSource& source, const Box& box, SourceWorkspace& workspace) const;
   /// A row of read()'s form, resampled or not, as labels; padding is `ignore`.
   void write(const std::uint8_t* row, std::span<std::int64_t> out) const;
 

@@ -3,89 +3,66 @@
 #include <utility>
 
 #include "decode/detail/orientation.h"
+#include "decode/detail/pixels.h"
 #include "decode/sniff.h"
+#include "io/base/check.h"
 #include "io/base/error.h"
 
 namespace millrace::decode::detail {
 namespace {
 
-std::variant<JpegHeader, PngHeader, PnmHeader> read_header(std::span<const std::byte> data,
-                                                           const SourceOptions& options) {
-  switch (sniff_image(data)) {
-    case ImageFormat::kJpeg:
-      return read_jpeg_header(data, options.limits, options.tolerate_truncated);
-    case ImageFormat::kPng:
-      return read_png_header(data, options.limits, options.numbers);
-    case ImageFormat::kPnm:
-      return read_pnm_header(data, options.limits, options.numbers == Numbers::kAll);
-    case ImageFormat::kUnknown:
-      break;
-  }
+const Codec& codec_of(std::span<const std::byte> data, const CodecTable& codecs) {
+  if (const Codec* codec = codecs.of_content(data)) return *codec;
   throw Error(ErrorCode::kUnsupported,
               "not an image that can be decoded: it looks like " + describe_content(data));
 }
 
-int stored_channels(const JpegHeader& header) { return header.components == 1 ? 1 : 3; }
-int stored_channels(const PngHeader& header) { return header.channels; }
-int stored_channels(const PnmHeader& header) { return header.channels; }
+/// A user's codec may forget what it must check.
+ImageHeader checked(ImageHeader header, const Codec& codec, const Limits& limits) {
+  const bool possible = header.width > 0 && header.height > 0 && header.orientation >= 1 &&
+                        header.orientation <= 8 &&
+                        (header.channels == 1 || header.channels == 3 || header.channels == 4);
+  if (!possible) throw Error(ErrorCode::kCorrupt, codec.name + ": an image of no possible size");
+  check_pixels(header.width, header.height, limits);
+  return header;
+}
+
+bool covers(const Box& whole, const Box& part) {
+  return whole.x <= part.x && whole.y <= part.y && whole.x + whole.width >= part.x + part.width &&
+         whole.y + whole.height >= part.y + part.height;
+}
 
 }  // namespace
 
 ImageSource::ImageSource(std::span<const std::byte> data, const SourceOptions& options)
-    : data_(data), options_(options), header_(read_header(data, options)) {
-  std::visit(
-      [this](const auto& header) {
-        width_ = header.width;
-        height_ = header.height;
-        channels_ = stored_channels(header);
-      },
-      header_);
-  const auto* jpeg = std::get_if<JpegHeader>(&header_);
-  if (jpeg != nullptr && options.apply_orientation) orientation_ = jpeg->orientation;
+    : data_(data),
+      tolerate_truncated_(options.header.tolerate_truncated),
+      codec_(codec_of(data, *options.codecs)),
+      header_(checked(codec_.read_header(data, options.header), codec_, options.header.limits)),
+      orientation_(options.apply_orientation ? header_.orientation : 1),
+      width_(header_.width),
+      height_(header_.height) {
   if (swaps_axes(orientation_)) std::swap(width_, height_);
 }
 
-bool ImageSource::holds_numbers() const {
-  const auto* png = std::get_if<PngHeader>(&header_);
-  const auto* pnm = std::get_if<PnmHeader>(&header_);
-  return (png != nullptr && png->numbers) || (pnm != nullptr && pnm->numbers);
-}
-
-PixelView ImageSource::read_numbers(const Box& box, CodecWorkspace& workspace) const {
-  return read_stored(box, 1, 1, workspace);
-}
-
-PixelView ImageSource::read_jpeg(const JpegHeader& header, const Box& box, int scale, int channels,
-                                 CodecWorkspace& workspace) const {
-  if (!workspace.jpeg) workspace.jpeg = std::make_unique<JpegReader>();
-  workspace.untidy = header.untidy;
-  const PixelView view = workspace.jpeg->read(data_, header,
-                                              {.box = box,
-                                               .scale = scale,
-                                               .channels = channels == 1 ? 1 : 3,
-                                               .tolerate_truncated = options_.tolerate_truncated},
-                                              workspace.pixels);
-  const std::string_view warning = workspace.jpeg->untidy();
-  if (!warning.empty()) workspace.untidy.assign("JPEG: ").append(warning);
-  return view;
+PixelView ImageSource::read_numbers(const Box& box, SourceWorkspace& workspace) const {
+  return read_stored(box, 1, 1, workspace.codec);
 }
 
 PixelView ImageSource::read_stored(const Box& box, int scale, int channels,
-                                   CodecWorkspace& workspace) const {
-  workspace.untidy.clear();
-  if (const auto* jpeg = std::get_if<JpegHeader>(&header_))
-    return read_jpeg(*jpeg, box, scale, channels, workspace);
-  if (const auto* png = std::get_if<PngHeader>(&header_)) {
-    const int readable = channels == 1 && png->channels != 1 ? 3 : channels;
-    workspace.untidy = png->untidy;
-    return read_png(data_, *png, box.y, box.height, readable, workspace.pixels, workspace.untidy);
-  }
-  return read_pnm(data_, std::get<PnmHeader>(header_), workspace.pixels);
+                                   CodecScratch& scratch) const {
+  scratch.untidy = header_.untidy;
+  const PixelView view = codec_.decode(
+      data_, header_,
+      {.box = box, .scale = scale, .channels = channels, .tolerate_truncated = tolerate_truncated_},
+      scratch);
+  MILLRACE_CHECK(covers(view.box, box), "a codec gives the pixels that it is asked for");
+  return view;
 }
 
 PixelView ImageSource::read_channels(const Box& box, int scale, int channels,
-                                     CodecWorkspace& workspace) const {
-  const PixelView stored = read_stored(box, scale, channels, workspace);
+                                     SourceWorkspace& workspace) const {
+  const PixelView stored = read_stored(box, scale, channels, workspace.codec);
   if (stored.channels == channels) return stored;
   PixelView view = stored;
   const auto width = static_cast<std::size_t>(stored.box.width);
@@ -101,11 +78,10 @@ PixelView ImageSource::read_channels(const Box& box, int scale, int channels,
 }
 
 PixelView ImageSource::read(const Box& box, int scale, int channels,
-                            CodecWorkspace& workspace) const {
+                            SourceWorkspace& workspace) const {
   if (orientation_ == 1) return read_channels(box, scale, channels, workspace);
   // Turned pictures are few: they are decoded whole and then turned.
-  const auto& header = std::get<JpegHeader>(header_);
-  const Box all{0, 0, (header.width + scale - 1) / scale, (header.height + scale - 1) / scale};
+  const Box all{0, 0, (header_.width + scale - 1) / scale, (header_.height + scale - 1) / scale};
   return orient(read_channels(all, scale, channels, workspace), orientation_, workspace.oriented);
 }
 

@@ -96,63 +96,69 @@ void check_process(int code, int precision) {
   }
 }
 
-JpegHeader parse_frame(int code, std::span<const std::uint8_t> body, const Limits& limits) {
+struct Frame {
+  int width = 0;
+  int height = 0;
+  int components = 0;
+  bool progressive = false;
+};
+
+Frame parse_frame(int code, std::span<const std::uint8_t> body, const Limits& limits) {
   if (body.size() < 6) throw Error(ErrorCode::kCorrupt, "JPEG frame header too short");
   check_process(code, body[0]);
-  JpegHeader header{.width = body[3] * 256 + body[4],
+  const Frame frame{.width = body[3] * 256 + body[4],
                     .height = body[1] * 256 + body[2],
                     .components = body[5],
                     .progressive = (code & 3) == 2};
-  if (header.height == 0) {
+  if (frame.height == 0) {
     throw Error(ErrorCode::kUnsupported, "JPEG whose height follows its data (DNL)");
   }
-  if (header.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG of width 0");
-  check_pixels(header.width, header.height, limits);
-  return header;
+  if (frame.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG of width 0");
+  check_pixels(frame.width, frame.height, limits);
+  return frame;
 }
 
 // Counts the scans from the first on, and looks for the end marker on the way.
-void check_scans(Markers& markers, const Limits& limits, bool tolerate_truncated) {
+void check_scans(Markers& markers, const HeaderOptions& options) {
   int scans = 1;
   for (int code = markers.next(); code != kEndOfImage; code = markers.next()) {
     if (code < 0) {
-      if (tolerate_truncated) return;
+      if (options.tolerate_truncated) return;
       throw Error(ErrorCode::kTruncated, "JPEG without its end marker");
     }
     if (!has_no_segment(code)) markers.skip_segment();
-    if (code == kStartOfScan && ++scans > limits.max_scans) {
+    if (code == kStartOfScan && ++scans > options.limits.max_scans) {
       throw Error(ErrorCode::kExhausted,
-                  fmt::format("JPEG of more than {} scans", limits.max_scans));
+                  fmt::format("JPEG of more than {} scans", options.limits.max_scans));
     }
   }
 }
 
 }  // namespace
 
-JpegHeader read_jpeg_header(std::span<const std::byte> data, const Limits& limits,
-                            bool tolerate_truncated) {
+ImageHeader read_jpeg_header(std::span<const std::byte> data, const HeaderOptions& options) {
   Markers markers(data);
-  JpegHeader header;
-  std::string_view untidy;
-  int orientation = 1;
+  ImageHeader header{.scalable = true, .lossy = true};
+  Frame frame;
   for (int code = markers.next(); code >= 0; code = markers.next()) {
     if (has_no_segment(code)) continue;
     if (code == kEndOfImage) break;
     if (is_comment(code) && markers.skip_impossible_length()) {
-      untidy = "JPEG: a comment shorter than its own length";
+      header.untidy = "JPEG: a comment shorter than its own length";
       continue;
     }
     const auto body = markers.segment();
-    if (code == kApp1) orientation = exif_orientation(body).value_or(orientation);
-    if (is_frame(code)) header = parse_frame(code, body, limits);
+    if (code == kApp1) header.orientation = exif_orientation(body).value_or(header.orientation);
+    if (is_frame(code)) frame = parse_frame(code, body, options.limits);
     if (code != kStartOfScan) continue;
-    if (header.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG scan before its frame header");
-    header.orientation = orientation;
-    header.untidy = untidy;
+    if (frame.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG scan before its frame header");
+    header.height = frame.height;
+    header.width = frame.width;
+    header.channels = frame.components == 1 ? 1 : 3;
     // One scan that holds every component of a sequential frame is all there is.
-    const bool single = !header.progressive && !body.empty() && body[0] == header.components;
+    const bool single = !frame.progressive && !body.empty() && body[0] == frame.components;
     if (single && markers.ends_with_end_of_image()) return header;
-    check_scans(markers, limits, tolerate_truncated);
+    check_scans(markers, options);
     return header;
   }
   throw Markers::cut();

@@ -7,7 +7,11 @@
 #include <new>
 #include <string>
 
+#include "decode/detail/codecs.h"
+#include "decode/detail/jpeg_header.h"
 #include "decode/detail/jpeglib.h"
+#include "decode/detail/pixels.h"
+#include "decode/encode.h"
 #include "io/base/error.h"
 
 namespace millrace::decode::detail {
@@ -124,9 +128,9 @@ struct JpegReader::State {
 
   void begin(bool tolerant);
   void read_header(std::span<const std::byte> data);
-  void start(const Request& request);
+  void start(const PixelRequest& request);
   bool smooths_blocks() const;
-  void check_size(const JpegHeader& header);
+  void check_size(const ImageHeader& header);
   void crop(Box& box);
   void read_rows(std::uint8_t* out, std::size_t stride, const Box& box);
   [[noreturn]] void fail();
@@ -150,7 +154,7 @@ void JpegReader::State::read_header(std::span<const std::byte> data) {
   jpeg_read_header(&info, TRUE);
 }
 
-void JpegReader::State::start(const Request& request) {
+void JpegReader::State::start(const PixelRequest& request) {
   const bool inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
   info.out_color_space = inks ? JCS_CMYK : request.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   info.scale_num = 1;
@@ -158,7 +162,7 @@ void JpegReader::State::start(const Request& request) {
   jpeg_start_decompress(&info);
 }
 
-void JpegReader::State::check_size(const JpegHeader& header) {
+void JpegReader::State::check_size(const ImageHeader& header) {
   if (info.image_width == static_cast<JDIMENSION>(header.width) &&
       info.image_height == static_cast<JDIMENSION>(header.height)) {
     return;
@@ -205,8 +209,8 @@ void JpegReader::State::read_rows(std::uint8_t* out, std::size_t stride, const B
 JpegReader::JpegReader() : state_(std::make_unique<State>()) {}
 JpegReader::~JpegReader() = default;
 
-PixelView JpegReader::read(std::span<const std::byte> data, const JpegHeader& header,
-                           const Request& request, std::vector<std::uint8_t>& buffer) {
+PixelView JpegReader::read(std::span<const std::byte> data, const ImageHeader& header,
+                           const PixelRequest& request, std::vector<std::uint8_t>& buffer) {
   State& state = *state_;
   state.begin(request.tolerate_truncated);
   if (!state.guarded([&] { state.read_header(data); })) state.fail();
@@ -232,6 +236,32 @@ PixelView JpegReader::read(std::span<const std::byte> data, const JpegHeader& he
 
 std::string_view JpegReader::untidy() const {
   return state_->errors.warned ? state_->errors.message.data() : std::string_view();
+}
+
+namespace {
+
+PixelView decode_jpeg(std::span<const std::byte> data, const ImageHeader& header,
+                      const PixelRequest& request, CodecScratch& scratch) {
+  auto& reader = scratch.state<JpegReader>();
+  const PixelView view = reader.read(data, header, request, scratch.pixels);
+  const std::string_view warning = reader.untidy();
+  if (!warning.empty()) scratch.untidy.assign("JPEG: ").append(warning);
+  return view;
+}
+
+}  // namespace
+
+Codec jpeg_codec() {
+  return {
+      .name = "JPEG",
+      .suffixes = {"jpg", "jpeg"},
+      .sniff = [](std::span<const std::byte> file) { return begins_with(file, "\xff\xd8\xff"); },
+      .read_header = read_jpeg_header,
+      .decode = decode_jpeg,
+      .encode =
+          [](const Image& image, const EncodeOptions& options) {
+            return EncodedImage{"jpg", encode_jpeg(image, {.quality = options.quality})};
+          }};
 }
 
 }  // namespace millrace::decode::detail

@@ -1,38 +1,13 @@
-// PixelView and Box: what codecs hand to the resampler, and conversions between channel counts.
+// Room for pixels, and conversions between channel counts.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "decode/codec.h"
+
 namespace millrace::decode::detail {
-
-/// A rectangle of whole pixels.
-struct Box {
-  int x = 0;
-  int y = 0;
-  int width = 0;
-  int height = 0;
-
-  bool operator==(const Box&) const = default;
-};
-
-/// Which pixels are read as the numbers that the file stores, unscaled, and not as colours.
-enum class Numbers {
-  kNone,
-  kPalette,  ///< a palette's indices
-  kAll,      ///< and grey levels; those of more than 8 bits have two bytes, the high one first
-};
-
-/// Borrowed 8-bit pixels, (H, W, C). `box` says which part of the (scaled) picture they are.
-struct PixelView {
-  const std::uint8_t* data = nullptr;
-  std::size_t stride = 0;  ///< bytes from row to row
-  Box box = {};
-  int channels = 0;
-
-  const std::uint8_t* row(int y) const { return data + static_cast<std::size_t>(y) * stride; }
-};
 
 /// Bytes to leave after pixels, so that vectors may read past the last one.
 inline constexpr std::size_t kPadding = 64;

@@ -45,31 +45,32 @@ std::size_t size_in_file(const Chunk& chunk) { return kChunkOverhead + chunk.siz
 // A small first letter says that the picture does not need it.
 bool is_ancillary(const Chunk& chunk) { return (chunk.type.front() & 0x20) != 0; }
 
-PngHeader parse_ihdr(const Chunk& chunk, const Limits& limits, Numbers numbers) {
+ImageHeader parse_ihdr(const Chunk& chunk, const HeaderOptions& options) {
   if (chunk.type != "IHDR" || chunk.size != kIhdrSize) {
     throw Error(ErrorCode::kCorrupt, "PNG does not begin with its header");
   }
   const std::uint32_t width = big_endian(chunk.body);
   const std::uint32_t height = big_endian(chunk.body + 4);
   if (width == 0 || height == 0) throw Error(ErrorCode::kCorrupt, "PNG of no size");
-  check_pixels(width, height, limits);
+  check_pixels(width, height, options.limits);
   const int colour_type = chunk.body[9];
   const bool alpha = (colour_type & 4) != 0;
   const bool colour = (colour_type & 3) != 0;
-  const bool stays = stays_numbers(colour_type, numbers);
+  const bool stays = stays_numbers(colour_type, options.numbers);
   int channels = alpha ? 4 : colour ? 3 : 1;
   if (stays) channels = 1;
-  return {.width = static_cast<int>(width),
-          .height = static_cast<int>(height),
-          .channels = channels,
-          .interlaced = chunk.body[12] != 0,
-          .numbers = stays,
-          .number_bytes = stays && chunk.body[8] == 16 ? 2 : 1};
+  ImageHeader header{.height = static_cast<int>(height),
+                     .width = static_cast<int>(width),
+                     .channels = channels,
+                     .numbers = stays};
+  header.keep(PngFacts{.interlaced = chunk.body[12] != 0,
+                       .number_bytes = stays && chunk.body[8] == 16 ? 2 : 1});
+  return header;
 }
 
 }  // namespace
 
-PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits, Numbers numbers) {
+ImageHeader read_png_header(std::span<const std::byte> data, const HeaderOptions& options) {
   std::size_t offset = std::min(kSignatureSize, data.size());
   Chunk chunk = chunk_at(data, offset);
   std::string_view untidy;
@@ -78,7 +79,7 @@ PngHeader read_png_header(std::span<const std::byte> data, const Limits& limits,
     offset += size_in_file(chunk);
     chunk = chunk_at(data, offset);
   }
-  PngHeader header = parse_ihdr(chunk, limits, numbers);
+  ImageHeader header = parse_ihdr(chunk, options);
   header.untidy = untidy;
   while (chunk.type != "IEND") {
     offset += size_in_file(chunk);

@@ -9,6 +9,9 @@
 #include <new>
 #include <string>
 
+#include "decode/detail/codecs.h"
+#include "decode/detail/pixels.h"
+#include "decode/encode.h"
 #include "io/base/error.h"
 
 namespace millrace::decode::detail {
@@ -29,7 +32,7 @@ void on_error(png_structp png, png_const_charp text) {
   png_longjmp(png, 1);
 }
 
-bool begins_with(png_const_charp text, const char* start) {
+bool starts_with(png_const_charp text, const char* start) {
   return std::strncmp(text, start, std::strlen(start)) == 0;
 }
 
@@ -38,8 +41,8 @@ bool begins_with(png_const_charp text, const char* start) {
 // comment whose CRC is wrong.
 bool is_damage(png_const_charp warning) {
   if (std::strstr(warning, "tRNS") != nullptr) return true;
-  return begins_with(warning, "IDAT: ") && !begins_with(warning, "IDAT: Extra compressed data") &&
-         !begins_with(warning, "IDAT: Too m");  // "much image data", "many IDATs found"
+  return starts_with(warning, "IDAT: ") && !starts_with(warning, "IDAT: Extra compressed data") &&
+         !starts_with(warning, "IDAT: Too m");  // "much image data", "many IDATs found"
 }
 
 void on_warning(png_structp png, png_const_charp text) {
@@ -99,7 +102,7 @@ class PngHandle {
   png_infop info_ = nullptr;
 };
 
-void set_limits(png_structp png, const PngHeader& header) {
+void set_limits(png_structp png, const ImageHeader& header) {
   png_set_user_limits(png, static_cast<png_uint_32>(header.width),
                       static_cast<png_uint_32>(header.height));
   // Text, profiles and the like are skipped unread: their claims are where the bombs are.
@@ -132,7 +135,7 @@ struct Rows {
   int count;
 };
 
-void read_interlaced(png_structp png, const PngHeader& header, const Rows& rows, int passes) {
+void read_interlaced(png_structp png, const ImageHeader& header, const Rows& rows, int passes) {
   for (int pass = 0; pass < passes; ++pass) {
     for (int y = 0; y < header.height; ++y) {
       png_read_row(png, rows.out + static_cast<std::size_t>(y) * rows.stride, nullptr);
@@ -141,7 +144,7 @@ void read_interlaced(png_structp png, const PngHeader& header, const Rows& rows,
   png_read_end(png, nullptr);
 }
 
-void read_rows(png_structp png, const PngHeader& header, const Rows& rows) {
+void read_rows(png_structp png, const ImageHeader& header, const Rows& rows) {
   const int end = rows.first + rows.count;
   for (int y = 0; y < end; ++y) {
     const int kept = y - rows.first;
@@ -152,10 +155,15 @@ void read_rows(png_structp png, const PngHeader& header, const Rows& rows) {
   if (end == header.height) png_read_end(png, nullptr);
 }
 
-}  // namespace
-
-PixelView read_png(std::span<const std::byte> data, const PngHeader& header, int first, int count,
-                   int channels, std::vector<std::uint8_t>& buffer, std::string& untidy) {
+/// The rows of the box, all columns; damage behind the last of them goes unseen. Numbers have their
+/// bytes as channels.
+PixelView decode_png(std::span<const std::byte> data, const ImageHeader& header,
+                     const PixelRequest& request, CodecScratch& scratch) {
+  const auto facts = header.kept<PngFacts>();
+  // libpng makes colours of grey, not grey of colours.
+  int channels = request.channels == 1 && header.channels != 1 ? 3 : request.channels;
+  int first = request.box.y;
+  int count = request.box.height;
   Input input{.data = reinterpret_cast<const png_byte*>(data.data()), .left = data.size()};
   PngHandle handle(input);
   const auto fail = [&input] {
@@ -175,27 +183,45 @@ PixelView read_png(std::span<const std::byte> data, const PngHeader& header, int
   });
   if (!started) fail();
   const auto width = static_cast<std::size_t>(header.width);
-  channels *= header.number_bytes;
+  channels *= facts.number_bytes;
   if (stride != width * static_cast<std::size_t>(channels)) {
     throw Error(ErrorCode::kCorrupt, "PNG: its header contradicts its pixels");
   }
-  if (header.interlaced) {
+  if (facts.interlaced) {
     first = 0;
     count = header.height;
   }
-  std::uint8_t* out = reserve_pixels(buffer, stride * (static_cast<std::size_t>(count) + 1));
+  std::uint8_t* out =
+      reserve_pixels(scratch.pixels, stride * (static_cast<std::size_t>(count) + 1));
   const Rows rows{out, out + stride * static_cast<std::size_t>(count), stride, first, count};
   const bool done = handle.guarded([&] {
-    if (header.interlaced) {
+    if (facts.interlaced) {
       read_interlaced(png, header, rows, passes);
     } else {
       read_rows(png, header, rows);
     }
   });
   if (!done) fail();
-  if (input.warned) untidy = std::string("PNG: ") + input.message.data();
+  if (input.warned) scratch.untidy = std::string("PNG: ") + input.message.data();
   return {
       .data = out, .stride = stride, .box = {0, first, header.width, count}, .channels = channels};
+}
+
+}  // namespace
+
+Codec png_codec() {
+  return {
+      .name = "PNG",
+      .suffixes = {"png"},
+      .sniff =
+          [](std::span<const std::byte> file) { return begins_with(file, "\x89PNG\r\n\x1a\n"); },
+      .read_header = read_png_header,
+      .decode = decode_png,
+      .encode =
+          [](const Image& image, const EncodeOptions&) {
+            return EncodedImage{"png", encode_png(image)};
+          },
+      .encodes_alpha = true};
 }
 
 }  // namespace millrace::decode::detail

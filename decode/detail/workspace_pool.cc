@@ -9,7 +9,7 @@ constexpr std::size_t kMaxKeptBytes = 32 << 20;
 }  // namespace
 
 std::size_t Workspace::num_bytes() const {
-  return codec.pixels.capacity() + codec.converted.capacity() + codec.oriented.capacity() +
+  return source.codec.pixels.capacity() + source.converted.capacity() + source.oriented.capacity() +
          between[0].capacity() + between[1].capacity();
 }
 

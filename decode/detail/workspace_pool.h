@@ -16,7 +16,7 @@
 namespace millrace::decode::detail {
 
 struct Workspace {
-  CodecWorkspace codec;
+  SourceWorkspace source;
   StageRunner runner;
   std::array<std::vector<std::uint8_t>, 2> between;  ///< pictures between stages, in turn
   std::vector<std::uint8_t> jittered;

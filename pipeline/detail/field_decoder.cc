@@ -120,19 +120,28 @@ struct Compile {
 };
 
 /// Adds the suffixes of one field; false when that may be all there are.
-struct AddSuffixes {
-  std::vector<std::string>& wanted;
+class AddSuffixes {
+ public:
+  explicit AddSuffixes(std::vector<std::string>& wanted) : wanted_(wanted) {}
 
   bool operator()(const FunctionField&) const { return false; }
   bool operator()(const PairedImagesField& field) const {
     return std::all_of(field.members.begin(), field.members.end(), *this);
   }
+  bool operator()(const ImageField& field) const { return add(suffixes_of(field)); }
   template <typename Field>
   bool operator()(const Field& field) const {
-    const Suffixes suffixes(field.suffixes);
-    wanted.insert(wanted.end(), suffixes.all().begin(), suffixes.all().end());
+    return add(field.suffixes);
+  }
+
+ private:
+  bool add(const std::string& list) const {
+    const Suffixes suffixes(list);
+    wanted_.insert(wanted_.end(), suffixes.all().begin(), suffixes.all().end());
     return true;
   }
+
+  std::vector<std::string>& wanted_;
 };
 
 }  // namespace
@@ -140,7 +149,7 @@ struct AddSuffixes {
 std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields) {
   std::vector<std::string> wanted;
   for (const FieldSpec& field : fields) {
-    if (!std::visit(AddSuffixes{wanted}, field)) return {};
+    if (!std::visit(AddSuffixes(wanted), field)) return {};
   }
   return wanted;
 }

@@ -70,6 +70,8 @@ std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields);
 /// Throws: InvalidArgument.
 std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec);
 
+/// The field's own list, or its codecs'.
+std::string suffixes_of(const ImageField& field);
 std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field);
 std::unique_ptr<const FieldDecoder> compile_paired_images(const PairedImagesField& field);
 

@@ -18,14 +18,15 @@ decode::ImageDecoderOptions decoder_options(const ImageField& field) {
           .classes = field.classes,
           .apply_orientation = field.apply_orientation,
           .limits = field.limits,
-          .tolerate_truncated = field.tolerate_truncated};
+          .tolerate_truncated = field.tolerate_truncated,
+          .codecs = field.codecs};
 }
 
 class ImageDecoderField final : public FieldDecoder {
  public:
   ImageDecoderField(const ImageField& field, decode::ImageDecoder decoder)
       : FieldDecoder({{field.name, decoder.output()}}),
-        suffixes_(field.suffixes),
+        suffixes_(suffixes_of(field)),
         decoder_(std::move(decoder)) {}
 
   decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id,
@@ -53,7 +54,7 @@ class PairedDecoderField final : public FieldDecoder {
  public:
   PairedDecoderField(const PairedImagesField& field, decode::PairedDecoder decoder)
       : FieldDecoder(outputs_of(field, decoder)), decoder_(std::move(decoder)) {
-    for (const ImageField& member : field.members) suffixes_.emplace_back(member.suffixes);
+    for (const ImageField& member : field.members) suffixes_.emplace_back(suffixes_of(member));
   }
 
   decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id,
@@ -84,6 +85,11 @@ class PairedDecoderField final : public FieldDecoder {
 };
 
 }  // namespace
+
+std::string suffixes_of(const ImageField& field) {
+  if (!field.suffixes.empty()) return field.suffixes;
+  return (field.codecs ? field.codecs : decode::standard_codecs())->suffixes();
+}
 
 std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field) {
   return std::make_unique<ImageDecoderField>(field, decode::ImageDecoder(decoder_options(field)));

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "decode/sniff.h"
+#include "decode/codec.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/create/keys.h"
@@ -43,7 +43,7 @@ void add_entry(const fs::directory_entry& entry, const std::string& prefix, List
   if (name.starts_with('.')) return;
   if (entry.is_directory()) {
     listing.folders.push_back(name);
-  } else if (decode::is_image_suffix(suffix_of(name))) {
+  } else if (decode::standard_codecs()->of_suffix(suffix_of(name)) != nullptr) {
     listing.images.push_back(image_file(entry.path(), prefix));
   } else {
     ++listing.left_out;
@@ -94,7 +94,7 @@ Listing list_images(const std::string& folder, std::vector<std::string>& classes
 
 /// "jpg, jpeg, png".
 std::string image_suffixes() {
-  std::string list(decode::kImageSuffixes);
+  std::string list = decode::standard_codecs()->suffixes();
   for (auto at = list.find(';'); at != list.npos; at = list.find(';')) list.replace(at, 1, ", ");
   return list;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "decode/codec.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
 #include "io/base/error.h"
@@ -54,13 +55,9 @@ decode::Image resized(const decode::Image& image, const NewSize& size) {
 }
 
 wds::Field encode_field(const decode::Image& image, const ImageEncoding& encoding) {
-  const std::string& format = encoding.format;
-  if (format == "png") return {.suffix = format, .data = decode::encode_png(image)};
-  if (format == "jpg")
-    return {.suffix = format, .data = decode::encode_jpeg(image, {.quality = encoding.quality})};
-  if (format == "ppm")
-    return {.suffix = image.channels == 1 ? "pgm" : "ppm", .data = decode::encode_pnm(image)};
-  throw Error(ErrorCode::kInvalidArgument, "no image format '" + format + "': jpg, png or ppm");
+  decode::EncodedImage file =
+      decode::standard_codecs()->encode(image, encoding.format, {.quality = encoding.quality});
+  return {.suffix = std::move(file.suffix), .data = std::move(file.data)};
 }
 
 }  // namespace millrace::tools

@@ -27,7 +27,7 @@ NewSize parse_new_size(const std::string& text);
 decode::Image resized(const decode::Image& image, const NewSize& size);
 
 struct ImageEncoding {
-  /// "jpg", "png" or "ppm" (grey images then become "pgm").
+  /// A suffix that decode::standard_codecs() can write (grey images as "ppm" become "pgm").
   std::string format = "png";
   /// JPEG's, 1 to 100.
   int quality = 90;

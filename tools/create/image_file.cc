@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <span>
 
+#include "decode/codec.h"
 #include "io/base/error.h"
 #include "tools/create/local_file.h"
 
@@ -17,18 +18,12 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 
-/// The format that keeps what the suffix promises.
-std::string own_format(const std::string& suffix) {
-  if (suffix == "jpeg") return "jpg";
-  if (suffix == "pgm" || suffix == "pbm" || suffix == "pnm") return "ppm";
-  return suffix;
-}
-
 wds::Field recoded(const io::Bytes& data, const std::string& suffix, const Recoding& recoding) {
-  const std::string format = recoding.format.empty() ? own_format(suffix) : recoding.format;
-  // Only PNG holds an alpha channel.
+  const std::string& format = recoding.format.empty() ? suffix : recoding.format;
+  const decode::Codec* codec = decode::standard_codecs()->of_suffix(format);
   decode::Image image = decode::decode_image(data);
-  if (image.channels == 4 && format != "png") image = decode::decode_image(data, {.channels = 3});
+  if (image.channels == 4 && !(codec && codec->encodes_alpha))
+    image = decode::decode_image(data, {.channels = 3});
   return encode_field(resized(image, recoding.size),
                       {.format = format, .quality = recoding.quality});
 }

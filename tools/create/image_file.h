@@ -16,7 +16,7 @@ namespace millrace::tools {
 
 /// What an image becomes; by default it stays as it is.
 struct Recoding {
-  /// "jpg", "png" or "ppm"; empty: the file's own, by its suffix.
+  /// As ImageEncoding::format; empty: the file's own, by its suffix.
   std::string format = {};
   /// JPEG's, 1 to 100.
   int quality = 90;

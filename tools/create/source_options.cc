@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "decode/codec.h"
 #include "io/base/error.h"
 #include "tools/create/cifar_source.h"
 #include "tools/create/folder_source.h"
@@ -113,7 +114,7 @@ void SourceOptions::declare_synthetic(CLI::App& app) {
 void SourceOptions::declare_encoding(CLI::App& app) {
   app.add_option("--format", format_,
                  "Of images in the shards [files stay as they are, others are png]")
-      ->transform(one_of({"jpg", "png", "ppm"}));
+      ->transform(one_of(decode::standard_codecs()->written_formats()));
   app.add_option("--resize", resize_, "Images to this size: the shorter side N, or HxW")
       ->type_name("N|HxW");
   app.add_option("--quality", quality_, "Of jpg [90]")

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "decode/codec.h"
 #include "decode/image.h"
 #include "io/base/error.h"
-#include "pipeline/fields.h"
 #include "tools/scan.h"
 
 namespace millrace::tools {
@@ -32,7 +32,7 @@ std::optional<StoredImage> find_stored_image(const StoredImageInput& input) {
           .ledger = ledger,
           .stop = input.stop},
          [&](const wds::Sample& sample) {
-           const wds::Field* field = sample.find_any(pipeline::ImageField{}.suffixes);
+           const wds::Field* field = sample.find_any(decode::standard_codecs()->suffixes());
            if (field != nullptr) found = look_at(*field);
            return false;
          });

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "decode/codec.h"
 #include "decode/image.h"
-#include "decode/sniff.h"
 #include "io/base/error.h"
 #include "tools/train/mask_colours.h"
 #include "tools/values.h"
@@ -60,8 +60,9 @@ pipeline::FunctionField size_field() {
   return {
       .name = kSizeField,
       .output = {.dtype = decode::DType::kInt64, .shape = {2}},
-      .decode = [](const wds::Sample& sample, const decode::SampleId&, std::span<std::byte> slot) {
-        const wds::Field* image = sample.find_any(decode::kImageSuffixes);
+      .decode = [suffixes = decode::standard_codecs()->suffixes()](
+                    const wds::Sample& sample, const decode::SampleId&, std::span<std::byte> slot) {
+        const wds::Field* image = sample.find_any(suffixes);
         if (image == nullptr) throw Error(ErrorCode::kCorrupt, "the sample has no image");
         // Whether a cut picture will do is for the image's own field to say.
         const auto size = decode::image_size(image->data, {.tolerate_truncated = true});

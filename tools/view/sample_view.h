@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "decode/codec.h"
 #include "decode/image.h"
 #include "decode/paired_decoder.h"
-#include "decode/sniff.h"
 #include "tools/image_options.h"
 #include "wds/sample.h"
 
@@ -22,7 +22,7 @@ namespace millrace::tools {
 
 struct SampleViewOptions {
   /// A suffix, or several to choose from ("jpg;png"), for each picture.
-  std::vector<std::string> fields = {std::string(decode::kImageSuffixes)};
+  std::vector<std::string> fields = {decode::standard_codecs()->suffixes()};
   /// With size and channels settled.
   ImageOptions images = {};
   /// Evaluation's transforms instead of training's.

@@ -1,0 +1,17 @@
+// The codecs that the library brings: an entry of the table each.
+#pragma once
+
+#include "decode/codec.h"
+
+namespace millrace::decode::detail {
+
+Codec jpeg_codec();
+Codec png_codec();
+Codec pnm_codec();
+
+/// Whether a file begins with these bytes.
+inline bool begins_with(std::span<const std::byte> file, std::string_view bytes) {
+  return file.size() >= bytes.size() && std::memcmp(file.data(), bytes.data(), bytes.size()) == 0;
+}
+
+}  // namespace millrace::decode::detail
