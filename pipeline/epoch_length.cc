@@ -16,7 +16,7 @@ namespace millrace::pipeline {
 namespace {
 
 bool divides_samples(const PipelineOptions& options) {
-  return !options.split.node_splitter && !options.split.worker_splitter &&
+  return !options.split.process_splitter && !options.split.worker_splitter &&
          !options.epochs.resampled && options.shuffle.order == wds::Order::kMillrace;
 }
 

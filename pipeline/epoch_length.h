@@ -18,10 +18,11 @@ namespace millrace::pipeline {
 /// a fault, is warned of and leaves none. Throws: as wds::sample_counts() does.
 PipelineOptions with_counts(PipelineOptions options);
 
-/// Samples of an epoch on this rank, those included that faults will cost. Requires: what
+/// Samples of an epoch in this process, those included that faults will cost. Requires: what
 /// with_counts() gave. Nothing where nobody knows.
 std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options);
-/// Batches of an epoch on this rank. Fewer come where the policy skips samples that cannot be read.
+/// Batches of an epoch in this process. Fewer come where the policy skips samples that cannot be
+/// read.
 std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options);
 
 }  // namespace millrace::pipeline

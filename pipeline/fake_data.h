@@ -3,8 +3,8 @@
 //
 //   Pipeline pipeline = fake_data(std::move(options), {.samples = 10'000, .classes = 1000});
 //
-// Batches, masks, epochs, ranks and positions are the real ones; nothing is read or decoded. Images
-// (and every other array) show one random picture, kept from the start; labels (int64, one a
+// Batches, masks, epochs, processes and positions are the real ones; nothing is read or decoded.
+// Images (and every other array) show one random picture, kept from the start; labels (int64, one a
 // sample) are drawn anew for each sample, keyed as all randomness is; numbers (float32) are 0 or 1.
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace millrace::pipeline {
 
 struct FakeDataOptions {
-  /// Samples of an epoch over all ranks, unless `epochs.samples` says how many.
+  /// Samples of an epoch over all processes, unless `epochs.samples` says how many.
   std::int64_t samples = 0;
   /// Labels are drawn from [0, classes).
   std::int64_t classes = 10;

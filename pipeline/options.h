@@ -34,11 +34,11 @@ struct EpochOptions {
   std::uint32_t first = 0;
   /// Epochs to run; 0 is without end.
   std::uint32_t count = 1;
-  /// Samples in an epoch, over all ranks: an equal share of each stream, which is cut there, or
+  /// Samples in an epoch, over all processes: an equal share of each stream, which is cut there, or
   /// begins again until there. 0: as many as there are.
   std::int64_t samples = 0;
-  /// Batches of an epoch on this rank, exactly: cut, or filled up with fully masked batches. So
-  /// ranks with unequal shards take the same number of steps. 0: as many as there are.
+  /// Batches of an epoch in this process, exactly: cut, or filled up with fully masked batches. So
+  /// processes with unequal shards take the same number of steps. 0: as many as there are.
   std::int64_t batches = 0;
   /// Draws shards with replacement, without end; needs `samples` or `batches`.
   bool resampled = false;
@@ -47,7 +47,7 @@ struct EpochOptions {
 struct ResourceOptions {
   /// Threads of the pipeline's own task arena: decode and transforms. 0: usable_cores().
   int threads = 0;
-  /// Threads that wait for disk and network. 0: one a stream of this rank, at most 16.
+  /// Threads that wait for disk and network. 0: one a stream of this process, at most 16.
   int io_threads = 0;
   /// Finished batches kept ready for the consumer.
   int prefetch = 4;

@@ -2,7 +2,7 @@
 //
 //   auto pipeline = Pipeline::Builder()
 //       .shards("https://host/train-{000000..000639}.tar")
-//       .split({.world = 1, .rank = 0, .workers = 8})
+//       .split({.workers = 8})
 //       .shuffle({.shards = true, .buffer_samples = 10'000, .seed = 7})
 //       .field(ImageField{.transforms = {...}, .dtype = decode::DType::kBFloat16})
 //       .field(LabelField{.classes = 1000})
@@ -54,7 +54,7 @@ class Pipeline {
   void stop();
   /// Whether the last epoch has ended.
   bool finished() const;
-  /// A batch without a valid slot: for a rank whose epoch is over while others still step. It
+  /// A batch without a valid slot: for a process whose epoch is over while others still step. It
   /// shares the pixels of the last batch handed out; zeros before the first.
   Batch masked_batch() const;
 

@@ -14,7 +14,7 @@
 namespace millrace::pipeline {
 
 struct Position {
-  /// One stream of this rank: start reading at `start` and drop the first `skip` samples.
+  /// One stream of this process: start reading at `start` and drop the first `skip` samples.
   struct Stream {
     /// Shared by the positions of many batches; null: the stream's beginning.
     std::shared_ptr<const wds::StreamPosition> start;
@@ -27,7 +27,7 @@ struct Position {
   std::int64_t batches = 0;
   /// The stream that gives the next sample, an index into `streams`.
   std::uint32_t next_stream = 0;
-  /// In the order of this rank's streams. Empty: the epoch's beginning.
+  /// In the order of this process's streams. Empty: the epoch's beginning.
   std::vector<Stream> streams = {};
   /// Of the options that fix the order; a pipeline refuses a position that is not its own.
   std::uint64_t fingerprint = 0;

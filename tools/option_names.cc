@@ -14,7 +14,7 @@ namespace millrace::tools {
 namespace {
 
 /// What others call it, and what it is called here; the first that the command has.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 52> kAliases = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 54> kAliases = {{
     {"max-epochs", "epochs"},
     {"num-epochs", "epochs"},
     {"n-epochs", "epochs"},
@@ -55,7 +55,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 52> kAliases
     {"validation", "val"},
     {"shuffle-buffer", "shuffle"},
     {"buffer-size", "shuffle"},
-    {"world-size", "world"},
+    {"world-size", "processes"},
+    {"world", "processes"},
+    {"rank", "process"},
     {"log-every-n-steps", "log-steps"},
     {"print-freq", "log-steps"},
     {"num-sanity-val-steps", "sanity-val-steps"},

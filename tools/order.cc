@@ -25,9 +25,9 @@ struct NumberedStream {
   StreamCursor samples;
 };
 
-/// One rank's streams, from which samples are taken in turn; one that has ended is left out.
-struct RankStreams {
-  int rank = 0;
+/// One process's streams, from which samples are taken in turn; one that has ended is left out.
+struct ProcessStreams {
+  int process = 0;
   std::vector<NumberedStream> streams = {};
   std::size_t turn = 0;
   std::uint64_t taken = 0;
@@ -46,7 +46,7 @@ class OrderCommand final : public Command {
   std::string example() const override {
     return "  millrace order 'train-{000000..000019}.tar' --seed 7 --epoch 2 --shuffle 1000 "
            "--workers 4\n"
-           "  millrace order train --world 2 --rank 1 --json --limit 10\n";
+           "  millrace order train --processes 2 --process 1 --json --limit 10\n";
   }
 
   void declare(CLI::App& app) override {
@@ -56,12 +56,13 @@ class OrderCommand final : public Command {
     app.add_option("--seed", shuffle_.seed, "Keys every shuffle")->transform(seed_number());
     app.add_option("--epoch", epoch_, "Which epoch, from 0")
         ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
-    app.add_option("--world", split_.world, "Ranks that share an epoch")->transform(positive);
-    app.add_option("--rank", rank_, "Print this rank's samples alone; else all, by slot")
+    app.add_option("--processes", split_.topology.processes, "Processes that share an epoch")
+        ->transform(positive);
+    app.add_option("--process", process_, "Print this process's samples alone; else all, by slot")
         ->transform(whole_number(0, 1 << 20));
-    app.add_option("--workers", split_.workers, "Streams a rank")->transform(positive);
+    app.add_option("--workers", split_.workers, "Streams a process")->transform(positive);
     app.add_option("--streams", split_.streams,
-                   "Streams over all ranks, a multiple of world; 0: world x workers")
+                   "Streams over all processes, a multiple of their number; 0: processes x workers")
         ->transform(whole_number(0, 1 << 20));
     app.add_option("--shuffle", shuffle_.buffer_samples,
                    "Shuffle the shards, and samples in a buffer of this many a stream; 0: neither")
@@ -74,10 +75,9 @@ class OrderCommand final : public Command {
   }
 
   void check() override {
-    if (rank_ && *rank_ >= split_.world)
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("rank {} is outside of a world of {}", *rank_, split_.world));
-    static_cast<void>(wds::num_streams(split_));
+    wds::SplitOptions split = split_;
+    split.topology.process = process_.value_or(0);
+    static_cast<void>(wds::num_streams(split));
     read_.check();
     check_number();
   }
@@ -86,13 +86,13 @@ class OrderCommand final : public Command {
     read_.attach(context);
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
-    std::vector<RankStreams> ranks = open(find_spec(context), *opener, ledger, context.stop);
+    std::vector<ProcessStreams> processes = open(find_spec(context), *opener, ledger, context.stop);
     TaskArena threads(threads_);
     std::uint64_t printed = 0;
     while (limit_ == 0 || printed < limit_) {
       const std::uint64_t before = printed;
-      for (RankStreams& rank : ranks)
-        if (limit_ == 0 || printed < limit_) printed += step(rank, threads.tbb(), context) ? 1 : 0;
+      for (ProcessStreams& one : processes)
+        if (limit_ == 0 || printed < limit_) printed += step(one, threads.tbb(), context) ? 1 : 0;
       if (printed == before) break;
     }
     if (printed == 0 && ledger.skipped() > 0)
@@ -120,26 +120,28 @@ class OrderCommand final : public Command {
             .shuffle = found.shuffle,
             .num_streams = wds::num_streams(split_),
             .epoch = epoch_,
-            .world = split_.world,
+            .processes = split_.topology.processes,
             .indexed = found.indexed,
             .counts = found.counts};
   }
 
-  std::vector<RankStreams> open(wds::StreamSpec spec, const io::Opener& opener,
-                                wds::FaultLedger& ledger, const std::stop_token& stop) const {
-    std::vector<RankStreams> ranks;
-    for (int rank = rank_.value_or(0); rank < (rank_ ? *rank_ + 1 : split_.world); ++rank) {
-      ranks.push_back({.rank = rank});
+  std::vector<ProcessStreams> open(wds::StreamSpec spec, const io::Opener& opener,
+                                   wds::FaultLedger& ledger, const std::stop_token& stop) const {
+    std::vector<ProcessStreams> processes;
+    const int first = process_.value_or(0);
+    const int end = process_ ? first + 1 : split_.topology.processes;
+    for (int process = first; process < end; ++process) {
+      processes.push_back({.process = process});
       wds::SplitOptions split = split_;
-      split.rank = rank;
-      for (const int stream : wds::streams_of_rank(split)) {
+      split.topology.process = process;
+      for (const int stream : wds::streams_of_process(split)) {
         spec.stream = stream;
-        ranks.back().streams.push_back(
+        processes.back().streams.push_back(
             {.number = stream,
              .samples = StreamCursor(wds::SampleStream(spec, opener, ledger, stop))});
       }
     }
-    return ranks;
+    return processes;
   }
 
   wds::ShuffleOptions shuffle() const {
@@ -150,26 +152,27 @@ class OrderCommand final : public Command {
   }
 
   /// Reads a block for every stream that has none left, several at once.
-  static void refill(RankStreams& rank, tbb::task_arena& arena) {
+  static void refill(ProcessStreams& process, tbb::task_arena& arena) {
     arena.execute([&] {
-      tbb::parallel_for(std::size_t{0}, rank.streams.size(), [&](std::size_t i) {
-        StreamCursor& samples = rank.streams[i].samples;
+      tbb::parallel_for(std::size_t{0}, process.streams.size(), [&](std::size_t i) {
+        StreamCursor& samples = process.streams[i].samples;
         if (samples.needs_block()) samples.refill();
       });
     });
   }
 
-  /// Prints the rank's next sample; false at its end.
-  bool step(RankStreams& rank, tbb::task_arena& arena, Context& context) const {
+  /// Prints the process's next sample; false at its end.
+  bool step(ProcessStreams& process, tbb::task_arena& arena, Context& context) const {
     while (true) {
-      if (rank.streams[rank.turn].samples.needs_block()) refill(rank, arena);
-      if (rank.num_open() == 0) return false;
-      NumberedStream& stream = rank.streams[rank.turn];
-      rank.turn = (rank.turn + 1) % rank.streams.size();
+      if (process.streams[process.turn].samples.needs_block()) refill(process, arena);
+      if (process.num_open() == 0) return false;
+      NumberedStream& stream = process.streams[process.turn];
+      process.turn = (process.turn + 1) % process.streams.size();
       const wds::StreamSample* one = stream.samples.next();
       if (one == nullptr) continue;
-      const std::uint64_t slot = rank.taken++ * static_cast<std::uint64_t>(split_.world) +
-                                 static_cast<std::uint64_t>(rank.rank);
+      const std::uint64_t slot =
+          process.taken++ * static_cast<std::uint64_t>(split_.topology.processes) +
+          static_cast<std::uint64_t>(process.process);
       print(slot, stream.number, one->sample, context);
       return true;
     }
@@ -189,7 +192,7 @@ class OrderCommand final : public Command {
   wds::ShuffleOptions shuffle_;
   wds::SplitOptions split_;
   std::uint32_t epoch_ = 0;
-  std::optional<int> rank_;
+  std::optional<int> process_;
   std::uint64_t limit_ = 0;
   int threads_ = 0;
 };

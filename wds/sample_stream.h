@@ -2,7 +2,7 @@
 //
 // An epoch's shards are shuffled by (seed, epoch) and divided: shard i belongs to stream i mod S. A
 // stream reads its shards in order and passes the samples through its shuffle buffer. Which
-// samples, in which order, depends on the spec alone: never on threads, timing, world or rank.
+// samples, in which order, depends on the spec alone: never on threads, timing or processes.
 //
 //   SampleStream stream(spec, opener, ledger);
 //   for (SampleBlock block; stream.next(block);) use(block);
@@ -61,8 +61,8 @@ struct StreamSpec {
   /// through. Nothing comes a second time before everything came once: the shuffle buffer is
   /// emptied between two passes.
   std::uint64_t max_samples = 0;
-  /// Ranks, for splitters and kWebDataset's seed of resampled streams: rank = stream mod world.
-  int world = 1;
+  /// For splitters and kWebDataset's seed of resampled streams: process = stream mod processes.
+  int processes = 1;
   /// Looks for the index beside each shard, and checks every sample against it. A shard whose index
   /// is damaged is read without, the same samples in the same order, and that is warned of.
   bool indexed = false;
@@ -71,7 +71,7 @@ struct StreamSpec {
   /// index that can be used is read from its beginning by each of its streams.
   std::shared_ptr<const std::vector<std::uint64_t>> counts = {};
   /// As in SplitOptions; with one of them whole shards are divided, whatever `counts` says.
-  ShardSplitter node_splitter = {};
+  ShardSplitter process_splitter = {};
   ShardSplitter worker_splitter = {};
   /// How each shard is read; `offset` and `stop` are the stream's own to set.
   ShardOptions shard = {};

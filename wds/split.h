@@ -1,47 +1,36 @@
-// Splitting: which rank and worker reads which shard, and who this process is.
+// Splitting: which process and worker reads which shard.
 //
-// Shard i belongs to rank i mod world and there to worker (i div world) mod workers: WebDataset's
+// Shard i belongs to process i mod P and there to worker (i div P) mod workers: WebDataset's
 // split_by_node followed by split_by_worker. As logical streams this is shard i → stream i mod
-// (world * workers), with rank = stream mod world and worker = stream div world.
+// (P * workers), with process = stream mod P and worker = stream div P.
 //
 // Threads: free functions, callable from any thread.
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "wds/sample_stream.h"
+#include "wds/split_options.h"
 
 namespace millrace::wds {
 
-/// shards[rank::world]. Throws: InvalidArgument unless 0 <= rank < world.
-std::vector<std::string> split_by_node(const std::vector<std::string>& shards, int rank, int world);
+/// shards[process::processes], WebDataset's split_by_node. Throws: InvalidArgument unless
+/// 0 <= process < processes.
+std::vector<std::string> split_by_process(const std::vector<std::string>& shards, int process,
+                                          int processes);
 /// shards[worker::workers]. Throws: InvalidArgument unless 0 <= worker < workers.
 std::vector<std::string> split_by_worker(const std::vector<std::string>& shards, int worker,
                                          int workers);
 
-struct RankAndWorld {
-  int rank = 0;
-  int world = 1;
-};
-
-/// Looks up an environment variable.
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
-
-/// Rank and world size: the options when both are given, else RANK + WORLD_SIZE, else Open MPI's,
-/// else Slurm's variables, else 0 of 1. Throws: InvalidArgument (not numbers, rank >= world, one
-/// of two given).
-RankAndWorld resolve_rank(std::optional<int> rank, std::optional<int> world,
-                          const Environment& environment = {});
-
-/// S for `split`. Throws: InvalidArgument (rank >= world, no multiple of world, counts below 1).
+/// S for `split`, at least 1. Throws: InvalidArgument (process >= processes, streams that are no
+/// multiple of processes, counts below 1).
 int num_streams(const SplitOptions& split);
-/// The streams that `split.rank` owns: s mod world == rank, ascending.
-std::vector<int> streams_of_rank(const SplitOptions& split);
-/// Throws: InvalidArgument, with the numbers, when some stream would get no shard.
+/// The streams that `split.topology.process` owns: s mod processes == process, ascending; never
+/// empty. Throws: as num_streams().
+std::vector<int> streams_of_process(const SplitOptions& split);
+/// Returns where every stream gets a shard. Throws: InvalidArgument, with the numbers, when one
+/// would get none; as num_streams().
 void check_enough_shards(std::size_t num_shards, const SplitOptions& split);
 
 }  // namespace millrace::wds

@@ -1,10 +1,10 @@
-// SplitOptions: how an epoch is divided among ranks and their workers.
+// SplitOptions: how an epoch is divided among processes and their workers.
 //
 // Own splitters see the epoch's list (shuffled, where shards are shuffled):
 //
-//   SplitOptions{.world = 4, .rank = 1, .workers = 2,
-//                .node_splitter = [](const auto& shards, const SplitPart& node) {
-//                  return those_on_disk(shards, node.index);
+//   SplitOptions{.topology = {.process = 1, .processes = 4}, .workers = 2,
+//                .process_splitter = [](const auto& shards, const SplitPart& process) {
+//                  return those_on_disk(shards, process.index);
 //                }};
 //
 // Threads: as a value; splitters are called from many threads.
@@ -14,9 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "io/base/topology.h"
+
 namespace millrace::wds {
 
-/// One of `count` ranks, or of `count` workers of a rank.
+/// One of `count` processes, or of `count` workers of a process.
 struct SplitPart {
   int index = 0;
   int count = 1;
@@ -29,14 +31,16 @@ using ShardSplitter = std::function<std::vector<std::string>(const std::vector<s
 
 /// How an epoch is divided.
 struct SplitOptions {
-  int world = 1;
-  int rank = 0;
+  /// Of it `process` and `processes` alone: a process's devices share its pipeline.
+  Topology topology = {};
+  /// Streams of a process.
   int workers = 1;
-  /// S, the number of streams over all ranks; 0 means world * workers. A multiple of world.
+  /// S, the number of streams over all processes; 0 means processes * workers. A multiple of
+  /// `processes`, so that the order of the samples is the same for every number that divides it.
   int streams = 0;
-  /// What a rank reads, and what each worker reads of that. Default: split_by_node and
+  /// What a process reads, and what each worker reads of that. Default: split_by_process and
   /// split_by_worker. Shards may be left out, or read by several; a stream without any is an error.
-  ShardSplitter node_splitter = {};
+  ShardSplitter process_splitter = {};
   ShardSplitter worker_splitter = {};
 };
 

@@ -1,9 +1,9 @@
 // Merge: which sample goes into which slot of which batch. The one place where order is made.
 //
-// Slot j of the rank takes the next sample of lane (stream) j mod lanes, going round the lanes that
-// have not ended. The merge also says when to read: each lane has at most `blocks_per_lane` blocks
-// read or being read, and about `decode_bytes` wait for decoding. It never waits itself: an event
-// comes in, what can be done is done, and goes out through the sink.
+// Slot j of the process takes the next sample of lane (stream) j mod lanes, going round the lanes
+// that have not ended. The merge also says when to read: each lane has at most `blocks_per_lane`
+// blocks read or being read, and about `decode_bytes` wait for decoding. It never waits itself: an
+// event comes in, what can be done is done, and goes out through the sink.
 //
 // Concurrency: none. Order: a function of the lanes' content alone. Buffers: lanes ×
 // blocks_per_lane blocks, decode_bytes and one more block, `permits` batches.

@@ -143,14 +143,15 @@ void Pipeline::State::end_epoch(std::uint32_t epoch) {
 }
 
 // An epoch that gave nothing would look like one that was learned from. What is left of an epoch
-// after a resume, and the share of one rank among several, may be empty unless something was lost.
+// after a resume, and the share of one process among several, may be empty unless something was
+// lost.
 void Pipeline::State::check_epoch(std::uint32_t epoch) {
   const bool whole =
       !options.resume || options.resume->epoch != epoch || options.resume->batches == 0;
   const auto its_ledger = ledgers.of(epoch);
   const bool lost = its_ledger->skipped() > 0;
   const bool empty = std::exchange(epoch_samples_, 0) == 0;
-  if (!empty || !whole || (options.split.world > 1 && !lost)) return;
+  if (!empty || !whole || (options.split.topology.processes > 1 && !lost)) return;
   try {
     if (!lost && options.batch.drop_last)
       throw Error(

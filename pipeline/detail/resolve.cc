@@ -35,8 +35,8 @@ void check_splitters(const PipelineOptions& options) {
                        .shuffle = options.shuffle,
                        .num_streams = options.split.streams,
                        .epoch = options.epochs.first,
-                       .world = options.split.world,
-                       .node_splitter = options.split.node_splitter,
+                       .processes = options.split.topology.processes,
+                       .process_splitter = options.split.process_splitter,
                        .worker_splitter = options.split.worker_splitter};
   for (const int stream : owned_streams(options)) {
     spec.stream = stream;
@@ -45,7 +45,7 @@ void check_splitters(const PipelineOptions& options) {
 }
 
 void check_split(const PipelineOptions& options) {
-  if (options.split.node_splitter || options.split.worker_splitter) {
+  if (options.split.process_splitter || options.split.worker_splitter) {
     check_splitters(options);
   } else if (!options.epochs.resampled && !options.counts) {
     wds::check_enough_shards(options.shards.size(), options.split);
@@ -84,7 +84,7 @@ PipelineOptions resolve_options(PipelineOptions options) {
 }
 
 std::vector<int> owned_streams(const PipelineOptions& options) {
-  return wds::streams_of_rank(options.split);
+  return wds::streams_of_process(options.split);
 }
 
 std::string base_name(const std::string& url) {
@@ -95,8 +95,8 @@ std::string base_name(const std::string& url) {
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
   const auto text = [](const auto& value) { return fmt::format("{}", value); };
-  return {{"processes", text(options.split.world)},
-          {"process", text(options.split.rank)},
+  return {{"processes", text(options.split.topology.processes)},
+          {"process", text(options.split.topology.process)},
           {"streams", text(wds::num_streams(options.split))},
           {"shuffle-shards", text(shuffle.shards)},
           {"shuffle", text(shuffle.buffer_samples)},

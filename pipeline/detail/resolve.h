@@ -13,7 +13,7 @@ namespace millrace::pipeline::detail {
 /// Checks everything but fields and batch size against memory. Throws: InvalidArgument.
 PipelineOptions resolve_options(PipelineOptions options);
 
-/// The streams that this rank owns, ascending.
+/// The streams that this process owns, ascending.
 std::vector<int> owned_streams(const PipelineOptions& options);
 
 /// Name and value of each option that fixes the order of samples, shards apart.

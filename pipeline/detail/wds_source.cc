@@ -47,8 +47,8 @@ SourceFactory wds_sources(const PipelineOptions& options, LedgerBook& ledgers) {
   spec.shards = std::make_shared<const std::vector<std::string>>(options.shards);
   spec.shuffle = options.shuffle;
   spec.num_streams = options.split.streams;
-  spec.world = options.split.world;
-  spec.node_splitter = options.split.node_splitter;
+  spec.processes = options.split.topology.processes;
+  spec.process_splitter = options.split.process_splitter;
   spec.worker_splitter = options.split.worker_splitter;
   spec.resampled = options.epochs.resampled;
   spec.indexed = options.indexed;

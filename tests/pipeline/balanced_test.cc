@@ -78,15 +78,17 @@ Error fault_of(Pipeline::Builder builder) {
   return Error(ErrorCode::kCancelled, "no fault");
 }
 
-TEST(BalancedStreams, GiveEverySampleOnceAndRanksDifferByAtMostOne) {
+TEST(BalancedStreams, GiveEverySampleOnceAndProcessesDifferByAtMostOne) {
   const Shards shards({5, 0, 31, 2, 9});
-  for (const int world : {1, 2, 3}) {
+  for (const int processes : {1, 2, 3}) {
     for (const int workers : {1, 4}) {
       std::multiset<std::string> seen;
       std::set<std::size_t> lengths;
-      for (int rank = 0; rank < world; ++rank) {
-        Pipeline pipeline =
-            builder(shards).split({.world = world, .rank = rank, .workers = workers}).build();
+      for (int process = 0; process < processes; ++process) {
+        Pipeline pipeline = builder(shards)
+                                .split({.topology = {.process = process, .processes = processes},
+                                        .workers = workers})
+                                .build();
         const auto keys = keys_of(pipeline);
         seen.insert(keys.begin(), keys.end());
         lengths.insert(keys.size());
@@ -94,7 +96,7 @@ TEST(BalancedStreams, GiveEverySampleOnceAndRanksDifferByAtMostOne) {
       }
       EXPECT_EQ(seen.size(), 47U);
       EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 47U);
-      EXPECT_LE(*lengths.rbegin() - *lengths.begin(), 1U) << world << " x " << workers;
+      EXPECT_LE(*lengths.rbegin() - *lengths.begin(), 1U) << processes << " x " << workers;
     }
   }
 }
@@ -111,28 +113,32 @@ TEST(BalancedStreams, OneShardIsEnoughForManyStreams) {
               HasSubstr("1 shard is too few for 4 streams"));
 }
 
-TEST(BalancedStreams, TheGlobalOrderIsTheSameForEveryWorldThatDividesThem) {
+TEST(BalancedStreams, TheGlobalOrderIsTheSameForEveryNumberOfProcessesThatDividesThem) {
   const Shards shards({7, 12, 4});
-  const auto ranks_in_turn = [&](int world) {
-    std::vector<std::vector<std::string>> ranks;
-    for (int rank = 0; rank < world; ++rank) {
+  const auto in_turn = [&](int processes) {
+    std::vector<std::vector<std::string>> shares;
+    for (int process = 0; process < processes; ++process) {
       Pipeline pipeline =
-          builder(shards).split({.world = world, .rank = rank, .streams = 4}).build();
-      ranks.push_back(keys_of(pipeline));
+          builder(shards)
+              .split({.topology = {.process = process, .processes = processes}, .streams = 4})
+              .build();
+      shares.push_back(keys_of(pipeline));
     }
     std::vector<std::string> all;
     for (std::size_t slot = 0; slot < 23; ++slot)
-      all.push_back(ranks[slot % ranks.size()].at(slot / ranks.size()));
+      all.push_back(shares[slot % shares.size()].at(slot / shares.size()));
     return all;
   };
-  EXPECT_EQ(ranks_in_turn(2), ranks_in_turn(1));
-  EXPECT_EQ(ranks_in_turn(4), ranks_in_turn(1));
+  EXPECT_EQ(in_turn(2), in_turn(1));
+  EXPECT_EQ(in_turn(4), in_turn(1));
 }
 
 TEST(BalancedStreams, ResumeInMidEpoch) {
   const Shards shards({40, 13, 66});
   const auto make = [&] {
-    return builder(shards).split({.world = 2, .rank = 1, .workers = 3}).epochs({.count = 2});
+    return builder(shards)
+        .split({.topology = {.process = 1, .processes = 2}, .workers = 3})
+        .epochs({.count = 2});
   };
   const History whole = record(make().build());
   ASSERT_EQ(whole.all.size(), 18U);
@@ -267,7 +273,7 @@ TEST(BalancedStreams, AnEpochsBatchesAreKnownBeforeItIsRead) {
   };
   EXPECT_EQ(batches(builder(shards)), 5);
   EXPECT_EQ(batches(builder(shards).batch({.size = 8, .drop_last = true})), 4);
-  EXPECT_EQ(batches(builder(shards).split({.world = 2, .rank = 1})), 2);
+  EXPECT_EQ(batches(builder(shards).split({.topology = {.process = 1, .processes = 2}})), 2);
   EXPECT_EQ(batches(builder(shards).epochs({.samples = 100})), 13);
   EXPECT_EQ(batches(builder(shards).epochs({.batches = 3})), 3);
   EXPECT_EQ(batches(builder(shards).indexed(false)), std::nullopt);

@@ -176,7 +176,7 @@ TEST(PipelineFaults, AnEmptySetIsAnErrorButAnEmptyShareOfOneRankIsNone) {
   PipelineOptions options = fake_options(2, 4);
   Pipeline alone = fake_pipeline(options, empty);
   EXPECT_EQ(run_to_fault(alone).second.message(), "epoch 0 has no sample");
-  options.split = {.world = 2, .rank = 1, .workers = 1};
+  options.split = {.topology = {.process = 1, .processes = 2}, .workers = 1};
   Pipeline one_of_two = fake_pipeline(options, empty);
   EXPECT_EQ(run_to_fault(one_of_two).second.message(), "no fault came");
 }

@@ -35,7 +35,7 @@ TEST(PipelineOptions, NameWhatCanNeverWork) {
   EXPECT_THAT(refusal([](auto& o) { o.shards.clear(); }), HasSubstr("no shards"));
   EXPECT_THAT(refusal([](auto& o) { o.fields.clear(); }), HasSubstr("field"));
   EXPECT_THAT(refusal([](auto& o) { o.fields.push_back(o.fields[0]); }), HasSubstr("two fields"));
-  EXPECT_THAT(refusal([](auto& o) { o.split.rank = 1; }), HasSubstr("rank"));
+  EXPECT_THAT(refusal([](auto& o) { o.split.topology.process = 1; }), HasSubstr("process 1"));
   EXPECT_THAT(refusal([](auto& o) { o.split.streams = 5; }), HasSubstr("4"));
   EXPECT_THAT(refusal([](auto& o) { o.epochs.resampled = true; }), HasSubstr("resampled"));
   EXPECT_THAT(refusal([](auto& o) { o.batch = {.size = 8, .partial = true, .drop_last = true}; }),

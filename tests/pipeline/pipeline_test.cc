@@ -63,10 +63,10 @@ TEST(Pipeline, GivesTheSameBitsForAnyThreadsAndDepths) {
   }
 }
 
-TEST(Pipeline, RanksTogetherGiveTheSequenceOfOneRank) {
-  const auto keys = [](int world, int rank) {
+TEST(Pipeline, ProcessesTogetherGiveTheSequenceOfOne) {
+  const auto keys = [](int processes, int process) {
     PipelineOptions options = fake_options(4, 4);
-    options.split = {.world = world, .rank = rank, .streams = 4};
+    options.split = {.topology = {.process = process, .processes = processes}, .streams = 4};
     Pipeline pipeline = fake_pipeline(options);
     return valid_keys(pipeline);
   };

@@ -146,11 +146,11 @@ TEST(PipelineOverShards, GivesEverySampleOnceAnEpochInAnotherOrderEachTime) {
 
 TEST(PipelineOverShards, AUsersOwnSplitterDecidesWhoReadsWhat) {
   const Shards shards(4, 12);
-  wds::SplitOptions split{.world = 2, .rank = 1, .workers = 1};
-  split.node_splitter = [](const std::vector<std::string>& all, const wds::SplitPart& node) {
-    std::vector<std::string> own;  // rank 1 keeps the last shard alone
+  wds::SplitOptions split{.topology = {.process = 1, .processes = 2}, .workers = 1};
+  split.process_splitter = [](const std::vector<std::string>& all, const wds::SplitPart& part) {
+    std::vector<std::string> own;  // process 1 keeps the last shard alone
     for (const std::string& url : all) {
-      if (url.ends_with("x-3.tar") == (node.index == 1)) own.push_back(url);
+      if (url.ends_with("x-3.tar") == (part.index == 1)) own.push_back(url);
     }
     return own;
   };

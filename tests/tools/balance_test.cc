@@ -81,7 +81,7 @@ TEST_F(Balance, OrderIsWhatAPipelineOfTheSameOptionsGives) {
 
 TEST_F(Balance, OrderDividesSamplesEvenlyAndSaysSo) {
   add_indexes();
-  const ProcessResult result = order({"--world", "2", "--workers", "2"});
+  const ProcessResult result = order({"--processes", "2", "--workers", "2"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(count_of(result.err, "streams balanced by 2 indexes"), 1U) << result.err;
   std::map<int, int> lengths;

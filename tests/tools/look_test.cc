@@ -156,12 +156,12 @@ TEST_F(Order, IsTheSameForEveryNumberOfThreads) {
   EXPECT_EQ(with_threads("8"), one);
 }
 
-TEST_F(Order, RanksTogetherSeeEveryKeyOnce) {
+TEST_F(Order, ProcessesTogetherSeeEveryKeyOnce) {
   std::multiset<std::string> keys;
   std::set<std::int64_t> slots;
-  for (const char* rank : {"0", "1"}) {
-    for (const auto& line :
-         json_lines(order({"--world", "2", "--rank", rank, "--workers", "2", "--shuffle", "16"}))) {
+  for (const char* process : {"0", "1"}) {
+    for (const auto& line : json_lines(order(
+             {"--processes", "2", "--process", process, "--workers", "2", "--shuffle", "16"}))) {
       keys.insert(line["key"].get<std::string>());
       EXPECT_TRUE(slots.insert(line["slot"].get<std::int64_t>()).second);
       EXPECT_EQ(line["slot"].get<int>() % 2, line["stream"].get<int>() % 2);
@@ -171,14 +171,14 @@ TEST_F(Order, RanksTogetherSeeEveryKeyOnce) {
   EXPECT_EQ(std::set<std::string>(keys.begin(), keys.end()).size(), 100U);
 }
 
-TEST_F(Order, WithoutARankItIsAllRanksBySlot) {
-  std::set<std::string> ranks;
-  for (const char* rank : {"0", "1"})
-    for (const auto& line : json_lines(order({"--world", "2", "--rank", rank})))
-      ranks.insert(line.dump());
+TEST_F(Order, WithoutAProcessItIsAllOfThemBySlot) {
+  std::set<std::string> apart;
+  for (const char* process : {"0", "1"})
+    for (const auto& line : json_lines(order({"--processes", "2", "--process", process})))
+      apart.insert(line.dump());
   std::set<std::string> all;
-  for (const auto& line : json_lines(order({"--world", "2"}))) all.insert(line.dump());
-  EXPECT_EQ(all, ranks);
+  for (const auto& line : json_lines(order({"--processes", "2"}))) all.insert(line.dump());
+  EXPECT_EQ(all, apart);
 }
 
 TEST_F(Order, EpochsAndSeedsDiffer) {
@@ -188,10 +188,10 @@ TEST_F(Order, EpochsAndSeedsDiffer) {
   EXPECT_EQ(order({"--shuffle", "20"}), base);
 }
 
-TEST_F(Order, TheGlobalOrderIsTheSameForEveryWorldThatDividesTheStreams) {
+TEST_F(Order, TheGlobalOrderIsTheSameForEveryNumberOfProcessesThatDividesTheStreams) {
   const std::string one = order({"--streams", "4", "--shuffle", "16", "--limit", "40"});
-  EXPECT_EQ(order({"--world", "2", "--streams", "4", "--shuffle", "16", "--limit", "40"}), one);
-  EXPECT_EQ(order({"--world", "4", "--streams", "4", "--shuffle", "16", "--limit", "40"}), one);
+  EXPECT_EQ(order({"--processes", "2", "--streams", "4", "--shuffle", "16", "--limit", "40"}), one);
+  EXPECT_EQ(order({"--processes", "4", "--streams", "4", "--shuffle", "16", "--limit", "40"}), one);
 }
 
 }  // namespace

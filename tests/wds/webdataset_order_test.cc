@@ -50,7 +50,7 @@ TEST(WebDatasetShuffle, PicksAsWebDatasetDoes) {
   EXPECT_EQ(buffer_shuffled(numbered(20), 0, 100, 0), numbered(20));
 }
 
-// Drawn with make_seed(rank * 1000 + worker, epoch, seed) = make_seed(1, 2, 3) = 1026.
+// Drawn with make_seed(process * 1000 + worker, epoch, seed) = make_seed(1, 2, 3) = 1026.
 TEST(ShardSequence, ResamplesAsWebDatasetDoes) {
   StreamSpec spec{.shards = std::make_shared<const Strings>(numbered(10)),
                   .shuffle = {.seed = 3, .order = Order::kWebDataset},
@@ -58,8 +58,8 @@ TEST(ShardSequence, ResamplesAsWebDatasetDoes) {
                   .stream = 2,
                   .epoch = 2,
                   .resampled = true,
-                  .world = 2};
-  detail::ShardSequence sequence(spec);  // stream 2 of a world of 2: rank 0, worker 1
+                  .processes = 2};
+  detail::ShardSequence sequence(spec);  // stream 2 of 2 processes: process 0, worker 1
   PythonRandom expected(1026);
   for (std::size_t i = 0; i < 50; ++i) {
     EXPECT_EQ(sequence.at(i)->url, std::to_string(expected.below(10)));

@@ -20,21 +20,22 @@ std::uint64_t webdataset_seed(const StreamSpec& spec) {
   return spec.shuffle.seed + (spec.shuffle.detshuffle ? spec.epoch : 0);
 }
 
-bool has_splitter(const StreamSpec& spec) { return spec.node_splitter || spec.worker_splitter; }
+bool has_splitter(const StreamSpec& spec) { return spec.process_splitter || spec.worker_splitter; }
 
 // By the user's splitters, and WebDataset's where there is one of them alone.
 std::vector<std::string> split_by_user(std::vector<std::string> shards, const StreamSpec& spec) {
-  const SplitPart rank{.index = spec.stream % spec.world, .count = spec.world};
-  const SplitPart worker{.index = spec.stream / spec.world, .count = spec.num_streams / spec.world};
-  shards = spec.node_splitter ? spec.node_splitter(shards, rank)
-                              : split_by_node(shards, rank.index, rank.count);
+  const SplitPart process{.index = spec.stream % spec.processes, .count = spec.processes};
+  const SplitPart worker{.index = spec.stream / spec.processes,
+                         .count = spec.num_streams / spec.processes};
+  shards = spec.process_splitter ? spec.process_splitter(shards, process)
+                                 : split_by_process(shards, process.index, process.count);
   shards = spec.worker_splitter ? spec.worker_splitter(shards, worker)
                                 : split_by_worker(shards, worker.index, worker.count);
   if (!shards.empty()) return shards;
   throw Error(ErrorCode::kInvalidArgument,
               "the splitters leave no shard for worker " + std::to_string(worker.index) + " of " +
-                  std::to_string(worker.count) + " on rank " + std::to_string(rank.index) + " of " +
-                  std::to_string(rank.count));
+                  std::to_string(worker.count) + " of process " + std::to_string(process.index) +
+                  " of " + std::to_string(process.count));
 }
 
 std::vector<std::string> divided(const std::vector<std::string>& shards, const StreamSpec& spec) {
@@ -101,7 +102,7 @@ std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
   const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const auto streams = static_cast<std::uint64_t>(spec.num_streams);
   // The first streams have the sample more: so slot j is of stream j mod S to the epoch's end, and
-  // ranks, which own every world-th stream, differ by at most one sample as well.
+  // processes, which own every P-th stream, differ by at most one sample as well.
   const auto bound = [total, streams](std::uint64_t stream) {
     return total / streams * stream + std::min(stream, total % streams);
   };
@@ -133,10 +134,10 @@ std::uint64_t make_seed(const std::array<std::uint64_t, 3>& parts) {
 }
 
 std::uint64_t resampling_seed(const StreamSpec& spec) {
-  const int rank = spec.stream % spec.world;
-  const int worker = spec.stream / spec.world;
+  const int process = spec.stream % spec.processes;
+  const int worker = spec.stream / spec.processes;
   return make_seed(
-      {static_cast<std::uint64_t>(rank * 1000 + worker), spec.epoch, spec.shuffle.seed});
+      {static_cast<std::uint64_t>(process * 1000 + worker), spec.epoch, spec.shuffle.seed});
 }
 
 }  // namespace
