@@ -35,9 +35,13 @@ struct FileSinkOptions {
   Replace replace = Replace::kNever;
 };
 
+/// Throws: InvalidArgument where `path`, a place on this machine's disk that is to be written, is a
+/// url: it would become a local folder called "gs:". Whoever makes folders asks first.
+void check_local_path(const std::string& path);
+
 /// A file that appears under `path` whole or not at all: a temporary name in the same folder,
-/// fsync, rename, fsync of the folder. Throws: InvalidArgument when `path` exists and may not be
-/// replaced.
+/// fsync, rename, fsync of the folder. Throws: InvalidArgument when `path` is a url, or exists and
+/// may not be replaced or is no regular file; Io.
 std::unique_ptr<ByteSink> open_file_sink(const std::string& path,
                                          const FileSinkOptions& options = {});
 

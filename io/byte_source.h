@@ -25,13 +25,21 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  /// Reads up to `into.size()` bytes; 0 is the end. Requires: `into` is not empty.
+  /// Reads up to `into.size()` bytes and returns how many, at least one; 0 is the end, and stays
+  /// it. Waits where nothing has come yet. Requires: `into` is not empty. Throws: NotFound, Io,
+  /// Truncated, Corrupt (the object changed), Cancelled; what was read before stays read.
   virtual std::size_t read(std::span<std::byte> into) = 0;
+  /// Moves on by `bytes` without reading them and returns true, where that costs less than reading
+  /// them; else returns false and does nothing. Never past the end, as far as that is known.
+  /// Default: false.
+  virtual bool skip(std::uint64_t /*bytes*/) { return false; }
   /// Offset in the object of the byte that the next read() gives.
   virtual std::uint64_t position() const = 0;
-  /// The whole object's size in bytes, when it is known (for HTTP: after the first read()).
+  /// The whole object's size in bytes, when it is known (for HTTP: after the first read()). Once
+  /// known it does not change.
   virtual std::optional<std::uint64_t> size() const = 0;
-  /// The url as the user wrote it, without a query string: fit to be printed.
+  /// The url as the user wrote it, without a query string: fit to be printed. Lifetime: the
+  /// source's.
   virtual const std::string& url() const = 0;
 };
 

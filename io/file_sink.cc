@@ -94,10 +94,7 @@ class FileSink final : public ByteSink {
  private:
   // What can never become our file is found before any work is done for it.
   void refuse_target() const {
-    if (!detail::url_scheme(path_).empty()) {
-      throw Error(ErrorCode::kInvalidArgument, "a url is no path of a local file",
-                  {.url = printable_url(path_)});
-    }
+    check_local_path(path_);
     struct stat status {};
     if (::stat(path_.c_str(), &status) != 0) {
       if (errno != ENOENT) throw_errno("create", path_, errno);
@@ -159,6 +156,12 @@ void sync_folder(const std::string& folder) {
 }
 
 }  // namespace detail
+
+void check_local_path(const std::string& path) {
+  if (detail::url_scheme(path).empty()) return;
+  throw Error(ErrorCode::kInvalidArgument, "a url is no path of a local file",
+              {.url = printable_url(path)});
+}
 
 std::unique_ptr<ByteSink> open_file_sink(const std::string& path, const FileSinkOptions& options) {
   return std::make_unique<FileSink>(path, options);

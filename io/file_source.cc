@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -36,6 +37,12 @@ class FileSource final : public ByteSource {
       fail(errno);
     }
   }
+  bool skip(std::uint64_t bytes) override {
+    if (bytes > size_ - std::min(size_, position_)) return false;
+    if (::lseek(fd_.get(), static_cast<off_t>(bytes), SEEK_CUR) < 0) return false;
+    position_ += bytes;
+    return true;
+  }
   std::uint64_t position() const override { return position_; }
   std::optional<std::uint64_t> size() const override { return size_; }
   const std::string& url() const override { return path_; }
@@ -66,20 +73,14 @@ class FileSource final : public ByteSource {
   std::stop_token stop_;
 };
 
-}  // namespace
-
-namespace detail {
-
-namespace {
-
 std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOptions& options) {
   // Without O_NONBLOCK the open of a FIFO would wait, uncancelled, for somebody to write to it.
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  detail::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd) throw_errno("open", path, errno);
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) throw_errno("stat", path, errno);
   if (S_ISDIR(status.st_mode)) throw_errno("read", path, EISDIR);
-  if (!S_ISREG(status.st_mode)) return open_stream(std::move(fd), path, options);
+  if (!S_ISREG(status.st_mode)) return detail::open_stream(std::move(fd), path, options);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (options.offset > size) {
     throw Error(ErrorCode::kTruncated,
@@ -94,6 +95,8 @@ std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOption
 }
 
 }  // namespace
+
+namespace detail {
 
 std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions& options) {
   try {

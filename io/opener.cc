@@ -1,5 +1,6 @@
 #include "io/opener.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -14,16 +15,56 @@
 namespace millrace::io {
 namespace {
 
-[[noreturn]] void refuse_scheme(const std::string& scheme, const std::string& url) {
-  throw Error(ErrorCode::kInvalidArgument,
-              "cannot use " + scheme + ": urls here (file, http, https, s3, gs and pipe are known)",
-              {.url = printable_url(url)});
+Store file_store() {
+  return {.scheme = "file",
+          .open =
+              [](const std::string& url, const OpenOptions& asked) {
+                return detail::open_file(detail::file_url_path(url), asked);
+              },
+          .create =
+              [](const std::string& url, const FileSinkOptions& asked, const std::stop_token&) {
+                return open_file_sink(detail::file_url_path(url), asked);
+              }};
+}
+
+Store pipe_store(bool allowed) {
+  return {.scheme = "pipe", .open = [allowed](const std::string& url, const OpenOptions& asked) {
+            if (!allowed)
+              throw Error(ErrorCode::kInvalidArgument, "pipe: urls are not allowed here",
+                          {.url = url});
+            return detail::open_pipe(url, asked);
+          }};
 }
 
 }  // namespace
 
 struct UrlOpener::State {
-  explicit State(UrlOpenerOptions the_options) : options(std::move(the_options)) {}
+  explicit State(UrlOpenerOptions the_options)
+      : options(std::move(the_options)), stores(options.stores) {
+    add(file_store());
+    add(pipe_store(options.allow_pipe));
+    for (const detail::HttpStore& store : detail::http_stores()) add(http_store(&store));
+  }
+
+  void add(Store store) {
+    if (find(store.scheme) == nullptr) stores.push_back(std::move(store));
+  }
+
+  Store http_store(const detail::HttpStore* store) {
+    const auto target = [this, store](const std::string& url) {
+      return detail::http_target(*store, url, options.http, options.object_stores);
+    };
+    return {.scheme = store->scheme,
+            .open =
+                [this, target](const std::string& url, const OpenOptions& asked) {
+                  return detail::open_http(http(), target(url), asked);
+                },
+            .create =
+                [this, target](const std::string& url, const FileSinkOptions&,
+                               const std::stop_token& stop) {
+                  return detail::open_upload(http(), target(url), stop);
+                }};
+  }
 
   // Who reads files alone never has a network thread.
   const std::shared_ptr<detail::HttpClient>& http() {
@@ -32,8 +73,19 @@ struct UrlOpener::State {
     return client;
   }
 
-  detail::HttpTarget target(const std::string& url) const {
-    return detail::http_target(url, options.http, options.stores);
+  const Store* find(const std::string& scheme) const {
+    const auto found = std::find_if(stores.begin(), stores.end(),
+                                    [&](const Store& one) { return one.scheme == scheme; });
+    return found == stores.end() ? nullptr : &*found;
+  }
+
+  const Store& store_of(const std::string& scheme, const std::string& url) const {
+    if (const Store* found = find(scheme)) return *found;
+    std::string known;
+    for (const Store& one : stores) known += (known.empty() ? "" : ", ") + one.scheme;
+    throw Error(ErrorCode::kInvalidArgument,
+                "cannot use " + scheme + ": urls here (" + known + " are known)",
+                {.url = printable_url(url)});
   }
 
   const std::stop_token& stop_of(const std::stop_token& own) const {
@@ -41,6 +93,7 @@ struct UrlOpener::State {
   }
 
   const UrlOpenerOptions options;
+  std::vector<Store> stores;  // the user's own come first
   std::once_flag http_made;
   std::shared_ptr<detail::HttpClient> client;
 };
@@ -55,15 +108,7 @@ std::unique_ptr<ByteSource> UrlOpener::open(const std::string& url,
   if (url == "-") return detail::open_stdin(options);
   const std::string scheme = detail::url_scheme(url);
   if (scheme.empty()) return detail::open_file(url, options);
-  if (scheme == "file") return detail::open_file(detail::file_url_path(url), options);
-  if (is_network_url(url)) {
-    return detail::open_http(state_->http(), state_->target(url), options);
-  }
-  if (scheme != "pipe") refuse_scheme(scheme, url);
-  if (!state_->options.allow_pipe) {
-    throw Error(ErrorCode::kInvalidArgument, "pipe: urls are not allowed here", {.url = url});
-  }
-  return detail::open_pipe(url, options);
+  return state_->store_of(scheme, url).open(url, options);
 }
 
 std::unique_ptr<ByteSink> UrlOpener::open_sink(const std::string& url,
@@ -71,9 +116,10 @@ std::unique_ptr<ByteSink> UrlOpener::open_sink(const std::string& url,
                                                const std::stop_token& stop) const {
   const std::string scheme = detail::url_scheme(url);
   if (scheme.empty()) return open_file_sink(url, options);
-  if (scheme == "file") return open_file_sink(detail::file_url_path(url), options);
-  if (!is_network_url(url)) refuse_scheme(scheme, url);
-  return detail::open_upload(state_->http(), state_->target(url), state_->stop_of(stop));
+  const Store& store = state_->store_of(scheme, url);
+  if (store.create) return store.create(url, options, state_->stop_of(stop));
+  throw Error(ErrorCode::kInvalidArgument, "nothing can be written to " + scheme + ": urls",
+              {.url = printable_url(url)});
 }
 
 Bytes read_object(const Opener& opener, const std::string& url, std::size_t limit_bytes,

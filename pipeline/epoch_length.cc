@@ -72,7 +72,7 @@ std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options) {
   if (options.counts)
     total = std::accumulate(options.counts->begin(), options.counts->end(), total);
   std::int64_t samples = 0;
-  for (const int stream : wds::streams_of_rank(options.split))
+  for (const int stream : wds::streams_of_process(options.split))
     samples += stream_samples(options, static_cast<std::int64_t>(total), stream);
   return samples;
 }

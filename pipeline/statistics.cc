@@ -89,6 +89,7 @@ Statistics Statistics::since(const Statistics& earlier) const {
   part.dropped -= earlier.dropped;
   part.skipped -= earlier.skipped;
   part.unknown_shards -= earlier.unknown_shards;
+  part.refetched -= earlier.refetched;
   part.later_faults -= earlier.later_faults;
   part.untidy -= earlier.untidy;
   return part;
@@ -100,6 +101,10 @@ std::string Statistics::to_text() const {
   if (untidy > 0)
     text += fmt::format("{} samples have untidy images, which were decoded (verify names them)\n",
                         untidy);
+  if (refetched > 0)
+    text += fmt::format(
+        "{} fetched once more: damaged on the way over the network, whole the second time\n",
+        refetched);
   return text + verdict().text + "\n";
 }
 
@@ -118,6 +123,7 @@ std::string Statistics::to_json() const {
                                 {"dropped", dropped},
                                 {"skipped", skipped},
                                 {"unknown_shards", unknown_shards},
+                                {"refetched", refetched},
                                 {"later_faults", later_faults},
                                 {"untidy", untidy},
                                 {"held_bytes", held_bytes},

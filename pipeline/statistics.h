@@ -56,6 +56,9 @@ struct Statistics {
   std::uint64_t skipped = 0;
   /// Shards among them whose number of samples nobody knows: each counts as one sample.
   std::uint64_t unknown_shards = 0;
+  /// Samples and indexes that came damaged over the network and whole when they were fetched once
+  /// more, in the same epochs.
+  std::uint64_t refetched = 0;
   /// Bytes of what the pipeline holds now, and at most so far; the budget is their ceiling.
   std::uint64_t held_bytes = 0;
   std::uint64_t peak_held_bytes = 0;

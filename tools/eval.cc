@@ -71,8 +71,8 @@ class EvalCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best");
-    const auto choice = ModelChoice::from_checkpoint(checkpoint_);
+    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
+    const auto choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
     if (!pictures_.path.empty() && !choice.task.is_dense())
       throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");
     const auto devices = device::DeviceSet::parse(run_.devices);
@@ -88,6 +88,7 @@ class EvalCommand final : public Command {
         {.model = *model, .objective = objective, .feed = limited, .devices = threads},
         {.precision = run_.compute_precision(),
          .weights = checkpoint_,
+         .opener = read_.opener(),
          .stop = context.stop,
          .log = context.log},
         {&bar});

@@ -78,8 +78,8 @@ class PredictCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best");
-    const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_);
+    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
+    const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
     require(choice.task.is_dense() || shards_.empty(),
             "--shards is for checkpoints of masks and depths");
     require(!choice.task.is_dense() || !shards_.empty(),
@@ -113,6 +113,7 @@ class PredictCommand final : public Command {
         {.model = *model, .objective = objective, .feed = feed, .devices = threads},
         {.precision = run_.compute_precision(),
          .weights = checkpoint_,
+         .opener = read_.opener(),
          .stop = context.stop,
          .log = context.log,
          .carried = choice.task.is_dense() ? std::vector<std::string>{kSizeField}

@@ -117,15 +117,19 @@ void ReadOptions::check_number(const std::vector<std::string>& shards,
 }
 
 std::vector<std::string> ReadOptions::shards(const std::vector<std::string>& specs) const {
-  const auto listed = wds::list_shards(specs, {.opener = opener().get()});
-  listed_->add(listed);
   std::vector<std::string> urls;
-  for (const wds::ManifestShard& shard : listed) urls.push_back(shard.url);
+  for (const wds::ManifestShard& shard : listed_shards(specs)) urls.push_back(shard.url);
   return urls;
 }
 
-std::vector<wds::ManifestShard> ReadOptions::listed_shards() const {
-  return wds::list_shards(specs_, {.opener = opener().get()});
+// Once a run: a folder may have changed by the second time, and a manifest takes a round trip.
+const std::vector<wds::ManifestShard>& ReadOptions::listed_shards(
+    const std::vector<std::string>& specs) const {
+  const auto known = expanded_.find(specs);
+  if (known != expanded_.end()) return known->second;
+  auto listed = wds::list_shards(specs, {.opener = opener().get()});
+  listed_->add(listed);
+  return expanded_.emplace(specs, std::move(listed)).first->second;
 }
 
 wds::FaultPolicy ReadOptions::policy() const {

@@ -12,6 +12,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -61,12 +62,14 @@ class ReadOptions {
   /// Whether the shards are known without the network, which a manifest may lie on.
   bool lists_shards(const std::vector<std::string>& specs) const;
 
-  /// The shards' urls, in order. May read manifests.
+  /// The shards' urls, in order. May read folders and manifests, the first time: the same specs are
+  /// expanded once. One thread at a time.
   std::vector<std::string> shards() const { return shards(specs_); }
   std::vector<std::string> shards(const std::vector<std::string>& specs) const;
 
   /// The same with what the specs' manifests say of them.
-  std::vector<wds::ManifestShard> listed_shards() const;
+  const std::vector<wds::ManifestShard>& listed_shards() const { return listed_shards(specs_); }
+  const std::vector<wds::ManifestShard>& listed_shards(const std::vector<std::string>& specs) const;
 
   const std::vector<std::string>& specs() const { return specs_; }
   /// It knows how many samples the shards have, by the manifests that the specs name or that lie
@@ -107,6 +110,7 @@ class ReadOptions {
   Log log_;
   mutable std::shared_ptr<const io::UrlOpener> opener_;
   bool require_index_ = false;
+  mutable std::map<std::vector<std::string>, std::vector<wds::ManifestShard>> expanded_;
   std::shared_ptr<ListedSamples> listed_ = std::make_shared<ListedSamples>();
   std::shared_ptr<wds::SaidWarnings> said_ = std::make_shared<wds::SaidWarnings>();
 };

@@ -27,6 +27,7 @@ class ShardScan {
     }
     while (after == After::kGoOn) after = step(each);
     if (reader_) input_.ledger.warn_of(reader_->warnings(), url_);
+    if (reader_) input_.ledger.count_refetched(url_, reader_->refetched());
     return after;
   }
 

@@ -180,7 +180,9 @@ class TrainCommand final : public Command {
     if (resume.empty()) return 0;
     ModelChoice before;
     if (const std::string config = run_folder_.run_dir + "/config.json"; resume != "auto") {
-      before = ModelChoice::from_checkpoint(trainer::find_checkpoint(resume, "last"));
+      const auto opener = read_.opener();
+      before =
+          ModelChoice::from_checkpoint(trainer::find_checkpoint(resume, "last", *opener), *opener);
     } else if (std::filesystem::exists(config)) {
       const auto text = io::read_object(*read_.opener(), config, kMaxConfigBytes);
       before = ModelChoice::from_json(std::string(text.text()));
@@ -256,6 +258,7 @@ class TrainCommand final : public Command {
                                   .max_time = limits_.time_limit(),
                                   .sanity_val_steps = limits_.sanity_val_steps,
                                   .config_json = config_json(),
+                                  .opener = read_.opener(),
                                   .stop = context.stop,
                                   .log = context.log};
     optimisation_.apply(options);

@@ -8,7 +8,6 @@
 
 #include "io/base/error.h"
 #include "io/byte_sink.h"
-#include "io/opener.h"
 #include "trainer/detail/checkpoint_folder.h"
 #include "trainer/detail/flat_math.h"
 
@@ -76,9 +75,9 @@ auto annotated(const std::string& path, const Work& work) {
   }
 }
 
-bool holds_checkpoint(const std::string& place) {
+bool holds_checkpoint(const std::string& place, const io::Opener& opener) {
   try {
-    static_cast<void>(detail::FolderReader(place));
+    static_cast<void>(detail::FolderReader(place, opener));
     return true;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kNotFound) return false;
@@ -116,9 +115,9 @@ void save_checkpoint(const std::string& folder, const std::string& name, const T
 }
 
 TrainState load_checkpoint(const std::string& path, const std::string& model,
-                           const CheckpointTensors& tensors) {
+                           const CheckpointTensors& tensors, const io::Opener& opener) {
   return annotated(path, [&] {
-    const detail::FolderReader folder(path);
+    const detail::FolderReader folder(path, opener);
     TrainState state = state_of(folder);
     check_model(state, model);
     std::vector<std::pair<Safetensors, const std::vector<FlatTensors>*>> files;
@@ -135,33 +134,34 @@ TrainState load_checkpoint(const std::string& path, const std::string& model,
 }
 
 Safetensors read_checkpoint_model(const std::string& path, const std::string& model,
-                                  const std::vector<FlatTensors>& like) {
+                                  const std::vector<FlatTensors>& like, const io::Opener& opener) {
   return annotated(path, [&] {
-    const detail::FolderReader folder(path);
+    const detail::FolderReader folder(path, opener);
     check_model(state_of(folder), model);
     return read_tensors(folder, model_to_use(folder), like);
   });
 }
 
 void load_checkpoint_model(const std::string& path, const std::string& model,
-                           const std::vector<FlatTensors>& into) {
-  copy_checked_tensors(read_checkpoint_model(path, model, into), into);
+                           const std::vector<FlatTensors>& into, const io::Opener& opener) {
+  copy_checked_tensors(read_checkpoint_model(path, model, into, opener), into);
 }
 
-TrainState read_checkpoint_state(const std::string& path) {
+TrainState read_checkpoint_state(const std::string& path, const io::Opener& opener) {
   return annotated(path, [&] {
-    const detail::FolderReader folder(path);
+    const detail::FolderReader folder(path, opener);
     // A local checkpoint is checked whole: whoever asks is about to choose it.
     if (!io::is_network_url(path)) folder.verify();
     return state_of(folder);
   });
 }
 
-std::string find_checkpoint(const std::string& path, const std::string& name) {
+std::string find_checkpoint(const std::string& path, const std::string& name,
+                            const io::Opener& opener) {
   const std::string other = name == "best" ? "last" : "best";
   for (const std::string& place : {path, path + "/checkpoints/" + name, path + "/" + name,
                                    path + "/checkpoints/" + other, path + "/" + other}) {
-    if (holds_checkpoint(place)) return place;
+    if (holds_checkpoint(place, opener)) return place;
   }
   return path;
 }

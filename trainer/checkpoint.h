@@ -11,6 +11,8 @@
 // the new one, whole. Between the two renames of a replacement the old one is `last.previous`;
 // load_checkpoint() finds it there.
 //
+// What lies at a url is read through an opener, which says how long to try and when to stop.
+//
 // Threads: one at a time a folder.
 #pragma once
 
@@ -21,6 +23,7 @@
 #include <vector>
 
 #include "io/base/log.h"
+#include "io/opener.h"
 #include "pipeline/data_identity.h"
 #include "trainer/safetensors.h"
 #include "trainer/weights.h"
@@ -69,25 +72,30 @@ void save_checkpoint(const std::string& folder, const std::string& name, const T
 /// manifest, and all tensors' names and shapes before one of them is copied. Throws: NotFound,
 /// Truncated, Corrupt; InvalidArgument for another model's, naming both.
 TrainState load_checkpoint(const std::string& path, const std::string& model,
-                           const CheckpointTensors& tensors);
+                           const CheckpointTensors& tensors,
+                           const io::Opener& opener = io::UrlOpener());
 
 /// Only state.json; a folder is checked as load_checkpoint() does, a url as to that file.
-TrainState read_checkpoint_state(const std::string& path);
+TrainState read_checkpoint_state(const std::string& path,
+                                 const io::Opener& opener = io::UrlOpener());
 
 /// The model to use rather than to train on: ema.safetensors where there is one, else
 /// model.safetensors, which fit the tables of `like`; their values are not touched and may be
 /// empty, so that nobody allocates what a checkpoint claims before it is checked. Throws: as
 /// load_checkpoint().
 Safetensors read_checkpoint_model(const std::string& path, const std::string& model,
-                                  const std::vector<FlatTensors>& like);
+                                  const std::vector<FlatTensors>& like,
+                                  const io::Opener& opener = io::UrlOpener());
 /// The same, copied. Throws: as load_checkpoint().
 void load_checkpoint_model(const std::string& path, const std::string& model,
-                           const std::vector<FlatTensors>& into);
+                           const std::vector<FlatTensors>& into,
+                           const io::Opener& opener = io::UrlOpener());
 
 /// The checkpoint that `path` means: itself, or where it is a run's folder (or its url, or that of
 /// uploaded checkpoints) the one called `name` in it, "best" or "last", or the other of the two.
 /// `path` where there is none. Throws: what the network throws.
-std::string find_checkpoint(const std::string& path, const std::string& name);
+std::string find_checkpoint(const std::string& path, const std::string& name,
+                            const io::Opener& opener = io::UrlOpener());
 
 /// Ends what a run that was killed as it replaced a checkpoint left undone: the checkpoint that is
 /// missing under its name comes back, with a line in `log`. Requires: nobody writes there. Throws:

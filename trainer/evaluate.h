@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "io/base/log.h"
+#include "io/opener.h"
 #include "trainer/events.h"
 #include "trainer/feed.h"
 #include "trainer/model.h"
@@ -25,6 +27,9 @@ struct EvalOptions {
   nn::Precision precision = nn::Precision::kBFloat16;
   /// A checkpoint's folder or URL, or a .safetensors file with the model's weights. Required.
   std::string weights = {};
+  /// What `weights` is read through where it is a url. Null: an io::UrlOpener that ends with
+  /// `stop`.
+  std::shared_ptr<const io::Opener> opener = {};
   std::stop_token stop = {};
   Log log = {};
   /// predict(): int64 fields of the batch that come with each sample's outputs.

@@ -65,6 +65,7 @@ std::string to_json(const EpochEvent& event) {
   add_values(json, "val_", event.val);
   json["val_samples"] = event.val_samples;
   json["skipped"] = event.skipped_samples;
+  json["refetched"] = event.refetched;
   json["val_skipped"] = event.val_skipped_samples;
   json["train_seconds"] = event.train_seconds;
   json["val_seconds"] = event.val_seconds;

@@ -78,6 +78,7 @@ struct EpochEvent {
   std::int64_t train_samples = 0;  ///< of all replicas
   std::int64_t replica_train_samples = 0;
   std::int64_t skipped_samples = 0;  ///< of the training set, by the fault policy
+  std::int64_t refetched = 0;        ///< damaged on the way over the network, and fetched once more
   NamedValues val;                   ///< empty without evaluation
   NamedValues replica_val;           ///< of rank 0's share of the samples
   std::int64_t val_samples = 0;

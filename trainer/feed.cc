@@ -23,12 +23,18 @@ class LoaderEpoch final : public EpochFeed {
     return loader_.pipeline().statistics().verdict().stage;
   }
   std::int64_t skipped_samples() const override {
-    const auto ended = loader_[0].ledger();
-    const auto ledger = ended ? ended : loader_.pipeline().ledger();
-    return static_cast<std::int64_t>(ledger->skipped());
+    return static_cast<std::int64_t>(ledger()->skipped());
+  }
+  std::int64_t refetched() const override {
+    return static_cast<std::int64_t>(ledger()->refetched());
   }
 
  private:
+  std::shared_ptr<const wds::FaultLedger> ledger() const {
+    const auto ended = loader_[0].ledger();
+    return ended ? ended : loader_.pipeline().ledger();
+  }
+
   device::ParallelLoader& loader_;
   bool& whole_;
 };

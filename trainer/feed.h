@@ -36,6 +36,9 @@ class EpochFeed {
   virtual std::string busiest_stage() const { return {}; }
   /// Samples of this epoch that the fault policy skipped. When its end has come.
   virtual std::int64_t skipped_samples() const { return 0; }
+  /// What of this epoch came damaged over the network and whole when it was fetched once more. When
+  /// its end has come.
+  virtual std::int64_t refetched() const { return 0; }
 };
 
 class Feed {

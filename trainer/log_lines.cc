@@ -71,6 +71,7 @@ std::string epoch_end_line(const EpochEvent& event, const std::string& time) {
     if (!is_class_iou(name)) line += ", Train " + value_text(name, value);
   }
   if (event.skipped_samples > 0) line += fmt::format(", Skipped={}", event.skipped_samples);
+  if (event.refetched > 0) line += fmt::format(", Refetched={}", event.refetched);
   return line;
 }
 

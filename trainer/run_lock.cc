@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "io/base/error.h"
+#include "io/byte_sink.h"
 
 namespace millrace::trainer {
 namespace {
@@ -35,6 +36,7 @@ std::unique_ptr<FileLock> take(const std::string& folder) {
 }  // namespace
 
 RunLock::RunLock(const std::string& folder) : folder_(folder) {
+  io::check_local_path(folder);
   make_folder(folder);
   lock_ = take(folder);
   const std::string process = std::to_string(::getpid()) + "\n";

@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <stop_token>
 #include <string>
 
 #include "io/base/clock.h"
 #include "io/base/log.h"
+#include "io/opener.h"
 #include "trainer/gradient_reducer.h"
 #include "trainer/nn/plan.h"
 #include "trainer/optimizer.h"
@@ -79,6 +81,9 @@ struct TrainOptions {
   /// A checkpoint to go on from, by its folder or URL, or a run's folder: its last one; "auto": the
   /// newest whole one of this run's folder, or from the start where there is none.
   std::string resume = {};
+  /// What `init` and `resume` are read through where they are urls: how long it tries, what stops
+  /// it. Null: an io::UrlOpener that ends with `stop`.
+  std::shared_ptr<const io::Opener> opener = {};
   /// Goes on even where shards hold something else than they did when the checkpoint was written.
   bool accept_changed_data = false;
   /// A stop makes the run checkpoint after the step in flight, and end (`interrupted`).

@@ -7,8 +7,6 @@
 #include <string_view>
 
 #include "io/base/error.h"
-#include "io/byte_source.h"
-#include "io/opener.h"
 #include "trainer/checkpoint.h"
 #include "trainer/detail/checkpoint_folder.h"
 #include "trainer/detail/weight_ties.h"
@@ -70,8 +68,8 @@ Mismatch compare(const Safetensors& file, const std::vector<FlatTensors>& into) 
   return found;
 }
 
-Safetensors read_checkpoint_weights(const std::string& path) {
-  const detail::FolderReader folder(path);
+Safetensors read_checkpoint_weights(const std::string& path, const io::Opener& opener) {
+  const detail::FolderReader folder(path, opener);
   const char* name = folder.has("ema.safetensors") ? "ema.safetensors" : "model.safetensors";
   return parse_safetensors(folder.read(name, kMaxWeightsBytes));
 }
@@ -155,11 +153,10 @@ void copy_checked_tensors(const Safetensors& file, const std::vector<FlatTensors
   copy_except(file, into, {});
 }
 
-Safetensors read_weights(const std::string& path) {
+Safetensors read_weights(const std::string& path, const io::Opener& opener) {
   const bool one_file = path.ends_with(".safetensors") || std::filesystem::is_regular_file(path);
-  if (!one_file) return read_checkpoint_weights(find_checkpoint(path, "best"));
-  const auto source = io::UrlOpener().open(path);
-  return parse_safetensors(io::read_all(*source, kMaxWeightsBytes));
+  if (!one_file) return read_checkpoint_weights(find_checkpoint(path, "best", opener), opener);
+  return parse_safetensors(io::read_object(opener, path, kMaxWeightsBytes));
 }
 
 LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTensors>& like,
@@ -171,9 +168,9 @@ LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTenso
 }
 
 LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
-                           const InitOptions& options) {
+                           const InitOptions& options, const io::Opener& opener) {
   try {
-    const Safetensors file = read_weights(path);
+    const Safetensors file = read_weights(path, opener);
     LoadedWeights loaded = check_weights(file, into, options);
     copy_except(file, into, loaded.kept);
     return loaded;

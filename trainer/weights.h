@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/byte_sink.h"
+#include "io/opener.h"
 #include "trainer/parameters.h"
 #include "trainer/safetensors.h"
 
@@ -49,8 +50,8 @@ struct LoadedWeights {
 
 /// The tensors of a .safetensors file, by torchvision's names; or those of the model in a
 /// checkpoint or a run's folder (its best one), the mean of its weights where there is one. Throws:
-/// Truncated, Corrupt, Unsupported, what opening throws.
-Safetensors read_weights(const std::string& path);
+/// Truncated, Corrupt, Unsupported, what opening throws; Cancelled, by the opener's stop.
+Safetensors read_weights(const std::string& path, const io::Opener& opener = io::UrlOpener());
 
 /// What of `file` load_weights() would take; values of `like` may be empty, so that nobody
 /// allocates them before the file is known to fit. Throws: as copy_flat_tensors(), but for ties.
@@ -59,7 +60,8 @@ LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTenso
 
 /// Loads what read_weights() gives. Throws: as check_weights().
 LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
-                           const InitOptions& options = {});
+                           const InitOptions& options = {},
+                           const io::Opener& opener = io::UrlOpener());
 
 /// Writes one safetensors file that appears whole, replacing one that is there.
 void save_weights(const std::string& path, const std::vector<FlatTensors>& tensors);

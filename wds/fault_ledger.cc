@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "io/base/text.h"
 #include "io/opener.h"
 #include "wds/tar_reader.h"
 
@@ -20,10 +21,6 @@ constexpr std::size_t kSkipsSaid = 1000;
               fault.where());
 }
 
-std::string in_samples(std::uint64_t samples) {
-  return std::to_string(samples) + (samples == 1 ? " sample" : " samples");
-}
-
 std::string skip_line(const Error& fault, std::uint64_t samples, bool more) {
   const bool whole = fault.where().key.empty() && !fault.where().offset;
   std::string cost = "skipped";
@@ -32,7 +29,7 @@ std::string skip_line(const Error& fault, std::uint64_t samples, bool more) {
     cost += ", number of samples unknown";
   } else if (samples != 1) {
     cost += ' ';
-    cost += in_samples(samples);
+    cost += counted(samples, "sample");
   }
   return cost + ": " + fault.what();
 }
@@ -112,6 +109,14 @@ void FaultLedger::warn_of(const TarWarnings& odd, const std::string& url) {
          std::to_string(odd.ignored_members) + ", the first " + odd.first_ignored);
 }
 
+void FaultLedger::count_refetched(const std::string& url, std::uint64_t count) {
+  if (count == 0) return;
+  const std::string kind = "came damaged over the network, and whole when fetched once more";
+  said_->warn(log_, kind, kind + " (url " + io::printable_url(url) + ")");
+  const MutexLock lock(mutex_);
+  refetched_ += count;
+}
+
 void FaultLedger::check_not_empty(const std::string& what) const {
   std::string why;
   {
@@ -141,15 +146,19 @@ std::uint64_t FaultLedger::skipped() const {
   const MutexLock lock(mutex_);
   return skipped_;
 }
+std::uint64_t FaultLedger::refetched() const {
+  const MutexLock lock(mutex_);
+  return refetched_;
+}
 std::uint64_t FaultLedger::unknown_shards() const {
   const MutexLock lock(mutex_);
   return unknown_shards_;
 }
 std::string FaultLedger::skipped_text() const {
   const MutexLock lock(mutex_);
-  if (unknown_shards_ == 0) return in_samples(skipped_);
-  return "at least " + in_samples(skipped_) + " (" + std::to_string(unknown_shards_) +
-         (unknown_shards_ == 1 ? " shard" : " shards") + ", number of samples unknown)";
+  if (unknown_shards_ == 0) return counted(skipped_, "sample");
+  return "at least " + counted(skipped_, "sample") + " (" + counted(unknown_shards_, "shard") +
+         ", number of samples unknown)";
 }
 std::uint64_t FaultLedger::warnings() const {
   const MutexLock lock(mutex_);

@@ -98,6 +98,9 @@ class FaultLedger {
   void warn(const Where& where, const std::string& kind, const std::string& detail = {});
   /// The same for what was odd in the tar at `url`.
   void warn_of(const TarWarnings& odd, const std::string& url);
+  /// Counts what came damaged over the network from `url` and whole when it was fetched once more:
+  /// so many samples, or the index. Said once.
+  void count_refetched(const std::string& url, std::uint64_t count = 1);
   /// Throws: NotFound, when nothing was emitted: `what` ("epoch 3") is without a sample.
   void check_not_empty(const std::string& what) const;
 
@@ -107,6 +110,8 @@ class FaultLedger {
   std::uint64_t read() const;
   std::uint64_t emitted() const;
   std::uint64_t skipped() const;
+  /// What was fetched twice over the network, and was whole the second time: it cost nothing.
+  std::uint64_t refetched() const;
   /// Shards whose loss is in skipped() with one sample, since nobody knows how many they have.
   std::uint64_t unknown_shards() const;
   /// "25 samples", or "at least 26 samples (2 shards, number of samples unknown)".
@@ -126,6 +131,7 @@ class FaultLedger {
   std::uint64_t emitted_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t skipped_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t unknown_shards_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t refetched_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t warnings_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };
 

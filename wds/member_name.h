@@ -3,7 +3,7 @@
 // Key = the path up to the first dot of its base name; suffix = all after that dot, lower-cased.
 // Names are keys and never paths: nothing is normalised, stripped or opened.
 //
-// Source: WEBDATASET §1 and §2, as observed in WebDataset 1.0.2.
+// Source: docs/webdataset.md, "Key and suffix" and "Members", as observed in WebDataset 1.0.2.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,8 @@ struct MemberName {
   std::string suffix;    ///< lower-cased
 };
 
-/// Nothing when the path belongs to no sample ("noext", ".hidden").
+/// Nothing when the path belongs to no sample ("noext", ".hidden"). Lifetime: the key is a piece of
+/// `path`.
 std::optional<MemberName> split_member_name(std::string_view path);
 
 /// True for WebDataset's metadata members, which are skipped ("__index__", "__dir__/x").

@@ -1,6 +1,6 @@
 // Sample: a key and its fields' bytes, from consecutive members of one shard.
 //
-// Immutable once handed up; a copy shares the bytes. Source: WEBDATASET format, key = path up to
+// Immutable once handed up; a copy shares the bytes. Source: docs/webdataset.md; key = path up to
 // the first dot of the base name, suffix = what follows, lower-cased.
 #pragma once
 
@@ -33,7 +33,7 @@ struct Sample {
   /// Payload bytes of members that nobody wanted and that are not held (ShardOptions::suffixes).
   std::uint64_t passed_bytes = 0;
 
-  /// The field with this suffix, or null.
+  /// The field with this suffix, or null. Lifetime: until the sample changes.
   const Field* find(std::string_view suffix) const;
   /// The first field of the sample that has one of `suffixes` ("jpg;jpeg;png"), in the order of
   /// `suffixes`; null when there is none.

@@ -40,6 +40,7 @@ struct SampleStream::State {
   bool at_new_pass();
   bool try_read(BufferedSample& sample);
   bool next_in_piece(Sample& sample);
+  void count_refetched();
   bool open_shard();
   ShardOptions options_of_piece();
   void place_piece(ShardOptions& options);
@@ -59,6 +60,7 @@ struct SampleStream::State {
   std::optional<ShardReader> reader;
   std::optional<detail::ShardPiece> open_piece;  // of the open shard, or the one being opened
   std::shared_ptr<const ShardIndex> open_index;  // its index, if it has one that can be used
+  std::uint64_t refetched = 0;                   // of its samples, told the ledger
   std::uint64_t number = 0;                      // samples met since the shard was opened
   std::uint32_t shard = 0;                       // the open one, or the next to open
   std::uint64_t start_offset = 0;                // where to open it
@@ -156,16 +158,22 @@ bool SampleStream::State::next_in_piece(Sample& sample) {
   const std::uint64_t end = open_piece->first + open_piece->count;
   while (all || open_piece->to_end || number < end) {
     if (!reader->next(sample)) return false;
+    count_refetched();
     ++number;
     if (all || (number > open_piece->first && sample.offset >= start_offset)) return true;
   }
   return false;
 }
 
+void SampleStream::State::count_refetched() {
+  const std::uint64_t all = reader->refetched();
+  ledger.count_refetched(open_piece->url, all - std::exchange(refetched, all));
+}
+
 bool SampleStream::State::open_shard() {
   open_piece = shards.at(shard);
   open_index = nullptr;
-  number = 0;
+  number = refetched = 0;
   // A whole round that gave nothing will give nothing the next time either.
   ended = !open_piece || barren_shards > shards.round();
   if (ended) return false;

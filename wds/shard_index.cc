@@ -35,6 +35,52 @@ void write_text(const std::string& path, io::Replace replace, const std::string&
   sink->finish();
 }
 
+/// What `read` gives. What contradicts itself may have been damaged on its way over the network:
+/// that is read once more, and the second answer counts.
+template <typename Read>
+auto twice_over_network(const std::string& url, const Read& read, bool* again = nullptr) {
+  try {
+    try {
+      return read();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCorrupt || !io::is_network_url(url)) throw;
+    }
+    auto second = read();
+    if (again != nullptr) *again = true;
+    return second;
+  } catch (Error& error) {
+    error.annotate({.url = io::printable_url(url)});
+    throw;
+  }
+}
+
+// What the first bytes say; null when there is no index.
+std::optional<std::uint64_t> count_at(const io::Opener& opener, const std::string& url,
+                                      const std::stop_token& stop) {
+  constexpr std::size_t kHeadBytes = 1024;
+  std::string head(kHeadBytes, '\0');
+  std::uint64_t index_bytes = kMaxIndexBytes;
+  try {
+    const auto source = opener.open(url, {.stop = stop});
+    std::size_t used = 0;
+    const auto bytes = std::as_writable_bytes(std::span(head));
+    while (used < kHeadBytes) {
+      const std::size_t got = source->read(bytes.subspan(used));
+      if (got == 0) break;
+      used += got;
+    }
+    index_bytes = source->size().value_or(index_bytes);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNotFound) return {};
+    throw;
+  }
+  const auto count = detail::count_in_head(head);
+  if (!count) throw Error(ErrorCode::kCorrupt, "index: has no count");
+  // Each sample takes several bytes of the index.
+  if (*count > index_bytes) throw Error(ErrorCode::kCorrupt, "index: counts more than it holds");
+  return count;
+}
+
 }  // namespace
 
 std::size_t ShardIndex::sample_at(std::uint64_t offset) const {
@@ -69,21 +115,20 @@ ShardIndex build_index(const io::Opener& opener, const std::string& url,
   return index;
 }
 
-ShardIndex read_index(const io::Opener& opener, const std::string& url,
-                      const std::stop_token& stop) {
-  try {
+ShardIndex read_index(const io::Opener& opener, const std::string& url, const std::stop_token& stop,
+                      bool* again) {
+  const auto read = [&] {
     return detail::parse_index(io::read_object(opener, url, kMaxIndexBytes, stop).text());
-  } catch (Error& error) {
-    error.annotate({.url = io::printable_url(url)});
-    throw;
-  }
+  };
+  return twice_over_network(url, read, again);
 }
 
 std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
-                                             const std::stop_token& stop) {
+                                             const std::stop_token& stop, bool* again) {
   if (io::is_stream_url(shard_url)) return nullptr;
   try {
-    return std::make_shared<const ShardIndex>(read_index(opener, index_url(shard_url), stop));
+    return std::make_shared<const ShardIndex>(
+        read_index(opener, index_url(shard_url), stop, again));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kNotFound) return nullptr;
     throw;
@@ -96,7 +141,9 @@ std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
   const Where shard{.url = io::printable_url(shard_url)};
   const bool required = ledger.policy().require_index;
   try {
-    auto index = find_index(opener, shard_url, stop);
+    bool again = false;
+    auto index = find_index(opener, shard_url, stop, &again);
+    if (again) ledger.count_refetched(index_url(shard_url));
     if (!index && required) throw Error(ErrorCode::kNotFound, "shard has no index", shard);
     return index;
   } catch (const Error& error) {
@@ -108,30 +155,7 @@ std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
 
 std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,
                                                const std::stop_token& stop) {
-  constexpr std::size_t kHeadBytes = 1024;
-  std::string head(kHeadBytes, '\0');
-  std::uint64_t index_bytes = kMaxIndexBytes;
-  try {
-    const auto source = opener.open(url, {.stop = stop});
-    std::size_t used = 0;
-    const auto bytes = std::as_writable_bytes(std::span(head));
-    while (used < kHeadBytes) {
-      const std::size_t got = source->read(bytes.subspan(used));
-      if (got == 0) break;
-      used += got;
-    }
-    index_bytes = source->size().value_or(index_bytes);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kNotFound) return {};
-    throw;
-  }
-  const auto count = detail::count_in_head(head);
-  const Where where{.url = io::printable_url(url)};
-  if (!count) throw Error(ErrorCode::kCorrupt, "index: has no count", where);
-  // Each sample takes several bytes of the index.
-  if (*count > index_bytes)
-    throw Error(ErrorCode::kCorrupt, "index: counts more than it holds", where);
-  return count;
+  return twice_over_network(url, [&] { return count_at(opener, url, stop); });
 }
 
 void write_index(const ShardIndex& index, const std::string& path, io::Replace replace) {

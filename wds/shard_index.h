@@ -59,19 +59,24 @@ std::string index_url(const std::string& url);
 ShardIndex build_index(const io::Opener& opener, const std::string& url,
                        const ShardOptions& options = {});
 
-/// Throws: NotFound (there is none), Corrupt, and what opening throws.
+/// Reads the index at `url`. One that came damaged over the network is fetched once more, and
+/// `again`, where given, is set when that was whole. Throws: NotFound (there is none), Corrupt,
+/// Exhausted (over 1 GiB), and what opening throws.
 ShardIndex read_index(const io::Opener& opener, const std::string& url,
-                      const std::stop_token& stop = {});
-/// The index beside `shard_url`, or null when there is none.
+                      const std::stop_token& stop = {}, bool* again = nullptr);
+/// The index beside `shard_url`, or null when there is none: also for standard input and pipes.
+/// Throws: as read_index(), but for NotFound.
 std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
-                                             const std::stop_token& stop = {});
+                                             const std::stop_token& stop = {},
+                                             bool* again = nullptr);
 /// The same as `ledger`'s policy has it: a damaged index is warned of and null, unless one is
 /// required. Throws: NotFound and what find_index() throws, where one is; Cancelled.
 std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
                                                const std::string& shard_url, FaultLedger& ledger,
                                                const std::stop_token& stop = {});
 /// The number of samples in the index at `url`, from its first 1,024 bytes; nothing when there is
-/// no index. Throws: Corrupt, and what opening throws.
+/// no index. What came damaged over the network is fetched once more. Throws: Corrupt, and what
+/// opening throws.
 std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,
                                                const std::stop_token& stop = {});
 void write_index(const ShardIndex& index, const std::string& path,

@@ -33,6 +33,7 @@ struct ShardReader::State {
   void read_indexed(Sample& sample);
   void read_expected(Sample& sample);
   bool read_again(Sample& sample, const Error& fault);
+  bool may_come_right(const Error& fault);
   void lose(const Error& error);
   bool rest_is_cut_off() const;
   void check_end();
@@ -47,7 +48,10 @@ struct ShardReader::State {
   std::size_t last = 0;    // the first that is not wanted
   bool lost = false;       // the tar does not stand at the cursor's sample
   bool broken = false;
+  bool packed = false;  // as far as was seen
   std::uint64_t lost_samples = 0;
+  std::uint64_t refetched = 0;
+  bool packed_read_again = false;
 };
 
 void ShardReader::State::open() {
@@ -93,14 +97,26 @@ void ShardReader::State::read_expected(Sample& sample) {
                        group->header_crcs());
 }
 
+// A packed shard is read from its beginning for it, so once; and there a flipped bit may show as
+// anything, a limit passed or an early end.
+bool ShardReader::State::may_come_right(const Error& fault) {
+  if (!io::is_network_url(*url)) return false;
+  packed = packed || (group && group->tar().compressed());
+  if (!packed) return fault.code() == ErrorCode::kCorrupt;
+  const bool data = fault.code() == ErrorCode::kCorrupt || fault.code() == ErrorCode::kTruncated ||
+                    fault.code() == ErrorCode::kUnsupported ||
+                    fault.code() == ErrorCode::kExhausted;
+  return data && !std::exchange(packed_read_again, true);
+}
+
 // A bit that flipped on its way over the network comes right the second time; what is damaged where
 // it lies does not, and its first fault counts.
 bool ShardReader::State::read_again(Sample& sample, const Error& fault) {
-  const bool packed = group && group->tar().compressed();
-  if (fault.code() != ErrorCode::kCorrupt || packed || !io::is_network_url(*url)) return false;
+  if (!may_come_right(fault)) return false;
   lost = true;
   try {
     read_expected(sample);
+    ++refetched;
     return true;
   } catch (const Error& second) {
     if (second.code() == ErrorCode::kCancelled) throw;
@@ -115,7 +131,8 @@ void ShardReader::State::lose(const Error& error) {
                     error.code() == ErrorCode::kUnsupported ||
                     error.code() == ErrorCode::kExhausted;
   lost = true;
-  broken = !data || (group && group->tar().compressed() && !group->can_continue()) ||
+  packed = packed || (group && group->tar().compressed());
+  broken = !data || (packed && !(group && group->can_continue())) ||
            (error.code() == ErrorCode::kTruncated && rest_is_cut_off());
   lost_samples = broken ? last - cursor : 1;
   ++cursor;
@@ -198,6 +215,7 @@ bool ShardReader::at_end() const {
 }
 bool ShardReader::compressed() const { return state_->group && state_->group->tar().compressed(); }
 TarWarnings ShardReader::warnings() const { return state_->warnings(); }
+std::uint64_t ShardReader::refetched() const { return state_->refetched; }
 const std::vector<std::uint32_t>& ShardReader::header_crcs() const {
   MILLRACE_CHECK(state_->group.has_value(), "a sample was read");
   return state_->group->header_crcs();

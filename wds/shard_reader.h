@@ -10,7 +10,7 @@
 // bytes: they are read anew where the link is met, which standard input and pipes do not allow.
 // Order: the shard's. Buffers: 256 KiB, one sample, 16 bytes a key; with hard links one payload
 // more and 16 bytes a member. Threads: one at a time.
-// Source: WEBDATASET §1 to §4.
+// Source: docs/webdataset.md.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +37,17 @@ struct ShardOptions {
   std::function<std::string(const std::string& name)> rename = {};
   /// Whether a (renamed) member is read. Default: all are.
   std::function<bool(const std::string& name)> select = {};
-  /// Suffixes of the fields that are wanted; others are not held in memory, nor in the samples.
-  /// Empty: all.
+  /// Suffixes of the fields that are wanted. Others are in no sample and their bytes are not looked
+  /// at: long ones are not even read, where the source can skip (a local file; over HTTP from 8 MiB
+  /// on, by a new request). Empty: all.
   std::vector<std::string> suffixes = {};
   /// Where to start: Sample::offset of some sample.
   std::uint64_t offset = 0;
-  /// What the shard must hold: with it every sample is checked (key, place, sizes, CRC-32), a
-  /// missing end is found, and damage costs its own samples alone. A sample that came damaged over
-  /// the network is asked for once more (not in packed shards). Not with rename or select.
+  /// What the shard must hold: with it every sample is checked (key; each member's place, size and
+  /// header; the CRC-32 of each field that is wanted), a missing end is found, and damage costs its
+  /// own samples alone. A sample that came damaged over the network is asked for once more; in a
+  /// packed shard, which is then read from its beginning, the first one alone. Requires: neither
+  /// rename nor select.
   std::shared_ptr<const ShardIndex> index = {};
   /// Samples to read from `offset` on, damaged ones included; 0 is all. Needs an index.
   std::uint64_t max_samples = 0;
@@ -62,9 +65,13 @@ class ShardReader {
   ShardReader(ShardReader&&) noexcept;
   ShardReader& operator=(ShardReader&&) noexcept;
 
-  /// The next sample, or false at the shard's true end. Throws: Error with url, key, member,
-  /// offset.
+  /// Fills `sample` with the next one and is true, or is false at the shard's true end. Requires:
+  /// after an Error, can_continue(). Throws: Error with url, key, member, offset: Corrupt,
+  /// Truncated, Unsupported, Exhausted for what the data is, and what the source throws;
+  /// std::bad_alloc.
   bool next(Sample& sample);
+  /// Samples that came damaged over the network, and whole when they were asked for once more.
+  std::uint64_t refetched() const;
   /// After an Error: whether next() can go on with the next sample.
   bool can_continue() const;
   /// After an Error: how many samples it cost, as far as is known. With an index that is exact.

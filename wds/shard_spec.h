@@ -2,15 +2,17 @@
 //
 // A spec is a union of parts joined by `::`. In each part `${NAME}` becomes the environment
 // variable WDS_NAME, then braces expand as in bash ("{000..099}", "{a,b}"), then a folder stands
-// for its
-// *.tar* files in byte order, and a .json manifest for its shards (relative urls count from the
-// manifest's own place).
+// for its *.tar* files in byte order, and a .json manifest for its shards (relative urls count from
+// the manifest's own place).
 //
-//   const auto shards = expand_shards("data/train-{000000..000019}.tar::extra", {.opener =
-//   &opener}); check_local_shards(shards);
+//   const auto shards = expand_shards("data/train-{000000..000019}.tar::extra",
+//                                     {.opener = &opener});
+//   check_local_shards(shards);
+//
+// Expanding may read folders and manifests: a program does it once, and hands the shards on.
 //
 // Threads: free functions, callable from any thread.
-// Source: WEBDATASET §5, as WebDataset 1.0.2 and its braceexpand do it.
+// Source: docs/webdataset.md, "Naming shards", as WebDataset 1.0.2 and its braceexpand do it.
 #pragma once
 
 #include <cstddef>
@@ -55,8 +57,9 @@ std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
 /// braces, more than `max_names` names).
 std::vector<std::string> expand_braces(std::string_view pattern, std::size_t max_names = 1'000'000);
 
-/// Finds missing local shards before work starts: opens nothing, and leaves network urls, pipes and
-/// standard input alone. Throws: NotFound, naming the first and how many there are.
+/// Returns where no local shard is missing, so that it is known before work starts: opens nothing,
+/// and leaves network urls, pipes and standard input alone. Throws: NotFound, naming the first and
+/// how many there are.
 void check_local_shards(std::span<const std::string> shards);
 
 /// The path behind a local shard's url ("file://" taken off); nothing for other urls.

@@ -9,7 +9,8 @@
 // were complete and leaves nothing of the open one.
 // A shard's index (wds/shard_index.h) is computed while writing and put in its place before the
 // shard: where there is a shard there is its index, and an index without a shard is replaced.
-// Buffers: 1 MiB, and the open shard's index. Threads: one at a time. Source: WEBDATASET §9.
+// Buffers: 1 MiB, and the open shard's index. Threads: one at a time. Source: docs/webdataset.md,
+// "Writing".
 #pragma once
 
 #include <cstdint>

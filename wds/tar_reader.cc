@@ -6,7 +6,6 @@
 
 #include "io/base/check.h"
 #include "io/base/error.h"
-#include "io/base/hash.h"
 #include "wds/detail/header_blocks.h"
 #include "wds/detail/header_reader.h"
 #include "wds/detail/tape.h"
@@ -48,7 +47,6 @@ struct TarReader::State {
 
   bool next(TarMember& member);
   io::Bytes read_payload();
-  std::uint32_t pass_payload();
   void unpack();
   void open();
   bool next_header(detail::Header& header);
@@ -251,21 +249,6 @@ io::Bytes TarReader::State::read_payload() {
   return payload;
 }
 
-std::uint32_t TarReader::State::pass_payload() {
-  constexpr std::size_t kPiece = std::size_t{256} * 1024;
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, unread)));
-  broken = true;
-  std::uint32_t crc = 0;
-  for (std::uint64_t left = std::exchange(unread, 0); left > 0; left -= piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left, piece.size())));
-    tape->read(piece);
-    crc = crc32(piece, crc);
-  }
-  headers->took_payload();
-  broken = false;
-  return crc;
-}
-
 io::Bytes TarReader::State::grown_payload(std::size_t size) {
   std::vector<std::byte> data;
   for (std::size_t used = 0; used < size; used = data.size()) {
@@ -287,15 +270,6 @@ bool TarReader::next(TarMember& member) { return state_->next(member); }
 io::Bytes TarReader::read_payload() {
   try {
     return state_->read_payload();
-  } catch (Error& error) {
-    error.annotate({.member = state_->header.name});
-    throw;
-  }
-}
-
-std::uint32_t TarReader::pass_payload() {
-  try {
-    return state_->pass_payload();
   } catch (Error& error) {
     error.annotate({.member = state_->header.name});
     throw;

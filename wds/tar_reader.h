@@ -1,10 +1,10 @@
-// TarReader: the members of one tar, every byte of it accounted for.
+// TarReader: the members of one tar, every block of it that is no payload accounted for.
 //
-// libarchive interprets the headers (v7, ustar, GNU, pax); the payload goes from the source
-// straight to its reader. Every header block passes under our own eyes on its way to libarchive, so
-// what it would forgive is a fault here: a bad checksum, a zeroed header, a missing end marker, a
-// payload that is cut. Compressed tars (gzip, bzip2, xz, zstd, told by their first bytes) are
-// unpacked.
+// Plain headers (one block, a regular file, an octal size) are read here; libarchive interprets all
+// others (v7, ustar, GNU, pax), and their blocks are looked at as well: what libarchive would
+// forgive is a fault here: a bad checksum, a zeroed header, a missing end marker, a payload that is
+// cut. A payload goes from the source straight to its reader, or is skipped. Compressed tars (gzip,
+// bzip2, xz, zstd, told by their first bytes) are unpacked.
 //
 //   TarReader tar(opener.open(url), {});
 //   for (TarMember member; tar.next(member);) {
@@ -73,7 +73,7 @@ struct TarWarnings {
   std::uint64_t trailing_data = 0;    ///< data behind the end marker (BehindEnd::kCount)
   std::uint64_t ignored_members = 0;  ///< symbolic links, devices and FIFOs
   std::string first_ignored = {};     ///< the name of the first of them
-  std::uint64_t unguarded = 0;        ///< zstd frames without a checksum
+  std::uint64_t unguarded = 0;        ///< zstd frames, or an xz stream, without a checksum
 
   TarWarnings& operator+=(const TarWarnings& more);
 };
@@ -90,12 +90,11 @@ class TarReader {
   /// The next member, or false at the tar's true end. Throws: Truncated, Corrupt, Unsupported
   /// (sparse members), Exhausted (a limit), and what the source throws.
   bool next(TarMember& member);
-  /// The payload of the member that next() gave. Called at most once for each. Throws: Exhausted
-  /// (max_member_bytes), after which next() goes on.
+  /// The payload of the member that next() gave; empty for one without. Called at most once for
+  /// each member; one that is not read is skipped by next(), without being read where its source
+  /// allows. Throws: Exhausted (max_member_bytes), after which next() goes on; Truncated, and what
+  /// the source throws.
   io::Bytes read_payload();
-  /// Reads the payload without keeping it: its CRC-32. What is neither read nor passed over is
-  /// skipped by next().
-  std::uint32_t pass_payload();
   /// In a compressed tar that stands at its beginning: reads and drops up to the header at
   /// `offset`. False, and nothing done, when the tar is not compressed.
   bool skip_to(std::uint64_t offset);

@@ -1,4 +1,4 @@
-"""Images per second of WebDataset + torchvision + DataLoader: the peer that DESIGN's budgets name.
+"""Images per second of WebDataset + torchvision + DataLoader: a peer of `millrace bench`.
 
 Usage: webdataset_loader.py SPEC {rrc224|crop32} [--workers N] [--batch N] [--seconds S] [--suffix jpg]
 Prints one JSON line. Decodes with PIL, transforms with torchvision, batches with DataLoader.

@@ -1,5 +1,6 @@
 #include "io/detail/http_target.h"
 
+#include <array>
 #include <cstdlib>
 #include <ctime>
 #include <initializer_list>
@@ -69,7 +70,8 @@ std::string s3_url(const BucketAndKey& object, const ObjectStoreOptions::S3& s3)
   return "https://" + object.bucket + "." + domain + object.key;
 }
 
-HttpTarget s3_target(const std::string& url, const ObjectStoreOptions::S3& s3) {
+HttpTarget s3_target(const std::string& url, const HttpOptions&, const ObjectStoreOptions& stores) {
+  const ObjectStoreOptions::S3& s3 = stores.s3;
   HttpTarget target{.name = printable_url(url), .url = s3_url(split(url), s3), .secret_lines = {}};
   target.secret_lines = [s3, full = target.url](const std::string& method) -> Lines {
     if (s3.access_key_id.empty()) return {};
@@ -84,7 +86,9 @@ HttpTarget s3_target(const std::string& url, const ObjectStoreOptions::S3& s3) {
   return target;
 }
 
-HttpTarget gcs_target(const std::string& url, const ObjectStoreOptions::Gcs& gcs) {
+HttpTarget gcs_target(const std::string& url, const HttpOptions&,
+                      const ObjectStoreOptions& stores) {
+  const ObjectStoreOptions::Gcs& gcs = stores.gcs;
   const BucketAndKey object = split(url);
   return {.name = printable_url(url),
           .url = gcs.endpoint + "/" + object.bucket + "/" + object.key,
@@ -94,7 +98,8 @@ HttpTarget gcs_target(const std::string& url, const ObjectStoreOptions::Gcs& gcs
           }};
 }
 
-HttpTarget plain_target(const std::string& url, const HttpOptions& http) {
+HttpTarget plain_target(const std::string& url, const HttpOptions& http,
+                        const ObjectStoreOptions&) {
   Lines lines;
   for (const auto& [name, value] : http.headers) {
     lines.push_back(std::string(name).append(": ").append(value));
@@ -103,6 +108,9 @@ HttpTarget plain_target(const std::string& url, const HttpOptions& http) {
           .url = url,
           .secret_lines = [lines = std::move(lines)](const std::string&) { return lines; }};
 }
+
+constexpr std::array<HttpStore, 4> kStores{
+    {{"http", plain_target}, {"https", plain_target}, {"s3", s3_target}, {"gs", gcs_target}}};
 
 // The first of `names` that the environment has.
 std::string from_environment(std::initializer_list<const char*> names, std::string otherwise = "") {
@@ -120,12 +128,11 @@ std::string as_endpoint(std::string text) {
 
 }  // namespace
 
-HttpTarget http_target(const std::string& url, const HttpOptions& http,
+std::span<const HttpStore> http_stores() { return kStores; }
+
+HttpTarget http_target(const HttpStore& store, const std::string& url, const HttpOptions& http,
                        const ObjectStoreOptions& stores) {
-  const std::string scheme = url_scheme(url);
-  HttpTarget target = scheme == "s3"   ? s3_target(url, stores.s3)
-                      : scheme == "gs" ? gcs_target(url, stores.gcs)
-                                       : plain_target(url, http);
+  HttpTarget target = store.target(url, http, stores);
   check_url(target.url);
   return target;
 }

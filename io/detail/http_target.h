@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,18 @@ struct HttpTarget {
   std::function<std::vector<std::string>(const std::string& method)> secret_lines;
 };
 
-/// For http://, https://, s3:// and gs:// urls. Throws: InvalidArgument.
-HttpTarget http_target(const std::string& url, const HttpOptions& http,
+/// A store that speaks HTTP: what its urls mean.
+struct HttpStore {
+  const char* scheme;
+  HttpTarget (*target)(const std::string& url, const HttpOptions& http,
+                       const ObjectStoreOptions& stores);
+};
+
+/// All that are known here; one more is one more line. They live as long as the program.
+std::span<const HttpStore> http_stores();
+
+/// What `url` of that store means. Throws: InvalidArgument.
+HttpTarget http_target(const HttpStore& store, const std::string& url, const HttpOptions& http,
                        const ObjectStoreOptions& stores);
 
 }  // namespace millrace::io::detail

@@ -98,7 +98,7 @@ std::string file_url_path(const std::string& url) {
 
 bool is_network_url(const std::string& url) {
   const std::string scheme = detail::url_scheme(url);
-  return scheme == "http" || scheme == "https" || scheme == "s3" || scheme == "gs";
+  return !scheme.empty() && scheme != "file" && scheme != "pipe";
 }
 
 bool is_stream_url(const std::string& url) {

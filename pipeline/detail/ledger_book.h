@@ -18,6 +18,7 @@ namespace millrace::pipeline::detail {
 struct Skips {
   std::uint64_t samples = 0;
   std::uint64_t unknown_shards = 0;
+  std::uint64_t refetched = 0;
 };
 
 class LedgerBook {
@@ -53,6 +54,7 @@ class LedgerBook {
   static void add(const wds::FaultLedger& ledger, Skips& skips) {
     skips.samples += ledger.skipped();
     skips.unknown_shards += ledger.unknown_shards();
+    skips.refetched += ledger.refetched();
   }
 
   wds::FaultPolicy policy_;

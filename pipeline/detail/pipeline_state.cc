@@ -230,6 +230,7 @@ Statistics Pipeline::State::statistics() const {
   const detail::Skips skips = ledgers.skips_up_to(ledger_epoch());
   statistics.skipped = skips.samples;
   statistics.unknown_shards = skips.unknown_shards;
+  statistics.refetched = skips.refetched;
   statistics.later_faults = meters.later_faults;
   statistics.untidy = meters.untidy;
   statistics.held_bytes = encoded.held() + pool.held_bytes();

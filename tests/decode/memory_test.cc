@@ -1,6 +1,5 @@
 // No memory is no damage: what there is no memory for is std::bad_alloc, never a fault of the file.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,38 +10,17 @@
 #include "decode/image.h"
 #include "io/base/error.h"
 #include "tests/decode/jpeg_builder.h"
+#include "tests/support/address_space.h"
 
 namespace millrace {
 namespace {
 
 constexpr int kOutOfMemory = 3;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
-
-std::uint64_t address_space() {
-  std::uint64_t pages = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%lu", &pages) != 1) pages = 0;
-    std::fclose(file);
-  }
-  return pages * 4096;
-}
-
 /// Decodes where there is nothing larger than 64 KiB to be had. Says by its exit status what came
 /// of it.
 [[noreturn]] void decode_in_little_memory(const io::Bytes& file) {
-  const rlimit limit{address_space(), RLIM_INFINITY};
-  setrlimit(RLIMIT_AS, &limit);
+  testing::limit_address_space(0);
   void* volatile taken = nullptr;  // what earlier tests gave back to the heap; never optimised away
   do {
     taken = std::malloc(64 << 10);  // NOLINT
@@ -64,13 +42,13 @@ decode::Image blank(int height, int width) {
 }
 
 TEST(Memory, WhatAProgressiveJpegNeedsIsNoFaultOfTheFile) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
+  if (testing::kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
   const io::Bytes file = testing::build_jpeg(blank(1000, 1000), {.progressive = true});
   EXPECT_EXIT(decode_in_little_memory(file), ::testing::ExitedWithCode(kOutOfMemory), "");
 }
 
 TEST(Memory, WhatAPngNeedsIsNoFaultOfTheFile) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
+  if (testing::kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
   const io::Bytes file = decode::encode_png(blank(1, 1'000'000));
   EXPECT_EXIT(decode_in_little_memory(file), ::testing::ExitedWithCode(kOutOfMemory), "");
 }

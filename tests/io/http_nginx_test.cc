@@ -75,6 +75,22 @@ TEST_F(HttpNginx, OneConnectionServesOneObjectAfterAnother) {
   }
 }
 
+// A wide gap is another request; a narrow one comes sooner than an answer to it would.
+TEST_F(HttpNginx, AWideGapIsSkippedByANewRequest) {
+  const std::string object = content(30'000'000);
+  testing::write_file(dir_ / "a", object);
+  const Nginx nginx(dir_.path());
+  const auto source = UrlOpener().open(nginx.url("a"));
+  std::vector<std::byte> buffer(1000);
+  ASSERT_GT(source->read(buffer), 0U);
+  EXPECT_FALSE(source->skip(1'000'000));
+  ASSERT_TRUE(source->skip(20'000'000));
+  const std::string start = std::to_string(source->position());
+  EXPECT_TRUE(read_all(*source, 1 << 24).text() ==
+              std::string_view(object).substr(std::stoul(start)));
+  EXPECT_THAT(nginx.access_log(), ::testing::HasSubstr("bytes=" + start + "-"));
+}
+
 TEST_F(HttpNginx, ManyReadersAtOnceOverHttp2) {
   const std::string object = content(2'000'000);
   testing::write_file(dir_ / "a", object);

@@ -56,7 +56,10 @@ TEST(AwsSignature, CoversHostDateAndPayload) {
 }
 
 std::string url_of(const std::string& url, const ObjectStoreOptions& stores = {}) {
-  return detail::http_target(url, {}, stores).url;
+  for (const detail::HttpStore& store : detail::http_stores())
+    if (url.starts_with(std::string(store.scheme) + "://"))
+      return detail::http_target(store, url, {}, stores).url;
+  return "";
 }
 
 TEST(ObjectStore, UrlsLeadToTheStores) {
@@ -95,7 +98,7 @@ TEST(ObjectStore, S3RequestsAreSignedAndOtherHostsLearnNothing) {
   stores.s3.endpoint = store.url("");
   stores.s3.session_token = "session";
   const UrlOpener opener(
-      {.http = {.headers = {{"Authorization", "for http alone"}}}, .stores = stores});
+      {.http = {.headers = {{"Authorization", "for http alone"}}}, .object_stores = stores});
   EXPECT_EQ(read_object(opener, "s3://bucket/a.tar", 100).text(), "hello");
   EXPECT_EQ(read_object(opener, "s3://bucket/moved", 100).text(), "hello");
   const ScriptedRequest first = store.requests()[0];
@@ -110,7 +113,8 @@ TEST(ObjectStore, GcsRequestsBearTheToken) {
   const ScriptedHttpServer store([](const ScriptedRequest& request) -> ScriptedReply {
     return {http_serve(request, "hello")};
   });
-  const UrlOpener opener({.stores = {.gcs = {.access_token = "token", .endpoint = store.url("")}}});
+  const UrlOpener opener(
+      {.object_stores = {.gcs = {.access_token = "token", .endpoint = store.url("")}}});
   EXPECT_EQ(read_object(opener, "gs://bucket/a.tar", 100).text(), "hello");
   EXPECT_EQ(store.requests()[0].target, "/bucket/a.tar");
   EXPECT_EQ(store.requests()[0].header("authorization"), "Bearer token");
@@ -144,7 +148,7 @@ TEST(Upload, IsTriedAgainAndSignedEachTime) {
   });
   ObjectStoreOptions stores{.s3 = kExampleKeys};
   stores.s3.endpoint = store.url("");
-  const UrlOpener opener({.http = {.clock = &clock}, .stores = stores});
+  const UrlOpener opener({.http = {.clock = &clock}, .object_stores = stores});
   const auto sink = opener.open_sink("s3://bucket/a");
   write_text(*sink, "hello");
   sink->finish();

@@ -58,6 +58,47 @@ TEST(UrlOpener, WhatIsNoUrlIsAnInvalidArgument) {
   }
 }
 
+TEST(UrlOpener, AUsersOwnStoreIsOneEntry) {
+  const TempDir dir;
+  testing::write_file(dir / "a.tar", "hello");
+  const Store store{
+      .scheme = "az",
+      .open =
+          [&](const std::string& url, const OpenOptions& options) {
+            return UrlOpener().open(dir / url.substr(5), options);
+          },
+      .create =
+          [&](const std::string& url, const FileSinkOptions& options, const std::stop_token&) {
+            return open_file_sink(dir / url.substr(5), options);
+          }};
+  const UrlOpener opener({.stores = {store, {.scheme = "gs", .open = store.open}}});
+  EXPECT_EQ(read_object(opener, "az://a.tar", 100).text(), "hello");
+  EXPECT_EQ(read_object(opener, "AZ://a.tar", 100).text(), "hello");
+  EXPECT_EQ(read_object(opener, "gs://a.tar", 100).text(), "hello") << "in the built-in's place";
+  const auto sink = opener.open_sink("az://b.tar");
+  sink->write(std::as_bytes(std::span("x", 1)));
+  sink->finish();
+  EXPECT_EQ(testing::read_file(dir / "b.tar"), "x");
+  EXPECT_THROW(opener.open_sink("gs://b.tar"), Error) << "reads alone";
+  EXPECT_TRUE(is_network_url("az://a.tar"));
+  EXPECT_FALSE(is_network_url("file:///a.tar"));
+  EXPECT_FALSE(is_network_url("pipe:cat a.tar"));
+  try {
+    opener.open("hdfs://a.tar");
+    FAIL() << "opened";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                ::testing::HasSubstr("az, gs, file, pipe, http, https, s3 are known"));
+  }
+}
+
+TEST(LocalPath, AUrlIsNone) {
+  for (const std::string url : {"gs://bucket/x", "file:///x", "http://host/x", "pipe:x"})
+    EXPECT_THROW(check_local_path(url), Error) << url;
+  for (const std::string path : {"x", "a:b", "/x/y", "http:x", ""})
+    EXPECT_NO_THROW(check_local_path(path)) << path;
+}
+
 TEST(StreamUrl, IsStandardInputOrAPipe) {
   for (const std::string url : {"-", "pipe:cat a.tar", "PIPE:cat a.tar"})
     EXPECT_TRUE(is_stream_url(url)) << url;

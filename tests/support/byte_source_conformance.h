@@ -156,6 +156,31 @@ TEST_P(ByteSourceConformance, SourcesOfOneObjectDoNotDisturbEachOther) {
   EXPECT_TRUE(io::read_all(*first, 1 << 20).text() == content_.substr(here));
 }
 
+TEST_P(ByteSourceConformance, SkippingIsReadingWithoutTheBytes) {
+  make(some_content(20'000'000));
+  if (!object_) return;
+  const auto source = open();
+  std::vector<std::byte> buffer(1000);
+  ASSERT_GT(source->read(buffer), 0U);
+  for (const std::uint64_t gap : {std::uint64_t{1}, std::uint64_t{9'000'000}}) {
+    const std::uint64_t before = source->position();
+    const bool skipped = source->skip(gap);
+    ASSERT_EQ(source->position(), before + (skipped ? gap : 0));
+    const std::size_t got = source->read(buffer);
+    const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got);
+    ASSERT_GT(got, 0U);
+    EXPECT_TRUE(bytes == content_.substr(source->position() - got, got)) << gap;
+  }
+  const std::uint64_t left = content_.size() - source->position();
+  if (source->size()) {
+    EXPECT_FALSE(source->skip(left + 1)) << "not past the end";
+  }
+  if (source->skip(left)) {
+    EXPECT_EQ(source->position(), content_.size());
+    EXPECT_EQ(source->read(buffer), 0U);
+  }
+}
+
 TEST_P(ByteSourceConformance, AnEmptyObjectIsOnlyItsEnd) {
   make("");
   if (!object_) return;

@@ -47,6 +47,34 @@ TEST(Waits, EndAtASignal) {
   }
 }
 
+// Weights and checkpoints too: nothing that a command reads is beyond its stop and its patience.
+TEST(Waits, ForACheckpointEndAtASignalAndWithThePatience) {
+  const ScriptedHttpServer server(never_answer);
+  const TempDir dir;
+  const std::string spec = make_set(dir, 20, 10);
+  const std::vector<std::string> train = {
+      "train",  "--train", spec,         "--model", "lenet",     "--classes", "10",
+      "--size", "16",      "--channels", "3",       "--run-dir", "none"};
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  for (const auto& words : {with(train, {"--resume", server.url("/run")}),
+                            with(train, {"--init", server.url("/w.safetensors")}),
+                            with(train, {"--init", server.url("/run")}),
+                            with({"eval", spec}, {"--checkpoint", server.url("/run")}),
+                            with({"predict", spec}, {"--checkpoint", server.url("/run")})}) {
+    const ProcessResult stopped = millrace(words, {.limit = std::chrono::seconds(50),
+                                                   .signal_after = std::chrono::milliseconds(700),
+                                                   .signal = SIGTERM});
+    EXPECT_EQ(stopped.status, 128 + SIGTERM) << words[0] << "\n" << stopped.err;
+    const ProcessResult tried =
+        millrace(with(words, {"--retry-for", "1s"}), {.limit = std::chrono::seconds(50)});
+    EXPECT_EQ(tried.status, 1) << words[0] << "\n" << tried.err;
+    EXPECT_THAT(tried.err, HasSubstr("no answer in time")) << words[0];
+  }
+}
+
 TEST(Waits, EndWithThePatience) {
   const ScriptedHttpServer server(never_answer);
   const TempDir dir;
@@ -80,6 +108,34 @@ TEST(Waits, ForANameThatDoesNotResolveAreShort) {
   const ProcessResult result = millrace({"ls", "http://no-such-host.invalid/a.tar"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("no-such-host.invalid"));
+}
+
+// A folder may have changed by the second time, and a manifest takes a round trip.
+TEST(Specs, AreExpandedOnceARun) {
+  const TempDir dir;
+  const std::string spec = make_set(dir, 60, 20);
+  ASSERT_EQ(millrace({"index", spec}).status, 0);
+  const ScriptedHttpServer server([&](const ScriptedRequest& request) -> ScriptedReply {
+    const std::string path = dir / request.target.substr(1);
+    if (!std::filesystem::exists(path)) return {http_reply(404, "", "")};
+    return {http_serve(request, read_file(path))};
+  });
+  const std::string manifest = server.url("/set-manifest.json");
+  std::size_t before = 0;
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"ls", manifest},
+        {"order", manifest, "--workers", "2"},
+        {"train", "--train", manifest, "--val", manifest, "--model", "lenet", "--size", "16",
+         "--channels", "3", "--run-dir", "none"}}) {
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, 0) << words[0] << result.err;
+    const auto requests = server.requests();
+    const auto asked =
+        std::count_if(requests.begin() + static_cast<std::ptrdiff_t>(before), requests.end(),
+                      [](const auto& request) { return request.target == "/set-manifest.json"; });
+    EXPECT_EQ(asked, 1) << words[0];
+    before = requests.size();
+  }
 }
 
 TEST(ClassCount, IsReadFromIndexes) {

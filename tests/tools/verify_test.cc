@@ -287,6 +287,22 @@ TEST(Verify, SaysWhatNothingGuards) {
   EXPECT_EQ(report_of({shards}, 0)["unguarded"], 0);
 }
 
+TEST(Verify, AnIndexesOwnHashIsCompared) {
+  const TempDir dir;
+  make_set(dir, 20, 20);
+  const std::string shard = dir / "set-000000.tar";
+  ASSERT_EQ(millrace({"index", shard}).status, 0);
+  std::filesystem::remove(dir / "set-manifest.json");
+  std::string index = read_file(shard + ".index.json");
+  char& digit = index[index.find(R"("sha256")") + 15];
+  digit = digit == '0' ? '1' : '0';
+  write_file(shard + ".index.json", index);
+  const auto report = report_of({shard}, 1);
+  EXPECT_EQ(report["num_faults"], 1);
+  EXPECT_EQ(report["emitted"], 20) << "it costs no sample";
+  EXPECT_THAT(report["faults"][0]["message"].get<std::string>(), HasSubstr("SHA-256"));
+}
+
 // A manifest may say how many samples the set has, and contradict itself.
 TEST(Verify, AManifestIsComparedWithItself) {
   const TempDir dir;

@@ -228,6 +228,26 @@ TEST(Weights, MismatchNamesTheTensors) {
   }
 }
 
+// What lies at a url is read through the opener that is given: its store, its patience, its stop.
+TEST(Weights, AreReadThroughTheGivenOpener) {
+  const testing::TempDir folder;
+  Model model;
+  save_weights(folder / "w.safetensors", {{.table = &model.table, .values = model.weights}});
+  save_checkpoint(folder.path().string(), "last", {.model = "linear"}, model.tensors());
+  const io::UrlOpener opener(
+      {.stores = {
+           {.scheme = "az", .open = [&](const std::string& url, const io::OpenOptions& options) {
+              return io::UrlOpener().open(folder / url.substr(5), options);
+            }}}});
+  std::vector<float> values(model.weights.size());
+  load_weights("az://w.safetensors", {{.table = &model.table, .values = values}}, {}, opener);
+  EXPECT_EQ(values, std::vector<float>(model.weights.begin(), model.weights.end()));
+  EXPECT_EQ(find_checkpoint("az://last", "best", opener), "az://last");
+  EXPECT_EQ(read_checkpoint_state("az://last", opener).model, "linear");
+  EXPECT_EQ(load_checkpoint("az://last", "linear", model.tensors(), opener).model, "linear");
+  EXPECT_THROW(read_checkpoint_state("az://last"), Error) << "nobody else knows the store";
+}
+
 TEST(Weights, AReplacedHeadKeepsItsStart) {
   const testing::TempDir folder;
   ParameterTable from;

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "io/base/error.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/fakes.h"
 #include "trainer/checkpoint.h"
 #include "trainer/fit.h"
+#include "trainer/run_lock.h"
 
 namespace millrace::trainer {
 namespace {
@@ -61,6 +64,22 @@ std::vector<float> weights_in(const std::string& checkpoint, const Model& model)
                              {.table = &model.state(), .values = state}},
                    .optimizer = {}});
   return weights;
+}
+
+// It would become a local folder called "gs:".
+TEST(FitOptions, AUrlIsNoPlaceToWriteTo) {
+  for (const char* url : {"gs://bucket/run", "file:///tmp/run"}) {
+    TrainOptions into_folder = plain_options();
+    into_folder.run_folder = url;
+    EXPECT_THROW(Small(1).run(into_folder), Error) << url;
+    TrainOptions checkpoints = plain_options();
+    checkpoints.checkpoint.folder = url;
+    EXPECT_THROW(Small(1).run(checkpoints), Error) << url;
+    EXPECT_THROW(RunLock{url}, Error) << url;
+    EXPECT_THROW(save_checkpoint(url, "last", {}, {}), Error) << url;
+  }
+  EXPECT_FALSE(std::filesystem::exists("gs:"));
+  EXPECT_FALSE(std::filesystem::exists("file:"));
 }
 
 TEST(FitOptions, ClippingByValueBoundsEveryWeightsStep) {

@@ -7,9 +7,13 @@
 #include <zlib.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
+#include <new>
 
 #include "io/base/error.h"
+#include "io/base/hash.h"
+#include "tests/support/address_space.h"
 #include "tests/support/tar_builder.h"
 #include "tests/wds/memory_opener.h"
 #include "wds/sample_stream.h"
@@ -243,6 +247,19 @@ TEST(Compressed, SkippableFramesMayComeFirst) {
             ErrorCode::kTruncated);
 }
 
+// A shard of one sample as `xz --check=none` packs it.
+std::string unchecked_xz() {
+  constexpr std::string_view kHex =
+      "fd377a585a000000ff12d941020021011c00000010cf58cce027ff00565d00308b8867043e226f95b6d2d8f7"
+      "985b75f9b36a5eef62a09d90b033c0ad7ebbd7aee80bc59aa068af4c2f735d646cedc74252ebe64b854620e8"
+      "923cd4bba793b277f054de625ee4d9cccd4e3ef74a94e4dd1affdf860000000000016a8050000000d147d110"
+      "a8000afc020000000000595a";
+  std::string bytes;
+  for (std::size_t i = 0; i < kHex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(std::string(kHex.substr(i, 2)), nullptr, 16));
+  return bytes;
+}
+
 TEST(Compressed, SaysWhichFramesCarryNoChecksum) {
   MemoryOpener opener;
   const std::string tar = numbered_tar(3);
@@ -255,6 +272,40 @@ TEST(Compressed, SaysWhichFramesCarryNoChecksum) {
   EXPECT_EQ(unguarded(zstd_frame(tar, 0)), 1U);
   EXPECT_EQ(unguarded(gzipped(tar)), 0U);
   EXPECT_EQ(unguarded(tar), 0U);
+  EXPECT_EQ(unguarded(filtered(tar, ARCHIVE_FILTER_XZ)), 0U);
+  EXPECT_EQ(unguarded(unchecked_xz()), 1U);
+}
+
+/// Reads where there are 256 MiB to be had. Says by its exit status what came of it.
+[[noreturn]] void read_in_little_memory(const std::string& shard) {
+  testing::limit_address_space(256 * kMiB);
+  try {
+    MemoryOpener opener;
+    opener.files["x"] = shard;
+    FaultLedger ledger({.on_fault = OnFault::kSkip});
+    SampleStream stream(
+        {.shards = std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"x"})},
+        opener, ledger);
+    for (SampleBlock block; stream.next(block);) continue;
+    std::_Exit(0);
+  } catch (const std::bad_alloc&) {
+    std::_Exit(3);
+  } catch (const Error&) {
+    std::_Exit(1);
+  }
+}
+
+// What there is no memory for is no fault of the data, and no policy skips it.
+TEST(Compressed, NoMemoryIsNoDamage) {
+  if (testing::kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
+  constexpr std::size_t kBlockHeader = 12;
+  std::string shard = unchecked_xz();
+  shard[kBlockHeader + 4] = 40;  // a dictionary of 4 GiB
+  const std::uint32_t crc = crc32(std::as_bytes(std::span(shard)).subspan(kBlockHeader, 8));
+  for (std::size_t i = 0; i < 4; ++i)
+    shard[kBlockHeader + 8 + i] = static_cast<char>(crc >> (8 * i));
+  EXPECT_EXIT(read_in_little_memory(shard), ::testing::ExitedWithCode(3), "");
+  EXPECT_EXIT(read_in_little_memory(unchecked_xz()), ::testing::ExitedWithCode(0), "");
 }
 
 long peak_kib() {

@@ -119,53 +119,6 @@ TEST(ShardIndex, DamageCostsItsOwnSampleAlone) {
   EXPECT_EQ(read(opener, {.index = index}).back(), "!d");
 }
 
-/// The first `bad` times that a shard is opened it is the damaged one.
-class FlippingOpener final : public io::Opener {
- public:
-  FlippingOpener(std::string good, std::string damaged, int bad) : bad_(bad) {
-    for (const char* url : {"http://h/x.tar", "x.tar"}) {
-      good_.files[url] = good;
-      damaged_.files[url] = damaged;
-    }
-  }
-  std::unique_ptr<io::ByteSource> open(const std::string& url,
-                                       const io::OpenOptions& options) const override {
-    return (opens_++ < bad_ ? damaged_ : good_).open(url, options);
-  }
-  int opens() const { return opens_; }
-
- private:
-  MemoryOpener good_;
-  MemoryOpener damaged_;
-  int bad_;
-  mutable int opens_ = 0;
-};
-
-TEST(ShardIndex, WhatWasDamagedOnItsWayIsAskedForOnceMore) {
-  const std::string good = four_samples();
-  const auto index = std::make_shared<const ShardIndex>(build_index(indexed_shard(good), "x.tar"));
-  const auto keys = [&](const FlippingOpener& opener, const std::string& url) {
-    ShardReader reader(opener, url, {.index = index});
-    Strings seen;
-    for (Sample sample; reader.next(sample);) seen.push_back(sample.key);
-    return seen;
-  };
-  const IndexedSample& second = index->samples[1];
-  for (const std::uint64_t place : {second.offset + 10, second.members[1].offset}) {
-    std::string damaged = good;
-    damaged[place] ^= 1;
-    const FlippingOpener once(good, damaged, 1);
-    EXPECT_EQ(keys(once, "http://h/x.tar"), (Strings{"a", "b", "c", "d"})) << place;
-    EXPECT_EQ(once.opens(), 2);
-    const FlippingOpener twice(good, damaged, 2);
-    EXPECT_THROW(keys(twice, "http://h/x.tar"), Error) << place;
-    EXPECT_EQ(twice.opens(), 2);
-    const FlippingOpener on_disk(good, damaged, 1);
-    EXPECT_THROW(keys(on_disk, "x.tar"), Error) << "a disk would give the same again";
-    EXPECT_EQ(on_disk.opens(), 1);
-  }
-}
-
 TEST(ShardIndex, AShardOfAnotherLengthIsFound) {
   MemoryOpener opener = indexed_shard(four_samples());
   const auto index = std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));

@@ -45,6 +45,7 @@ class LimitedFeed final : public trainer::Feed {
     void stop() override { feed_->stop(); }
     std::string busiest_stage() const override { return feed_->busiest_stage(); }
     std::int64_t skipped_samples() const override { return feed_->skipped_samples(); }
+    std::int64_t refetched() const override { return feed_->refetched(); }
 
    private:
     std::unique_ptr<trainer::EpochFeed> feed_;

@@ -8,7 +8,6 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
-#include "io/opener.h"
 #include "tools/parse.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
@@ -44,7 +43,6 @@ nlohmann::ordered_json size_json(const decode::Extent& size) {
   if (size.height == size.width) return size.height;
   return {size.height, size.width};
 }
-
 
 trainer::nn::Graph build_graph(const ModelChoice& choice, std::int64_t classes) {
   auto graph = trainer::build_model(choice.model, model_options(choice, classes));
@@ -187,9 +185,9 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
   }
 }
 
-ModelChoice ModelChoice::from_checkpoint(const std::string& path) {
+ModelChoice ModelChoice::from_checkpoint(const std::string& path, const io::Opener& opener) {
   try {
-    return from_json(trainer::read_checkpoint_state(path).options);
+    return from_json(trainer::read_checkpoint_state(path, opener).options);
   } catch (Error& error) {
     error.annotate({.url = path});
     throw;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "io/opener.h"
 #include "tools/image_options.h"
 #include "tools/train/task_choice.h"
 #include "trainer/model.h"
@@ -44,7 +45,7 @@ struct ModelChoice {
   std::string to_json() const;
   /// Throws: Corrupt when the checkpoint was not written by `millrace train`.
   static ModelChoice from_json(const std::string& text);
-  static ModelChoice from_checkpoint(const std::string& path);
+  static ModelChoice from_checkpoint(const std::string& path, const io::Opener& opener);
 };
 
 /// Throws: InvalidArgument unless `path` is a folder, or a URL, which is not asked yet.

@@ -18,13 +18,15 @@ namespace {
 
 /// A model with a checkpoint's weights, compiled for evaluation.
 struct Loaded {
-  Loaded(const ModelChoice& choice, const std::string& checkpoint, std::int64_t batch_size)
+  Loaded(const ModelChoice& choice, const std::string& checkpoint, std::int64_t batch_size,
+         const io::Opener& opener)
       : model(choice.build()),
         weights(model->parameters().padded_size()),
         state(model->state().padded_size()) {
     trainer::load_checkpoint_model(checkpoint, model->name(),
                                    {{.table = &model->parameters(), .values = weights},
-                                    {.table = &model->state(), .values = state}});
+                                    {.table = &model->state(), .values = state}},
+                                   opener);
     plan = model->compile({.batch_size = batch_size},
                           {.parameters = weights, .gradients = {}, .state = state});
   }
@@ -144,10 +146,11 @@ std::vector<LegendEntry> legend_of(const ModelChoice& choice) {
 void write_pictures(const ModelChoice& choice, pipeline::PipelineOptions input,
                     const PictureOptions& options) {
   input.batch.size = options.samples;
+  const auto opener = input.opener;
   pipeline::Pipeline pipeline(std::move(input));
   pipeline::Batch batch;
   if (!pipeline.next(batch)) return;
-  const Loaded loaded(choice, options.checkpoint, batch.size);
+  const Loaded loaded(choice, options.checkpoint, batch.size, *opener);
   const std::vector<std::span<const std::byte>> inputs{batch.field("image").data};
   loaded.plan->forward(inputs, trainer::nn::Mode::kEvaluate);
   const SamplePictures pictures(choice, batch, *loaded.plan);

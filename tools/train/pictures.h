@@ -21,7 +21,8 @@ struct PictureOptions {
 };
 
 /// Runs the model in float32 over the first samples of `input` (make_pipeline_options() with
-/// precision fp32), shuffled as `input` is. Requires: choice.task.is_dense(). Throws: what reading
+/// precision fp32), shuffled as `input` is. Requires: choice.task.is_dense(), and that
+/// `input` has its opener, which reads the checkpoint too. Throws: what reading
 /// and loading throw; Io.
 void write_pictures(const ModelChoice& choice, pipeline::PipelineOptions input,
                     const PictureOptions& options);

@@ -130,6 +130,7 @@ std::string to_json(const SetReport& report) {
   json["unknown_shards"] = report.unknown_shards;
   json["unguarded"] = report.unguarded;
   json["warnings"] = report.warnings;
+  json["refetched"] = report.refetched;
   json["untidy"] = report.untidy;
   if (report.untidy > 0) json["first_untidy"] = report.first_untidy;
   json["indexed"] = report.indexed;
@@ -154,12 +155,16 @@ std::vector<std::string> to_lines(const SetReport& report) {
         fmt::format("of {} shards the number of samples lost is unknown; each counts as one",
                     report.unknown_shards));
   if (report.unguarded > 0)
-    lines.push_back(
-        fmt::format("{} shards have no index, and no checksums of their own (plain tar, zstd "
-                    "without --check): a byte that changed in a field may go unnoticed",
-                    report.unguarded));
+    lines.push_back(fmt::format(
+        "{} shards have no index, and no checksums of their own (plain tar, zstd "
+        "without --check, xz with --check=none): a byte that changed in a field may go unnoticed",
+        report.unguarded));
   if (report.warnings > 0)
     lines.push_back(fmt::format("{} shards end without a marker", report.warnings));
+  if (report.refetched > 0)
+    lines.push_back(fmt::format(
+        "{} fetched once more: damaged on the way over the network, whole the second time",
+        report.refetched));
   if (report.untidy > 0)
     lines.push_back(fmt::format("{} untidy images, which decode all the same; the first: {}",
                                 report.untidy, report.first_untidy));

@@ -12,6 +12,7 @@ void SetReport::add(ShardReport shard) {
   unknown_shards += shard.unknown_shards;
   unguarded += shard.unguarded ? 1 : 0;
   warnings += shard.warnings;
+  refetched += shard.refetched;
   if (untidy == 0) first_untidy = shard.first_untidy;
   untidy += shard.untidy;
   interleaved += shard.interleaved;

@@ -40,6 +40,7 @@ class SetReport {
   std::uint64_t unknown_shards = 0;
   std::uint64_t unguarded = 0;
   std::uint64_t warnings = 0;
+  std::uint64_t refetched = 0;
   std::uint64_t untidy = 0;
   std::string first_untidy = {};
   std::uint64_t num_faults = 0;

@@ -43,14 +43,16 @@ class ShardCheck {
     open();
     while (reader_ && read_one()) {
     }
-    compare_with_manifest();
+    compare_whole();
     return finish();
   }
 
  private:
   void find_index() {
     try {
-      options_.index = wds::find_index(input_.opener, url_, input_.shard.stop);
+      bool again = false;
+      options_.index = wds::find_index(input_.opener, url_, input_.shard.stop, &again);
+      report_.refetched = again ? 1 : 0;
       if (!options_.index && input_.require_index)
         throw Error(ErrorCode::kNotFound, "shard has no index", {.url = report_.url});
     } catch (const Error& fault) {
@@ -61,7 +63,10 @@ class ShardCheck {
   }
 
   // Hashing costs as much as reading: only where there is something to compare with.
-  bool hashed() const { return listed_ != nullptr && (listed_->bytes || !listed_->sha256.empty()); }
+  bool hashed() const {
+    if (options_.index && !options_.index->sha256.empty()) return true;
+    return listed_ != nullptr && (listed_->bytes || !listed_->sha256.empty());
+  }
 
   void open() {
     try {
@@ -144,17 +149,33 @@ class ShardCheck {
   }
 
   // A shard that could not be opened is a fault already.
-  void compare_with_manifest() {
-    if (listed_ == nullptr || !reader_) return;
+  void compare_whole() {
+    if (!reader_ || !(hashed() || listed_ != nullptr)) return;
     try {
-      for (Error& fault : differences(*listed_, found())) {
-        fault.annotate({.url = report_.url});
-        ledger_.report(fault, 0);
-      }
+      const ShardFacts seen = found();
+      if (listed_ != nullptr)
+        for (Error& fault : differences(*listed_, seen)) report_whole(fault);
+      compare_sha256(seen.sha256);
     } catch (Error& fault) {
-      fault.annotate({.url = report_.url});
-      ledger_.report(fault, 0);
+      report_whole(fault);
     }
+  }
+
+  // The index's own covers what lies between payloads too. Of a shard that has a fault already it
+  // says nothing new.
+  void compare_sha256(const std::string& sha256) {
+    if (!options_.index || options_.index->sha256.empty() || !ledger_.entries().empty()) return;
+    const std::string& said = options_.index->sha256;
+    if (said != sha256)
+      report_whole(
+          Error(ErrorCode::kCorrupt, "its SHA-256 is " + sha256 + ", the index says " + said));
+    else if (listed_ != nullptr && !listed_->sha256.empty() && listed_->sha256 != said)
+      report_whole(Error(ErrorCode::kCorrupt, "index and manifest say different SHA-256"));
+  }
+
+  void report_whole(Error fault) {
+    fault.annotate({.url = report_.url});
+    ledger_.report(fault, 0);
   }
 
   ShardFacts found() {
@@ -167,6 +188,7 @@ class ShardCheck {
 
   ShardReport finish() {
     if (reader_) look_at_oddities(reader_->warnings());
+    if (reader_) report_.refetched += reader_->refetched();
     report_.classes.finish();
     report_.emitted = ledger_.emitted();
     report_.skipped = ledger_.skipped();

@@ -43,10 +43,11 @@ struct ShardReport {
   std::uint64_t skipped = 0;
   std::uint64_t unknown_shards = 0;
   std::uint64_t warnings = 0;
-  std::uint64_t untidy = 0;       ///< images that decode although something about the file is odd
+  std::uint64_t refetched = 0;  ///< samples, or the index, that came damaged over the network once
+  std::uint64_t untidy = 0;     ///< images that decode although something about the file is odd
   std::string first_untidy = {};  ///< the first of them, and what is odd about it
   /// Nothing would notice a payload byte that changed: no index, no SHA-256 in a manifest, and no
-  /// checksums in the file (a plain tar, zstd without them).
+  /// checksums in the file (a plain tar, zstd or xz without them).
   bool unguarded = false;
   std::vector<wds::FaultLedger::Entry> faults = {};
   std::map<std::string, FieldSizes> fields = {};

@@ -17,7 +17,6 @@
 #include "io/base/hash.h"
 #include "io/base/json.h"
 #include "io/byte_source.h"
-#include "io/opener.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -81,10 +80,6 @@ Json write_file(const std::string& path, const FileWriter& writer) {
   return sink.entry();
 }
 
-std::unique_ptr<io::ByteSource> open_file(const std::string& path) {
-  return io::UrlOpener().open(path);
-}
-
 [[noreturn]] void corrupt(const std::string& message, const Where& where = {}) {
   throw Error(ErrorCode::kCorrupt, message, where);
 }
@@ -114,7 +109,7 @@ std::string find_folder(const std::string& path) {
 
 bool is_whole(const std::string& path) {
   try {
-    FolderReader(path).verify();
+    FolderReader(path, io::UrlOpener()).verify();
     return true;
   } catch (const Error&) {
     return false;
@@ -163,6 +158,7 @@ void swap_in(const std::string& fresh, const std::string& path) {
 void write_folder(const std::string& parent, const std::string& name,
                   const std::map<std::string, FileWriter>& files) {
   const std::string fresh = parent + "/." + name + ".tmp";
+  io::check_local_path(parent);
   make_folders(parent);
   remove_folder(fresh);
   make_folders(fresh);
@@ -172,7 +168,7 @@ void write_folder(const std::string& parent, const std::string& name,
     const std::string manifest = Json{{"version", 1}, {"files", entries}}.dump(2) + "\n";
     write_file(fresh + "/" + kManifest,
                [&](io::ByteSink& sink) { sink.write(std::as_bytes(std::span(manifest))); });
-    FolderReader(fresh).verify();
+    FolderReader(fresh, io::UrlOpener()).verify();
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(fresh, ignored);
@@ -199,9 +195,10 @@ void recover_folders(const std::string& parent, const Log& log) {
   }
 }
 
-FolderReader::FolderReader(const std::string& path) : path_(find_folder(path)) {
-  const auto source = open_file(path_ + "/" + kManifest);
-  const Json files = parse_manifest(io::read_all(*source, kMaxManifestBytes));
+FolderReader::FolderReader(const std::string& path, const io::Opener& opener)
+    : path_(find_folder(path)), opener_(opener) {
+  const Json files =
+      parse_manifest(io::read_object(opener_, path_ + "/" + kManifest, kMaxManifestBytes));
   for (const auto& [name, entry] : files.items()) {
     if (name.find('/') != std::string::npos || !entry.is_object() || !entry.contains("bytes") ||
         !entry["bytes"].is_number_unsigned() || !entry.contains("sha256") ||
@@ -226,8 +223,7 @@ io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes)
   }
   io::Bytes file;
   try {
-    const auto source = open_file(where.url);
-    file = io::read_all(*source, entry.bytes);
+    file = io::read_object(opener_, where.url, entry.bytes);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kExhausted) corrupt(kTooLong, where);
     throw;
@@ -240,7 +236,7 @@ io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes)
 
 void FolderReader::verify(const std::string& name, const Entry& entry) const {
   const Where where{.url = path_ + "/" + name, .stage = "checkpoint"};
-  const auto source = open_file(where.url);
+  const auto source = opener_.open(where.url);
   std::vector<std::byte> chunk(kChunkBytes);
   Sha256 hash;
   std::uint64_t size = 0;

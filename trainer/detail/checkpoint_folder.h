@@ -12,6 +12,7 @@
 #include "io/base/log.h"
 #include "io/byte_sink.h"
 #include "io/bytes.h"
+#include "io/opener.h"
 
 namespace millrace::trainer::detail {
 
@@ -31,9 +32,10 @@ void recover_folders(const std::string& parent, const Log& log);
 /// A checkpoint's files, as its manifest lists them.
 class FolderReader {
  public:
-  /// Reads the manifest of the checkpoint at `path`, a folder or a url of http(s), s3 or gs. When a
-  /// local one is missing, `path`.previous is taken. Throws: NotFound, Corrupt, Io.
-  explicit FolderReader(const std::string& path);
+  /// Reads the manifest of the checkpoint at `path`, a folder or a url. When a local one is
+  /// missing, `path`.previous is taken. Lifetime: `opener` is borrowed. Throws: NotFound, Corrupt,
+  /// Io; Cancelled, by the opener's stop.
+  FolderReader(const std::string& path, const io::Opener& opener);
 
   const std::string& path() const { return path_; }
   bool has(const std::string& name) const { return files_.contains(name); }
@@ -52,6 +54,7 @@ class FolderReader {
   void verify(const std::string& name, const Entry& entry) const;
 
   std::string path_;
+  const io::Opener& opener_;
   std::map<std::string, Entry> files_;
 };
 

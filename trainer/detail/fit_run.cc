@@ -10,6 +10,7 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "trainer/detail/checkpoint_opener.h"
 #include "trainer/detail/fit_start.h"
 #include "trainer/detail/monitor.h"
 #include "trainer/detail/stall.h"
@@ -100,8 +101,9 @@ std::string FitRun::resume() {
   state_.data = input_.train.identity();
   if (lock_) recover_checkpoints(keeper_.folder(), options_.log);
   if (options_.resume.empty()) return {};
-  const std::string from = automatic ? find_newest_checkpoint(keeper_.folder(), options_.log)
-                                     : find_checkpoint(options_.resume, "last");
+  const std::string from =
+      automatic ? find_newest_checkpoint(keeper_.folder(), options_.log)
+                : find_checkpoint(options_.resume, "last", *checkpoint_opener(options_));
   if (!from.empty()) state_ = resume_from(from, state_, weights_.tensors(), options_);
   return from;
 }
@@ -212,6 +214,7 @@ EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const
   event.train = values_of(input_.objective, first.sums);
   event.train_samples = std::llround(first.sums.back());
   event.skipped_samples = feed.skipped_samples();
+  event.refetched = feed.refetched();
   event.replica_train_samples = first.replica_samples;
   event.train_seconds = first.seconds;
   event.rate = first.seconds > 0.0 ? static_cast<double>(samples) / first.seconds : 0.0;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/byte_sink.h"
+#include "trainer/detail/checkpoint_opener.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -58,6 +60,8 @@ void check_options(const TrainOptions& options) {
           "the decay of the weights' mean must lie in [0, 1)");
   require(options.init.empty() || options.resume.empty() || options.resume == "auto",
           "a run either starts from weights or goes on from a checkpoint");
+  io::check_local_path(options.run_folder);
+  io::check_local_path(options.checkpoint.folder);
 }
 
 ScheduleOptions scaled_schedule(const TrainOptions& options, int world) {
@@ -68,14 +72,15 @@ ScheduleOptions scaled_schedule(const TrainOptions& options, int world) {
 
 TrainState resume_from(const std::string& path, const TrainState& fresh,
                        const CheckpointTensors& tensors, const TrainOptions& options) {
-  const TrainState found = read_checkpoint_state(path);
+  const auto opener = checkpoint_opener(options);
+  const TrainState found = read_checkpoint_state(path, *opener);
   if (found.model == fresh.model && found.optimizer != fresh.optimizer) {
     refuse(path, "the checkpoint was trained with " + found.optimizer + ", the run asks for " +
                      fresh.optimizer);
   }
   std::vector<std::string> differences = differences_of(found, fresh);
   check_input(path, found, fresh, options, differences);
-  TrainState state = load_checkpoint(path, fresh.model, tensors);
+  TrainState state = load_checkpoint(path, fresh.model, tensors, *opener);
   if (!differences.empty()) {
     options.log.warn(fmt::format(
         "resumed with another setting ({}): the run will not be the same, bit for bit, as one "

@@ -2,6 +2,7 @@
 
 #include "io/base/error.h"
 #include "trainer/checkpoint.h"
+#include "trainer/detail/checkpoint_opener.h"
 #include "trainer/weights.h"
 
 namespace millrace::trainer::detail {
@@ -10,12 +11,14 @@ namespace {
 /// What fits the model, or is refused: how large that is, is the checkpoint's claim until then.
 Safetensors read_fitting(const EvalInput& input, const EvalOptions& options) {
   const std::string& path = options.weights;
+  const auto opener = checkpoint_opener(options);
   const std::vector<FlatTensors> like{{.table = &input.model.parameters(), .values = {}},
                                       {.table = &input.model.state(), .values = {}}};
   if (!path.ends_with(".safetensors"))
-    return read_checkpoint_model(find_checkpoint(path, "best"), input.model.name(), like);
+    return read_checkpoint_model(find_checkpoint(path, "best", *opener), input.model.name(), like,
+                                 *opener);
   try {
-    Safetensors file = read_weights(path);
+    Safetensors file = read_weights(path, *opener);
     for (const std::string& line : check_weights(file, like).warnings)
       options.log.warn(path + ": " + line);
     return file;

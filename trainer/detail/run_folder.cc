@@ -49,6 +49,7 @@ class ReportFile final : public Observer {
 
 RunFolder::RunFolder(const std::string& path, const std::string& config_json, int world) {
   if (path.empty()) return;
+  io::check_local_path(path);
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) throw_errno("create folder", path, error.value());

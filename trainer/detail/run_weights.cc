@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trainer/detail/checkpoint_opener.h"
 #include "trainer/weights.h"
 
 namespace millrace::trainer::detail {
@@ -24,7 +25,8 @@ void RunWeights::initialise(const TrainOptions& options) {
   model_.initialise(options.seed, group_.weights(), group_.replica(0).state());
   if (!options.init.empty()) {
     const LoadedWeights loaded =
-        load_weights(options.init, tensors().model, {.replace_head = options.replace_head});
+        load_weights(options.init, tensors().model, {.replace_head = options.replace_head},
+                     *checkpoint_opener(options));
     for (const std::string& name : loaded.kept) options.log.info(name + " keeps its start values");
     for (const std::string& line : loaded.warnings) options.log.warn(options.init + ": " + line);
   }

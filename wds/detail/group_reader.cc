@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "io/base/check.h"
-#include "io/base/hash.h"
 #include "wds/member_name.h"
 
 namespace millrace::wds::detail {
@@ -188,7 +187,7 @@ bool GroupReader::is_wanted(const std::string& suffix) const {
   return wanted.empty() || std::find(wanted.begin(), wanted.end(), suffix) != wanted.end();
 }
 
-// With an index every byte is looked at all the same, a piece at a time.
+// Its payload is never looked at, so that the tar may skip it.
 void GroupReader::pass_over(Sample& sample) {
   const TarMember& member = pending_->member;
   IndexedMember seen{.suffix = pending_->suffix, .offset = member.data_offset, .size = member.size};
@@ -196,14 +195,6 @@ void GroupReader::pass_over(Sample& sample) {
     const LinkResolver::Target target = payload(sample);
     seen.offset = target.offset;
     seen.size = target.data.size();
-    seen.crc32 = crc32(target.data.span());
-  } else if (options_.index) {
-    try {
-      seen.crc32 = tar_->pass_payload();
-    } catch (Error& error) {
-      error.annotate({.key = sample.key, .offset = member.offset});
-      throw;
-    }
   }
   sample.passed_bytes += seen.size;
   passed_.push_back({.place = sample.fields.size() + passed_.size(), .member = std::move(seen)});

@@ -89,6 +89,7 @@ struct HeaderReader::State {
   void check(int result) {
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return;
+    if (archive_errno(handle.get()) == ENOMEM) throw std::bad_alloc();
     // A bad checksum is ARCHIVE_RETRY: libarchive would look for the next header, and lose data.
     const bool cut = tape.peek(1).empty();
     throw Error(cut ? ErrorCode::kTruncated : ErrorCode::kCorrupt, message_of(handle.get()),

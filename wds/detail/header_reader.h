@@ -1,8 +1,9 @@
-// HeaderReader: libarchive reads tar headers from a Tape, fed one block at a time.
+// HeaderReader: the headers of a tar, read from a Tape.
 //
-// libarchive never holds more than the header it is looking at: payloads are taken from the tape
-// beside it, and what was taken is passed over when it wants to skip to the next header. Plain
-// headers, which are nearly all, it never sees: reading those ourselves takes a third of its time.
+// Plain headers, which are nearly all, are read here, in a third of libarchive's time. For any
+// other libarchive is fed one block at a time, and never holds more than the header it is looking
+// at: payloads are taken from the tape beside it or skipped there, and it is told that they were
+// when it wants to skip to the next header.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 
 namespace millrace::wds::detail {
 
-/// A member that was read past: the sample does not hold it.
+/// A member that was skipped: the sample does not hold it, and its bytes were not looked at.
 struct PassedMember {
   std::size_t place = 0;  ///< among the sample's members
   IndexedMember member = {};

@@ -53,6 +53,14 @@ void Tape::read(std::span<std::byte> into) {
 void Tape::skip(std::uint64_t size) {
   end_region();
   if (const auto left = remaining(); left && size > *left) truncated(size - *left);
+  const auto shown = static_cast<std::size_t>(std::min<std::uint64_t>(size, end_ - begin_));
+  consume(shown);
+  size -= shown;
+  // A shorter gap comes with the read that brings what lies behind it.
+  if (size >= kBufferBytes && !ended_ && source_->skip(size)) {
+    position_ += size;
+    return;
+  }
   while (size > 0) {
     if (begin_ == end_ && !refill(1)) truncated(size);
     const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(size, end_ - begin_));

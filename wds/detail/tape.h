@@ -34,7 +34,8 @@ class Tape {
   void consume(std::size_t size);
   /// Fills `into`. Throws: Truncated when the tape ends before.
   void read(std::span<std::byte> into);
-  /// Throws: Truncated when the tape ends before.
+  /// Wide gaps are not read where the source can leave them out. Throws: Truncated when the tape
+  /// ends before.
   void skip(std::uint64_t size);
 
   /// From here on consumed bytes stay in view, until the next begin_region() or end_region().

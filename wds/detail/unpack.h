@@ -24,7 +24,8 @@ bool is_compressed(Tape& packed);
 /// own checksum too), Exhausted (a limit).
 std::unique_ptr<io::ByteSource> unpack(std::unique_ptr<Tape> packed, const UnpackLimits& limits);
 
-/// Frames of zstd so far that carry no checksum of their content. Other formats always carry one.
+/// Streams so far that carry no checksum of their content: frames of zstd, or the first of xz. gzip
+/// and bzip2 always carry one.
 std::uint64_t unguarded_frames(const io::ByteSource& unpacked);
 /// How many packed bytes `unpacked`, which unpack() made, has read; nothing when more are left.
 std::optional<std::uint64_t> packed_bytes(const io::ByteSource& unpacked);

@@ -3,6 +3,8 @@
 
 #include <cerrno>
 #include <exception>
+#include <new>
+#include <string_view>
 #include <utility>
 
 #include "wds/detail/unpacked.h"
@@ -14,6 +16,18 @@ namespace {
 struct FreeArchive {
   void operator()(archive* handle) const { archive_read_free(handle); }
 };
+
+// The .xz format, 2.1.1: six bytes of magic, a zero, and the kind of check, of which 0 is none. The
+// first stream speaks for those behind it.
+bool is_unchecked_xz(std::span<const std::byte> packed) {
+  constexpr std::string_view kMagic(
+      "\xFD"
+      "7zXZ\0",
+      6);
+  if (packed.size() < 8) return false;
+  const std::string_view start(reinterpret_cast<const char*>(packed.data()), kMagic.size());
+  return start == kMagic && (packed[7] & std::byte{0x0F}) == std::byte{0};
+}
 
 class Filtered final : public Unpacked {
  public:
@@ -27,7 +41,9 @@ class Filtered final : public Unpacked {
     archive_read_set_callback_data(handle_.get(), this);
   }
 
-  std::uint64_t unguarded_frames() const override { return frames_.unguarded(); }
+  std::uint64_t unguarded_frames() const override {
+    return frames_.unguarded() + (unguarded_xz_ ? 1 : 0);
+  }
 
  private:
   std::size_t unpack(std::span<std::byte> into) override {
@@ -54,6 +70,7 @@ class Filtered final : public Unpacked {
 
   /// False when there is nothing inside: an empty content has no entry at all.
   bool open() {
+    unguarded_xz_ = is_unchecked_xz(peek_packed());
     check(archive_read_open1(handle_.get()));
     archive_entry* entry = nullptr;
     const int result = archive_read_next_header(handle_.get(), &entry);
@@ -63,13 +80,16 @@ class Filtered final : public Unpacked {
 
   void check(int result) {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-    if (result != ARCHIVE_OK) fail(archive_error_string(handle_.get()));
+    if (result == ARCHIVE_OK) return;
+    if (archive_errno(handle_.get()) == ENOMEM) throw std::bad_alloc();
+    fail(archive_error_string(handle_.get()));
   }
 
   std::unique_ptr<archive, FreeArchive> handle_{archive_read_new()};
   ZstdFrames frames_;
   std::exception_ptr error_;
   bool opened_ = false;
+  bool unguarded_xz_ = false;
 };
 
 }  // namespace

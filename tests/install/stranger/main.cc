@@ -1,8 +1,10 @@
 // A model of one's own, two layers of which share their weights, trained on shards of one's own,
 // with nothing but the installed package: the shards are written, streamed through a pipeline onto
-// two devices, and learnt with a loss of one's own (own_loss.h). Numbers are met as Eigen's maps.
+// two devices, from a store of one's own (own_store.h), and learnt with a loss of one's own
+// (own_loss.h). Numbers are met as Eigen's maps.
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "millrace/decode/eigen.h"
@@ -17,6 +19,7 @@
 #include "millrace/wds/shard_spec.h"
 #include "millrace/wds/shard_writer.h"
 #include "own_loss.h"
+#include "own_store.h"
 
 namespace mr = millrace;
 
@@ -74,7 +77,10 @@ int main() {
   const auto devices = mr::device::DeviceSet::cpu(2);
   mr::trainer::DeviceThreads threads(devices);
   mr::pipeline::PipelineOptions options;
-  options.shards = mr::wds::expand_shards(folder + "/train-{000000..000003}.tar");
+  // The shards are read from a store of one's own.
+  options.opener =
+      std::make_shared<mr::io::UrlOpener>(mr::io::UrlOpenerOptions{.stores = {own_store(folder)}});
+  options.shards = mr::wds::expand_shards("az://train-{000000..000003}.tar");
   options.shuffle = {.shards = true, .buffer_samples = 100, .seed = 1};
   options.fields = {mr::pipeline::ImageField{.transforms = {mr::decode::Resize{8, 8},
                                                             mr::decode::Normalize{{0.5F}, {0.5F}}},

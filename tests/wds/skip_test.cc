@@ -1,0 +1,134 @@
+// Members that no field asks for are skipped: what they hold is not read where that costs more.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <sstream>
+
+#include "io/base/hash.h"
+#include "tests/support/nginx.h"
+#include "tests/support/tar_builder.h"
+#include "tests/support/temp_dir.h"
+#include "wds/shard_index.h"
+#include "wds/shard_reader.h"
+
+namespace millrace::wds {
+namespace {
+
+using testing::Nginx;
+using testing::TarBuilder;
+using testing::TempDir;
+using Strings = std::vector<std::string>;
+
+constexpr std::uint64_t kHuge = 500'000'000;
+constexpr std::uint64_t kHugeBlocks = (kHuge + 511) / 512 * 512;
+
+/// Counts the bytes that are read.
+class CountingOpener final : public io::Opener {
+ public:
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options) const override {
+    return std::make_unique<Source>(opener_.open(url, options), bytes_);
+  }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  class Source final : public io::ByteSource {
+   public:
+    Source(std::unique_ptr<io::ByteSource> source, std::atomic<std::uint64_t>& bytes)
+        : source_(std::move(source)), bytes_(bytes) {}
+    std::size_t read(std::span<std::byte> into) override {
+      const std::size_t got = source_->read(into);
+      bytes_ += got;
+      return got;
+    }
+    bool skip(std::uint64_t bytes) override { return source_->skip(bytes); }
+    std::uint64_t position() const override { return source_->position(); }
+    std::optional<std::uint64_t> size() const override { return source_->size(); }
+    const std::string& url() const override { return source_->url(); }
+
+   private:
+    std::unique_ptr<io::ByteSource> source_;
+    std::atomic<std::uint64_t>& bytes_;
+  };
+
+  io::UrlOpener opener_;
+  mutable std::atomic<std::uint64_t> bytes_ = 0;
+};
+
+/// A shard of two samples, the first with a member of 500 MB of which nothing lies on the disk.
+struct SparseShard {
+  SparseShard() {
+    const std::string first =
+        TarBuilder().file("a.cls", "1").header({.name = "a.bin", .size = kHuge}).bytes();
+    const std::string second = TarBuilder().file("b.bin", "small").file("b.cls", "2").end().bytes();
+    testing::write_file(dir / "x.tar", first);
+    std::filesystem::resize_file(dir / "x.tar", first.size() + kHugeBlocks);
+    std::ofstream(dir / "x.tar", std::ios::app) << second;
+    const auto header_crc = [](const std::string& tar, std::size_t block) {
+      return crc32(std::as_bytes(std::span(tar)).subspan(block * 512, 512));
+    };
+    const auto crc = [](const std::string& text) { return crc32(std::as_bytes(std::span(text))); };
+    const std::uint64_t at = first.size() + kHugeBlocks;
+    ShardIndex all;
+    all.samples = {{.key = "a",
+                    .offset = 0,
+                    .members = {{"cls", 512, 1, crc("1"), header_crc(first, 0)},
+                                {"bin", 1536, kHuge, 0xBAD, header_crc(first, 2)}}},
+                   {.key = "b",
+                    .offset = at,
+                    .members = {{"bin", at + 512, 5, crc("small"), header_crc(second, 0)},
+                                {"cls", at + 1536, 1, crc("2"), header_crc(second, 2)}}}};
+    all.end = at + 2048;
+    all.bytes = at + second.size();
+    index = std::make_shared<const ShardIndex>(all);
+  }
+
+  TempDir dir;
+  std::shared_ptr<const ShardIndex> index;
+};
+
+Strings labels_in(const io::Opener& opener, const std::string& url,
+                  const std::shared_ptr<const ShardIndex>& index) {
+  Strings labels;
+  ShardReader reader(opener, url, {.suffixes = {"cls"}, .index = index});
+  for (Sample sample; reader.next(sample);)
+    labels.push_back(sample.key + std::string(sample.find("cls")->data.text()));
+  return labels;
+}
+
+TEST(Skip, AMemberThatNobodyWantsIsNotReadFromDisk) {
+  const SparseShard shard;
+  for (const auto& index : {std::shared_ptr<const ShardIndex>(), shard.index}) {
+    const CountingOpener opener;
+    EXPECT_EQ(labels_in(opener, shard.dir / "x.tar", index), (Strings{"a1", "b2"}));
+    EXPECT_LT(opener.bytes(), 1'000'000U);
+  }
+}
+
+TEST(Skip, NorOverHttp) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const SparseShard shard;
+  for (const auto& index : {std::shared_ptr<const ShardIndex>(), shard.index}) {
+    const Nginx nginx(shard.dir.path());
+    const CountingOpener opener;
+    EXPECT_EQ(labels_in(opener, nginx.url("x.tar"), index), (Strings{"a1", "b2"}));
+    EXPECT_LT(opener.bytes(), 20'000'000U) << "what the reader took";
+  }
+}
+
+// A server that knows no ranges sends all of it: what is skipped is read past.
+TEST(Skip, WithoutRangesItIsReadPast) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const TempDir dir;
+  testing::write_file(
+      dir / "x.tar",
+      TarBuilder().file("a.bin", std::string(20'000'000, 'x')).file("a.cls", "1").end().bytes());
+  const Nginx nginx(dir.path(), {.location_lines = "max_ranges 0;"});
+  const CountingOpener opener;
+  EXPECT_EQ(labels_in(opener, nginx.url("x.tar"), nullptr), Strings{"a1"});
+  EXPECT_GT(opener.bytes(), 20'000'000U);
+}
+
+}  // namespace
+}  // namespace millrace::wds
