@@ -12,9 +12,9 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/json.h"
+#include "io/local_path.h"
 #include "io/opener.h"
 #include "pipeline/detail/resolve.h"
-#include "wds/shard_spec.h"
 #include "wds/split.h"
 
 namespace millrace::pipeline {
@@ -40,7 +40,7 @@ void hash_piece(const std::string& path, std::uint64_t offset, Sha256& hash) {
 }
 
 void look_at(const std::string& url, ShardIdentity& shard) {
-  const auto path = wds::local_shard_path(url);
+  const auto path = io::local_path(url);
   std::error_code none;
   if (!path || !std::filesystem::is_regular_file(*path, none)) return;
   const std::uint64_t bytes = std::filesystem::file_size(*path, none);

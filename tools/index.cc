@@ -10,6 +10,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/local_path.h"
 #include "tools/commands.h"
 #include "tools/index/index_place.h"
 #include "tools/output_place.h"
@@ -19,7 +20,6 @@
 #include "tools/values.h"
 #include "wds/manifest.h"
 #include "wds/shard_index.h"
-#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 namespace {
@@ -41,7 +41,7 @@ bool is_packed(const std::string& path) {
 
 /// An index that was made of another version of the shard does harm.
 void check_fresh(const wds::ShardIndex& index, const std::string& shard) {
-  const auto path = wds::local_shard_path(shard);
+  const auto path = io::local_path(shard);
   if (!path) return;
   const std::uint64_t bytes = fs::file_size(*path);
   if (bytes == index.bytes) return;

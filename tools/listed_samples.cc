@@ -2,8 +2,8 @@
 
 #include <span>
 
+#include "io/local_path.h"
 #include "wds/fault_ledger.h"
-#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 
@@ -14,7 +14,7 @@ void ListedSamples::add(const std::vector<wds::ManifestShard>& shards) {
 
 std::optional<std::uint64_t> ListedSamples::of(const std::string& url, const io::Opener& opener) {
   const MutexLock lock(mutex_);
-  if (facts_.of(url) == nullptr && wds::local_shard_path(url)) {
+  if (facts_.of(url) == nullptr && io::local_path(url)) {
     wds::FaultLedger ignored({.on_fault = wds::OnFault::kSkip});
     facts_.find_beside(std::span(&url, 1), opener, ignored);
   }

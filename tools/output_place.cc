@@ -8,15 +8,15 @@
 #include <filesystem>
 
 #include "io/base/error.h"
+#include "io/local_path.h"
 #include "io/opener.h"
-#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 
 namespace fs = std::filesystem;
 
 void check_local_output(const std::string& path) {
-  require(wds::local_shard_path(path) == path && !path.starts_with("file:"),
+  require(io::local_path(path) == path && !path.starts_with("file:"),
           io::printable_url(path) +
               ": results are written to local files and folders alone, by "
               "their plain path");

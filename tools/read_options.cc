@@ -9,6 +9,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/local_path.h"
 #include "tools/command.h"
 #include "tools/parse.h"
 #include "tools/values.h"
@@ -25,12 +26,12 @@ bool names_network_manifest(const std::string& spec) {
 }
 
 bool is_missing(const std::string& url) {
-  const auto path = wds::local_shard_path(url);
+  const auto path = io::local_path(url);
   return path && !std::filesystem::exists(*path);
 }
 
 bool may_have_index(const std::string& url) {
-  const auto index = wds::local_shard_path(wds::index_url(url));
+  const auto index = io::local_path(wds::index_url(url));
   return io::is_network_url(url) || (index && std::filesystem::exists(*index));
 }
 

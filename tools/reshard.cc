@@ -10,6 +10,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/local_path.h"
 #include "tools/commands.h"
 #include "tools/create/job_state.h"
 #include "tools/create/shard_set.h"
@@ -19,7 +20,6 @@
 #include "tools/progress.h"
 #include "tools/read_options.h"
 #include "tools/values.h"
-#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 namespace {
@@ -128,7 +128,7 @@ class ReshardCommand final : public Command {
     if (!force_) return;
     const auto doomed = existing_shards(pattern);
     for (const std::string& url : read_.shards({spec_})) {
-      const auto path = wds::local_shard_path(url);
+      const auto path = io::local_path(url);
       const bool both = path && std::any_of(doomed.begin(), doomed.end(), [&](const auto& shard) {
                           std::error_code ignored;
                           return fs::equivalent(*path, shard, ignored);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/local_path.h"
 #include "io/opener.h"
 
 namespace millrace::wds {
@@ -102,7 +103,7 @@ Shards shards_in_manifest(const std::string& url, const ShardSpecOptions& option
 
 Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
   if (name.empty()) invalid("a shard's name is empty");
-  const auto path = local_shard_path(name);
+  const auto path = io::local_path(name);
   std::error_code ignored;
   if (path && fs::is_directory(*path, ignored)) return shards_in_folder(*path);
   if (!io::is_stream_url(name) && io::printable_url(name).ends_with(".json")) {
@@ -153,18 +154,11 @@ std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
   return shards;
 }
 
-std::optional<std::string> local_shard_path(const std::string& url) {
-  if (io::is_stream_url(url)) return {};
-  if (url.starts_with("file://")) return url.substr(7);
-  if (url.find("://") != std::string::npos) return {};
-  return url;
-}
-
 void check_local_shards(std::span<const std::string> shards) {
   std::size_t missing = 0;
   std::string first;
   for (const std::string& shard : shards) {
-    const auto path = local_shard_path(shard);
+    const auto path = io::local_path(shard);
     std::error_code ignored;
     if (!path || fs::exists(*path, ignored)) continue;
     if (missing++ == 0) first = *path;

@@ -62,7 +62,4 @@ std::vector<std::string> expand_braces(std::string_view pattern, std::size_t max
 /// how many there are.
 void check_local_shards(std::span<const std::string> shards);
 
-/// The path behind a local shard's url ("file://" taken off); nothing for other urls.
-std::optional<std::string> local_shard_path(const std::string& url);
-
 }  // namespace millrace::wds

@@ -5,6 +5,7 @@
 
 #include "io/base/error.h"
 #include "io/detail/curl.h"
+#include "io/local_path.h"
 #include "io/opener.h"
 
 namespace millrace::io {
@@ -103,6 +104,13 @@ bool is_network_url(const std::string& url) {
 
 bool is_stream_url(const std::string& url) {
   return url == "-" || detail::url_scheme(url) == "pipe";
+}
+
+std::optional<std::string> local_path(const std::string& url) {
+  if (url == "-") return {};
+  const std::string scheme = detail::url_scheme(url);
+  if (scheme.empty()) return url;
+  return scheme == "file" ? std::optional(detail::file_url_path(url)) : std::nullopt;
 }
 
 std::string printable_url(const std::string& url) {

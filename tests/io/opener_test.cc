@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "io/base/error.h"
+#include "io/local_path.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::io {
@@ -97,6 +98,16 @@ TEST(LocalPath, AUrlIsNone) {
     EXPECT_THROW(check_local_path(url), Error) << url;
   for (const std::string path : {"x", "a:b", "/x/y", "http:x", ""})
     EXPECT_NO_THROW(check_local_path(path)) << path;
+}
+
+TEST(LocalPath, IsWhatAFileUrlNames) {
+  EXPECT_EQ(local_path("a b%20?#.tar"), "a b%20?#.tar");
+  EXPECT_EQ(local_path("file:///x/a%20b.tar"), "/x/a b.tar");
+  EXPECT_EQ(local_path("FILE://localhost/x"), "/x");
+  EXPECT_EQ(local_path("file:x"), "x");
+  for (const std::string url : {"-", "pipe:cat a", "https://host/a", "az://a/b"})
+    EXPECT_EQ(local_path(url), std::nullopt) << url;
+  EXPECT_THROW(local_path("file://otherhost/x"), Error);
 }
 
 TEST(StreamUrl, IsStandardInputOrAPipe) {

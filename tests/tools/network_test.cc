@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "tests/support/scripted_http_server.h"
 #include "tests/tools/support.h"
@@ -110,6 +111,34 @@ TEST(Waits, ForANameThatDoesNotResolveAreShort) {
   EXPECT_THAT(result.err, HasSubstr("no-such-host.invalid"));
 }
 
+// A bit that the network flipped costs nothing, and is told.
+TEST(Refetches, AreCounted) {
+  const TempDir dir;
+  make_set(dir, 20, 20);
+  ASSERT_EQ(millrace({"index", dir / "set-000000.tar"}).status, 0);
+  bool damaged = false;
+  const ScriptedHttpServer server([&](const ScriptedRequest& request) -> ScriptedReply {
+    const std::string path = dir / request.target.substr(1);
+    if (!std::filesystem::exists(path)) return {http_reply(404, "", "")};
+    std::string bytes = read_file(path);
+    if (path.ends_with(".tar") && !std::exchange(damaged, true)) bytes[5000] ^= 1;
+    return {http_serve(request, bytes)};
+  });
+  const std::string url = server.url("/set-000000.tar");
+  const ProcessResult verified = millrace({"verify", "--json", url});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_EQ(json_lines(verified.out)[0]["refetched"], 1);
+  damaged = false;
+  const ProcessResult trained =
+      millrace({"train", "--train", url, "--model", "lenet", "--size", "16", "--channels", "3",
+                "--classes", "10", "--epochs", "1", "--run-dir", "none", "--json"});
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr(R"("refetched":1)"));
+  EXPECT_THAT(trained.err, HasSubstr("came damaged over the network, and whole when fetched once "
+                                     "more (url " +
+                                     url + ")"));
+}
+
 // A folder may have changed by the second time, and a manifest takes a round trip.
 TEST(Specs, AreExpandedOnceARun) {
   const TempDir dir;
@@ -177,7 +206,7 @@ TEST(Outputs, AreNoUrls) {
   const TempDir dir;
   const std::string spec = make_set(dir, 20, 10);
   const TempDir empty;
-  for (const std::string& place : {"gs://bkt/x", "s3://bkt/x", "https://host/x", "file:///tmp/x"}) {
+  for (const std::string place : {"gs://bkt/x", "s3://bkt/x", "https://host/x", "file:///tmp/x"}) {
     const std::vector<std::vector<std::string>> writers = {
         {"create", place + "-%06d.tar", "--synthetic", "classes", "--count", "3"},
         {"reshard", spec, place + "-%06d.tar"},

@@ -159,7 +159,9 @@ TEST(ShardSpec, RefusesDuplicatesUnlessAllowed) {
 TEST(ShardSpec, FindsMissingLocalShardsBeforeWork) {
   const TempDir dir;
   write_file(dir / "x#1.tar", "");
+  write_file(dir / "a b.tar", "");
   EXPECT_NO_THROW(check_local_shards(Strings{dir / "x#1.tar", "http://h/a.tar", "-", "pipe:x"}));
+  EXPECT_NO_THROW(check_local_shards(Strings{"file://" + (dir / "a%20b.tar")}));
   EXPECT_EQ(code_of([&] { check_local_shards(Strings{dir / "no.tar"}); }), ErrorCode::kNotFound);
 }
 

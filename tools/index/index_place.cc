@@ -4,9 +4,9 @@
 #include <unordered_set>
 
 #include "io/base/error.h"
+#include "io/local_path.h"
 #include "io/opener.h"
 #include "tools/label_map.h"
-#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 
@@ -15,7 +15,7 @@ void IndexPlaces::check(const std::vector<std::string>& shards) const {
   for (const std::string& shard : shards) {
     if (io::is_stream_url(shard))
       throw Error(ErrorCode::kInvalidArgument, "a pipe has no place for an index: " + shard);
-    if (folder.empty() && !wds::local_shard_path(shard))
+    if (folder.empty() && !io::local_path(shard))
       throw Error(ErrorCode::kInvalidArgument,
                   "where is the index of " + io::printable_url(shard) + " to go? Give --out DIR");
     if (!taken.insert(index_path(shard)).second)
@@ -25,7 +25,7 @@ void IndexPlaces::check(const std::vector<std::string>& shards) const {
 }
 
 std::string IndexPlaces::beside(const std::string& shard) const {
-  const std::string path = wds::local_shard_path(shard).value_or(io::printable_url(shard));
+  const std::string path = io::local_path(shard).value_or(io::printable_url(shard));
   if (folder.empty()) return path;
   return (std::filesystem::path(folder) / std::filesystem::path(path).filename()).string();
 }

@@ -6,15 +6,15 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/local_path.h"
 #include "tools/scan.h"
-#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 namespace {
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-bool is_local(const std::string& shard) { return wds::local_shard_path(shard).has_value(); }
+bool is_local(const std::string& shard) { return io::local_path(shard).has_value(); }
 
 std::int64_t scan_samples(const StepCountInput& input) {
   if (!std::all_of(input.shards.begin(), input.shards.end(), is_local))

@@ -6,15 +6,15 @@
 #include <filesystem>
 #include <unordered_set>
 
+#include "io/local_path.h"
 #include "tools/index/index_place.h"
-#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 namespace {
 
 // One and the same for all ways to name a shard: "a.tar", "./a.tar", "file:///d/a.tar".
 std::string place_of(const std::string& url) {
-  const auto path = wds::local_shard_path(url);
+  const auto path = io::local_path(url);
   if (!path) return io::printable_url(url);
   return std::filesystem::absolute(*path).lexically_normal().string();
 }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "io/base/error.h"
-#include "wds/shard_spec.h"
+#include "io/local_path.h"
 
 namespace millrace::wds::detail {
 namespace {
@@ -19,7 +19,7 @@ std::uint64_t hash_of(const std::string& name) { return std::hash<std::string>{}
 // Opening a FIFO once more would wait for another writer.
 bool is_read_once(const std::string& url) {
   if (io::is_stream_url(url)) return true;
-  const auto path = local_shard_path(url);
+  const auto path = io::local_path(url);
   std::error_code ignored;
   const auto status =
       path ? std::filesystem::status(*path, ignored) : std::filesystem::file_status();
