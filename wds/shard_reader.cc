@@ -35,6 +35,7 @@ struct ShardReader::State {
   bool read_again(Sample& sample, const Error& fault);
   bool may_come_right(const Error& fault);
   void lose(const Error& error);
+  bool stands_at_next() const;
   bool rest_is_cut_off() const;
   void check_end();
 
@@ -130,12 +131,19 @@ void ShardReader::State::lose(const Error& error) {
   const bool data = error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated ||
                     error.code() == ErrorCode::kUnsupported ||
                     error.code() == ErrorCode::kExhausted;
-  lost = true;
+  lost = !stands_at_next();
   packed = packed || (group && group->tar().compressed());
   broken = !data || (packed && !(group && group->can_continue())) ||
            (error.code() == ErrorCode::kTruncated && rest_is_cut_off());
   lost_samples = broken ? last - cursor : 1;
   ++cursor;
+}
+
+// Whether the tar stands at the sample behind the cursor's all the same, so that nothing needs to be
+// opened for it: what was read was no more than other bytes.
+bool ShardReader::State::stands_at_next() const {
+  return group && group->can_continue() && cursor + 1 < last &&
+         group->position() == options.index->samples[cursor + 1].offset;
 }
 
 // Whether the next sample lies behind the end of the file. A source that cannot be opened at the

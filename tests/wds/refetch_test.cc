@@ -151,6 +151,7 @@ TEST(Refetch, ADamagedPackedShardIsReadAgainOnceAlone) {
   }
   EXPECT_EQ(faults, 4) << "each sample's own, and the bytes of the whole differ by no sample more";
   EXPECT_EQ(reader.refetched(), 0U);
+  EXPECT_EQ(opener.opens(kUrl), 2) << "the tar goes on behind what is damaged";
 }
 
 TEST(Refetch, ADamagedIndexIsAskedForOnceMore) {
