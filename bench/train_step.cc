@@ -51,7 +51,7 @@ const std::vector<Case>& cases() {
 // Everything a replica holds.
 struct Replica {
   trainer::nn::Graph graph;
-  std::vector<float> parameters, gradients, state;
+  std::vector<float> parameters, gradients, buffers;
   std::vector<std::uint16_t> images;
   std::vector<std::int64_t> labels;
   std::vector<float> zeros;  // what an image head should give
@@ -64,16 +64,16 @@ struct Replica {
       : graph(trainer::build_model(run.model, run.options)),
         parameters(graph.parameters().padded_size()),
         gradients(parameters.size()),
-        state(graph.state().padded_size()),
+        buffers(graph.buffers().padded_size()),
         labels(static_cast<std::size_t>(run.batch), 1),
         valid(labels.size(), 1),
         loss(trainer::make_loss(graph.outputs().size() == 1 ? "cross_entropy" : "mse")),
         optimizer({.momentum = 0.9F}, graph.parameters()) {
-    graph.initialise(1, parameters, state);
+    graph.initialise(1, parameters, buffers);
     plan = trainer::nn::compile(
         graph,
         {.batch_size = run.batch, .precision = precision, .input_dtype = decode::DType::kBFloat16},
-        {parameters, gradients, state});
+        {parameters, gradients, buffers});
     KeyedRng rng({.seed = 2});
     images.resize(static_cast<std::size_t>(run.batch * run.options.in_channels *
                                            run.options.image.height * run.options.image.width));

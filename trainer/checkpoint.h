@@ -2,7 +2,7 @@
 //
 //   last/  model.safetensors      parameters and running statistics, torchvision's names
 //          optimizer.safetensors  the optimizer's state: "momentum_buffer.conv1.weight"
-//          ema.safetensors        with an exponential mean: as model.safetensors
+//          ema.safetensors        with an EMA of the weights: as model.safetensors
 //          state.json             epoch, step, best value, seed, position of the input, what the
 //                                 input is
 //          manifest.json          each file's size and SHA-256, written last
@@ -58,9 +58,9 @@ struct TrainState {
 
 /// What is written or read, borrowed.
 struct CheckpointTensors {
-  std::vector<FlatTensors> model;      ///< parameters, running statistics
+  std::vector<FlatTensors> model;      ///< parameters, buffers
   std::vector<FlatTensors> optimizer;  ///< one a state buffer, prefix "momentum_buffer."
-  std::vector<FlatTensors> ema = {};   ///< parameters' mean, running statistics; empty: none
+  std::vector<FlatTensors> ema = {};   ///< parameters' EMA, buffers; empty: none
 };
 
 /// Writes `folder`/`name`, replacing the one before only when the new one has been read back.

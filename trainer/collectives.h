@@ -36,7 +36,7 @@ class Collectives {
   /// Copies `data` of rank `root` to all ranks.
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   /// Every rank's bytes, in the order of the ranks, to all ranks. Sizes may differ.
-  virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> data) = 0;
+  virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> data) = 0;
   virtual void barrier() = 0;
   /// Time that this rank has waited in collectives for ranks that came to them later, so far; what
   /// a collective itself takes is not in it. Default: not known, 0. Threads: any.

@@ -30,13 +30,13 @@ class Model {
 
   virtual const std::string& name() const = 0;
   virtual const ParameterTable& parameters() const = 0;
-  /// What is kept beside the parameters: running statistics. May be empty.
-  virtual const ParameterTable& state() const = 0;
+  /// What is kept beside the parameters, as PyTorch's buffers: running statistics. May be empty.
+  virtual const ParameterTable& buffers() const = 0;
   /// Start values, a function of `seed` alone.
   virtual void initialise(std::uint64_t seed, std::span<float> parameters,
-                          std::span<float> state) const = 0;
+                          std::span<float> buffers) const = 0;
   virtual std::unique_ptr<nn::Plan> compile(const nn::PlanOptions& options,
-                                            const nn::PlanBuffers& buffers) const = 0;
+                                            const nn::PlanMemory& memory) const = 0;
   /// The model with its layers tied. Throws: InvalidArgument for a model that has no graph.
   virtual std::unique_ptr<Model> tied(const TieHook& hook) const;
 };
@@ -49,14 +49,14 @@ class GraphModel final : public Model {
   const nn::Graph& graph() const { return graph_; }
   const std::string& name() const override { return name_; }
   const ParameterTable& parameters() const override { return graph_.parameters(); }
-  const ParameterTable& state() const override { return graph_.state(); }
+  const ParameterTable& buffers() const override { return graph_.buffers(); }
   void initialise(std::uint64_t seed, std::span<float> parameters,
-                  std::span<float> state) const override {
-    graph_.initialise(seed, parameters, state);
+                  std::span<float> buffers) const override {
+    graph_.initialise(seed, parameters, buffers);
   }
   std::unique_ptr<nn::Plan> compile(const nn::PlanOptions& options,
-                                    const nn::PlanBuffers& buffers) const override {
-    return nn::compile(graph_, options, buffers);
+                                    const nn::PlanMemory& memory) const override {
+    return nn::compile(graph_, options, memory);
   }
   std::unique_ptr<Model> tied(const TieHook& hook) const override {
     return std::make_unique<GraphModel>(name_, hook(graph_));

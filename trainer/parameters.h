@@ -3,8 +3,8 @@
 // Parameters, their gradients and each optimizer state are flat float32 buffers of the same layout,
 // in reverse layer order (the last layer first), so that gradients become ready front to back
 // during backward and an all-reduce bucket is a slice. Each parameter starts at a multiple of 16
-// floats; the gaps are zero in every buffer. Buffers that are state but not parameters (batch
-// norm's running statistics) have a table of their own.
+// floats; the gaps are zero. A model's buffers (what is kept beside the parameters: batch norm's
+// running statistics) have a table of their own.
 #pragma once
 
 #include <cstddef>

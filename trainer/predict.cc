@@ -108,9 +108,9 @@ std::int64_t predict_replica(EpochFeed& feed, const EvalOptions& options, detail
     plan.forward(replica.inputs_of(batch), nn::Mode::kEvaluate);
     const Widths widths = widths_of(plan, batch, options.carried);
     const Packed own = pack(batch, plan, widths, options.carried);
-    const auto keys = replica.control().gather(own.keys);
-    const auto values = replica.control().gather(std::as_bytes(std::span(own.values)));
-    const auto carried = replica.control().gather(std::as_bytes(std::span(own.carried)));
+    const auto keys = replica.control().all_gather_bytes(own.keys);
+    const auto values = replica.control().all_gather_bytes(std::as_bytes(std::span(own.values)));
+    const auto carried = replica.control().all_gather_bytes(std::as_bytes(std::span(own.carried)));
     if (replica.rank() != 0) continue;
     for (std::size_t rank = 0; rank < keys.size(); ++rank)
       samples += unpack({keys[rank], values[rank], carried[rank]}, widths, each);

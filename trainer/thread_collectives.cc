@@ -197,7 +197,7 @@ class ThreadCollectives final : public Collectives {
     meet();
   }
 
-  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> data) override {
+  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> data) override {
     offer(data.size(), const_cast<std::byte*>(data.data()));  // read only by the others
     meet();
     std::vector<std::vector<std::byte>> all;

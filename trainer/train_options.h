@@ -57,7 +57,7 @@ struct TrainOptions {
   /// Batches a device takes for one step. The epoch's last step may have fewer.
   std::int64_t accumulate = 1;
   ClipOptions clip = {};
-  /// Keeps an exponential mean of the weights (decay * mean + (1 - decay) * weights, every step),
+  /// Keeps an EMA of the weights (decay * ema + (1 - decay) * weights, every step),
   /// evaluates with it, and saves it beside the weights as ema.safetensors. 0: none.
   double ema_decay = 0.0;
   /// Batches a device gets in an epoch, for schedules per step; 0: what the feed says.

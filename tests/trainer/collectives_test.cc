@@ -117,7 +117,7 @@ TEST_P(CollectivesConformance, GatherKeepsRanksOrderAndSizes) {
   on_all(group_, [&](Collectives& rank) {
     const std::vector<std::byte> mine(static_cast<std::size_t>(rank.rank()),
                                       std::byte(rank.rank()));
-    const auto all = rank.gather(mine);
+    const auto all = rank.all_gather_bytes(mine);
     ASSERT_EQ(static_cast<std::size_t>(world()), all.size());
     for (int r = 0; r < world(); ++r) {
       EXPECT_EQ(std::vector<std::byte>(static_cast<std::size_t>(r), std::byte(r)),

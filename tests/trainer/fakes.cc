@@ -15,10 +15,10 @@ namespace {
 
 class LinearPlan final : public trainer::nn::Plan {
  public:
-  LinearPlan(const trainer::nn::PlanOptions& options, const trainer::nn::PlanBuffers& buffers,
+  LinearPlan(const trainer::nn::PlanOptions& options, const trainer::nn::PlanMemory& memory,
              const trainer::Parameter& weight, const trainer::Parameter& bias)
       : batch_(options.batch_size),
-        buffers_(buffers),
+        memory_(memory),
         weight_(weight),
         bias_(bias),
         classes_(weight.shape[0]),
@@ -35,7 +35,7 @@ class LinearPlan final : public trainer::nn::Plan {
       mean += x(n, 0) / static_cast<float>(batch_);
     }
     if (mode == trainer::nn::Mode::kTrain) {
-      buffers_.state[0] = 0.9F * buffers_.state[0] + 0.1F * mean;
+      memory_.buffers[0] = 0.9F * memory_.buffers[0] + 0.1F * mean;
     }
   }
   std::size_t num_outputs() const override { return 1; }
@@ -44,12 +44,12 @@ class LinearPlan final : public trainer::nn::Plan {
     return {{batch_, classes_}, gradient_};
   }
   void backward(const std::function<void(std::size_t)>& ready) override {
-    std::fill(buffers_.gradients.begin(), buffers_.gradients.end(), 0.0F);
+    std::fill(memory_.gradients.begin(), memory_.gradients.end(), 0.0F);
     for (std::int64_t n = 0; n < batch_; ++n) {
       for (std::int64_t c = 0; c < classes_; ++c) add_gradient(n, c);
     }
     ready(weight_.offset);
-    ready(buffers_.gradients.size());
+    ready(memory_.gradients.size());
   }
   void parameters_changed() override {}
   void set_random_key(const RngKey&) override {}
@@ -64,18 +64,18 @@ class LinearPlan final : public trainer::nn::Plan {
     return weight_.offset + static_cast<std::size_t>(c * features_ + f);
   }
   float product(std::int64_t n, std::int64_t c) const {
-    float sum = buffers_.parameters[bias_.offset + static_cast<std::size_t>(c)];
-    for (std::int64_t f = 0; f < features_; ++f) sum += buffers_.parameters[w(c, f)] * x(n, f);
+    float sum = memory_.parameters[bias_.offset + static_cast<std::size_t>(c)];
+    for (std::int64_t f = 0; f < features_; ++f) sum += memory_.parameters[w(c, f)] * x(n, f);
     return sum;
   }
   void add_gradient(std::int64_t n, std::int64_t c) {
     const float g = gradient_[at(n, c)];
-    buffers_.gradients[bias_.offset + static_cast<std::size_t>(c)] += g;
-    for (std::int64_t f = 0; f < features_; ++f) buffers_.gradients[w(c, f)] += g * x(n, f);
+    memory_.gradients[bias_.offset + static_cast<std::size_t>(c)] += g;
+    for (std::int64_t f = 0; f < features_; ++f) memory_.gradients[w(c, f)] += g * x(n, f);
   }
 
   std::int64_t batch_;
-  trainer::nn::PlanBuffers buffers_;
+  trainer::nn::PlanMemory memory_;
   const trainer::Parameter& weight_;
   const trainer::Parameter& bias_;
   std::int64_t classes_;
@@ -171,20 +171,20 @@ LinearModel::LinearModel(std::int64_t features, std::int64_t classes)
     : features_(features), classes_(classes) {
   parameters_.add("fc.bias", {classes}, false);
   parameters_.add("fc.weight", {classes, features}, true);
-  state_.add("fc.running_mean", {1}, false);
+  buffers_.add("fc.running_mean", {1}, false);
 }
 
 void LinearModel::initialise(std::uint64_t seed, std::span<float> parameters,
-                             std::span<float> state) const {
+                             std::span<float> buffers) const {
   KeyedRng rng({.seed = seed, .purpose = Purpose::kInitialise});
   const trainer::Parameter& weight = parameters_.entries()[1];
   for (std::size_t i = 0; i < weight.size; ++i) parameters[weight.offset + i] = 0.1F * rng.normal();
-  std::fill(state.begin(), state.end(), 0.0F);
+  std::fill(buffers.begin(), buffers.end(), 0.0F);
 }
 
 std::unique_ptr<trainer::nn::Plan> LinearModel::compile(
-    const trainer::nn::PlanOptions& options, const trainer::nn::PlanBuffers& buffers) const {
-  return std::make_unique<LinearPlan>(options, buffers, parameters_.entries()[1],
+    const trainer::nn::PlanOptions& options, const trainer::nn::PlanMemory& memory) const {
+  return std::make_unique<LinearPlan>(options, memory, parameters_.entries()[1],
                                       parameters_.entries()[0]);
 }
 

@@ -14,24 +14,23 @@
 
 namespace millrace::testing {
 
-/// y = W x + b, in float32; its one state value is the running mean of the inputs' first feature.
+/// y = W x + b, in float32; its one buffer is the running mean of the inputs' first feature.
 class LinearModel final : public trainer::Model {
  public:
   LinearModel(std::int64_t features, std::int64_t classes);
 
   const std::string& name() const override { return name_; }
   const trainer::ParameterTable& parameters() const override { return parameters_; }
-  const trainer::ParameterTable& state() const override { return state_; }
+  const trainer::ParameterTable& buffers() const override { return buffers_; }
   void initialise(std::uint64_t seed, std::span<float> parameters,
-                  std::span<float> state) const override;
-  std::unique_ptr<trainer::nn::Plan> compile(
-      const trainer::nn::PlanOptions& options,
-      const trainer::nn::PlanBuffers& buffers) const override;
+                  std::span<float> buffers) const override;
+  std::unique_ptr<trainer::nn::Plan> compile(const trainer::nn::PlanOptions& options,
+                                             const trainer::nn::PlanMemory& memory) const override;
 
  private:
   std::string name_ = "linear";
   trainer::ParameterTable parameters_;
-  trainer::ParameterTable state_;
+  trainer::ParameterTable buffers_;
   std::int64_t features_;
   std::int64_t classes_;
 };

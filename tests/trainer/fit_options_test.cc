@@ -58,10 +58,10 @@ TrainOptions plain_options() {
 
 std::vector<float> weights_in(const std::string& checkpoint, const Model& model) {
   std::vector<float> weights(model.parameters().padded_size());
-  std::vector<float> state(model.state().padded_size());
+  std::vector<float> buffers(model.buffers().padded_size());
   load_checkpoint(checkpoint, model.name(),
                   {.model = {{.table = &model.parameters(), .values = weights},
-                             {.table = &model.state(), .values = state}},
+                             {.table = &model.buffers(), .values = buffers}},
                    .optimizer = {}});
   return weights;
 }
@@ -92,8 +92,8 @@ TEST(FitOptions, ClippingByValueBoundsEveryWeightsStep) {
     options.run_folder = folder / "run";
     small.run(options);
     std::vector<float> start(small.model.parameters().padded_size());
-    std::vector<float> state(small.model.state().padded_size());
-    small.model.initialise(options.seed, start, state);
+    std::vector<float> buffers(small.model.buffers().padded_size());
+    small.model.initialise(options.seed, start, buffers);
     const auto after = weights_in(folder / "run/checkpoints/last", small.model);
     float largest = 0.0F;
     for (std::size_t i = 0; i < start.size(); ++i) {

@@ -71,12 +71,12 @@ TrainOptions options_for(std::int64_t epochs) {
 
 std::vector<float> weights_in(const std::string& checkpoint, const Model& model) {
   std::vector<float> weights(model.parameters().padded_size());
-  std::vector<float> state(model.state().padded_size());
+  std::vector<float> buffers(model.buffers().padded_size());
   load_checkpoint(checkpoint, model.name(),
                   {.model = {{.table = &model.parameters(), .values = weights},
-                             {.table = &model.state(), .values = state}},
+                             {.table = &model.buffers(), .values = buffers}},
                    .optimizer = {}});
-  weights.insert(weights.end(), state.begin(), state.end());
+  weights.insert(weights.end(), buffers.begin(), buffers.end());
   return weights;
 }
 
@@ -385,8 +385,8 @@ TEST(Fit, ClippingBoundsTheStep) {
     options.run_folder = folder / std::to_string(world);
     bench.run(options);
     std::vector<float> start(bench.model.parameters().padded_size());
-    std::vector<float> state(16);
-    bench.model.initialise(options.seed, start, state);
+    std::vector<float> buffers(16);
+    bench.model.initialise(options.seed, start, buffers);
     const std::vector<float> after =
         weights_in(options.run_folder + "/checkpoints/last", bench.model);
     double squares = 0.0;

@@ -78,8 +78,8 @@ class LayerComparison {
   }
 
   std::span<float> state(const std::string& name) {
-    const Parameter* entry = network_.graph().state().find(name);
-    return network_.state().subspan(entry->offset, entry->size);
+    const Parameter* entry = network_.graph().buffers().find(name);
+    return network_.buffers().subspan(entry->offset, entry->size);
   }
 
   static void fill(std::span<float> values, const LayerTensor& tensor) {

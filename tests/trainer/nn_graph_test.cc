@@ -73,7 +73,7 @@ TEST(GraphBuilder, OrdersParametersFromTheLastLayerToTheFirst) {
   EXPECT_EQ(graph.parameters().find("conv.weight")->shape, (Shape{4, 3, 3, 3}));
   EXPECT_FALSE(graph.parameters().find("bn.weight")->decay);
   EXPECT_TRUE(graph.parameters().find("fc.weight")->decay);
-  EXPECT_NE(graph.state().find("bn.num_batches_tracked"), nullptr);
+  EXPECT_NE(graph.buffers().find("bn.num_batches_tracked"), nullptr);
 }
 
 TEST(Graph, StartsWeightsWithPyTorchsDistributions) {

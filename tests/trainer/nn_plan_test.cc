@@ -71,12 +71,12 @@ TEST(Plan, KeepsNoMemoryAfterTheFirstStep) {
 
 TEST(Plan, EvaluatesWithRunningStatisticsAndLeavesThem) {
   Network network(small_resnet(), {.batch_size = 2});
-  const std::vector<float> state(network.state().begin(), network.state().end());
+  const std::vector<float> buffers(network.buffers().begin(), network.buffers().end());
   network.forward({random_values(2 * 16 * 16 * 3, 1)}, Mode::kEvaluate);
-  EXPECT_TRUE(std::ranges::equal(network.state(), state));
+  EXPECT_TRUE(std::ranges::equal(network.buffers(), buffers));
   network.forward({random_values(2 * 16 * 16 * 3, 1)}, Mode::kTrain);
-  const Parameter* counter = network.graph().state().find("bn1.num_batches_tracked");
-  EXPECT_EQ(network.state()[counter->offset], 1.0F);
+  const Parameter* counter = network.graph().buffers().find("bn1.num_batches_tracked");
+  EXPECT_EQ(network.buffers()[counter->offset], 1.0F);
 }
 
 TEST(Plan, TakesBFloat16Inputs) {
@@ -137,17 +137,17 @@ TEST(Plan, NeedsLessMemoryWithoutAWayBack) {
   const Graph graph = small_resnet();
   std::vector<float> parameters(graph.parameters().padded_size());
   std::vector<float> gradients(parameters.size());
-  std::vector<float> state(graph.state().padded_size());
+  std::vector<float> buffers(graph.buffers().padded_size());
   const PlanOptions options{.batch_size = 4};
-  const auto both = compile(graph, options, {parameters, gradients, state});
-  const auto forward_only = compile(graph, options, {parameters, {}, state});
+  const auto both = compile(graph, options, {parameters, gradients, buffers});
+  const auto forward_only = compile(graph, options, {parameters, {}, buffers});
   EXPECT_LT(3 * forward_only->activation_bytes(), both->activation_bytes());
 }
 
 TEST(PlanCache, CompilesOncePerShape) {
   const Graph graph = small_lenet();
   std::vector<float> parameters(graph.parameters().padded_size());
-  PlanCache cache(graph, {.parameters = parameters, .gradients = {}, .state = {}});
+  PlanCache cache(graph, {.parameters = parameters, .gradients = {}, .buffers = {}});
   const Plan& first = cache.get({.batch_size = 4});
   EXPECT_EQ(&cache.get({.batch_size = 4}), &first);
   cache.get({.batch_size = 3});

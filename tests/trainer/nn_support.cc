@@ -13,10 +13,10 @@ Network::Network(nn::Graph graph, const nn::PlanOptions& options, std::uint64_t 
     : graph_(std::move(graph)),
       parameters_(graph_.parameters().padded_size()),
       gradients_(parameters_.size()),
-      state_(graph_.state().padded_size()) {
-  graph_.initialise(seed, parameters_, state_);
+      buffers_(graph_.buffers().padded_size()) {
+  graph_.initialise(seed, parameters_, buffers_);
   plan_ = nn::compile(graph_, options,
-                      {.parameters = parameters_, .gradients = gradients_, .state = state_});
+                      {.parameters = parameters_, .gradients = gradients_, .buffers = buffers_});
 }
 
 std::span<float> Network::parameter(const std::string& name) {

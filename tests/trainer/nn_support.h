@@ -21,7 +21,7 @@ class Network {
   nn::Plan& plan() { return *plan_; }
   std::span<float> parameters() { return parameters_; }
   std::span<float> gradients() { return gradients_; }
-  std::span<float> state() { return state_; }
+  std::span<float> buffers() { return buffers_; }
   /// One parameter's values, or its gradient's.
   std::span<float> parameter(const std::string& name);
   std::span<float> gradient(const std::string& name);
@@ -33,7 +33,7 @@ class Network {
 
  private:
   nn::Graph graph_;
-  std::vector<float> parameters_, gradients_, state_;
+  std::vector<float> parameters_, gradients_, buffers_;
   std::vector<std::vector<float>> inputs_;  // backward() reads them again
   std::unique_ptr<nn::Plan> plan_;
 };

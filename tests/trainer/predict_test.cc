@@ -20,10 +20,10 @@ constexpr std::int64_t kClasses = 3;
 class PredictTest : public ::testing::Test {
  protected:
   PredictTest() : model_(kFeatures, kClasses), weights_(model_.parameters().padded_size()) {
-    std::vector<float> state(model_.state().padded_size());
-    model_.initialise(5, weights_, state);
+    std::vector<float> buffers(model_.buffers().padded_size());
+    model_.initialise(5, weights_, buffers);
     save_weights(path(), {{.table = &model_.parameters(), .values = weights_},
-                          {.table = &model_.state(), .values = state}});
+                          {.table = &model_.buffers(), .values = buffers}});
   }
 
   std::string path() const { return folder_ / "w.safetensors"; }

@@ -192,10 +192,10 @@ TEST(Segmentation, MeasuresAreTheSameToTheBitOnAnyNumberOfDevices) {
   const testing::TempDir folder;
   testing::LinearModel model(kFeatures, kClasses);
   std::vector<float> weights(model.parameters().padded_size());
-  std::vector<float> state(model.state().padded_size());
-  model.initialise(5, weights, state);
+  std::vector<float> buffers(model.buffers().padded_size());
+  model.initialise(5, weights, buffers);
   save_weights(folder / "w.safetensors", {{.table = &model.parameters(), .values = weights},
-                                          {.table = &model.state(), .values = state}});
+                                          {.table = &model.buffers(), .values = buffers}});
   auto samples = testing::make_samples(61, kFeatures, kClasses, 1);
   for (std::size_t i = 0; i < samples.size(); i += 7) samples[i].label = 255;
   const LossObjective objective({.inputs = {"x"},

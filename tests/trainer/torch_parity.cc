@@ -89,9 +89,9 @@ void TorchParity::ask_pytorch() const {
   }
   testing::write_file(folder_ / "shape", shape + std::to_string(setup_.smoothing));
   testing::write_file(folder_ / "parameters", table_text(network.graph().parameters()));
-  testing::write_file(folder_ / "state", table_text(network.graph().state()));
+  testing::write_file(folder_ / "state", table_text(network.graph().buffers()));
   testing::write_values<float>(folder_ / "weights.bin", network.parameters());
-  testing::write_values<float>(folder_ / "state.bin", network.state());
+  testing::write_values<float>(folder_ / "state.bin", network.buffers());
   testing::write_values<float>(folder_ / "images.bin", images_);
   testing::write_values<std::int64_t>(folder_ / "labels.bin", labels_);
   for (const Head& head : heads_)
@@ -162,7 +162,7 @@ void TorchParity::compare_step(Precision precision) {
   network.plan().backward(nullptr);
   near_in_one_step("gradients", network.gradients());
   if (!half_) compare_each_gradient(network);
-  near("state_after", network.state());
+  near("state_after", network.buffers());
   network.forward({images_}, Mode::kEvaluate);
   compare_outputs(network, "evaluated.");
 }
@@ -195,7 +195,7 @@ void TorchParity::compare_training(Precision precision) {
   EXPECT_LT(losses.back(), losses.front());
   near("losses", losses);
   near("trained", network.parameters());
-  near("trained_state", network.state());
+  near("trained_state", network.buffers());
 }
 
 }  // namespace millrace::trainer

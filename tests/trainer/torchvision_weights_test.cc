@@ -19,7 +19,7 @@ constexpr std::int64_t kBatch = 2;
 
 std::vector<FlatTensors> tensors(Network& network) {
   return {{.table = &network.graph().parameters(), .values = network.parameters()},
-          {.table = &network.graph().state(), .values = network.state()}};
+          {.table = &network.graph().buffers(), .values = network.buffers()}};
 }
 
 class TorchvisionWeights : public ::testing::TestWithParam<const char*> {};

@@ -17,12 +17,12 @@ std::size_t activation_bytes(const trainer::GraphModel& model, nn::Precision pre
   const std::size_t count = model.parameters().padded_size();
   std::vector<float> parameters(count);
   std::vector<float> gradients(count);
-  std::vector<float> state(model.state().padded_size());
+  std::vector<float> buffers(model.buffers().padded_size());
   const bool full = precision == nn::Precision::kFloat32;
   const auto plan =
       model.compile({.precision = precision,
                      .input_dtype = full ? decode::DType::kFloat32 : decode::DType::kBFloat16},
-                    {.parameters = parameters, .gradients = gradients, .state = state});
+                    {.parameters = parameters, .gradients = gradients, .buffers = buffers});
   return plan->activation_bytes();
 }
 

@@ -22,18 +22,18 @@ struct Loaded {
          const io::Opener& opener)
       : model(choice.build()),
         weights(model->parameters().padded_size()),
-        state(model->state().padded_size()) {
+        buffers(model->buffers().padded_size()) {
     trainer::load_checkpoint_model(checkpoint, model->name(),
                                    {{.table = &model->parameters(), .values = weights},
-                                    {.table = &model->state(), .values = state}},
+                                    {.table = &model->buffers(), .values = buffers}},
                                    opener);
     plan = model->compile({.batch_size = batch_size},
-                          {.parameters = weights, .gradients = {}, .state = state});
+                          {.parameters = weights, .gradients = {}, .buffers = buffers});
   }
 
   std::unique_ptr<trainer::GraphModel> model;
   std::vector<float> weights;
-  std::vector<float> state;
+  std::vector<float> buffers;
   std::unique_ptr<trainer::nn::Plan> plan;
 };
 

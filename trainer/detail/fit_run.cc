@@ -161,7 +161,7 @@ EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed, Failure& i
           .feed = feed,
           .input_failure = input,
           .weights = group_.weights(),
-          .ema = weights_.mean(),
+          .ema = weights_.ema(),
           .epoch = epoch,
           .first_step = state_.step_in_epoch,
           .global_step = state_.global_step,
@@ -235,7 +235,7 @@ EvaluationSums FitRun::evaluate_all(EpochFeed& feed, std::int64_t max_batches) {
       .max_batches = max_batches,
       .on_step = [this](std::int64_t batches) { tell(&Observer::on_evaluation_step, batches); }};
   EvaluationSums sums;
-  const MeanInPlace mean(weights_);
+  const EmaInPlace ema(weights_);
   group_.run(feed, [&](Replica& replica) {
     EvaluationSums own = evaluate_replica(context, replica);
     if (replica.rank() == 0) sums = std::move(own);

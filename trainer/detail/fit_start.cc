@@ -57,7 +57,7 @@ void check_options(const TrainOptions& options) {
   require(options.clip.norm >= 0.0 && options.clip.value >= 0.0F,
           "bounds of gradients must not be negative");
   require(options.ema_decay >= 0.0 && options.ema_decay < 1.0,
-          "the decay of the weights' mean must lie in [0, 1)");
+          "the decay of the weights' EMA must lie in [0, 1)");
   require(options.init.empty() || options.resume.empty() || options.resume == "auto",
           "a run either starts from weights or goes on from a checkpoint");
   io::check_local_path(options.run_folder);

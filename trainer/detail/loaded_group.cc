@@ -13,7 +13,7 @@ Safetensors read_fitting(const EvalInput& input, const EvalOptions& options) {
   const std::string& path = options.weights;
   const auto opener = checkpoint_opener(options);
   const std::vector<FlatTensors> like{{.table = &input.model.parameters(), .values = {}},
-                                      {.table = &input.model.state(), .values = {}}};
+                                      {.table = &input.model.buffers(), .values = {}}};
   if (!path.ends_with(".safetensors"))
     return read_checkpoint_model(find_checkpoint(path, "best", *opener), input.model.name(), like,
                                  *opener);
@@ -39,9 +39,9 @@ LoadedGroup::LoadedGroup(const EvalInput& input, const EvalOptions& options,
                 .objective = input.objective,
                 .devices = input.devices,
                 .precision = options.precision}) {
-  copy_checked_tensors(file,
-                       {{.table = &input.model.parameters(), .values = replicas.weights()},
-                        {.table = &input.model.state(), .values = replicas.replica(0).state()}});
+  copy_checked_tensors(
+      file, {{.table = &input.model.parameters(), .values = replicas.weights()},
+             {.table = &input.model.buffers(), .values = replicas.replica(0).buffers()}});
   replicas.spread_from_rank0();
 }
 

@@ -5,7 +5,7 @@
 namespace millrace::trainer::detail {
 
 Replica::Replica(const ReplicaSetup& setup)
-    : setup_(setup), state_(setup.model.state().padded_size()) {
+    : setup_(setup), buffers_(setup.model.buffers().padded_size()) {
   if (setup.gradient_group == nullptr) return;
   gradients_.resize(setup.model.parameters().padded_size());
   reducer_ = std::make_unique<GradientReducer>(gradients_, *setup.gradient_group, setup.reducer);
@@ -22,7 +22,7 @@ std::unique_ptr<nn::Plan> Replica::compile(const pipeline::Batch& batch, decode:
   const auto start = std::chrono::steady_clock::now();
   auto plan = setup_.model.compile(
       {.batch_size = batch.size, .precision = setup_.precision, .input_dtype = dtype},
-      {.parameters = setup_.weights, .gradients = gradients_, .state = state_});
+      {.parameters = setup_.weights, .gradients = gradients_, .buffers = buffers_});
   compilations_.push_back({std::to_string(batch.size) + " x " + setup_.model.name() + " " +
                                std::string(decode::dtype_name(dtype)),
                            std::chrono::steady_clock::now() - start, plan->activation_bytes()});

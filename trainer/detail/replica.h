@@ -42,7 +42,7 @@ class Replica {
   const Objective& objective() const { return setup_.objective; }
   Collectives& control() { return setup_.control; }
   std::span<float> gradients() { return gradients_; }
-  std::span<float> state() { return state_; }
+  std::span<float> buffers() { return buffers_; }
   GradientReducer& reducer() { return *reducer_; }
 
   /// The plan for batches like this one, compiled when it is the first.
@@ -60,7 +60,7 @@ class Replica {
 
   ReplicaSetup setup_;
   std::vector<float> gradients_;
-  std::vector<float> state_;
+  std::vector<float> buffers_;
   std::unique_ptr<GradientReducer> reducer_;
   std::map<Key, std::unique_ptr<nn::Plan>> plans_;
   std::vector<nn::Compilation> compilations_;

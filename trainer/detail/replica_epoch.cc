@@ -118,7 +118,7 @@ void ReplicaEpoch::begin_step() {
   step_bytes_ = 0;
   step_times_ = {};
   std::fill(step_sums_.begin(), step_sums_.end(), 0.0);
-  saved_state_.assign(replica_.state().begin(), replica_.state().end());
+  saved_state_.assign(replica_.buffers().begin(), replica_.buffers().end());
   totals_.whole = true;
 }
 
@@ -209,9 +209,9 @@ bool ReplicaEpoch::reduce_step() {
 // Running statistics are the mean of the replicas': then rank 0's are all there is to save.
 void ReplicaEpoch::average_state() {
   const int world = replica_.control().world();
-  if (world == 1 || replica_.state().empty()) return;
-  replica_.control().all_reduce(replica_.state());
-  flat::scale(replica_.state(), 1.0F / static_cast<float>(world));
+  if (world == 1 || replica_.buffers().empty()) return;
+  replica_.control().all_reduce(replica_.buffers());
+  flat::scale(replica_.buffers(), 1.0F / static_cast<float>(world));
 }
 
 float ReplicaEpoch::learning_rate() const {
@@ -257,13 +257,14 @@ void ReplicaEpoch::follow_mean() {
 }
 
 void ReplicaEpoch::leave_out() {
-  std::copy(saved_state_.begin(), saved_state_.end(), replica_.state().begin());
+  std::copy(saved_state_.begin(), saved_state_.end(), replica_.buffers().begin());
   ++totals_.skipped_steps;
 }
 
 // A step that was not reduced has changed nothing but running statistics.
 void ReplicaEpoch::take_back() {
-  if (totals_.whole) std::copy(saved_state_.begin(), saved_state_.end(), replica_.state().begin());
+  if (totals_.whole)
+    std::copy(saved_state_.begin(), saved_state_.end(), replica_.buffers().begin());
 }
 
 void ReplicaEpoch::finish_step() {

@@ -10,7 +10,7 @@ namespace {
 
 std::vector<float> gather_records(std::span<const float> records, Collectives& group) {
   std::vector<float> all;
-  for (const auto& bytes : group.gather(std::as_bytes(records))) {
+  for (const auto& bytes : group.all_gather_bytes(std::as_bytes(records))) {
     const std::size_t before = all.size();
     all.resize(before + bytes.size() / sizeof(float));
     if (!bytes.empty()) std::memcpy(all.data() + before, bytes.data(), bytes.size());

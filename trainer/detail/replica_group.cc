@@ -43,9 +43,9 @@ ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
 ReplicaGroup::~ReplicaGroup() { gradients_.front()->abort("the run is over"); }
 
 void ReplicaGroup::spread_from_rank0() {
-  const std::span<float> from = replica(0).state();
+  const std::span<float> from = replica(0).buffers();
   for (const auto& replica : replicas_) {
-    if (replica->rank() != 0) std::copy(from.begin(), from.end(), replica->state().begin());
+    if (replica->rank() != 0) std::copy(from.begin(), from.end(), replica->buffers().begin());
     replica->parameters_changed();
   }
 }

@@ -1,5 +1,5 @@
-// RunWeights: what a run changes, as named tensors: the weights, their running statistics, their
-// mean, and the optimizer's state.
+// RunWeights: what a run changes, as named tensors: the weights, the buffers, the weights' EMA, and
+// the optimizer's state.
 //
 // Threads: one at a time, while no replica computes.
 #pragma once
@@ -26,26 +26,26 @@ class RunWeights {
   /// For checkpoints.
   CheckpointTensors tensors();
   /// Empty where none is kept.
-  std::span<float> mean() { return mean_; }
+  std::span<float> ema() { return ema_; }
 
  private:
-  friend class MeanInPlace;
-  void swap_mean();
+  friend class EmaInPlace;
+  void swap_ema();
 
   const Model& model_;
   ReplicaGroup& group_;
   Optimizer& optimizer_;
-  std::vector<float> mean_;
+  std::vector<float> ema_;
 };
 
-/// While it lives, the mean has the weights' place, and the weights the mean's; where no mean is
-/// kept it does nothing.
-class MeanInPlace {
+/// While it lives, the EMA has the weights' place, and the weights the EMA's; where no EMA is kept
+/// it does nothing.
+class EmaInPlace {
  public:
-  explicit MeanInPlace(RunWeights& weights) : weights_(weights) { weights_.swap_mean(); }
-  ~MeanInPlace() { weights_.swap_mean(); }
-  MeanInPlace(const MeanInPlace&) = delete;
-  MeanInPlace& operator=(const MeanInPlace&) = delete;
+  explicit EmaInPlace(RunWeights& weights) : weights_(weights) { weights_.swap_ema(); }
+  ~EmaInPlace() { weights_.swap_ema(); }
+  EmaInPlace(const EmaInPlace&) = delete;
+  EmaInPlace& operator=(const EmaInPlace&) = delete;
 
  private:
   RunWeights& weights_;

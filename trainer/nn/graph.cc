@@ -38,12 +38,12 @@ float draw(const InitSpec& init, KeyedRng& rng) {
 }  // namespace
 
 void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
-                       std::span<float> state) const {
+                       std::span<float> buffers) const {
   MILLRACE_CHECK(
-      parameters.size() == parameters_.padded_size() && state.size() == state_.padded_size(),
+      parameters.size() == parameters_.padded_size() && buffers.size() == buffers_.padded_size(),
       "the flat buffers do not fit the graph");
   std::ranges::fill(parameters, 0.0F);
-  std::ranges::fill(state, 0.0F);
+  std::ranges::fill(buffers, 0.0F);
   const std::size_t count = parameters_.entries().size();
   for (std::size_t i = 0; i < count; ++i) {
     const Parameter& entry = parameters_.entries()[i];
@@ -51,9 +51,9 @@ void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
     std::ranges::generate(parameters.subspan(entry.offset, entry.size),
                           [&] { return draw(init_[i], rng); });
   }
-  for (const Parameter& entry : state_.entries()) {
+  for (const Parameter& entry : buffers_.entries()) {
     const float start = entry.name.ends_with("running_var") ? 1.0F : 0.0F;
-    std::ranges::fill(state.subspan(entry.offset, entry.size), start);
+    std::ranges::fill(buffers.subspan(entry.offset, entry.size), start);
   }
 }
 
@@ -166,10 +166,10 @@ Value GraphBuilder::batch_norm(std::string name, Value x, const BatchNorm& optio
   const Shape channels = {in[0]};
   node.weight = declare({node.name + ".weight", channels, false, {Init::kOnes, 1}});
   node.bias = declare({node.name + ".bias", channels, false, {Init::kZeros, 1}});
-  node.state = state_.size();
-  state_.push_back({node.name + ".running_mean", channels, false, {}});
-  state_.push_back({node.name + ".running_var", channels, false, {}});
-  state_.push_back({node.name + ".num_batches_tracked", {}, false, {}});
+  node.buffers = buffers_.size();
+  buffers_.push_back({node.name + ".running_mean", channels, false, {}});
+  buffers_.push_back({node.name + ".running_var", channels, false, {}});
+  buffers_.push_back({node.name + ".num_batches_tracked", {}, false, {}});
   return value;
 }
 
@@ -311,7 +311,7 @@ Graph GraphBuilder::build() {
     graph.parameters_.add(parameters_[i].name, parameters_[i].shape, parameters_[i].decay);
     graph.init_.push_back(parameters_[i].init);
   }
-  for (Declared& entry : state_) graph.state_.add(entry.name, entry.shape, entry.decay);
+  for (Declared& entry : buffers_) graph.buffers_.add(entry.name, entry.shape, entry.decay);
   for (Node& node : nodes_) {
     if (node.weight != kNoParameter) node.weight = last - node.weight;
     if (node.bias != kNoParameter) node.bias = last - node.bias;

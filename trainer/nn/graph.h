@@ -47,8 +47,8 @@ struct Node {
   /// Indices into Graph::parameters(), weight then bias; kNoParameter where the layer has none.
   std::size_t weight = kNoParameter;
   std::size_t bias = kNoParameter;
-  /// Index of the first state entry (running_mean) in Graph::state().
-  std::size_t state = kNoParameter;
+  /// Index of the first buffer (running_mean) in Graph::buffers().
+  std::size_t buffers = kNoParameter;
 };
 
 /// How one parameter starts: see initialise().
@@ -74,12 +74,12 @@ class Graph {
 
   const ParameterTable& parameters() const { return parameters_; }
   /// What a model keeps beside its parameters: batch norm's running statistics.
-  const ParameterTable& state() const { return state_; }
+  const ParameterTable& buffers() const { return buffers_; }
 
   /// Fills the flat buffers as PyTorch would start them, from `seed` alone: a parameter's values
   /// depend on its place in the model and on nothing else.
-  /// Requires: the spans have parameters().padded_size() and state().padded_size() floats.
-  void initialise(std::uint64_t seed, std::span<float> parameters, std::span<float> state) const;
+  /// Requires: the spans have parameters().padded_size() and buffers().padded_size() floats.
+  void initialise(std::uint64_t seed, std::span<float> parameters, std::span<float> buffers) const;
 
  private:
   friend class GraphBuilder;
@@ -90,7 +90,7 @@ class Graph {
   std::vector<Value> inputs_;
   std::vector<GraphOutput> outputs_;
   ParameterTable parameters_;
-  ParameterTable state_;
+  ParameterTable buffers_;
   std::vector<InitSpec> init_;  // one a parameter
 };
 
@@ -152,7 +152,7 @@ class GraphBuilder {
   std::vector<Value> inputs_;
   std::vector<GraphOutput> outputs_;
   std::vector<Declared> parameters_;
-  std::vector<Declared> state_;
+  std::vector<Declared> buffers_;
 };
 
 }  // namespace millrace::trainer::nn

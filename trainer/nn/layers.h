@@ -60,7 +60,7 @@ struct Conv2d {
 };
 
 /// Batch statistics in training (biased variance), running ones in evaluation; float32 always.
-/// Parameters weight, bias (C); state running_mean, running_var (unbiased), num_batches_tracked.
+/// Parameters weight, bias (C); buffers running_mean, running_var (unbiased), num_batches_tracked.
 struct BatchNorm {
   float epsilon = 1e-5F;
   float momentum = 0.1F;

@@ -5,7 +5,7 @@
 // from, and writes gradients to, the replica's flat buffers, which the caller owns.
 //
 //   auto plan = compile(graph, {.batch_size = 128, .precision = Precision::kBFloat16},
-//                       {.parameters = weights, .gradients = gradients, .state = state});
+//                       {.parameters = weights, .gradients = gradients, .buffers = buffers});
 //   plan->forward({{batch.field("image").data}}, Mode::kTrain);
 //   loss->evaluate({.prediction = plan->output(0), .gradient = plan->output_gradient(0), ...});
 //   plan->backward([&](std::size_t ready) { reducer.gradients_ready(ready); });
@@ -90,18 +90,18 @@ struct PlanOptions {
   decode::DType input_dtype = decode::DType::kFloat32;
 };
 
-/// The replica's flat buffers, laid out by graph.parameters() and graph.state(). Lifetime: they
+/// The replica's flat buffers, laid out by graph.parameters() and graph.buffers(). Lifetime: they
 /// outlive the plan.
-struct PlanBuffers {
+struct PlanMemory {
   std::span<const float> parameters;
   std::span<float> gradients;  ///< empty for a plan that never calls backward()
-  std::span<float> state;
+  std::span<float> buffers;    ///< running statistics
 };
 
 /// Throws: InvalidArgument for buffers of the wrong size, a batch below 1, an input dtype other
 /// than float32 and bf16.
 std::unique_ptr<Plan> compile(const Graph& graph, const PlanOptions& options,
-                              const PlanBuffers& buffers);
+                              const PlanMemory& memory);
 
 /// False where bf16 is computed in float32 and rounded: for the one line that says so.
 bool has_native_bfloat16();

@@ -11,14 +11,14 @@ std::string describe(const Graph& graph, const PlanOptions& options) {
 
 }  // namespace
 
-PlanCache::PlanCache(const Graph& graph, const PlanBuffers& buffers)
-    : graph_(graph), buffers_(buffers) {}
+PlanCache::PlanCache(const Graph& graph, const PlanMemory& memory)
+    : graph_(graph), memory_(memory) {}
 
 Plan& PlanCache::get(const PlanOptions& options) {
   auto& plan = plans_[{options.batch_size, options.precision, options.input_dtype}];
   if (!plan) {
     const auto start = std::chrono::steady_clock::now();
-    plan = compile(graph_, options, buffers_);
+    plan = compile(graph_, options, memory_);
     compilations_.push_back({describe(graph_, options), std::chrono::steady_clock::now() - start,
                              plan->activation_bytes()});
   }

@@ -28,7 +28,7 @@ struct Compilation {
 class PlanCache {
  public:
   /// Lifetime: `graph` and the buffers outlive the cache.
-  PlanCache(const Graph& graph, const PlanBuffers& buffers);
+  PlanCache(const Graph& graph, const PlanMemory& memory);
 
   /// The plan for `options`, compiled at the first call. Lifetime: the cache's.
   Plan& get(const PlanOptions& options);
@@ -41,7 +41,7 @@ class PlanCache {
   using Key = std::tuple<std::int64_t, Precision, decode::DType>;
 
   const Graph& graph_;
-  PlanBuffers buffers_;
+  PlanMemory memory_;
   std::map<Key, std::unique_ptr<Plan>> plans_;
   std::vector<Compilation> compilations_;
 };

@@ -60,12 +60,12 @@ class BatchNormOp final : public Op {
     const auto padded = static_cast<std::size_t>(blocks * backend.channel_block);
     mean_.assign(padded, 0.0F);
     inverse_deviation_.assign(padded, 0.0F);
-    batches_tracked_ = lowering.state_values(node_.state + 2);
+    batches_tracked_ = lowering.buffer_values(node_.buffers + 2);
     forward_ = {.relu = group_.relu,
                 .gamma = lowering.parameter_values(node_.weight),
                 .beta = lowering.parameter_values(node_.bias),
-                .running_mean = lowering.state_values(node_.state),
-                .running_variance = lowering.state_values(node_.state + 1),
+                .running_mean = lowering.buffer_values(node_.buffers),
+                .running_variance = lowering.buffer_values(node_.buffers + 1),
                 .mean = mean_,
                 .inverse_deviation = inverse_deviation_,
                 .epsilon = layer.epsilon,

@@ -19,16 +19,16 @@ namespace {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
-void check(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanBuffers& buffers) {
+void check(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanMemory& memory) {
   if (options.batch_size < 1) refuse("a batch needs at least 1 slot");
   const decode::DType dtype = options.input_dtype;
   if (dtype != decode::DType::kFloat32 && dtype != decode::DType::kBFloat16) {
     refuse("a model's inputs are float32 or bf16");
   }
   const std::size_t size = graph.parameters().padded_size();
-  const bool fits = buffers.parameters.size() == size &&
-                    (buffers.gradients.empty() || buffers.gradients.size() == size) &&
-                    buffers.state.size() == graph.state().padded_size();
+  const bool fits = memory.parameters.size() == size &&
+                    (memory.gradients.empty() || memory.gradients.size() == size) &&
+                    memory.buffers.size() == graph.buffers().padded_size();
   if (!fits) refuse("the flat buffers do not fit the model's tables");
 }
 
@@ -51,9 +51,9 @@ nn::OutputView view_of(const dnnl::memory& memory) {
 
 class CpuPlan final : public nn::Plan {
  public:
-  CpuPlan(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanBuffers& buffers)
+  CpuPlan(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanMemory& memory)
       : backend_(make_backend(options)) {
-    Lowering lowering(graph, options, buffers, backend_);
+    Lowering lowering(graph, options, memory, backend_);
     lower(lowering);
     if (lowering.trains()) lower_backward(lowering);
     lowering.finish(memory_);
@@ -187,10 +187,10 @@ class CpuPlan final : public nn::Plan {
 namespace nn {
 
 std::unique_ptr<Plan> compile(const Graph& graph, const PlanOptions& options,
-                              const PlanBuffers& buffers) {
-  ops::check(graph, options, buffers);
+                              const PlanMemory& memory) {
+  ops::check(graph, options, memory);
   try {
-    return std::make_unique<ops::CpuPlan>(graph, options, buffers);
+    return std::make_unique<ops::CpuPlan>(graph, options, memory);
   } catch (const dnnl::error& problem) {
     throw Error(ErrorCode::kUnsupported, std::string("oneDNN: ") + problem.what());
   }

@@ -25,9 +25,9 @@ DataType onednn_type(decode::DType dtype) {
 }  // namespace
 
 Lowering::Lowering(const nn::Graph& graph, const nn::PlanOptions& options,
-                   const nn::PlanBuffers& buffers, Backend& backend)
+                   const nn::PlanMemory& memory, Backend& backend)
     : graph_(graph),
-      buffers_(buffers),
+      memory_(memory),
       backend_(backend),
       inputs_(graph.nodes().size()),
       values_(graph.nodes().size()),
@@ -134,18 +134,18 @@ dnnl::memory Lowering::gradient(std::size_t index, const dnnl::memory::dims& dim
 
 std::span<const float> Lowering::parameter_values(std::size_t index) const {
   const Parameter& entry = graph_.parameters().entries()[index];
-  return buffers_.parameters.subspan(entry.offset, entry.size);
+  return memory_.parameters.subspan(entry.offset, entry.size);
 }
 
 std::span<float> Lowering::gradient_values(std::size_t index) {
   const Parameter& entry = graph_.parameters().entries()[index];
   final_at_[index] = static_cast<std::ptrdiff_t>(op_);
-  return buffers_.gradients.subspan(entry.offset, entry.size);
+  return memory_.gradients.subspan(entry.offset, entry.size);
 }
 
-std::span<float> Lowering::state_values(std::size_t index) const {
-  const Parameter& entry = graph_.state().entries()[index];
-  return buffers_.state.subspan(entry.offset, entry.size);
+std::span<float> Lowering::buffer_values(std::size_t index) const {
+  const Parameter& entry = graph_.buffers().entries()[index];
+  return memory_.buffers.subspan(entry.offset, entry.size);
 }
 
 std::vector<std::size_t> Lowering::ready_counts(std::size_t num_ops) const {

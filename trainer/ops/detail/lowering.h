@@ -26,7 +26,7 @@ struct PlanMemory {
 
 class Lowering {
  public:
-  Lowering(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanBuffers& buffers,
+  Lowering(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanMemory& memory,
            Backend& backend);
 
   Backend& backend() { return backend_; }
@@ -36,7 +36,7 @@ class Lowering {
 
   /// The op whose turn it is, and whether on its way back.
   void set_step(std::size_t op, bool backward);
-  bool trains() const { return !buffers_.gradients.empty(); }
+  bool trains() const { return !memory_.gradients.empty(); }
 
   /// A new array, alive from this step on.
   Tensor make(const Desc& desc);
@@ -71,7 +71,7 @@ class Lowering {
   bool is_first_gradient(std::size_t index) const { return final_at_[index] < 0; }
   std::span<const float> parameter_values(std::size_t index) const;
   std::span<float> gradient_values(std::size_t index);
-  std::span<float> state_values(std::size_t index) const;
+  std::span<float> buffer_values(std::size_t index) const;
 
   /// After op i's way back, how many floats at the gradient buffer's front are final.
   std::vector<std::size_t> ready_counts(std::size_t num_ops) const;
@@ -98,7 +98,7 @@ class Lowering {
   Tensor convert_input(nn::Value value);
 
   const nn::Graph& graph_;
-  nn::PlanBuffers buffers_;
+  nn::PlanMemory memory_;
   Backend& backend_;
   int step_ = 0;
   std::size_t op_ = 0;
