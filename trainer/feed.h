@@ -1,7 +1,8 @@
 // Feed: where a run's batches come from, an epoch at a time.
 //
-// LoaderFeed is a ParallelLoader over a pipeline; tests bring fakes. All replicas get the same
-// number of batches: the end comes in the same round for all.
+// LoaderFeed is a ParallelLoader over a pipeline, which gives all replicas the same number of
+// batches; tests bring fakes. In training a replica whose feed ends before another's takes part in
+// the steps that are left with no sample.
 //
 //   LoaderFeed train(pipeline_options, devices);
 //
@@ -27,7 +28,8 @@ class EpochFeed {
  public:
   virtual ~EpochFeed() = default;
 
-  /// The replica's next batch and true, or false at the epoch's end. Waits.
+  /// The replica's next batch and true, or false at the epoch's end, after which it is not called
+  /// again. Waits.
   /// Throws: what went wrong, to every replica; Cancelled after stop().
   virtual bool next(int replica, pipeline::Batch& batch) = 0;
   /// Makes every next(), running or to come, throw. From any thread.

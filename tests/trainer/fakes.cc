@@ -104,7 +104,7 @@ class MemoryEpoch final : public trainer::EpochFeed {
     const std::int64_t index = first_ + step * world_ + replica;
     const auto count = static_cast<std::int64_t>(samples_.size());
     const std::int64_t round = (first_ / world_ + step) * world_;
-    if (round * batch_size_ >= count) return false;
+    if ((feed_.is_unequal ? index : round) * batch_size_ >= count) return false;
     fill(index, batch);
     ++step;
     return true;

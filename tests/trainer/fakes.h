@@ -56,6 +56,8 @@ class MemoryFeed final : public trainer::Feed {
 
   /// Called before each batch; may throw, or change the batch's number.
   std::function<void(int replica, std::int64_t step)> before_batch;
+  /// In the last round a replica for which no sample is left gets the end, not a masked batch.
+  bool is_unequal = false;
 
  private:
   std::vector<FakeSample> samples_;

@@ -116,6 +116,25 @@ TEST(Fit, FollowsOneCurveAtEqualGlobalBatch) {
   }
 }
 
+// 72 samples are 5 batches: in the third round the second device has none.
+TEST(Fit, ADeviceWhoseInputEndsEarlierTakesPartWithNoSample) {
+  for (const std::int64_t accumulate : {1, 2}) {
+    const testing::TempDir folder;
+    TrainOptions options = options_for(2);
+    options.accumulate = accumulate;
+    const auto weights_of = [&](bool is_unequal, const std::string& name) {
+      Bench bench(2, 16, 72);
+      bench.train.is_unequal = is_unequal;
+      options.checkpoint.folder = folder / name;
+      EXPECT_EQ(72, bench.run(options).epochs.back().train_samples);
+      std::vector<float> weights = weights_in(folder / (name + "/last"), bench.model);
+      weights.resize(bench.model.parameters().padded_size());
+      return weights;
+    };
+    EXPECT_EQ(weights_of(false, "masked"), weights_of(true, "unequal")) << accumulate;
+  }
+}
+
 TEST(Fit, RepeatsItselfBitForBit) {
   Bench first(3);
   Bench second(3);

@@ -33,6 +33,17 @@ NamedValues values_of(const Objective& objective, const std::vector<double>& sum
       {.sums = std::span(sums).first(sums.size() - 1), .samples = sums.back(), .records = records});
 }
 
+/// Behind the last batch that any replica took: of a step's batches that of the last device, or of
+/// the last one whose input had not ended.
+std::shared_ptr<const pipeline::Position> last_position(const std::vector<EpochTotals>& totals) {
+  std::shared_ptr<const pipeline::Position> last;
+  for (const EpochTotals& one : totals) {
+    if (one.position == nullptr) continue;
+    if (last == nullptr || one.position->batches > last->batches) last = one.position;
+  }
+  return last;
+}
+
 std::vector<double> sums_from_json(const std::string& meters, std::size_t wanted) {
   if (meters.empty()) return {};
   auto sums = parse_json<nlohmann::json>(meters, "meters").get<std::vector<double>>();
@@ -146,7 +157,11 @@ bool FitRun::stop_due() {
   return !result_.end.stopped_by.empty();
 }
 
-void FitRun::log_step(const StepEvent& event) {
+void FitRun::on_step_start(const StepStart& step) { tell(&Observer::on_step_start, step); }
+
+void FitRun::on_step(const StepEvent& event) { tell(&Observer::on_step, event); }
+
+void FitRun::on_log_step(const StepEvent& event) {
   const std::string line = training_line(event, clock_time());
   folder_->line(event.rank, line);
   if (event.rank != 0) return;
@@ -157,24 +172,20 @@ void FitRun::log_step(const StepEvent& event) {
 EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed, Failure& input) {
   return {.options = options_,
           .schedule = schedule_,
-          .optimizer = optimizer_,
+          .step = {.options = options_,
+                   .optimizer = optimizer_,
+                   .weights = group_.weights(),
+                   .ema = weights_.ema()},
           .feed = feed,
           .input_failure = input,
-          .weights = group_.weights(),
-          .ema = weights_.ema(),
+          .host = *this,
           .epoch = epoch,
           .first_step = state_.step_in_epoch,
           .global_step = state_.global_step,
           .steps_per_epoch = steps_per_epoch_,
           .shown_steps = shown_steps_,
           .first_sums = sums_from_json(state_.meters, input_.objective.num_sums() + 1),
-          .totals = totals_,
-          .stop_due = [this] { return stop_due(); },
-          .checkpoint_due = [this] { return keeper_.due(); },
-          .checkpoint = [this] { save_in_epoch(); },
-          .on_step_start = [this](const StepStart& step) { tell(&Observer::on_step_start, step); },
-          .on_step = [this](const StepEvent& event) { tell(&Observer::on_step, event); },
-          .on_log_step = [this](const StepEvent& event) { log_step(event); }};
+          .totals = totals_};
 }
 
 // A stop reaches replicas that wait for the input, too.
@@ -285,8 +296,7 @@ void FitRun::evaluate_or_stop(EpochEvent& event) {
 
 void FitRun::save_in_epoch() {
   const EpochTotals& first = totals_.front();
-  // The last device's batch is the last one of the round.
-  const auto& position = totals_.back().position;
+  const auto position = last_position(totals_);
   state_.step_in_epoch = first.steps;
   state_.global_step = first.global_step;
   if (first.batch_size > 0) state_.batch_size = first.batch_size;

@@ -11,6 +11,7 @@
 #include "io/base/clock.h"
 #include "trainer/checkpoint.h"
 #include "trainer/detail/checkpoint_keeper.h"
+#include "trainer/detail/epoch_host.h"
 #include "trainer/detail/failure.h"
 #include "trainer/detail/replica_epoch.h"
 #include "trainer/detail/replica_evaluate.h"
@@ -22,7 +23,7 @@
 
 namespace millrace::trainer::detail {
 
-class FitRun {
+class FitRun final : private EpochHost {
  public:
   FitRun(const FitInput& input, const TrainOptions& options,
          const std::vector<Observer*>& observers);
@@ -39,8 +40,12 @@ class FitRun {
   void run_epoch(std::int64_t epoch);
   EpochContext context_for(std::int64_t epoch, EpochFeed& feed, Failure& input);
   void train(std::int64_t epoch, EpochFeed& feed);
-  void log_step(const StepEvent& event);
-  bool stop_due();
+  bool stop_due() override;
+  bool checkpoint_due() override { return keeper_.due(); }
+  void save_checkpoint() override { save_in_epoch(); }
+  void on_step_start(const StepStart& step) override;
+  void on_step(const StepEvent& event) override;
+  void on_log_step(const StepEvent& event) override;
   void save_in_epoch();
   /// What the steps before a failure made, if no replica was changing it. The shard at `faulty`
   /// may hold something else when the run goes on.

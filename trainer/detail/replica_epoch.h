@@ -2,34 +2,37 @@
 //
 // Every replica makes the same collective calls in the same order: whatever only one of them knows
 // (its batch has come, somebody asked to stop, it is time for a checkpoint) is put to the vote that
-// begins each batch.
+// begins each micro-batch. The vote also keeps a fast replica from reading weights that a slow one
+// still updates. A replica whose input ends before another's takes part in the steps that are left
+// with no sample.
 //
 // A fault of the input is voted on too: every replica ends at the same step, with weights that a
-// checkpoint may hold. What the broken step did to running statistics is taken back.
+// checkpoint may hold. What the broken step did to the buffers is taken back.
 //
 // Threads: the replica's device's own thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "trainer/detail/epoch_host.h"
 #include "trainer/detail/failure.h"
 #include "trainer/detail/replica.h"
+#include "trainer/detail/step_timer.h"
+#include "trainer/detail/train_step.h"
 #include "trainer/events.h"
 #include "trainer/feed.h"
-#include "trainer/fit.h"
 #include "trainer/meter.h"
-#include "trainer/optimizer.h"
 #include "trainer/schedule.h"
+#include "trainer/train_options.h"
 
 namespace millrace::trainer::detail {
 
-/// What a replica brings home, or stands at after a step.
+/// What a replica has done in an epoch, or stands at after a step.
 struct EpochTotals {
   /// Over all replicas: one a measure, then the number of valid samples.
   std::vector<double> sums = {};
@@ -38,7 +41,7 @@ struct EpochTotals {
   std::int64_t global_step = 0;
   std::int64_t skipped_steps = 0;
   bool stopped = false;  ///< before the epoch's end
-  /// Weights and statistics are those after `steps`: false while a step changes them.
+  /// Weights and buffers are those after `steps`: false while a step changes them.
   bool whole = true;
   std::int64_t batch_size = 0;
   StepTimes times = {};
@@ -52,27 +55,17 @@ struct EpochTotals {
 struct EpochContext {
   const TrainOptions& options;
   const Schedule& schedule;
-  Optimizer& optimizer;
+  TrainStepSetup step;
   EpochFeed& feed;
   Failure& input_failure;  ///< what feed.next() throws is kept here; it stops the feed
-  std::span<float> weights;
-  std::span<float> ema = {};
+  EpochHost& host;
   std::int64_t epoch = 0;        ///< from 0
   std::int64_t first_step = 0;   ///< steps already taken in this epoch (resumed)
   std::int64_t global_step = 0;  ///< steps taken before this epoch's first one here
   std::int64_t steps_per_epoch = 0;
-  std::int64_t shown_steps = 0;          ///< steps_per_epoch for people: may be learnt
-  std::vector<double> first_sums = {};   ///< of the steps already taken; empty: zeros
-  std::span<EpochTotals> totals;         ///< one a replica
-  std::function<bool()> stop_due;        ///< asked on rank 0's thread
-  std::function<bool()> checkpoint_due;  ///< likewise
-  std::function<void()> checkpoint;      ///< on rank 0's thread; all wait, `totals` are up to date
-  /// Called on rank 0's thread before every step.
-  std::function<void(const StepStart&)> on_step_start;
-  /// Called on rank 0's thread after every step.
-  std::function<void(const StepEvent&)> on_step;
-  /// Called on every rank's thread after each log_steps-th step.
-  std::function<void(const StepEvent&)> on_log_step;
+  std::int64_t shown_steps = 0;         ///< steps_per_epoch for people: may be learnt
+  std::vector<double> first_sums = {};  ///< of the steps already taken; empty: zeros
+  std::span<EpochTotals> totals;        ///< one a replica
 };
 
 class ReplicaEpoch {
@@ -85,48 +78,33 @@ class ReplicaEpoch {
 
  private:
   void take_steps();
-  bool take_batch();
-  void begin_step();
+  bool next_micro_batch();
+  bool vote(bool failed);
+  RngKey random_key() const;
   void tell_start();
-  void run_batch();
-  void backward(nn::Plan& plan);
   void finish_step();
-  bool reduce_step();
-  void average_state();
-  double clip_values(double scale);
-  Update make_update();
-  void update();
-  void follow_mean();
-  void leave_out();
-  void take_back();
+  void update_or_skip();
+  void count_step();
   void checkpoint_if_due();
   void report();
   float learning_rate() const;
-  void lap(double& into);
-  void lap_reduce(std::chrono::nanoseconds waited_before);
-  std::chrono::nanoseconds peer_wait() const;
 
   const EpochContext& context_;
   Replica& replica_;
   std::string device_;
   EpochTotals& totals_;
+  StepTimer timer_;
+  TrainStep step_;
+  RateMeter rate_;
   pipeline::Batch batch_;
-  std::int64_t batches_ = 0;        ///< of this replica in this epoch
-  std::int64_t held_ = 0;           ///< batches of the step in work
-  double valid_ = 0;                ///< their valid samples, of all replicas
-  double divisor_ = 1;              ///< what the loss's gradient was divided by
-  std::vector<float> accumulated_;  ///< gradients of the step's batches but the last
-  std::vector<double> step_sums_;   ///< measures, valid samples, squared norm of the gradient
-  std::vector<float> saved_state_;  ///< before the step
+  bool has_batch_ = false;
+  bool has_ended_ = false;  ///< this replica's input
+  MicroBatch micro_;
+  std::int64_t micro_batches_ = 0;                           ///< of this epoch
   std::shared_ptr<const pipeline::Position> position_ = {};  ///< after the last batch
   bool stop_ = false;
   bool input_failed_ = false;
   bool checkpoint_due_ = false;
-  std::int64_t step_samples_ = 0;
-  std::int64_t step_bytes_ = 0;
-  StepTimes step_times_;
-  std::chrono::steady_clock::time_point lap_;
-  RateMeter rate_;
 };
 
 }  // namespace millrace::trainer::detail
