@@ -23,7 +23,7 @@ GradientReducer::GradientReducer(std::span<float> gradients, Collectives& group,
                                  const GradientReducerOptions& options)
     : gradients_(gradients), group_(group), buckets_(cut(gradients.size(), options.bucket_floats)) {
   for (const Range& bucket : buckets_) {
-    const auto [begin, end] = Collectives::slice(bucket.size(), group.rank(), group.world());
+    const auto [begin, end] = group.slice(bucket.size(), group.rank());
     if (begin < end) owned_.push_back({bucket.begin + begin, bucket.begin + end});
   }
   if (group.world() == 1 || num_handed_on() == 0) return;

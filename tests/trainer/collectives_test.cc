@@ -4,83 +4,106 @@
 
 #include <array>
 #include <chrono>
-#include <functional>
-#include <numeric>
 #include <thread>
 
 #include "io/base/error.h"
+#include "tests/trainer/collectives_conformance.h"
+#include "tests/trainer/fake_transport.h"
+#include "tests/trainer/plain_collectives.h"
+#include "trainer/cluster.h"
+#include "trainer/detail/sum_tree.h"
 #include "trainer/gradient_reducer.h"
 
 namespace millrace::trainer {
 namespace {
 
 using Group = std::vector<std::unique_ptr<Collectives>>;
+using testing::FakeNetwork;
+using testing::PlainCollectives;
 
-/// Runs `work` on one thread a rank.
-void on_all(Group& group, const std::function<void(Collectives&)>& work) {
-  std::vector<std::jthread> threads;
-  for (auto& rank : group) threads.emplace_back([&work, &rank] { work(*rank); });
+CollectivesCase threads(int world) {
+  return {"Threads" + std::to_string(world), [world] {
+            return CollectivesGroup{.ranks = make_thread_collectives(world), .devices = world};
+          }};
 }
 
-/// What every implementation of Collectives must do; a factory of groups a world's size.
-class CollectivesConformance : public ::testing::TestWithParam<int> {
- protected:
-  Group group_ = make_thread_collectives(GetParam());
-  int world() const { return GetParam(); }
+CollectivesCase plain(int world) {
+  return {"Plain" + std::to_string(world),
+          [world] { return CollectivesGroup{.ranks = PlainCollectives::make(world)}; }};
+}
+
+/// What the ranks of a cluster borrow: its network, and each process's view of it.
+struct FakeProcesses {
+  FakeProcesses(int processes, int devices) : network(processes) {
+    for (int process = 0; process < processes; ++process) {
+      clusters.push_back(
+          make_cluster({.process = process, .processes = processes, .devices = devices},
+                       network.transport(process)));
+    }
+  }
+  FakeNetwork network;
+  std::vector<std::unique_ptr<Cluster>> clusters;
 };
 
-TEST_P(CollectivesConformance, AllReduceSumsInTheOrderOfTheRanks) {
-  constexpr std::size_t kCount = 5003;
-  std::vector<float> expected(kCount, 0.0F);
-  const auto value = [](int rank, std::size_t i) {
-    return 1.0F / static_cast<float>(3 * static_cast<std::size_t>(rank) + i + 1);
-  };
-  for (std::size_t i = 0; i < kCount; ++i) {
-    expected[i] = value(0, i);
-    for (int r = 1; r < world(); ++r) expected[i] += value(r, i);
+CollectivesCase cluster(int processes, int devices) {
+  return {"Cluster" + std::to_string(processes) + "x" + std::to_string(devices),
+          [processes, devices] {
+            const auto fakes = std::make_shared<FakeProcesses>(processes, devices);
+            CollectivesGroup group{.ranks = {}, .devices = devices, .owner = fakes};
+            for (const auto& one : fakes->clusters)
+              for (auto& rank : one->make_group()) group.ranks.push_back(std::move(rank));
+            return group;
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, CollectivesConformance,
+                         ::testing::Values(threads(1), threads(2), threads(3), threads(8)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Clusters, CollectivesConformance,
+                         ::testing::Values(cluster(1, 2), cluster(2, 1), cluster(2, 2),
+                                           cluster(2, 3), cluster(3, 1), cluster(4, 2)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Plain, CollectivesConformance,
+                         ::testing::Values(plain(1), plain(2), plain(5)), case_name);
+
+TEST(SumTree, AProcesssNodesAreTheLargestWithinItsRanks) {
+  using detail::nodes_within;
+  using Nodes = std::vector<detail::RankRange>;
+  EXPECT_EQ((Nodes{{0, 8}}), nodes_within({0, 8}, 8));
+  EXPECT_EQ((Nodes{{4, 8}}), nodes_within({4, 8}, 8));
+  EXPECT_EQ((Nodes{{0, 2}, {2, 3}}), nodes_within({0, 3}, 6));
+  EXPECT_EQ((Nodes{{3, 4}, {4, 6}}), nodes_within({3, 6}, 6));
+}
+
+TEST(Cluster, ProcessesTellEachOtherBytes) {
+  FakeProcesses fakes(3, 2);
+  std::vector<std::jthread> threads;
+  for (auto& one : fakes.clusters) {
+    threads.emplace_back([&cluster = *one] {
+      const auto process = static_cast<std::size_t>(cluster.topology().process);
+      std::array<std::byte, 2> data{std::byte(process), std::byte(9)};
+      cluster.broadcast(data, 1);
+      EXPECT_EQ(std::byte(1), data[0]);
+      const auto all = cluster.all_gather(std::span(data).first(process == 2 ? 1 : 2));
+      ASSERT_EQ(3U, all.size());
+      EXPECT_EQ(2U, all[0].size());
+      EXPECT_EQ(1U, all[2].size());
+    });
   }
-  on_all(group_, [&](Collectives& rank) {
-    for (int round = 0; round < 20; ++round) {
-      std::vector<float> values(kCount);
-      for (std::size_t i = 0; i < kCount; ++i) values[i] = value(rank.rank(), i);
-      if ((rank.rank() + round) % 3 == 0)
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
-      rank.all_reduce(values);
-      ASSERT_EQ(expected, values);
-    }
-  });
 }
 
-TEST_P(CollectivesConformance, ReduceScatterFillsTheRanksOwnSlice) {
-  constexpr std::size_t kCount = 1000;
-  on_all(group_, [&](Collectives& rank) {
-    std::vector<float> values(kCount, static_cast<float>(rank.rank() + 1));
-    rank.reduce_scatter(values);
-    const auto [begin, end] = Collectives::slice(kCount, rank.rank(), rank.world());
-    const auto sum = static_cast<float>(world() * (world() + 1) / 2);
-    for (std::size_t i = begin; i < end; ++i) ASSERT_EQ(sum, values[i]) << i;
-  });
-}
-
-// Small sums go another way than large ones: sizes on both sides of every bound, in turns.
-TEST_P(CollectivesConformance, SumsOfAllSizesFollowEachOther) {
-  on_all(group_, [&](Collectives& rank) {
-    for (int round = 0; round < 300; ++round) {
-      const std::size_t count =
-          std::array<std::size_t, 6>{0, 1, 63, 64, 65, 700}[static_cast<std::size_t>(round) % 6];
-      std::vector<double> values(count, static_cast<double>(rank.rank() + round));
-      rank.all_reduce(std::span<double>(values));
-      const double expected = world() * round + world() * (world() - 1) / 2.0;
-      ASSERT_EQ(std::vector<double>(count, expected), values) << round;
-      if (round % 7 == rank.rank()) std::this_thread::yield();
-    }
-  });
+TEST(Cluster, AnAbortReachesTheGroupsOfEveryProcess) {
+  FakeProcesses fakes(2, 1);
+  const auto first = fakes.clusters[0]->make_group();
+  const auto second = fakes.clusters[1]->make_group();
+  const std::jthread waits([&] { EXPECT_THROW(second.front()->barrier(), Error); });
+  fakes.clusters[0]->abort("no space left");
 }
 
 // Rank 0 comes last, time and again: on however busy a machine, not to every meeting first.
-TEST_P(CollectivesConformance, CountsTheWaitForRanksThatComeLater) {
-  if (world() == 1) GTEST_SKIP() << "nobody waits";
-  on_all(group_, [&](Collectives& rank) {
+TEST(ThreadCollectives, CountsTheWaitForRanksThatComeLater) {
+  Group group = make_thread_collectives(3);
+  on_all(group, [&](Collectives& rank) {
     for (int round = 0; round < 20; ++round) {
       if (rank.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
       rank.barrier();
@@ -90,62 +113,6 @@ TEST_P(CollectivesConformance, CountsTheWaitForRanksThatComeLater) {
     }
   });
 }
-
-TEST_P(CollectivesConformance, SlicesTileTheValues) {
-  for (const std::size_t n : {0U, 1U, 16U, 17U, 1000U, 4096U}) {
-    std::size_t at = 0;
-    for (int r = 0; r < world(); ++r) {
-      const auto [begin, end] = Collectives::slice(n, r, world());
-      EXPECT_EQ(at, begin);
-      EXPECT_LE(begin, end);
-      at = end;
-    }
-    EXPECT_EQ(n, at);
-  }
-}
-
-TEST_P(CollectivesConformance, BroadcastCopiesTheRootsBytes) {
-  on_all(group_, [&](Collectives& rank) {
-    std::array<std::byte, 3> data{std::byte(rank.rank()), std::byte(7), std::byte(rank.rank())};
-    rank.broadcast(data, world() - 1);
-    EXPECT_EQ(std::byte(world() - 1), data[0]);
-    EXPECT_EQ(std::byte(world() - 1), data[2]);
-  });
-}
-
-TEST_P(CollectivesConformance, GatherKeepsRanksOrderAndSizes) {
-  on_all(group_, [&](Collectives& rank) {
-    const std::vector<std::byte> mine(static_cast<std::size_t>(rank.rank()),
-                                      std::byte(rank.rank()));
-    const auto all = rank.all_gather_bytes(mine);
-    ASSERT_EQ(static_cast<std::size_t>(world()), all.size());
-    for (int r = 0; r < world(); ++r) {
-      EXPECT_EQ(std::vector<std::byte>(static_cast<std::size_t>(r), std::byte(r)),
-                all[static_cast<std::size_t>(r)]);
-    }
-  });
-}
-
-TEST_P(CollectivesConformance, AbortReleasesWaitingRanksWithItsReason) {
-  if (world() == 1) GTEST_SKIP() << "nobody waits";
-  on_all(group_, [&](Collectives& rank) {
-    if (rank.rank() == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      rank.abort("disk on fire");
-      return;
-    }
-    try {
-      rank.barrier();
-      ADD_FAILURE() << "the barrier let rank " << rank.rank() << " through";
-    } catch (const Error& error) {
-      EXPECT_EQ(ErrorCode::kCancelled, error.code());
-      EXPECT_NE(std::string::npos, error.message().find("disk on fire"));
-    }
-    EXPECT_THROW(rank.barrier(), Error) << "and stays so";
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(Threads, CollectivesConformance, ::testing::Values(1, 2, 3, 8));
 
 TEST(ThreadCollectives, NamesTheRankThatNeverComes) {
   Group group = make_thread_collectives(3, {.timeout = std::chrono::milliseconds(50)});

@@ -1,0 +1,74 @@
+#include "trainer/cluster.h"
+
+#include <utility>
+
+#include "io/base/error.h"
+#include "trainer/detail/group_collectives.h"
+
+namespace millrace::trainer {
+namespace {
+
+class LocalCluster final : public Cluster {
+ public:
+  explicit LocalCluster(int devices) : topology_{.devices = devices} {}
+
+  Topology topology() const override { return topology_; }
+  std::vector<std::unique_ptr<Collectives>> make_group() override {
+    return make_thread_collectives(topology_.devices);
+  }
+  void broadcast(std::span<std::byte> /*data*/, int /*root*/) override {}
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> data) override {
+    return {{data.begin(), data.end()}};
+  }
+  void abort(const std::string& /*reason*/) noexcept override {}
+
+ private:
+  Topology topology_;
+};
+
+class TransportCluster final : public Cluster {
+ public:
+  TransportCluster(const Topology& topology, Transport& transport)
+      : topology_(topology), transport_(transport) {
+    Topology processes = topology;
+    processes.devices = 1;
+    processes_ = std::move(make(processes).front());
+  }
+
+  Topology topology() const override { return topology_; }
+  std::vector<std::unique_ptr<Collectives>> make_group() override { return make(topology_); }
+  void broadcast(std::span<std::byte> data, int root) override {
+    processes_->broadcast(data, root);
+  }
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> data) override {
+    return processes_->all_gather_bytes(data);
+  }
+  void abort(const std::string& reason) noexcept override { processes_->abort(reason); }
+
+ private:
+  std::vector<std::unique_ptr<Collectives>> make(const Topology& topology) {
+    auto group = detail::make_group_collectives(
+        {.topology = topology, .transport = &transport_, .first_tag = next_tag_});
+    next_tag_ += static_cast<std::uint32_t>(topology.devices);
+    return group;
+  }
+
+  Topology topology_;
+  Transport& transport_;
+  std::uint32_t next_tag_ = 0;
+  std::unique_ptr<Collectives> processes_;  ///< one rank a process
+};
+
+}  // namespace
+
+std::unique_ptr<Cluster> make_local_cluster(int devices) {
+  return std::make_unique<LocalCluster>(devices);
+}
+
+std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport) {
+  require(topology.processes > 0 && topology.process >= 0 && topology.process < topology.processes,
+          "a process's number lies below the number of processes");
+  return std::make_unique<TransportCluster>(topology, transport);
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,54 @@
+// Cluster: the processes that train together, as fit() and evaluate() see them.
+//
+// Every process runs the same program with the same options and its own share of the data, and
+// calls fit() or evaluate() with its Cluster. Process 0 decides, writes and reports; what it
+// decides is told to the others, so that no collective depends on what one process alone knows.
+//
+//   const auto cluster = make_cluster(topology, transport);
+//   fit({.model = model, ..., .devices = threads, .cluster = cluster.get()}, options);
+//
+// Threads: one at a time, the thread that calls fit(); stop_requested() and abort() from any.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/base/topology.h"
+#include "trainer/collectives.h"
+#include "trainer/transport.h"
+
+namespace millrace::trainer {
+
+class Cluster {
+ public:
+  virtual ~Cluster() = default;
+
+  virtual Topology topology() const = 0;
+  /// A new group of all replicas of all processes: a handle for each of this process's devices, in
+  /// their order. Every process makes its groups in the same order. Lifetime: within the cluster's.
+  virtual std::vector<std::unique_ptr<Collectives>> make_group() = 0;
+
+  /// Copies `data` of process `root` to all processes; sizes are equal.
+  virtual void broadcast(std::span<std::byte> data, int root) = 0;
+  /// Every process's bytes, in the order of the processes, to all. Sizes may differ.
+  virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> data) = 0;
+  /// Whether the run should end after the step in flight, as TrainOptions::stop asks: for what a
+  /// launcher tells this process. One process that is asked is enough. Default: never.
+  virtual bool stop_requested() const { return false; }
+  /// Makes what any process waits for, in groups too, throw Cancelled with `reason`.
+  virtual void abort(const std::string& reason) noexcept = 0;
+};
+
+/// This process alone, with so many devices.
+std::unique_ptr<Cluster> make_local_cluster(int devices);
+
+/// Processes that send each other messages: the replicas of a process talk through shared memory,
+/// and device i of a process with device i of the others. A sum over values needs one message from
+/// each process to each other one, and as many bytes in all as the values have, there and back.
+/// `transport` is borrowed.
+std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport);
+
+}  // namespace millrace::trainer

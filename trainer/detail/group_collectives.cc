@@ -1,0 +1,444 @@
+#include "trainer/detail/group_collectives.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "io/base/check.h"
+#include "io/base/error.h"
+#include "trainer/detail/meeting_point.h"
+#include "trainer/detail/sum_tree.h"
+
+namespace millrace::trainer {
+
+std::pair<std::size_t, std::size_t> Collectives::slice(std::size_t n, int rank) const {
+  constexpr std::size_t kGrain = 16;
+  const std::size_t grains = (n + kGrain - 1) / kGrain;
+  const auto r = static_cast<std::size_t>(rank);
+  const auto w = static_cast<std::size_t>(world());
+  const auto bound = [&](std::size_t i) { return std::min(n, grains * i / w * kGrain); };
+  return {bound(r), bound(r + 1)};
+}
+
+namespace detail {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// What one rank shows the others in a round. Rounds use two boards in turns: a rank can write its
+// third round's only after all have come to the second's meeting, and so have done with the first.
+struct Offer {
+  static constexpr std::size_t kInline = 512;  // bytes
+
+  void* data = nullptr;
+  std::size_t size = 0;
+  alignas(64) std::array<std::byte, kInline> small;
+};
+
+std::vector<RankRange> single_ranks(int count) {
+  std::vector<RankRange> ranks;
+  for (int r = 0; r < count; ++r) ranks.push_back({r, r + 1});
+  return ranks;
+}
+
+struct SharedGroup {
+  explicit SharedGroup(const CollectivesSetup& given)
+      : setup(given),
+        topology(given.topology),
+        point(topology.devices, given.options),
+        offers(2 * static_cast<std::size_t>(topology.devices)),
+        ranks(single_ranks(topology.world_size())) {
+    for (int process = 0; process < topology.processes; ++process) {
+      const int first = process * topology.devices;
+      nodes.push_back(nodes_within({first, first + topology.devices}, topology.world_size()));
+      all_nodes.insert(all_nodes.end(), nodes.back().begin(), nodes.back().end());
+    }
+  }
+
+  const std::vector<RankRange>& own_nodes() const {
+    return nodes[static_cast<std::size_t>(topology.process)];
+  }
+
+  const CollectivesSetup setup;
+  const Topology topology;
+  MeetingPoint point;
+  std::vector<Offer> offers;
+  std::vector<RankRange> ranks;               ///< each by itself
+  std::vector<std::vector<RankRange>> nodes;  ///< what each process adds up of the tree
+  std::vector<RankRange> all_nodes;           ///< the same, one process after the other
+  std::vector<Bytes> gathered;                ///< by device 0, for the others
+};
+
+class GroupCollectives final : public Collectives {
+ public:
+  GroupCollectives(std::shared_ptr<SharedGroup> shared, int device)
+      : shared_(std::move(shared)), topology_(shared_->topology), device_(device) {}
+
+  int rank() const override { return topology_.first_rank() + device_; }
+  int world() const override { return topology_.world_size(); }
+
+  void all_reduce(std::span<float> values) override { all_reduce_any(values); }
+  void all_reduce(std::span<double> values) override { all_reduce_any(values); }
+
+  void reduce_scatter(std::span<float> values) override {
+    if (world() == 1) return;
+    offer_equal(values);
+    sum_slice(values);
+    meet();
+  }
+
+  void all_gather(std::span<float> values) override {
+    if (world() == 1) return;
+    offer_equal(values);
+    gather_slices(values);
+    meet();
+  }
+
+  void broadcast(std::span<std::byte> data, int root) override {
+    offer_equal(data);
+    const int root_device = root % topology_.devices;
+    if (is_clustered()) {
+      if (device_ == root_device) pass_on(data, root / topology_.devices);
+      meet();
+    }
+    if (device_ != root_device && !data.empty())
+      std::memcpy(data.data(), offer_of(root_device).data, data.size());
+    meet();
+  }
+
+  std::vector<Bytes> all_gather_bytes(std::span<const std::byte> data) override {
+    offer(data.size(), const_cast<std::byte*>(data.data()));  // read only by the others
+    meet();
+    std::vector<Bytes> all;
+    if (is_clustered()) {
+      if (device_ == 0) shared_->gathered = gather_processes();
+      meet();
+      all = shared_->gathered;
+    } else {
+      for (int d = 0; d < topology_.devices; ++d) all.push_back(bytes_of(d));
+    }
+    meet();
+    return all;
+  }
+
+  void barrier() override {
+    meet();
+    if (!is_clustered()) return;
+    if (device_ == 0) exchange_sizes(0);
+    meet();
+  }
+
+  void abort(const std::string& reason) noexcept override {
+    shared_->point.abort(reason);
+    if (shared_->setup.transport != nullptr) shared_->setup.transport->abort(reason);
+  }
+
+  std::chrono::nanoseconds peer_wait() const override {
+    return std::chrono::nanoseconds(peer_wait_.load(std::memory_order_relaxed));
+  }
+
+ private:
+  bool is_clustered() const { return topology_.processes > 1; }
+
+  void meet() {
+    const std::chrono::nanoseconds waited = shared_->point.meet(device_);
+    peer_wait_.fetch_add(waited.count(), std::memory_order_relaxed);
+  }
+
+  // ---- within the process ----
+
+  Offer& offer_of(int device) {
+    const std::size_t board = round_ % 2 * static_cast<std::size_t>(topology_.devices);
+    return shared_->offers[board + static_cast<std::size_t>(device)];
+  }
+
+  // Begins a round.
+  Offer& offer(std::size_t size, void* data) {
+    ++round_;
+    Offer& own = offer_of(device_);
+    own.data = data;
+    own.size = size;
+    return own;
+  }
+
+  // Throws: InvalidArgument on every rank for sizes that differ.
+  void meet_equal(std::size_t size) {
+    meet();
+    bool equal = true;
+    for (int d = 0; d < topology_.devices; ++d) equal = equal && offer_of(d).size == size;
+    if (equal) return;
+    throw Error(ErrorCode::kInvalidArgument, "ranks called one collective with other sizes");
+  }
+
+  template <typename T>
+  void offer_equal(std::span<T> values) {
+    offer(values.size_bytes(), values.data());
+    meet_equal(values.size_bytes());
+  }
+
+  template <typename T>
+  const T* values_of(int device) {
+    return static_cast<const T*>(offer_of(device).data);
+  }
+
+  Bytes bytes_of(int device) {
+    const auto* from = values_of<std::byte>(device);
+    return {from, from + offer_of(device).size};
+  }
+
+  /// The rank of this device in another process.
+  int rank_in(int process) const { return process * topology_.devices + device_; }
+
+  // into[i] = the sum over a node's ranks, all of this process, of what they offer at `at` + i.
+  template <typename T>
+  void sum_offers(RankRange node, std::size_t at, std::span<T> into) {
+    std::vector<const T*> sources;
+    for (int r = node.begin; r < node.end; ++r)
+      sources.push_back(values_of<T>(r - topology_.first_rank()) + at);
+    sum_tree(into, std::span(shared_->ranks).first(sources.size()), sources);
+  }
+
+  // Leaves in `values`, of which this rank owns it, the sum of its slice.
+  template <typename T>
+  void sum_slice(std::span<T> values) {
+    const auto [begin, end] = slice(values.size(), rank());
+    const std::span<T> own = values.subspan(begin, end - begin);
+    if (!is_clustered()) return sum_offers({0, world()}, begin, own);
+    sum_slice_of_processes(values.size(), begin, own);
+  }
+
+  // Gives all ranks of this process the slices that each rank has.
+  template <typename T>
+  void gather_slices(std::span<T> values) {
+    if (is_clustered()) gather_own_device(values);
+    meet();
+    for (int r = 0; r < world(); ++r) {
+      const T* from = values_of<T>(r % topology_.devices);
+      if (from == values.data()) continue;  // this rank's own, or memory that they share
+      const auto [begin, end] = slice(values.size(), r);
+      std::copy(from + begin, from + end, values.data() + begin);
+    }
+  }
+
+  template <typename T>
+  void all_reduce_any(std::span<T> values) {
+    if (world() == 1) return;
+    if (values.size_bytes() <= Offer::kInline) return all_reduce_small(values);
+    offer_equal(values);
+    sum_slice(values);
+    if (is_clustered()) meet();  // before slices arrive where others read
+    gather_slices(values);
+    meet();
+  }
+
+  // Each rank leaves a copy on its board and adds up all of them: one meeting instead of three.
+  // Between processes device 0 does it, and leaves the sum on its board.
+  template <typename T>
+  void all_reduce_small(std::span<T> values) {
+    Offer& own = offer(values.size_bytes(), nullptr);
+    own.data = own.small.data();
+    if (!values.empty()) std::memcpy(own.small.data(), values.data(), values.size_bytes());
+    meet_equal(values.size_bytes());
+    if (!is_clustered()) return sum_offers({0, world()}, 0, values);
+    if (device_ == 0) {
+      sum_processes(values);
+      if (!values.empty()) std::memcpy(own.small.data(), values.data(), values.size_bytes());
+    }
+    meet();
+    if (device_ != 0 && !values.empty())
+      std::memcpy(values.data(), offer_of(0).small.data(), values.size_bytes());
+  }
+
+  // ---- between processes ----
+
+  // What the transport throws ends this process's group too.
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+    try {
+      shared_->setup.transport->exchange(outgoing, incoming);
+    } catch (const Error& error) {
+      shared_->point.abort(error.message());
+      throw;
+    } catch (const std::exception& error) {
+      shared_->point.abort(error.what());
+      throw;
+    }
+  }
+
+  std::uint32_t tag() const {
+    return shared_->setup.first_tag + static_cast<std::uint32_t>(device_);
+  }
+
+  /// The other processes.
+  std::vector<int> others() const {
+    std::vector<int> all;
+    for (int process = 0; process < topology_.processes; ++process)
+      if (process != topology_.process) all.push_back(process);
+    return all;
+  }
+
+  void send_to_others(std::span<const std::byte> data) {
+    std::vector<Outgoing> outgoing;
+    for (const int process : others())
+      outgoing.push_back({.process = process, .tag = tag(), .data = data});
+    exchange(outgoing, {});
+  }
+
+  // Root's process sends, the others receive.
+  void pass_on(std::span<std::byte> data, int root_process) {
+    if (root_process == topology_.process) return send_to_others(data);
+    const Incoming incoming{.process = root_process, .tag = tag(), .data = data};
+    exchange({}, std::span(&incoming, 1));
+  }
+
+  // This process's sums of the nodes that it adds up, one after the other.
+  template <typename T>
+  std::vector<T> sum_own_nodes(std::size_t at, std::size_t count) {
+    const auto& nodes = shared_->own_nodes();
+    std::vector<T> sums(nodes.size() * count);
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      sum_offers(nodes[i], at, std::span(sums).subspan(i * count, count));
+    return sums;
+  }
+
+  std::size_t num_nodes(int process) const {
+    return shared_->nodes[static_cast<std::size_t>(process)].size();
+  }
+
+  /// The sums of every process's nodes, one after the other, to the sum of all.
+  template <typename T>
+  void sum_nodes(std::span<const T> sums, std::span<T> into) {
+    std::vector<const T*> sources;
+    for (std::size_t i = 0; i < shared_->all_nodes.size(); ++i)
+      sources.push_back(sums.data() + i * into.size());
+    sum_tree(into, shared_->all_nodes, sources);
+  }
+
+  // Every process adds up its nodes of each slice, and sends them to the slice's owner.
+  template <typename T>
+  void sum_slice_of_processes(std::size_t size, std::size_t begin, std::span<T> own) {
+    std::vector<std::vector<T>> sent;
+    std::vector<T> sums(shared_->all_nodes.size() * own.size());
+    std::vector<Outgoing> outgoing;
+    std::vector<Incoming> incoming;
+    std::size_t at = 0;
+    for (int process = 0; process < topology_.processes; ++process) {
+      const std::size_t count = num_nodes(process) * own.size();
+      const std::span<T> place = std::span(sums).subspan(at, count);
+      at += count;
+      if (process == topology_.process) {
+        std::ranges::copy(sum_own_nodes<T>(begin, own.size()), place.begin());
+        continue;
+      }
+      const auto [first, last] = slice(size, rank_in(process));
+      sent.push_back(sum_own_nodes<T>(first, last - first));
+      outgoing.push_back({process, tag(), std::as_bytes(std::span(sent.back()))});
+      incoming.push_back({process, tag(), std::as_writable_bytes(place)});
+    }
+    exchange(outgoing, incoming);
+    sum_nodes(std::span<const T>(sums), own);
+  }
+
+  // Every process has the nodes' sums of all, and adds them up itself.
+  template <typename T>
+  void sum_processes(std::span<T> values) {
+    const std::vector<T> own = sum_own_nodes<T>(0, values.size());
+    std::vector<T> sums(shared_->all_nodes.size() * values.size());
+    std::vector<Outgoing> outgoing;
+    std::vector<Incoming> incoming;
+    std::size_t at = 0;
+    for (int process = 0; process < topology_.processes; ++process) {
+      const std::size_t count = num_nodes(process) * values.size();
+      const std::span<T> place = std::span(sums).subspan(at, count);
+      at += count;
+      if (process == topology_.process) {
+        std::ranges::copy(own, place.begin());
+        continue;
+      }
+      outgoing.push_back({process, tag(), std::as_bytes(std::span(own))});
+      incoming.push_back({process, tag(), std::as_writable_bytes(place)});
+    }
+    exchange(outgoing, incoming);
+    sum_nodes(std::span<const T>(sums), values);
+  }
+
+  // The slices of this device in all processes.
+  template <typename T>
+  void gather_own_device(std::span<T> values) {
+    const auto part_of = [&](int process) {
+      const auto [begin, end] = slice(values.size(), rank_in(process));
+      return values.subspan(begin, end - begin);
+    };
+    std::vector<Outgoing> outgoing;
+    std::vector<Incoming> incoming;
+    for (const int process : others()) {
+      outgoing.push_back({process, tag(), std::as_bytes(part_of(topology_.process))});
+      incoming.push_back({process, tag(), std::as_writable_bytes(part_of(process))});
+    }
+    exchange(outgoing, incoming);
+  }
+
+  /// What each process has said; `own` is what this one says.
+  std::vector<std::uint64_t> exchange_sizes(std::uint64_t own) {
+    std::vector<std::uint64_t> sizes(static_cast<std::size_t>(topology_.processes), own);
+    std::vector<Outgoing> outgoing;
+    std::vector<Incoming> incoming;
+    for (const int process : others()) {
+      outgoing.push_back({process, tag(), std::as_bytes(std::span(&own, 1))});
+      incoming.push_back(
+          {process, tag(),
+           std::as_writable_bytes(std::span(sizes).subspan(static_cast<std::size_t>(process), 1))});
+    }
+    exchange(outgoing, incoming);
+    return sizes;
+  }
+
+  // One device after the other, so that every message's size is told before it.
+  std::vector<Bytes> gather_processes() {
+    std::vector<Bytes> all(static_cast<std::size_t>(world()));
+    for (int device = 0; device < topology_.devices; ++device) {
+      const Bytes own = bytes_of(device);
+      const std::vector<std::uint64_t> sizes = exchange_sizes(own.size());
+      std::vector<Outgoing> outgoing;
+      std::vector<Incoming> incoming;
+      for (const int process : others()) {
+        Bytes& place = all[static_cast<std::size_t>(process * topology_.devices + device)];
+        place.resize(sizes[static_cast<std::size_t>(process)]);
+        outgoing.push_back({process, tag(), own});
+        incoming.push_back({process, tag(), place});
+      }
+      exchange(outgoing, incoming);
+      all[static_cast<std::size_t>(topology_.first_rank() + device)] = own;
+    }
+    return all;
+  }
+
+  std::shared_ptr<SharedGroup> shared_;
+  const Topology& topology_;  ///< of shared_
+  int device_;
+  std::uint64_t round_ = 0;
+  std::atomic<std::int64_t> peer_wait_{0};
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Collectives>> make_group_collectives(const CollectivesSetup& setup) {
+  MILLRACE_CHECK(setup.topology.devices > 0, "a group needs a rank");
+  MILLRACE_CHECK(setup.topology.processes == 1 || setup.transport != nullptr,
+                 "several processes need a transport");
+  auto shared = std::make_shared<SharedGroup>(setup);
+  std::vector<std::unique_ptr<Collectives>> group;
+  for (int device = 0; device < setup.topology.devices; ++device)
+    group.push_back(std::make_unique<GroupCollectives>(shared, device));
+  return group;
+}
+
+}  // namespace detail
+
+std::vector<std::unique_ptr<Collectives>> make_thread_collectives(
+    int world, const ThreadCollectivesOptions& options) {
+  return detail::make_group_collectives({.topology = {.devices = world}, .options = options});
+}
+
+}  // namespace millrace::trainer
