@@ -10,7 +10,7 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::size_t kMaxLine = 400;
+constexpr std::size_t kMaxError = 400;
 
 struct Rule {
   const char* theirs;
@@ -32,7 +32,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::string usage_text(const CLI::ParseError& error) {
-  const std::string text = printable(error.what(), kMaxLine);
+  const std::string text = printable(error.what(), kMaxError);
   for (const Rule& rule : kRules)
     if (const std::regex theirs(rule.theirs); std::regex_search(text, theirs))
       return std::regex_replace(text, theirs, rule.ours);

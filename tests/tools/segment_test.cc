@@ -83,15 +83,16 @@ std::string colour_table() {
 }
 
 std::vector<std::string> segment(std::vector<std::string> more) {
-  more.insert(more.begin(), {"train", "--model", "unet", "--task", "segment", "--optimizer", "adam",
-                             "--lr", "0.002", "--batch-size", "4", "--json"});
+  more.insert(more.begin(),
+              {"train", "--model", "unet", "--task", "segment", "--optimizer", "adam", "--lr",
+               "0.002", "--batch-size", "4", "--precision", "fp32", "--json"});
   return more;
 }
 
 /// The loss of the first step: it depends on the pixels, the masks and the seed alone.
 double first_loss(const std::string& shard, std::vector<std::string> more) {
   more.insert(more.end(), {"--train", shard, "--size", "32", "--classes", "11", "--fast-dev-run",
-                           "--log-steps", "1", "--precision", "fp32", "--shuffle", "0"});
+                           "--log-steps", "1", "--shuffle", "0"});
   const ProcessResult result = millrace(segment(std::move(more)));
   EXPECT_EQ(result.status, 0) << result.err;
   return result.status == 0 ? json_lines(result.out).front()["loss"].get<double>() : -1.0;
@@ -213,9 +214,13 @@ TEST_F(Padded, PredictWritesMasksInThePicturesOwnSizes) {
 
 TEST_F(Padded, PicturesHaveKeysALegendAndASeededChoice) {
   const auto draw = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"eval",       shard_,           "--checkpoint",
-                                      checkpoint(), "--pictures",     dir_ / "sheet.png",
-                                      "--json",     "--num-pictures", "3"};
+    std::vector<std::string> words = {"eval",
+                                      shard_,
+                                      "--checkpoint=" + checkpoint(),
+                                      "--pictures=" + (dir_ / "sheet.png"),
+                                      "--num-pictures=3",
+                                      "--precision=fp32",
+                                      "--json"};
     words.insert(words.end(), more.begin(), more.end());
     const ProcessResult result = millrace(words);
     EXPECT_EQ(result.status, 0) << result.err;

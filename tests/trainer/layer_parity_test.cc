@@ -26,7 +26,7 @@ namespace {
 using nn::Precision;
 using testing::LayerTensor;
 
-constexpr std::int64_t kBatch = 3;
+constexpr std::int64_t kBatch = 2;
 constexpr double kFloat32 = 1e-5;
 constexpr double kBFloat16 = 5e-3;  // two roundings and a little
 

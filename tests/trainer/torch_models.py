@@ -1,11 +1,12 @@
 """The oracle of nn_parity_test.cc: the same model, weights and batch in PyTorch.
 
-usage: torch_models.py MODEL FOLDER STEPS LR. Reads shape, tables, weights.bin, state.bin, images.bin
-(N, H, W, C) and the targets, labels.bin or OUTPUT.target.bin. Takes one step's forward and backward
-in float64 and writes OUTPUT.bin, evaluated.OUTPUT.bin, gradients.bin, state_after.bin and loss.bin,
-float32 and laid out by the same tables; then, from the start again, STEPS steps of SGD with momentum
-0.9 in float32, and writes losses.bin, trained.bin and trained_state.bin. half_* are one step under
-bf16 autocast: they say how far rounding alone leads.
+usage: torch_models.py MODEL FOLDER STEPS LR exact|rest. Reads shape, tables, weights.bin, state.bin,
+images.bin (N, H, W, C) and the targets, labels.bin or OUTPUT.target.bin. `exact` takes one step's
+forward and backward in float64 and writes OUTPUT.bin, evaluated.OUTPUT.bin, gradients.bin,
+state_after.bin and loss.bin, float32 and laid out by the same tables. `rest` writes half_*, the same
+step under bf16 autocast: they say how far rounding alone leads; then, from the start again, it takes
+STEPS steps of SGD with momentum 0.9 in float32, and writes losses.bin, trained.bin and
+trained_state.bin.
 """
 import os
 import sys
@@ -217,11 +218,14 @@ class Oracle:
         save(self.at("trained_state.bin"), self.held, self.buffers, len(self.state))
 
 
-def compare(name, folder, steps, lr):
+def compare(name, folder, steps, lr, part):
     oracle = Oracle(name, folder)
-    for prefix, dtype in (("", torch.float64), ("half_", torch.bfloat16)):
-        oracle.start(dtype)
-        oracle.step(prefix)
+    if part == "exact":
+        oracle.start(torch.float64)
+        oracle.step("")
+        return
+    oracle.start(torch.bfloat16)
+    oracle.step("half_")
     oracle.start(torch.float32)
     oracle.train(int(steps), float(lr))
 

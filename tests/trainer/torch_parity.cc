@@ -51,7 +51,8 @@ TorchParity::TorchParity(const ParitySetup& setup)
       labels_(static_cast<std::size_t>(setup.batch)) {
   std::iota(labels_.begin(), labels_.end(), 1);
   make_heads();
-  ask_pytorch();
+  write_question();
+  ask_pytorch("exact");
 }
 
 void TorchParity::make_heads() {
@@ -79,7 +80,7 @@ Network TorchParity::make(Precision precision) const {
   return network;
 }
 
-void TorchParity::ask_pytorch() const {
+void TorchParity::write_question() const {
   Network network = make(Precision::kFloat32);
   const auto& options = setup_.options;
   std::string shape;
@@ -96,11 +97,20 @@ void TorchParity::ask_pytorch() const {
   testing::write_values<std::int64_t>(folder_ / "labels.bin", labels_);
   for (const Head& head : heads_)
     testing::write_values<float>(folder_ / (head.name + ".target.bin"), head.target);
+}
+
+void TorchParity::ask_pytorch(const std::string& part) const {
   const std::string command = std::string(kPython) + " tests/trainer/torch_models.py " +
-                              setup_.model + (options.stem == Stem::k3x3 ? "-3x3 " : " ") +
+                              setup_.model + (setup_.options.stem == Stem::k3x3 ? "-3x3 " : " ") +
                               folder_.path().string() + ' ' + std::to_string(setup_.steps) + ' ' +
-                              std::to_string(setup_.lr);
+                              std::to_string(setup_.lr) + ' ' + part;
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
+}
+
+void TorchParity::ask_for_rest() {
+  if (has_rest_) return;
+  ask_pytorch("rest");
+  has_rest_ = true;
 }
 
 std::vector<float> TorchParity::read(const std::string& file) const {
@@ -155,6 +165,7 @@ void TorchParity::compare_outputs(Network& network, const std::string& prefix) c
 
 void TorchParity::compare_step(Precision precision) {
   half_ = precision == Precision::kBFloat16;
+  if (half_) ask_for_rest();
   Network network = make(precision);
   network.forward({images_});
   compare_outputs(network, "");
@@ -179,6 +190,7 @@ void TorchParity::compare_each_gradient(Network& network) const {
 
 void TorchParity::compare_training(Precision precision) {
   half_ = precision == Precision::kBFloat16;
+  ask_for_rest();
   Network network = make(precision);
   Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, network.graph().parameters());
   std::vector<float> losses;

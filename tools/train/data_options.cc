@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::string_view kFold = "{fold}";
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
-}
-
 bool has_fold(const std::string& spec) { return spec.find(kFold) != std::string::npos; }
 
 std::string with_fold(std::string spec, int fold) {
@@ -50,23 +46,22 @@ void DataOptions::declare(CLI::App& app) {
 
 void DataOptions::check_folds() const {
   const bool asked = std::any_of(train.begin(), train.end(), has_fold);
-  if (asked && folds == 0) refuse("{fold} in --train needs --folds");
-  if (folds == 0 && fold > 0) refuse("--fold needs --folds");
+  require(!asked || folds > 0, "{fold} in --train needs --folds");
+  require(fold == 0 || folds > 0, "--fold needs --folds");
   if (folds == 0) return;
-  if (!asked) refuse("--folds needs {fold} in --train");
-  if (folds < 2) refuse("--folds 1 leaves nothing to train on");
-  if (fold >= folds)
-    refuse("--fold " + std::to_string(fold) + ": of " + std::to_string(folds) +
-           " folds the last one is " + std::to_string(folds - 1));
+  require(asked, "--folds needs {fold} in --train");
+  require(folds > 1, "--folds 1 leaves nothing to train on");
+  require(fold < folds, "--fold " + std::to_string(fold) + ": of " + std::to_string(folds) +
+                            " folds the last one is " + std::to_string(folds - 1));
 }
 
 void DataOptions::check(const ReadOptions& read) const {
   check_folds();
   if (fake > 0) {
-    if (!train.empty() || !val.empty()) refuse("--fake-data takes neither --train nor --val");
+    require(train.empty() && val.empty(), "--fake-data takes neither --train nor --val");
     return;
   }
-  if (train.empty()) refuse("which shards? millrace train SPEC, or --train SPEC");
+  require(!train.empty(), "which shards? millrace train SPEC, or --train SPEC");
   read.check(train_specs());
   if (!val_specs().empty()) read.check(val_specs());
 }
