@@ -43,7 +43,7 @@ int parse_number(std::string_view text, std::string_view number) {
   while (number.ends_with(' ')) number.remove_suffix(1);
   const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (code != std::errc{} || end != number.data() + number.size()) {
-    refuse(text, fmt::format("\"{}\" is no number", number));
+    refuse(text, fmt::format("\"{}\" is not a number", number));
   }
   if (value < 0 || value > kMaxDevices) refuse(text, fmt::format("0 to {} only", kMaxDevices));
   return value;

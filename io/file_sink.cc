@@ -159,7 +159,7 @@ void sync_folder(const std::string& folder) {
 
 void check_local_path(const std::string& path) {
   if (detail::url_scheme(path).empty()) return;
-  throw Error(ErrorCode::kInvalidArgument, "a url is no path of a local file",
+  throw Error(ErrorCode::kInvalidArgument, "a URL is not a local path",
               {.url = printable_url(path)});
 }
 

@@ -43,7 +43,7 @@ class BenchCommand final : public Command {
     app.add_option("--stage", stage_,
                    "read: shards to samples; decode: to batches; train: through the model")
         ->transform(one_of({"read", "decode", "train"}));
-    app.add_option("--seconds", seconds_, "How long to measure; the shards run again until then")
+    app.add_option("--seconds", seconds_, "How long to measure; the shards are repeated as needed")
         ->transform(real_number(0.1, 1e6));
     app.add_option("--shuffle", shuffle_, "Samples in each stream's shuffle buffer; 0: none")
         ->transform(whole_number(0));

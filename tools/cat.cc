@@ -24,7 +24,7 @@ class CatCommand final : public Command {
   }
   void check() override {
     if (!wds::split_member_name(member_))
-      throw Error(ErrorCode::kInvalidArgument, member_ + " is no KEY.SUFFIX");
+      throw Error(ErrorCode::kInvalidArgument, member_ + " is not of the form KEY.SUFFIX");
     read_.check({spec_});
   }
 

@@ -15,21 +15,19 @@ class CreateCommand final : public Command {
  public:
   std::string name() const override { return "create"; }
   std::string summary() const override {
-    return "Writes shards from folders, tables, lists, IDX and CIFAR files, or made up";
+    return "Writes shards from folders, tables, lists, IDX and CIFAR files, or synthetic samples";
   }
   std::string example() const override {
     return "  millrace create 'out/train-%06d.tar' --from-folder photos --shuffle 1 --maxcount "
-           "5000\n"
-           "  millrace create 'seg/train-%06d.tar' --from-folder images --pair mask=labels\n"
-           "  millrace create 'cifar10/train-%06d.tar' --from-cifar data_batch_*.bin --shuffle 1\n"
-           "  millrace create 'fmnist/train-%06d.tar' --from-idx train-images-idx3-ubyte.gz \\\n"
-           "      train-labels-idx1-ubyte.gz\n"
-           "  millrace create 'pe/fold{fold}/pe-%06d.tar' --from-csv train.csv --root images \\\n"
-           "      --path '{StudyInstanceUID}/{SeriesInstanceUID}/*{SOPInstanceUID}.jpg' \\\n"
-           "      --labels pe_present chronic --group-by StudyInstanceUID --folds 5 --shuffle 1\n"
-           "  millrace create 'toy/train-%06d.tar' --synthetic classes --count 2000 --maxcount "
-           "500\n"
-           "  The same command again goes on with a set that was cut short.\n";
+           "5000\n  millrace create 'seg/train-%06d.tar' --from-folder images --pair mask=labels\n "
+           " millrace create 'cifar10/train-%06d.tar' --from-cifar data_batch_*.bin --shuffle 1\n  "
+           "millrace create 'fmnist/train-%06d.tar' --from-idx train-images-idx3-ubyte.gz \\\n     "
+           " train-labels-idx1-ubyte.gz\n  millrace create 'pe/fold{fold}/pe-%06d.tar' --from-csv "
+           "train.csv --root images \\\n      --path "
+           "'{StudyInstanceUID}/{SeriesInstanceUID}/*{SOPInstanceUID}.jpg' \\\n      --labels "
+           "pe_present chronic --group-by StudyInstanceUID --folds 5 --shuffle 1\n  millrace "
+           "create 'toy/train-%06d.tar' --synthetic classes --count 2000 --maxcount 500\n  The "
+           "same command again completes an interrupted set.\n";
   }
 
   void declare(CLI::App& app) override {
@@ -41,15 +39,17 @@ class CreateCommand final : public Command {
         ->transform(whole_number(1, kMaxCount));
     app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB")
         ->type_name("BYTES");
-    app.add_option("--folds", folds_, "Divide the samples into so many sets, groups whole")
+    app.add_option("--folds", folds_,
+                   "Divide the samples into this many sets, keeping groups whole")
         ->transform(whole_number(2, 1000))
         ->default_str("");
-    app.add_option("--shuffle", shuffle_, "Shuffle all samples, by this seed; folds too")
+    app.add_option("--shuffle", shuffle_,
+                   "Shuffle all samples, and the assignment to folds, by this seed")
         ->transform(seed_number())
         ->type_name("SEED");
-    app.add_flag("--no-index", no_index_, "Leave out the shards' indexes and the manifest");
-    app.add_flag("--force", force_, "Delete the pattern's shards that exist, and write anew");
-    app.add_option("--threads", threads_, "Threads that read and encode; 0: one a core")
+    app.add_flag("--no-index", no_index_, "Write neither indexes nor a manifest");
+    app.add_flag("--force", force_, "Delete the pattern's existing shards first");
+    app.add_option("--threads", threads_, "Reading and encoding threads; 0: one a core")
         ->transform(whole_number(0, 1024));
   }
 

@@ -37,7 +37,7 @@ class Resizer {
               static_cast<std::size_t>(planes.canvas.width)) {
     for (const float value : planes.values) {
       if (!std::isfinite(value))
-        throw Error(ErrorCode::kCorrupt, "the model's output holds a value that is no number");
+        throw Error(ErrorCode::kCorrupt, "the model's output holds a value that is not a number");
     }
   }
 

@@ -40,18 +40,18 @@ class EvalCommand final : public Command {
     read_.declare_index(app);
     app.add_option("--checkpoint", checkpoint_,
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
-                   "best one is taken")
+                   "best checkpoint is used")
         ->required();
     app.add_option("--limit-batches", limit_, "Batches a device, at most; 0: all")
         ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,
-                   "Masks, depths: samples as pictures under their keys: image, mask, predicted "
-                   "mask, depth, predicted depth; classes have a colour each")
+                   "Masks, depths: draw samples side by side: image, mask, predicted mask, depth, "
+                   "predicted depth")
         ->type_name("FILE.png");
-    app.add_option("--num-pictures", pictures_.samples, "How many of them")
+    app.add_option("--num-pictures", pictures_.samples, "Samples to draw")
         ->transform(whole_number(1, 256));
     app.add_option("--shuffle", pictures_.shuffle,
-                   "--pictures: samples from all over, by this seed, not the first ones")
+                   "--pictures: choose samples at random, by this seed, instead of the first ones")
         ->transform(seed_number())
         ->type_name("SEED");
     run_.declare(app);

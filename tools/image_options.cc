@@ -29,14 +29,15 @@ void ImageOptions::declare(CLI::App& app) {
          [this](const std::string& text) {
            size = text == "0" ? decode::Extent(0) : parse_extent("--size", text);
          },
-         "What the model sees: N, or height x width [the model's own]")
+         "Size of the model's input: N, or height x width [the model's own]")
       ->type_name("N|HxW");
   app.add_option("--channels", channels, "3 for colour, 1 for grey; 0: the model's own")
       ->transform(one_of({"0", "1", "3"}));
-  app.add_option("--augment", augment, "Training's random transforms")
+  app.add_option("--augment", augment, "Random transforms in training")
       ->transform(one_of({"none", "flip", "crop-flip", "rrc-flip"}));
-  app.add_option("--mean", mean,
-                 "Subtracted, of values in 0 to 1, one or one a channel [ImageNet's; grey 0.5]")
+  app.add_option(
+         "--mean", mean,
+         "Subtracted from values in 0 to 1: one number, or one a channel [ImageNet's; grey 0.5]")
       ->delimiter(',')
       ->expected(1, 3);
   app.add_option("--std", std, "Divided by [ImageNet's; grey 0.5]")

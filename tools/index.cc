@@ -45,11 +45,12 @@ void check_fresh(const wds::ShardIndex& index, const std::string& shard) {
   if (!path) return;
   const std::uint64_t bytes = fs::file_size(*path);
   if (bytes == index.bytes) return;
-  throw Error(ErrorCode::kCorrupt,
-              fmt::format("its index is of another shard, of {} bytes where this has {}: --force "
-                          "makes it anew",
-                          index.bytes, bytes),
-              {.url = shard});
+  throw Error(
+      ErrorCode::kCorrupt,
+      fmt::format(
+          "its index is of another shard, of {} bytes where this has {}: --force rebuilds it",
+          index.bytes, bytes),
+      {.url = shard});
 }
 
 std::string file_name(const wds::ManifestShard& shard) {
@@ -71,7 +72,7 @@ class IndexCommand final : public Command {
  public:
   std::string name() const override { return "index"; }
   std::string summary() const override {
-    return "Writes what shards hold and where, and a manifest of the set";
+    return "Writes an index of each shard, and a manifest of the set";
   }
   std::string example() const override {
     return "  millrace index 'train-{000000..000019}.tar'\n"
@@ -82,13 +83,13 @@ class IndexCommand final : public Command {
     read_.declare(app);
     app.remove_option(app.get_option("--require-index"));  // it makes what is missing
     app.add_option("--out", places_.folder,
-                   "Folder for indexes and manifest; else each lies beside its shard")
+                   "Folder for indexes and manifest; default: beside each shard")
         ->type_name("DIR");
     app.add_option("--manifest", places_.manifest,
                    "The manifest's name [PREFIX-manifest.json beside the indexes]")
         ->type_name("FILE");
     app.add_flag("--dali", dali_, "Write DALI's indexes (.idx, v1.2) too");
-    app.add_flag("--force", force_, "Make indexes and manifest anew where there are some");
+    app.add_flag("--force", force_, "Rebuild existing indexes and manifest");
     app.add_option("--threads", threads_, "Shards read at once; 0: one a core")
         ->transform(whole_number(0, 1024));
   }

@@ -53,8 +53,8 @@ class OrderCommand final : public Command {
     read_.declare(app);
     read_.declare_index(app);
     const auto positive = whole_number(1, 1 << 20);
-    app.add_option("--seed", shuffle_.seed, "Keys every shuffle")->transform(seed_number());
-    app.add_option("--epoch", epoch_, "Which epoch, from 0")
+    app.add_option("--seed", shuffle_.seed, "Seed of every shuffle")->transform(seed_number());
+    app.add_option("--epoch", epoch_, "Epoch, from 0")
         ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
     app.add_option("--processes", split_.topology.processes, "Processes that share an epoch")
         ->transform(positive);
@@ -65,7 +65,7 @@ class OrderCommand final : public Command {
                    "Streams over all processes, a multiple of their number; 0: processes x workers")
         ->transform(whole_number(0, 1 << 20));
     app.add_option("--shuffle", shuffle_.buffer_samples,
-                   "Shuffle the shards, and samples in a buffer of this many a stream; 0: neither")
+                   "Shuffle the shards, and samples in a buffer of N a stream; 0: neither")
         ->transform(whole_number(0));
     read_.declare_order(app);
     app.add_option("--limit", limit_, "Lines to print, at most; 0: all")

@@ -88,14 +88,14 @@ std::string extent_text(const decode::Extent& extent) {
 std::int64_t parse_count(const std::string& option, const std::string& text) {
   const auto [value, rest] = split_number(text);
   if (!(value >= 0 && value < 9e15) || value != std::floor(value) || !rest.empty())
-    refuse(option, text, "a whole number is wanted, 0 at least");
+    refuse(option, text, "must be a whole number, at least 0");
   return static_cast<std::int64_t>(value);
 }
 
 double parse_share(const std::string& option, const std::string& text) {
   const auto [value, rest] = split_number(text);
   if (!(value >= 0 && value <= 1) || !rest.empty())
-    refuse(option, text, "a share between 0 and 1 is wanted");
+    refuse(option, text, "must be a number from 0 to 1");
   return value;
 }
 
@@ -103,7 +103,7 @@ std::uint64_t parse_bytes(const std::string& option, const std::string& text) {
   const auto [value, rest] = split_number(text);
   const double bytes = rest.empty() ? value : value * unit(rest);
   if (!(bytes >= 1 && bytes < 9e15))
-    refuse(option, text, "a size such as 3e9, 500M or 2GiB is wanted");
+    refuse(option, text, "must be a size such as 3e9, 500M or 2GiB");
   return static_cast<std::uint64_t>(bytes);
 }
 
@@ -111,7 +111,7 @@ std::chrono::seconds parse_duration(const std::string& option, const std::string
   const auto [value, rest] = split_number(text);
   const double seconds = rest.starts_with(':') ? clock_seconds(text) : value * seconds_of(rest);
   if (!(seconds >= 1 && seconds < 1e9))
-    refuse(option, text, "a time such as 90s, 30m, 12h or 01:30:00 is wanted");
+    refuse(option, text, "must be a time such as 90s, 30m, 12h or 01:30:00");
   return std::chrono::seconds(static_cast<std::int64_t>(seconds));
 }
 

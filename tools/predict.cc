@@ -28,7 +28,7 @@ class PredictCommand final : public Command {
  public:
   std::string name() const override { return "predict"; }
   std::string summary() const override {
-    return "Writes what a checkpoint makes of samples, which need no labels";
+    return "Writes a checkpoint's predictions for samples; needs no labels";
   }
   std::string example() const override {
     return "  millrace predict --checkpoint runs/one/checkpoints/best 'new-{000000..000003}.tar' "
@@ -44,12 +44,12 @@ class PredictCommand final : public Command {
     read_.declare_index(app);
     app.add_option("--checkpoint", checkpoint_,
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
-                   "best one is taken")
+                   "best checkpoint is used")
         ->required();
     app.add_option("-o,--output", output_,
-                   "classify, multilabel: where the rows go [standard output]")
+                   "classify, multilabel: file for the rows [standard output]")
         ->type_name("FILE.csv");
-    app.add_option("--top", rows_.top, "classify: the likeliest so many classes of each sample")
+    app.add_option("--top", rows_.top, "classify: the N most likely classes of each sample")
         ->transform(whole_number(1, 1 << 24));
     app.add_option("--names", names_, "Classes' or labels' names, one a line")
         ->type_name("FILE")
@@ -58,7 +58,7 @@ class PredictCommand final : public Command {
                    "Masks, depths: shards of mask.png and depth.png in the images' own sizes, as "
                    "`create` names shards")
         ->type_name("PATTERN");
-    app.add_flag("--force", force_, "Replace files that are there");
+    app.add_flag("--force", force_, "Replace existing files");
     run_.declare(app);
   }
 

@@ -80,12 +80,11 @@ void declare(CLI::App& app, Command& command, bool& json) {
   app.description(command.summary());
   app.footer("Example:\n" + command.example());
   app.formatter(std::make_shared<HelpText>());
-  app.set_help_flag("-h,--help", "Print this and end")->group(kGeneralGroup);
-  app.set_version_flag("--version", kVersion, "Print the program's version and end")
-      ->group(kGeneralGroup);
+  app.set_help_flag("-h,--help", "Print this help and exit")->group(kGeneralGroup);
+  app.set_version_flag("--version", kVersion, "Print the version and exit")->group(kGeneralGroup);
   use_config_file(app);
   app.add_flag("--json", json,
-               "Results as JSON lines on standard output, text for people on standard error")
+               "Write results to standard output as JSON lines, and text to standard error")
       ->group(kGeneralGroup);
   app.option_defaults()->always_capture_default();
   command.declare(app);

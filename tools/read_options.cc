@@ -55,8 +55,7 @@ void ReadOptions::declare_specs(CLI::App& app) {
 
 void ReadOptions::declare_policy(CLI::App& app) {
   app.add_option("--on-fault", on_fault_,
-                 "What a damaged sample leads to: the run fails, the sample is skipped, or the "
-                 "shards end there")
+                 "On a damaged sample: fail the run, skip the sample, or stop reading there")
       ->transform(one_of({"fail", "skip", "stop"}));
   app.add_option("--max-faults", max_faults_,
                  "Samples that may be skipped in an epoch: a number, or a share such as 0.01")
@@ -68,27 +67,28 @@ void ReadOptions::declare_leniency(CLI::App& app) {
   app.add_flag("--lenient", lenient_,
                "Accept interleaved keys, and a missing end marker between two samples");
   app.add_flag("--concatenated", concatenated_,
-               "Read on behind an end marker, where a second archive follows (cat a.tar b.tar)");
-  app.add_flag("--require-index", require_index_,
-               "An index that is missing or damaged is a fault; else its shard is read without it");
+               "Continue after an end marker if another archive follows (cat a.tar b.tar)");
+  app.add_flag(
+      "--require-index", require_index_,
+      "Treat a missing or damaged index as a fault, instead of reading its shard without it");
   app.add_flag("--tolerate-truncated", tolerate_truncated_,
-               "Decode damaged and cut JPEGs as far as they go, instead of a fault");
+               "Decode damaged and truncated JPEGs as far as possible instead of failing");
   app.add_flag("--allow-pipe", allow_pipe_, "Let pipe:COMMAND in a SPEC run a shell");
   app.add_option("--retry-for", retry_for_,
-                 "How long a server that gives nothing is tried again: 30s, 10m; 0: not at all")
+                 "How long to retry a server that sends nothing: 30s, 10m; 0: never")
       ->type_name("TIME");
 }
 
 void ReadOptions::declare_index(CLI::App& app) {
   app.add_flag("--no-index", no_index_,
-               "Read the shards as if no index lay beside them: nothing is checked against it, and "
-               "whole shards are divided into streams")
+               "Ignore the shards' indexes: samples are not checked against them, and streams get "
+               "whole shards")
       ->excludes(app.get_option("--require-index"));
 }
 
 void ReadOptions::declare_order(CLI::App& app) {
   app.add_option("--order", order_,
-                 "How shuffles are drawn: millrace's way, or bit for bit as WebDataset 1.0.2 does")
+                 "The shuffle: millrace's own, or WebDataset 1.0.2's bit for bit")
       ->transform(one_of({"millrace", "webdataset"}));
 }
 

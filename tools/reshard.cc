@@ -29,14 +29,13 @@ namespace fs = std::filesystem;
 class ReshardCommand final : public Command {
  public:
   std::string name() const override { return "reshard"; }
-  std::string summary() const override { return "Writes shards anew: sizes, order, fields"; }
+  std::string summary() const override { return "Rewrites shards: sizes, order, fields"; }
   std::string example() const override {
     return "  millrace reshard 'https://host/old-{000..099}.tar' 'new/train-%06d.tar' --maxcount "
-           "5000 --shuffle 1\n"
-           "  millrace reshard big.tar.gz 'small-%06d.tar' --select jpg,cls --rename jpeg=jpg\n"
-           "\nIt streams. --shuffle shuffles the shards, then samples through a buffer: one moves "
-           "about as far\nas the buffer is long, so for shards sorted by class take one as long as "
-           "the set.\n";
+           "5000 --shuffle 1\n  millrace reshard big.tar.gz 'small-%06d.tar' --select jpg,cls "
+           "--rename jpeg=jpg\n\nIt streams. --shuffle shuffles the shards, then samples through a "
+           "buffer: a sample moves about as\nfar as the buffer is long, so shards sorted by class "
+           "need a buffer as long as the set.\n";
   }
 
   void declare(CLI::App& app) override {
@@ -57,15 +56,15 @@ class ReshardCommand final : public Command {
     app.add_option("--buffer-bytes", buffer_bytes_, "Bytes in the shuffle buffer, at most")
         ->type_name("BYTES")
         ->needs(shuffle);
-    app.add_option("--select", options_.select, "Fields to keep, by their new names; else all")
+    app.add_option("--select", options_.select, "Fields to keep, by their new names; default: all")
         ->delimiter(',')
         ->type_name("SUFFIX,..");
     app.add_option("--rename", renames_, "Fields' suffixes")
         ->delimiter(',')
         ->type_name("OLD=NEW,..");
     app.add_flag("--drop-duplicates", options_.drop_duplicates,
-                 "Leave out samples whose key was written before");
-    app.add_flag("--force", force_, "Delete the pattern's shards that exist, and write anew");
+                 "Drop samples whose key was already written");
+    app.add_flag("--force", force_, "Delete the pattern's existing shards first");
     read_.declare_policy(app);
   }
 
@@ -114,7 +113,7 @@ class ReshardCommand final : public Command {
     for (const std::string& rule : renames_) {
       const std::size_t equals = rule.find('=');
       if (equals == std::string::npos || equals == 0 || equals + 1 == rule.size())
-        throw Error(ErrorCode::kInvalidArgument, "--rename " + rule + ": OLD=NEW is wanted");
+        throw Error(ErrorCode::kInvalidArgument, "--rename " + rule + ": expected OLD=NEW");
       options_.rename.emplace_back(rule.substr(0, equals), rule.substr(equals + 1));
     }
   }

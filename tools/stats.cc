@@ -33,7 +33,7 @@ class StatsCommand final : public Command {
  public:
   std::string name() const override { return "stats"; }
   std::string summary() const override {
-    return "Counts classes and image sizes; channel mean and deviation";
+    return "Counts classes and image sizes; computes the channels' mean and deviation";
   }
   std::string example() const override {
     return "  millrace stats 'train-{000000..000019}.tar'\n"
@@ -42,11 +42,11 @@ class StatsCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
-    app.add_option("--image", suffixes_, "The images' suffixes; the first that a sample has counts")
+    app.add_option("--image", suffixes_, "The images' suffixes; a sample's first match counts")
         ->type_name("SUFFIX;..");
-    app.add_option("--limit", limit_, "Samples to look at, at most; 0: all")
+    app.add_option("--limit", limit_, "Samples to read, at most; 0: all")
         ->transform(whole_number(0));
-    app.add_option("--threads", threads_, "Threads that decode; 0: one a core")
+    app.add_option("--threads", threads_, "Decoding threads; 0: one a core")
         ->transform(whole_number(0, 1024));
   }
   void check() override { read_.check(); }

@@ -63,7 +63,7 @@ class TomlReader {
     TomlEntry entry{.line = line_};
     entry.key = read_key();
     skip_blanks();
-    if (peek() != '=') refuse("KEY = VALUE is wanted");
+    if (peek() != '=') refuse("expected KEY = VALUE");
     ++at_;
     skip_blanks();
     entry.array = peek() == '[';
@@ -80,7 +80,7 @@ class TomlReader {
     if (peek() == '"' || peek() == '\'') return read_string();
     const std::size_t begin = at_;
     while (!at_end() && is_key(peek())) ++at_;
-    if (at_ == begin) refuse("KEY = VALUE is wanted");
+    if (at_ == begin) refuse("expected KEY = VALUE");
     return std::string(text_.substr(begin, at_ - begin));
   }
 
@@ -147,7 +147,7 @@ std::string read_bounded(std::istream& input, const std::string& path) {
   std::string text(kMaxTomlBytes + 1, '\0');
   input.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(input.gcount()));
-  require(text.size() <= kMaxTomlBytes, path + " is no configuration: it is over 1 MiB");
+  require(text.size() <= kMaxTomlBytes, path + " is not a configuration file: it is over 1 MiB");
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
@@ -162,7 +162,7 @@ std::vector<TomlEntry> read_toml(std::istream& input, const std::string& path) {
   });
   if (odd != text.end())
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{}:{}: a control character: this is no TOML", path,
+                fmt::format("{}:{}: a control character: this is not TOML", path,
                             1 + std::count(text.begin(), odd, '\n')));
   return TomlReader(text, path).read();
 }

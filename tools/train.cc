@@ -39,14 +39,13 @@ class TrainCommand final : public Command {
   std::string summary() const override { return "Trains a model on shards"; }
   std::string example() const override {
     return fmt::format(
-        "  millrace train 'cifar10/train-{{000000..000019}}.tar' \\\n"
-        "      --val 'cifar10/test-{{000000..000003}}.tar' --model resnet18 --stem 3x3 \\\n"
-        "      --devices 2 --batch-size 64 --epochs 3 --augment crop-flip\n"
-        "  millrace train 'pe/fold{{fold}}' --config pe-resnet34 --fold 0\n"
-        "  millrace train --model resnet50 --classes 10 --summary\n\n"
-        "Recipes for --config: {}\n\n"
-        "Names from PyTorch and Lightning are understood too: --max-epochs, --learning-rate,\n"
-        "--num-workers, --precision 16-mixed, --optimizer AdamW and the like.\n",
+        "  millrace train 'cifar10/train-{{000000..000019}}.tar' \\\n      --val "
+        "'cifar10/test-{{000000..000003}}.tar' --model resnet18 --stem 3x3 \\\n      --devices 2 "
+        "--batch-size 64 --epochs 3 --augment crop-flip\n  millrace train 'pe/fold{{fold}}' "
+        "--config pe-resnet34 --fold 0\n  millrace train --model resnet50 --classes 10 "
+        "--summary\n\nRecipes for --config: {}\n\nNames from PyTorch and Lightning work too: "
+        "--max-epochs, --learning-rate,\n--num-workers, --precision 16-mixed, --optimizer AdamW "
+        "and the like.\n",
         fmt::join(recipe_names(), ", "));
   }
 
@@ -63,13 +62,13 @@ class TrainCommand final : public Command {
     run_folder_.declare(app);
     limits_.declare(app);
     app.option_defaults()->group("Options");
-    app.add_option("--seed", seed_, "Keys weights, shuffles and augmentation")
+    app.add_option("--seed", seed_, "Seed of the weights, shuffles and augmentation")
         ->transform(seed_number());
-    app.add_option("--log-steps", log_steps_, "Steps between two log lines; 0: none")
+    app.add_option("--log-steps", log_steps_, "Steps between two log lines; 0: no log lines")
         ->transform(whole_number(0));
     app.add_flag("--summary", summary_,
-                 "Prints the model's layers, shapes, parameters, multiply-adds and memory, and "
-                 "ends: no data is needed");
+                 "Print the model's layers, shapes, parameters, multiply-adds and memory, and "
+                 "exit; needs no data");
   }
 
   void check() override {

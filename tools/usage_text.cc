@@ -21,11 +21,11 @@ struct Rule {
 constexpr Rule kRules[] = {
     {"^The following arguments? (was|were) not expected: (.*)", "unexpected argument $2"},
     {"^([^ ]+): At Most 1 required but received \\d+", "$1 is given more than once"},
-    {"^([^ ]+): At Most (\\d+) required but received (\\d+)", "$1: $2 values are wanted, not $3"},
-    {"^([^ ]+): At least (\\d+) required but received (\\d+)", "$1: $2 values are wanted, not $3"},
+    {"^([^ ]+): At Most (\\d+) required but received (\\d+)", "$1 takes $2 values, not $3"},
+    {"^([^ ]+): At least (\\d+) required but received (\\d+)", "$1 takes $2 values, not $3"},
     {"^([^ ]+): 1 required .* missing", "$1 needs a value"},
-    {"^([^ ]+): (\\d+) required .* missing", "$1: $2 values are wanted"},
-    {"^Could not convert: ([^ ]+) = (.*)", "$1: '$2' cannot be taken"},
+    {"^([^ ]+): (\\d+) required .* missing", "$1 takes $2 values"},
+    {"^Could not convert: ([^ ]+) = (.*)", "$1: '$2' is not valid"},
     {"^([^ ]+) requires ([^ ]+)", "$1 needs $2"},
 };
 

@@ -59,8 +59,8 @@ std::string misplaced(const std::string& digits, std::int64_t least, std::uint64
   const auto value = parse<std::uint64_t>(negative ? "0" : digits);
   const bool below = negative ? parse<std::int64_t>(digits).value_or(least - 1) < least
                               : value && least > 0 && *value < static_cast<std::uint64_t>(least);
-  if (below) return fmt::format("at least {} is wanted", least);
-  return value && *value <= most ? "" : fmt::format("at most {} is wanted", most);
+  if (below) return fmt::format("must be at least {}", least);
+  return value && *value <= most ? "" : fmt::format("must be at most {}", most);
 }
 
 /// A number that `wrong` has nothing to say about.
@@ -69,7 +69,7 @@ CLI::Validator number(const std::function<std::string(double)>& wrong) {
       [wrong](std::string& text) -> std::string {
         const std::string plain = without_underscores(text);
         const auto value = parse<double>(plain);
-        if (!value || !std::isfinite(*value)) return in_quotes(text) + " is no number";
+        if (!value || !std::isfinite(*value)) return in_quotes(text) + " is not a number";
         if (const std::string what = wrong(*value); !what.empty())
           return in_quotes(text) + ": " + what;
         text = plain;
@@ -107,7 +107,7 @@ CLI::Validator one_of(const std::vector<std::string>& names, const ValueAliases&
       [known, names](std::string& value) -> std::string {
         const auto found = known.find(plain_name(value));
         if (found == known.end())
-          return fmt::format("{} is none of {}{}", in_quotes(value), known_names(names),
+          return fmt::format("{} is not one of {}{}", in_quotes(value), known_names(names),
                              did_you_mean(value, names));
         value = found->second;
         return {};
@@ -119,7 +119,7 @@ CLI::Validator whole_number(std::int64_t least, std::uint64_t most) {
   return CLI::Validator(
       [least, most](std::string& text) -> std::string {
         const std::string digits = in_full(text);
-        if (!is_digits(digits)) return in_quotes(text) + " is no whole number";
+        if (!is_digits(digits)) return in_quotes(text) + " is not a whole number";
         const std::string wrong = misplaced(digits, least, most);
         if (!wrong.empty()) return in_quotes(text) + ": " + wrong;
         text = digits;
@@ -132,15 +132,15 @@ CLI::Validator seed_number() { return whole_number(0, std::numeric_limits<std::u
 
 CLI::Validator real_number(double least, double most) {
   return number([=](double value) -> std::string {
-    if (value < least) return fmt::format("at least {} is wanted", least);
-    return value > most ? fmt::format("at most {} is wanted", most) : "";
+    if (value < least) return fmt::format("must be at least {}", least);
+    return value > most ? fmt::format("must be at most {}", most) : "";
   });
 }
 
 CLI::Validator above_zero() {
   return number([](double value) -> std::string {
-    if (value <= 0) return "a number above 0 is wanted";
-    return value > kLargest ? fmt::format("at most {} is wanted", kLargest) : "";
+    if (value <= 0) return "must be above 0";
+    return value > kLargest ? fmt::format("must be at most {}", kLargest) : "";
   });
 }
 

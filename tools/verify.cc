@@ -20,23 +20,20 @@ class VerifyCommand final : public Command {
  public:
   std::string name() const override { return "verify"; }
   std::string summary() const override {
-    return "Reads, checks and decodes everything; lists what is wrong";
+    return "Reads, checks and decodes everything; lists all faults";
   }
   std::string example() const override {
-    return "  millrace verify 'train-{000000..000019}.tar'\n"
-           "  millrace verify --json https://host/train.json > report.json\n"
-           "\nA shard with its index beside it is compared with that: CRC-32, counts, end; one "
-           "that a "
-           "manifest\nlists (SPEC, --manifest, or PREFIX-manifest.json beside it) with that: "
-           "samples, "
-           "bytes, SHA-256.\nIt goes on after a fault, and ends with status 1 when there was "
-           "any.\n";
+    return "  millrace verify 'train-{000000..000019}.tar'\n  millrace verify --json "
+           "https://host/train.json > report.json\n\nA shard is compared with its index (CRC-32, "
+           "counts, end), and with a manifest that lists it (SPEC,\n--manifest, or "
+           "PREFIX-manifest.json beside it): samples, bytes, SHA-256. Verification "
+           "continues\nafter a fault; the exit status is then 1.\n";
   }
 
   void declare(CLI::App& app) override {
     read_.declare_for_survey(app);
     app.add_option("--manifest", manifest_,
-                   "What the shards are compared with [PREFIX-manifest.json beside them]")
+                   "Manifest to compare the shards with [PREFIX-manifest.json beside them]")
         ->type_name("FILE");
     app.add_option("--threads", threads_, "Shards checked at once; 0: one a core")
         ->transform(whole_number(0, 1024));

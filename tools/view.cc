@@ -44,21 +44,21 @@ class ViewCommand final : public Command {
     read_.declare(app);
     app.add_option("-o,--output", output_, "The picture to write")->required()->type_name("PNG");
     app.add_option("--count", count_, "Samples to show")->transform(whole_number(1, 10'000));
-    app.add_option("--columns", columns_, "Samples beside each other; 0: as many as rows")
+    app.add_option("--columns", columns_, "Samples in a row; 0: as many as rows")
         ->transform(whole_number(0, 1'000));
     app.add_option("--fields", view_.fields,
-                   "Pictures of a sample, side by side: the image, then masks and the like; a;b is "
-                   "whichever there is")
+                   "Pictures of a sample, side by side: the image, then masks and others; a;b: "
+                   "whichever it has")
         ->delimiter(',')
         ->type_name("SUFFIX,..");
-    app.add_flag("--raw", view_.raw, "As stored; what is over 512 pixels is shrunk");
-    app.add_flag("--eval", view_.evaluation, "As in evaluation: nothing random");
-    app.add_option("--seed", view_.seed, "Keys the random transforms")->transform(seed_number());
+    app.add_flag("--raw", view_.raw, "Draw images as stored, shrunk to 512 pixels at most");
+    app.add_flag("--eval", view_.evaluation, "Use evaluation's transforms: nothing random");
+    app.add_option("--seed", view_.seed, "Seed of the random transforms")->transform(seed_number());
     app.add_option("--shuffle", shuffle_,
-                   "Show samples from all over, by this seed, not the first ones")
+                   "Choose samples at random, by this seed, instead of the first ones")
         ->transform(seed_number())
         ->type_name("SEED");
-    app.add_flag("--force", force_, "Replace the picture if there is one");
+    app.add_flag("--force", force_, "Replace an existing picture");
     view_.images.declare(app);
   }
 

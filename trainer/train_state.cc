@@ -46,7 +46,7 @@ std::string short_text(const Json& json, const char* key) {
 
 double finite(const Json& value, const char* name) {
   if (!value.is_number() || !std::isfinite(value.get<double>()))
-    corrupt(std::string(name) + " is no finite number");
+    corrupt(std::string(name) + " is not a finite number");
   return value.get<double>();
 }
 
@@ -58,7 +58,7 @@ bool is_epoch_name(const std::string& name) {
 }
 
 std::vector<std::pair<std::string, double>> top_from(const Json& list) {
-  if (!list.is_array() || list.size() > kMaxTop) corrupt("top is no list of checkpoints");
+  if (!list.is_array() || list.size() > kMaxTop) corrupt("top is not a list of checkpoints");
   std::vector<std::pair<std::string, double>> top;
   for (const Json& one : list) {
     std::string name = one.at(0).get<std::string>();
@@ -70,7 +70,7 @@ std::vector<std::pair<std::string, double>> top_from(const Json& list) {
 
 void check_meters(const Json& meters) {
   if (meters.is_null()) return;
-  if (!meters.is_array() || meters.size() > kMaxMeters) corrupt("meters is no list of sums");
+  if (!meters.is_array() || meters.size() > kMaxMeters) corrupt("meters is not a list of sums");
   for (const Json& sum : meters) static_cast<void>(finite(sum, "meters"));
 }
 

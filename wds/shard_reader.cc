@@ -73,7 +73,7 @@ bool ShardReader::State::next(Sample& sample) {
 }
 
 bool ShardReader::State::next_indexed(Sample& sample) {
-  MILLRACE_CHECK(!broken, "a broken shard cannot go on");
+  MILLRACE_CHECK(!broken, "a broken shard cannot be read further");
   if (cursor == last) {
     check_end();
     return false;
@@ -139,8 +139,8 @@ void ShardReader::State::lose(const Error& error) {
   ++cursor;
 }
 
-// Whether the tar stands at the sample behind the cursor's all the same, so that nothing needs to be
-// opened for it: what was read was no more than other bytes.
+// Whether the tar stands at the sample behind the cursor's all the same, so that nothing needs to
+// be opened for it: what was read was no more than other bytes.
 bool ShardReader::State::stands_at_next() const {
   return group && group->can_continue() && cursor + 1 < last &&
          group->position() == options.index->samples[cursor + 1].offset;

@@ -107,7 +107,7 @@ bool TarReader::State::next_header(detail::Header& wanted) {
 }
 
 bool TarReader::State::next(TarMember& member) {
-  MILLRACE_CHECK(!broken, "a broken tar cannot go on");
+  MILLRACE_CHECK(!broken, "a broken tar cannot be read further");
   if (ended) return false;
   broken = true;  // until this call has come to a good end
   if (!headers) open();

@@ -74,7 +74,7 @@ Integer json_integer(const Json& value, std::string_view name,
     if (std::cmp_greater_equal(number, least) && std::cmp_less_equal(number, most))
       return static_cast<Integer>(number);
   }
-  throw Error(ErrorCode::kCorrupt, std::string(name) + " is no whole number from " +
+  throw Error(ErrorCode::kCorrupt, std::string(name) + " is not a whole number from " +
                                        std::to_string(least) + " to " + std::to_string(most));
 }
 

@@ -35,7 +35,7 @@ class LabelDecoder final : public FieldDecoder {
   void check(std::int64_t label) const {
     if (classes_ == 0 || (label >= 0 && label < classes_)) return;
     throw Error(ErrorCode::kCorrupt,
-                fmt::format("label {} is none of the {} classes", label, classes_));
+                fmt::format("label {} is not one of the {} classes", label, classes_));
   }
 
   Suffixes suffixes_;

@@ -90,7 +90,7 @@ TEST(Json, WholeNumbersAreNotConverted) {
     json_integer<int>(Json(9), "doc: epochs", 1, 8);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "doc: epochs is no whole number from 1 to 8");
+    EXPECT_EQ(error.message(), "doc: epochs is not a whole number from 1 to 8");
   }
 }
 

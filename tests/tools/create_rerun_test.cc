@@ -134,7 +134,7 @@ TEST_F(CreateRerun, WhatIsThereIsKeptAndNotMadeAgain) {
   ASSERT_FALSE(fs::exists(dir / "out/s-2.tar"));
   const auto before = fs::last_write_time(dir / "out/s-0.tar");
   const auto result = create(dir, "", {"--json"});
-  EXPECT_THAT(result.err, HasSubstr("going on: "));
+  EXPECT_THAT(result.err, HasSubstr("continuing: "));
   EXPECT_EQ(json_lines(result.out).size(), 3U) << "shards of both runs are told";
   EXPECT_EQ(fs::last_write_time(dir / "out/s-0.tar"), before);
 }

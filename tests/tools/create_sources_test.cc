@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                  kHead + "st1,se1,im.1,much\n",
                  {"--labels", "a"},
                  1,
-                 "t.csv line 2: column a: 'much' is no number"},
+                 "t.csv line 2: column a: 'much' is not a number"},
         BadTable{"NoClass", kHead + "st1,se1,im.1,\n", {"--class", "a"}, 1, "line 2: no class"},
         BadTable{"NoGroup", kHead + "st1,se1,im.1,\n", {"--group-by", "a"}, 1, "line 2: no a"},
         BadTable{"OneKeyTwice",

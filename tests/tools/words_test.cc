@@ -83,7 +83,7 @@ TEST(Words, ASlipIsToldTheNearestName) {
       {{"train", "x.tar", "-epochs", "3"}, "unknown option -epochs; did you mean --epochs?"},
       {{"train", "x.tar", "--weight-dacay=3"}, "did you mean --weight-decay?"},
       {{"ls", "x.tar", "--frobnicate"}, "unknown option --frobnicate\n"},
-      {{"train", "x.tar", "--optimizer", "adm"}, "--optimizer: 'adm' is none of"},
+      {{"train", "x.tar", "--optimizer", "adm"}, "--optimizer: 'adm' is not one of"},
       {{"train", "x.tar", "--optimizer", "adm"}, "did you mean adam?"},
       {{"train", "x.tar", "--model", "resnet"}, "did you mean resnet"},
       {{"train", "x.tar", "--precision", "bf-16x"}, "did you mean bf16?"},
@@ -106,20 +106,20 @@ TEST(Words, ASlipIsToldTheNearestName) {
 TEST(Words, WrongValuesAreSaidShortly) {
   const std::string huge(3000, '9');
   const std::vector<Slip> wrong = {
-      {{"--lr", "nan"}, "--lr: 'nan' is no number"},
-      {{"--lr", "inf"}, "--lr: 'inf' is no number"},
-      {{"--lr", "0"}, "--lr: '0': a number above 0 is wanted"},
-      {{"--lr", "fast"}, "--lr: 'fast' is no number"},
+      {{"--lr", "nan"}, "--lr: 'nan' is not a number"},
+      {{"--lr", "inf"}, "--lr: 'inf' is not a number"},
+      {{"--lr", "0"}, "--lr: '0': must be above 0"},
+      {{"--lr", "fast"}, "--lr: 'fast' is not a number"},
       {{"--lr", huge}, "--lr: '99999"},
-      {{"--momentum", "1.5"}, "--momentum: '1.5': at most 1 is wanted"},
-      {{"--momentum", "-0.1"}, "--momentum: '-0.1': at least 0 is wanted"},
-      {{"--weight-decay", "-1"}, "--weight-decay: '-1': at least 0 is wanted"},
-      {{"--epochs", "2.5"}, "--epochs: '2.5' is no whole number"},
-      {{"--epochs", "0"}, "--epochs: '0': at least 1 is wanted"},
-      {{"--epochs", huge}, "at most 1048576 is wanted"},
-      {{"--seed", "-1"}, "--seed: '-1': at least 0 is wanted"},
-      {{"--seed", "abc"}, "--seed: 'abc' is no whole number"},
-      {{"--std", "0"}, "--std: '0': a number above 0 is wanted"},
+      {{"--momentum", "1.5"}, "--momentum: '1.5': must be at most 1"},
+      {{"--momentum", "-0.1"}, "--momentum: '-0.1': must be at least 0"},
+      {{"--weight-decay", "-1"}, "--weight-decay: '-1': must be at least 0"},
+      {{"--epochs", "2.5"}, "--epochs: '2.5' is not a whole number"},
+      {{"--epochs", "0"}, "--epochs: '0': must be at least 1"},
+      {{"--epochs", huge}, "must be at most 1048576"},
+      {{"--seed", "-1"}, "--seed: '-1': must be at least 0"},
+      {{"--seed", "abc"}, "--seed: 'abc' is not a whole number"},
+      {{"--std", "0"}, "--std: '0': must be above 0"},
       {{"--model", "lenet", "--mean", "0.1,0.2,0.3"}, "--mean has 3 values for 1 channel"},
       {{"--mean", "0.1,0.2"}, "--mean has 2 values for 3 channels"},
       {{"--batch-size", "1e9"}, "--batch-size: '1e9': at most"},
@@ -295,7 +295,7 @@ class Toml : public ::testing::Test {
 };
 
 TEST_F(Toml, WhatIsWrongIsSaidByFileAndLine) {
-  expect_refused("model = lenet\n\nlr = fast\n", "c.toml:3: --lr: 'fast' is no number");
+  expect_refused("model = lenet\n\nlr = fast\n", "c.toml:3: --lr: 'fast' is not a number");
   expect_refused("# one\ncolour = true\n", "c.toml:2: unknown option --colour");
   expect_refused("epoch = 3\n", "c.toml:1: unknown option --epoch; did you mean --epochs?");
   expect_refused("lr = 0.1\nlr = 0.2\n", "c.toml:2: lr stands on line 1 too");
@@ -304,7 +304,7 @@ TEST_F(Toml, WhatIsWrongIsSaidByFileAndLine) {
   expect_refused("milestones = [1, 2\n", "an array without its ]");
   expect_refused("milestones = [[1]]\n", "c.toml:1: an array in an array");
   expect_refused("nesterov = maybe\n", "c.toml:1: --nesterov is a flag: true or false");
-  expect_refused("just words\n", "c.toml:1: KEY = VALUE is wanted");
+  expect_refused("just words\n", "c.toml:1: expected KEY = VALUE");
   expect_refused("epochs =\n", "c.toml:1: a value is missing");
   expect_refused("config = \"d.toml\"\n", "c.toml:1: --config is for the command line alone");
   expect_refused(std::string("lr = 0.1\nmodel = 'a\0b'\n", 23), "c.toml:2: a control character");

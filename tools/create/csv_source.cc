@@ -40,7 +40,7 @@ Json as_label(const std::string& text) {
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    throw Error(ErrorCode::kCorrupt, "'" + text + "' is no number");
+    throw Error(ErrorCode::kCorrupt, "'" + text + "' is not a number");
   return value;
 }
 

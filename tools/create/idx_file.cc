@@ -99,7 +99,7 @@ IdxFile read_idx_file(const std::string& path) {
   }
   std::array<std::byte, 1> more{};
   if (reader.read(more) != 0)
-    reader.fail(ErrorCode::kCorrupt, "data goes on after the size that the header names");
+    reader.fail(ErrorCode::kCorrupt, "there is data beyond the size in the header");
   file.data = io::Bytes::take(std::move(data));
   return file;
 }

@@ -74,7 +74,7 @@ void SourceOptions::declare_table(CLI::App& app) {
          "Folder: each image's file of the same name in DIR too, as field NAME: mask=labels")
       ->type_name("NAME=DIR");
   app.add_option("--root", csv_.root,
-                 "What paths in a CSV or list are relative to [its own folder]")
+                 "Folder that paths in a CSV or list are relative to [its own folder]")
       ->transform(existing_folder())
       ->type_name("DIR");
   app.add_option("--key", csv_.key, "CSV: a row's key, columns in braces [the file's path]")
@@ -95,10 +95,10 @@ void SourceOptions::declare_synthetic(CLI::App& app) {
                               "and depth; segments: a class a pixel")
                    ->group(kSources)
                    ->transform(one_of(synthetic_kinds()));
-  app.add_option("--count", synthetic_.count, "How many to make")
+  app.add_option("--count", synthetic_.count, "Samples to make")
       ->transform(whole_number(1, kMaxCount))
       ->needs(kind);
-  app.add_option("--classes", synthetic_.classes, "Of how many classes, or labels")
+  app.add_option("--classes", synthetic_.classes, "Classes or labels")
       ->transform(whole_number(1, 1 << 24))
       ->needs(kind);
   app.add_option_function<std::string>(
@@ -106,9 +106,7 @@ void SourceOptions::declare_synthetic(CLI::App& app) {
          "Their size: N, or height x width [32]")
       ->type_name("N|HxW")
       ->needs(kind);
-  app.add_option("--seed", synthetic_.seed, "What they are made from")
-      ->transform(seed_number())
-      ->needs(kind);
+  app.add_option("--seed", synthetic_.seed, "Their seed")->transform(seed_number())->needs(kind);
 }
 
 void SourceOptions::declare_encoding(CLI::App& app) {
@@ -140,9 +138,9 @@ void SourceOptions::check_source() const {
   if (!synthetic_.kind.empty()) given.emplace_back("--synthetic");
   if (given.empty())
     refuse(
-        "a source is wanted: --from-folder, --from-csv, --from-list, --from-idx, --from-cifar or "
+        "give a source: --from-folder, --from-csv, --from-list, --from-idx, --from-cifar or "
         "--synthetic");
-  if (given.size() > 1) refuse(fmt::format("one source is wanted, not {}", fmt::join(given, ", ")));
+  if (given.size() > 1) refuse(fmt::format("give only one source, not {}", fmt::join(given, ", ")));
 }
 
 std::vector<FolderPair> SourceOptions::pairs() const {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "io/base/error.h"
-#include "io/base/text.h"
 #include "io/base/rng.h"
+#include "io/base/text.h"
 #include "tools/create/fold_split.h"
 #include "tools/create/job_state.h"
 #include "tools/create/parallel_write.h"
@@ -157,7 +157,7 @@ class SetJob {
   Indices samples_behind(std::vector<std::uint64_t> there) const {
     const std::uint64_t done = std::accumulate(there.begin(), there.end(), std::uint64_t{0});
     if (done > 0)
-      context_.log.info(fmt::format("going on: {} in {} are there", counted(done, "sample"),
+      context_.log.info(fmt::format("continuing: {} in {} are written", counted(done, "sample"),
                                     counted(shards_, "shard")));
     Indices left;
     for (const std::uint64_t index : sample_order(source_.size(), options_.shuffle)) {

@@ -28,19 +28,18 @@ void DataOptions::declare(CLI::App& app) {
       ->type_name("SPEC");
   app.add_option("--val", val, "Shards to evaluate on after each epoch")->type_name("SPEC");
   app.add_option("--folds", folds,
-                 "{fold} in --train stands for all of so many folds, from 0, but --fold")
+                 "{fold} in --train stands for each of the folds 0 to N-1 except --fold")
       ->transform(whole_number(0, 1 << 16));
-  app.add_option("--fold", fold, "The fold that is evaluated on, where there is no --val")
+  app.add_option("--fold", fold, "The fold to evaluate on if there is no --val")
       ->transform(whole_number(0, 1 << 16));
   app.add_option("--shuffle", shuffle,
                  "Samples in each stream's shuffle buffer; 0: neither samples nor shards")
       ->transform(whole_number(0, std::uint64_t{1} << 32U));
   app.add_option("--epoch-samples", epoch_samples,
-                 "Samples of an epoch, cut or begun again until there; 0: as many as there are")
+                 "Samples in an epoch: the shards are cut short or repeated; 0: every sample once")
       ->transform(whole_number(0));
   app.add_option("--fake-data", fake,
-                 "Trains on so many samples an epoch that come from nowhere: everything but the "
-                 "input; 0: off")
+                 "Train on N generated samples an epoch, without reading shards; 0: off")
       ->transform(whole_number(0));
 }
 

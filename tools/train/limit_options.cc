@@ -9,31 +9,31 @@
 namespace millrace::tools {
 void LimitOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Limits and debugging");
-  app.add_flag(
-      "--fast-dev-run", fast_dev_run,
-      "One epoch of one batch, all options checked and nothing written: does it all work?");
+  app.add_flag("--fast-dev-run", fast_dev_run,
+               "Check all options and run one epoch of one batch; write nothing");
   app.add_option("--overfit-batches", overfit_batches,
-                 "The same so many batches a device in every epoch, neither shuffled nor "
-                 "augmented, and evaluated too; 0: off")
+                 "Train and evaluate on the same N batches a device, neither shuffled nor "
+                 "augmented; 0: off")
       ->transform(whole_number(0));
   app.add_option("--limit-train-batches", train_batches,
-                 "Batches a device and epoch, at most; 0: all")
+                 "Batches a device takes in an epoch, at most; 0: all")
       ->transform(whole_number(0));
   app.add_option("--limit-val-batches", val_batches,
-                 "Batches a device and evaluation, at most; 0: all")
+                 "Batches a device takes in an evaluation, at most; 0: all")
       ->transform(whole_number(0));
   app.add_option("--sanity-val-steps", sanity_val_steps,
-                 "Batches a device evaluates before training begins")
+                 "Batches a device evaluates before training starts")
       ->transform(whole_number(0));
-  app.add_option("--max-time", max_time,
-                 "The run ends, with a checkpoint and status 0, after this time: 90s, 30m, 12h or "
-                 "HH:MM:SS")
+  app.add_option(
+         "--max-time", max_time,
+         "Save a checkpoint and exit with status 0 after this time: 90s, 30m, 12h or HH:MM:SS")
       ->type_name("TIME");
-  app.add_option("--target-accuracy", target_accuracy,
-                 "Percent of val_top1 that the best epoch must reach; exit status 1 below")
+  app.add_option(
+         "--target-accuracy", target_accuracy,
+         "val_top1 in percent that the best epoch must reach; below it the exit status is 1")
       ->transform(real_number(0, 100));
   app.add_flag("--deterministic", deterministic,
-               "Accepted, and always so: runs repeat bit for bit");
+               "Accepted for compatibility: runs always repeat bit for bit");
 }
 
 void LimitOptions::check() const {

@@ -55,7 +55,7 @@ void OptimisationOptions::declare(CLI::App &app) {
 void OptimisationOptions::declare_optimizer(CLI::App &app) {
   app.add_option("--epochs", epochs, "Passes over the samples")
       ->transform(whole_number(1, 1 << 20));
-  app.add_option("--optimizer", optimizer, "The rule by which weights change")
+  app.add_option("--optimizer", optimizer, "The update rule of the weights")
       ->transform(one_of(trainer::update_rule_names()));
   app.add_option("--momentum", momentum, "Of sgd and lars [0.9]")->transform(real_number(0, 1));
   app.add_option("--dampening", dampening, "Of sgd's momentum")->transform(real_number(0, 1));
@@ -75,54 +75,52 @@ void OptimisationOptions::declare_optimizer(CLI::App &app) {
 }
 
 void OptimisationOptions::declare_step(CLI::App &app) {
-  app.add_option("--accumulate", accumulate, "Batches a device takes for one step")
+  app.add_option("--accumulate", accumulate, "Batches a device accumulates for one step")
       ->transform(whole_number(1, 1 << 20));
-  app.add_option("--clip-norm", clip.norm, "Bound of the gradients' norm; 0: none")
+  app.add_option("--clip-norm", clip.norm, "Clip the norm of the gradients to this; 0: off")
       ->transform(real_number(0));
-  app.add_option("--clip-value", clip.value, "Bound of each gradient; 0: none")
+  app.add_option("--clip-value", clip.value, "Clip each gradient to this; 0: off")
       ->transform(real_number(0));
   app.add_option("--ema", ema,
-                 "Decay of an exponential mean of the weights, which is "
-                 "evaluated and saved; 0: "
-                 "none")
+                 "Decay of an exponential moving average of the weights, which is evaluated and "
+                 "saved; 0: off")
       ->transform(real_number(0, 1));
-  app.add_option("--on-non-finite", on_non_finite,
-                 "What a loss leads to that is infinite or no number")
+  app.add_option("--on-non-finite", on_non_finite, "What to do when a loss is not finite")
       ->transform(one_of({"fail", "skip"}));
 }
 
 void OptimisationOptions::declare_schedule(CLI::App &app) {
   app.add_option("--lr", lr, rates_text())->transform(above_zero());
   app.add_flag("--scale-lr", scale_lr, "Multiplies --lr by the number of devices");
-  app.add_option("--schedule", schedule, "How the learning rate falls")
+  app.add_option("--schedule", schedule, "The schedule of the learning rate")
       ->transform(one_of({"constant", "step", "multi-step", "exponential", "warmup-exponential",
                           "cosine", "one-cycle"},
                          kSchedules));
-  app.add_option("--schedule-unit", schedule_unit,
-                 "When it does: with each epoch or each step [one-cycle: step, "
-                 "others: epoch]")
+  app.add_option(
+         "--schedule-unit", schedule_unit,
+         "Whether the rate changes with each epoch or each step [one-cycle: step, others: epoch]")
       ->transform(one_of({"epoch", "step"}));
-  app.add_option("--step-epochs", step_epochs, "step, warmup-exponential: epochs between two cuts")
+  app.add_option("--step-epochs", step_epochs, "step, warmup-exponential: epochs between two drops")
       ->transform(whole_number(1, 1 << 20));
-  app.add_option("--gamma", gamma, "step, multi-step, exponential: what the rate is multiplied by")
+  app.add_option("--gamma", gamma, "step, multi-step, exponential: factor of the rate")
       ->transform(above_zero());
-  app.add_option("--divisor", divisor, "warmup-exponential: what the rate is divided by")
+  app.add_option("--divisor", divisor, "warmup-exponential: divisor of the rate")
       ->transform(above_zero());
-  app.add_option("--milestones", milestones, "multi-step: epochs of the cuts, such as 30,60,80")
+  app.add_option("--milestones", milestones, "multi-step: epochs of the drops, such as 30,60,80")
       ->delimiter(',')
       ->transform(above_zero());
-  app.add_option("--min-lr", min_lr, "cosine: where it ends")->transform(real_number(0));
+  app.add_option("--min-lr", min_lr, "cosine: the final rate")->transform(real_number(0));
   app.add_option("--warmup-epochs", warmup_epochs,
                  "Epochs in which the rate rises from 0 [warmup-exponential: 0.9]")
       ->transform(real_number(0));
   app.add_option("--warmup-steps", warmup_steps,
-                 "Steps in which it rises; 0: none [sgd, lars: 100, or a tenth "
-                 "of a shorter run]")
+                 "The same in steps; 0: no warm-up [sgd, lars: 100, or a tenth of a shorter run]")
       ->transform(whole_number(0));
-  app.add_option("--warmup-start", warmup_start, "What it rises from instead, a share of the rate")
+  app.add_option("--warmup-start", warmup_start,
+                 "Where the warm-up starts, as a fraction of the rate")
       ->transform(real_number(0, 1));
   app.add_option("--steps-per-epoch", steps_per_epoch,
-                 "For schedules by step and warm-up; 0: by the shards' "
+                 "Steps in an epoch, for warm-up and schedules by step; 0: from the shards' "
                  "indexes, else counted")
       ->transform(whole_number(0));
 }

@@ -65,30 +65,31 @@ void RunFolderOptions::declare(CLI::App& app) {
                  "Folder for metrics, configuration and checkpoints; auto: "
                  "runs/MODEL-DATE-TIME; none: nothing is written")
       ->type_name("DIR");
-  app.add_flag("--force", force, "Start anew in a --run-dir that holds a run");
+  app.add_flag("--force", force, "Start over in a --run-dir that holds a run");
   app.add_option("--resume", resume,
-                 "Checkpoint or run to go on from, a folder or URL; auto: the newest one in "
-                 "--run-dir, else the one last uploaded, if there is one")
+                 "Checkpoint or run to continue, a folder or URL; auto: the newest one in "
+                 "--run-dir, else the last one uploaded, if any")
       ->type_name("PATH");
   app.add_flag("--accept-changed-data", accept_changed_data,
-               "--resume goes on even where shards hold something else than they did");
-  app.add_option("--init", init,
-                 "Weights to start from, in torchvision's names: a .safetensors file, a checkpoint, "
-                 "or a run, whose best one is taken")
+               "Let --resume continue even if the shards have changed");
+  app.add_option(
+         "--init", init,
+         "Weights to start from, in torchvision's names: a .safetensors file, a checkpoint, "
+         "or a run, whose best one is taken")
       ->type_name("PATH");
-  app.add_flag("--replace-head", replace_head, "The last layer keeps its own start values");
+  app.add_flag("--replace-head", replace_head,
+               "Initialise the last layer anew instead of loading it");
   app.add_option("--monitor", monitor,
-                 "The measure that decides what is best [val_top1, else val_loss]")
+                 "The measure that decides which checkpoint is best [val_top1, else val_loss]")
       ->type_name("MEASURE");
   app.add_option("--save-top-k", top_k, "Keeps the best K epochs' checkpoints")
       ->transform(whole_number(0, 1 << 20));
-  app.add_option("--save-every-steps", every_steps, "Saves `last` every so many steps; 0: not")
+  app.add_option("--save-every-steps", every_steps, "Save `last` every N steps; 0: never")
       ->transform(whole_number(0));
-  app.add_option("--save-every-minutes", every_minutes, "And every so many minutes; 0: not")
+  app.add_option("--save-every-minutes", every_minutes, "Save `last` every X minutes; 0: never")
       ->transform(real_number(0));
   app.add_option("--upload", upload,
-                 "Where each checkpoint is sent as soon as it is whole: http(s)://, s3://, gs:// "
-                 "or a folder")
+                 "Upload each complete checkpoint to http(s)://, s3://, gs:// or a folder")
       ->type_name("URL");
 }
 
@@ -103,12 +104,12 @@ void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_
 void RunFolderOptions::check_start() const {
   if (replace_head && init.empty()) refuse("--replace-head needs --init");
   if (!init.empty() && !resume.empty() && resume != kAuto)
-    refuse("a run either starts from weights (--init) or goes on from a checkpoint (--resume)");
+    refuse("a run either starts from weights (--init) or continues from a checkpoint (--resume)");
   if (!init.empty() && !io::is_network_url(init) && !fs::exists(init))
     refuse("--init: no weights at " + init);
   if (!init.empty()) check_weights_file(init);
   if (force && !resume.empty())
-    refuse("--force starts anew, --resume goes on: leave one of them out");
+    refuse("--force starts over and --resume continues: give only one of them");
   if (accept_changed_data && resume.empty()) refuse("--accept-changed-data needs --resume");
   if (resume == kAuto && (run_dir == kAuto || run_dir == "none"))
     refuse("--resume auto needs a --run-dir to look into");
@@ -123,7 +124,7 @@ void RunFolderOptions::check_run_dir() const {
   check_writable_folder(chosen ? run_dir : "runs");
   if (chosen) trainer::check_not_running(run_dir);
   if (chosen && resume.empty() && !force && fs::exists(run_dir + "/metrics.jsonl"))
-    refuse(run_dir + " holds a run: go on with --resume auto, or start anew with --force");
+    refuse(run_dir + " holds a run: continue it with --resume auto, or start over with --force");
 }
 
 void RunFolderOptions::settle(const std::string& model, const io::Opener& opener, const Log& log) {

@@ -49,7 +49,7 @@ void tolerate_truncated(std::vector<pipeline::FieldSpec>& fields) {
 void RunOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Devices and threads");
   app.add_option("--devices", devices,
-                 "How many devices, or which: 8, [5], 0,2; auto: one, with all cores")
+                 "Number of devices, or a list of them: 8, [5], 0,2; auto: one, with all cores")
       ->transform(CLI::Validator(settle_devices, ""))
       ->type_name("N|LIST");
   app.add_option(
@@ -57,7 +57,7 @@ void RunOptions::declare(CLI::App& app) {
          "bf16 (16, 16-mixed, bf16-mixed, bfloat16): bf16 compute, float32 weights; fp32 (32, "
          "float32); bf16-true: bf16 weights too")
       ->transform(one_of({"bf16", "fp32", "bf16-true"}, kPrecisions));
-  app.add_option("--batch-size", batch_size, "Samples a device and step")
+  app.add_option("--batch-size", batch_size, "Samples a device takes in a step")
       ->transform(whole_number(1, 1 << 20));
   app.add_option("--workers", workers,
                  "Streams that shards are divided into; 0: 4, or one a shard where there are fewer")
@@ -66,7 +66,7 @@ void RunOptions::declare(CLI::App& app) {
                  "The same over all processes: the order of the samples for every number of them "
                  "that divides it; 0: by --workers")
       ->transform(whole_number(0, 1 << 20));
-  app.add_option("--threads", threads, "Threads that decode; 0: one a core")
+  app.add_option("--threads", threads, "Decoding threads; 0: one a core")
       ->transform(whole_number(0, 1024));
   app.add_option("--prefetch", prefetch, "Batches kept ready")->transform(whole_number(1, 1 << 16));
 }

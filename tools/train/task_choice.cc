@@ -121,40 +121,39 @@ bool is_class_loss(const std::string& loss) { return loss.starts_with("ce"); }
 void TaskChoice::declare(CLI::App& app) {
   app.option_defaults()->group("Task");
   app.add_option("--task", kind,
-                 "What the model is to tell; segment is a class a pixel [unet: mask-depth, or "
-                 "segment with --classes; others: classify]")
+                 "What the model predicts; segment: a class a pixel [unet: mask-depth, or segment "
+                 "with --classes; others: classify]")
       ->transform(one_of(
           {"classify", "multilabel", "segment", "mask", "depth", "mask-depth", "segment-depth"},
           {{"classification", "classify"}, {"segmentation", "segment"}}));
-  app.add_option("--label-smoothing", label_smoothing, "classify, segment: what all classes share")
+  app.add_option("--label-smoothing", label_smoothing,
+                 "classify, segment: the share of the target that is spread over all classes")
       ->transform(real_number(0, 1));
   app.add_option("--label-key", label_key, "multilabel: the key of the 0s and 1s in `json`");
   app.add_option("--mask-loss", mask_loss,
-                 "Of the mask: bce or dice; segment: ce, or ce+dice [bce, ce]")
+                 "Loss of the mask: bce or dice; segment: ce, or ce+dice [bce, ce]")
       ->transform(one_of({"bce", "dice", "ce", "ce+dice"}, {{"cross-entropy", "ce"}}));
   app.add_option("--depth-loss", depth_loss, "Of the depth")
       ->transform(one_of({"berhu", "l1", "mse"}));
   app.add_option("--loss-weights", loss_weights,
-                 "mask-depth, segment-depth: of the mask's loss and the depth's")
+                 "mask-depth, segment-depth: weights of the mask's loss and the depth's")
       ->delimiter(',')
       ->expected(2)
       ->transform(above_zero());
-  app.add_option("--mask-value", mask_value,
-                 "mask, mask-depth: what the mask holds where it is set: 1, or 255")
+  app.add_option("--mask-value", mask_value, "mask, mask-depth: the value of set pixels: 1 or 255")
       ->transform(whole_number(1, 255));
   app.add_option("--mask-field", mask_field, "The mask's suffix in a sample")->type_name("SUFFIX");
   app.add_option("--depth-field", depth_field, "The depth's")->type_name("SUFFIX");
   app.add_option("--ignore-index", ignore_index,
-                 "segment: the number in masks that is left out of loss and measures; -1: none")
+                 "segment: the value that loss and measures ignore; -1: none")
       ->transform(whole_number(-1, 65535));
-  app.add_option("--class-weights", class_weights,
-                 "segment: of each class in the loss, as many as there are classes")
+  app.add_option("--class-weights", class_weights, "segment: the weight of each class in the loss")
       ->delimiter(',')
       ->transform(real_number(0));
   app.add_option("--mask-colors", colour_table,
-                 "segment: masks are colour pictures; a line a colour: R G B NAME, or NAME,R,G,B. "
-                 "Lines of one name are one class, void and ignore are left out; camvid: CamVid's "
-                 "colours as its 11 classes")
+                 "segment: masks are colour images; FILE has a colour a line: R G B NAME, or "
+                 "NAME,R,G,B. Colours of one name are one class; void and ignore are ignored; "
+                 "camvid: CamVid's colours as its 11 classes")
       ->type_name("FILE");
 }
 

@@ -102,7 +102,7 @@ std::string find_folder(const std::string& path) {
   const bool swapped_out = !fs::exists(path) && fs::exists(previous);
   std::string found = swapped_out ? previous : path;
   if (!fs::exists(found)) {
-    throw Error(ErrorCode::kNotFound, "there is no checkpoint", {.url = path});
+    throw Error(ErrorCode::kNotFound, "no checkpoint", {.url = path});
   }
   return found;
 }

@@ -33,14 +33,14 @@ void check_input(const std::string& path, const TrainState& saved, const TrainSt
   const std::string content = content_difference(*saved.data, *given.data);
   if (!content.empty() && !options.accept_changed_data) {
     refuse(path, "the training set has changed since the checkpoint: " + content +
-                     "; --accept-changed-data goes on with it");
+                     "; --accept-changed-data continues with it");
   }
   std::vector<std::string> lines = option_differences(*saved.data, *given.data);
   if (const std::string list = list_difference(*saved.data, *given.data); !list.empty())
     lines.insert(lines.begin(), list);
   if (!lines.empty() && !saved.position.empty()) {
     refuse(path,
-           fmt::format("the checkpoint is in mid-epoch and goes on with its own input alone: {}",
+           fmt::format("the checkpoint is in mid-epoch and continues only with its own input: {}",
                        fmt::join(lines, "; ")));
   }
   differences.insert(differences.end(), lines.begin(), lines.end());
@@ -59,7 +59,7 @@ void check_options(const TrainOptions& options) {
   require(options.ema_decay >= 0.0 && options.ema_decay < 1.0,
           "the decay of the weights' EMA must lie in [0, 1)");
   require(options.init.empty() || options.resume.empty() || options.resume == "auto",
-          "a run either starts from weights or goes on from a checkpoint");
+          "a run either starts from weights or continues from a checkpoint");
   io::check_local_path(options.run_folder);
   io::check_local_path(options.checkpoint.folder);
 }

@@ -59,7 +59,7 @@ class CrossEntropy final : public Loss {
     if (!bad) return;
     throw Error(ErrorCode::kCorrupt, "label " + std::to_string(input.target.labels[*bad]) +
                                          " in slot " + std::to_string(*bad) +
-                                         " is none of the model's " + std::to_string(shape[1]) +
+                                         " is not one of the model's " + std::to_string(shape[1]) +
                                          " classes");
   }
 

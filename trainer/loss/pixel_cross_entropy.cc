@@ -90,7 +90,7 @@ class PixelCrossEntropy final : public Loss {
         first_bad_label(input.target.labels, input.valid, shape[1], options_.ignore_label);
     if (!bad) return;
     throw Error(ErrorCode::kCorrupt, "label " + std::to_string(input.target.labels[*bad]) +
-                                         " is none of the model's " + std::to_string(classes) +
+                                         " is not one of the model's " + std::to_string(classes) +
                                          " classes");
   }
 

@@ -12,7 +12,7 @@ struct Maker {
   const nn::Group& group;
 
   OpPointer operator()(const nn::Input&) const {
-    throw Error(ErrorCode::kUnsupported, "an input is no operation");
+    throw Error(ErrorCode::kUnsupported, "an input is not an operation");
   }
   OpPointer operator()(const nn::Conv2d& layer) const {
     return make_conv2d(lowering, group, layer);

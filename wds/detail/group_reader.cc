@@ -88,7 +88,7 @@ bool GroupReader::accept(Pending& next) {
 }
 
 bool GroupReader::next(Sample& sample) {
-  MILLRACE_CHECK(!broken_, "a broken shard cannot go on");
+  MILLRACE_CHECK(!broken_, "a broken shard cannot be read further");
   broken_ = true;  // until this call has come to a good end
   if (!std::exchange(started_, true)) {
     start();

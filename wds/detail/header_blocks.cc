@@ -25,7 +25,7 @@ std::uint64_t extension_size(std::string_view block) {
   field.remove_prefix(std::min(field.find_first_not_of(' '), field.size()));
   std::uint64_t size = 0;
   const auto result = std::from_chars(field.data(), field.data() + field.size(), size, 8);
-  if (result.ec != std::errc()) corrupt("tar: an extension header's size is no number");
+  if (result.ec != std::errc()) corrupt("tar: an extension header's size is not a number");
   if (size > kMaxExtensionBytes) corrupt("tar: an extension header is larger than 1 MiB");
   return size;
 }

@@ -32,7 +32,7 @@ std::string hex(std::uint32_t value) {
 std::uint32_t from_hex(const std::string& text) {
   std::uint32_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (text.size() != 8 || result.ptr != text.data() + 8) corrupt("'" + text + "' is no CRC-32");
+  if (text.size() != 8 || result.ptr != text.data() + 8) corrupt("'" + text + "' is not a CRC-32");
   return value;
 }
 

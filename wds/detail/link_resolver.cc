@@ -43,7 +43,8 @@ LinkResolver::Target LinkResolver::resolve(const TarMember& link) {
   scan_to(link.offset);
   const auto found = headers_.find(hash_of(link.link));
   if (found == headers_.end()) {
-    throw Error(ErrorCode::kCorrupt, "hard link to " + link.link + ", which is no earlier member");
+    throw Error(ErrorCode::kCorrupt,
+                "hard link to " + link.link + ", which is not an earlier member");
   }
   if (last_header_ != found->second) {
     last_header_.reset();
@@ -103,7 +104,8 @@ LinkResolver::Target LinkResolver::read(const TarMember& link, std::uint64_t off
   const bool found = tar->next(member);
   // Only a name's hash was kept, and the name of a link to a link is another.
   if (!found || member.kind != MemberKind::kFile || member.offset != offset) {
-    throw Error(ErrorCode::kCorrupt, "hard link to " + link.link + ", which is no earlier member");
+    throw Error(ErrorCode::kCorrupt,
+                "hard link to " + link.link + ", which is not an earlier member");
   }
   spend(member.size, link.offset);
   return {.data = tar->read_payload(), .offset = member.data_offset};
