@@ -55,7 +55,7 @@ std::vector<int> parse_list(std::string_view text, std::string_view list) {
     const std::size_t end = list.find(',');
     const int number = parse_number(text, list.substr(0, end));
     if (std::find(numbers.begin(), numbers.end(), number) != numbers.end()) {
-      refuse(text, fmt::format("device {} stands twice", number));
+      refuse(text, fmt::format("device {} is listed twice", number));
     }
     numbers.push_back(number);
     more = end != std::string_view::npos;
@@ -69,7 +69,7 @@ std::vector<int> parse_devices(std::string_view text) {
     return parse_list(text, text.substr(1, text.size() - 2));
   }
   const int count = parse_number(text, text);
-  if (count == 0) refuse(text, "there must be one at least");
+  if (count == 0) refuse(text, "there must be at least one");
   std::vector<int> numbers(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i);
   return numbers;

@@ -102,9 +102,8 @@ std::string Statistics::to_text() const {
     text += fmt::format("{} samples have untidy images, which were decoded (verify names them)\n",
                         untidy);
   if (refetched > 0)
-    text += fmt::format(
-        "{} fetched once more: damaged on the way over the network, whole the second time\n",
-        refetched);
+    text += fmt::format("{} fetched again: damaged on the network, intact the second time\n",
+                        refetched);
   return text + verdict().text + "\n";
 }
 

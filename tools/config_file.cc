@@ -65,7 +65,7 @@ void give(CLI::Option& option, const TomlEntry& entry, const std::string& name) 
     option.add_result(option.get_flag_value(name, value));
     return;
   }
-  require(!entry.values.empty(), "--" + name + ": an empty array says nothing");
+  require(!entry.values.empty(), "--" + name + ": an empty array sets nothing");
   if (entry.array && option.get_items_expected_max() == 1)
     option.add_result(fmt::format("[{}]", fmt::join(entry.values, ",")));
   else
@@ -83,7 +83,7 @@ std::vector<CLI::ConfigItem> ConfigFile::from_config(std::istream& input) const 
     try {
       const std::string name = option_name(app_, entry.key);
       CLI::Option& option = *app_.get_option("--" + name);
-      require(option.get_configurable(), "--" + name + " is for the command line alone");
+      require(option.get_configurable(), "--" + name + " is for the command line only");
       if (option.empty()) give(option, entry, name);
     } catch (const CLI::ParseError& error) {
       throw Error(ErrorCode::kInvalidArgument, place + usage_text(error));

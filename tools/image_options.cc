@@ -40,7 +40,7 @@ void ImageOptions::declare(CLI::App& app) {
          "Subtracted from values in 0 to 1: one number, or one a channel [ImageNet's; grey 0.5]")
       ->delimiter(',')
       ->expected(1, 3);
-  app.add_option("--std", std, "Divided by [ImageNet's; grey 0.5]")
+  app.add_option("--std", std, "Divisor: one number, or one a channel [ImageNet's; grey 0.5]")
       ->delimiter(',')
       ->expected(1, 3)
       ->transform(above_zero());

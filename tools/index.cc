@@ -47,9 +47,8 @@ void check_fresh(const wds::ShardIndex& index, const std::string& shard) {
   if (bytes == index.bytes) return;
   throw Error(
       ErrorCode::kCorrupt,
-      fmt::format(
-          "its index is of another shard, of {} bytes where this has {}: --force rebuilds it",
-          index.bytes, bytes),
+      fmt::format("its index is of a shard of {} bytes, this one has {}: --force rebuilds it",
+                  index.bytes, bytes),
       {.url = shard});
 }
 
@@ -177,8 +176,7 @@ class IndexCommand final : public Command {
   void write_set(const wds::Manifest& manifest, const std::string& path, Context& context) const {
     if (!force_ && fs::exists(path)) {
       if (lists_all(wds::read_manifest(*read_.opener(), path), manifest)) return;
-      throw Error(ErrorCode::kInvalidArgument,
-                  path + " exists and says something else: --force replaces it");
+      throw Error(ErrorCode::kInvalidArgument, path + " exists and differs: --force replaces it");
     }
     make_parent_folders(path);
     wds::write_manifest(manifest, path, replace());

@@ -58,7 +58,7 @@ void ReadOptions::declare_policy(CLI::App& app) {
                  "On a damaged sample: fail the run, skip the sample, or stop reading there")
       ->transform(one_of({"fail", "skip", "stop"}));
   app.add_option("--max-faults", max_faults_,
-                 "Samples that may be skipped in an epoch: a number, or a share such as 0.01")
+                 "Samples that may be skipped in an epoch: a number, or a fraction such as 0.01")
       ->type_name("N|RATE");
   declare_leniency(app);
 }
@@ -73,7 +73,7 @@ void ReadOptions::declare_leniency(CLI::App& app) {
       "Treat a missing or damaged index as a fault, instead of reading its shard without it");
   app.add_flag("--tolerate-truncated", tolerate_truncated_,
                "Decode damaged and truncated JPEGs as far as possible instead of failing");
-  app.add_flag("--allow-pipe", allow_pipe_, "Let pipe:COMMAND in a SPEC run a shell");
+  app.add_flag("--allow-pipe", allow_pipe_, "Allow pipe:COMMAND in a SPEC to run a shell");
   app.add_option("--retry-for", retry_for_,
                  "How long to retry a server that sends nothing: 30s, 10m; 0: never")
       ->type_name("TIME");

@@ -31,7 +31,7 @@ class TomlReader {
       entries.push_back(read_entry());
       const auto [first, fresh] = lines.emplace(entries.back().key, entries.back().line);
       if (!fresh)
-        refuse(fmt::format("{} stands on line {} too", printable(first->first), first->second),
+        refuse(fmt::format("{} is set on line {} too", printable(first->first), first->second),
                entries.back().line);
     }
     return entries;
@@ -69,14 +69,13 @@ class TomlReader {
     entry.array = peek() == '[';
     entry.values = entry.array ? read_array() : std::vector{read_value()};
     skip_blanks();
-    if (peek() != '\n' && peek() != '#')
-      refuse("a value ends with its line: one with blanks or commas needs quotes");
+    if (peek() != '\n' && peek() != '#') refuse("a value with blanks or commas needs quotes");
     return entry;
   }
 
   std::string read_key() {
     if (peek() == '[')
-      refuse("there are no [tables]: every option stands by its name, such as lr = 0.1");
+      refuse("[tables] are not supported: give each option by its name, such as lr = 0.1");
     if (peek() == '"' || peek() == '\'') return read_string();
     const std::size_t begin = at_;
     while (!at_end() && is_key(peek())) ++at_;
@@ -88,22 +87,22 @@ class TomlReader {
     ++at_;
     std::vector<std::string> values;
     for (skip_empty(); peek() != ']'; skip_empty()) {
-      if (at_end()) refuse("an array without its ]");
+      if (at_end()) refuse("an array without ]");
       values.push_back(read_value());
       skip_empty();
-      if (at_end()) refuse("an array without its ]");
+      if (at_end()) refuse("an array without ]");
       if (peek() == ',')
         ++at_;
       else if (peek() != ']')
-        refuse("an array's values stand between commas, and end with ]");
+        refuse("an array's values are separated by commas and end with ]");
     }
     ++at_;
     return values;
   }
 
   std::string read_value() {
-    if (peek() == '[') refuse("an array in an array says nothing here");
-    if (peek() == '{') refuse("there are no {tables}: every option stands by its name");
+    if (peek() == '[') refuse("nested arrays are not supported");
+    if (peek() == '{') refuse("{tables} are not supported: give each option by its name");
     if (peek() == '"' || peek() == '\'') return read_string();
     const std::size_t begin = at_;
     while (!at_end() && !is_blank(peek()) &&
@@ -116,11 +115,11 @@ class TomlReader {
   std::string read_string() {
     const char quote = peek();
     if (text_.substr(at_).starts_with(std::string(3, quote)))
-      refuse("strings over several lines are not taken");
+      refuse("strings over several lines are not supported");
     ++at_;
     std::string value;
     for (; peek() != quote; ++at_) {
-      if (peek() == '\n') refuse("a string without its end");
+      if (peek() == '\n') refuse("an unterminated string");
       value += quote == '"' && peek() == '\\' ? read_escape() : peek();
     }
     ++at_;

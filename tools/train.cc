@@ -196,7 +196,7 @@ class TrainCommand final : public Command {
     constexpr std::int64_t kImageNetClasses = 1000;
     const auto names = read_label_map(*read_.opener(), shard);
     if (!names.empty()) return static_cast<std::int64_t>(names.size());
-    context.log.info("1000 outputs: a dry run counts no labels, --classes says how many there are");
+    context.log.info("1000 outputs: a dry run does not count labels; --classes sets their number");
     return kImageNetClasses;
   }
 
@@ -292,7 +292,7 @@ class TrainCommand final : public Command {
             : fmt::format(" padded to {}x{}{}", canvas.height, canvas.width, stored_text(context)),
         run_.precision));
     if (half && !trainer::nn::has_native_bfloat16())
-      context.log.info("this machine has no bf16: float32 computes, and results are rounded");
+      context.log.info("this machine has no bf16 instructions: results of float32 are rounded");
     context.log.info(fmt::format(
         "{}, {} x batch size {}{} = {} a step; {}, {}{}",
         counted(train_shards(input_options()).size(), "shard"),

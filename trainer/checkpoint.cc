@@ -183,7 +183,7 @@ std::string find_newest_checkpoint(const std::string& folder, const Log& log) {
         most = steps;
       }
     } catch (const Error& error) {
-      log.warn("checkpoint passed over: " + std::string(error.what()));
+      log.warn("checkpoint skipped: " + std::string(error.what()));
     }
   }
   return newest;

@@ -314,7 +314,7 @@ void LossObjective::score_classes(const ClassCounts& counts, std::size_t index,
   const Head& head = options_.heads[index];
   if (static_cast<std::int64_t>(counts.both.size()) != head.classes) {
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("the model tells {} classes, the objective {}", counts.both.size(),
+                fmt::format("the model has {} classes, the objective {}", counts.both.size(),
                             head.classes));
   }
   for (const Part& part : parts_) {

@@ -54,7 +54,7 @@ Schedule::Schedule(const ScheduleOptions& options) : options_(options) {
   require(options.warmup_steps == 0 || options.warmup_epochs == 0.0,
           "warm-up is given in epochs or in steps, not in both");
   require(std::is_sorted(options.milestones.begin(), options.milestones.end()),
-          "a schedule's milestones must rise");
+          "a schedule's milestones must increase");
   if (options_.kind == ScheduleKind::kWarmupExponential && options_.warmup_epochs == 0.0 &&
       options_.warmup_steps == 0) {
     options_.warmup_epochs = 0.9;

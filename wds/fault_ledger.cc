@@ -111,7 +111,7 @@ void FaultLedger::warn_of(const TarWarnings& odd, const std::string& url) {
 
 void FaultLedger::count_refetched(const std::string& url, std::uint64_t count) {
   if (count == 0) return;
-  const std::string kind = "came damaged over the network, and whole when fetched once more";
+  const std::string kind = "damaged on the network, intact when fetched again";
   said_->warn(log_, kind, kind + " (url " + io::printable_url(url) + ")");
   const MutexLock lock(mutex_);
   refetched_ += count;

@@ -59,7 +59,7 @@ ManifestShard parse_shard(const Json& shard, const std::string& base) {
 
 Manifest parse_manifest(std::string_view text, const std::string& base) {
   const Json json = parse_json<Json>(text, "manifest", {.bytes = kMaxManifestBytes});
-  if (!json.is_object()) corrupt("is no JSON object");
+  if (!json.is_object()) corrupt("is not a JSON object");
   const auto list = json.find("shardlist");
   if (list == json.end() || !list->is_array()) corrupt("has no shardlist");
   Manifest manifest;

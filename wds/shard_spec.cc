@@ -115,7 +115,7 @@ Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
 void check_duplicates(const Shards& shards) {
   std::unordered_set<std::string_view> seen;
   for (const ManifestShard& shard : shards) {
-    if (!seen.insert(shard.url).second) invalid("shard " + shard.url + " stands twice in the list");
+    if (!seen.insert(shard.url).second) invalid("shard " + shard.url + " occurs twice in the list");
   }
 }
 

@@ -154,8 +154,8 @@ struct ShardWriter::State {
 };
 
 ShardWriter::ShardWriter(ShardWriterOptions options) {
-  if (options.maxcount == 0) refuse("maxcount is at least 1");
-  if (options.maxsize == 0) refuse("maxsize is at least 1");
+  if (options.maxcount == 0) refuse("maxcount must be at least 1");
+  if (options.maxsize == 0) refuse("maxsize must be at least 1");
   state_ = std::make_unique<State>(std::move(options));
   state_->open();
 }

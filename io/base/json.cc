@@ -83,7 +83,7 @@ class Scanner {
     constexpr std::size_t kShown = 80;
     const auto offset = static_cast<std::size_t>(
         std::max(twice[0].data(), twice[1].data(), std::less<>()) - text_.data());
-    fail("the key \"" + std::string(twice->substr(0, kShown)) + "\" stands twice in one object",
+    fail("the key \"" + std::string(twice->substr(0, kShown)) + "\" occurs twice in one object",
          offset);
   }
 

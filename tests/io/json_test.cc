@@ -68,7 +68,7 @@ TEST(Json, FaultsSayWhereTheyAre) {
 
 TEST(Json, AKeyThatStandsTwiceIsAFaultUnlessItMay) {
   const std::string text = R"({"a":1,"b":{"a":2},"a":3})";
-  EXPECT_EQ(fault_of(text), "doc: the key \"a\" stands twice in one object, at byte 20");
+  EXPECT_EQ(fault_of(text), "doc: the key \"a\" occurs twice in one object, at byte 20");
   EXPECT_EQ(fault_of(text, {.unique_keys = false}), "");
 }
 

@@ -134,9 +134,8 @@ TEST(Refetches, AreCounted) {
                 "--classes", "10", "--epochs", "1", "--run-dir", "none", "--json"});
   EXPECT_EQ(trained.status, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr(R"("refetched":1)"));
-  EXPECT_THAT(trained.err, HasSubstr("came damaged over the network, and whole when fetched once "
-                                     "more (url " +
-                                     url + ")"));
+  EXPECT_THAT(trained.err,
+              HasSubstr("damaged on the network, intact when fetched again (url " + url + ")"));
 }
 
 // A folder may have changed by the second time, and a manifest takes a round trip.

@@ -137,8 +137,8 @@ TEST_F(TrainOptions, EveryRuleBringsARateForItsBatch) {
     EXPECT_EQ(result.status, 0) << result.err;
     return result.err;
   };
-  EXPECT_THAT(header({"--optimizer", "adam"}), HasSubstr("adam lr 0.001 (its usual one) cosine,"));
-  EXPECT_THAT(header({"--optimizer", "adamw"}), HasSubstr("adamw lr 0.001 (its usual one)"));
+  EXPECT_THAT(header({"--optimizer", "adam"}), HasSubstr("adam lr 0.001 (default) cosine,"));
+  EXPECT_THAT(header({"--optimizer", "adamw"}), HasSubstr("adamw lr 0.001 (default)"));
   EXPECT_THAT(header({"--epoch-samples", "96"}),
               HasSubstr("sgd lr 0.00625 (its usual 0.1 is for 128 samples a step) "
                         "cosine after 1 step of warm-up (a tenth of the run)"));

@@ -93,7 +93,7 @@ TEST(Words, ASlipIsToldTheNearestName) {
       {{"train", "x.tar", "--run-dir", ""}, "--run-dir needs a value"},
       {{"train", "x.tar", "--lr", "1", "--lr", "2"}, "--lr is given more than once"},
       {{"cat", "x.tar", "a.jpg", "b.jpg"}, "unexpected argument b.jpg"},
-      {{"train"}, "which shards? millrace train SPEC"},
+      {{"train"}, "no shards given: millrace train SPEC"},
   };
   for (const Slip& slip : slips) {
     const ProcessResult result = millrace(slip.words);
@@ -300,13 +300,13 @@ TEST_F(Toml, WhatIsWrongIsSaidByFileAndLine) {
   expect_refused("epoch = 3\n", "c.toml:1: unknown option --epoch; did you mean --epochs?");
   expect_refused("lr = 0.1\nlr = 0.2\n", "c.toml:2: lr stands on line 1 too");
   expect_refused("[train]\nlr = 0.1\n", "c.toml:1: there are no [tables]");
-  expect_refused("model = \"lenet\n", "c.toml:1: a string without its end");
-  expect_refused("milestones = [1, 2\n", "an array without its ]");
+  expect_refused("model = \"lenet\n", "c.toml:1: an unterminated string");
+  expect_refused("milestones = [1, 2\n", "an array without ]");
   expect_refused("milestones = [[1]]\n", "c.toml:1: an array in an array");
   expect_refused("nesterov = maybe\n", "c.toml:1: --nesterov is a flag: true or false");
   expect_refused("just words\n", "c.toml:1: expected KEY = VALUE");
   expect_refused("epochs =\n", "c.toml:1: a value is missing");
-  expect_refused("config = \"d.toml\"\n", "c.toml:1: --config is for the command line alone");
+  expect_refused("config = \"d.toml\"\n", "c.toml:1: --config is for the command line only");
   expect_refused(std::string("lr = 0.1\nmodel = 'a\0b'\n", 23), "c.toml:2: a control character");
   expect_refused("model = '" + std::string(100'000, 'x') + "'\n", "c.toml:1: --model: 'xxx");
 }

@@ -123,7 +123,7 @@ TEST(Checkpoint, AnIncompleteOneIsPassedOverWithALine) {
   fs::resize_file(folder / "last/optimizer.safetensors", 20);
   const Log log = Log::to_file(folder / "log");
   EXPECT_EQ(folder / "best", find_newest_checkpoint(folder.path(), log));
-  EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("passed over"));
+  EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("skipped"));
   EXPECT_EQ("", find_newest_checkpoint(folder / "nowhere", log));
 }
 

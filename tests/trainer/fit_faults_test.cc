@@ -257,8 +257,8 @@ TEST(FitFaults, AnEpochOrAnEvaluationWithoutASampleIsAnError) {
       empty.run(options_for(folder / "run"));
       FAIL();
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr(training ? "epoch 1 had not one sample"
-                                                   : "the evaluation had not one sample"));
+      EXPECT_THAT(error.what(),
+                  HasSubstr(training ? "epoch 1 had no samples" : "the evaluation had no samples"));
     }
   }
 }

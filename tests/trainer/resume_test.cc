@@ -196,7 +196,7 @@ TEST(Resume, AKillBetweenTheLastTwoRenamesLeavesALastCheckpoint) {
     options.resume = "auto";
     NamedRun().run(options);
     EXPECT_EQ(last, weights_of(checkpoints + "/last")) << whole;
-    EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("is whole again"));
+    EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("is restored"));
   }
 }
 

@@ -121,7 +121,7 @@ TEST(IndexText, SaysWhatIsWrong) {
       {with(R"(["s",512,1,"00000000","0"])"), "is not a CRC-32"},
       {with(R"(["s",512,1,0,"00000000"])"), "must be string"},
       {with(R"(["s",512,true,"00000000","00000000"])"), "no whole number"},
-      {R"({"bytes":1,"count":1,"end":1,"millrace_index":1,"samples":{"a":1}})", "are no list"},
+      {R"({"bytes":1,"count":1,"end":1,"millrace_index":1,"samples":{"a":1}})", "are not a list"},
       {R"({"bytes":1,"count":0,"end":1,"millrace_index":2,"samples":[]})", "another version"},
       {R"({"bytes":1,"count":0,"end":1,"millrace_index":1,"sha256":7,"samples":[]})", "string"},
       {text_of("[\"\xff\",0,[]]"), "not JSON at byte"},

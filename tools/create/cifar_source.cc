@@ -57,8 +57,8 @@ bool fits(const io::Bytes& file, const Layout& layout) {
 const Layout& layout_of(const io::Bytes& file, const std::string& path) {
   if (!fits(file, kCifar10) && !fits(file, kCifar100)) {
     throw Error(ErrorCode::kCorrupt,
-                fmt::format("{} bytes are no number of records, of {} bytes (CIFAR-10) or {} "
-                            "(CIFAR-100): not CIFAR's binary version, or cut",
+                fmt::format("{} bytes are not a whole number of records of {} (CIFAR-10) or {} "
+                            "(CIFAR-100) bytes: not CIFAR's binary version, or truncated",
                             file.size(), kCifar10.record_bytes(), kCifar100.record_bytes()),
                 {.url = path});
   }

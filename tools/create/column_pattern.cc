@@ -23,7 +23,7 @@ ColumnPattern::ColumnPattern(const std::string& text, const CsvFile& table) {
     if (open == text.size()) return;
     const std::size_t close = text.find('}', open);
     if (close == std::string::npos)
-      throw Error(ErrorCode::kInvalidArgument, "a brace does not end: " + text);
+      throw Error(ErrorCode::kInvalidArgument, "unterminated brace: " + text);
     parts_.push_back({.text = {}, .column = table.column(text.substr(open + 1, close - open - 1))});
     at = close + 1;
   }

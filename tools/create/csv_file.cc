@@ -94,7 +94,7 @@ bool CsvFile::parse(Row& at, std::vector<std::string>& fields) const {
 void CsvFile::parse_quoted(Row& at, std::string& field) const {
   const std::uint64_t line = at.line;
   for (++at.offset;; ++at.offset) {
-    if (at.offset >= text_.size()) corrupt(place_of_line(line), "a quoted field does not end");
+    if (at.offset >= text_.size()) corrupt(place_of_line(line), "an unterminated quoted field");
     const char c = text_[at.offset];
     if (c == '"' && text_.substr(at.offset + 1, 1) == "\"") {
       ++at.offset;

@@ -71,7 +71,7 @@ void SourceOptions::declare_table(CLI::App& app) {
       ->type_name("PATTERN");
   app.add_option(
          "--pair", pairs_,
-         "Folder: each image's file of the same name in DIR too, as field NAME: mask=labels")
+         "Folder: add the file of the same name in DIR to each sample as field NAME: mask=labels")
       ->type_name("NAME=DIR");
   app.add_option("--root", csv_.root,
                  "Folder that paths in a CSV or list are relative to [its own folder]")
@@ -111,11 +111,11 @@ void SourceOptions::declare_synthetic(CLI::App& app) {
 
 void SourceOptions::declare_encoding(CLI::App& app) {
   app.add_option("--format", format_,
-                 "Of images in the shards [files stay as they are, others are png]")
+                 "Format of images in the shards [files stay as they are, others are png]")
       ->transform(one_of(decode::standard_codecs()->written_formats()));
   app.add_option("--resize", resize_, "Images to this size: the shorter side N, or HxW")
       ->type_name("N|HxW");
-  app.add_option("--quality", quality_, "Of jpg [90]")
+  app.add_option("--quality", quality_, "Quality of jpg [90]")
       ->transform(whole_number(1, 100))
       ->default_str("");
 }
@@ -188,7 +188,7 @@ void SourceOptions::check_encoding() const {
   if (!resize_.empty() && !synthetic_.kind.empty())
     refuse("--resize is not for --synthetic: --size says how large to make");
   if (from_files() && quality_ != 0 && recoding().keeps())
-    refuse("--quality says nothing without --format or --resize: files stay as they are");
+    refuse("--quality needs --format or --resize: files stay as they are");
 }
 
 std::unique_ptr<SampleSource> SourceOptions::open(const Log& log) const {

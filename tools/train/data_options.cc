@@ -60,7 +60,7 @@ void DataOptions::check(const ReadOptions& read) const {
     require(train.empty() && val.empty(), "--fake-data takes neither --train nor --val");
     return;
   }
-  require(!train.empty(), "which shards? millrace train SPEC, or --train SPEC");
+  require(!train.empty(), "no shards given: millrace train SPEC, or --train SPEC");
   read.check(train_specs());
   if (!val_specs().empty()) read.check(val_specs());
 }

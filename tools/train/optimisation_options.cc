@@ -57,21 +57,23 @@ void OptimisationOptions::declare_optimizer(CLI::App &app) {
       ->transform(whole_number(1, 1 << 20));
   app.add_option("--optimizer", optimizer, "The update rule of the weights")
       ->transform(one_of(trainer::update_rule_names()));
-  app.add_option("--momentum", momentum, "Of sgd and lars [0.9]")->transform(real_number(0, 1));
-  app.add_option("--dampening", dampening, "Of sgd's momentum")->transform(real_number(0, 1));
-  app.add_flag("--nesterov", nesterov, "sgd: looks ahead along its momentum");
-  app.add_option("--betas", betas, "Of adam and adamw")
+  app.add_option("--momentum", momentum, "Momentum of sgd and lars [0.9]")
+      ->transform(real_number(0, 1));
+  app.add_option("--dampening", dampening, "Dampening of sgd's momentum")
+      ->transform(real_number(0, 1));
+  app.add_flag("--nesterov", nesterov, "sgd: use Nesterov momentum");
+  app.add_option("--betas", betas, "Betas of adam and adamw")
       ->delimiter(',')
       ->expected(2)
       ->transform(real_number(0, 1));
-  app.add_option("--epsilon", epsilon, "Of adam and adamw")->transform(above_zero());
-  app.add_option("--trust", trust, "Of lars")->transform(above_zero());
+  app.add_option("--epsilon", epsilon, "Epsilon of adam and adamw")->transform(above_zero());
+  app.add_option("--trust", trust, "Trust coefficient of lars")->transform(above_zero());
   app.add_option("--weight-decay", weight_decay,
                  "adamw: decoupled; others: added to gradients [adamw: 0.01, "
                  "others: 0]")
       ->transform(real_number(0));
   app.add_flag("--no-decay-norms-biases", no_decay_norms_biases,
-               "Leaves biases and normalisation without weight decay");
+               "Exclude biases and normalisation from weight decay");
 }
 
 void OptimisationOptions::declare_step(CLI::App &app) {
@@ -91,7 +93,7 @@ void OptimisationOptions::declare_step(CLI::App &app) {
 
 void OptimisationOptions::declare_schedule(CLI::App &app) {
   app.add_option("--lr", lr, rates_text())->transform(above_zero());
-  app.add_flag("--scale-lr", scale_lr, "Multiplies --lr by the number of devices");
+  app.add_flag("--scale-lr", scale_lr, "Multiply --lr by the number of devices");
   app.add_option("--schedule", schedule, "The schedule of the learning rate")
       ->transform(one_of({"constant", "step", "multi-step", "exponential", "warmup-exponential",
                           "cosine", "one-cycle"},
@@ -136,8 +138,7 @@ void OptimisationOptions::check() const {
   require(betas[0] < 1.0F && betas[1] < 1.0F, "--betas must be below 1");
   require(ema < 1.0, "--ema must be below 1");
   require(!scale_lr || lr,
-          "--scale-lr multiplies a rate that --lr gives: the "
-          "usual one goes by the samples of a step");
+          "--scale-lr needs --lr: the default rate already depends on the samples in a step");
   require(milestones.empty() || schedule == "multi-step",
           "--milestones needs --schedule multi-step");
   require(!milestones.empty() || schedule != "multi-step",
@@ -227,8 +228,8 @@ std::string OptimisationOptions::rate_text() const {
   const std::string rate = fmt::format("lr {:g}", chosen_lr());
   if (lr) return rate;
   const trainer::RuleDefaults rule = defaults();
-  if (chosen_lr() == rule.lr) return rate + " (its usual one)";
-  return rate + fmt::format(" (its usual {:g} is for {} samples a step)", rule.lr, rule.lr_batch);
+  if (chosen_lr() == rule.lr) return rate + " (default)";
+  return rate + fmt::format(" (default {:g} is for {} samples a step)", rule.lr, rule.lr_batch);
 }
 
 std::string OptimisationOptions::warmup_text() const {

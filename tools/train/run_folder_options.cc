@@ -54,7 +54,7 @@ void check_monitor(const std::string& monitor, const std::vector<std::string>& m
       known += (known.empty() ? "" : ", ") + part + measure;
     }
   }
-  refuse("--monitor " + monitor + ": nothing of that name is measured; there are " + known);
+  refuse("--monitor " + monitor + ": there is no such measure; there are " + known);
 }
 
 }  // namespace
@@ -72,17 +72,16 @@ void RunFolderOptions::declare(CLI::App& app) {
       ->type_name("PATH");
   app.add_flag("--accept-changed-data", accept_changed_data,
                "Let --resume continue even if the shards have changed");
-  app.add_option(
-         "--init", init,
-         "Weights to start from, in torchvision's names: a .safetensors file, a checkpoint, "
-         "or a run, whose best one is taken")
+  app.add_option("--init", init,
+                 "Weights to start from, in torchvision's names: a .safetensors file, a "
+                 "checkpoint, or a run, whose best checkpoint is used")
       ->type_name("PATH");
   app.add_flag("--replace-head", replace_head,
                "Initialise the last layer anew instead of loading it");
   app.add_option("--monitor", monitor,
                  "The measure that decides which checkpoint is best [val_top1, else val_loss]")
       ->type_name("MEASURE");
-  app.add_option("--save-top-k", top_k, "Keeps the best K epochs' checkpoints")
+  app.add_option("--save-top-k", top_k, "Keep the checkpoints of the best K epochs")
       ->transform(whole_number(0, 1 << 20));
   app.add_option("--save-every-steps", every_steps, "Save `last` every N steps; 0: never")
       ->transform(whole_number(0));
@@ -136,7 +135,7 @@ void RunFolderOptions::settle(const std::string& model, const io::Opener& opener
   const bool here = !trainer::find_newest_checkpoint(run_dir + "/checkpoints", Log()).empty();
   if (here || !is_there(opener, upload + "/last")) return;
   resume = upload + "/last";
-  log.info("no checkpoint in " + run_dir + ": the uploaded one is taken");
+  log.info("no checkpoint in " + run_dir + ": using the uploaded one");
 }
 
 void RunFolderOptions::apply(trainer::TrainOptions& options) const {

@@ -133,7 +133,7 @@ void TaskChoice::declare(CLI::App& app) {
   app.add_option("--mask-loss", mask_loss,
                  "Loss of the mask: bce or dice; segment: ce, or ce+dice [bce, ce]")
       ->transform(one_of({"bce", "dice", "ce", "ce+dice"}, {{"cross-entropy", "ce"}}));
-  app.add_option("--depth-loss", depth_loss, "Of the depth")
+  app.add_option("--depth-loss", depth_loss, "Loss of the depth")
       ->transform(one_of({"berhu", "l1", "mse"}));
   app.add_option("--loss-weights", loss_weights,
                  "mask-depth, segment-depth: weights of the mask's loss and the depth's")
@@ -143,7 +143,7 @@ void TaskChoice::declare(CLI::App& app) {
   app.add_option("--mask-value", mask_value, "mask, mask-depth: the value of set pixels: 1 or 255")
       ->transform(whole_number(1, 255));
   app.add_option("--mask-field", mask_field, "The mask's suffix in a sample")->type_name("SUFFIX");
-  app.add_option("--depth-field", depth_field, "The depth's")->type_name("SUFFIX");
+  app.add_option("--depth-field", depth_field, "The depth's suffix in a sample")->type_name("SUFFIX");
   app.add_option("--ignore-index", ignore_index,
                  "segment: the value that loss and measures ignore; -1: none")
       ->transform(whole_number(-1, 65535));
@@ -201,7 +201,7 @@ std::vector<decode::RgbColour> TaskChoice::palette(std::int64_t classes) const {
 decode::ClassMask TaskChoice::class_mask(std::int64_t classes) const {
   require(classes <= kUsualIgnored || ignore_index != kUsualIgnored,
           "one of " + std::to_string(classes) +
-              " classes has the number that is ignored: --ignore-index -1, or another");
+              " classes has the ignored number: --ignore-index -1, or another");
   return {.ignore = ignore_index, .classes = classes, .colours = colours};
 }
 

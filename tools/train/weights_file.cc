@@ -37,8 +37,8 @@ void check_weights_file(const std::string& path) {
   throw Error(ErrorCode::kInvalidArgument,
               "--init " + io::printable_url(path) +
                   " is a PyTorch file, of pickled Python objects: convert it to safetensors with "
-                  "torch.load() and safetensors.torch.save_file(), five lines that stand in "
-                  "trainer/README.md under 'Weights from PyTorch'");
+                  "torch.load() and safetensors.torch.save_file(), five lines in trainer/README.md "
+                  "under 'Weights from PyTorch'");
 }
 
 }  // namespace millrace::tools

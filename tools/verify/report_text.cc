@@ -99,7 +99,7 @@ void add_keys(const SetReport& report, std::vector<std::string>& lines) {
   }
   if (report.keys_cut())
     lines.push_back(
-        fmt::format("keys: duplicates were looked for among the first {}", SetReport::kMaxKeys));
+        fmt::format("keys: only the first {} were checked for duplicates", SetReport::kMaxKeys));
 }
 
 void add_mix(const SetReport& report, std::vector<std::string>& lines) {
@@ -162,9 +162,8 @@ std::vector<std::string> to_lines(const SetReport& report) {
   if (report.warnings > 0)
     lines.push_back(fmt::format("{} shards end without a marker", report.warnings));
   if (report.refetched > 0)
-    lines.push_back(fmt::format(
-        "{} fetched once more: damaged on the way over the network, whole the second time",
-        report.refetched));
+    lines.push_back(fmt::format("{} fetched again: damaged on the network, intact the second time",
+                                report.refetched));
   if (report.untidy > 0)
     lines.push_back(fmt::format("{} untidy images, which decode all the same; the first: {}",
                                 report.untidy, report.first_untidy));

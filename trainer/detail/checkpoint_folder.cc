@@ -191,7 +191,7 @@ void recover_folders(const std::string& parent, const Log& log) {
       continue;
     }
     sync_folder(parent);
-    log.info("an earlier run was killed as it replaced a checkpoint: " + path + " is whole again");
+    log.info("an earlier run was killed as it replaced a checkpoint: " + path + " is restored");
   }
 }
 

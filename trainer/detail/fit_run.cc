@@ -314,8 +314,8 @@ void FitRun::save_finished_steps(const std::string& faulty) {
     if (state_.data) state_.data->forget(faulty);
     save_in_epoch();
     options_.log.warn(
-        fmt::format("the run fails after step {} of epoch {}: {} holds it until there", first.steps,
-                    state_.epoch + 1, keeper_.last()));
+        fmt::format("the run fails after step {} of epoch {}: {} holds the state up to there",
+                    first.steps, state_.epoch + 1, keeper_.last()));
   } catch (const std::exception& error) {
     options_.log.warn(fmt::format("the steps before the failure are lost: {}", error.what()));
   }

@@ -29,7 +29,7 @@ std::string resolve_monitor(const std::string& wanted, const std::vector<std::st
   }
   if (has(wanted)) return wanted;
   throw Error(ErrorCode::kInvalidArgument,
-              "nothing called '" + wanted + "' is measured; there are " + listed);
+              "no measure is called '" + wanted + "'; there are " + listed);
 }
 
 double monitored_value(const std::string& monitor, const EpochEvent& event) {

@@ -139,7 +139,7 @@ void ReplicaEpoch::update_or_skip() {
     throw Error(ErrorCode::kCorrupt,
                 "the loss is not finite at epoch " + std::to_string(context_.epoch + 1) +
                     ", step " + std::to_string(totals_.steps + 1) +
-                    ": lower the learning rate, or look at the data",
+                    ": lower the learning rate or check the data",
                 {.stage = "train"});
   }
   step_.restore_buffers();

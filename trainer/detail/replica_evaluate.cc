@@ -45,7 +45,7 @@ EvaluationSums evaluate_replica(const EvaluationContext& context, Replica& repli
 void check_not_empty(const std::string& what, std::int64_t samples, std::int64_t skipped) {
   if (samples > 0) return;
   const std::string why = skipped > 0 ? ": " + std::to_string(skipped) + " were skipped" : "";
-  throw Error(ErrorCode::kExhausted, what + " had not one sample" + why);
+  throw Error(ErrorCode::kExhausted, what + " had no samples" + why);
 }
 
 }  // namespace millrace::trainer::detail

@@ -78,7 +78,7 @@ void inspect_pax(std::string_view body, char type, HeaderFacts& facts) {
   std::sort(keys.begin(), keys.end());
   const auto twice = std::adjacent_find(keys.begin(), keys.end());
   if (twice != keys.end() && !facts.sparse) {
-    facts.fault = "pax record " + std::string(*twice) + " stands twice";
+    facts.fault = "pax record " + std::string(*twice) + " occurs twice";
   }
 }
 

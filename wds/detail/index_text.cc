@@ -65,7 +65,7 @@ ShardIndex from_json(const Json& json) {
                    .sha256 = json.value("sha256", ""),
                    .samples = {}};
   const Json& samples = json.at("samples");
-  if (!samples.is_array()) corrupt("its samples are no list");
+  if (!samples.is_array()) corrupt("its samples are not a list");
   for (const Json& sample : samples) index.samples.push_back(parse_sample(sample));
   if (number(json.at("count")) != index.samples.size()) corrupt("its count is wrong");
   return index;
@@ -74,7 +74,7 @@ ShardIndex from_json(const Json& json) {
 // Any JSON, as someone else's program may have written it.
 ShardIndex parse_any_index(std::string_view text) {
   const Json json = parse_json<Json>(text, "index", {.bytes = kMaxDocumentBytes, .depth = 8});
-  if (!json.is_object()) corrupt("is no JSON object");
+  if (!json.is_object()) corrupt("is not a JSON object");
   try {
     return from_json(json);
   } catch (const Json::exception& error) {
