@@ -1,25 +1,54 @@
-# Every third-party package with the oldest version that works, once: the list is looked for here, and
-# the installed package's configuration looks for the same one (cmake/millrace-config.cmake.in).
+# Every third-party package with the oldest version that works and its pkg-config name, once: the list is looked
+# for here, and the installed package's configuration and .pc file ask for the same one. Who links shared
+# libraries of ours needs only what our public headers name.
+set(millrace_public_dependencies Threads Eigen3)
 set(millrace_dependencies
   "Threads"
-  "LibArchive 3.6"
-  "CURL 7.80"
-  "ZLIB"
-  "ISAL 2.30"
-  "OpenSSL COMPONENTS Crypto"
-  "JPEG"
-  "PNG"
-  "TBB 2021"
-  "hwy"
-  "Eigen3 3.4"
+  "LibArchive 3.6 PC libarchive"
+  "CURL 7.80 PC libcurl"
+  "ZLIB PC zlib"
+  "ISAL 2.30 PC libisal"
+  "OpenSSL COMPONENTS Crypto PC libcrypto"
+  "JPEG PC libjpeg"
+  "PNG PC libpng"
+  "TBB 2021 PC tbb"
+  "hwy PC libhwy"
+  "Eigen3 3.4 PC eigen3"
   "OneDNN 2.6"
   "OpenMP COMPONENTS CXX"
-  "fmt"
-  "spdlog"
+  "fmt 9 PC fmt"
+  "spdlog 1.10 PC spdlog"
   "nlohmann_json 3")
 
+set(pc_public "")
+set(pc_private "")
 foreach(dependency IN LISTS millrace_dependencies)
+  string(REGEX MATCH "^([^ ]+) ?([0-9.]*)(.*)$" all "${dependency}")
+  set(name ${CMAKE_MATCH_1})
+  set(version ${CMAKE_MATCH_2})
+  string(REGEX REPLACE " PC .*" "" dependency "${dependency}")
   separate_arguments(words UNIX_COMMAND "${dependency}")
   find_package(${words} REQUIRED)
-  string(APPEND MILLRACE_FIND_DEPENDENCIES "find_dependency(${dependency})\n")
+  if(name IN_LIST millrace_public_dependencies OR NOT BUILD_SHARED_LIBS)
+    string(APPEND MILLRACE_FIND_DEPENDENCIES "find_dependency(${dependency})\n")
+    set(kind pc_public)
+  else()
+    set(kind pc_private)
+  endif()
+  if(all MATCHES " PC (.*)$")
+    set(module ${CMAKE_MATCH_1})
+    if(version)
+      string(APPEND module " >= ${version}")
+    endif()
+    list(APPEND ${kind} "${module}")
+  endif()
 endforeach()
+
+list(JOIN pc_public ", " MILLRACE_PC_PUBLIC)
+list(JOIN pc_private ", " MILLRACE_PC_PRIVATE)
+# These have no .pc file.
+if(BUILD_SHARED_LIBS)
+  set(MILLRACE_PC_LIBS_PRIVATE "-ldnnl -lgomp")
+else()
+  set(MILLRACE_PC_LIBS "-ldnnl -lgomp")
+endif()

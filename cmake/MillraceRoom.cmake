@@ -6,7 +6,8 @@ function(millrace_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(millrace_${name} ${ROOM_SOURCES})
   add_library(millrace::${name} ALIAS millrace_${name})
-  set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name}
+  # No macro of its own for shared libraries: nothing is exported by hand, and their objects are the static ones'.
+  set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name} DEFINE_SYMBOL ""
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     INSTALL_RPATH $ORIGIN)
   target_include_directories(millrace_${name} PUBLIC
