@@ -28,14 +28,20 @@ void __tsan_release(void* address);
 namespace millrace::pipeline::detail {
 
 #ifdef MILLRACE_TSAN
+/// How often this thread's accesses are left out.
+inline thread_local int times_left_out = 0;
 inline void leave_out() {
+  ++times_left_out;
   AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
   AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
 }
 inline void take_in() {
+  --times_left_out;
   AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
   AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
 }
+/// False on a worker of TBB's own, which enters an arena of one thread for a task that is enqueued.
+inline bool is_left_out() { return times_left_out > 0; }
 /// What came before send() is seen by what comes after receive().
 class Handover {
  public:
@@ -45,6 +51,7 @@ class Handover {
 #else
 inline void leave_out() {}
 inline void take_in() {}
+inline bool is_left_out() { return false; }
 class Handover {
  public:
   void send() {}
@@ -64,10 +71,17 @@ class TbbCode {
 /// While one lives, this thread is back in a node's body.
 class NodeBody {
  public:
-  NodeBody() { take_in(); }
-  ~NodeBody() { leave_out(); }
+  NodeBody() : was_left_out_(is_left_out()) {
+    if (was_left_out_) take_in();
+  }
+  ~NodeBody() {
+    if (was_left_out_) leave_out();
+  }
   NodeBody(const NodeBody&) = delete;
   NodeBody& operator=(const NodeBody&) = delete;
+
+ private:
+  bool was_left_out_;
 };
 
 }  // namespace millrace::pipeline::detail
