@@ -1,5 +1,4 @@
-// The names of options as users know them from elsewhere, and what is said of those that there are
-// not.
+// The names of options as users know them from elsewhere, and the error for unknown ones.
 //
 //   --max-epochs, --learning-rate, --batch_size  ->  --epochs, --lr, --batch-size
 //

@@ -4,8 +4,8 @@
 //   app.add_option("--optimizer", optimizer)->transform(one_of({"sgd", "adam"}));
 //   app.add_option("--epochs", epochs)->transform(whole_number(1, 1000));
 //
-// A name is taken in any case, with or without - and _ ("Adam", "multi_step"); a wrong one is told
-// the nearest. Whole numbers may be written 1e6 and 1_000_000.
+// A name is taken in any case, with or without - and _ ("Adam", "multi_step"); the error for a wrong
+// one suggests the nearest. Whole numbers may be written 1e6 and 1_000_000.
 //
 // Threads: pure functions.
 #pragma once
