@@ -49,7 +49,8 @@ TEST(Parity, LeNet) {
   compare({.model = "lenet",
            .options = {.num_classes = 10, .in_channels = 1, .image = 28},
            .batch = 8,
-           .smoothing = 0.1F});
+           .smoothing = 0.1F,
+           .steps = 20});
 }
 
 TEST(Parity, ResNet18) {
