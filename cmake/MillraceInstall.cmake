@@ -25,5 +25,6 @@ install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindISAL.cmake
   ${PROJECT_BINARY_DIR}/millrace-config.cmake
   ${PROJECT_BINARY_DIR}/millrace-config-version.cmake DESTINATION ${config_dir})
+file(RELATIVE_PATH MILLRACE_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/millrace.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
