@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <future>
 #include <utility>
+#include <vector>
 
 #include "tests/support/scripted_http_server.h"
 #include "tests/tools/support.h"
@@ -35,16 +37,27 @@ std::vector<std::vector<std::string>> readers_of(const std::string& url, const T
           {"train", "--train", url, "--model", "lenet", "--run-dir", dir / "run"}};
 }
 
+/// The results of `commands`, run at once: they mostly wait.
+std::vector<ProcessResult> all_at_once(const std::vector<std::vector<std::string>>& commands,
+                                       const ProcessOptions& options) {
+  std::vector<std::future<ProcessResult>> running;
+  for (const auto& words : commands)
+    running.push_back(std::async(std::launch::async, [&] { return millrace(words, options); }));
+  std::vector<ProcessResult> results;
+  for (auto& each : running) results.push_back(each.get());
+  return results;
+}
+
 TEST(Waits, EndAtASignal) {
   for (const auto& script : {never_answer, always_busy}) {
     const ScriptedHttpServer server(script);
     const TempDir dir;
-    for (const auto& words : readers_of(server.url("/a.tar"), dir)) {
-      const ProcessResult result = millrace(words, {.limit = std::chrono::seconds(50),
-                                                    .signal_after = std::chrono::milliseconds(700),
-                                                    .signal = SIGTERM});
-      EXPECT_EQ(result.status, 128 + SIGTERM) << words[0] << "\n" << result.err;
-    }
+    const auto commands = readers_of(server.url("/a.tar"), dir);
+    const auto results = all_at_once(commands, {.limit = std::chrono::seconds(50),
+                                                .signal_after = std::chrono::milliseconds(1500),
+                                                .signal = SIGTERM});
+    for (std::size_t i = 0; i < commands.size(); ++i)
+      EXPECT_EQ(results[i].status, 128 + SIGTERM) << commands[i][0] << "\n" << results[i].err;
   }
 }
 
@@ -79,12 +92,13 @@ TEST(Waits, ForACheckpointEndAtASignalAndWithThePatience) {
 TEST(Waits, EndWithThePatience) {
   const ScriptedHttpServer server(never_answer);
   const TempDir dir;
-  for (auto words : readers_of(server.url("/a.tar?token=secret"), dir)) {
-    words.insert(words.end(), {"--retry-for", "1s"});
-    const ProcessResult result = millrace(words, {.limit = std::chrono::seconds(50)});
-    EXPECT_EQ(result.status, 1) << words[0] << "\n" << result.err;
-    EXPECT_THAT(result.err, HasSubstr("no answer in time")) << words[0];
-    EXPECT_THAT(result.err, Not(HasSubstr("secret"))) << words[0];
+  auto commands = readers_of(server.url("/a.tar?token=secret"), dir);
+  for (auto& words : commands) words.insert(words.end(), {"--retry-for", "1s"});
+  const auto results = all_at_once(commands, {.limit = std::chrono::seconds(50)});
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    EXPECT_EQ(results[i].status, 1) << commands[i][0] << "\n" << results[i].err;
+    EXPECT_THAT(results[i].err, HasSubstr("no answer in time")) << commands[i][0];
+    EXPECT_THAT(results[i].err, Not(HasSubstr("secret"))) << commands[i][0];
   }
 }
 
