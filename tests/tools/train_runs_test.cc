@@ -179,7 +179,8 @@ TEST_F(TrainRuns, AFaultOfTheInputKeepsTheStepsBeforeIt) {
     words.insert(words.end(), {"--run-dir", dir_ / ("run-" + std::string(shard))});
     const ProcessResult failed = train(words);
     EXPECT_EQ(failed.status, 1);
-    EXPECT_THAT(failed.err, AllOf(HasSubstr(shard), HasSubstr("checkpoints/last holds it")));
+    EXPECT_THAT(failed.err,
+                AllOf(HasSubstr(shard), HasSubstr("checkpoints/last holds the state up to there")));
     write_file(dir_ / shard, bytes);
     words.insert(words.end(), {"--resume", "auto"});
     const ProcessResult resumed = train(words);

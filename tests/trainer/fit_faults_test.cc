@@ -121,7 +121,8 @@ TEST_P(FitInputFault, KeepsTheStepsBeforeIt) {
     EXPECT_EQ("a.tar", error.where().url);
   }
   EXPECT_GT(read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch, 0);
-  EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("run/checkpoints/last holds it"));
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("run/checkpoints/last holds the state up to there"));
   expect_goes_on_as_if_whole(broken, options, LinearRun(world, 8), LinearRun(world, 8));
 }
 
