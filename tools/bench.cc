@@ -127,9 +127,7 @@ class BenchCommand final : public Command {
   }
 
   Measured run_pipeline(const Context& context) const {
-    auto with_stop = options(context);
-    with_stop.stop = context.stop;
-    pipeline::Pipeline pipeline(std::move(with_stop));
+    pipeline::Pipeline pipeline(options(context));
     const auto start = std::chrono::steady_clock::now();
     Measured measured;
     pipeline::Batch batch;

@@ -312,11 +312,9 @@ class TrainCommand final : public Command {
     if (context.json) observers.push_back(&json);
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
     auto result = trainer::fit(input, train_options(context), observers);
-    if (result.end.interrupted)
-      throw Error(
-          ErrorCode::kCancelled,
-          "training was stopped, checkpoint " +
-              (result.last_checkpoint.empty() ? std::string("none") : result.last_checkpoint));
+    if (!result.end.stopped_by.empty() && !result.last_checkpoint.empty())
+      context.log.info(result.last_checkpoint + "; --resume auto continues from it");
+    if (result.end.interrupted) throw Error(ErrorCode::kCancelled, "training was stopped");
     if (!upload.missing().empty())
       throw Error(ErrorCode::kIo,
                   fmt::format("not uploaded: {}", fmt::join(upload.missing(), ", ")),

@@ -64,7 +64,8 @@ struct TrainOptions {
   std::int64_t steps_per_epoch = 0;
   std::int64_t log_steps = 20;  ///< steps between two log lines; 0 is none
   OnNonFinite on_non_finite = OnNonFinite::kFail;
-  /// The run ends, with a checkpoint, at the first step after this long; 0: no limit.
+  /// The run ends, with a checkpoint, at the first step after this long; a wait for the input and
+  /// an evaluation end there, too. 0: no limit.
   std::chrono::seconds max_time{0};
   /// Batches a device evaluates before training begins, to find out early what would fail.
   std::int64_t sanity_val_steps = 0;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <future>
 #include <vector>
@@ -58,6 +60,138 @@ TEST(Waits, EndAtASignal) {
     for (std::size_t i = 0; i < commands.size(); ++i)
       EXPECT_EQ(results[i].status, 128 + SIGTERM) << commands[i][0] << "\n" << results[i].err;
   }
+}
+
+/// A server of the files of a folder, under any first part of a path ("/0/a.tar"), that holds back
+/// the last quarter of one of them for ever.
+class StallingServer {
+ public:
+  StallingServer(const TempDir& dir, std::string stalled)
+      : stalled_(std::move(stalled)), server_([this, &dir](const ScriptedRequest& request) {
+          return reply(dir / name_of(request.target), request);
+        }) {}
+
+  std::string url(const std::string& target) const { return server_.url(target); }
+  /// How often the file was asked for from its beginning, under `part`.
+  std::int64_t opened(const std::string& part) const {
+    return std::ranges::count_if(server_.requests(), [&](const ScriptedRequest& request) {
+      return request.target == "/" + part + "/" + stalled_ && request.range_start() == 0;
+    });
+  }
+  /// Until so many were, nothing is held back.
+  std::int64_t whole = 0;
+
+ private:
+  static std::string name_of(const std::string& target) {
+    return target.substr(target.find('/', 1) + 1);
+  }
+  ScriptedReply reply(const std::string& path, const ScriptedRequest& request) {
+    if (!std::filesystem::exists(path)) return {http_reply(404, "", "")};
+    const std::string bytes = read_file(path);
+    const std::string whole_reply = http_serve(request, bytes);
+    if (name_of(request.target) != stalled_ || whole-- > 0) return {whole_reply};
+    const std::size_t held_back = bytes.size() / 4;
+    if (request.range_start() + held_back >= bytes.size()) return {"", After::kHang};
+    return {whole_reply.substr(0, whole_reply.size() - held_back), After::kHang};
+  }
+
+  std::string stalled_;
+  ScriptedHttpServer server_;
+};
+
+/// Training that takes the samples in the shards' order.
+std::vector<std::string> train_in_order(const std::string& shards, const std::string& run_folder) {
+  return {"train",     "--train",   shards, "--model",     "lenet", "--classes",
+          "10",        "--size",    "16",   "--channels",  "3",     "--shuffle",
+          "0",         "--workers", "1",    "--devices",   "2",     "--batch-size",
+          "16",        "--epochs",  "1",    "--log-steps", "1",     "--json",
+          "--run-dir", run_folder};
+}
+
+std::size_t num_steps(const std::string& json) {
+  const auto events = json_lines(json);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(events, [](const auto& event) { return event["event"] == "step"; }));
+}
+
+// Not with the next batch and not at the end of the patience; and what was done is saved.
+TEST(Waits, InMidEpochEndAtASignal) {
+  const TempDir dir;
+  const std::string spec = make_set(dir, 600, 200);
+  const StallingServer server(dir, "set-000002.tar");
+  const auto shards = [&](const std::string& part) {
+    return server.url("/" + part + "/set-{000000..000002}.tar");
+  };
+  const ProcessResult whole = millrace(train_in_order(spec, dir / "whole"));
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  auto evaluates = train_in_order(spec, dir / "evaluates");
+  evaluates.insert(evaluates.end(), {"--val", shards("1")});
+  const std::vector<std::vector<std::string>> commands = {
+      train_in_order(shards("0"), dir / "trains"),
+      evaluates,
+      {"eval", shards("2"), "--checkpoint", dir / "whole"},
+      {"predict", shards("3"), "--checkpoint", dir / "whole", "-o", dir / "rows.csv"}};
+  const auto is_in_mid_epoch = [&](std::size_t command) {
+    if (server.opened(std::to_string(command)) == 0) return false;
+    const std::string steps = dir / "trains/metrics.jsonl";
+    return command != 0 || (std::filesystem::exists(steps) && !read_file(steps).empty());
+  };
+  std::vector<std::future<ProcessResult>> running;
+  for (std::size_t i = 0; i < commands.size(); ++i)
+    running.push_back(std::async(std::launch::async, [&, i] {
+      return millrace(commands[i], {.limit = std::chrono::seconds(50),
+                                    .signal_when = [&, i] { return is_in_mid_epoch(i); },
+                                    .signal = SIGTERM});
+    }));
+  std::vector<ProcessResult> stopped;
+  for (auto& each : running) stopped.push_back(each.get());
+  for (std::size_t i = 0; i < commands.size(); ++i)
+    EXPECT_EQ(stopped[i].status, 128 + SIGTERM) << commands[i][0] << "\n" << stopped[i].err;
+  EXPECT_FALSE(std::filesystem::exists(dir / "rows.csv"));
+  for (const std::size_t i : {0U, 1U}) {
+    EXPECT_THAT(stopped[i].err, HasSubstr("/checkpoints/last; --resume auto continues from it"));
+    auto words = train_in_order(spec, dir / (i == 0 ? "trains" : "evaluates"));
+    words.insert(words.end(), {"--resume", "auto"});
+    const ProcessResult rest = millrace(words);
+    EXPECT_EQ(rest.status, 0) << rest.err;
+    EXPECT_EQ(num_steps(stopped[i].out) + num_steps(rest.out), num_steps(whole.out));
+  }
+}
+
+TEST(Waits, InMidEpochEndAtTheTimeLimit) {
+  const TempDir dir;
+  const std::string spec = make_set(dir, 600, 200);
+  const StallingServer server(dir, "set-000002.tar");
+  auto words = train_in_order(server.url("/0/set-{000000..000002}.tar"), dir / "run");
+  words.insert(words.end(), {"--max-time", "2s"});
+  const ProcessResult stopped = millrace(words, {.limit = std::chrono::seconds(25)});
+  EXPECT_EQ(stopped.status, 0) << stopped.err;
+  EXPECT_EQ(json_lines(stopped.out).back()["stopped_by"], "max-time");
+  EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/last"));
+}
+
+TEST(Waits, ForPicturesEndAtASignal) {
+  const TempDir dir;
+  const std::string spec = dir / "set-000000.tar";
+  ASSERT_EQ(millrace({"create", dir / "set-%06d.tar", "--synthetic", "segments", "--count", "40",
+                      "--size", "32"})
+                .status,
+            0);
+  ASSERT_EQ(
+      millrace({"train", "--model", "unet", "--task", "segment", "--size", "32", "--train", spec,
+                "--limit-train-batches", "1", "--batch-size", "2", "--run-dir", dir / "run"})
+          .status,
+      0);
+  StallingServer server(dir, "set-000000.tar");
+  server.whole = 1;
+  const ProcessResult stopped =
+      millrace({"eval", server.url("/0/set-000000.tar"), "--no-index", "--checkpoint", dir / "run",
+                "--batch-size", "8", "--pictures", dir / "seen.png", "--num-pictures", "40"},
+               {.limit = std::chrono::seconds(50),
+                .signal_when = [&] { return server.opened("0") == 2; },
+                .signal = SIGTERM});
+  EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.err;
+  EXPECT_THAT(stopped.out, HasSubstr("40 samples in ")) << "the evaluation itself was whole";
 }
 
 // Weights and checkpoints too: nothing that a command reads is beyond its stop and its patience.

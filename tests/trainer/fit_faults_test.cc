@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/fakes.h"
@@ -45,7 +46,7 @@ struct LinearRun {
     return fit({.model = model,
                 .objective = objective,
                 .train = *feed,
-                .validation = &val,
+                .validation = validation,
                 .devices = devices},
                options, observers);
   }
@@ -55,6 +56,7 @@ struct LinearRun {
   MemoryFeed train;
   MemoryFeed val;
   Feed* feed = &train;
+  Feed* validation = &val;
   LocalThreads devices;
   LossRecorder recorder;
 };
@@ -246,6 +248,40 @@ TEST(FitFaults, AStopReachesAReplicaThatWaitsForItsBatch) {
   EXPECT_EQ(3, read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
   options.stop = {};
   expect_goes_on_as_if_whole(broken, options, LinearRun(2), LinearRun(2));
+}
+
+TEST(FitFaults, TheTimeLimitReachesAReplicaThatWaitsForItsBatch) {
+  for (const bool training : {true, false}) {
+    const testing::TempDir folder;
+    TrainOptions options = options_for(folder / "run");
+    testing::FakeClock clock;
+    options.clock = &clock;
+    options.max_time = std::chrono::minutes(10);
+    LinearRun broken(2);
+    StallingFeed stalling(training ? broken.train : broken.val,
+                          [&] { clock.advance(std::chrono::hours(1)); });
+    (training ? broken.feed : broken.validation) = &stalling;
+    const FitResult result = broken.run(options);
+    EXPECT_EQ("max-time", result.end.stopped_by);
+    EXPECT_FALSE(result.end.interrupted);
+    EXPECT_EQ(training ? 3 : 7,
+              read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
+    options.max_time = {};
+    expect_goes_on_as_if_whole(broken, options, LinearRun(2), LinearRun(2));
+  }
+}
+
+TEST(FitFaults, AStopInTheSanityCheckEndsTheRun) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder / "run");
+  std::stop_source stop;
+  options.stop = stop.get_token();
+  options.sanity_val_steps = 6;
+  LinearRun broken(2);
+  StallingFeed stalling(broken.val, [&] { stop.request_stop(); });
+  broken.validation = &stalling;
+  EXPECT_TRUE(broken.run(options).end.interrupted);
+  EXPECT_TRUE(broken.recorder.losses.empty());
 }
 
 TEST(FitFaults, AnEpochOrAnEvaluationWithoutASampleIsAnError) {

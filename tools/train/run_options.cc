@@ -98,8 +98,11 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   const auto dtype = run.compute_precision() == trainer::nn::Precision::kFloat32
                          ? decode::DType::kFloat32
                          : decode::DType::kBFloat16;
-  pipeline::PipelineOptions options{
-      .shards = input.shards, .faults = read.policy(), .opener = read.opener(), .log = context.log};
+  pipeline::PipelineOptions options{.shards = input.shards,
+                                    .faults = read.policy(),
+                                    .opener = read.opener(),
+                                    .stop = context.stop,
+                                    .log = context.log};
   options.split = split_of(input.shards.size(), run);
   options.shuffle = {.shards = input.shuffle > 0,
                      .buffer_samples = input.shuffle,

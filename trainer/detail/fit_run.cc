@@ -63,6 +63,7 @@ FitRun::FitRun(const FitInput& input, const TrainOptions& options,
                const std::vector<Observer*>& observers)
     : input_(input),
       options_(options),
+      stop_(options),
       observers_(observers),
       schedule_(scaled_schedule(options, input.devices.size())),
       optimizer_(options.optimizer, input.model.parameters()),
@@ -150,10 +151,7 @@ void FitRun::start() {
 }
 
 bool FitRun::stop_due() {
-  if (options_.stop.stop_requested()) result_.end.stopped_by = "signal";
-  const bool late =
-      options_.max_time.count() > 0 && options_.now() - clock_begin_ > options_.max_time;
-  if (late && result_.end.stopped_by.empty()) result_.end.stopped_by = "max-time";
+  result_.end.stopped_by = stop_.reason();
   return !result_.end.stopped_by.empty();
 }
 
@@ -188,21 +186,32 @@ EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed, Failure& i
           .totals = totals_};
 }
 
+bool FitRun::is_stop(const Error& error) {
+  const std::string reason = stop_.reason();
+  if (error.code() != ErrorCode::kCancelled || reason.empty()) return false;
+  result_.end.stopped_by = reason;
+  return true;
+}
+
+void FitRun::check_input(const Failure& input) {
+  try {
+    input.rethrow();
+  } catch (const Error& error) {
+    if (!is_stop(error)) throw;
+  }
+}
+
 // A stop reaches replicas that wait for the input, too.
 void FitRun::train(std::int64_t epoch, EpochFeed& feed) {
   Failure input([&](const std::exception_ptr&) { feed.stop(); });
-  const std::stop_callback on_stop(options_.stop, [&] { feed.stop(); });
+  const std::stop_callback on_stop(stop_.token(), [&] { feed.stop(); });
   const EpochContext context = context_for(epoch, feed, input);
   totals_.assign(totals_.size(), {.steps = state_.step_in_epoch});
   try {
     group_.run(feed, [&](Replica& replica) {
       ReplicaEpoch(context, replica, input_.devices.name(replica.rank())).run();
     });
-    if (options_.stop.stop_requested() && totals_.front().stopped) {
-      result_.end.stopped_by = "signal";
-    } else {
-      input.rethrow();
-    }
+    check_input(input);
   } catch (const Error& error) {
     save_finished_steps(error.where().url);
     throw;
@@ -239,10 +248,10 @@ EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const
 }
 
 EvaluationSums FitRun::evaluate_all(EpochFeed& feed, std::int64_t max_batches) {
-  const std::stop_callback on_stop(options_.stop, [&] { feed.stop(); });
+  const std::stop_callback on_stop(stop_.token(), [&] { feed.stop(); });
   const EvaluationContext context{
       .feed = feed,
-      .stop = options_.stop,
+      .stop = stop_.token(),
       .max_batches = max_batches,
       .on_step = [this](std::int64_t batches) { tell(&Observer::on_evaluation_step, batches); }};
   EvaluationSums sums;
@@ -258,7 +267,13 @@ void FitRun::check_sanity() {
   if (input_.validation == nullptr || options_.sanity_val_steps <= 0) return;
   EpochEvent event;
   event.epoch = 0;
-  evaluate(event, options_.sanity_val_steps);
+  try {
+    evaluate(event, options_.sanity_val_steps);
+  } catch (const Error& error) {
+    if (!is_stop(error)) throw;
+    result_.end.interrupted = result_.end.stopped_by == "signal";
+    return;
+  }
   options_.log.info(
       fmt::format("Sanity check: {} samples evaluated before training", event.val_samples));
 }
@@ -278,16 +293,17 @@ void FitRun::evaluate(EpochEvent& event, std::int64_t max_batches) {
 }
 
 // The epoch's steps are kept when a stop or a fault comes in its evaluation: that is done again.
-void FitRun::evaluate_or_stop(EpochEvent& event) {
+bool FitRun::evaluate_or_stop(EpochEvent& event) {
   try {
     evaluate(event, 0);
+    return true;
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kCancelled || !options_.stop.stop_requested()) {
+    if (!is_stop(error)) {
       save_finished_steps();
       throw;
     }
-    result_.end.stopped_by = "signal";
     stop_in_epoch();
+    return false;
   } catch (...) {
     save_finished_steps();
     throw;
@@ -347,8 +363,7 @@ void FitRun::run_epoch(std::int64_t epoch) {
   shown_steps_ = totals.steps;
   tell(&Observer::on_train_end, event);
   options_.log.info(epoch_end_line(event, clock_time()));
-  if (input_.validation != nullptr) evaluate_or_stop(event);
-  if (result_.end.interrupted) return;
+  if (input_.validation != nullptr && !evaluate_or_stop(event)) return;
   event.seconds = seconds_since(start);
   end_epoch(event);
 }
@@ -385,7 +400,6 @@ void FitRun::finish() {
 
 FitResult FitRun::run() {
   begin_ = SteadyClock::now();
-  clock_begin_ = options_.now();
   try {
     run_epochs();
   } catch (const Error& error) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "io/base/clock.h"
+#include "io/base/error.h"
 #include "trainer/checkpoint.h"
 #include "trainer/detail/checkpoint_keeper.h"
 #include "trainer/detail/epoch_host.h"
@@ -17,6 +17,7 @@
 #include "trainer/detail/replica_evaluate.h"
 #include "trainer/detail/replica_group.h"
 #include "trainer/detail/run_folder.h"
+#include "trainer/detail/run_stop.h"
 #include "trainer/detail/run_weights.h"
 #include "trainer/fit.h"
 #include "trainer/run_lock.h"
@@ -40,6 +41,9 @@ class FitRun final : private EpochHost {
   void run_epoch(std::int64_t epoch);
   EpochContext context_for(std::int64_t epoch, EpochFeed& feed, Failure& input);
   void train(std::int64_t epoch, EpochFeed& feed);
+  void check_input(const Failure& input);
+  /// Whether `error` is the run's stop, which has then ended it.
+  bool is_stop(const Error& error);
   bool stop_due() override;
   bool checkpoint_due() override { return keeper_.due(); }
   void save_checkpoint() override { save_in_epoch(); }
@@ -55,7 +59,8 @@ class FitRun final : private EpochHost {
   void check_sanity();
   /// `max_batches`: a replica's; 0: all.
   void evaluate(EpochEvent& event, std::int64_t max_batches);
-  void evaluate_or_stop(EpochEvent& event);
+  /// False: a stop ended it, and the epoch's steps are saved.
+  bool evaluate_or_stop(EpochEvent& event);
   EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed);
   void end_epoch(EpochEvent& event);
   void finish();
@@ -64,6 +69,7 @@ class FitRun final : private EpochHost {
 
   const FitInput& input_;
   const TrainOptions& options_;
+  const RunStop stop_;
   std::vector<Observer*> observers_;
   Schedule schedule_;
   Optimizer optimizer_;
@@ -80,7 +86,6 @@ class FitRun final : private EpochHost {
   double samples_ = 0;        ///< trained on in this call, all replicas
   double train_seconds_ = 0;  ///< of this call
   std::chrono::steady_clock::time_point begin_;
-  Clock::TimePoint clock_begin_;
 };
 
 }  // namespace millrace::trainer::detail

@@ -1,0 +1,37 @@
+#include "trainer/detail/run_stop.h"
+
+#include <chrono>
+
+namespace millrace::trainer::detail {
+namespace {
+
+/// Between two looks at the clock, which may be any that the options bring.
+constexpr std::chrono::milliseconds kLook{100};
+
+}  // namespace
+
+RunStop::RunStop(const TrainOptions& options)
+    : options_(options),
+      begin_(options.now()),
+      forward_(options.stop, [this] { source_.request_stop(); }) {
+  if (options.max_time.count() > 0)
+    watch_ = std::jthread([this](const std::stop_token& end) { watch(end); });
+}
+
+bool RunStop::is_late() const {
+  return options_.max_time.count() > 0 && options_.now() - begin_ > options_.max_time;
+}
+
+std::string RunStop::reason() const {
+  if (options_.stop.stop_requested()) return "signal";
+  return is_late() ? "max-time" : "";
+}
+
+void RunStop::watch(const std::stop_token& end) {
+  while (!is_late()) {
+    if (!Clock::system().sleep_for(kLook, end)) return;
+  }
+  source_.request_stop();
+}
+
+}  // namespace millrace::trainer::detail
