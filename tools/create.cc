@@ -15,7 +15,7 @@ class CreateCommand final : public Command {
  public:
   std::string name() const override { return "create"; }
   std::string summary() const override {
-    return "Writes shards from folders, tables, lists, IDX and CIFAR files, or synthetic samples";
+    return "Writes shards from folders, tables, lists, IDX or CIFAR files, or synthetic data";
   }
   std::string example() const override {
     return "  millrace create 'out/train-%06d.tar' --from-folder photos --shuffle 1 --maxcount "

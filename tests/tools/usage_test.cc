@@ -143,7 +143,7 @@ const std::vector<BadUse> kBadUses = {
      "--milestones"},
     {"MilestonesThatFall",
      {"train", "--train", "@S", "--schedule", "multi-step", "--milestones", "5,3"},
-     "rise"},
+     "increase"},
     {"TimeWithoutUnit", {"train", "--train", "@S", "--max-time", "3 apples"}, "--max-time"},
     {"WorkersAndStreams",
      {"train", "--train", "@S", "--workers", "2", "--streams", "2"},

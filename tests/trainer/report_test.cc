@@ -152,7 +152,7 @@ TEST(Events, AreOneJsonObjectEach) {
   const std::string json = to_json(event);
   EXPECT_THAT(json, HasSubstr(R"("event":"epoch","epoch":1,"train_loss":0.5,"train_samples":10,)"
                               R"("val_loss":0.25,"val_top1":0.75)"));
-  EXPECT_THAT(json, HasSubstr(R"("skipped":0,"val_skipped":0)"));
+  EXPECT_THAT(json, HasSubstr(R"("skipped":0,"refetched":0,"val_skipped":0)"));
   EXPECT_THAT(json, HasSubstr(R"("val_seconds":0.0)"));
   EXPECT_THAT(to_json(StepEvent{.mean_loss = 0.5}), HasSubstr(R"("mean_loss":0.5)"));
   EXPECT_THAT(to_json(EndEvent{}), HasSubstr(R"("best":null)"));

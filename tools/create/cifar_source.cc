@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr int kSide = 32;
 constexpr std::size_t kPlane = kSide * kSide;
 constexpr std::size_t kPixels = 3 * kPlane;
-constexpr std::size_t kMaxFileBytes = std::size_t{4} << 30;
+constexpr std::size_t kMaxCifarBytes = std::size_t{4} << 30;
 
 /// One of the two sets: what stands in a record before its pixels.
 struct Layout {
@@ -120,7 +120,7 @@ class CifarSource final : public SampleSource {
 
  private:
   void add(const std::string& path) {
-    const io::Bytes file = read_local_file(path, kMaxFileBytes);
+    const io::Bytes file = read_local_file(path, kMaxCifarBytes);
     const Layout& layout = layout_of(file, path);
     if (layout_ == nullptr) layout_ = &layout;
     if (layout_ != &layout) {

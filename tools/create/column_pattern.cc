@@ -5,7 +5,7 @@
 namespace millrace::tools {
 namespace {
 
-std::string escaped(const std::string& text) {
+std::string glob_escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
     if (c == '*' || c == '?' || c == '[' || c == '\\') out += '\\';
@@ -37,7 +37,7 @@ std::string ColumnPattern::fill(const std::vector<std::string>& row) const {
 
 std::string ColumnPattern::fill_wild(const std::vector<std::string>& row) const {
   std::string out;
-  for (const Part& part : parts_) out += part.column ? escaped(row[*part.column]) : part.text;
+  for (const Part& part : parts_) out += part.column ? glob_escaped(row[*part.column]) : part.text;
   return out;
 }
 

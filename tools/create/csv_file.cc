@@ -12,7 +12,7 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{4} << 30;
+constexpr std::size_t kMaxTableBytes = std::size_t{4} << 30;
 
 [[noreturn]] void corrupt(const std::string& place, const std::string& message) {
   throw Error(ErrorCode::kCorrupt, place + ": " + message);
@@ -25,7 +25,7 @@ bool is_empty_line(const std::vector<std::string>& fields) {
 }  // namespace
 
 CsvFile::CsvFile(const std::string& path) : path_(path) {
-  bytes_ = read_local_file(path, kMaxBytes);
+  bytes_ = read_local_file(path, kMaxTableBytes);
   text_ = bytes_.text();
   if (text_.find('\0') != std::string_view::npos)
     throw Error(ErrorCode::kCorrupt, "a CSV file holds no zero bytes", {.url = path});

@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "io/base/error.h"
-#include "io/base/text.h"
 #include "io/base/rng.h"
+#include "io/base/text.h"
 
 namespace millrace::tools {
 namespace {

@@ -14,7 +14,7 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::uint64_t kMaxBytes = 16ULL << 30;
+constexpr std::uint64_t kMaxIdxBytes = 16ULL << 30;
 constexpr std::size_t kPieceBytes = 1 << 20;
 constexpr unsigned kUnsignedByte = 0x08;
 
@@ -80,7 +80,7 @@ std::uint64_t claimed_bytes(const std::vector<std::int64_t>& shape, const GzRead
   std::uint64_t bytes = 1;
   for (const std::int64_t size : shape) {
     bytes *= static_cast<std::uint64_t>(size);
-    if (bytes > kMaxBytes) reader.fail(ErrorCode::kExhausted, "an IDX file of more than 16 GiB");
+    if (bytes > kMaxIdxBytes) reader.fail(ErrorCode::kExhausted, "an IDX file of more than 16 GiB");
   }
   return bytes;
 }

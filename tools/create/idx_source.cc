@@ -26,8 +26,7 @@ void check_shapes(const IdxFile& images, const IdxFile& labels, const std::strin
   if (images.shape[0] != labels.shape[0])
     throw Error(ErrorCode::kCorrupt,
                 fmt::format("{}, but {} in {}", counted(images.shape[0], "image"),
-                            counted(labels.shape[0], "label"),
-                            labels_path),
+                            counted(labels.shape[0], "label"), labels_path),
                 {.url = images_path});
 }
 

@@ -16,7 +16,7 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxImageBytes = std::size_t{1} << 30;
 
 wds::Field recoded(const io::Bytes& data, const std::string& suffix, const Recoding& recoding) {
   const std::string& format = recoding.format.empty() ? suffix : recoding.format;
@@ -39,7 +39,7 @@ std::string suffix_of(const std::string& path) {
 
 wds::Field image_field(const std::string& path, const Recoding& recoding) {
   try {
-    wds::Field field{.suffix = suffix_of(path), .data = read_local_file(path, kMaxFileBytes)};
+    wds::Field field{.suffix = suffix_of(path), .data = read_local_file(path, kMaxImageBytes)};
     return recoding.keeps() ? field : recoded(field.data, field.suffix, recoding);
   } catch (Error& error) {
     error.annotate({.url = path});

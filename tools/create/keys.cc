@@ -15,7 +15,7 @@ namespace millrace::tools {
 namespace {
 
 /// Other bytes than ASCII's letters, digits and signs as \xE9.
-std::string escaped(const std::string& text) {
+std::string printable_ascii(const std::string& text) {
   std::string shown;
   for (const char c : text) {
     const bool plain = c >= ' ' && c <= '~';
@@ -29,7 +29,7 @@ void check_key(const std::string& key, const std::string& name) {
     if (!key.empty()) wds::check_member_name(key);
   } catch (const Error& error) {
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{}: {}; rename it", escaped(name), error.message()));
+                fmt::format("{}: {}; rename it", printable_ascii(name), error.message()));
   }
 }
 

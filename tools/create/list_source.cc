@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxBytes = std::size_t{4} << 30;
+constexpr std::size_t kMaxListBytes = std::size_t{4} << 30;
 
 struct Entry {
   std::uint64_t line = 0;
@@ -56,7 +56,7 @@ std::vector<Entry> parse_list(std::string_view text) {
 class ListSource final : public SampleSource {
  public:
   explicit ListSource(ListOptions options) : options_(std::move(options)) {
-    list_ = read_local_file(options_.list, kMaxBytes);
+    list_ = read_local_file(options_.list, kMaxListBytes);
     entries_ = parse_list(list_.text());
     if (entries_.empty()) throw Error(ErrorCode::kCorrupt, "an empty list", {.url = options_.list});
     if (options_.root.empty()) options_.root = fs::path(options_.list).parent_path().string();

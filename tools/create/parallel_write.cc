@@ -12,13 +12,13 @@
 namespace millrace::tools {
 namespace {
 
-using Indices = std::span<const std::uint64_t>;
+using IndexSpan = std::span<const std::uint64_t>;
 using Samples = std::vector<wds::Sample>;
 
 /// Samples that travel together, so that handing over does not show.
 constexpr std::size_t kChunk = 16;
 
-Samples make_all(const SampleSource& source, Indices indices) {
+Samples make_all(const SampleSource& source, IndexSpan indices) {
   Samples samples;
   samples.reserve(indices.size());
   for (const std::uint64_t index : indices) samples.push_back(source.make(index));
@@ -34,20 +34,20 @@ void parallel_write(const SampleSource& source, std::span<const std::uint64_t> o
   tbb::task_arena& arena = threads.tbb();
   const auto take = [&](tbb::flow_control& flow) {
     if (options.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "writing was stopped");
-    const Indices chunk = order.first(std::min(order.size(), kChunk));
+    const IndexSpan chunk = order.first(std::min(order.size(), kChunk));
     order = order.subspan(chunk.size());
     if (chunk.empty()) flow.stop();
     return chunk;
   };
-  const auto make = [&](Indices indices) { return make_all(source, indices); };
+  const auto make = [&](IndexSpan indices) { return make_all(source, indices); };
   const auto put = [&](Samples samples) {
     for (wds::Sample& sample : samples) write(std::move(sample));
   };
   arena.execute([&] {
     tbb::parallel_pipeline(
         2 * static_cast<std::size_t>(arena.max_concurrency()),
-        tbb::make_filter<void, Indices>(tbb::filter_mode::serial_in_order, take) &
-            tbb::make_filter<Indices, Samples>(tbb::filter_mode::parallel, make) &
+        tbb::make_filter<void, IndexSpan>(tbb::filter_mode::serial_in_order, take) &
+            tbb::make_filter<IndexSpan, Samples>(tbb::filter_mode::parallel, make) &
             tbb::make_filter<Samples, void>(tbb::filter_mode::serial_in_order, put));
   });
 }
