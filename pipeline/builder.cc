@@ -16,6 +16,11 @@ Pipeline::Builder& Pipeline::Builder::shards(std::vector<std::string> urls) {
   return *this;
 }
 
+Pipeline::Builder& Pipeline::Builder::source(std::shared_ptr<const SampleSource> source) {
+  options_.source = std::move(source);
+  return *this;
+}
+
 Pipeline::Builder& Pipeline::Builder::split(wds::SplitOptions split) {
   options_.split = split;
   return *this;

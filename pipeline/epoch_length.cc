@@ -8,7 +8,7 @@
 
 #include "io/base/error.h"
 #include "io/opener.h"
-#include "pipeline/detail/wds_source.h"
+#include "pipeline/sample_source.h"
 #include "wds/sample_counts.h"
 #include "wds/split.h"
 
@@ -45,11 +45,19 @@ void look_up(PipelineOptions& options) {
   if (!options.counts && network && !damaged) options.indexed = false;
 }
 
+/// Of one pass through all streams, where that is known.
+std::optional<std::int64_t> samples_of_set(const PipelineOptions& options) {
+  if (options.source) return options.source->num_samples();
+  if (!options.counts) return {};
+  return static_cast<std::int64_t>(
+      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
+}
+
 /// What the stream gives in an epoch.
 std::int64_t stream_samples(const PipelineOptions& options, std::int64_t total, int stream) {
   const int streams = wds::num_streams(options.split);
   const auto share = [&](std::int64_t samples) {
-    return static_cast<std::int64_t>(detail::share_of(samples, streams, stream));
+    return static_cast<std::int64_t>(stream_share(samples, streams, stream));
   };
   const bool empty = options.counts && share(total) == 0;
   return options.epochs.samples > 0 && !empty ? share(options.epochs.samples) : share(total);
@@ -58,7 +66,7 @@ std::int64_t stream_samples(const PipelineOptions& options, std::int64_t total, 
 }  // namespace
 
 PipelineOptions with_counts(PipelineOptions options) {
-  if (!divides_samples(options)) {
+  if (options.source || !divides_samples(options)) {
     options.counts = nullptr;
   } else if (options.indexed && !options.counts) {
     look_up(options);
@@ -67,13 +75,11 @@ PipelineOptions with_counts(PipelineOptions options) {
 }
 
 std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options) {
-  if (!options.counts && options.epochs.samples == 0) return {};
-  std::uint64_t total = 0;
-  if (options.counts)
-    total = std::accumulate(options.counts->begin(), options.counts->end(), total);
+  const auto total = samples_of_set(options);
+  if (!total && options.epochs.samples == 0) return {};
   std::int64_t samples = 0;
   for (const int stream : wds::streams_of_process(options.split))
-    samples += stream_samples(options, static_cast<std::int64_t>(total), stream);
+    samples += stream_samples(options, total.value_or(0), stream);
   return samples;
 }
 

@@ -1,5 +1,7 @@
 #include "pipeline/fake_data.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -8,46 +10,52 @@
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "pipeline/detail/field_decoder.h"
-#include "pipeline/detail/pipeline_state.h"
-#include "pipeline/detail/wds_source.h"
+#include "pipeline/sample_source.h"
 
 namespace millrace::pipeline {
 namespace {
 
 using decode::DType;
 
-/// A stream's share of samples that have a key and nothing else.
-class EmptySamples final : public detail::SampleSource {
+/// Samples that have a key and nothing else.
+class EmptySamples final : public SampleSource {
  public:
-  EmptySamples(const detail::SourceRequest& request, std::uint64_t count)
+  explicit EmptySamples(std::int64_t samples) : samples_(samples) {}
+
+  std::string name() const override { return fmt::format("fake data, {} samples", samples_); }
+  std::optional<std::int64_t> num_samples() const override { return samples_; }
+  std::unique_ptr<Stream> open(const Request& request) const override;
+
+ private:
+  std::int64_t samples_;
+};
+
+class EmptyStream final : public SampleSource::Stream {
+ public:
+  EmptyStream(const SampleSource::Request& request, std::uint64_t end)
       : prefix_(std::to_string(request.stream) + "-"),
         next_(request.start ? request.start->samples_out : 0),
-        count_(count) {}
+        end_(end) {}
 
   bool next(wds::SampleBlock& block) override {
-    block = {};
-    while (next_ < count_ && block.samples.size() < wds::SampleBlock::kMaxSamples) {
-      wds::StreamSample sample;
-      sample.index = next_;
-      sample.sample.key = prefix_ + std::to_string(next_++);
-      sample.sample.url = url_;
-      block.samples.push_back(std::move(sample));
-    }
+    for (; next_ < end_ && !block.full(); ++next_)
+      block.add({.key = prefix_ + std::to_string(next_)});
     return !block.samples.empty();
   }
 
-  wds::StreamPosition position() const override {
-    wds::StreamPosition position;
-    position.samples_out = next_;
-    return position;
-  }
+  wds::StreamPosition position() const override { return {.samples_out = next_}; }
 
  private:
   std::string prefix_;
   std::uint64_t next_;
-  std::uint64_t count_;
-  std::shared_ptr<const std::string> url_ = std::make_shared<const std::string>("fake");
+  std::uint64_t end_;
 };
+
+std::unique_ptr<SampleSource::Stream> EmptySamples::open(const Request& request) const {
+  const std::uint64_t own = stream_share(samples_, request.num_streams, request.stream);
+  return std::make_unique<EmptyStream>(request,
+                                       request.max_samples > 0 ? request.max_samples : own);
+}
 
 void write_value(DType dtype, float value, std::byte* to) {
   const auto whole = static_cast<std::int64_t>(255.0F * value);
@@ -135,26 +143,17 @@ std::vector<FieldSpec> fake_fields(const PipelineOptions& options, std::int64_t 
   return fields;
 }
 
-detail::SourceFactory empty_samples(const PipelineOptions& options, detail::LedgerBook&) {
-  const std::int64_t samples = options.epochs.samples;
-  return [samples, streams = options.split.streams](const detail::SourceRequest& request) {
-    return std::unique_ptr<detail::SampleSource>(std::make_unique<EmptySamples>(
-        request, detail::share_of(samples, streams, request.stream)));
-  };
-}
-
 }  // namespace
 
-Pipeline fake_data(PipelineOptions options, const FakeDataOptions& fake) {
-  if (options.epochs.samples == 0) options.epochs.samples = fake.samples;
-  if (options.epochs.samples <= 0 || fake.classes <= 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "fake data need a number of samples an epoch and of classes, above 0");
-  }
+PipelineOptions with_fake_data(PipelineOptions options, const FakeDataOptions& fake) {
+  require(fake.samples > 0 && fake.classes > 0,
+          "fake data need a number of samples an epoch and of classes, above 0");
   options.fields = fake_fields(options, fake.classes);
-  options.epochs.resampled = true;  // no shards are read, so there may be fewer than streams
-  options.shards = {"fake"};
-  return Pipeline(std::make_unique<Pipeline::State>(std::move(options), empty_samples));
+  options.source = std::make_shared<const EmptySamples>(fake.samples);
+  options.shards = {};
+  options.shuffle = {.seed = options.shuffle.seed};
+  options.indexed = false;
+  return options;
 }
 
 }  // namespace millrace::pipeline

@@ -1,7 +1,7 @@
-// Fake data: a pipeline of the right shapes whose samples come from nowhere. It shows what
-// everything but the input can do, and lets a training program be tried before there is data.
+// Fake data: batches of the right shapes whose samples are made up. They show what everything but
+// the input can do, and let a training program be tried before there is data.
 //
-//   Pipeline pipeline = fake_data(std::move(options), {.samples = 10'000, .classes = 1000});
+//   Pipeline pipeline(with_fake_data(std::move(options), {.samples = 10'000, .classes = 1000}));
 //
 // Batches, masks, epochs, processes and positions are the real ones; nothing is read or decoded.
 // Images (and every other array) show one random picture, kept from the start; labels (int64, one a
@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "pipeline/pipeline.h"
+#include "pipeline/options.h"
 
 namespace millrace::pipeline {
 
@@ -21,7 +21,8 @@ struct FakeDataOptions {
   std::int64_t classes = 10;
 };
 
-/// `options` as for real data; its shards and opener are left alone. Throws: InvalidArgument.
-Pipeline fake_data(PipelineOptions options, const FakeDataOptions& fake);
+/// `options` with a source and fields that make samples up, in place of what they had; what is for
+/// shards alone is taken out. Throws: InvalidArgument.
+PipelineOptions with_fake_data(PipelineOptions options, const FakeDataOptions& fake);
 
 }  // namespace millrace::pipeline

@@ -15,6 +15,7 @@
 #include "io/opener.h"
 #include "pipeline/fields.h"
 #include "pipeline/position.h"
+#include "pipeline/sample_source.h"
 #include "wds/fault_ledger.h"
 #include "wds/sample_stream.h"
 
@@ -59,6 +60,8 @@ struct ResourceOptions {
 struct PipelineOptions {
   /// Expanded urls, one a shard.
   std::vector<std::string> shards = {};
+  /// Where samples come from if not from shards, of which there are none then. Null: the shards.
+  std::shared_ptr<const SampleSource> source = nullptr;
   wds::SplitOptions split = {};
   wds::ShuffleOptions shuffle = {};
   std::vector<FieldSpec> fields = {};

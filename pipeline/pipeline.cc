@@ -3,13 +3,10 @@
 #include <utility>
 
 #include "pipeline/detail/pipeline_state.h"
-#include "pipeline/detail/wds_source.h"
 
 namespace millrace::pipeline {
 
-Pipeline::Pipeline(PipelineOptions options)
-    : Pipeline(std::make_unique<State>(std::move(options), detail::wds_sources)) {}
-Pipeline::Pipeline(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Pipeline::Pipeline(PipelineOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 Pipeline::~Pipeline() = default;
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;

@@ -71,11 +71,8 @@ class Pipeline {
   /// The ceiling of held bytes that follows from the options; within the budget, when one is set.
   std::size_t memory_bound_bytes() const;
 
-  struct State;
-  /// For other sources than shards: tests, fake data.
-  explicit Pipeline(std::unique_ptr<State> state);
-
  private:
+  struct State;
   std::unique_ptr<State> state_;
 };
 
@@ -86,6 +83,8 @@ class Pipeline::Builder {
   Builder& shards(std::string_view spec);
   /// Urls as they are.
   Builder& shards(std::vector<std::string> urls);
+  /// Samples from elsewhere, in place of shards.
+  Builder& source(std::shared_ptr<const SampleSource> source);
   Builder& split(wds::SplitOptions split);
   Builder& shuffle(wds::ShuffleOptions shuffle);
   /// Adds a field; its name must be new.

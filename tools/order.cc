@@ -168,12 +168,12 @@ class OrderCommand final : public Command {
       if (process.num_open() == 0) return false;
       NumberedStream& stream = process.streams[process.turn];
       process.turn = (process.turn + 1) % process.streams.size();
-      const wds::StreamSample* one = stream.samples.next();
-      if (one == nullptr) continue;
+      const wds::Sample* sample = stream.samples.next();
+      if (sample == nullptr) continue;
       const std::uint64_t slot =
           process.taken++ * static_cast<std::uint64_t>(split_.topology.processes) +
           static_cast<std::uint64_t>(process.process);
-      print(slot, stream.number, one->sample, context);
+      print(slot, stream.number, *sample, context);
       return true;
     }
   }

@@ -25,7 +25,7 @@ class StreamCursor {
   /// Known once a block was asked for in vain.
   bool ended() const { return ended_; }
   /// The next sample, valid until the next refill(); null at the end. Throws: as refill().
-  const wds::StreamSample* next() {
+  const wds::Sample* next() {
     if (needs_block()) refill();
     return ended_ ? nullptr : &block_.samples[used_++];
   }

@@ -217,11 +217,10 @@ class TrainCommand final : public Command {
   std::int64_t find_steps(const RunInput& input, int devices, Context& context) const {
     if (limits_.fast_dev_run) return 1;
     const auto shards = train_shards(input_options());
-    const std::int64_t known = input.train_samples();
     return count_steps({.shards = shards,
                         .opener = *read_.opener(),
                         .policy = read_.policy(),
-                        .epoch_samples = known > 0 ? known : data_.fake,
+                        .epoch_samples = input.train_samples(),
                         .batch_size = run_.batch_size,
                         .devices = devices,
                         .max_batches = limits_.train_batches,
@@ -234,7 +233,7 @@ class TrainCommand final : public Command {
   /// options, never from where the shards lie, so that a run over HTTP is the run from disk.
   std::int64_t run_steps(const RunInput& input, int devices, Context& context) const {
     if (!optimisation_.has_default_warmup()) return 0;
-    if (input.train_samples() <= 0 && data_.fake <= 0) return 0;
+    if (input.train_samples() <= 0) return 0;
     Context quiet{.out = context.out, .log = {}, .stop = context.stop};
     return optimisation_.epochs * find_steps(input, devices, quiet);
   }
@@ -295,7 +294,7 @@ class TrainCommand final : public Command {
       context.log.info("this machine has no bf16 instructions: results of float32 are rounded");
     context.log.info(fmt::format(
         "{}, {} x batch size {}{} = {} a step; {}, {}{}",
-        counted(train_shards(input_options()).size(), "shard"),
+        data_.fake > 0 ? "fake data" : counted(train_shards(input_options()).size(), "shard"),
         counted(static_cast<std::uint64_t>(devices), "device"), run_.batch_size,
         optimisation_.accumulate > 1 ? fmt::format(" x {} batches", optimisation_.accumulate) : "",
         counted(static_cast<std::uint64_t>(devices * run_.batch_size * optimisation_.accumulate),

@@ -114,7 +114,7 @@ class ViewCommand final : public Command {
     for (bool found = true; found;) {
       found = false;
       for (StreamCursor& stream : streams) {
-        const wds::StreamSample* sample = stream.next();
+        const wds::Sample* sample = stream.next();
         if (sample == nullptr) continue;
         found = true;
         if (!add_cell(*sample, ledger, cells) || cells.size() == count_) return cells;
@@ -124,13 +124,13 @@ class ViewCommand final : public Command {
   }
 
   /// False when the fault policy ends the samples here.
-  bool add_cell(const wds::StreamSample& one, wds::FaultLedger& ledger, std::vector<Cell>& cells) {
+  bool add_cell(const wds::Sample& sample, wds::FaultLedger& ledger, std::vector<Cell>& cells) {
     try {
-      cells.push_back({.pictures = SampleView(view_).pictures(one.sample, cells.size()),
-                       .label = label_of(one.sample)});
-      shows_classes_ = shows_classes_ || SampleView(view_).shows_classes(one.sample);
+      cells.push_back({.pictures = SampleView(view_).pictures(sample, cells.size()),
+                       .label = label_of(sample)});
+      shows_classes_ = shows_classes_ || SampleView(view_).shows_classes(sample);
     } catch (Error& fault) {
-      fault.annotate({.url = io::printable_url(*one.sample.url), .key = one.sample.key});
+      fault.annotate({.url = io::printable_url(*sample.url), .key = sample.key});
       return ledger.report(fault) != wds::OnFault::kStop;
     }
     return true;

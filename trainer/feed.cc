@@ -42,11 +42,10 @@ class LoaderEpoch final : public EpochFeed {
 }  // namespace
 
 LoaderFeed::LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
-                       const device::LoaderOptions& loader, MakePipeline make)
+                       const device::LoaderOptions& loader)
     : options_(pipeline::with_counts(std::move(options))),
       devices_(devices),
-      loader_options_(loader),
-      make_(std::move(make)) {}
+      loader_options_(loader) {}
 
 LoaderFeed::~LoaderFeed() = default;
 
@@ -56,9 +55,8 @@ void LoaderFeed::start(std::uint32_t epoch, const pipeline::Position* from) {
   options.epochs.first = epoch;
   options.epochs.count = end_epoch_ > epoch ? static_cast<std::uint32_t>(end_epoch_ - epoch) : 0;
   options.resume = from == nullptr ? nullptr : std::make_shared<pipeline::Position>(*from);
-  loader_ = std::make_unique<device::ParallelLoader>(
-      make_ ? make_(std::move(options)) : pipeline::Pipeline(std::move(options)), devices_,
-      loader_options_);
+  loader_ = std::make_unique<device::ParallelLoader>(pipeline::Pipeline(std::move(options)),
+                                                     devices_, loader_options_);
 }
 
 std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline::Position* from) {

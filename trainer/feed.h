@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,13 +63,10 @@ class Feed {
 /// epoch to epoch, reading ahead as far as plan_epochs() allows; only a jump builds it again.
 class LoaderFeed final : public Feed {
  public:
-  /// Makes the pipeline of some options: another than the usual one, such as fake_data().
-  using MakePipeline = std::function<pipeline::Pipeline(pipeline::PipelineOptions)>;
-
   /// `devices` is borrowed. Of options.epochs, `first` and `count` are the feed's own business.
   /// Looks up the shards' counts of samples, where options.indexed asks for it.
   LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
-             const device::LoaderOptions& loader = {}, MakePipeline make = {});
+             const device::LoaderOptions& loader = {});
   ~LoaderFeed() override;
 
   std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override;
@@ -86,7 +82,6 @@ class LoaderFeed final : public Feed {
   pipeline::PipelineOptions options_;
   const device::DeviceSet& devices_;
   device::LoaderOptions loader_options_;
-  MakePipeline make_;
   std::unique_ptr<device::ParallelLoader> loader_;
   std::int64_t end_epoch_ = 0;    ///< of those that are planned; 0: without end
   std::uint32_t next_epoch_ = 0;  ///< the one that the loader will give, if `whole_`

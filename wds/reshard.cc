@@ -98,9 +98,9 @@ ReshardResult reshard(const ReshardOptions& options, const io::Opener& opener, F
   SampleStream stream(spec_of(options), opener, ledger, stop);
   Resharding resharding(options);
   for (SampleBlock block; stream.next(block);) {
-    for (const StreamSample& one : block.samples) {
+    for (const Sample& sample : block.samples) {
       if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "resharding was stopped");
-      resharding.put(one.sample);
+      resharding.put(sample);
     }
     ledger.count_emitted(block.samples.size());
   }

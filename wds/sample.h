@@ -23,13 +23,13 @@ struct Field {
 };
 
 struct Sample {
-  std::string key;
-  /// The shard's url as expanded; shared by all samples of a shard, never null.
-  std::shared_ptr<const std::string> url;
+  std::string key = {};
+  /// The shard's url as expanded, shared by all samples of the shard; null for one from no shard.
+  std::shared_ptr<const std::string> url = nullptr;
   /// Of the first member's first header block in the (decompressed) tar stream.
   std::uint64_t offset = 0;
   /// In the shard's own order.
-  std::vector<Field> fields;
+  std::vector<Field> fields = {};
   /// Payload bytes of members that nobody wanted and that are not held (ShardOptions::suffixes).
   std::uint64_t passed_bytes = 0;
 

@@ -35,7 +35,7 @@ struct SampleStream::State {
   void restore(const StreamPosition& position);
   std::string url_of(std::uint32_t index);
   bool next(SampleBlock& block);
-  bool next_sample(StreamSample& sample);
+  bool next_sample(Sample& sample);
   bool read_sample(BufferedSample& sample);
   bool at_new_pass();
   bool try_read(BufferedSample& sample);
@@ -93,24 +93,18 @@ std::string SampleStream::State::url_of(std::uint32_t index) {
 bool SampleStream::State::next(SampleBlock& block) {
   block.samples.clear();
   block.num_bytes = 0;
-  while (block.samples.size() < SampleBlock::kMaxSamples &&
-         block.num_bytes < SampleBlock::kMaxBytes) {
-    StreamSample sample;
-    if (!next_sample(sample)) break;
-    block.num_bytes += sample.sample.num_bytes();
-    block.samples.push_back(std::move(sample));
-  }
+  for (Sample sample; !block.full() && next_sample(sample);) block.add(std::move(sample));
   return !block.samples.empty();
 }
 
-bool SampleStream::State::next_sample(StreamSample& sample) {
+bool SampleStream::State::next_sample(Sample& sample) {
   // Here too: a shuffle buffer is handed out without reading.
   if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "reading was stopped");
   if (spec.max_samples > 0 && samples_out == spec.max_samples) return false;
   BufferedSample picked;
   if (!buffer.next(read, samples_out, picked)) return false;
-  sample.sample = std::move(picked.sample);
-  sample.index = samples_out++;
+  sample = std::move(picked.sample);
+  ++samples_out;
   return true;
 }
 

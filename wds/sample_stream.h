@@ -16,6 +16,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/opener.h"
@@ -77,18 +78,19 @@ struct StreamSpec {
   ShardOptions shard = {};
 };
 
-struct StreamSample {
-  Sample sample;
-  /// Position in the stream's output this epoch, from 0; keys the sample's randomness.
-  std::uint64_t index = 0;
-};
-
-/// What travels: at most kMaxSamples samples, and no more after kMaxBytes are reached.
+/// Consecutive samples of a stream: what travels, instead of single ones.
 struct SampleBlock {
   static constexpr std::size_t kMaxSamples = 64;
   static constexpr std::size_t kMaxBytes = std::size_t{1024} * 1024;
-  std::vector<StreamSample> samples;
-  std::size_t num_bytes = 0;
+  std::vector<Sample> samples;
+  std::size_t num_bytes = 0;  ///< the fields' payload bytes
+
+  void add(Sample sample) {
+    num_bytes += sample.num_bytes();
+    samples.push_back(std::move(sample));
+  }
+  /// Nothing is added any more: kMaxSamples are there, or kMaxBytes are reached.
+  bool full() const { return samples.size() >= kMaxSamples || num_bytes >= kMaxBytes; }
 };
 
 /// Where a stream stands: enough to go on with exactly the next sample, by reading again.
@@ -103,7 +105,7 @@ struct StreamPosition {
   std::uint64_t offset = 0;       ///< tar offset of the next sample's first header in it
   /// Samples of the passes before this one, where an epoch goes through the shards several times.
   std::uint64_t earlier_passes = 0;
-  std::vector<SampleRef> buffered;  ///< the shuffle buffer, in its order
+  std::vector<SampleRef> buffered = {};  ///< the shuffle buffer, in its order
 };
 
 /// The urls of one stream this epoch, in the order in which it reads them. Requires: not resampled.

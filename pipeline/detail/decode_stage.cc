@@ -12,10 +12,9 @@ namespace {
 
 /// What a sample's decoder threw, with where it happened.
 Error located(Error error, const wds::Sample& sample) {
-  error.annotate({.url = io::printable_url(*sample.url),
-                  .key = sample.key,
-                  .offset = sample.offset,
-                  .stage = "decode"});
+  error.annotate({.key = sample.key, .stage = "decode"});
+  if (sample.url)
+    error.annotate({.url = io::printable_url(*sample.url), .offset = sample.offset});
   return error;
 }
 
@@ -33,9 +32,9 @@ void DecodeStage::decode(DecodeBlock& block) const {
 }
 
 void DecodeStage::decode_sample(OpenBatch& batch, SlotSample& item) const {
-  wds::Sample& sample = item.sample.sample;
+  wds::Sample& sample = item.sample;
   const decode::SampleId id{
-      .seed = seed_, .epoch = batch.epoch(), .stream = item.stream, .index = item.sample.index};
+      .seed = seed_, .epoch = batch.epoch(), .stream = item.stream, .index = item.index};
   try {
     if (layout_.decode(sample, id, batch.buffer(), item.slot) == decode::Tidiness::kUntidy)
       meters_.untidy.fetch_add(1, std::memory_order_relaxed);

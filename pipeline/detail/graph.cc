@@ -55,12 +55,13 @@ class GatewayHold {
 
 std::vector<LaneReader> make_readers(const GraphParts& parts, const Position& start,
                                      const std::stop_token& stop) {
+  const LaneReader::Shared shared{parts.options, parts.source, parts.ledgers, stop};
   const std::vector<int> streams = owned_streams(parts.options);
   std::vector<LaneReader> readers;
   readers.reserve(streams.size());
   for (std::size_t lane = 0; lane < streams.size(); ++lane) {
     const auto from = start.streams.empty() ? Position::Stream{} : start.streams[lane];
-    readers.emplace_back(lane, streams[lane], start.epoch, from, parts.factory, stop);
+    readers.emplace_back(lane, streams[lane], start.epoch, from, shared);
   }
   return readers;
 }

@@ -20,7 +20,6 @@
 #include "pipeline/detail/memory_plan.h"
 #include "pipeline/detail/meters.h"
 #include "pipeline/detail/output_queue.h"
-#include "pipeline/detail/sample_source.h"
 #include "pipeline/options.h"
 
 namespace millrace::pipeline::detail {
@@ -30,7 +29,7 @@ struct GraphParts {
   const PipelineOptions& options;
   const MemoryPlan& plan;
   const BatchLayout& layout;
-  const SourceFactory& factory;
+  const SampleSource& source;
   BatchPool& pool;
   LedgerBook& ledgers;
   OutputQueue& output;

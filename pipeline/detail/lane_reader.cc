@@ -6,18 +6,24 @@
 namespace millrace::pipeline::detail {
 
 LaneReader::LaneReader(std::size_t lane, int stream, std::uint32_t first, Position::Stream start,
-                       const SourceFactory& factory, std::stop_token stop)
+                       const Shared& shared)
     : lane_(lane),
-      stream_(stream),
       first_(first),
       start_(std::move(start)),
-      factory_(factory),
-      stop_(std::move(stop)) {}
+      source_(shared.source),
+      ledgers_(shared.ledgers),
+      request_{.stream = stream,
+               .num_streams = shared.options.split.streams,
+               .seed = shared.options.shuffle.seed,
+               .max_samples = stream_share(shared.options.epochs.samples,
+                                           shared.options.split.streams, stream),
+               .stop = shared.stop},
+      is_empty_(shared.options.epochs.samples > 0 && request_.max_samples == 0) {}
 
 ReadResult LaneReader::read(const ReadRequest& request) {
   ReadResult result{.lane = lane_, .epoch = request.epoch};
   try {
-    if (!source_ || request.epoch != epoch_) open(request.epoch);
+    if (!stream_ || request.epoch != request_.epoch) open(request.epoch);
     take_snapshot();
     result.end = !next_block(result.block);
     result.start = snapshot_;
@@ -26,28 +32,30 @@ ReadResult LaneReader::read(const ReadRequest& request) {
   } catch (...) {
     result.error = std::current_exception();
   }
-  if (result.end || result.error) source_.reset();
+  if (result.end || result.error) stream_.reset();
   return result;
 }
 
 void LaneReader::open(std::uint32_t epoch) {
-  source_.reset();  // its shuffle buffer goes before the next one grows
+  stream_.reset();  // its shuffle buffer goes before the next one grows
   const Position::Stream from = epoch == first_ ? start_ : Position::Stream{};
-  source_ = factory_({.stream = stream_, .epoch = epoch, .start = from.start.get(), .stop = stop_});
-  epoch_ = epoch;
+  request_.epoch = epoch;
   snapshot_ = from.start;
   since_snapshot_ = 0;
   to_skip_ = from.skip;
+  if (is_empty_) return;
+  request_.start = from.start.get();
+  request_.ledger = ledgers_.of(epoch);
+  stream_ = source_.open(request_);
 }
 
 bool LaneReader::next_block(wds::SampleBlock& block) {
   do {
-    if (!source_->next(block)) return false;
+    block = {};
+    if (is_empty_ || !stream_->next(block)) return false;
     const std::size_t skipped = std::min<std::size_t>(to_skip_, block.samples.size());
     const auto end = block.samples.begin() + static_cast<std::ptrdiff_t>(skipped);
-    for (auto one = block.samples.begin(); one != end; ++one) {
-      block.num_bytes -= one->sample.num_bytes();
-    }
+    for (auto one = block.samples.begin(); one != end; ++one) block.num_bytes -= one->num_bytes();
     block.samples.erase(block.samples.begin(), end);
     to_skip_ -= skipped;
     since_snapshot_ += skipped;
@@ -58,7 +66,7 @@ bool LaneReader::next_block(wds::SampleBlock& block) {
 void LaneReader::take_snapshot() {
   const std::size_t buffered = snapshot_ ? snapshot_->buffered.size() : 0;
   if (since_snapshot_ <= buffered / 4) return;
-  snapshot_ = std::make_shared<const wds::StreamPosition>(source_->position());
+  snapshot_ = std::make_shared<const wds::StreamPosition>(stream_->position());
   since_snapshot_ = 0;
 }
 

@@ -12,17 +12,26 @@
 #include <memory>
 #include <stop_token>
 
+#include "pipeline/detail/ledger_book.h"
 #include "pipeline/detail/messages.h"
-#include "pipeline/detail/sample_source.h"
+#include "pipeline/options.h"
 #include "pipeline/position.h"
 
 namespace millrace::pipeline::detail {
 
 class LaneReader {
  public:
-  /// Epoch `first` begins at `start`, all others at their beginning. `factory` is borrowed.
+  /// What all readers of a pipeline share; borrowed.
+  struct Shared {
+    const PipelineOptions& options;  ///< resolved
+    const SampleSource& source;
+    LedgerBook& ledgers;
+    std::stop_token stop;
+  };
+
+  /// Epoch `first` begins at `start`, all others at their beginning.
   LaneReader(std::size_t lane, int stream, std::uint32_t first, Position::Stream start,
-             const SourceFactory& factory, std::stop_token stop);
+             const Shared& shared);
 
   /// Never throws: a fault is in the result.
   ReadResult read(const ReadRequest& request);
@@ -33,13 +42,13 @@ class LaneReader {
   void take_snapshot();
 
   const std::size_t lane_;
-  const int stream_;
   const std::uint32_t first_;
   const Position::Stream start_;
-  const SourceFactory& factory_;
-  const std::stop_token stop_;
-  std::unique_ptr<SampleSource> source_;
-  std::uint32_t epoch_ = 0;
+  const SampleSource& source_;
+  LedgerBook& ledgers_;
+  SampleSource::Request request_;
+  bool is_empty_;  ///< an epoch has too few samples for this stream
+  std::unique_ptr<SampleSource::Stream> stream_;
   std::shared_ptr<const wds::StreamPosition> snapshot_;
   std::uint64_t since_snapshot_ = 0;
   std::uint64_t to_skip_ = 0;

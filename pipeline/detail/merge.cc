@@ -99,19 +99,20 @@ Merge::Lane* Merge::find_sample() {
 }
 
 void Merge::take(Lane& lane) {
-  wds::SampleBlock& from = lane.ready.front().block;
-  wds::StreamSample& sample = from.samples[lane.cursor++];
+  ReadResult& from = lane.ready.front();
+  const std::uint64_t index = from.first_index() + lane.cursor;
+  wds::Sample& sample = from.block.samples[lane.cursor++];
   if (!block_) {
     block_ = std::make_shared<DecodeBlock>();
     block_->batch = batch_;
     block_->samples.reserve(wds::SampleBlock::kMaxSamples);
   }
-  block_->num_bytes += sample.sample.num_bytes();
+  block_->num_bytes += sample.num_bytes();
   const int stream = options_.streams[next_lane_];
   block_->samples.push_back(
-      {std::move(sample), static_cast<std::uint32_t>(stream), batch_->assign()});
+      {std::move(sample), static_cast<std::uint32_t>(stream), index, batch_->assign()});
   next_lane_ = (next_lane_ + 1) % lanes_.size();
-  if (lane.cursor == from.samples.size()) leave_block(lane);
+  if (lane.cursor == from.block.samples.size()) leave_block(lane);
   if (batch_->full()) {
     close_full_batch();
   } else if (block_->samples.size() == wds::SampleBlock::kMaxSamples ||
@@ -170,7 +171,7 @@ void Merge::drop_stale_blocks(Lane& lane) {
 void Merge::drop(const wds::SampleBlock& block, std::size_t from) {
   std::size_t bytes = 0;
   for (std::size_t i = from; i < block.samples.size(); ++i) {
-    bytes += block.samples[i].sample.num_bytes();
+    bytes += block.samples[i].num_bytes();
   }
   sink_.dropped(block.samples.size() - from, bytes);
 }

@@ -29,12 +29,16 @@ struct ReadResult {
   /// The block's first sample is the one `skip` samples after `start`.
   std::shared_ptr<const wds::StreamPosition> start = nullptr;
   std::uint64_t skip = 0;
+
+  /// Of the block's first sample, in its stream and epoch.
+  std::uint64_t first_index() const { return (start ? start->samples_out : 0) + skip; }
 };
 
 /// A sample and the slot of its batch that it is to fill.
 struct SlotSample {
-  wds::StreamSample sample;
+  wds::Sample sample;
   std::uint32_t stream = 0;
+  std::uint64_t index = 0;  ///< in its stream and epoch
   std::int64_t slot = 0;
 };
 

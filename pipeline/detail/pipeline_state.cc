@@ -7,6 +7,7 @@
 
 #include "io/base/error.h"
 #include "pipeline/detail/resolve.h"
+#include "pipeline/detail/shard_source.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -50,13 +51,13 @@ void check_position(const Position& position, const PipelineOptions& options) {
 
 }  // namespace
 
-Pipeline::State::State(PipelineOptions given, const MakeSources& make_sources)
+Pipeline::State::State(PipelineOptions given)
     : options(detail::resolve_options(std::move(given))),
       layout(options.fields, options.batch.size),
       plan(detail::plan_memory(options, layout.num_bytes())),
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
-      sources(make_sources(options, ledgers)),
+      source(detail::source_of(options)),
       pool(layout.num_bytes(), static_cast<std::size_t>(plan.permits) + 1) {
   const Position start = first_position();
   check_position(start, options);
@@ -64,7 +65,7 @@ Pipeline::State::State(PipelineOptions given, const MakeSources& make_sources)
   consumer_.ledger = ledgers.of(start.epoch);
   consumer_.ledger_epoch = start.epoch;
   graph.emplace(
-      detail::GraphParts{options, plan, layout, sources, pool, ledgers, output, meters, encoded},
+      detail::GraphParts{options, plan, layout, *source, pool, ledgers, output, meters, encoded},
       start);
   on_stop.emplace(options.stop, [this] { stop(); });
 }

@@ -21,10 +21,7 @@ namespace millrace::pipeline {
 
 /// Threads: next() from one at a time, const members from any.
 struct Pipeline::State {
-  using MakeSources =
-      std::function<detail::SourceFactory(const PipelineOptions&, detail::LedgerBook&)>;
-
-  State(PipelineOptions given, const MakeSources& make_sources);
+  explicit State(PipelineOptions given);
 
   bool next(Batch& batch);
   /// Makes next() throw Cancelled. Threads: any.
@@ -40,7 +37,7 @@ struct Pipeline::State {
   const detail::MemoryPlan plan;
   const std::vector<BatchField> fields;
   detail::LedgerBook ledgers;
-  const detail::SourceFactory sources;
+  const std::shared_ptr<const SampleSource> source;
   detail::BatchPool pool;
   detail::OutputQueue output;
   detail::Meters meters;

@@ -52,6 +52,17 @@ void check_split(const PipelineOptions& options) {
   }
 }
 
+/// What is for shards alone goes with no other source.
+void check_source(const PipelineOptions& options) {
+  const wds::ShuffleOptions& shuffle = options.shuffle;
+  require(options.shards.empty(), "a pipeline has shards or a source, not both");
+  require(!shuffle.shards && shuffle.buffer_samples == 0 && shuffle.order == wds::Order::kMillrace,
+          "shuffle: a source has an order of its own, to which the seed alone applies");
+  require(!options.split.process_splitter && !options.split.worker_splitter &&
+              !options.epochs.resampled && !options.indexed,
+          "splitters, resampling and indexes are for shards, not for a source");
+}
+
 void check_counts(const PipelineOptions& options) {
   require(!options.counts || options.counts->size() == options.shards.size(),
           "counts: one number a shard");
@@ -69,11 +80,12 @@ void check_resources(const ResourceOptions& resources) {
 PipelineOptions resolve_options(PipelineOptions options) {
   check_batches(options);
   check_resources(options.resources);
-  require(!options.shards.empty(), "no shards");
+  if (options.source) check_source(options);
+  require(options.source || !options.shards.empty(), "no shards");
   options.split.streams = wds::num_streams(options.split);
   options = with_counts(std::move(options));
   check_counts(options);
-  check_split(options);
+  if (!options.source) check_split(options);
   ResourceOptions& resources = options.resources;
   const auto lanes = static_cast<int>(owned_streams(options).size());
   if (resources.threads == 0) resources.threads = usable_cores();
@@ -95,21 +107,24 @@ std::string base_name(const std::string& url) {
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
   const auto text = [](const auto& value) { return fmt::format("{}", value); };
-  return {{"processes", text(options.split.topology.processes)},
-          {"process", text(options.split.topology.process)},
-          {"streams", text(wds::num_streams(options.split))},
-          {"shuffle-shards", text(shuffle.shards)},
-          {"shuffle", text(shuffle.buffer_samples)},
-          {"shuffle-bytes", text(shuffle.buffer_bytes)},
-          {"shuffle-initial", text(shuffle.initial_samples)},
-          {"shuffle-seed", text(shuffle.seed)},
-          {"order", shuffle.order == wds::Order::kWebDataset ? "webdataset" : "millrace"},
-          {"shard-buffer", text(shuffle.shard_buffer)},
-          {"detshuffle", text(shuffle.detshuffle)},
-          {"batch-size", text(options.batch.size)},
-          {"epoch-samples", text(options.epochs.samples)},
-          {"epoch-batches", text(options.epochs.batches)},
-          {"resampled", text(options.epochs.resampled)}};
+  std::vector<std::pair<std::string, std::string>> list = {
+      {"processes", text(options.split.topology.processes)},
+      {"process", text(options.split.topology.process)},
+      {"streams", text(wds::num_streams(options.split))},
+      {"shuffle-shards", text(shuffle.shards)},
+      {"shuffle", text(shuffle.buffer_samples)},
+      {"shuffle-bytes", text(shuffle.buffer_bytes)},
+      {"shuffle-initial", text(shuffle.initial_samples)},
+      {"shuffle-seed", text(shuffle.seed)},
+      {"order", shuffle.order == wds::Order::kWebDataset ? "webdataset" : "millrace"},
+      {"shard-buffer", text(shuffle.shard_buffer)},
+      {"detshuffle", text(shuffle.detshuffle)},
+      {"batch-size", text(options.batch.size)},
+      {"epoch-samples", text(options.epochs.samples)},
+      {"epoch-batches", text(options.epochs.batches)},
+      {"resampled", text(options.epochs.resampled)}};
+  if (options.source) list.emplace_back("source", options.source->name());
+  return list;
 }
 
 std::uint64_t order_fingerprint(const PipelineOptions& options) {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "pipeline/epoch_length.h"
+#include "pipeline/pipeline.h"
 #include "tests/pipeline/fake_sources.h"
 
 namespace millrace::pipeline {
@@ -23,8 +25,10 @@ PipelineOptions options() {
   return options;
 }
 
+Pipeline fake(const FakeDataOptions& fake) { return Pipeline(with_fake_data(options(), fake)); }
+
 TEST(FakeData, HaveTheShapesAndCountsOfRealOnes) {
-  Pipeline pipeline = fake_data(options(), {.samples = 50, .classes = 4});
+  Pipeline pipeline = fake({.samples = 50, .classes = 4});
   std::set<std::int64_t> labels;
   std::int64_t valid = 0;
   for (Batch batch; pipeline.next(batch);) {
@@ -41,18 +45,43 @@ TEST(FakeData, HaveTheShapesAndCountsOfRealOnes) {
 }
 
 TEST(FakeData, AreTheSameForTheSameSeedAndAfterAResume) {
-  Pipeline first = fake_data(options(), {.samples = 50});
-  Pipeline second = fake_data(options(), {.samples = 50});
+  Pipeline first = fake({.samples = 50});
+  Pipeline second = fake({.samples = 50});
   const auto all = testing::describe_all(first);
   Batch batch;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(second.next(batch));
-  PipelineOptions rest = options();
+  PipelineOptions rest = with_fake_data(options(), {.samples = 50});
   rest.resume = batch.position;
-  Pipeline resumed = fake_data(rest, {.samples = 50});
+  Pipeline resumed(rest);
   EXPECT_EQ(testing::describe_all(resumed), std::vector<std::string>(all.begin() + 3, all.end()));
 }
 
-TEST(FakeData, NeedACount) { EXPECT_THROW(fake_data(options(), {}), Error); }
+TEST(FakeData, NeedACount) { EXPECT_THROW(with_fake_data(options(), {}), Error); }
+
+TEST(FakeData, AreAsManyAsAnEpochIsToHave) {
+  PipelineOptions given = options();
+  EXPECT_EQ(batches_per_epoch(with_fake_data(given, {.samples = 50})), 7);
+  for (const std::int64_t samples : {20, 70}) {
+    given.epochs.samples = samples;
+    Pipeline pipeline(with_fake_data(given, {.samples = 50}));
+    std::int64_t valid = 0;
+    for (Batch batch; pipeline.next(batch);) valid += batch.num_valid;
+    EXPECT_EQ(valid, samples);
+  }
+}
+
+TEST(FakeData, TakeThePlaceOfShards) {
+  PipelineOptions given = options();
+  given.shards = {"missing.tar"};
+  given.shuffle = {.shards = true, .buffer_samples = 100, .seed = 3};
+  given.indexed = true;
+  const PipelineOptions faked = with_fake_data(given, {.samples = 50});
+  EXPECT_TRUE(faked.shards.empty());
+  EXPECT_EQ(faked.shuffle.seed, 3U);
+  Pipeline pipeline(faked);
+  Batch batch;
+  EXPECT_TRUE(pipeline.next(batch));
+}
 
 }  // namespace
 }  // namespace millrace::pipeline

@@ -14,15 +14,17 @@
 namespace millrace::testing {
 namespace {
 
-class FakeSource final : public pipeline::detail::SampleSource {
+class FakeStream final : public pipeline::SampleSource::Stream {
  public:
-  FakeSource(FakeStreams streams, const pipeline::detail::SourceRequest& request)
+  FakeStream(FakeStreams streams, const pipeline::SampleSource::Request& request)
       : streams_(std::move(streams)),
         stream_(request.stream),
         epoch_(request.epoch),
         stop_(request.stop),
         next_(request.start ? request.start->samples_out : 0),
-        end_(streams_.length ? static_cast<std::uint64_t>(streams_.length(stream_, epoch_)) : 100),
+        end_(request.max_samples > 0 ? request.max_samples
+             : streams_.length       ? static_cast<std::uint64_t>(streams_.length(stream_, epoch_))
+                                     : 100),
         url_(std::make_shared<const std::string>("fake-" + std::to_string(stream_) + ".tar")) {}
 
   bool next(wds::SampleBlock& block) override {
@@ -30,20 +32,12 @@ class FakeSource final : public pipeline::detail::SampleSource {
     if (streams_.before_block) streams_.before_block(stream_, epoch_, next_);
     wait();
     ++*streams_.blocks_read;
-    block = {};
     const std::uint64_t stop_at = std::min(end_, next_ + streams_.block_samples);
-    for (; next_ < stop_at; ++next_) {
-      block.samples.push_back(make_sample());
-      block.num_bytes += streams_.payload_bytes;
-    }
+    for (; next_ < stop_at; ++next_) block.add(make_sample());
     return true;
   }
 
-  wds::StreamPosition position() const override {
-    wds::StreamPosition position;
-    position.samples_out = next_;
-    return position;
-  }
+  wds::StreamPosition position() const override { return {.samples_out = next_}; }
 
  private:
   void wait() {
@@ -56,18 +50,15 @@ class FakeSource final : public pipeline::detail::SampleSource {
     throw Error(ErrorCode::kCancelled, "read cancelled");
   }
 
-  wds::StreamSample make_sample() const {
-    wds::StreamSample sample;
-    sample.index = next_;
-    sample.sample.key = fake_key(stream_, epoch_, next_);
-    sample.sample.url = url_;
-    sample.sample.offset = next_ * 1024;
+  wds::Sample make_sample() const {
     std::vector<std::byte> payload(streams_.payload_bytes);
     const std::uint64_t number =
         (std::uint64_t{epoch_} << 48) + (static_cast<std::uint64_t>(stream_) << 32) + next_;
     std::memcpy(payload.data(), &number, sizeof number);
-    sample.sample.fields.push_back({"bin", io::Bytes::take(std::move(payload)), 512});
-    return sample;
+    return {.key = fake_key(stream_, epoch_, next_),
+            .url = url_,
+            .offset = next_ * 1024,
+            .fields = {{"bin", io::Bytes::take(std::move(payload)), 512}}};
   }
 
   FakeStreams streams_;
@@ -77,6 +68,19 @@ class FakeSource final : public pipeline::detail::SampleSource {
   std::uint64_t next_;
   std::uint64_t end_;
   std::shared_ptr<const std::string> url_;
+};
+
+class FakeSource final : public pipeline::SampleSource {
+ public:
+  explicit FakeSource(FakeStreams streams) : streams_(std::move(streams)) {}
+
+  std::string name() const override { return "numbered samples"; }
+  std::unique_ptr<Stream> open(const Request& request) const override {
+    return std::make_unique<FakeStream>(streams_, request);
+  }
+
+ private:
+  FakeStreams streams_;
 };
 
 }  // namespace
@@ -103,7 +107,6 @@ pipeline::FieldSpec number_field(std::function<bool(const std::string& key)> fau
 
 pipeline::PipelineOptions fake_options(int streams, std::int64_t batch_size) {
   pipeline::PipelineOptions options;
-  for (int i = 0; i < streams; ++i) options.shards.push_back("fake-" + std::to_string(i) + ".tar");
   options.split.streams = streams;
   options.shuffle.seed = 7;
   options.fields = {number_field()};
@@ -112,14 +115,13 @@ pipeline::PipelineOptions fake_options(int streams, std::int64_t batch_size) {
   return options;
 }
 
+std::shared_ptr<const pipeline::SampleSource> fake_source(const FakeStreams& streams) {
+  return std::make_shared<const FakeSource>(streams);
+}
+
 pipeline::Pipeline fake_pipeline(pipeline::PipelineOptions options, const FakeStreams& streams) {
-  const auto make = [streams](const pipeline::PipelineOptions&, pipeline::detail::LedgerBook&) {
-    return [streams](const pipeline::detail::SourceRequest& request) {
-      return std::unique_ptr<pipeline::detail::SampleSource>(
-          std::make_unique<FakeSource>(streams, request));
-    };
-  };
-  return pipeline::Pipeline(std::make_unique<pipeline::Pipeline::State>(std::move(options), make));
+  options.source = fake_source(streams);
+  return pipeline::Pipeline(std::move(options));
 }
 
 std::string describe(const pipeline::Batch& batch) {

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/detail/pipeline_state.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/sample_source.h"
 
 namespace millrace::testing {
 
 struct FakeStreams {
-  /// Samples of a stream in an epoch. Default: 100 everywhere.
+  /// Samples of a stream in an epoch, unless it is asked for so many. Default: 100 everywhere.
   std::function<std::int64_t(int stream, std::uint32_t epoch)> length = {};
   std::size_t block_samples = 7;
   std::size_t payload_bytes = 16;
@@ -28,6 +28,9 @@ struct FakeStreams {
   std::shared_ptr<std::atomic<int>> blocks_read = std::make_shared<std::atomic<int>>(0);
 };
 
+/// A pipeline's source of these streams.
+std::shared_ptr<const pipeline::SampleSource> fake_source(const FakeStreams& streams = {});
+
 /// "stream/epoch/index", the key of a fake sample.
 std::string fake_key(int stream, std::uint32_t epoch, std::uint64_t index);
 
@@ -35,7 +38,7 @@ std::string fake_key(int stream, std::uint32_t epoch, std::uint64_t index);
 /// that `faulty` picks by their key.
 pipeline::FieldSpec number_field(std::function<bool(const std::string& key)> faulty = {});
 
-/// Options that need no shards: one field, `streams` streams.
+/// All but a source: one field, `streams` streams.
 pipeline::PipelineOptions fake_options(int streams, std::int64_t batch_size);
 
 pipeline::Pipeline fake_pipeline(pipeline::PipelineOptions options,

@@ -18,9 +18,10 @@ using ::testing::HasSubstr;
 
 std::string refusal(const std::function<void(PipelineOptions&)>& change) {
   PipelineOptions options = fake_options(4, 8);
+  options.shards = {"0.tar", "1.tar", "2.tar", "3.tar"};
   change(options);
   try {
-    fake_pipeline(options);
+    Pipeline pipeline(options);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     return error.message();

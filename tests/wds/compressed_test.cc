@@ -161,7 +161,7 @@ std::vector<std::string> keys_of(SampleStream& stream, std::vector<StreamPositio
   std::vector<std::string> keys;
   for (SampleBlock block; stream.next(block);) {
     keys.emplace_back();
-    for (const StreamSample& one : block.samples) keys.back() += one.sample.key + " ";
+    for (const Sample& sample : block.samples) keys.back() += sample.key + " ";
     positions.push_back(stream.position());
   }
   return keys;

@@ -1,24 +1,17 @@
 #include "tools/train/run_input.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "pipeline/epoch_length.h"
-#include "pipeline/fake_data.h"
 
 namespace millrace::tools {
 namespace {
-
-std::vector<std::string> fake_shards(const RunOptions& run) {
-  constexpr int kUsual = 4;
-  const int streams = std::max({run.streams, run.workers, kUsual});
-  return std::vector<std::string>(static_cast<std::size_t>(streams), "fake");
-}
 
 /// Overfitting sees the same samples every epoch: nothing is left to chance.
 InputOptions training_input(const RunInputOptions& options) {
   const bool overfits = options.limits.overfit_batches > 0;
   return {.shards = train_shards(options),
+          .fake = options.data.fake,
           .shuffle = overfits ? 0 : options.data.shuffle,
           .seed = options.seed,
           .order = options.read.order(),
@@ -33,19 +26,10 @@ InputOptions validation_input(const RunInputOptions& options) {
   return {.shards = options.read.shards(specs)};
 }
 
-trainer::LoaderFeed::MakePipeline pipeline_maker(const RunInputOptions& options) {
-  if (options.data.fake == 0) return {};
-  const pipeline::FakeDataOptions fake{
-      .samples = options.data.fake, .classes = std::max<std::int64_t>(1, options.choice.classes)};
-  return [fake](pipeline::PipelineOptions given) {
-    return pipeline::fake_data(std::move(given), fake);
-  };
-}
-
 }  // namespace
 
 std::vector<std::string> train_shards(const RunInputOptions& options) {
-  if (options.data.fake > 0) return fake_shards(options.run);
+  if (options.data.fake > 0) return {};
   return options.read.shards(options.data.train_specs());
 }
 
@@ -58,12 +42,12 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
   auto train = pipeline(training_input(options));
   train_samples_ = pipeline::samples_per_epoch(train).value_or(0);
   std::size_t num_indexes = num_indexes_of(train);
-  train_.emplace(std::move(train), devices, device::LoaderOptions{}, pipeline_maker(options));
+  train_.emplace(std::move(train), devices);
   limited_train_.emplace(*train_, options.limits.train_batches, replicas);
-  if (const InputOptions input = validation_input(options); !input.shards.empty()) {
+  if (const InputOptions input = validation_input(options); !input.is_empty()) {
     auto val = pipeline(input);
     num_indexes += num_indexes_of(val);
-    val_.emplace(std::move(val), devices, device::LoaderOptions{}, pipeline_maker(options));
+    val_.emplace(std::move(val), devices);
     limited_val_.emplace(*val_, options.limits.val_batches, replicas);
   }
   log_balance(num_indexes, context.log);

@@ -27,7 +27,7 @@ struct RunInputOptions {
   std::uint64_t seed = 0;
 };
 
-/// The shards to train on; names of nothing, as many as there are streams, for fake data.
+/// The shards to train on; none for fake data.
 std::vector<std::string> train_shards(const RunInputOptions& options);
 
 class RunInput {

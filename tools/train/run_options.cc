@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "pipeline/epoch_length.h"
+#include "pipeline/fake_data.h"
 #include "tools/values.h"
 #include "wds/split.h"
 
@@ -103,7 +104,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                     .opener = read.opener(),
                                     .stop = context.stop,
                                     .log = context.log};
-  options.split = split_of(input.shards.size(), run);
+  options.split = split_of(input.fake > 0 ? kDefaultWorkers : input.shards.size(), run);
   options.shuffle = {.shards = input.shuffle > 0,
                      .buffer_samples = input.shuffle,
                      .seed = input.seed,
@@ -116,6 +117,10 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.batch.size = run.batch_size;
   options.resources.threads = run.threads;
   options.resources.prefetch = run.prefetch;
+  if (input.fake > 0)
+    return pipeline::with_fake_data(
+        std::move(options),
+        {.samples = input.fake, .classes = std::max<std::int64_t>(1, choice.classes)});
   options.indexed = read.indexed();
   options = pipeline::with_counts(std::move(options));
   if (!options.counts) wds::check_enough_shards(input.shards.size(), options.split);

@@ -36,12 +36,15 @@ struct RunOptions {
 /// One of a run's two inputs.
 struct InputOptions {
   std::vector<std::string> shards;
+  std::int64_t fake = 0;     ///< so many samples are made up, in place of shards
   std::int64_t shuffle = 0;  ///< samples in each stream's buffer; 0: not even shards
   std::uint64_t seed = 0;
   wds::Order order = wds::Order::kMillrace;
   bool training = false;
   bool targets = true;             ///< false: the images alone
   std::int64_t epoch_samples = 0;  ///< 0: as many as there are
+
+  bool is_empty() const { return shards.empty() && fake == 0; }
 };
 
 /// The pipeline of image and targets for `choice`. It does not see the context's stop: whoever

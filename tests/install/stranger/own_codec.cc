@@ -1,9 +1,12 @@
-// A picture format of one's own, read through a pipeline: "RAW8" files are four letters, the height
-// and the width in two bytes each, then grey pixels from the last row to the first.
+// A picture format of one's own, written to a shard and read through a pipeline: "RAW8" files are
+// four letters, the height and the width in two bytes each, then grey pixels from the last row to
+// the first.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "millrace/decode/codec.h"
 #include "millrace/io/base/error.h"
@@ -23,12 +26,15 @@ bool looks_like_raw8(std::span<const std::byte> file) {
 }
 
 mr::decode::ImageHeader read_header(std::span<const std::byte> file,
-                                    const mr::decode::HeaderOptions&) {
+                                    const mr::decode::HeaderOptions& options) {
   if (file.size() < kHeaderBytes) throw mr::Error(mr::ErrorCode::kTruncated, "RAW8: no header");
   const std::uint8_t* bytes = bytes_of(file);
   const int height = bytes[4] * 256 + bytes[5];
   const int width = bytes[6] * 256 + bytes[7];
-  if (file.size() - kHeaderBytes < static_cast<std::size_t>(height * width))
+  if (height == 0 || width == 0) throw mr::Error(mr::ErrorCode::kCorrupt, "RAW8: no pixels");
+  mr::decode::check_pixels(width, height, options.limits);
+  if ((file.size() - kHeaderBytes) / static_cast<std::size_t>(width) <
+      static_cast<std::size_t>(height))
     throw mr::Error(mr::ErrorCode::kTruncated, "RAW8: pixels are missing");
   return {.height = height, .width = width, .channels = 1};
 }
@@ -51,13 +57,23 @@ mr::decode::PixelView decode(std::span<const std::byte> file, const mr::decode::
           .channels = 1};
 }
 
-std::string raw8(int height, int width, int first) {
+mr::decode::EncodedImage encode(const mr::decode::Image& image, const mr::decode::EncodeOptions&) {
+  if (image.channels != 1)
+    throw mr::Error(mr::ErrorCode::kInvalidArgument, "RAW8: pictures are grey");
   std::string file = "RAW8";
-  file += {static_cast<char>(height / 256), static_cast<char>(height % 256),
-           static_cast<char>(width / 256), static_cast<char>(width % 256)};
-  for (int y = height - 1; y >= 0; --y)
-    for (int x = 0; x < width; ++x) file += static_cast<char>(first + 10 * y + x);
-  return file;
+  for (const int side : {image.height, image.width})
+    file += {static_cast<char>(side / 256), static_cast<char>(side % 256)};
+  for (int y = image.height - 1; y >= 0; --y)
+    for (const std::uint8_t value : image.row(y)) file += static_cast<char>(value);
+  return {.suffix = "raw8", .data = mr::io::Bytes::copy_of(file)};
+}
+
+/// Pixel (y, x) is first + 10 y + x.
+mr::decode::Image picture(int first) {
+  std::string pixels;
+  for (int y = 0; y < 6; ++y)
+    for (int x = 0; x < 5; ++x) pixels += static_cast<char>(first + 10 * y + x);
+  return {.height = 6, .width = 5, .channels = 1, .pixels = mr::io::Bytes::copy_of(pixels)};
 }
 
 int main() {
@@ -65,18 +81,21 @@ int main() {
       (std::filesystem::temp_directory_path() / "millrace-own-codec").string();
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
-  mr::wds::ShardWriter writer({.pattern = folder + "/raw-%06d.tar"});
-  for (int i = 0; i < 3; ++i)
-    writer.write({.key = std::to_string(i),
-                  .fields = {{"raw8", mr::io::Bytes::copy_of(raw8(6, 5, 100 * i % 200))}}});
-  writer.finish();
-
   mr::decode::CodecTable codecs = *mr::decode::standard_codecs();
   codecs.add({.name = "RAW8",
               .suffixes = {"raw8"},
               .sniff = looks_like_raw8,
               .read_header = read_header,
-              .decode = decode});
+              .decode = decode,
+              .encode = encode});
+
+  mr::wds::ShardWriter writer({.pattern = folder + "/raw-%06d.tar"});
+  for (int i = 0; i < 3; ++i) {
+    auto file = codecs.encode(picture(100 * i % 200), "raw8");
+    writer.write({.key = std::to_string(i), .fields = {{file.suffix, std::move(file.data)}}});
+  }
+  writer.finish();
+
   auto pipeline =
       mr::pipeline::Pipeline::Builder()
           .shards(folder + "/raw-000000.tar")

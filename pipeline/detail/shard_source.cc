@@ -1,0 +1,58 @@
+#include "pipeline/detail/shard_source.h"
+
+#include <utility>
+
+#include "pipeline/detail/field_decoder.h"
+
+namespace millrace::pipeline::detail {
+namespace {
+
+/// A stream, and what it borrows.
+class ShardStream final : public SampleSource::Stream {
+ public:
+  ShardStream(const wds::StreamSpec& spec, const SampleSource::Request& request,
+              std::shared_ptr<const io::Opener> opener)
+      : opener_(std::move(opener)),
+        ledger_(request.ledger),
+        stream_(request.start
+                    ? wds::SampleStream(spec, *request.start, *opener_, *ledger_, request.stop)
+                    : wds::SampleStream(spec, *opener_, *ledger_, request.stop)) {}
+
+  bool next(wds::SampleBlock& block) override { return stream_.next(block); }
+  wds::StreamPosition position() const override { return stream_.position(); }
+
+ private:
+  std::shared_ptr<const io::Opener> opener_;
+  std::shared_ptr<wds::FaultLedger> ledger_;
+  wds::SampleStream stream_;
+};
+
+}  // namespace
+
+ShardSource::ShardSource(const PipelineOptions& options)
+    : spec_{.shards = std::make_shared<const std::vector<std::string>>(options.shards),
+            .shuffle = options.shuffle,
+            .num_streams = options.split.streams,
+            .resampled = options.epochs.resampled,
+            .processes = options.split.topology.processes,
+            .indexed = options.indexed,
+            .counts = options.counts,
+            .process_splitter = options.split.process_splitter,
+            .worker_splitter = options.split.worker_splitter},
+      opener_(options.opener) {
+  spec_.shard.suffixes = wanted_suffixes(options.fields);
+}
+
+std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) const {
+  wds::StreamSpec spec = spec_;
+  spec.stream = request.stream;
+  spec.epoch = request.epoch;
+  spec.max_samples = request.max_samples;
+  return std::make_unique<ShardStream>(spec, request, opener_);
+}
+
+std::shared_ptr<const SampleSource> source_of(const PipelineOptions& options) {
+  return options.source ? options.source : std::make_shared<const ShardSource>(options);
+}
+
+}  // namespace millrace::pipeline::detail

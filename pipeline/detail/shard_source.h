@@ -1,0 +1,28 @@
+// ShardSource: the usual source, wds::SampleStream over shards.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "pipeline/options.h"
+#include "pipeline/sample_source.h"
+
+namespace millrace::pipeline::detail {
+
+class ShardSource final : public SampleSource {
+ public:
+  /// Requires: resolved options.
+  explicit ShardSource(const PipelineOptions& options);
+
+  std::string name() const override { return "shards"; }
+  std::unique_ptr<Stream> open(const Request& request) const override;
+
+ private:
+  wds::StreamSpec spec_;
+  std::shared_ptr<const io::Opener> opener_;
+};
+
+/// The user's own, or the shards. Requires: resolved options.
+std::shared_ptr<const SampleSource> source_of(const PipelineOptions& options);
+
+}  // namespace millrace::pipeline::detail
