@@ -1,7 +1,8 @@
-// Device: something that replicas run on: its own thread, its own OpenMP team, its slice of cores.
+// Device: something that replicas run on, with its own thread and its own memory.
 //
-// N CPU devices work on any machine, also on one with fewer cores than devices. A replica does all
-// its work on its device's thread, so that its OpenMP team and its primitives are its own.
+// A replica does all its work on its device's thread, so that its team of threads and its
+// primitives are its own. Batches are brought to the device's memory before the replica asks for
+// them (ParallelLoader). A CPU device (cpu_device.h) has the process's memory for its own.
 //
 //   DeviceSet devices = DeviceSet::parse("8");        // or "[5]": device 5 of the machine alone
 //   devices[3].run([&] { replica.step(batch); });      // waits; throws what the function threw
@@ -17,42 +18,40 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "pipeline/batch.h"
 
 namespace millrace::device {
 
-struct DeviceOptions {
-  /// Its number on this machine: the 5 of "cpu:5".
-  int index = 0;
-  /// The cores it was given; its OpenMP team has as many threads.
-  std::vector<int> cores = {0};
-  /// Whether its threads may run on those cores alone.
-  bool pin = false;
-};
+/// A batch in its device's memory. On a CPU that is the pipeline's own buffer, shared.
+using DeviceBatch = pipeline::Batch;
 
 class Device {
  public:
-  explicit Device(DeviceOptions options);
-  /// Waits for the function that runs; drops those that have not begun.
-  ~Device();
+  Device() = default;
+  virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  int index() const;
+  /// Its number on this machine: the 5 of "cpu:5".
+  virtual int index() const = 0;
   /// "cpu:5".
-  const std::string& name() const;
-  const std::vector<int>& cores() const;
-  /// Threads of its OpenMP team.
-  int num_threads() const;
+  virtual const std::string& name() const = 0;
+
+  /// Hands `work` over to the device's thread; the future holds its end or its exception.
+  virtual std::future<void> submit(std::function<void()> work) = 0;
+  /// Begins to bring a batch to the device's memory. A device that copies by itself returns while
+  /// the copy is under way, and keeps `batch` until it is done; several may be on their way. The
+  /// future gives the batch as it landed: fields[i].data lies in the device's memory, which `owner`
+  /// keeps, and all else is as it was. It is asked for on the thread that uses the batch, which is
+  /// where a device may wait for its copy, or throw what became of it. Throws: what cannot be
+  /// begun.
+  virtual std::future<DeviceBatch> land(pipeline::Batch batch) = 0;
 
   /// Runs `work` on the device's thread and waits. Throws what `work` throws.
-  void run(const std::function<void()>& work);
-  /// Hands `work` over; the future holds its end or its exception.
-  std::future<void> submit(std::function<void()> work);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void run(std::function<void()> work) { submit(std::move(work)).get(); }
 };
 
 struct DeviceSetOptions {
@@ -61,14 +60,16 @@ struct DeviceSetOptions {
   bool pin = false;
 };
 
-/// The devices of this process, in order.
+/// The devices of this process, in order. A copy shares them.
 class DeviceSet {
  public:
-  /// Devices 0 to count-1, each with an equal share of the cores, at least one (devices then
+  /// Requires: at least one, none of them null.
+  explicit DeviceSet(std::vector<std::shared_ptr<Device>> devices);
+  /// CPU devices 0 to count-1, each with an equal share of the cores, at least one (devices then
   /// share).
   static DeviceSet cpu(int count, const DeviceSetOptions& options = {});
-  /// "8": eight devices. "[5]" or "[0,2]": the devices with these numbers, of as many as the
-  /// largest needs. Throws: InvalidArgument, naming what is wrong with the text.
+  /// "8": eight CPU devices. "[5]" or "[0,2]": those with these numbers, of as many as the largest
+  /// needs. Throws: InvalidArgument, naming what is wrong with the text.
   static DeviceSet parse(std::string_view text, const DeviceSetOptions& options = {});
 
   std::size_t size() const { return devices_.size(); }
@@ -80,8 +81,6 @@ class DeviceSet {
   void run_all(const std::function<void(std::size_t)>& work) const;
 
  private:
-  DeviceSet(const std::vector<int>& numbers, const DeviceSetOptions& options);
-
   std::vector<std::shared_ptr<Device>> devices_;
 };
 

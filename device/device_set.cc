@@ -6,7 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include "device/cpu_device.h"
 #include "device/device.h"
+#include "io/base/check.h"
 #include "io/base/cores.h"
 #include "io/base/error.h"
 
@@ -77,12 +79,8 @@ std::vector<int> parse_devices(std::string_view text) {
 
 }  // namespace
 
-DeviceSet::DeviceSet(const std::vector<int>& numbers, const DeviceSetOptions& options) {
-  const std::vector<int> cores = cores_for(options);
-  for (std::size_t place = 0; place < numbers.size(); ++place) {
-    devices_.push_back(std::make_shared<Device>(
-        DeviceOptions{numbers[place], slice(cores, place, numbers.size()), options.pin}));
-  }
+DeviceSet::DeviceSet(std::vector<std::shared_ptr<Device>> devices) : devices_(std::move(devices)) {
+  MILLRACE_CHECK(!devices_.empty(), "a set needs a device");
 }
 
 DeviceSet DeviceSet::cpu(int count, const DeviceSetOptions& options) {
@@ -90,7 +88,14 @@ DeviceSet DeviceSet::cpu(int count, const DeviceSetOptions& options) {
 }
 
 DeviceSet DeviceSet::parse(std::string_view text, const DeviceSetOptions& options) {
-  return DeviceSet(parse_devices(text), options);
+  const std::vector<int> numbers = parse_devices(text);
+  const std::vector<int> cores = cores_for(options);
+  std::vector<std::shared_ptr<Device>> devices;
+  for (std::size_t place = 0; place < numbers.size(); ++place) {
+    devices.push_back(std::make_shared<CpuDevice>(
+        CpuDeviceOptions{numbers[place], slice(cores, place, numbers.size()), options.pin}));
+  }
+  return DeviceSet(std::move(devices));
 }
 
 void DeviceSet::run_all(const std::function<void(std::size_t)>& work) const {

@@ -13,14 +13,16 @@ namespace millrace::device {
 using detail::LandingQueue;
 
 struct DeviceLoader::State {
-  State(std::size_t depth, const pipeline::Pipeline& from) : queue(depth), pipeline(from) {}
+  State(std::size_t depth, Device& runs_on, const pipeline::Pipeline& from)
+      : queue(depth), device(runs_on), pipeline(from) {}
 
   LandingQueue queue;
+  Device& device;
   const pipeline::Pipeline& pipeline;
 };
 
 struct ParallelLoader::State {
-  State(pipeline::Pipeline from, std::size_t num_devices, std::size_t depth);
+  State(pipeline::Pipeline from, DeviceSet set, std::size_t depth);
   ~State() { stop(); }
 
   void land_all();
@@ -30,18 +32,19 @@ struct ParallelLoader::State {
   void stop();
 
   pipeline::Pipeline pipeline;
-  std::vector<DeviceLoader> devices;
+  const DeviceSet devices;
+  std::vector<DeviceLoader> loaders;
   std::vector<LandingQueue*> queues;
   std::size_t place = 0;  ///< the device whose turn it is
   std::jthread thread;
 };
 
-ParallelLoader::State::State(pipeline::Pipeline from, std::size_t num_devices, std::size_t depth)
-    : pipeline(std::move(from)) {
-  for (std::size_t i = 0; i < num_devices; ++i) {
-    auto device = std::make_shared<DeviceLoader::State>(depth, pipeline);
-    queues.push_back(&device->queue);
-    devices.push_back(DeviceLoader(std::move(device)));
+ParallelLoader::State::State(pipeline::Pipeline from, DeviceSet set, std::size_t depth)
+    : pipeline(std::move(from)), devices(std::move(set)) {
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    auto loader = std::make_shared<DeviceLoader::State>(depth, devices[i], pipeline);
+    queues.push_back(&loader->queue);
+    loaders.push_back(DeviceLoader(std::move(loader)));
   }
   thread = std::jthread([this] { land_all(); });
 }
@@ -78,9 +81,11 @@ bool ParallelLoader::State::land_epoch() {
 }
 
 bool ParallelLoader::State::land(pipeline::Batch batch) {
-  LandingQueue& queue = *queues[place];
+  const std::size_t to = place;
   place = (place + 1) % queues.size();
-  return queue.push(std::move(batch));
+  if (!queues[to]->wait_for_room()) return false;
+  queues[to]->push(devices[to].land(std::move(batch)));
+  return true;
 }
 
 bool DeviceLoader::next(DeviceBatch& batch) { return state_->queue.next(batch); }
@@ -93,25 +98,24 @@ std::size_t DeviceLoader::ready() const { return state_->queue.ready(); }
 
 DeviceBatch DeviceLoader::masked_batch() const {
   DeviceBatch batch = state_->queue.last();
-  if (!batch.owner) return state_->pipeline.masked_batch();
+  if (!batch.owner) return state_->device.land(state_->pipeline.masked_batch()).get();
   batch.num_valid = 0;
   batch.valid.assign(batch.valid.size(), 0);
   batch.keys.assign(batch.keys.size(), {});
   return batch;
 }
 
-ParallelLoader::ParallelLoader(pipeline::Pipeline pipeline, const DeviceSet& devices,
+ParallelLoader::ParallelLoader(pipeline::Pipeline pipeline, DeviceSet devices,
                                const LoaderOptions& options) {
-  MILLRACE_CHECK(devices.size() > 0, "a loader needs a device");
   MILLRACE_CHECK(options.depth > 0, "a loader's depth is above 0");
-  state_ = std::make_unique<State>(std::move(pipeline), devices.size(),
+  state_ = std::make_unique<State>(std::move(pipeline), std::move(devices),
                                    static_cast<std::size_t>(options.depth));
 }
 
 ParallelLoader::~ParallelLoader() = default;
 
-DeviceLoader& ParallelLoader::operator[](std::size_t place) { return state_->devices[place]; }
-std::size_t ParallelLoader::size() const { return state_->devices.size(); }
+DeviceLoader& ParallelLoader::operator[](std::size_t place) { return state_->loaders[place]; }
+std::size_t ParallelLoader::size() const { return state_->loaders.size(); }
 void ParallelLoader::stop() { state_->stop(); }
 const pipeline::Pipeline& ParallelLoader::pipeline() const { return state_->pipeline; }
 

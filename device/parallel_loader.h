@@ -10,11 +10,12 @@
 //     for (Batch batch; loader[place].next(batch);) step(batch);  // one epoch
 //   });
 //
-// Concurrency: one thread takes batches from the pipeline and lands them. Buffers: `depth` landed
-// batches a device. Each device must take its batches: one that stops while the others go on holds
-// them up once its queue is full. An exception from the pipeline reaches every device's next(),
-// after the batches that came before it. Threads: one thread a DeviceLoader; everything else from
-// one at a time.
+// Concurrency: one thread takes batches from the pipeline and has the devices land them
+// (Device::land()). Buffers: `depth` batches a device that have landed or are about to. Each device
+// must take its batches: one that stops while the others go on holds them up once its queue is
+// full. An exception from the pipeline reaches every device's next(), after the batches that came
+// before it; one of a landing reaches its own device's. Threads: one thread a DeviceLoader;
+// everything else from one at a time.
 #pragma once
 
 #include <chrono>
@@ -26,15 +27,12 @@
 
 namespace millrace::device {
 
-/// A batch in its device's memory. On a CPU that is the pipeline's own buffer, shared.
-using DeviceBatch = pipeline::Batch;
-
 struct LoaderOptions {
-  /// Landed batches that wait for each device.
+  /// Batches that wait for each device, landed or landing.
   int depth = 2;
 };
 
-/// What one device waited for.
+/// What one device waited for, its batches' landing included.
 struct WaitStatistics {
   std::uint64_t batches = 0;
   std::chrono::nanoseconds total{0};
@@ -49,16 +47,17 @@ class ParallelLoader;
 class DeviceLoader {
  public:
   /// As Pipeline::next(): true and a batch, or false at the end of an epoch, for all devices after
-  /// the same number of batches. Throws: what the pipeline threw; Cancelled after stop().
+  /// the same number of batches. Throws: what the pipeline or the landing threw, and the same again
+  /// ever after; Cancelled after stop().
   bool next(DeviceBatch& batch);
   /// Whether the last epoch has ended.
   bool finished() const;
   /// What was read and skipped in the epoch whose end next() told last; null before.
   std::shared_ptr<const wds::FaultLedger> ledger() const;
-  /// A batch without a valid slot, with the pixels of the device's last one.
+  /// A batch without a valid slot, with the pixels of the device's last one; zeros before it.
   DeviceBatch masked_batch() const;
   WaitStatistics waits() const;
-  /// Landed batches that wait for the device now.
+  /// Batches that wait for the device now.
   std::size_t ready() const;
 
  private:
@@ -70,8 +69,7 @@ class DeviceLoader {
 
 class ParallelLoader {
  public:
-  ParallelLoader(pipeline::Pipeline pipeline, const DeviceSet& devices,
-                 const LoaderOptions& options = {});
+  ParallelLoader(pipeline::Pipeline pipeline, DeviceSet devices, const LoaderOptions& options = {});
   /// Stops at once, in mid-epoch too. Nobody may be in a next() any more (see stop()).
   ~ParallelLoader();
   ParallelLoader(const ParallelLoader&) = delete;

@@ -7,15 +7,13 @@
 
 namespace millrace::device::detail {
 
-bool LandingQueue::push(DeviceBatch batch) {
-  {
-    MutexLock lock(mutex_);
-    while (items_.size() >= depth_ && !stopped_) changed_.wait(lock);
-    if (stopped_) return false;
-  }
-  push_item({.batch = std::move(batch)});
-  return true;
+bool LandingQueue::wait_for_room() {
+  MutexLock lock(mutex_);
+  while (items_.size() >= depth_ && !stopped_) changed_.wait(lock);
+  return !stopped_;
 }
+
+void LandingQueue::push(std::future<DeviceBatch> batch) { push_item({.batch = std::move(batch)}); }
 
 void LandingQueue::push_end(bool last, std::shared_ptr<const wds::FaultLedger> ledger) {
   push_item({.end = true, .last = last, .ledger = std::move(ledger)});
@@ -41,46 +39,58 @@ void LandingQueue::stop() {
 
 bool LandingQueue::next(DeviceBatch& batch) {
   batch = {};
-  Item item;
+  const Clock::time_point start = Clock::now();
   {
     MutexLock lock(mutex_);
     if (finished_) return false;
     if (fault_) std::rethrow_exception(fault_);
-    wait_for_item(lock);
+  }
+  const bool more = hand_out(take(), batch);
+  MutexLock lock(mutex_);
+  count_wait(start);
+  if (!more) return false;
+  ++waits_.batches;
+  last_ = batch;
+  return true;
+}
+
+LandingQueue::Item LandingQueue::take() {
+  Item item;
+  {
+    MutexLock lock(mutex_);
+    while (items_.empty() && !stopped_) changed_.wait(lock);
+    if (stopped_) {
+      throw Error(ErrorCode::kCancelled, "the loader was stopped", {.stage = "device"});
+    }
     item = std::move(items_.front());
     items_.pop_front();
   }
   changed_.notify_all();
-  MutexLock lock(mutex_);
-  return hand_out(std::move(item), batch);
+  return item;
 }
 
-void LandingQueue::wait_for_item(MutexLock& lock) {
-  const Clock::time_point start = Clock::now();
-  while (items_.empty() && !stopped_) changed_.wait(lock);
-  if (stopped_) {
-    throw Error(ErrorCode::kCancelled, "the loader was stopped", {.stage = "device"});
+// The landing is waited for without the lock.
+bool LandingQueue::hand_out(Item item, DeviceBatch& batch) {
+  try {
+    if (item.fault) std::rethrow_exception(item.fault);
+    if (!item.end) batch = item.batch.get();
+  } catch (...) {
+    MutexLock lock(mutex_);
+    fault_ = std::current_exception();
+    throw;
   }
+  if (!item.end) return true;
+  MutexLock lock(mutex_);
+  finished_ = item.last;
+  ledger_ = std::move(item.ledger);
+  return false;
+}
+
+void LandingQueue::count_wait(Clock::time_point start) {
   const Clock::time_point end = Clock::now();
   waits_.total += end - start;
   waits_.longest = std::max<std::chrono::nanoseconds>(waits_.longest, end - start);
   if (waits_.batches == 0) waits_.first_batch = end - made_;
-}
-
-bool LandingQueue::hand_out(Item item, DeviceBatch& batch) {
-  if (item.fault) {
-    fault_ = item.fault;
-    std::rethrow_exception(fault_);
-  }
-  if (item.end) {
-    finished_ = item.last;
-    ledger_ = std::move(item.ledger);
-    return false;
-  }
-  ++waits_.batches;
-  last_ = item.batch;
-  batch = std::move(item.batch);
-  return true;
 }
 
 bool LandingQueue::finished() const {

@@ -1,6 +1,7 @@
-// LandingQueue: landed batches that wait for one device.
+// LandingQueue: batches that wait for one device, landed or landing.
 //
-// Buffers: `depth` batches. Threads: push() from one, next() from another, the rest from any.
+// Buffers: `depth` batches. Threads: wait_for_room() and the push...() from one, next() from
+// another, the rest from any.
 #pragma once
 
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <future>
 #include <memory>
 
 #include "device/parallel_loader.h"
@@ -19,13 +21,14 @@ class LandingQueue {
  public:
   explicit LandingQueue(std::size_t depth) : depth_(depth) {}
 
-  /// Waits for room. False when the queue was stopped.
-  bool push(DeviceBatch batch);
+  /// Waits until there is room for a batch. False when the queue was stopped.
+  bool wait_for_room();
+  void push(std::future<DeviceBatch> batch);
   /// Behind the batches: the epoch's end, the last one's, with the account of it.
   void push_end(bool last, std::shared_ptr<const wds::FaultLedger> ledger);
   /// Behind the batches: what the pipeline threw.
   void push_fault(std::exception_ptr fault);
-  /// Makes push() false and next() throw Cancelled.
+  /// Makes wait_for_room() false and next() throw Cancelled.
   void stop();
 
   bool next(DeviceBatch& batch);
@@ -38,7 +41,7 @@ class LandingQueue {
 
  private:
   struct Item {
-    DeviceBatch batch = {};
+    std::future<DeviceBatch> batch = {};
     bool end = false;
     bool last = false;
     std::shared_ptr<const wds::FaultLedger> ledger = nullptr;
@@ -47,8 +50,9 @@ class LandingQueue {
   using Clock = std::chrono::steady_clock;
 
   void push_item(Item item);
-  void wait_for_item(MutexLock& lock) MILLRACE_REQUIRES(mutex_);
-  bool hand_out(Item item, DeviceBatch& batch) MILLRACE_REQUIRES(mutex_);
+  Item take();
+  bool hand_out(Item item, DeviceBatch& batch);
+  void count_wait(Clock::time_point start) MILLRACE_REQUIRES(mutex_);
 
   const std::size_t depth_;
   const Clock::time_point made_ = Clock::now();

@@ -1,5 +1,3 @@
-#include "device/device.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -10,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/cpu_device.h"
 #include "io/base/error.h"
 
 namespace millrace::device {
@@ -17,8 +16,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Device, RunsItsWorkInOrderOnOneThreadOfItsOwn) {
-  Device device({.index = 3, .cores = {0}});
+TEST(CpuDevice, RunsItsWorkInOrderOnOneThreadOfItsOwn) {
+  CpuDevice device({.index = 3, .cores = {0}});
   EXPECT_EQ(device.name(), "cpu:3");
   std::vector<int> order;
   std::vector<std::thread::id> threads;
@@ -36,17 +35,17 @@ TEST(Device, RunsItsWorkInOrderOnOneThreadOfItsOwn) {
   EXPECT_NE(threads[0], std::this_thread::get_id());
 }
 
-TEST(Device, HandsBackWhatItsWorkThrowsAndGoesOn) {
-  Device device({});
+TEST(CpuDevice, HandsBackWhatItsWorkThrowsAndGoesOn) {
+  CpuDevice device({});
   EXPECT_THROW(device.run([] { throw std::runtime_error("mine"); }), std::runtime_error);
   bool ran = false;
   device.run([&] { ran = true; });
   EXPECT_TRUE(ran);
 }
 
-TEST(Device, HasATeamAsLargeAsItsSliceOfCores) {
-  Device one({.cores = {0}});
-  Device three({.cores = {0, 1, 0}});
+TEST(CpuDevice, HasATeamAsLargeAsItsSliceOfCores) {
+  CpuDevice one({.cores = {0}});
+  CpuDevice three({.cores = {0, 1, 0}});
   int in_one = 0;
   int in_three = 0;
   one.run([&] { in_one = omp_get_max_threads(); });
@@ -55,8 +54,8 @@ TEST(Device, HasATeamAsLargeAsItsSliceOfCores) {
   EXPECT_EQ(in_three, 3);
 }
 
-TEST(Device, StaysOnItsCoresWhenPinned) {
-  Device device({.cores = {0}, .pin = true});
+TEST(CpuDevice, StaysOnItsCoresWhenPinned) {
+  CpuDevice device({.cores = {0}, .pin = true});
   int allowed = 0;
   device.run([&] {
     cpu_set_t set;
@@ -66,11 +65,11 @@ TEST(Device, StaysOnItsCoresWhenPinned) {
   EXPECT_EQ(allowed, 1);
 }
 
-TEST(Device, DropsWhatHasNotBegunWhenItGoes) {
+TEST(CpuDevice, DropsWhatHasNotBegunWhenItGoes) {
   std::atomic<int> ran{0};
   std::future<void> last;
   {
-    Device device({});
+    CpuDevice device({});
     device.submit([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       ++ran;
@@ -83,15 +82,19 @@ TEST(Device, DropsWhatHasNotBegunWhenItGoes) {
   }
 }
 
+const CpuDevice& cpu(const DeviceSet& set, std::size_t place) {
+  return dynamic_cast<const CpuDevice&>(set[place]);
+}
+
 TEST(DeviceSet, SharesOutTheCores) {
   const DeviceSet two = DeviceSet::cpu(2);
   ASSERT_EQ(two.size(), 2U);
-  EXPECT_FALSE(two[0].cores().empty());
-  EXPECT_FALSE(two[1].cores().empty());
+  EXPECT_FALSE(cpu(two, 0).cores().empty());
+  EXPECT_FALSE(cpu(two, 1).cores().empty());
   const DeviceSet many = DeviceSet::cpu(64, {.num_cores = 2});
   EXPECT_EQ(many.size(), 64U);
-  for (std::size_t i = 0; i < many.size(); ++i) EXPECT_EQ(many[i].num_threads(), 1);
-  EXPECT_NE(many[0].cores(), many[1].cores());
+  for (std::size_t i = 0; i < many.size(); ++i) EXPECT_EQ(cpu(many, i).num_threads(), 1);
+  EXPECT_NE(cpu(many, 0).cores(), cpu(many, 1).cores());
 }
 
 TEST(DeviceSet, ReadsCountsAndNumbers) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "tests/device/copying_device.h"
 #include "tests/pipeline/fake_sources.h"
 
 namespace millrace::device {
@@ -19,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using pipeline::Batch;
 using pipeline::Pipeline;
+using testing::CopyingDevice;
 using testing::describe;
 using testing::fake_options;
 using testing::fake_pipeline;
@@ -40,13 +43,35 @@ std::vector<std::vector<std::string>> run(ParallelLoader& loader, const DeviceSe
   return got;
 }
 
-TEST(ParallelLoader, DealsBatchesRoundAndFillsTheLastRound) {
+/// What a loader does, it does for every kind of device.
+struct DeviceKind {
+  std::string name;
+  std::function<DeviceSet(int count)> make;
+};
+
+DeviceSet copying_devices(int count) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int i = 0; i < count; ++i) devices.push_back(std::make_shared<CopyingDevice>(i));
+  return DeviceSet(std::move(devices));
+}
+
+std::string kind_name(const ::testing::TestParamInfo<DeviceKind>& info) { return info.param.name; }
+
+class ParallelLoaderOn : public ::testing::TestWithParam<DeviceKind> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ParallelLoaderOn,
+    ::testing::Values(DeviceKind{"Cpu", [](int count) { return DeviceSet::cpu(count); }},
+                      DeviceKind{"Copying", copying_devices}),
+    kind_name);
+
+TEST_P(ParallelLoaderOn, DealsBatchesRoundAndFillsTheLastRound) {
   auto options = fake_options(2, 4);
   options.epochs.count = 2;
   Pipeline alone = fake_pipeline(options, streams_of(20));  // 10 batches an epoch
   const auto expected = testing::describe_all(alone);
 
-  const DeviceSet devices = DeviceSet::cpu(3);
+  const DeviceSet devices = GetParam().make(3);
   ParallelLoader loader(fake_pipeline(options, streams_of(20)), devices);
   const auto got = run(loader, devices);
   for (std::size_t place = 0; place < 3; ++place) {
@@ -64,11 +89,11 @@ TEST(ParallelLoader, DealsBatchesRoundAndFillsTheLastRound) {
   }
 }
 
-TEST(ParallelLoader, HandsOutTheFirstBatchAsSoonAsItHasLanded) {
+TEST_P(ParallelLoaderOn, HandsOutTheFirstBatchAsSoonAsItHasLanded) {
   FakeStreams streams = streams_of(100);
   streams.block_samples = 4;
   streams.block_at = 4;  // only the first batch ever comes
-  const DeviceSet devices = DeviceSet::cpu(8);
+  const DeviceSet devices = GetParam().make(8);
   ParallelLoader loader(fake_pipeline(fake_options(1, 4), streams), devices);
   DeviceBatch batch;
   ASSERT_TRUE(loader[0].next(batch));
@@ -76,10 +101,10 @@ TEST(ParallelLoader, HandsOutTheFirstBatchAsSoonAsItHasLanded) {
   EXPECT_GT(loader[0].waits().first_batch.count(), 0);
 }
 
-TEST(ParallelLoader, BringsAFaultToEveryDeviceAfterTheBatchesBeforeIt) {
+TEST_P(ParallelLoaderOn, BringsAFaultToEveryDeviceAfterTheBatchesBeforeIt) {
   auto options = fake_options(1, 4);
   options.fields = {testing::number_field([](const std::string& key) { return key == "0/0/21"; })};
-  const DeviceSet devices = DeviceSet::cpu(3);
+  const DeviceSet devices = GetParam().make(3);
   ParallelLoader loader(fake_pipeline(options), devices);
   std::vector<int> batches(3);
   std::vector<std::string> faults(3);
@@ -113,19 +138,19 @@ TEST(ParallelLoader, EndsWhenConsumersStopEarly) {
   EXPECT_EQ(threads(), before);
 }
 
-TEST(ParallelLoader, EndsWhileThePipelineWaits) {
+TEST_P(ParallelLoaderOn, EndsWhileThePipelineWaits) {
   FakeStreams streams;
   streams.block_at = 14;
   auto loader = std::make_unique<ParallelLoader>(fake_pipeline(fake_options(2, 64), streams),
-                                                 DeviceSet::cpu(2));
+                                                 GetParam().make(2));
   std::this_thread::sleep_for(20ms);
   loader.reset();
 }
 
-TEST(ParallelLoader, CancelsWaitingConsumersWhenStopped) {
+TEST_P(ParallelLoaderOn, CancelsWaitingConsumersWhenStopped) {
   FakeStreams streams;
   streams.block_at = 0;
-  const DeviceSet devices = DeviceSet::cpu(2);
+  const DeviceSet devices = GetParam().make(2);
   ParallelLoader loader(fake_pipeline(fake_options(1, 4), streams), devices);
   const std::jthread stopper([&] {
     std::this_thread::sleep_for(20ms);
@@ -142,9 +167,9 @@ TEST(ParallelLoader, CancelsWaitingConsumersWhenStopped) {
   });
 }
 
-TEST(ParallelLoader, BoundsWhatHasLanded) {
+TEST_P(ParallelLoaderOn, BoundsWhatHasLanded) {
   auto options = fake_options(1, 4);
-  const DeviceSet devices = DeviceSet::cpu(2);
+  const DeviceSet devices = GetParam().make(2);
   ParallelLoader loader(fake_pipeline(options), devices, {.depth = 3});
   while (loader[1].ready() < 3) std::this_thread::yield();
   std::this_thread::sleep_for(20ms);
@@ -152,14 +177,68 @@ TEST(ParallelLoader, BoundsWhatHasLanded) {
   EXPECT_EQ(loader[1].ready(), 3U);
 }
 
-TEST(ParallelLoader, GivesMaskedBatchesOfTheDevicesOwnPixels) {
-  const DeviceSet devices = DeviceSet::cpu(1);
+TEST_P(ParallelLoaderOn, GivesMaskedBatchesOfTheDevicesOwnPixels) {
+  const DeviceSet devices = GetParam().make(1);
   ParallelLoader loader(fake_pipeline(fake_options(1, 4)), devices);
   DeviceBatch batch;
   ASSERT_TRUE(loader[0].next(batch));
   const DeviceBatch masked = loader[0].masked_batch();
   EXPECT_EQ(masked.num_valid, 0);
   EXPECT_EQ(masked.fields[0].data.data(), batch.fields[0].data.data());
+}
+
+TEST(Landing, IsBegunBeforeTheBatchIsAskedForAndWaitedForThen) {
+  const auto device = std::make_shared<CopyingDevice>(0);
+  Pipeline alone = fake_pipeline(fake_options(1, 4));
+  const auto expected = testing::describe_all(alone);
+  device->hold();
+  ParallelLoader loader(fake_pipeline(fake_options(1, 4)), DeviceSet({device}), {.depth = 3});
+  while (device->begun() < 3) std::this_thread::yield();
+  EXPECT_EQ(device->landed(), 0);
+  const std::jthread release([&] {
+    std::this_thread::sleep_for(20ms);
+    device->release();
+  });
+  DeviceBatch batch;
+  ASSERT_TRUE(loader[0].next(batch));
+  EXPECT_GE(device->landed(), 1);
+  EXPECT_EQ(describe(batch), expected[0]);
+  EXPECT_GT(loader[0].waits().total.count(), 0);
+}
+
+TEST(Landing, LeavesThePipelinesBufferForTheDevicesMemory) {
+  const auto device = std::make_shared<CopyingDevice>(0);
+  ParallelLoader loader(fake_pipeline(fake_options(1, 4)), DeviceSet({device}));
+  std::vector<DeviceBatch> kept(10);
+  for (DeviceBatch& batch : kept) ASSERT_TRUE(loader[0].next(batch));
+  for (const DeviceBatch& batch : kept) {
+    EXPECT_TRUE(device->holds(batch.fields[0].data));
+    EXPECT_EQ(batch.field("number").as<std::int64_t>()[0], 4 * batch.index);
+  }
+}
+
+TEST(Landing, AFaultReachesItsDeviceAndEverAfter) {
+  const auto sound = std::make_shared<CopyingDevice>(0);
+  const auto broken = std::make_shared<CopyingDevice>(1);
+  broken->fail_at(1);
+  ParallelLoader loader(fake_pipeline(fake_options(1, 4)), DeviceSet({sound, broken}));
+  DeviceBatch batch;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(loader[0].next(batch));
+  ASSERT_TRUE(loader[1].next(batch));
+  EXPECT_EQ(batch.index, 1);
+  EXPECT_THROW(loader[1].next(batch), Error);
+  EXPECT_THROW(loader[1].next(batch), Error);
+  EXPECT_EQ(loader[1].waits().batches, 1U);
+}
+
+TEST(Landing, IsForMaskedBatchesToo) {
+  const auto device = std::make_shared<CopyingDevice>(0);
+  FakeStreams streams;
+  streams.block_at = 0;  // no batch ever comes
+  ParallelLoader loader(fake_pipeline(fake_options(1, 4), streams), DeviceSet({device}));
+  const DeviceBatch masked = loader[0].masked_batch();
+  EXPECT_EQ(masked.num_valid, 0);
+  EXPECT_TRUE(device->holds(masked.fields[0].data));
 }
 
 }  // namespace

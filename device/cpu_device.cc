@@ -1,4 +1,4 @@
-#include "device/device.h"
+#include "device/cpu_device.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -27,8 +27,8 @@ void pin_to(const std::vector<int>& cores) {
 
 }  // namespace
 
-struct Device::State {
-  explicit State(DeviceOptions given)
+struct CpuDevice::State {
+  explicit State(CpuDeviceOptions given)
       : options(std::move(given)), name("cpu:" + std::to_string(options.index)) {
     MILLRACE_CHECK(!options.cores.empty(), "a device needs a core");
     thread = std::jthread([this] { serve(); });
@@ -56,7 +56,7 @@ struct Device::State {
     return true;
   }
 
-  const DeviceOptions options;
+  const CpuDeviceOptions options;
   const std::string name;
   Mutex mutex;
   std::condition_variable_any changed;
@@ -65,17 +65,16 @@ struct Device::State {
   std::jthread thread;
 };
 
-Device::Device(DeviceOptions options) : state_(std::make_unique<State>(std::move(options))) {}
-Device::~Device() = default;
+CpuDevice::CpuDevice(CpuDeviceOptions options)
+    : state_(std::make_unique<State>(std::move(options))) {}
+CpuDevice::~CpuDevice() = default;
 
-int Device::index() const { return state_->options.index; }
-const std::string& Device::name() const { return state_->name; }
-const std::vector<int>& Device::cores() const { return state_->options.cores; }
-int Device::num_threads() const { return static_cast<int>(state_->options.cores.size()); }
+int CpuDevice::index() const { return state_->options.index; }
+const std::string& CpuDevice::name() const { return state_->name; }
+const std::vector<int>& CpuDevice::cores() const { return state_->options.cores; }
+int CpuDevice::num_threads() const { return static_cast<int>(state_->options.cores.size()); }
 
-void Device::run(const std::function<void()>& work) { submit(work).get(); }
-
-std::future<void> Device::submit(std::function<void()> work) {
+std::future<void> CpuDevice::submit(std::function<void()> work) {
   std::packaged_task<void()> task(std::move(work));
   std::future<void> done = task.get_future();
   {
@@ -84,6 +83,12 @@ std::future<void> Device::submit(std::function<void()> work) {
   }
   state_->changed.notify_one();
   return done;
+}
+
+std::future<DeviceBatch> CpuDevice::land(pipeline::Batch batch) {
+  std::promise<DeviceBatch> landed;
+  landed.set_value(std::move(batch));
+  return landed.get_future();
 }
 
 }  // namespace millrace::device
