@@ -404,7 +404,7 @@ FitResult FitRun::run() {
     run_epochs();
   } catch (const Error& error) {
     // What could not be written because the folder has gone is said so.
-    if (error.code() == ErrorCode::kIo) check_folder();
+    if (error.code() == ErrorCode::kIo || error.code() == ErrorCode::kNotFound) check_folder();
     throw;
   }
   finish();
