@@ -7,11 +7,13 @@
 #include <atomic>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <thread>
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/json.h"
+#include "io/byte_source.h"
 #include "io/local_path.h"
 #include "io/opener.h"
 #include "pipeline/detail/resolve.h"
@@ -25,49 +27,114 @@ using Json = nlohmann::json;
 constexpr std::size_t kPieceBytes = std::size_t{16} * 1024;
 constexpr std::size_t kChecksumDigits = 16;
 constexpr std::size_t kReaders = 16;  // files of a network's file system answer slowly
+constexpr std::size_t kMaxObjects = 256;
 constexpr std::size_t kMaxNameBytes = 4096;
 
-void hash_piece(const std::string& path, std::uint64_t offset, Sha256& hash) {
-  const auto source = io::UrlOpener().open(path, {.offset = offset});
-  std::array<std::byte, kPieceBytes> piece{};
+/// From where the source stands.
+std::vector<std::byte> read_piece(io::ByteSource& source) {
+  std::vector<std::byte> piece(kPieceBytes);
   std::size_t size = 0;
   while (size < piece.size()) {
-    const std::size_t got = source->read(std::span(piece).subspan(size));
+    const std::size_t got = source.read(std::span(piece).subspan(size));
     if (got == 0) break;
     size += got;
   }
-  hash.update(std::span(piece).first(size));
+  piece.resize(size);
+  return piece;
 }
 
-void look_at(const std::string& url, ShardIdentity& shard) {
-  const auto path = io::local_path(url);
+std::string digits_of(Sha256& hash) { return hash.hex().substr(0, kChecksumDigits); }
+
+std::string checksum_of(std::span<const std::byte> piece) {
+  Sha256 hash;
+  hash.update(piece);
+  return digits_of(hash);
+}
+
+void look_at(const std::string& path, ShardIdentity& shard) {
   std::error_code none;
-  if (!path || !std::filesystem::is_regular_file(*path, none)) return;
-  const std::uint64_t bytes = std::filesystem::file_size(*path, none);
+  if (!std::filesystem::is_regular_file(path, none)) return;
+  const std::uint64_t bytes = std::filesystem::file_size(path, none);
   if (none) return;
   Sha256 hash;
   const std::string size = std::to_string(bytes);
   hash.update(std::as_bytes(std::span(size)));
   const std::uint64_t last = bytes < kPieceBytes ? 0 : bytes - kPieceBytes;
-  try {
-    for (const std::uint64_t offset : {std::uint64_t{0}, last / 2, last})
-      hash_piece(url, offset, hash);
-  } catch (const Error&) {
-    return;  // whoever reads the shard says what is wrong with it
+  std::string head;
+  for (const std::uint64_t offset : {std::uint64_t{0}, last / 2, last}) {
+    const auto piece = read_piece(*io::UrlOpener().open(path, {.offset = offset}));
+    hash.update(piece);
+    if (head.empty()) head = checksum_of(piece);
   }
   shard.bytes = bytes;
-  shard.checksum = hash.hex().substr(0, kChecksumDigits);
+  shard.checksum = digits_of(hash);
+  shard.head = head;
 }
 
-void look_at_all(const std::vector<std::string>& urls, std::vector<ShardIdentity>& shards) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < urls.size(); i = next++) look_at(urls[i], shards[i]);
-  };
-  std::vector<std::jthread> readers;
-  for (std::size_t i = 1; i < std::min(kReaders, urls.size()); ++i) readers.emplace_back(work);
-  work();
+void look_at(io::ByteSource& object, ShardIdentity& shard) {
+  shard.head = checksum_of(read_piece(object));
+  shard.bytes = object.size();
 }
+
+/// Looks at one shard after the other, on several threads.
+class Lookup {
+ public:
+  Lookup(const PipelineOptions& options, std::vector<ShardIdentity>& shards)
+      : options_(options), shards_(shards) {
+    for (std::size_t i = 0; i < shards.size(); ++i)
+      (io::is_network_url(options.shards[i]) ? objects_ : files_).push_back(i);
+    spread(objects_, kMaxObjects);
+  }
+
+  void run() {
+    std::vector<std::jthread> readers;
+    const std::size_t most = std::max(files_.size(), objects_.size());
+    for (std::size_t i = 1; i < std::min(kReaders, most); ++i)
+      readers.emplace_back([&] { work(); });
+    work();
+  }
+
+ private:
+  /// Keeps `count` of `places` at most.
+  static void spread(std::vector<std::size_t>& places, std::size_t count) {
+    if (places.size() <= count) return;
+    for (std::size_t i = 0; i < count; ++i) places[i] = places[i * places.size() / count];
+    places.resize(count);
+  }
+
+  void work() {
+    for (std::size_t i = next_file_++; i < files_.size(); i = next_file_++) look_at_file(files_[i]);
+    for (std::size_t i = next_object_++; i < objects_.size() && !is_down_; i = next_object_++)
+      look_at_object(objects_[i]);
+  }
+
+  // Whoever reads a shard says what is wrong with it.
+  void look_at_file(std::size_t place) {
+    try {
+      const auto path = io::local_path(options_.shards[place]);
+      if (path) look_at(*path, shards_[place]);
+    } catch (const Error&) {
+    }
+  }
+
+  // A network that fails has had its patience.
+  void look_at_object(std::size_t place) {
+    try {
+      const auto source = options_.opener->open(options_.shards[place], {.stop = options_.stop});
+      look_at(*source, shards_[place]);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kNotFound) is_down_ = true;
+    }
+  }
+
+  const PipelineOptions& options_;
+  std::vector<ShardIdentity>& shards_;
+  std::vector<std::size_t> files_;
+  std::vector<std::size_t> objects_;
+  std::atomic<std::size_t> next_file_{0};
+  std::atomic<std::size_t> next_object_{0};
+  std::atomic<bool> is_down_{false};
+};
 
 template <typename Value>
 Json or_null(const std::optional<Value>& value) {
@@ -93,7 +160,8 @@ DataIdentity identity_from(const Json& json) {
     identity.shards.push_back({.name = short_text(shard.at(0)),
                                .samples = number_or_null(shard.at(1)),
                                .bytes = number_or_null(shard.at(2)),
-                               .checksum = short_text(shard.at(3))});
+                               .checksum = short_text(shard.at(3)),
+                               .head = shard.size() > 4 ? short_text(shard.at(4)) : ""});
   return identity;
 }
 
@@ -102,6 +170,7 @@ std::string facts(const ShardIdentity& shard) {
   if (shard.samples) known.push_back(fmt::format("{} samples", *shard.samples));
   if (shard.bytes) known.push_back(fmt::format("{} bytes", *shard.bytes));
   if (!shard.checksum.empty()) known.push_back("checksum " + shard.checksum);
+  if (!shard.head.empty()) known.push_back("beginning " + shard.head);
   std::string text;
   for (const std::string& one : known) text += (text.empty() ? "" : ", ") + one;
   return text;
@@ -112,10 +181,13 @@ bool differ(const std::optional<Value>& one, const std::optional<Value>& other) 
   return one && other && *one != *other;
 }
 
+bool differ(const std::string& one, const std::string& other) {
+  return !one.empty() && !other.empty() && one != other;
+}
+
 bool differ(const ShardIdentity& one, const ShardIdentity& other) {
-  const bool both = !one.checksum.empty() && !other.checksum.empty();
   return differ(one.samples, other.samples) || differ(one.bytes, other.bytes) ||
-         (both && one.checksum != other.checksum);
+         differ(one.checksum, other.checksum) || differ(one.head, other.head);
 }
 
 }  // namespace
@@ -131,7 +203,8 @@ std::string DataIdentity::to_json() const {
   for (const auto& [name, value] : options) named[name] = value;
   Json list = Json::array();
   for (const ShardIdentity& shard : shards)
-    list.push_back({shard.name, or_null(shard.samples), or_null(shard.bytes), shard.checksum});
+    list.push_back(
+        {shard.name, or_null(shard.samples), or_null(shard.bytes), shard.checksum, shard.head});
   return Json{{"options", std::move(named)}, {"shards", std::move(list)}}.dump();
 }
 
@@ -143,14 +216,15 @@ DataIdentity DataIdentity::from_json(const std::string& text) {
   }
 }
 
-DataIdentity identify(const PipelineOptions& options) {
+DataIdentity identify(PipelineOptions options) {
+  if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
   DataIdentity identity{.options = detail::order_options(options)};
   for (std::size_t i = 0; i < options.shards.size(); ++i) {
     ShardIdentity shard{.name = detail::base_name(options.shards[i])};
     if (options.counts) shard.samples = options.counts->at(i);
     identity.shards.push_back(std::move(shard));
   }
-  look_at_all(options.shards, identity.shards);
+  Lookup(options, identity.shards).run();
   return identity;
 }
 

@@ -2,10 +2,12 @@
 // know: whoever goes on from it must have the same.
 //
 // Of a shard it holds the name without its folder (sets move), and as far as that is known without
-// reading it whole: its samples, from its index; of a local one its size, and a checksum of that
-// and of three pieces of 16 KiB, at its beginning, middle and end. Two shards that are swapped, or
-// a set that was made anew under the same names, are noticed; a byte that changed elsewhere is the
-// index's business.
+// reading it whole: its samples, from its index; its size, and a checksum of its first 16 KiB; of a
+// local one also a checksum of its size and of three pieces of 16 KiB, at its beginning, middle and
+// end. Two shards that are swapped, or a set that was made anew under the same names, are noticed;
+// a byte that changed elsewhere is the index's business. On the network a request a shard is made,
+// 16 at a time, for 256 shards from all over the set at most. A server's own tags (ETag,
+// Last-Modified) are not used: a copy of the same bytes has others.
 //
 //   const DataIdentity saved = DataIdentity::from_json(text), given = identify(options);
 //   for (const std::string& line : option_differences(saved, given)) log.warn(line);
@@ -28,6 +30,7 @@ struct ShardIdentity {
   std::optional<std::uint64_t> samples = {};
   std::optional<std::uint64_t> bytes = {};
   std::string checksum = {};  ///< 16 hex digits; empty: unknown
+  std::string head = {};      ///< the beginning's checksum, likewise
 };
 
 struct DataIdentity {
@@ -44,8 +47,8 @@ struct DataIdentity {
 };
 
 /// `options` as a pipeline takes them, or as it has resolved them. Shards that cannot be read have
-/// their name alone.
-DataIdentity identify(const PipelineOptions& options);
+/// their name alone; where the network fails, so have all that were not asked for before.
+DataIdentity identify(PipelineOptions options);
 
 /// "batch-size: 16 saved, 32 given", a line an option.
 std::vector<std::string> option_differences(const DataIdentity& saved, const DataIdentity& given);

@@ -229,13 +229,20 @@ class TrainCommand final : public Command {
                         .log = context.log});
   }
 
-  /// Steps of the whole run, where a warm-up goes by them and they are known: from indexes or
-  /// options, never from where the shards lie, so that a run over HTTP is the run from disk.
+  /// Steps of the whole run, where a warm-up goes by them and they, or their limit, are known: from
+  /// options or indexes, never from where the shards lie, so that a run over HTTP is the run from
+  /// disk. 0: unknown.
   std::int64_t run_steps(const RunInput& input, int devices, Context& context) const {
     if (!optimisation_.has_default_warmup()) return 0;
-    if (input.train_samples() <= 0) return 0;
+    return optimisation_.epochs * epoch_steps(input, devices, context);
+  }
+
+  std::int64_t epoch_steps(const RunInput& input, int devices, Context& context) const {
+    if (optimisation_.steps_per_epoch > 0) return optimisation_.steps_per_epoch;
+    if (input.train_samples() <= 0 && data_.fake <= 0)
+      return (limits_.train_batches + optimisation_.accumulate - 1) / optimisation_.accumulate;
     Context quiet{.out = context.out, .log = {}, .stop = context.stop};
-    return optimisation_.epochs * find_steps(input, devices, quiet);
+    return find_steps(input, devices, quiet);
   }
 
   /// The choice of the model, which `eval` reads, and the options that were given, for people.

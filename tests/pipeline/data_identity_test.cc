@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <map>
 
 #include "io/base/error.h"
+#include "tests/support/scripted_http_server.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::pipeline {
@@ -21,6 +24,11 @@ PipelineOptions of_shards(const TempDir& dir, const std::vector<std::string>& na
   PipelineOptions options{.batch = {.size = 8}};
   for (const std::string& name : names) options.shards.push_back(dir / name);
   return options;
+}
+
+std::shared_ptr<const io::Opener> without_patience() {
+  return std::make_shared<io::UrlOpener>(
+      io::UrlOpenerOptions{.http = {.retry = {.patience = std::chrono::milliseconds(0)}}});
 }
 
 DataIdentity through_json(const DataIdentity& identity) {
@@ -88,12 +96,63 @@ TEST(DataIdentity, WhatOneDoesNotKnowIsNoDifference) {
   DataIdentity saved = identify(options);
   saved.forget(dir / "a.tar");
   EXPECT_EQ("", content_difference(saved, identify(options)));
-  const PipelineOptions remote{.shards = {"https://nowhere.invalid/a.tar?key=secret"},
-                               .batch = {.size = 8}};
+  const PipelineOptions remote{.shards = {"http://127.0.0.1:1/a.tar?key=secret"},
+                               .batch = {.size = 8},
+                               .opener = without_patience()};
   const DataIdentity far = identify(remote);
   EXPECT_EQ("a.tar", far.shards[0].name);
   EXPECT_EQ("", content_difference(identify(options), far));
   EXPECT_EQ("", list_difference(identify(options), far));
+}
+
+/// A set of objects that can be changed.
+struct Store {
+  std::map<std::string, std::string> objects;
+  testing::ScriptedHttpServer server{[this](const testing::ScriptedRequest& request) {
+    const auto found = objects.find(request.target.substr(1));
+    if (found == objects.end()) return testing::ScriptedReply{testing::http_reply(404, "", "")};
+    return testing::ScriptedReply{testing::http_serve(request, found->second)};
+  }};
+
+  PipelineOptions of(const std::vector<std::string>& names) const {
+    PipelineOptions options{.batch = {.size = 8}};
+    for (const std::string& name : names) options.shards.push_back(server.url("/" + name));
+    return options;
+  }
+};
+
+TEST(DataIdentity, NoticesSwappedShardsOnTheNetwork) {
+  const TempDir dir;
+  Store store{
+      .objects = {{"a.tar", std::string(100'000, 'a')}, {"b.tar", std::string(100'000, 'b')}}};
+  for (const auto& [name, bytes] : store.objects) write_file(dir / name, bytes);
+  const PipelineOptions remote = store.of({"a.tar", "b.tar"});
+  const auto saved = through_json(identify(remote));
+  const auto local = through_json(identify(of_shards(dir, {"a.tar", "b.tar"})));
+  EXPECT_EQ("", content_difference(saved, identify(remote)));
+  EXPECT_EQ("", content_difference(local, identify(remote))) << "a set may move to a server";
+  std::swap(store.objects["a.tar"], store.objects["b.tar"]);
+  for (const DataIdentity& before : {saved, local})
+    EXPECT_THAT(content_difference(before, identify(remote)),
+                ::testing::AllOf(HasSubstr("shard a.tar: 100000 bytes, "), HasSubstr("given"),
+                                 HasSubstr("beginning ")));
+  store.objects["a.tar"] = std::string(100'001, 'a');
+  EXPECT_THAT(content_difference(saved, identify(remote)), HasSubstr(" saved, 100001 bytes"));
+  store.objects.erase("a.tar");
+  EXPECT_THAT(content_difference(saved, identify(remote)), HasSubstr("shard b.tar"))
+      << "of those that are there";
+}
+
+TEST(DataIdentity, AsksNoServerThatIsDownForEveryShard) {
+  const testing::ScriptedHttpServer server([](const testing::ScriptedRequest& /*request*/) {
+    return testing::ScriptedReply{testing::http_reply(503, "", "busy")};
+  });
+  PipelineOptions options{.batch = {.size = 8}};
+  for (int shard = 0; shard < 200; ++shard)
+    options.shards.push_back(server.url("/" + std::to_string(shard)));
+  options.opener = without_patience();
+  EXPECT_EQ(200U, identify(options).shards.size());
+  EXPECT_LT(server.requests().size(), 100U);
 }
 
 TEST(DataIdentity, CountsOfSamplesAreCompared) {

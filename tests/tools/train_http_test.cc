@@ -69,5 +69,28 @@ TEST_F(TrainOverHttp, AShardCutInHalfEndsTheRunWithItsNameAndOffset) {
   EXPECT_THAT(result.err, HasSubstr("offset"));
 }
 
+TEST_F(TrainOverHttp, SwappedShardsAreNotContinuedWith) {
+  Nginx nginx(dir_.path());
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "train",     "--train", nginx.url(spec()), "--model", "lenet",     "--channels", "3",
+        "--classes", "10",      "--size",          "16",      "--run-dir", dir_ / "run"};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  };
+  ASSERT_EQ(train({}).status, 0);
+  std::filesystem::rename(dir_ / "set-000001.tar", dir_ / "other.tar");
+  std::filesystem::rename(dir_ / "set-000002.tar", dir_ / "set-000001.tar");
+  std::filesystem::rename(dir_ / "other.tar", dir_ / "set-000002.tar");
+  const std::vector<std::string> resume = {"--resume", "auto", "--epochs", "2"};
+  const ProcessResult refused = train(resume);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("the training set has changed since the checkpoint: shard "
+                                     "set-000001.tar: "));
+  auto accepted = resume;
+  accepted.push_back("--accept-changed-data");
+  EXPECT_EQ(train(accepted).status, 0);
+}
+
 }  // namespace
 }  // namespace millrace::testing

@@ -121,6 +121,9 @@ TEST_F(TrainOptions, SgdWarmsUpUnlessToldOtherwise) {
   EXPECT_NEAR(rates({"--epochs", "10", "--epoch-samples", "96"})[5], 0.05 * 6 / 12, 1e-7)
       << "a tenth of 120 steps";
   EXPECT_NEAR(rates({"--epochs", "10"})[5], 0.05 * 6 / 100, 1e-7) << "nobody knows how many";
+  EXPECT_NEAR(rates({"--epochs", "10", "--limit-train-batches", "6"})[2], 0.05 * 3 / 6, 1e-7)
+      << "a tenth of 60 steps at most";
+  EXPECT_NEAR(rates({"--epochs", "10", "--steps-per-epoch", "4"})[1], 0.05 * 2 / 4, 1e-7);
   EXPECT_NEAR(rates({"--warmup-steps", "4"})[1], 0.05 * 2 / 4, 1e-7);
   EXPECT_NEAR(rates({"--warmup-steps", "4"})[4], 0.05, 1e-7);
   EXPECT_NEAR(rates({"--optimizer", "adam"})[0], 0.05, 1e-7);
@@ -141,10 +144,28 @@ TEST_F(TrainOptions, EveryRuleBringsARateForItsBatch) {
   EXPECT_THAT(header({"--optimizer", "adamw"}), HasSubstr("adamw lr 0.001 (default)"));
   EXPECT_THAT(header({"--epoch-samples", "96"}),
               HasSubstr("sgd lr 0.00625 (default 0.1 is for 128 samples a step) "
-                        "cosine after 1 step of warm-up (a tenth of the run)"));
+                        "cosine after 1 step of warm-up (a tenth of the run's 4 steps; sgd learns "
+                        "little in so few)"));
   EXPECT_THAT(header({"--devices", "2", "--accumulate", "2"}), HasSubstr("sgd lr 0.025 ("));
   EXPECT_THAT(header({"--optimizer", "lars"}), HasSubstr("lars lr 0.25 (default 4 is for 128"));
   EXPECT_THAT(header({"--lr", "0.02"}), HasSubstr("sgd lr 0.02 cosine"));
+}
+
+TEST_F(TrainOptions, ARunThatEndsInItsWarmUpSaysSo) {
+  const std::vector<std::string> words = {
+      "train", "--train",    shards_, "--run-dir", "none", "--model",      "lenet", "--classes",
+      "10",    "--channels", "3",     "--size",    "16",   "--batch-size", "8"};
+  const auto run_with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return millrace(all).err;
+  };
+  EXPECT_THAT(
+      run_with({}),
+      AllOf(HasSubstr("100 steps of warm-up (no indexes: the length of the run is unknown)"),
+            HasSubstr("in its warm-up, after 12 of 100 steps: the learning rate never "
+                      "reached 0.00625")));
+  EXPECT_THAT(run_with({"--steps-per-epoch", "12"}), Not(HasSubstr("in its warm-up")));
 }
 
 // The real digits: what a user gets who names an optimizer and nothing else.

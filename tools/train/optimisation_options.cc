@@ -24,6 +24,8 @@ const ValueAliases kSchedules = {{"ConstantLR", "constant"},
 
 /// A warm-up that nobody asked for takes no more of a run.
 constexpr std::int64_t kWarmupShare = 10;
+/// In fewer, sgd hardly leaves chance (docs/decisions.md has the table).
+constexpr std::int64_t kFewSteps = 50;
 
 /// Each rule's own rate.
 std::string rates_text() {
@@ -232,12 +234,22 @@ std::string OptimisationOptions::rate_text() const {
   return rate + fmt::format(" (default {:g} is for {} samples a step)", rule.lr, rule.lr_batch);
 }
 
+// Why a warm-up that nobody gave is as long as it is.
+std::string OptimisationOptions::warmup_reason() const {
+  if (!has_default_warmup()) return {};
+  if (run_steps_ == 0) return " (no indexes: the length of the run is unknown)";
+  if (chosen_warmup_steps() == defaults().warmup_steps) return {};
+  const bool slow = optimizer == "sgd" && run_steps_ < kFewSteps;
+  return fmt::format(" (a tenth of the run's {}{})",
+                     counted(static_cast<std::uint64_t>(run_steps_), "step"),
+                     slow ? "; sgd learns little in so few" : "");
+}
+
 std::string OptimisationOptions::warmup_text() const {
   const std::int64_t steps = chosen_warmup_steps();
   if (steps == 0) return {};
-  const bool cut = has_default_warmup() && steps < defaults().warmup_steps;
   return " after " + counted(static_cast<std::uint64_t>(steps), "step") + " of warm-up" +
-         (cut ? " (a tenth of the run)" : "");
+         warmup_reason();
 }
 
 std::string OptimisationOptions::text() const {

@@ -82,6 +82,7 @@ struct OptimisationOptions {
   double chosen_lr() const;
   std::int64_t chosen_warmup_steps() const;
   std::string rate_text() const;
+  std::string warmup_reason() const;
   std::string warmup_text() const;
 
   std::int64_t step_samples_ = 0;  ///< 0: not settled

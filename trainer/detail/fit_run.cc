@@ -394,8 +394,17 @@ void FitRun::finish() {
   end.mean_rate = train_seconds_ > 0.0 ? samples_ / train_seconds_ : 0.0;
   tell(&Observer::on_fit_end, end);
   options_.log.info(end_line(end));
+  warn_of_warmup();
   result_.last_checkpoint = keeper_.last();
   result_.best_checkpoint = keeper_.best();
+}
+
+void FitRun::warn_of_warmup() const {
+  const ScheduleOptions& schedule = schedule_.options();
+  if (!result_.end.stopped_by.empty() || state_.global_step >= schedule.warmup_steps) return;
+  options_.log.warn(fmt::format(
+      "the run ended in its warm-up, after {} of {} steps: the learning rate never reached {:g}",
+      state_.global_step, schedule.warmup_steps, schedule.base_lr));
 }
 
 FitResult FitRun::run() {

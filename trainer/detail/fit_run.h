@@ -64,6 +64,8 @@ class FitRun final : private EpochHost {
   EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed);
   void end_epoch(EpochEvent& event);
   void finish();
+  /// A run without indexes does not know how short it is.
+  void warn_of_warmup() const;
   template <typename Member, typename... Args>
   void tell(Member member, const Args&... args);
 
