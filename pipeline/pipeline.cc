@@ -1,10 +1,316 @@
 #include "pipeline/pipeline.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
 #include <utility>
 
-#include "pipeline/detail/pipeline_state.h"
+#include "io/base/error.h"
+#include "io/base/thread_annotations.h"
+#include "pipeline/detail/batch_buffers.h"
+#include "pipeline/detail/graph.h"
+#include "pipeline/detail/open_batch.h"
+#include "pipeline/detail/resolve.h"
+#include "pipeline/detail/shard_source.h"
 
 namespace millrace::pipeline {
+
+using detail::Output;
+
+/// What lies behind a Pipeline: the parts, the graph that joins them, and the consumer's side of
+/// the output. Threads: next() from one at a time, const members from any.
+struct Pipeline::State {
+  explicit State(PipelineOptions given);
+
+  bool next(Batch& batch);
+  /// Makes next() throw Cancelled. Threads: any.
+  void stop();
+  bool is_finished() const;
+  Batch masked_batch() const;
+  Position position() const;
+  std::shared_ptr<const wds::FaultLedger> ledger() const;
+  Statistics statistics() const;
+
+  const PipelineOptions options;
+  const detail::FieldDecoders decoders;
+  const detail::BatchLayout layout;
+  const detail::MemoryPlan plan;
+  const std::vector<BatchField> fields;
+  detail::LedgerBook ledgers;
+  const std::shared_ptr<const SampleSource> source;
+  detail::BatchPool pool;
+  detail::OutputQueue output;
+  detail::Meters meters;
+  detail::ByteGauge encoded;
+
+  std::atomic<std::int64_t> first_next_ns{0};
+  std::atomic<std::int64_t> wait_ns{0};
+  std::atomic<std::uint64_t> num_batches{0};
+  std::atomic<std::uint64_t> num_samples{0};
+  std::atomic<std::uint64_t> num_masked{0};
+
+  std::optional<detail::Graph> graph;
+  /// Last: nothing stops a graph that has gone.
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;
+
+ private:
+  /// Where the consumer stands.
+  struct Consumer {
+    Batch last;
+    Position position;
+    std::shared_ptr<const wds::FaultLedger> ledger;
+    std::uint32_t ledger_epoch = 0;
+    bool finished = false;
+  };
+
+  Position first_position() const;
+  bool fetch(Batch& batch);
+  void hand_out(Batch& batch, Batch next);
+  void hand_out_masked(Batch& batch);
+  void end_epoch(std::uint32_t epoch);
+  void check_epoch(std::uint32_t epoch);
+  std::uint32_t ledger_epoch() const;
+  Batch zeros() const;
+
+  // next() alone touches these.
+  std::exception_ptr fault_;
+  std::uint64_t epoch_samples_ = 0;       ///< valid slots of the epoch so far
+  std::optional<detail::Output> masked_;  ///< fully masked batches still to be handed out
+  mutable Mutex mutex_;
+  Consumer consumer_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+StageStatistics stage_statistics(std::string name, const detail::StageMeter& meter, int threads,
+                                 std::chrono::nanoseconds elapsed) {
+  const std::chrono::nanoseconds busy(meter.busy_ns);
+  return {.name = std::move(name),
+          .items = meter.items,
+          .bytes = meter.bytes,
+          .busy = busy,
+          .waiting = std::max(std::chrono::nanoseconds(0), elapsed * threads - busy),
+          .threads = threads};
+}
+
+void check_position(const Position& position, const PipelineOptions& options) {
+  const auto refuse = [](const std::string& why) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the saved position does not fit this pipeline: " + why);
+  };
+  const EpochOptions& epochs = options.epochs;
+  if (epochs.count != 0 && position.epoch >= epochs.first + epochs.count) {
+    refuse(fmt::format("it is in epoch {}, after the last one", position.epoch));
+  }
+  if (position.streams.empty()) return;
+  if (const std::size_t own = detail::owned_streams(options).size();
+      position.streams.size() != own) {
+    refuse(fmt::format("{} streams saved, {} given", position.streams.size(), own));
+  }
+  if (position.fingerprint != detail::order_fingerprint(options)) {
+    refuse("shards, their indexes, split, shuffle, seed, epoch or batch size differ");
+  }
+  if (position.next_stream >= position.streams.size()) refuse("its next stream does not exist");
+}
+
+}  // namespace
+
+Pipeline::State::State(PipelineOptions given)
+    : options(detail::resolve_options(std::move(given))),
+      decoders(detail::compile_fields(options.fields)),
+      layout(decoders, options.batch.size),
+      plan(detail::plan_memory(options, layout.num_bytes())),
+      fields(layout.show(nullptr, options.batch.size)),
+      ledgers(options.faults, options.log),
+      source(detail::source_of(options)),
+      pool(layout.num_bytes(), static_cast<std::size_t>(plan.permits) + 1) {
+  const Position start = first_position();
+  check_position(start, options);
+  consumer_.position = start;
+  consumer_.ledger = ledgers.of(start.epoch);
+  consumer_.ledger_epoch = start.epoch;
+  graph.emplace(detail::GraphParts{options, plan, decoders, layout, *source, pool, ledgers, output,
+                                   meters, encoded},
+                start);
+  on_stop.emplace(options.stop, [this] { stop(); });
+}
+
+Position Pipeline::State::first_position() const {
+  return options.resume ? *options.resume : Position::start_of(options.epochs.first);
+}
+
+bool Pipeline::State::next(Batch& batch) {
+  batch = {};
+  if (is_finished()) return false;
+  const std::int64_t start = now_ns();
+  std::int64_t unset = 0;
+  first_next_ns.compare_exchange_strong(unset, start);
+  const bool more = fetch(batch);
+  wait_ns += now_ns() - start;
+  return more;
+}
+
+bool Pipeline::State::fetch(Batch& batch) {
+  if (fault_) std::rethrow_exception(fault_);
+  if (!masked_) {
+    Output next = output.pop();
+    if (next.kind == Output::Kind::kBatch) {
+      graph->return_permit();
+      hand_out(batch, next.batch->take());
+      return true;
+    }
+    if (next.kind == Output::Kind::kEpochEnd) {
+      check_epoch(next.epoch);
+      end_epoch(next.epoch);
+      return false;
+    }
+    if (next.kind == Output::Kind::kFault) {
+      fault_ = next.error;
+      std::rethrow_exception(fault_);
+    }
+    masked_ = std::move(next);
+  }
+  hand_out_masked(batch);
+  return true;
+}
+
+void Pipeline::State::hand_out(Batch& batch, Batch next) {
+  ++num_batches;
+  num_samples += static_cast<std::uint64_t>(next.num_valid);
+  num_masked += static_cast<std::uint64_t>(next.size - next.num_valid);
+  epoch_samples_ += static_cast<std::uint64_t>(next.num_valid);
+  batch = std::move(next);
+  MutexLock lock(mutex_);
+  if (batch.epoch != consumer_.ledger_epoch) consumer_.ledger = ledgers.of(batch.epoch);
+  consumer_.ledger_epoch = batch.epoch;
+  consumer_.position = *batch.position;
+  consumer_.last = batch;
+}
+
+void Pipeline::State::hand_out_masked(Batch& batch) {
+  Batch next = masked_batch();
+  next.epoch = masked_->epoch;
+  next.index = masked_->index++;
+  auto after = std::make_shared<Position>(position());
+  after->batches = masked_->index;
+  next.position = std::move(after);
+  if (--masked_->repeat == 0) masked_.reset();
+  hand_out(batch, std::move(next));
+}
+
+void Pipeline::State::end_epoch(std::uint32_t epoch) {
+  const EpochOptions& epochs = options.epochs;
+  MutexLock lock(mutex_);
+  consumer_.ledger = ledgers.of(epoch);
+  consumer_.ledger_epoch = epoch;
+  consumer_.position = Position::start_of(epoch + 1);
+  consumer_.finished = epochs.count != 0 && epoch + 1 == epochs.first + epochs.count;
+  ledgers.forget_before(epoch);
+}
+
+// An epoch that gave nothing would look like one that was learned from. What is left of an epoch
+// after a resume, and the share of one process among several, may be empty unless something was
+// lost.
+void Pipeline::State::check_epoch(std::uint32_t epoch) {
+  const bool whole =
+      !options.resume || options.resume->epoch != epoch || options.resume->batches == 0;
+  const auto its_ledger = ledgers.of(epoch);
+  const bool lost = its_ledger->skipped() > 0;
+  const bool empty = std::exchange(epoch_samples_, 0) == 0;
+  if (!empty || !whole || (options.split.topology.processes > 1 && !lost)) return;
+  try {
+    if (!lost && options.batch.drop_last)
+      throw Error(
+          ErrorCode::kNotFound,
+          fmt::format("epoch {} has no sample: drop_last leaves out a batch that is not full",
+                      epoch));
+    its_ledger->check_not_empty(fmt::format("epoch {}", epoch));
+  } catch (...) {
+    fault_ = std::current_exception();
+    throw;
+  }
+}
+
+void Pipeline::State::stop() {
+  output.fail(std::make_exception_ptr(
+      Error(ErrorCode::kCancelled, "the pipeline was stopped", {.stage = "pipeline"})));
+  graph->stop_reading();
+}
+
+bool Pipeline::State::is_finished() const {
+  MutexLock lock(mutex_);
+  return consumer_.finished;
+}
+
+Position Pipeline::State::position() const {
+  MutexLock lock(mutex_);
+  return consumer_.position;
+}
+
+std::shared_ptr<const wds::FaultLedger> Pipeline::State::ledger() const {
+  MutexLock lock(mutex_);
+  return consumer_.ledger;
+}
+
+std::uint32_t Pipeline::State::ledger_epoch() const {
+  MutexLock lock(mutex_);
+  return consumer_.ledger_epoch;
+}
+
+Batch Pipeline::State::zeros() const {
+  Batch batch;
+  auto buffer = std::make_shared<std::vector<std::byte>>(layout.num_bytes());
+  batch.fields = layout.show(buffer->data(), layout.batch_size());
+  batch.owner = std::move(buffer);
+  batch.size = layout.batch_size();
+  return batch;
+}
+
+Batch Pipeline::State::masked_batch() const {
+  MutexLock lock(mutex_);
+  Batch batch = consumer_.last.owner ? consumer_.last : zeros();
+  if (!batch.position) batch.position = std::make_shared<const Position>(consumer_.position);
+  batch.epoch = consumer_.position.epoch;
+  batch.num_valid = 0;
+  batch.valid.assign(static_cast<std::size_t>(batch.size), 0);
+  batch.keys.assign(static_cast<std::size_t>(batch.size), {});
+  return batch;
+}
+
+Statistics Pipeline::State::statistics() const {
+  Statistics statistics;
+  const std::int64_t first = first_next_ns;
+  statistics.elapsed = std::chrono::nanoseconds(first == 0 ? 0 : now_ns() - first);
+  const auto add = [&](const char* name, const detail::StageMeter& meter, int threads) {
+    statistics.stages.push_back(stage_statistics(name, meter, threads, statistics.elapsed));
+  };
+  add("read", meters.read, options.resources.io_threads);
+  add("merge", meters.merge, 1);
+  add("decode", meters.decode, options.resources.threads);
+  add("deliver", meters.deliver, 1);
+  statistics.consumer_wait = std::chrono::nanoseconds(wait_ns);
+  statistics.batches = num_batches;
+  statistics.samples = num_samples;
+  statistics.masked = num_masked;
+  statistics.dropped = meters.dropped;
+  const detail::Skips skips = ledgers.skips_up_to(ledger_epoch());
+  statistics.skipped = skips.samples;
+  statistics.unknown_shards = skips.unknown_shards;
+  statistics.refetched = skips.refetched;
+  statistics.later_faults = meters.later_faults;
+  statistics.untidy = meters.untidy;
+  statistics.held_bytes = encoded.held() + pool.held_bytes();
+  statistics.peak_held_bytes = encoded.peak() + pool.peak_bytes();
+  return statistics;
+}
 
 Pipeline::Pipeline(PipelineOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 Pipeline::~Pipeline() = default;

@@ -1,5 +1,7 @@
 #include "pipeline/detail/decode_stage.h"
 
+#include <algorithm>
+#include <array>
 #include <exception>
 #include <new>
 #include <utility>
@@ -13,8 +15,7 @@ namespace {
 /// What a sample's decoder threw, with where it happened.
 Error located(Error error, const wds::Sample& sample) {
   error.annotate({.key = sample.key, .stage = "decode"});
-  if (sample.url)
-    error.annotate({.url = io::printable_url(*sample.url), .offset = sample.offset});
+  if (sample.url) error.annotate({.url = io::printable_url(*sample.url), .offset = sample.offset});
   return error;
 }
 
@@ -22,30 +23,42 @@ Error located(Error error, const wds::Sample& sample) {
 
 void DecodeStage::decode(DecodeBlock& block) const {
   const Stopwatch busy(meters_.decode.busy_ns);
-  for (SlotSample& item : block.samples) {
+  std::int64_t slot = block.first_slot;
+  for (SlotSample& sample : block.samples) {
     if (stopped_.load(std::memory_order_relaxed)) break;
-    decode_sample(*block.batch, item);
+    decode_sample(sample, *block.batch, slot++);
   }
   meters_.decode.count(block.samples.size(), block.num_bytes);
   encoded_.subtract(block.num_bytes);
   block.samples.clear();
 }
 
-void DecodeStage::decode_sample(OpenBatch& batch, SlotSample& item) const {
-  wds::Sample& sample = item.sample;
-  const decode::SampleId id{
-      .seed = seed_, .epoch = batch.epoch(), .stream = item.stream, .index = item.index};
+void DecodeStage::decode_sample(SlotSample& sample, OpenBatch& batch, std::int64_t slot) const {
   try {
-    if (layout_.decode(sample, id, batch.buffer(), item.slot) == decode::Tidiness::kUntidy)
+    if (fill_fields(sample, batch.buffer(), slot) == decode::Tidiness::kUntidy)
       meters_.untidy.fetch_add(1, std::memory_order_relaxed);
-    batch.fill(item.slot, std::move(sample.key));
+    batch.fill(slot, std::move(sample.sample.key));
   } catch (const Error& error) {
-    batch.fault(item.slot, located(error, sample));
+    batch.fault(slot, located(error, sample.sample));
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& other) {
-    batch.fault(item.slot, located(Error(ErrorCode::kCorrupt, other.what()), sample));
+    batch.fault(slot, located(Error(ErrorCode::kCorrupt, other.what()), sample.sample));
   }
+}
+
+decode::Tidiness DecodeStage::fill_fields(const SlotSample& sample, std::byte* buffer,
+                                          std::int64_t slot) const {
+  auto tidiness = decode::Tidiness::kTidy;
+  std::array<std::span<std::byte>, BatchLayout::kMaxFields> slots;
+  std::size_t field = 0;
+  for (const auto& decoder : decoders_) {
+    const std::size_t count = decoder->outputs().size();
+    for (std::size_t i = 0; i < count; ++i) slots[i] = layout_.slot(buffer, field++, slot);
+    tidiness = std::max(tidiness,
+                        decoder->decode(sample.sample, sample.id, std::span(slots).first(count)));
+  }
+  return tidiness;
 }
 
 }  // namespace millrace::pipeline::detail

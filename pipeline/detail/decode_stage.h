@@ -6,7 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "pipeline/detail/batch_layout.h"
+#include "pipeline/detail/batch_buffers.h"
+#include "pipeline/detail/field_decoder.h"
 #include "pipeline/detail/messages.h"
 #include "pipeline/detail/meters.h"
 
@@ -15,8 +16,9 @@ namespace millrace::pipeline::detail {
 class DecodeStage {
  public:
   /// Everything borrowed outlives the stage.
-  DecodeStage(const BatchLayout& layout, std::uint64_t seed, Meters& meters, ByteGauge& encoded)
-      : layout_(layout), seed_(seed), meters_(meters), encoded_(encoded) {}
+  DecodeStage(const FieldDecoders& decoders, const BatchLayout& layout, Meters& meters,
+              ByteGauge& encoded)
+      : decoders_(decoders), layout_(layout), meters_(meters), encoded_(encoded) {}
 
   /// A sample's fault stays in its slot. Lets go of the block's samples. Throws: std::bad_alloc,
   /// which is nobody's fault but the machine's, and no policy skips.
@@ -25,10 +27,12 @@ class DecodeStage {
   void stop() { stopped_ = true; }
 
  private:
-  void decode_sample(OpenBatch& batch, SlotSample& item) const;
+  void decode_sample(SlotSample& sample, OpenBatch& batch, std::int64_t slot) const;
+  decode::Tidiness fill_fields(const SlotSample& sample, std::byte* buffer,
+                               std::int64_t slot) const;
 
+  const FieldDecoders& decoders_;
   const BatchLayout& layout_;
-  const std::uint64_t seed_;
   Meters& meters_;
   ByteGauge& encoded_;
   std::atomic<bool> stopped_{false};

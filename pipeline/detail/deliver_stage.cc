@@ -19,64 +19,82 @@ bool is_cancelled(const std::exception_ptr& error) {
 
 }  // namespace
 
-void DeliverStage::deliver(Finished finished) {
+void OutputQueue::push(Output output) {
+  {
+    MutexLock lock(mutex_);
+    outputs_.push_back(std::move(output));
+  }
+  changed_.notify_one();
+}
+
+void OutputQueue::fail(std::exception_ptr error) {
+  {
+    MutexLock lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  changed_.notify_all();
+}
+
+Output OutputQueue::pop() {
+  MutexLock lock(mutex_);
+  while (outputs_.empty() && !error_) changed_.wait(lock);
+  if (error_) std::rethrow_exception(error_);
+  Output output = std::move(outputs_.front());
+  outputs_.pop_front();
+  return output;
+}
+
+void DeliverStage::deliver(Output output) {
   const Stopwatch busy(meters_.deliver.busy_ns);
-  if (over_) return count_later_faults(finished);
-  switch (finished.kind) {
-    case Finished::Kind::kBatch:
-      return deliver_batch(finished);
-    case Finished::Kind::kDropped:
-      return callbacks_.dropped();
-    case Finished::Kind::kMasked:
-      return push_masked(finished, finished.repeat);
-    case Finished::Kind::kFault:
-      return fail(std::move(finished.error));
-    case Finished::Kind::kEpochEnd:
+  if (over_) return count_later_faults(output);
+  switch (output.kind) {
+    case Output::Kind::kBatch:
+      return deliver_batch(std::move(output));
+    case Output::Kind::kDiscarded:
+      return callbacks_.return_permit();
+    case Output::Kind::kMasked:
+      return output_.push(std::move(output));
+    case Output::Kind::kFault:
+      return fail(std::move(output.error));
+    case Output::Kind::kEpochEnd:
       stopped_epoch_.reset();
-      return output_.push({.kind = Output::Kind::kEpochEnd, .epoch = finished.epoch});
+      return output_.push(std::move(output));
   }
 }
 
-void DeliverStage::deliver_batch(Finished& finished) {
-  if (stopped_epoch_ == finished.epoch) return drop_batch(finished);
-  OpenBatch& open = *finished.batch;
+void DeliverStage::deliver_batch(Output output) {
+  if (stopped_epoch_ == output.epoch) return replace_batch(output);
   try {
-    report_faults(open, finished.epoch);
+    report_faults(*output.batch);
   } catch (...) {
     return fail(std::current_exception());
   }
-  if (stopped_epoch_ && open.num_valid() == 0) return drop_batch(finished);
-  const std::int64_t valid = open.num_valid();
-  ledgers_.of(finished.epoch)->count_emitted(static_cast<std::uint64_t>(valid));
-  Batch batch = open.finish(options_.batch.partial);
+  const Batch& batch = output.batch->batch();
+  if (stopped_epoch_ && batch.num_valid == 0) return replace_batch(output);
+  ledgers_.of(output.epoch)->count_emitted(static_cast<std::uint64_t>(batch.num_valid));
   std::size_t bytes = 0;
   for (const BatchField& field : batch.fields) bytes += field.data.size();
-  meters_.deliver.count(static_cast<std::size_t>(valid), bytes);
-  output_.push({.kind = Output::Kind::kBatch, .epoch = finished.epoch, .batch = std::move(batch)});
+  meters_.deliver.count(static_cast<std::size_t>(batch.num_valid), bytes);
+  output_.push(std::move(output));
 }
 
 /// After the fault that stopped the epoch. A promised number of batches is kept all the same.
-void DeliverStage::drop_batch(const Finished& finished) {
-  if (options_.epochs.batches > 0) push_masked(finished, 1);
-  callbacks_.dropped();
+void DeliverStage::replace_batch(const Output& output) {
+  if (options_.epochs.batches > 0)
+    output_.push({.kind = Output::Kind::kMasked, .epoch = output.epoch, .index = output.index});
+  callbacks_.return_permit();
 }
 
-void DeliverStage::report_faults(OpenBatch& batch, std::uint32_t epoch) {
+void DeliverStage::report_faults(OpenBatch& batch) {
   if (batch.faults().empty()) return;
+  const std::uint32_t epoch = batch.batch().epoch;
   const auto ledger = ledgers_.of(epoch);
   for (const OpenBatch::SlotFault& fault : batch.faults()) {
     if (ledger->report(fault.error) != wds::OnFault::kStop) continue;
     stopped_epoch_ = epoch;
     batch.cut_at_first_fault();
-    return callbacks_.cut(epoch);
+    return callbacks_.cut_epoch(epoch);
   }
-}
-
-void DeliverStage::push_masked(const Finished& finished, std::int64_t repeat) {
-  output_.push({.kind = Output::Kind::kMasked,
-                .epoch = finished.epoch,
-                .index = finished.index,
-                .repeat = repeat});
 }
 
 void DeliverStage::fail(std::exception_ptr error) {
@@ -85,9 +103,9 @@ void DeliverStage::fail(std::exception_ptr error) {
   callbacks_.failed();
 }
 
-void DeliverStage::count_later_faults(const Finished& finished) {
-  if (finished.batch) meters_.later_faults += finished.batch->faults().size();
-  if (finished.error && !is_cancelled(finished.error)) ++meters_.later_faults;
+void DeliverStage::count_later_faults(const Output& output) {
+  if (output.batch) meters_.later_faults += output.batch->faults().size();
+  if (output.error && !is_cancelled(output.error)) ++meters_.later_faults;
 }
 
 }  // namespace millrace::pipeline::detail

@@ -1,32 +1,50 @@
-// DeliverStage: the ordered end of the graph: applies the fault policy, counts, and hands batches
-// to the consumer's queue.
+// The ordered end of the graph: DeliverStage applies the fault policy and counts, and the
+// OutputQueue is what the consumer takes from.
 //
 // Because it runs in the order of the batches, the ledger's order, the fault that ends a run, and
 // which batches come before it are the same at any timing.
-//
-// Threads: one at a time.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <optional>
 
+#include "io/base/thread_annotations.h"
 #include "pipeline/detail/ledger_book.h"
 #include "pipeline/detail/messages.h"
 #include "pipeline/detail/meters.h"
-#include "pipeline/detail/output_queue.h"
 #include "pipeline/options.h"
 
 namespace millrace::pipeline::detail {
 
+/// From the end of the graph to the consumer, in order; errors in order too. Buffers: as many
+/// batches as the merge has permits. Threads: push() and fail() from any, pop() from one at a time.
+class OutputQueue {
+ public:
+  void push(Output output);
+  /// Overtakes everything in the queue: pop() throws `error` from now on. The first call counts.
+  void fail(std::exception_ptr error);
+  /// Waits for the next output. Throws: what fail() was given.
+  Output pop();
+
+ private:
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Output> outputs_ MILLRACE_GUARDED_BY(mutex_);
+  std::exception_ptr error_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+/// Threads: one at a time.
 class DeliverStage {
  public:
   struct Callbacks {
-    /// A batch went no further: its permit is free.
-    std::function<void()> dropped;
+    /// A batch goes no further.
+    std::function<void()> return_permit;
     /// The rest of the epoch is not wanted.
-    std::function<void(std::uint32_t)> cut;
+    std::function<void(std::uint32_t)> cut_epoch;
     /// A fault ended the graph.
     std::function<void()> failed;
   };
@@ -40,15 +58,14 @@ class DeliverStage {
         meters_(meters),
         callbacks_(std::move(callbacks)) {}
 
-  void deliver(Finished finished);
+  void deliver(Output output);
 
  private:
-  void deliver_batch(Finished& finished);
-  void drop_batch(const Finished& finished);
-  void report_faults(OpenBatch& batch, std::uint32_t epoch);
-  void push_masked(const Finished& finished, std::int64_t repeat);
+  void deliver_batch(Output output);
+  void replace_batch(const Output& output);
+  void report_faults(OpenBatch& batch);
   void fail(std::exception_ptr error);
-  void count_later_faults(const Finished& finished);
+  void count_later_faults(const Output& output);
 
   const PipelineOptions& options_;
   LedgerBook& ledgers_;

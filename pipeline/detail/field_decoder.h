@@ -67,8 +67,11 @@ auto decode_member(const wds::Sample& sample, const wds::Field& field, const Dec
 /// Every suffix that `fields` may be made of; none when a user's function may ask for any.
 std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields);
 
+using FieldDecoders = std::vector<std::unique_ptr<const FieldDecoder>>;
+
 /// Throws: InvalidArgument.
 std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec);
+FieldDecoders compile_fields(const std::vector<FieldSpec>& specs);
 
 /// The field's own list, or its codecs'.
 std::string suffixes_of(const ImageField& field);

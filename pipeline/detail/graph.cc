@@ -9,34 +9,21 @@
 #include "pipeline/detail/decode_stage.h"
 #include "pipeline/detail/deliver_stage.h"
 #include "pipeline/detail/io_threads.h"
-#include "pipeline/detail/lane_reader.h"
 #include "pipeline/detail/merge.h"
 #include "pipeline/detail/resolve.h"
 #include "pipeline/detail/sanitizer.h"
+#include "pipeline/detail/stream_reader.h"
 
 namespace millrace::pipeline::detail {
 namespace {
 
 namespace flow = oneapi::tbb::flow;
 
-struct Decoded {
-  std::size_t bytes;
-};
-struct Permit {};
-struct Cut {
-  std::uint32_t epoch;
-};
-struct Start {
-  std::shared_ptr<const Position> position;
-};
-/// What the merge hears of.
-using Event = std::variant<std::shared_ptr<ReadResult>, Decoded, Permit, Cut, Start>;
-
 using ReadNode = flow::async_node<ReadRequest, Event>;
 using MergeNode = flow::function_node<Event>;
 using DecodeNode = flow::function_node<std::shared_ptr<DecodeBlock>>;
-using OrderNode = flow::sequencer_node<Finished>;
-using DeliverNode = flow::function_node<Finished>;
+using OrderNode = flow::sequencer_node<Output>;
+using DeliverNode = flow::function_node<Output>;
 
 /// Keeps the graph waiting for a read that is under way, or was dropped before it began.
 class GatewayHold {
@@ -53,15 +40,15 @@ class GatewayHold {
   ReadNode::gateway_type& gateway_;
 };
 
-std::vector<LaneReader> make_readers(const GraphParts& parts, const Position& start,
-                                     const std::stop_token& stop) {
-  const LaneReader::Shared shared{parts.options, parts.source, parts.ledgers, stop};
-  const std::vector<int> streams = owned_streams(parts.options);
-  std::vector<LaneReader> readers;
-  readers.reserve(streams.size());
-  for (std::size_t lane = 0; lane < streams.size(); ++lane) {
-    const auto from = start.streams.empty() ? Position::Stream{} : start.streams[lane];
-    readers.emplace_back(lane, streams[lane], start.epoch, from, shared);
+std::vector<StreamReader> make_readers(const GraphParts& parts, const Position& start,
+                                       const std::stop_token& stop) {
+  const StreamReader::Shared shared{parts.options, parts.source, parts.ledgers, stop};
+  const std::vector<int> numbers = owned_streams(parts.options);
+  std::vector<StreamReader> readers;
+  readers.reserve(numbers.size());
+  for (std::size_t stream = 0; stream < numbers.size(); ++stream) {
+    const auto from = start.streams.empty() ? Position::Stream{} : start.streams[stream];
+    readers.emplace_back(stream, numbers[stream], start.epoch, from, shared);
   }
   return readers;
 }
@@ -69,7 +56,6 @@ std::vector<LaneReader> make_readers(const GraphParts& parts, const Position& st
 }  // namespace
 
 struct Graph::State final : Merge::Sink {
-  struct Hear;
   State(const GraphParts& parts, const Position& start);
   ~State() override;
 
@@ -77,13 +63,13 @@ struct Graph::State final : Merge::Sink {
   void decode(std::shared_ptr<DecodeBlock> block) override {
     put(*decode_node, to_decode, std::move(block), Arena::Need::kParallel);
   }
-  void finish(Finished finished) override { put(*order_node, to_deliver, std::move(finished)); }
-  void dropped(std::size_t samples, std::size_t bytes) override {
+  void deliver(Output output) override { put(*order_node, to_deliver, std::move(output)); }
+  void drop(std::size_t samples, std::size_t bytes) override {
     parts.meters.dropped += samples;
     parts.encoded.subtract(bytes);
   }
 
-  void tell_merge(Event event) { put(*merge_node, to_merge, std::move(event)); }
+  void tell_merge(const Event& event) { put(*merge_node, to_merge, event); }
 
   /// Sends a message into the graph, where run_body() will take it up. Threads: any.
   template <typename Node, typename Message>
@@ -97,7 +83,7 @@ struct Graph::State final : Merge::Sink {
 
   void make_nodes();
   void start_read(const ReadRequest& request, ReadNode::gateway_type& gateway);
-  std::shared_ptr<ReadResult> read_block(const ReadRequest& request);
+  std::shared_ptr<BlockRead> read_block(const ReadRequest& request);
   void handle(const Event& event);
   void decode_block(const std::shared_ptr<DecodeBlock>& block);
   /// A node's body: what no stage expects ends the pipeline at once.
@@ -106,7 +92,7 @@ struct Graph::State final : Merge::Sink {
 
   GraphParts parts;
   std::stop_source stop;
-  std::vector<LaneReader> readers;
+  std::vector<StreamReader> readers;
   Merge merge;
   DecodeStage decode_stage;
   DeliverStage deliver_stage;
@@ -124,35 +110,22 @@ struct Graph::State final : Merge::Sink {
   std::unique_ptr<DeliverNode> deliver_node;
 };
 
-/// Tells the merge of an event.
-struct Graph::State::Hear {
-  State& state;
-
-  void operator()(const std::shared_ptr<ReadResult>& result) const {
-    state.parts.meters.merge.count(result->block.samples.size(), 0);
-    state.merge.on_read(std::move(*result));
-  }
-  void operator()(const Decoded& decoded) const { state.merge.on_decoded(decoded.bytes); }
-  void operator()(const Permit&) const { state.merge.on_permit(); }
-  void operator()(const Cut& cut) const { state.merge.on_cut(cut.epoch); }
-  void operator()(const Start& start) const { state.merge.start(*start.position); }
-};
-
 Graph::State::State(const GraphParts& all, const Position& start)
     : parts(all),
       readers(make_readers(parts, start, stop.get_token())),
-      merge({.streams = owned_streams(parts.options),
+      merge({.stream_numbers = owned_streams(parts.options),
+             .seed = parts.options.shuffle.seed,
              .batch = parts.options.batch,
              .epochs = parts.options.epochs,
-             .blocks_per_lane = parts.plan.blocks_per_lane,
+             .blocks_per_stream = parts.plan.blocks_per_stream,
              .decode_bytes = parts.plan.decode_bytes,
              .permits = parts.plan.permits,
              .fingerprint = order_fingerprint(parts.options)},
-            parts.layout, parts.pool, *this),
-      decode_stage(parts.layout, parts.options.shuffle.seed, parts.meters, parts.encoded),
+            start, parts.layout, parts.pool, *this),
+      decode_stage(parts.decoders, parts.layout, parts.meters, parts.encoded),
       deliver_stage(parts.options, parts.ledgers, parts.output, parts.meters,
-                    {.dropped = [this] { tell_merge(Permit{}); },
-                     .cut = [this](std::uint32_t epoch) { tell_merge(Cut{epoch}); },
+                    {.return_permit = [this] { tell_merge(PermitReturned{}); },
+                     .cut_epoch = [this](std::uint32_t epoch) { tell_merge(EpochCut{epoch}); },
                      .failed = [this] { stop.request_stop(); }}),
       arena(parts.options.resources.threads),
       io_threads(parts.options.resources.io_threads) {
@@ -163,7 +136,7 @@ Graph::State::State(const GraphParts& all, const Position& start)
       make_nodes();
     });
   }
-  tell_merge(Start{std::make_shared<const Position>(start)});
+  tell_merge(Started{});
 }
 
 // Reads end by their stop token, waiting tasks by cancellation, decode tasks after the sample they
@@ -200,12 +173,12 @@ void Graph::State::make_nodes() {
             to_decode, [&] { decode_block(block); }, Arena::Need::kParallel);
         return flow::continue_msg();
       });
-  order_node = std::make_unique<OrderNode>(
-      *graph, [](const Finished& finished) { return finished.sequence; });
+  order_node =
+      std::make_unique<OrderNode>(*graph, [](const Output& output) { return output.sequence; });
   deliver_node = std::make_unique<DeliverNode>(
       *graph, flow::serial,
-      [this](const Finished& finished) {
-        run_body(to_deliver, [&] { deliver_stage.deliver(finished); });
+      [this](const Output& output) {
+        run_body(to_deliver, [&] { deliver_stage.deliver(output); });
       },
       kDeliverPriority);
   flow::make_edge(*read_node, *merge_node);
@@ -237,32 +210,34 @@ void Graph::State::start_read(const ReadRequest& request, ReadNode::gateway_type
   });
 }
 
-std::shared_ptr<ReadResult> Graph::State::read_block(const ReadRequest& request) {
+std::shared_ptr<BlockRead> Graph::State::read_block(const ReadRequest& request) {
   const Stopwatch busy(parts.meters.read.busy_ns);
-  auto result = std::make_shared<ReadResult>(readers[request.lane].read(request));
-  parts.encoded.add(result->block.num_bytes);
-  parts.meters.read.count(result->block.samples.size(), result->block.num_bytes);
-  return result;
+  auto read = std::make_shared<BlockRead>(readers[request.stream].read(request));
+  parts.encoded.add(read->block.num_bytes);
+  parts.meters.read.count(read->block.samples.size(), read->block.num_bytes);
+  return read;
 }
 
 void Graph::State::handle(const Event& event) {
   const Stopwatch busy(parts.meters.merge.busy_ns);
-  std::visit(Hear{*this}, event);
+  if (const auto* read = std::get_if<std::shared_ptr<BlockRead>>(&event))
+    parts.meters.merge.count((*read)->block.samples.size(), 0);
+  merge.handle(event);
 }
 
 void Graph::State::decode_block(const std::shared_ptr<DecodeBlock>& block) {
   const auto slots = static_cast<std::int64_t>(block->samples.size());
   decode_stage.decode(*block);
-  tell_merge(Decoded{block->num_bytes});
+  tell_merge(BlockDecoded{block->num_bytes});
   const std::shared_ptr<OpenBatch> batch = std::move(block->batch);
-  if (batch->done(slots)) finish(batch->complete(batch));
+  if (batch->release(slots)) deliver(batch->output());
 }
 
 Graph::Graph(const GraphParts& parts, const Position& start)
     : state_(std::make_unique<State>(parts, start)) {}
 Graph::~Graph() = default;
 
-void Graph::batch_taken() { state_->tell_merge(Permit{}); }
+void Graph::return_permit() { state_->tell_merge(PermitReturned{}); }
 void Graph::stop_reading() { state_->stop.request_stop(); }
 
 }  // namespace millrace::pipeline::detail

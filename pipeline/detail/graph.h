@@ -14,12 +14,11 @@
 #include <stop_token>
 #include <vector>
 
-#include "pipeline/detail/batch_layout.h"
-#include "pipeline/detail/batch_pool.h"
+#include "pipeline/detail/batch_buffers.h"
+#include "pipeline/detail/deliver_stage.h"
 #include "pipeline/detail/ledger_book.h"
-#include "pipeline/detail/memory_plan.h"
 #include "pipeline/detail/meters.h"
-#include "pipeline/detail/output_queue.h"
+#include "pipeline/detail/resolve.h"
 #include "pipeline/options.h"
 
 namespace millrace::pipeline::detail {
@@ -28,6 +27,7 @@ namespace millrace::pipeline::detail {
 struct GraphParts {
   const PipelineOptions& options;
   const MemoryPlan& plan;
+  const FieldDecoders& decoders;
   const BatchLayout& layout;
   const SampleSource& source;
   BatchPool& pool;
@@ -44,8 +44,8 @@ class Graph {
   /// Cancels what has not begun, and waits for what has.
   ~Graph();
 
-  /// The consumer took a batch. Threads: any.
-  void batch_taken();
+  /// The consumer took a batch: another one may be opened. Threads: any.
+  void return_permit();
   /// Makes waiting reads end. Threads: any.
   void stop_reading();
 

@@ -1,27 +1,31 @@
-// Messages: what travels through the graph, always blocks, never single samples.
+// Messages: what travels through the graph, always blocks, never single samples. A stream is named
+// by its place among those of the process; only a SampleId has its number among all.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <variant>
 #include <vector>
 
+#include "decode/sample_id.h"
 #include "wds/sample_stream.h"
 
 namespace millrace::pipeline::detail {
 
 class OpenBatch;
 
-/// Asks for the next block of a lane; an epoch other than the last one asked for begins that epoch.
+/// Asks for the next block of a stream; an epoch other than the last one asked for begins that
+/// epoch.
 struct ReadRequest {
-  std::size_t lane = 0;
+  std::size_t stream = 0;
   std::uint32_t epoch = 0;
 };
 
-/// A block of a lane, or the end of its epoch, or the fault that ended it.
-struct ReadResult {
-  std::size_t lane = 0;
+/// A block of a stream, or the end of its epoch, or the fault that ended it.
+struct BlockRead {
+  std::size_t stream = 0;
   std::uint32_t epoch = 0;
   wds::SampleBlock block = {};
   bool end = false;
@@ -34,30 +38,52 @@ struct ReadResult {
   std::uint64_t first_index() const { return (start ? start->samples_out : 0) + skip; }
 };
 
-/// A sample and the slot of its batch that it is to fill.
+/// Reading may begin.
+struct Started {};
+/// A decode block of that many bytes has been decoded.
+struct BlockDecoded {
+  std::size_t num_bytes = 0;
+};
+/// A batch has left the pipeline: another one may be opened.
+struct PermitReturned {};
+/// The rest of an epoch is not wanted.
+struct EpochCut {
+  std::uint32_t epoch = 0;
+};
+/// What the merge reacts to.
+using Event =
+    std::variant<Started, std::shared_ptr<BlockRead>, BlockDecoded, PermitReturned, EpochCut>;
+
+/// A sample that has its slot, and what keys its randomness.
 struct SlotSample {
   wds::Sample sample;
-  std::uint32_t stream = 0;
-  std::uint64_t index = 0;  ///< in its stream and epoch
-  std::int64_t slot = 0;
+  decode::SampleId id;
 };
 
-/// Samples of one batch for one decode task.
+/// Samples for consecutive slots of one batch: one decode task.
 struct DecodeBlock {
   std::shared_ptr<OpenBatch> batch;
-  std::vector<SlotSample> samples;
+  std::int64_t first_slot = 0;
+  std::vector<SlotSample> samples = {};
   std::size_t num_bytes = 0;
 };
 
-/// What comes out of the graph, in the order of `sequence`.
-struct Finished {
-  enum class Kind { kBatch, kDropped, kMasked, kEpochEnd, kFault };
+/// What the pipeline gives, in the order of `sequence`: to the end of the graph, and from there to
+/// the consumer.
+struct Output {
+  enum class Kind {
+    kBatch,
+    kDiscarded,  ///< a batch that nobody gets: the short last one, or one that a fault cut off
+    kMasked,     ///< fully masked batches, up to the number that an epoch is to have
+    kEpochEnd,
+    kFault,
+  };
   std::uint64_t sequence = 0;
   Kind kind = Kind::kBatch;
   std::uint32_t epoch = 0;
-  std::int64_t index = 0;                      ///< of the batch in its epoch
+  std::int64_t index = 0;                      ///< kMasked: of the first batch
   std::int64_t repeat = 1;                     ///< kMasked: how many batches
-  std::shared_ptr<OpenBatch> batch = nullptr;  ///< kBatch, kDropped
+  std::shared_ptr<OpenBatch> batch = nullptr;  ///< kBatch, kDiscarded
   std::exception_ptr error = nullptr;          ///< kFault
 };
 

@@ -75,6 +75,57 @@ void check_resources(const ResourceOptions& resources) {
   require(resources.prefetch > 0, fmt::format("prefetch {}: must be above 0", resources.prefetch));
 }
 
+constexpr std::size_t kMiB = std::size_t{1024} * 1024;
+/// What a stream's reader holds besides its blocks: the network's or the tar reader's buffer.
+constexpr std::size_t kNetworkReaderBytes = 5 * kMiB;
+constexpr std::size_t kFileReaderBytes = kMiB;
+
+std::size_t reader_bytes(const PipelineOptions& options) {
+  const bool network =
+      std::any_of(options.shards.begin(), options.shards.end(), io::is_network_url);
+  return network ? kNetworkReaderBytes : kFileReaderBytes;
+}
+
+/// Batches being filled: enough for every thread to have a block, without holding much memory.
+std::int64_t batches_in_work(const PipelineOptions& options, std::size_t batch_bytes) {
+  constexpr std::size_t kEnoughBytes = 16 * kMiB;
+  const auto block = static_cast<std::int64_t>(wds::SampleBlock::kMaxSamples);
+  const std::int64_t for_threads =
+      (options.resources.threads * block + options.batch.size - 1) / options.batch.size;
+  const auto for_memory =
+      static_cast<std::int64_t>(std::max<std::size_t>(1, kEnoughBytes / batch_bytes));
+  return 1 + std::min(for_threads, for_memory);
+}
+
+/// Parts of the sum that no option but the user's own makes smaller.
+std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
+  const bool shuffles = options.shuffle.buffer_samples > 1;
+  return streams * (reader_bytes(options) + (shuffles ? options.shuffle.buffer_bytes : 0));
+}
+
+std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams,
+                  std::size_t batch_bytes) {
+  constexpr std::size_t kBlock = wds::SampleBlock::kMaxBytes;
+  return fixed + streams * plan.blocks_per_stream * kBlock + plan.decode_bytes + kBlock +
+         (static_cast<std::size_t>(plan.permits) + 1) * batch_bytes;
+}
+
+/// Takes one step down; false where there is none left.
+bool shrink(MemoryPlan& plan) {
+  if (plan.permits > 2) {
+    --plan.permits;
+  } else if (plan.blocks_per_stream > 1) {
+    --plan.blocks_per_stream;
+  } else if (plan.decode_bytes > kMiB) {
+    plan.decode_bytes = kMiB;
+  } else if (plan.permits > 1) {
+    --plan.permits;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 PipelineOptions resolve_options(PipelineOptions options) {
@@ -87,10 +138,10 @@ PipelineOptions resolve_options(PipelineOptions options) {
   check_counts(options);
   if (!options.source) check_split(options);
   ResourceOptions& resources = options.resources;
-  const auto lanes = static_cast<int>(owned_streams(options).size());
+  const auto streams = static_cast<int>(owned_streams(options).size());
   if (resources.threads == 0) resources.threads = usable_cores();
   if (resources.io_threads == 0) resources.io_threads = 16;
-  resources.io_threads = std::min(resources.io_threads, lanes);
+  resources.io_threads = std::min(resources.io_threads, streams);
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
   return options;
 }
@@ -141,6 +192,28 @@ std::uint64_t order_fingerprint(const PipelineOptions& options) {
   std::uint64_t value = 0;
   std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
   return value;
+}
+
+MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes) {
+  batch_bytes = std::max<std::size_t>(batch_bytes, 1);
+  const std::size_t streams = owned_streams(options).size();
+  const std::size_t fixed = fixed_bytes(options, streams);
+  const std::size_t budget = options.resources.memory_budget_bytes;
+  MemoryPlan plan{.permits = options.resources.prefetch + batches_in_work(options, batch_bytes),
+                  .blocks_per_stream = 2,
+                  .decode_bytes = static_cast<std::size_t>(options.resources.threads) * 2 * kMiB};
+  const auto sum = [&] { return bound(plan, fixed, streams, batch_bytes); };
+  while (budget > 0 && sum() > budget && shrink(plan)) continue;
+  plan.bound_bytes = sum();
+  if (budget > 0 && plan.bound_bytes > budget) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("a memory budget of {} bytes is too small: 2 batches of {} bytes, {} streams "
+                    "of {} bytes and 2 MiB for decoding are the least, {} bytes",
+                    budget, batch_bytes, streams, fixed / streams + wds::SampleBlock::kMaxBytes,
+                    plan.bound_bytes));
+  }
+  return plan;
 }
 
 }  // namespace millrace::pipeline::detail

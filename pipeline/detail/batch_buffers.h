@@ -1,4 +1,6 @@
-// BatchLayout: where each field of each slot lies in a batch's one buffer.
+// Where the fields of each slot lie in a batch's one buffer, and the pool that buffers come from.
+//
+// Threads: a BatchLayout as a value; a BatchPool from any.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +15,14 @@
 
 namespace millrace::pipeline::detail {
 
+/// Where each field of each slot lies.
 class BatchLayout {
  public:
-  /// Throws: InvalidArgument when two fields have one name, or a batch would be too large to count.
-  BatchLayout(const std::vector<FieldSpec>& fields, std::int64_t batch_size);
+  static constexpr std::size_t kMaxFields = 64;
+
+  /// The decoders' outputs, in their order. Throws: InvalidArgument when two have one name, or a
+  /// batch would be too large to count.
+  BatchLayout(const FieldDecoders& decoders, std::int64_t batch_size);
 
   std::int64_t batch_size() const { return batch_size_; }
   std::size_t num_fields() const { return fields_.size(); }
@@ -27,9 +33,6 @@ class BatchLayout {
     return {buffer + entry.offset + static_cast<std::size_t>(slot) * entry.slot_bytes,
             entry.slot_bytes};
   }
-  /// Fills all fields of one slot. Throws: as FieldDecoder.
-  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id, std::byte* buffer,
-                          std::int64_t slot) const;
   /// The fields as a batch of `size` slots shows them; without data when `buffer` is null.
   std::vector<BatchField> show(std::byte* buffer, std::int64_t size) const;
 
@@ -44,8 +47,28 @@ class BatchLayout {
 
   std::int64_t batch_size_;
   std::size_t num_bytes_ = 0;
-  std::vector<std::unique_ptr<const FieldDecoder>> decoders_;
-  std::vector<Field> fields_;  ///< the decoders' outputs, in their order
+  std::vector<Field> fields_;
+};
+
+/// Recycled buffers for batches, all of one size, 64-byte aligned. A buffer goes back with its last
+/// share, from any thread, also after the pool has gone.
+class BatchPool {
+ public:
+  /// Keeps at most `max_kept` free buffers of `buffer_bytes`.
+  BatchPool(std::size_t buffer_bytes, std::size_t max_kept);
+  ~BatchPool();
+
+  /// A free buffer, or a new one. Its content is whatever its last user left.
+  std::shared_ptr<std::byte> acquire();
+  std::size_t buffer_bytes() const;
+  /// Buffers in use or kept, times their size.
+  std::size_t held_bytes() const;
+  /// The most that held_bytes() was.
+  std::size_t peak_bytes() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace millrace::pipeline::detail

@@ -1,5 +1,5 @@
-// LaneReader: reads one stream, epoch after epoch, and knows for each block where to begin to read
-// it again.
+// StreamReader: reads one stream, epoch after epoch, and knows for each block where to begin to
+// read it again.
 //
 // Positions are large when a shuffle buffer is (16 bytes a buffered sample), so one is taken only
 // now and then, and blocks say how many samples after it they begin.
@@ -19,7 +19,7 @@
 
 namespace millrace::pipeline::detail {
 
-class LaneReader {
+class StreamReader {
  public:
   /// What all readers of a pipeline share; borrowed.
   struct Shared {
@@ -29,19 +29,20 @@ class LaneReader {
     std::stop_token stop;
   };
 
-  /// Epoch `first` begins at `start`, all others at their beginning.
-  LaneReader(std::size_t lane, int stream, std::uint32_t first, Position::Stream start,
-             const Shared& shared);
+  /// The process's stream at `place`, `number` among all. Epoch `first` begins at `start`, all
+  /// others at their beginning.
+  StreamReader(std::size_t place, int number, std::uint32_t first, Position::Stream start,
+               const Shared& shared);
 
   /// Never throws: a fault is in the result.
-  ReadResult read(const ReadRequest& request);
+  BlockRead read(const ReadRequest& request);
 
  private:
   void open(std::uint32_t epoch);
   bool next_block(wds::SampleBlock& block);
   void take_snapshot();
 
-  const std::size_t lane_;
+  const std::size_t place_;
   const std::uint32_t first_;
   const Position::Stream start_;
   const SampleSource& source_;

@@ -1,27 +1,27 @@
-#include "pipeline/detail/lane_reader.h"
+#include "pipeline/detail/stream_reader.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace millrace::pipeline::detail {
 
-LaneReader::LaneReader(std::size_t lane, int stream, std::uint32_t first, Position::Stream start,
-                       const Shared& shared)
-    : lane_(lane),
+StreamReader::StreamReader(std::size_t place, int number, std::uint32_t first,
+                           Position::Stream start, const Shared& shared)
+    : place_(place),
       first_(first),
       start_(std::move(start)),
       source_(shared.source),
       ledgers_(shared.ledgers),
-      request_{.stream = stream,
+      request_{.stream = number,
                .num_streams = shared.options.split.streams,
                .seed = shared.options.shuffle.seed,
                .max_samples = stream_share(shared.options.epochs.samples,
-                                           shared.options.split.streams, stream),
+                                           shared.options.split.streams, number),
                .stop = shared.stop},
       is_empty_(shared.options.epochs.samples > 0 && request_.max_samples == 0) {}
 
-ReadResult LaneReader::read(const ReadRequest& request) {
-  ReadResult result{.lane = lane_, .epoch = request.epoch};
+BlockRead StreamReader::read(const ReadRequest& request) {
+  BlockRead result{.stream = place_, .epoch = request.epoch};
   try {
     if (!stream_ || request.epoch != request_.epoch) open(request.epoch);
     take_snapshot();
@@ -36,7 +36,7 @@ ReadResult LaneReader::read(const ReadRequest& request) {
   return result;
 }
 
-void LaneReader::open(std::uint32_t epoch) {
+void StreamReader::open(std::uint32_t epoch) {
   stream_.reset();  // its shuffle buffer goes before the next one grows
   const Position::Stream from = epoch == first_ ? start_ : Position::Stream{};
   request_.epoch = epoch;
@@ -49,7 +49,7 @@ void LaneReader::open(std::uint32_t epoch) {
   stream_ = source_.open(request_);
 }
 
-bool LaneReader::next_block(wds::SampleBlock& block) {
+bool StreamReader::next_block(wds::SampleBlock& block) {
   do {
     block = {};
     if (is_empty_ || !stream_->next(block)) return false;
@@ -63,7 +63,7 @@ bool LaneReader::next_block(wds::SampleBlock& block) {
   return true;
 }
 
-void LaneReader::take_snapshot() {
+void StreamReader::take_snapshot() {
   const std::size_t buffered = snapshot_ ? snapshot_->buffered.size() : 0;
   if (since_snapshot_ <= buffered / 4) return;
   snapshot_ = std::make_shared<const wds::StreamPosition>(stream_->position());

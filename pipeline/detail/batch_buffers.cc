@@ -1,9 +1,11 @@
-#include "pipeline/detail/batch_pool.h"
+#include "pipeline/detail/batch_buffers.h"
 
 #include <algorithm>
 #include <new>
+#include <utility>
 #include <vector>
 
+#include "io/base/error.h"
 #include "io/base/thread_annotations.h"
 #include "pipeline/detail/meters.h"
 
@@ -11,6 +13,12 @@ namespace millrace::pipeline::detail {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+/// More than any machine has: keeps the arithmetic far from overflow.
+constexpr std::size_t kMaxBytes = std::size_t{1} << 46;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 struct AlignedDelete {
   void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{kAlignment}); }
@@ -23,6 +31,43 @@ AlignedBuffer allocate(std::size_t bytes) {
 }
 
 }  // namespace
+
+BatchLayout::BatchLayout(const FieldDecoders& decoders, std::int64_t batch_size)
+    : batch_size_(batch_size) {
+  for (const auto& decoder : decoders)
+    for (const FieldDecoder::Output& output : decoder->outputs()) add_field(output);
+  require(fields_.size() <= kMaxFields,
+          "a batch has at most " + std::to_string(kMaxFields) + " fields");
+}
+
+void BatchLayout::add_field(const FieldDecoder::Output& output) {
+  for (const Field& other : fields_) {
+    if (other.name == output.name) {
+      throw Error(ErrorCode::kInvalidArgument, "two fields are named " + output.name);
+    }
+  }
+  const std::size_t slot_bytes = output.spec.num_bytes();
+  const auto slots = static_cast<std::size_t>(batch_size_);
+  if (slot_bytes > kMaxBytes / slots) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a batch of field " + output.name + " is larger than any memory");
+  }
+  fields_.push_back({output.name, output.spec, num_bytes_, slot_bytes});
+  num_bytes_ = aligned(num_bytes_ + slot_bytes * slots);
+}
+
+std::vector<BatchField> BatchLayout::show(std::byte* buffer, std::int64_t size) const {
+  std::vector<BatchField> shown;
+  shown.reserve(fields_.size());
+  for (const Field& field : fields_) {
+    decode::ArraySpec spec = field.spec;
+    spec.shape.insert(spec.shape.begin(), size);
+    std::span<std::byte> data;
+    if (buffer) data = {buffer + field.offset, field.slot_bytes * static_cast<std::size_t>(size)};
+    shown.push_back({field.name, std::move(spec), data});
+  }
+  return shown;
+}
 
 struct BatchPool::Shared {
   Shared(std::size_t bytes, std::size_t kept)
