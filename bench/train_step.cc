@@ -18,10 +18,11 @@
 #include "bench/convolution_rate.h"
 #include "bench/cpu_clock.h"
 #include "io/base/rng.h"
+#include "trainer/backend.h"
+#include "trainer/collectives.h"
 #include "trainer/loss/loss.h"
 #include "trainer/models/models.h"
 #include "trainer/nn/plan.h"
-#include "trainer/optimizer.h"
 
 namespace millrace {
 namespace {
@@ -50,37 +51,61 @@ const std::vector<Case>& cases() {
 
 // Everything a replica holds.
 struct Replica {
-  trainer::nn::Graph graph;
-  std::vector<float> parameters, gradients, buffers;
+  trainer::GraphModel model;
+  std::unique_ptr<trainer::Backend> backend = trainer::make_cpu_backend();
+  trainer::DeviceBuffer parameters, gradients, momentum, buffers, kept_buffers;
   std::vector<std::uint16_t> images;
   std::vector<std::int64_t> labels;
   std::vector<float> zeros;  // what an image head should give
   std::vector<std::uint8_t> valid;
   std::unique_ptr<trainer::nn::Plan> plan;
   std::unique_ptr<trainer::Loss> loss;
-  trainer::Optimizer optimizer;
+  std::vector<std::unique_ptr<trainer::Collectives>> group = trainer::make_thread_collectives(1);
+  std::unique_ptr<trainer::Updater> updater;
+  std::int64_t steps = 0;
 
   Replica(const Case& run, Precision precision)
-      : graph(trainer::build_model(run.model, run.options)),
-        parameters(graph.parameters().padded_size()),
-        gradients(parameters.size()),
-        buffers(graph.buffers().padded_size()),
+      : model(run.model, trainer::build_model(run.model, run.options)),
+        parameters(backend->allocate(model.parameters().padded_size())),
+        gradients(backend->allocate(parameters.span.size())),
+        momentum(backend->allocate(parameters.span.size())),
+        buffers(backend->allocate(model.buffers().padded_size())),
+        kept_buffers(backend->allocate(buffers.span.size())),
         labels(static_cast<std::size_t>(run.batch), 1),
         valid(labels.size(), 1),
-        loss(trainer::make_loss(graph.outputs().size() == 1 ? "cross_entropy" : "mse")),
-        optimizer({.momentum = 0.9F}, graph.parameters()) {
-    graph.initialise(1, parameters, buffers);
-    plan = trainer::nn::compile(
-        graph,
+        loss(trainer::make_loss(graph().outputs().size() == 1 ? "cross_entropy" : "mse")) {
+    start_values();
+    plan = backend->compile(
+        model,
         {.batch_size = run.batch, .precision = precision, .input_dtype = decode::DType::kBFloat16},
-        {parameters, gradients, buffers});
+        {parameters.span, gradients.span, buffers.span});
+    updater = backend->make_updater({.optimizer = {.momentum = 0.9F},
+                                     .parameters = model.parameters(),
+                                     .weights = parameters.span,
+                                     .states = {momentum.span},
+                                     .gradients = gradients.span,
+                                     .buffers = buffers.span,
+                                     .kept_buffers = kept_buffers.span,
+                                     .owned = {{0, parameters.span.size()}},
+                                     .group = *group.front()});
     KeyedRng rng({.seed = 2});
     images.resize(static_cast<std::size_t>(run.batch * run.options.in_channels *
                                            run.options.image.height * run.options.image.width));
     for (auto& value : images) value = decode::to_bfloat16(rng.normal());
   }
 
+  const trainer::nn::Graph& graph() const { return *model.graph(); }
+
+  void start_values() {
+    std::vector<float> weights(parameters.span.size());
+    std::vector<float> statistics(buffers.span.size());
+    model.initialise(1, weights, statistics);
+    backend->write(weights, parameters.span);
+    backend->write(statistics, buffers.span);
+  }
+
   void step() {
+    backend->copy(buffers.span, kept_buffers.span);
     const std::span<const std::byte> input = std::as_bytes(std::span(images));
     plan->forward({&input, 1}, trainer::nn::Mode::kTrain);
     for (std::size_t i = 0; i < plan->num_outputs(); ++i) {
@@ -93,8 +118,8 @@ struct Replica {
                       .gradient = plan->output_gradient(i).data});
     }
     plan->backward(nullptr);
-    optimizer.update({.weights = parameters, .gradients = gradients, .lr = 1e-3F},
-                     {0, parameters.size()});
+    updater->measure(1.0, {});
+    updater->update({.lr = 1e-3F, .step = ++steps});
     plan->parameters_changed();
   }
 };
@@ -138,7 +163,7 @@ double run_case(const Case& run, Precision precision, const Options& options) {
   Replica replica(run, precision);
   const auto batch = static_cast<double>(run.batch);
   const double ours = batch / best_step(replica, options.seconds);
-  const double limit = batch / bench::convolution_seconds(replica.graph, run.batch, half);
+  const double limit = batch / bench::convolution_seconds(replica.graph(), run.batch, half);
   const double peer = options.peer ? peer_rate(run, precision, options.seconds) : 0;
   std::printf("%-16s %-5s batch %-4ld %9.1f images/s   convolutions alone %9.1f, share %4.0f %%",
               run.name.c_str(), half ? "bf16" : "fp32", static_cast<long>(run.batch), ours, limit,

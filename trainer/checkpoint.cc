@@ -22,13 +22,24 @@ constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr std::uint64_t kMaxStateBytes = std::uint64_t{256} << 20;
 
+bool all_finite(const FlatValues& values) {
+  constexpr std::size_t kPieceValues = std::size_t{1} << 20;
+  std::vector<float> piece(std::min(values.size(), kPieceValues));
+  for (std::size_t at = 0; at < values.size(); at += piece.size()) {
+    const std::span<float> part =
+        std::span(piece).first(std::min(piece.size(), values.size() - at));
+    values.read(at, part);
+    if (!flat::all_finite(part)) return false;
+  }
+  return true;
+}
+
 // A model that has blown up must never take a good one's place.
 void check_finite(const std::vector<FlatTensors>& tensors) {
-  for (const FlatTensors& one : tensors) {
-    if (!flat::all_finite(one.values)) {
-      throw Error(ErrorCode::kCorrupt, "the model holds values that are not finite; not saved");
-    }
+  if (std::ranges::all_of(tensors, [](const FlatTensors& one) { return all_finite(one.values); })) {
+    return;
   }
+  throw Error(ErrorCode::kCorrupt, "the model holds values that are not finite; not saved");
 }
 
 TrainState state_of(const detail::FolderReader& folder) {

@@ -14,6 +14,7 @@
 
 #include "io/base/log.h"
 #include "io/opener.h"
+#include "trainer/backend.h"
 #include "trainer/events.h"
 #include "trainer/feed.h"
 #include "trainer/model.h"
@@ -41,6 +42,7 @@ struct EvalInput {
   const Objective& objective;
   Feed& feed;
   ReplicaThreads& devices;
+  Backend* backend = nullptr;  ///< null: the CPU's
 };
 
 struct EvalResult {

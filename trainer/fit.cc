@@ -23,7 +23,8 @@ FitResult fit(const FitInput& input, const TrainOptions& options,
                          .objective = input.objective,
                          .train = input.train,
                          .validation = input.validation,
-                         .devices = input.devices};
+                         .devices = input.devices,
+                         .backend = input.backend};
   return detail::FitRun(settled, options, observers).run();
 }
 

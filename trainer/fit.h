@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/backend.h"
 #include "trainer/events.h"
 #include "trainer/feed.h"
 #include "trainer/model.h"
@@ -39,6 +40,7 @@ struct FitInput {
   /// Called once, when the devices are there and before anything is placed on them. The number of
   /// parameters before it and after it is logged, as a warning: tying may be meant, losing is not.
   TieHook tie = {};
+  Backend* backend = nullptr;  ///< null: the CPU's
 };
 
 struct FitResult {

@@ -19,8 +19,8 @@ std::vector<Range> cut(std::size_t floats, std::size_t bucket_floats) {
 
 }  // namespace
 
-GradientReducer::GradientReducer(std::span<float> gradients, Collectives& group,
-                                 const GradientReducerOptions& options)
+BucketReducer::BucketReducer(std::span<float> gradients, Collectives& group,
+                             const GradientReducerOptions& options)
     : gradients_(gradients), group_(group), buckets_(cut(gradients.size(), options.bucket_floats)) {
   for (const Range& bucket : buckets_) {
     const auto [begin, end] = group.slice(bucket.size(), group.rank());
@@ -31,15 +31,15 @@ GradientReducer::GradientReducer(std::span<float> gradients, Collectives& group,
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
-GradientReducer::~GradientReducer() { thread_.request_stop(); }
+BucketReducer::~BucketReducer() { thread_.request_stop(); }
 
-void GradientReducer::begin() {
+void BucketReducer::begin() {
   const MutexLock lock(mutex_);
   ready_ = 0;
   reduced_ = 0;
 }
 
-void GradientReducer::gradients_ready(std::size_t n) {
+void BucketReducer::gradients_ready(std::size_t n) {
   if (group_.world() == 1) return;
   const MutexLock lock(mutex_);
   std::size_t ready = ready_;
@@ -49,7 +49,7 @@ void GradientReducer::gradients_ready(std::size_t n) {
   changed_.notify_all();
 }
 
-void GradientReducer::wait() {
+void BucketReducer::wait() {
   if (group_.world() == 1 || buckets_.empty()) return;
   gradients_ready(gradients_.size());
   {
@@ -60,11 +60,11 @@ void GradientReducer::wait() {
   reduce(buckets_.back());
 }
 
-void GradientReducer::reduce(Range bucket) {
+void BucketReducer::reduce(Range bucket) {
   group_.reduce_scatter(gradients_.subspan(bucket.begin, bucket.size()));
 }
 
-void GradientReducer::run(const std::stop_token& stop) {
+void BucketReducer::run(const std::stop_token& stop) {
   const std::stop_callback wake(stop, [this] {
     const MutexLock lock(mutex_);
     changed_.notify_all();

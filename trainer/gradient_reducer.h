@@ -1,17 +1,16 @@
 // GradientReducer: sums the replicas' gradients in buckets while backward still runs.
 //
 // The flat gradient buffer is cut into buckets of fixed bounds, front to back, which is the order
-// in which backward finishes them. A finished bucket goes to a thread of the reducer's own, which
-// sums it over the ranks; each rank keeps its slice of each bucket (owned()), and updates the
-// weights there and nowhere else. The last bucket is summed by wait() itself: backward is over, and
-// handing it on would only cost the two threads' wake-ups. With one bucket, or one rank, there is
-// no thread.
+// in which backward finishes them. Each rank keeps its slice of each bucket (owned()), and updates
+// the weights there and nowhere else.
 //
-//   GradientReducer reducer(gradients, *group[rank]);
-//   reducer.begin();
-//   plan.backward([&](std::size_t ready) { reducer.gradients_ready(ready); });
-//   reducer.wait();
-//   for (Range range : reducer.owned()) optimizer.update(update, range);
+//   const auto reducer = backend.make_reducer(gradients, *group[rank], {});
+//   reducer->begin();
+//   plan.backward([&](std::size_t ready) { reducer->gradients_ready(ready); });
+//   reducer->wait();
+//   for (Range range : reducer->owned()) ...
+//
+// A backend brings its own; BucketReducer is that of gradients in the host's memory.
 //
 // Threads: one at a time; the group belongs to the reducer alone.
 #pragma once
@@ -37,29 +36,43 @@ struct GradientReducerOptions {
 
 class GradientReducer {
  public:
+  virtual ~GradientReducer() = default;
+
+  /// The ranges whose sums this rank holds after wait(), bounds at multiples of 16.
+  virtual const std::vector<Range>& owned() const = 0;
+  /// Starts a step: no gradient is ready.
+  virtual void begin() = 0;
+  /// The first `n` floats are final on this rank.
+  virtual void gradients_ready(std::size_t n) = 0;
+  /// Returns when every bucket is summed; what is left of the gradients counts as ready.
+  /// Throws: what the collective threw.
+  virtual void wait() = 0;
+  /// What this rank has waited for others, as Collectives::peer_wait().
+  virtual std::chrono::nanoseconds peer_wait() const = 0;
+};
+
+/// A finished bucket goes to a thread of the reducer's own, which sums it over the ranks. The last
+/// one is summed by wait() itself: backward is over, and handing it on would only cost the two
+/// threads' wake-ups. With one bucket, or one rank, there is no thread.
+class BucketReducer final : public GradientReducer {
+ public:
   /// `gradients` and `group` are borrowed and outlive the reducer.
-  GradientReducer(std::span<float> gradients, Collectives& group,
-                  const GradientReducerOptions& options = {});
+  BucketReducer(std::span<float> gradients, Collectives& group,
+                const GradientReducerOptions& options = {});
   /// Waits for a collective in flight: abort the group first when others may not come.
-  ~GradientReducer();
-  GradientReducer(const GradientReducer&) = delete;
-  GradientReducer& operator=(const GradientReducer&) = delete;
+  ~BucketReducer() override;
+  BucketReducer(const BucketReducer&) = delete;
+  BucketReducer& operator=(const BucketReducer&) = delete;
 
   const std::vector<Range>& buckets() const { return buckets_; }
   /// False where there is nothing to sum while backward runs.
   bool has_thread() const { return thread_.joinable(); }
-  /// The ranges whose sums this rank holds after wait().
-  const std::vector<Range>& owned() const { return owned_; }
 
-  /// Starts a step: no gradient is ready.
-  void begin();
-  /// The first `n` floats are final on this rank.
-  void gradients_ready(std::size_t n);
-  /// Returns when every bucket is summed; what is left of the gradients counts as ready.
-  /// Throws: what the collective threw.
-  void wait();
-  /// What this rank has waited for others, as Collectives::peer_wait().
-  std::chrono::nanoseconds peer_wait() const { return group_.peer_wait(); }
+  const std::vector<Range>& owned() const override { return owned_; }
+  void begin() override;
+  void gradients_ready(std::size_t n) override;
+  void wait() override;
+  std::chrono::nanoseconds peer_wait() const override { return group_.peer_wait(); }
 
  private:
   void run(const std::stop_token& stop);

@@ -4,6 +4,12 @@
 
 namespace millrace::trainer {
 
+std::unique_ptr<nn::Plan> Model::compile(const nn::PlanOptions& options,
+                                         const nn::PlanMemory& memory) const {
+  if (graph() == nullptr) throw Error(ErrorCode::kUnsupported, name() + " has no graph to compile");
+  return nn::compile(*graph(), options, memory);
+}
+
 std::unique_ptr<Model> Model::tied(const TieHook& /*hook*/) const {
   throw Error(ErrorCode::kInvalidArgument, name() + " has no graph whose layers could be tied");
 }

@@ -1,7 +1,7 @@
-// Model: what fit() trains, as far as fit() needs to know it: tables, start values, a compiler.
+// Model: what fit() trains, as far as fit() needs to know it: tables, start values, a graph.
 //
-// GraphModel is the one for graphs; a test brings a model of ten lines. A model holds no weights:
-// those are flat buffers that the run owns.
+// GraphModel is the one for graphs, which any backend compiles; a model without a graph brings its
+// own plan, for the CPU. A model holds no weights: those are flat buffers of the run's backend.
 //
 //   GraphModel model("resnet18", build_model("resnet18", {.num_classes = 10}));
 //
@@ -35,8 +35,12 @@ class Model {
   /// Start values, a function of `seed` alone.
   virtual void initialise(std::uint64_t seed, std::span<float> parameters,
                           std::span<float> buffers) const = 0;
+  /// What a backend compiles; null for a model that only compile() can.
+  virtual const nn::Graph* graph() const { return nullptr; }
+  /// A plan for the CPU, over the host's memory. Default: nn::compile() of the graph. Throws: as
+  /// that; Unsupported without a graph.
   virtual std::unique_ptr<nn::Plan> compile(const nn::PlanOptions& options,
-                                            const nn::PlanMemory& memory) const = 0;
+                                            const nn::PlanMemory& memory) const;
   /// The model with its layers tied. Throws: InvalidArgument for a model that has no graph.
   virtual std::unique_ptr<Model> tied(const TieHook& hook) const;
 };
@@ -46,17 +50,13 @@ class GraphModel final : public Model {
   GraphModel(std::string name, nn::Graph graph)
       : name_(std::move(name)), graph_(std::move(graph)) {}
 
-  const nn::Graph& graph() const { return graph_; }
+  const nn::Graph* graph() const override { return &graph_; }
   const std::string& name() const override { return name_; }
   const ParameterTable& parameters() const override { return graph_.parameters(); }
   const ParameterTable& buffers() const override { return graph_.buffers(); }
   void initialise(std::uint64_t seed, std::span<float> parameters,
                   std::span<float> buffers) const override {
     graph_.initialise(seed, parameters, buffers);
-  }
-  std::unique_ptr<nn::Plan> compile(const nn::PlanOptions& options,
-                                    const nn::PlanMemory& memory) const override {
-    return nn::compile(graph_, options, memory);
   }
   std::unique_ptr<Model> tied(const TieHook& hook) const override {
     return std::make_unique<GraphModel>(name_, hook(graph_));

@@ -19,7 +19,6 @@ Range common_part(Range a, Range b) { return {std::max(a.begin, b.begin), std::m
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterTable& table)
     : options_(options), rule_(make_update_rule(options)), state_names_(rule_->state_names()) {
-  state_.assign(state_names_.size(), std::vector<float>(table.padded_size()));
   if (rule_->uses_norms()) num_square_sums_ = 2 * table.entries().size();
   build_runs(table);
 }
@@ -53,9 +52,11 @@ RuleStep Optimizer::step_of(const Update& update, const Run& run) const {
   return step;
 }
 
-void Optimizer::apply(const Update& update, const RuleStep& step, Range range) {
+void Optimizer::apply(const Update& update, const RuleStep& step, Range range) const {
   std::vector<std::span<float>> states;
-  for (auto& state : state_) states.push_back(std::span(state).subspan(range.begin, range.size()));
+  for (const auto& state : update.states) {
+    states.push_back(state.subspan(range.begin, range.size()));
+  }
   const std::span<float> weights = update.weights.subspan(range.begin, range.size());
   rule_->apply(step, {.weights = weights,
                       .gradients = update.gradients.subspan(range.begin, range.size()),
@@ -65,8 +66,9 @@ void Optimizer::apply(const Update& update, const RuleStep& step, Range range) {
   for (const std::span<float> state : states) flat::round_to_bf16(state);
 }
 
-void Optimizer::update(const Update& update, Range range) {
+void Optimizer::update(const Update& update, Range range) const {
   MILLRACE_CHECK(range.end <= update.weights.size(), "range past the end of the weights");
+  MILLRACE_CHECK(update.states.size() == state_names_.size(), "the rule keeps state");
   MILLRACE_CHECK(update.square_sums.size() == num_square_sums_, "the rule goes by norms");
   for (const Run& run : runs_) {
     const Range common = common_part(run.range, range);

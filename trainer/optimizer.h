@@ -1,13 +1,14 @@
-// Optimizer: one pass of an update rule over the model's flat buffers, with PyTorch's numerics.
+// Optimizer: one pass of an update rule over flat buffers in the host's memory, with PyTorch's
+// numerics.
 //
-// The optimizer owns its state (momenta), flat float32 buffers of the parameters' layout; weights
-// and gradients belong to the caller. An update may be divided: each replica passes over its own
-// ranges.
+// All buffers (weights, gradients, the rule's state) belong to the caller and have the parameters'
+// layout. An update may be divided: each replica passes over its own ranges.
 //
-//   Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, model.parameters());
-//   optimizer.update({.weights = w, .gradients = g, .lr = 0.1F, .step = 1}, {0, w.size()});
+//   const Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, model.parameters());
+//   optimizer.update({.weights = w, .gradients = g, .states = states, .lr = 0.1F, .step = 1},
+//                    {0, w.size()});
 //
-// Threads: update() from many threads at once for ranges that do not overlap.
+// Threads: const, from many threads at once for ranges that do not overlap.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +31,17 @@ struct Range {
   std::size_t size() const { return end - begin; }
 };
 
+/// Bounds on a step's gradient, the mean over its samples. Values are clipped before the norm.
+struct ClipOptions {
+  double norm = 0.0;   ///< of all gradients together, at most; 0: no bound
+  float value = 0.0F;  ///< of each gradient's magnitude, at most; 0: no bound
+};
+
 /// One step's buffers, all whole and of the parameters' layout.
 struct Update {
   std::span<float> weights;
   std::span<const float> gradients;
+  std::span<const std::span<float>> states = {};  ///< one a state_names(), zero before step 1
   float lr = 0.0F;
   float gradient_scale = 1.0F;  ///< gradients count times this (norm clipping)
   std::int64_t step = 1;        ///< from 1, over the whole run
@@ -48,11 +56,9 @@ class Optimizer {
 
   const OptimizerOptions& options() const { return options_; }
   const std::vector<std::string>& state_names() const { return state_names_; }
-  /// A state buffer, for checkpoints.
-  std::span<float> state(std::size_t index) { return state_[index]; }
 
   /// Updates those weights and that state which lie in `range`, its bounds multiples of 16.
-  void update(const Update& update, Range range);
+  void update(const Update& update, Range range) const;
 
   /// For rules that go by norms, two doubles a parameter, (|w|², |g|²); for others 0.
   std::size_t num_square_sums() const { return num_square_sums_; }
@@ -70,12 +76,11 @@ class Optimizer {
   void build_runs(const ParameterTable& table);
   float weight_decay(const Run& run) const { return run.decay ? options_.weight_decay : 0.0F; }
   RuleStep step_of(const Update& update, const Run& run) const;
-  void apply(const Update& update, const RuleStep& step, Range range);
+  void apply(const Update& update, const RuleStep& step, Range range) const;
 
   OptimizerOptions options_;
   std::unique_ptr<UpdateRule> rule_;
   std::vector<std::string> state_names_;
-  std::vector<std::vector<float>> state_;
   std::size_t num_square_sums_ = 0;
   std::vector<Run> runs_;
 };

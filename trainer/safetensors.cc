@@ -24,6 +24,8 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kHeaderDepth = 3;     // the header, a tensor, its shape
 constexpr std::size_t kMaxNameBytes = 512;  // every fault repeats it
 constexpr std::size_t kDataAlignment = 64;
+/// Of a tensor that is read as it is written.
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kTypes{
     {{"F32", 4}, {"BF16", 2}, {"F16", 2}, {"I64", 8}}};
 
@@ -160,6 +162,12 @@ void convert_all(const io::Bytes& data, std::span<float> into) {
   }
 }
 
+std::size_t bytes_of(const TensorView& tensor) {
+  std::size_t values = 1;
+  for (const std::int64_t dim : tensor.shape) values *= static_cast<std::size_t>(dim);
+  return values * tensor_type_size(tensor.type);
+}
+
 std::string compose_header(std::span<const TensorView> tensors,
                            const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
@@ -168,13 +176,24 @@ std::string compose_header(std::span<const TensorView> tensors,
   for (const TensorView& tensor : tensors) {
     header[tensor.name] = {{"dtype", tensor_type_name(tensor.type)},
                            {"shape", tensor.shape},
-                           {"data_offsets", {at, at + tensor.data.size()}}};
-    at += tensor.data.size();
+                           {"data_offsets", {at, at + bytes_of(tensor)}}};
+    at += bytes_of(tensor);
   }
   std::string text = header.dump();
   const std::size_t whole = kLengthBytes + text.size();
   text.append((kDataAlignment - whole % kDataAlignment) % kDataAlignment, ' ');
   return text;
+}
+
+void write_data(io::ByteSink& sink, const TensorView& tensor) {
+  if (!tensor.read) return sink.write(tensor.data);
+  const std::size_t size = bytes_of(tensor);
+  std::vector<std::byte> piece(std::min(size, kPieceBytes));
+  for (std::size_t at = 0; at < size; at += piece.size()) {
+    const std::span<std::byte> part = std::span(piece).first(std::min(piece.size(), size - at));
+    tensor.read(at, part);
+    sink.write(part);
+  }
 }
 
 }  // namespace
@@ -242,7 +261,7 @@ void write_safetensors(io::ByteSink& sink, std::span<const TensorView> tensors,
   const std::uint64_t length = header.size();
   sink.write(std::as_bytes(std::span(&length, 1)));
   sink.write(std::as_bytes(std::span(header)));
-  for (const TensorView& tensor : tensors) sink.write(tensor.data);
+  for (const TensorView& tensor : tensors) write_data(sink, tensor);
 }
 
 }  // namespace millrace::trainer

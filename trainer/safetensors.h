@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -56,12 +57,15 @@ inline constexpr std::size_t kMaxSafetensorsHeader = 100'000'000;
 /// `file`.
 Safetensors parse_safetensors(const io::Bytes& file);
 
-/// What is to be written, borrowed.
+/// What is to be written, borrowed: `data`, or what `read` gives, a piece at a time.
 struct TensorView {
   std::string name;
   TensorType type = TensorType::kFloat32;
   std::vector<std::int64_t> shape;
-  std::span<const std::byte> data;
+  std::span<const std::byte> data = {};
+  /// Fills `into` with the tensor's bytes from `offset` on; both are multiples of 64 bytes, but for
+  /// the tensor's end.
+  std::function<void(std::size_t offset, std::span<std::byte> into)> read = {};
 };
 
 /// Writes the tensors in the given order, the data 64-byte aligned. Does not finish() the sink.

@@ -19,14 +19,9 @@
 
 namespace millrace::trainer {
 
-/// What to do when a step's loss is not a number or infinite.
+/// What to do when a step's loss or a gradient is not a number or infinite: its update is left out
+/// in both cases.
 enum class OnNonFinite { kFail, kSkip };
-
-/// Bounds on a step's gradient, the mean over its samples. Values are clipped before the norm.
-struct ClipOptions {
-  double norm = 0.0;   ///< of all gradients together, at most; 0: no bound
-  float value = 0.0F;  ///< of each gradient's magnitude, at most; 0: no bound
-};
 
 struct CheckpointOptions {
   /// Where `last` and `best` lie; empty: `<run_folder>/checkpoints`, none without a run folder.

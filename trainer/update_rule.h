@@ -1,16 +1,24 @@
-// UpdateRule: how an optimizer changes weights, one object a rule, found by name in one table.
+// UpdateRule: how an optimizer changes weights, one object a rule, found by name in a table.
 //
-// A rule sees flat runs of floats: the Optimizer cuts the model's buffers into runs whose
-// parameters are treated alike, and owns the state. To add a rule: one file in rules/, one line in
-// the table of update_rule.cc.
+// A rule sees flat runs of floats in the host's memory: the Optimizer cuts the model's buffers into
+// runs whose parameters are treated alike.
 //
 //   const std::unique_ptr<UpdateRule> rule = make_update_rule({.rule = "adam"});
 //   rule->apply({.lr = 1e-3F, .step = 1}, {.weights = w, .gradients = g, .states = states});
+//
+// To add one, here: a file in rules/, a line in the table of update_rule.cc. In a program of one's
+// own: an entry in a copy of the table, given to the optimizer that is to know it:
+//
+//   UpdateRuleTable rules = *standard_update_rules();
+//   rules.add({.name = "signum", .make = make_signum});
+//   options.optimizer = {.rule = "signum",
+//                        .rules = std::make_shared<const UpdateRuleTable>(std::move(rules))};
 //
 // Threads: const, from many threads at once for buffers that do not overlap.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,9 +27,13 @@
 
 namespace millrace::trainer {
 
+class UpdateRuleTable;
+
 struct OptimizerOptions {
-  /// One of update_rule_names().
+  /// A name in `rules`.
   std::string rule = "sgd";
+  /// Null: standard_update_rules().
+  std::shared_ptr<const UpdateRuleTable> rules = {};
   /// SGD and LARS: buf = momentum * buf + (1 - dampening) * g; the first step's buf is g.
   float momentum = 0.0F;
   float dampening = 0.0F;
@@ -90,11 +102,33 @@ class UpdateRule {
   virtual float rate_factor(const ParameterNorms& norms) const;
 };
 
-/// "sgd", "adam", "adamw", "lars".
-std::vector<std::string> update_rule_names();
-/// Throws: InvalidArgument for a name that is none of update_rule_names(), with the list.
-RuleDefaults update_rule_defaults(std::string_view name);
-/// Throws: InvalidArgument, also for options that contradict each other.
+/// A rule's name, what it is used with by default, and what makes it.
+struct UpdateRuleEntry {
+  std::string name;
+  RuleDefaults defaults = {};
+  /// Throws: InvalidArgument for options that contradict each other.
+  std::function<std::unique_ptr<UpdateRule>(const OptimizerOptions&)> make;
+};
+
+class UpdateRuleTable {
+ public:
+  /// Throws: InvalidArgument for an entry without a name or `make`, and for a name that the table
+  /// has.
+  void add(UpdateRuleEntry entry);
+
+  std::vector<std::string> names() const;
+  /// Throws: InvalidArgument for a name that the table does not have, with the list.
+  const UpdateRuleEntry& at(std::string_view name) const;
+
+ private:
+  std::vector<UpdateRuleEntry> entries_;
+};
+
+/// "sgd", "adam", "adamw", "lars". Never null.
+const std::shared_ptr<const UpdateRuleTable>& standard_update_rules();
+
+/// The rule that `options` name. Throws: as UpdateRuleTable::at(); InvalidArgument for options that
+/// contradict each other.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
 
 }  // namespace millrace::trainer

@@ -1,12 +1,14 @@
 #include "trainer/weights.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <set>
 #include <string_view>
 
 #include "io/base/error.h"
+#include "trainer/backend.h"
 #include "trainer/checkpoint.h"
 #include "trainer/detail/checkpoint_folder.h"
 #include "trainer/detail/weight_ties.h"
@@ -15,6 +17,7 @@ namespace millrace::trainer {
 namespace {
 
 constexpr std::size_t kMaxWeightsBytes = std::size_t{64} << 30;
+constexpr std::size_t kPieceValues = std::size_t{1} << 20;
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "(";
@@ -84,6 +87,19 @@ Safetensors read_checkpoint_weights(const std::string& path, const io::Opener& o
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
+/// A piece at a time: a model's largest tensor need not fit in memory twice.
+void copy_tensor(const Tensor& tensor, const FlatValues& into, std::size_t offset) {
+  const std::size_t size = tensor.num_values();
+  const std::size_t bytes = tensor_type_size(tensor.type);
+  std::vector<float> piece(std::min(size, kPieceValues));
+  for (std::size_t at = 0; at < size; at += piece.size()) {
+    const std::size_t count = std::min(piece.size(), size - at);
+    const Tensor part{tensor.type, {}, tensor.data.slice(at * bytes, count * bytes)};
+    part.copy_to(std::span(piece).first(count));
+    into.write(offset + at, std::span(piece).first(count));
+  }
+}
+
 void copy_except(const Safetensors& file, const std::vector<FlatTensors>& into,
                  const std::vector<std::string>& kept) {
   for (const FlatTensors& flat : into) {
@@ -92,7 +108,7 @@ void copy_except(const Safetensors& file, const std::vector<FlatTensors>& into,
       const Tensor* tensor = detail::tensor_for(file, flat.prefix, entry);
       const bool skip = std::find(kept.begin(), kept.end(), name) != kept.end();
       if (skip || tensor == nullptr) continue;
-      tensor->copy_to(flat.values.subspan(entry.offset, entry.size));
+      copy_tensor(*tensor, flat.values, entry.offset);
     }
   }
 }
@@ -126,12 +142,27 @@ std::vector<std::string> left_out(const Mismatch& found, const std::vector<FlatT
 
 }  // namespace
 
+void FlatValues::read(std::size_t offset, std::span<float> into) const {
+  if (backend_ != nullptr) return backend_->read(device_.subspan(offset, into.size()), into);
+  std::ranges::copy(host_.subspan(offset, into.size()), into.begin());
+}
+
+void FlatValues::write(std::size_t offset, std::span<const float> from) const {
+  if (backend_ != nullptr) return backend_->write(from, device_.subspan(offset, from.size()));
+  std::ranges::copy(from, host_.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
 void write_flat_tensors(io::ByteSink& sink, const std::vector<FlatTensors>& tensors) {
   std::vector<TensorView> views;
   for (const FlatTensors& flat : tensors) {
     for (const Parameter& entry : flat.table->entries()) {
-      views.push_back({flat.prefix + entry.name, TensorType::kFloat32, entry.shape,
-                       std::as_bytes(flat.values.subspan(entry.offset, entry.size))});
+      views.push_back({.name = flat.prefix + entry.name,
+                       .shape = entry.shape,
+                       .read = [&](std::size_t at, std::span<std::byte> into) {
+                         std::vector<float> values(into.size() / sizeof(float));
+                         flat.values.read(entry.offset + at / sizeof(float), values);
+                         std::memcpy(into.data(), values.data(), into.size());
+                       }});
     }
   }
   write_safetensors(sink, views, {{"format", "pt"}});

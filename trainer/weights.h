@@ -1,24 +1,47 @@
-// Weights as named tensors: between flat buffers and safetensors files.
+// Weights as named tensors: between flat buffers, the host's or a backend's, and safetensors files.
 //
 // Threads: one at a time.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "io/byte_sink.h"
 #include "io/opener.h"
+#include "trainer/device_span.h"
 #include "trainer/parameters.h"
 #include "trainer/safetensors.h"
 
 namespace millrace::trainer {
 
+class Backend;
+
+/// A flat buffer's values, borrowed: the host's own, or in a backend's memory.
+class FlatValues {
+ public:
+  FlatValues() = default;
+  FlatValues(std::span<float> host) : host_(host) {}     // NOLINT: a buffer is its values
+  FlatValues(std::vector<float>& host) : host_(host) {}  // NOLINT: likewise
+  FlatValues(Backend& backend, DeviceSpan values) : backend_(&backend), device_(values) {}
+
+  std::size_t size() const { return backend_ == nullptr ? host_.size() : device_.size(); }
+  /// Between those from `offset` on and the host.
+  void read(std::size_t offset, std::span<float> into) const;
+  void write(std::size_t offset, std::span<const float> from) const;
+
+ private:
+  std::span<float> host_;
+  Backend* backend_ = nullptr;
+  DeviceSpan device_;
+};
+
 /// A flat buffer and its table, borrowed; `prefix` goes before each tensor's name.
 struct FlatTensors {
   std::string prefix = {};
   const ParameterTable* table = nullptr;
-  std::span<float> values;
+  FlatValues values = {};
 };
 
 /// Writes every entry of `tensors`. Does not finish() the sink.

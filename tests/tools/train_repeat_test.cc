@@ -69,8 +69,9 @@ TEST(TrainNonFinite, StepsAreSkippedOnRequest) {
   EXPECT_EQ(train({}, "1e30").status, 1);
   const ProcessResult skipped = train({"--on-non-finite", "skip"}, "1e30");
   EXPECT_EQ(skipped.status, 0) << skipped.err;
-  EXPECT_THAT(skipped.err,
-              HasSubstr("warning: Epoch 1: 5 steps skipped, their loss was not finite"));
+  EXPECT_THAT(
+      skipped.err,
+      HasSubstr("warning: Epoch 1: 5 steps skipped, their loss or gradients were not finite"));
   EXPECT_THAT(skipped.out, HasSubstr(R"("train_samples":8,)")) << "what was skipped is not counted";
 }
 

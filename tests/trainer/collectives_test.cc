@@ -135,14 +135,14 @@ TEST(ThreadCollectives, RefusesUnequalSizesOnEveryRank) {
   });
 }
 
-TEST(GradientReducer, SumsWhatEachRankOwnsBucketByBucket) {
+TEST(BucketReducer, SumsWhatEachRankOwnsBucketByBucket) {
   constexpr std::size_t kFloats = 1000;
   Group group = make_thread_collectives(3);
   std::vector<int> owners(kFloats, 0);
   std::mutex mutex;
   on_all(group, [&](Collectives& rank) {
     std::vector<float> gradients(kFloats);
-    GradientReducer reducer(gradients, rank, {.bucket_floats = 100});
+    BucketReducer reducer(gradients, rank, {.bucket_floats = 100});
     for (int step = 0; step < 5; ++step) {
       std::fill(gradients.begin(), gradients.end(), static_cast<float>(rank.rank() + step));
       reducer.begin();
@@ -164,11 +164,11 @@ TEST(GradientReducer, SumsWhatEachRankOwnsBucketByBucket) {
 }
 
 // Waking a thread for what nothing can hide costs more than to sum it at once.
-TEST(GradientReducer, SumsItsLastBucketOnTheCallersThread) {
+TEST(BucketReducer, SumsItsLastBucketOnTheCallersThread) {
   Group group = make_thread_collectives(2);
   on_all(group, [&](Collectives& rank) {
     std::vector<float> gradients(61'706, 1.0F);
-    GradientReducer reducer(gradients, rank);
+    BucketReducer reducer(gradients, rank);
     EXPECT_EQ(1U, reducer.buckets().size());
     EXPECT_FALSE(reducer.has_thread());
     for (int step = 0; step < 3; ++step) {
@@ -182,10 +182,10 @@ TEST(GradientReducer, SumsItsLastBucketOnTheCallersThread) {
   });
 }
 
-TEST(GradientReducer, EndsWhenItsGroupIsAborted) {
+TEST(BucketReducer, EndsWhenItsGroupIsAborted) {
   Group group = make_thread_collectives(2);
   std::vector<float> gradients(64);
-  GradientReducer reducer(gradients, *group[0]);
+  BucketReducer reducer(gradients, *group[0]);
   reducer.begin();
   reducer.gradients_ready(64);
   group[1]->abort("gone");

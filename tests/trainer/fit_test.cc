@@ -93,6 +93,18 @@ TEST(Fit, LearnsAndEvaluatesEverySampleOnce) {
   EXPECT_EQ("val_top1", result.end.monitor);
 }
 
+TEST(Fit, CompilesOnceAShapeAndReplica) {
+  Bench bench(2);
+  const FitResult result = bench.run(options_for(2));
+  ASSERT_EQ(2U, result.epochs[0].compilations.size());
+  for (const CompileEvent& compiled : result.epochs[0].compilations) {
+    EXPECT_EQ("16 x linear float32", compiled.shape);
+    EXPECT_GT(compiled.seconds, 0.0);
+    EXPECT_GT(compiled.activation_bytes, 0U);
+  }
+  EXPECT_TRUE(result.epochs[1].compilations.empty());
+}
+
 TEST(Fit, OverfitsOneBatchToAboutZero) {
   Bench bench(1, 8, 8);
   TrainOptions options = options_for(300);

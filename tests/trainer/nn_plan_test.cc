@@ -8,7 +8,6 @@
 #include "tests/trainer/nn_support.h"
 #include "trainer/models/models.h"
 #include "trainer/nn/plan.h"
-#include "trainer/nn/plan_cache.h"
 
 namespace millrace::trainer::nn {
 namespace {
@@ -142,18 +141,6 @@ TEST(Plan, NeedsLessMemoryWithoutAWayBack) {
   const auto both = compile(graph, options, {parameters, gradients, buffers});
   const auto forward_only = compile(graph, options, {parameters, {}, buffers});
   EXPECT_LT(3 * forward_only->activation_bytes(), both->activation_bytes());
-}
-
-TEST(PlanCache, CompilesOncePerShape) {
-  const Graph graph = small_lenet();
-  std::vector<float> parameters(graph.parameters().padded_size());
-  PlanCache cache(graph, {.parameters = parameters, .gradients = {}, .buffers = {}});
-  const Plan& first = cache.get({.batch_size = 4});
-  EXPECT_EQ(&cache.get({.batch_size = 4}), &first);
-  cache.get({.batch_size = 3});
-  ASSERT_EQ(cache.compilations().size(), 2U);
-  EXPECT_EQ(cache.compilations()[1].shape, "3 x (1, 28, 28) fp32");
-  EXPECT_GT(cache.compilations()[1].seconds.count(), 0.0);
 }
 
 }  // namespace

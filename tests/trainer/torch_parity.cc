@@ -193,6 +193,8 @@ void TorchParity::compare_training(Precision precision) {
   ask_for_rest();
   Network network = make(precision);
   Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, network.graph().parameters());
+  std::vector<float> momentum(network.parameters().size());
+  const std::array<std::span<float>, 1> states{momentum};
   std::vector<float> losses;
   for (int step = 1; step <= setup_.steps; ++step) {
     network.forward({images_});
@@ -200,6 +202,7 @@ void TorchParity::compare_training(Precision precision) {
     network.plan().backward(nullptr);
     optimizer.update({.weights = network.parameters(),
                       .gradients = network.gradients(),
+                      .states = states,
                       .lr = setup_.lr,
                       .step = step},
                      {0, network.parameters().size()});

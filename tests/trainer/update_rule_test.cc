@@ -119,14 +119,16 @@ TEST(UpdateRule, LarsGoesByTheLayersNorms) {
 }
 
 TEST(UpdateRule, TheTableHasNamesAndDefaults) {
-  EXPECT_THAT(update_rule_names(), ::testing::ElementsAre("sgd", "adam", "adamw", "lars"));
-  for (const std::string& name : update_rule_names()) {
-    EXPECT_GT(update_rule_defaults(name).lr, 0.0) << name;
+  EXPECT_THAT(standard_update_rules()->names(),
+              ::testing::ElementsAre("sgd", "adam", "adamw", "lars"));
+  for (const std::string& name : standard_update_rules()->names()) {
+    EXPECT_GT(standard_update_rules()->at(name).defaults.lr, 0.0) << name;
     EXPECT_NO_THROW(make_update_rule({.rule = name})) << name;
   }
-  EXPECT_LT(update_rule_defaults("adam").lr, 0.01) << "0.1 is SGD's: Adam does not survive it";
+  EXPECT_LT(standard_update_rules()->at("adam").defaults.lr, 0.01)
+      << "0.1 is SGD's: Adam does not survive it";
   try {
-    update_rule_defaults("sdg");
+    standard_update_rules()->at("sdg");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ("no optimizer is called 'sdg'; there are sgd, adam, adamw, lars", error.message());

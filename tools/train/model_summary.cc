@@ -29,7 +29,7 @@ std::size_t activation_bytes(const trainer::GraphModel& model, nn::Precision pre
 void print_json(const trainer::GraphModel& model, std::size_t activations, Output& out) {
   nlohmann::ordered_json total = {{"event", "summary"}, {"model", model.name()}};
   std::int64_t multiply_adds = 0;
-  for (const nn::LayerSummary& layer : nn::summarise(model.graph())) {
+  for (const nn::LayerSummary& layer : nn::summarise(*model.graph())) {
     const nlohmann::ordered_json line = {{"layer", layer.name},
                                          {"kind", layer.kind},
                                          {"shape", layer.shape},
@@ -52,7 +52,7 @@ void print_model_summary(const trainer::GraphModel& model, const SummaryOptions&
   if (options.json) return print_json(model, activations, out);
   constexpr double kMiB = 1024.0 * 1024.0;
   const double sample_mib = static_cast<double>(activations) / kMiB;
-  std::string table = nn::summary_text(model.graph());
+  std::string table = nn::summary_text(*model.graph());
   table.pop_back();  // line() ends it
   out.line(table);
   out.line(fmt::format("{}: {} parameters, {:.1f} MiB as float32", model.name(),

@@ -30,8 +30,8 @@ constexpr std::int64_t kFewSteps = 50;
 /// Each rule's own rate.
 std::string rates_text() {
   std::string text;
-  for (const std::string &rule : trainer::update_rule_names()) {
-    const trainer::RuleDefaults defaults = trainer::update_rule_defaults(rule);
+  for (const std::string &rule : trainer::standard_update_rules()->names()) {
+    const trainer::RuleDefaults defaults = trainer::standard_update_rules()->at(rule).defaults;
     text += fmt::format("{}{}: {:g}", text.empty() ? "" : ", ", rule, defaults.lr);
     if (defaults.lr_batch > 0) text += fmt::format(" from {} samples a step on", defaults.lr_batch);
   }
@@ -58,7 +58,7 @@ void OptimisationOptions::declare_optimizer(CLI::App &app) {
   app.add_option("--epochs", epochs, "Passes over the samples")
       ->transform(whole_number(1, 1 << 20));
   app.add_option("--optimizer", optimizer, "The update rule of the weights")
-      ->transform(one_of(trainer::update_rule_names()));
+      ->transform(one_of(trainer::standard_update_rules()->names()));
   app.add_option("--momentum", momentum, "Momentum of sgd and lars [0.9]")
       ->transform(real_number(0, 1));
   app.add_option("--dampening", dampening, "Dampening of sgd's momentum")
@@ -89,7 +89,8 @@ void OptimisationOptions::declare_step(CLI::App &app) {
                  "Decay of an exponential moving average of the weights, which is evaluated and "
                  "saved; 0: off")
       ->transform(real_number(0, 1));
-  app.add_option("--on-non-finite", on_non_finite, "What to do when a loss is not finite")
+  app.add_option("--on-non-finite", on_non_finite,
+                 "What to do when a step's loss or gradients are not finite")
       ->transform(one_of({"fail", "skip"}));
 }
 
@@ -157,7 +158,7 @@ void OptimisationOptions::settle(std::int64_t step_samples, std::int64_t run_ste
 }
 
 trainer::RuleDefaults OptimisationOptions::defaults() const {
-  return trainer::update_rule_defaults(optimizer);
+  return trainer::standard_update_rules()->at(optimizer).defaults;
 }
 
 double OptimisationOptions::chosen_lr() const {

@@ -66,16 +66,16 @@ FitRun::FitRun(const FitInput& input, const TrainOptions& options,
       stop_(options),
       observers_(observers),
       schedule_(scaled_schedule(options, input.devices.size())),
-      optimizer_(options.optimizer, input.model.parameters()),
       steps_per_epoch_(options.steps_per_epoch > 0 ? options.steps_per_epoch
                                                    : input.train.steps_per_epoch()),
       group_({.model = input.model,
               .objective = input.objective,
               .devices = input.devices,
+              .backend = input.backend,
               .precision = options.precision,
               .trains = true,
               .reducer = options.reducer}),
-      weights_(input.model, group_, optimizer_),
+      weights_(input.model, group_, options.optimizer),
       state_{.model = input.model.name(),
              .seed = options.seed,
              .world = group_.size(),
@@ -171,8 +171,8 @@ EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed, Failure& i
   return {.options = options_,
           .schedule = schedule_,
           .step = {.options = options_,
-                   .optimizer = optimizer_,
                    .weights = group_.weights(),
+                   .states = weights_.states(),
                    .ema = weights_.ema()},
           .feed = feed,
           .input_failure = input,
@@ -355,8 +355,9 @@ void FitRun::run_epoch(std::int64_t epoch) {
   EpochEvent event = make_event(epoch, first_step, *feed);
   const EpochTotals& totals = totals_.front();
   if (totals.skipped_steps > 0) {
-    options_.log.warn(fmt::format("Epoch {}: {} steps skipped, their loss was not finite",
-                                  event.epoch, totals.skipped_steps));
+    options_.log.warn(
+        fmt::format("Epoch {}: {} steps skipped, their loss or gradients were not finite",
+                    event.epoch, totals.skipped_steps));
   }
   if (totals.batch_size > 0) state_.batch_size = totals.batch_size;
   if (totals.stopped) return stop_in_epoch();

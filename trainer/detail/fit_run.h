@@ -74,7 +74,6 @@ class FitRun final : private EpochHost {
   const RunStop stop_;
   std::vector<Observer*> observers_;
   Schedule schedule_;
-  Optimizer optimizer_;
   std::int64_t steps_per_epoch_;
   ReplicaGroup group_;
   RunWeights weights_;

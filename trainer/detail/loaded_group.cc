@@ -38,10 +38,12 @@ LoadedGroup::LoadedGroup(const EvalInput& input, const EvalOptions& options,
     : replicas({.model = input.model,
                 .objective = input.objective,
                 .devices = input.devices,
+                .backend = input.backend,
                 .precision = options.precision}) {
+  const auto values = [this](DeviceSpan span) { return FlatValues(replicas.backend(), span); };
   copy_checked_tensors(
-      file, {{.table = &input.model.parameters(), .values = replicas.weights()},
-             {.table = &input.model.buffers(), .values = replicas.replica(0).buffers()}});
+      file, {{.table = &input.model.parameters(), .values = values(replicas.weights())},
+             {.table = &input.model.buffers(), .values = values(replicas.replica(0).buffers())}});
   replicas.spread_from_rank0();
 }
 

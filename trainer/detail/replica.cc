@@ -5,10 +5,10 @@
 namespace millrace::trainer::detail {
 
 Replica::Replica(const ReplicaSetup& setup)
-    : setup_(setup), buffers_(setup.model.buffers().padded_size()) {
+    : setup_(setup), buffers_(setup.backend.allocate(setup.model.buffers().padded_size())) {
   if (setup.gradient_group == nullptr) return;
-  gradients_.resize(setup.model.parameters().padded_size());
-  reducer_ = std::make_unique<GradientReducer>(gradients_, *setup.gradient_group, setup.reducer);
+  gradients_ = setup.backend.allocate(setup.model.parameters().padded_size());
+  reducer_ = setup.backend.make_reducer(gradients(), *setup.gradient_group, setup.reducer);
 }
 
 nn::Plan& Replica::plan_for(const pipeline::Batch& batch) {
@@ -20,9 +20,9 @@ nn::Plan& Replica::plan_for(const pipeline::Batch& batch) {
 
 std::unique_ptr<nn::Plan> Replica::compile(const pipeline::Batch& batch, decode::DType dtype) {
   const auto start = std::chrono::steady_clock::now();
-  auto plan = setup_.model.compile(
-      {.batch_size = batch.size, .precision = setup_.precision, .input_dtype = dtype},
-      {.parameters = setup_.weights, .gradients = gradients_, .buffers = buffers_});
+  auto plan = setup_.backend.compile(
+      setup_.model, {.batch_size = batch.size, .precision = setup_.precision, .input_dtype = dtype},
+      {.parameters = setup_.weights, .gradients = gradients(), .buffers = buffers()});
   compilations_.push_back({std::to_string(batch.size) + " x " + setup_.model.name() + " " +
                                std::string(decode::dtype_name(dtype)),
                            std::chrono::steady_clock::now() - start, plan->activation_bytes()});

@@ -3,6 +3,9 @@
 // Weights are the run's, shared by all its replicas; each replica writes only the slices that its
 // reducer owns, and only while no replica computes.
 //
+// Each combination of batch size and input type compiles once. A run whose shapes change compiles
+// again and again; the list of compilations makes that visible.
+//
 // Threads: its device's own thread, one at a time.
 #pragma once
 
@@ -15,20 +18,28 @@
 #include <vector>
 
 #include "pipeline/batch.h"
+#include "trainer/backend.h"
 #include "trainer/collectives.h"
 #include "trainer/gradient_reducer.h"
 #include "trainer/model.h"
-#include "trainer/nn/plan_cache.h"
 #include "trainer/objective.h"
 
 namespace millrace::trainer::detail {
 
+/// One compilation, for the metrics report.
+struct Compilation {
+  std::string shape;  ///< "128 x resnet18 bf16"
+  std::chrono::duration<double> seconds{0};
+  std::size_t activation_bytes = 0;
+};
+
 struct ReplicaSetup {
   int rank = 0;
+  Backend& backend;
   const Model& model;
   const Objective& objective;
   nn::Precision precision = nn::Precision::kBFloat16;
-  std::span<float> weights;
+  DeviceSpan weights;
   Collectives& control;                   ///< for small, blocking exchanges
   Collectives* gradient_group = nullptr;  ///< null: never trains
   GradientReducerOptions reducer = {};
@@ -39,10 +50,12 @@ class Replica {
   explicit Replica(const ReplicaSetup& setup);
 
   int rank() const { return setup_.rank; }
+  Backend& backend() { return setup_.backend; }
+  const Model& model() const { return setup_.model; }
   const Objective& objective() const { return setup_.objective; }
   Collectives& control() { return setup_.control; }
-  std::span<float> gradients() { return gradients_; }
-  std::span<float> buffers() { return buffers_; }
+  DeviceSpan gradients() const { return gradients_.span; }
+  DeviceSpan buffers() const { return buffers_.span; }
   GradientReducer& reducer() { return *reducer_; }
 
   /// The plan for batches like this one, compiled when it is the first.
@@ -51,7 +64,7 @@ class Replica {
   std::vector<std::span<const std::byte>> inputs_of(const pipeline::Batch& batch) const;
   /// Says that the weights were written.
   void parameters_changed();
-  const std::vector<nn::Compilation>& compilations() const { return compilations_; }
+  const std::vector<Compilation>& compilations() const { return compilations_; }
 
  private:
   using Key = std::tuple<std::int64_t, decode::DType>;
@@ -59,11 +72,11 @@ class Replica {
   std::unique_ptr<nn::Plan> compile(const pipeline::Batch& batch, decode::DType dtype);
 
   ReplicaSetup setup_;
-  std::vector<float> gradients_;
-  std::vector<float> buffers_;
+  DeviceBuffer gradients_;
+  DeviceBuffer buffers_;
   std::unique_ptr<GradientReducer> reducer_;
   std::map<Key, std::unique_ptr<nn::Plan>> plans_;
-  std::vector<nn::Compilation> compilations_;
+  std::vector<Compilation> compilations_;
 };
 
 }  // namespace millrace::trainer::detail

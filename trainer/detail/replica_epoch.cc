@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "io/base/error.h"
 #include "trainer/detail/flat_math.h"
@@ -29,6 +30,7 @@ void ReplicaEpoch::run() {
     take_steps();
   } catch (...) {
     if (totals_.whole) step_.restore_buffers();
+    if (!settle() && fails_on_non_finite()) totals_.whole = false;
     throw;
   }
   totals_.stopped = stop_ || input_failed_;
@@ -42,8 +44,12 @@ void ReplicaEpoch::take_steps() {
     ++micro_batches_;
     if (step_.is_full()) finish_step();
   }
-  if (input_failed_) return step_.restore_buffers();
-  if (!step_.is_empty()) finish_step();
+  if (input_failed_) {
+    step_.restore_buffers();
+  } else if (!step_.is_empty()) {
+    finish_step();
+  }
+  settle_or_fail();
 }
 
 // False when all replicas' input has ended, or one's has failed.
@@ -114,11 +120,13 @@ float ReplicaEpoch::learning_rate() const {
 }
 
 void ReplicaEpoch::finish_step() {
+  settle_or_fail();
   step_.reduce();
   totals_.whole = false;  // no replica can fail before its update any more, and leave ours ahead
   step_.average_buffers();
   timer_.lap_collectives();
-  update_or_skip();
+  step_.update(learning_rate(), totals_.global_step + 1);
+  pending_sums_.assign(step_.sums().begin(), step_.sums().end());
   timer_.lap(&StepTimes::update);
   report();
   count_step();
@@ -128,22 +136,44 @@ void ReplicaEpoch::finish_step() {
   totals_.whole = true;
 }
 
-// The sums are equal on all replicas, and so is the decision.
-void ReplicaEpoch::update_or_skip() {
-  if (step_.is_finite()) {
-    step_.update(learning_rate(), totals_.global_step + 1);
-    flat::add(totals_.sums, step_.sums());
-    return;
+// Whether the last step changed the weights; it is counted by that. The answer is equal on all
+// replicas.
+bool ReplicaEpoch::settle() {
+  if (pending_sums_.empty()) return true;
+  const bool finite = step_.was_finite();
+  if (finite) {
+    flat::add(totals_.sums, pending_sums_);
+  } else {
+    ++totals_.skipped_steps;
   }
-  if (context_.options.on_non_finite == OnNonFinite::kFail) {
-    throw Error(ErrorCode::kCorrupt,
-                "the loss is not finite at epoch " + std::to_string(context_.epoch + 1) +
-                    ", step " + std::to_string(totals_.steps + 1) +
-                    ": lower the learning rate or check the data",
-                {.stage = "train"});
+  last_loss_ = pending_sums_.front();
+  pending_sums_.clear();
+  return finite;
+}
+
+bool ReplicaEpoch::fails_on_non_finite() const {
+  return context_.options.on_non_finite == OnNonFinite::kFail;
+}
+
+void ReplicaEpoch::settle_or_fail() {
+  if (settle() || !fails_on_non_finite()) return;
+  totals_.whole = false;
+  const std::string what = std::isfinite(last_loss_) ? "a gradient" : "the loss";
+  throw Error(ErrorCode::kCorrupt,
+              what + " is not finite at epoch " + std::to_string(context_.epoch + 1) + ", step " +
+                  std::to_string(totals_.steps) + ": lower the learning rate or check the data",
+              {.stage = "train"});
+}
+
+/// Of the epoch so far, the step that is not settled included where its loss is finite.
+double ReplicaEpoch::mean_loss() const {
+  double loss = totals_.sums.front();
+  double samples = totals_.sums.back();
+  if (!pending_sums_.empty() && std::isfinite(pending_sums_.front())) {
+    loss += pending_sums_.front();
+    samples += pending_sums_.back();
   }
-  step_.restore_buffers();
-  ++totals_.skipped_steps;
+  return loss / std::max(1.0, samples);
 }
 
 void ReplicaEpoch::count_step() {
@@ -160,6 +190,7 @@ void ReplicaEpoch::checkpoint_if_due() {
   const bool due = checkpoint_due_ || (every > 0 && totals_.global_step % every == 0);
   checkpoint_due_ = false;
   if (!due) return;
+  settle_or_fail();
   replica_.control().barrier();
   if (replica_.rank() == 0) context_.host.save_checkpoint();
   replica_.control().barrier();
@@ -180,7 +211,7 @@ void ReplicaEpoch::report() {
                         .global_step = totals_.global_step + 1,
                         .steps_per_epoch = context_.shown_steps,
                         .loss = step_.sums().front() / std::max(1.0, step_.sums().back()),
-                        .mean_loss = totals_.sums.front() / std::max(1.0, totals_.sums.back()),
+                        .mean_loss = mean_loss(),
                         .lr = static_cast<double>(learning_rate()),
                         .rate = rate_.rate(),
                         .global_rate = rate_.global_rate(),

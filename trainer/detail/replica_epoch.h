@@ -6,6 +6,9 @@
 // still updates. A replica whose input ends before another's takes part in the steps that are left
 // with no sample.
 //
+// Whether a step was finite is asked a step later, so that nobody waits for the device; before a
+// checkpoint and at the end it is asked at once.
+//
 // A fault of the input is voted on too: every replica ends at the same step, with weights that a
 // checkpoint may hold. What the broken step did to the buffers is taken back.
 //
@@ -39,8 +42,8 @@ struct EpochTotals {
   std::int64_t replica_samples = 0;
   std::int64_t steps = 0;  ///< of the epoch, those before a resume included
   std::int64_t global_step = 0;
-  std::int64_t skipped_steps = 0;
-  bool stopped = false;  ///< before the epoch's end
+  std::int64_t skipped_steps = 0;  ///< not finite; they count as steps
+  bool stopped = false;            ///< before the epoch's end
   /// Weights and buffers are those after `steps`: false while a step changes them.
   bool whole = true;
   std::int64_t batch_size = 0;
@@ -83,11 +86,14 @@ class ReplicaEpoch {
   RngKey random_key() const;
   void tell_start();
   void finish_step();
-  void update_or_skip();
+  bool settle();
+  void settle_or_fail();
+  bool fails_on_non_finite() const;
   void count_step();
   void checkpoint_if_due();
   void report();
   float learning_rate() const;
+  double mean_loss() const;
 
   const EpochContext& context_;
   Replica& replica_;
@@ -102,6 +108,9 @@ class ReplicaEpoch {
   MicroBatch micro_;
   std::int64_t micro_batches_ = 0;                           ///< of this epoch
   std::shared_ptr<const pipeline::Position> position_ = {};  ///< after the last batch
+  /// The last step's, until it is known whether it was finite; empty: it is known.
+  std::vector<double> pending_sums_;
+  double last_loss_ = 0;  ///< the sum of the last settled step
   bool stop_ = false;
   bool input_failed_ = false;
   bool checkpoint_due_ = false;

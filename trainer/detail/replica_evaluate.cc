@@ -32,7 +32,8 @@ EvaluationSums evaluate_replica(const EvaluationContext& context, Replica& repli
     }
     nn::Plan& plan = replica.plan_for(batch);
     plan.forward(replica.inputs_of(batch), nn::Mode::kEvaluate);
-    replica.objective().score({.plan = plan, .batch = batch, .records = &records}, counted);
+    replica.backend().score(replica.objective(),
+                            {.plan = plan, .batch = batch, .records = &records}, counted);
     sums.back() += static_cast<double>(batch.num_valid);
     if (replica.rank() == 0 && context.on_step) context.on_step(done);
   }

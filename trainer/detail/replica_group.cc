@@ -1,6 +1,5 @@
 #include "trainer/detail/replica_group.h"
 
-#include <algorithm>
 #include <string>
 
 #include "trainer/detail/failure.h"
@@ -22,17 +21,20 @@ std::string reason_of(const std::exception_ptr& error) noexcept {
 
 ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
     : devices_(setup.devices),
-      weights_(setup.model.parameters().padded_size()),
+      own_backend_(setup.backend == nullptr ? make_cpu_backend() : nullptr),
+      backend_(setup.backend == nullptr ? *own_backend_ : *setup.backend),
+      weights_(backend_.allocate(setup.model.parameters().padded_size())),
       control_(make_thread_collectives(setup.devices.size())),
       gradients_(make_thread_collectives(setup.devices.size())) {
   for (int rank = 0; rank < setup.devices.size(); ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     replicas_.push_back(std::make_unique<Replica>(
         ReplicaSetup{.rank = rank,
+                     .backend = backend_,
                      .model = setup.model,
                      .objective = setup.objective,
                      .precision = setup.precision,
-                     .weights = weights_,
+                     .weights = weights(),
                      .control = *control_[at],
                      .gradient_group = setup.trains ? gradients_[at].get() : nullptr,
                      .reducer = setup.reducer}));
@@ -43,9 +45,9 @@ ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
 ReplicaGroup::~ReplicaGroup() { gradients_.front()->abort("the run is over"); }
 
 void ReplicaGroup::spread_from_rank0() {
-  const std::span<float> from = replica(0).buffers();
+  const DeviceSpan from = replica(0).buffers();
   for (const auto& replica : replicas_) {
-    if (replica->rank() != 0) std::copy(from.begin(), from.end(), replica->buffers().begin());
+    if (replica->rank() != 0) backend_.copy(from, replica->buffers());
     replica->parameters_changed();
   }
 }

@@ -5,9 +5,9 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
+#include "trainer/backend.h"
 #include "trainer/collectives.h"
 #include "trainer/detail/replica.h"
 #include "trainer/events.h"
@@ -20,6 +20,7 @@ struct GroupSetup {
   const Model& model;
   const Objective& objective;
   ReplicaThreads& devices;
+  Backend* backend = nullptr;  ///< null: the CPU's
   nn::Precision precision = nn::Precision::kBFloat16;
   bool trains = false;
   GradientReducerOptions reducer = {};
@@ -31,7 +32,8 @@ class ReplicaGroup {
   ~ReplicaGroup();
 
   int size() const { return static_cast<int>(replicas_.size()); }
-  std::span<float> weights() { return weights_; }
+  Backend& backend() { return backend_; }
+  DeviceSpan weights() const { return weights_.span; }
   Replica& replica(int rank) { return *replicas_[static_cast<std::size_t>(rank)]; }
   /// Gives every replica rank 0's running statistics, and news of the weights.
   void spread_from_rank0();
@@ -44,7 +46,9 @@ class ReplicaGroup {
 
  private:
   ReplicaThreads& devices_;
-  std::vector<float> weights_;
+  std::unique_ptr<Backend> own_backend_;  ///< where none was given
+  Backend& backend_;
+  DeviceBuffer weights_;
   std::vector<std::unique_ptr<Collectives>> control_;
   std::vector<std::unique_ptr<Collectives>> gradients_;
   std::vector<std::unique_ptr<Replica>> replicas_;

@@ -4,38 +4,43 @@
 // Threads: one at a time, while no replica computes.
 #pragma once
 
-#include <span>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "trainer/checkpoint.h"
 #include "trainer/detail/replica_group.h"
 #include "trainer/model.h"
-#include "trainer/optimizer.h"
 #include "trainer/train_options.h"
+#include "trainer/update_rule.h"
 
 namespace millrace::trainer::detail {
 
 class RunWeights {
  public:
-  /// All borrowed.
-  RunWeights(const Model& model, ReplicaGroup& group, Optimizer& optimizer)
-      : model_(model), group_(group), optimizer_(optimizer) {}
+  /// `model` and `group` are borrowed. Throws: InvalidArgument for an unknown optimizer, and for
+  /// options of it that contradict each other.
+  RunWeights(const Model& model, ReplicaGroup& group, const OptimizerOptions& optimizer);
 
   /// Start values: the model's own, or a file's. Throws: as load_weights().
   void initialise(const TrainOptions& options);
   /// For checkpoints.
   CheckpointTensors tensors();
   /// Empty where none is kept.
-  std::span<float> ema() { return ema_; }
+  DeviceSpan ema() const { return ema_.span; }
+  /// The optimizer's, one a UpdateRule::state_names().
+  std::vector<DeviceSpan> states() const;
 
  private:
   friend class EmaInPlace;
+  void initialise_model(std::uint64_t seed);
   void swap_ema();
 
   const Model& model_;
   ReplicaGroup& group_;
-  Optimizer& optimizer_;
-  std::vector<float> ema_;
+  std::vector<std::string> state_names_;
+  std::vector<DeviceBuffer> states_;
+  DeviceBuffer ema_;
 };
 
 /// While it lives, the EMA has the weights' place, and the weights the EMA's; where no EMA is kept

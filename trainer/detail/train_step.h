@@ -2,27 +2,31 @@
 // their gradients add up, are summed over the replicas, and change what this replica owns of the
 // weights.
 //
-//   TrainStep step({.options = options, .optimizer = optimizer, .weights = weights}, replica,
-//   timer); step.begin(); do step.add({.batch = &batch, .num_valid = 128, .batch_size = 64,
-//   .random_key = key}); while (!step.is_full() && more()); step.reduce(); step.average_buffers();
-//   if (step.is_finite()) step.update(lr, global_step);
-//   else step.restore_buffers();
+//   TrainStep step({.options = options, .weights = weights}, replica, timer);
+//   step.begin();
+//   do step.add({.batch = &batch, .num_valid = 128, .batch_size = 64, .random_key = key});
+//   while (!step.is_full() && more());
+//   step.reduce();
+//   step.average_buffers();
+//   step.update(lr, global_step);
 //
 // Every replica makes the same calls in the same order: reduce(), average_buffers() and update()
-// are collectives.
+// are collectives. Whether loss and gradients were finite is known to the backend, which leaves the
+// weights alone if not; was_finite() asks it, best when it has gone on with the next step.
 //
 // Threads: the replica's own.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "io/base/rng.h"
 #include "pipeline/batch.h"
+#include "trainer/backend.h"
 #include "trainer/detail/replica.h"
 #include "trainer/detail/step_timer.h"
-#include "trainer/optimizer.h"
 #include "trainer/train_options.h"
 
 namespace millrace::trainer::detail {
@@ -30,9 +34,9 @@ namespace millrace::trainer::detail {
 /// What the replicas of a run share; borrowed.
 struct TrainStepSetup {
   const TrainOptions& options;
-  Optimizer& optimizer;
-  std::span<float> weights;
-  std::span<float> ema = {};  ///< empty: none is kept
+  DeviceSpan weights;
+  std::vector<DeviceSpan> states = {};
+  DeviceSpan ema = {};  ///< empty: none is kept
 };
 
 struct MicroBatch {
@@ -62,30 +66,27 @@ class TrainStep {
   /// The buffers become their mean over the replicas that had a batch: rank 0's are all there is to
   /// save.
   void average_buffers();
-  /// Whether the step may change the weights: equal on all replicas.
-  bool is_finite() const;
   /// Updates this replica's slices of the weights and their EMA; a step without a valid sample
-  /// leaves them as they are. `global_step` counts from 1.
+  /// leaves them as they are, and so does one whose loss or gradients are not finite, which takes
+  /// the buffers back too. `global_step` counts from 1.
   void update(float lr, std::int64_t global_step);
+  /// Whether the last update() found all finite: equal on all replicas.
+  bool was_finite() { return !has_updated_ || updater_->was_finite(); }
   /// Puts the buffers back to where the step began.
   void restore_buffers();
 
   /// After reduce(), over all replicas: the objective's sums, then the number of valid samples.
-  std::span<const double> sums() const { return std::span(sums_).first(sums_.size() - 2); }
+  std::span<const double> sums() const { return std::span(sums_).first(sums_.size() - 1); }
   std::int64_t num_samples() const { return num_samples_; }  ///< valid ones, of this replica
   std::int64_t num_bytes() const { return num_bytes_; }      ///< of this replica's batches
 
  private:
-  double& sum_of_samples() { return sums_[sums_.size() - 3]; }
-  double& sum_of_squares() { return sums_[sums_.size() - 2]; }
+  double& sum_of_samples() { return sums_[sums_.size() - 2]; }
   double& sum_of_replicas() { return sums_.back(); }
 
   void run_batch(const MicroBatch& micro);
   void backward(nn::Plan& plan);
   void complete_gradients();
-  double clip_values(double scale);
-  Update make_update(float lr, std::int64_t global_step) const;
-  void update_ema();
 
   TrainStepSetup setup_;
   Replica& replica_;
@@ -95,12 +96,14 @@ class TrainStep {
   double divisor_ = 1;    ///< what the loss's gradient is divided by
   std::int64_t num_samples_ = 0;
   std::int64_t num_bytes_ = 0;
-  bool has_batch_ = false;          ///< any micro-batch of this replica's own
-  bool is_reducing_ = false;        ///< the reducer has begun with the step's gradients
-  std::vector<float> accumulated_;  ///< gradients of the micro-batches but the last
-  /// The objective's, then valid samples, the gradient's squared norm, replicas that had a batch.
+  bool has_batch_ = false;    ///< any micro-batch of this replica's own
+  bool is_reducing_ = false;  ///< the reducer has begun with the step's gradients
+  bool has_updated_ = false;  ///< in the last update()
+  /// The objective's, then valid samples, replicas that had a batch.
   std::vector<double> sums_;
-  std::vector<float> kept_buffers_;
+  DeviceBuffer accumulated_;  ///< gradients of the micro-batches but the last
+  DeviceBuffer kept_buffers_;
+  std::unique_ptr<Updater> updater_;
 };
 
 }  // namespace millrace::trainer::detail

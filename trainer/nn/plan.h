@@ -1,15 +1,17 @@
-// Plan: a graph compiled for one device, one batch size, one precision.
+// Plan: a model compiled for one device, one batch size, one precision; and compile(), which makes
+// the CPU's from a graph. A run's plans come from its backend (trainer/backend.h).
 //
-// Compiling creates the backend's primitives, lets it choose layouts, and plans all activations
-// into one arena; a step after that allocates nothing. A Plan reads weights and running statistics
-// from, and writes gradients to, the replica's flat buffers, which the caller owns.
+// Compiling creates primitives, chooses layouts, and plans all activations into one arena. A Plan
+// reads weights and running statistics from, and writes gradients and running statistics to, the
+// replica's flat buffers.
 //
 //   auto plan = compile(graph, {.batch_size = 128, .precision = Precision::kBFloat16},
 //                       {.parameters = weights, .gradients = gradients, .buffers = buffers});
-//   plan->forward({{batch.field("image").data}}, Mode::kTrain);
-//   loss->evaluate({.prediction = plan->output(0), .gradient = plan->output_gradient(0), ...});
-//   plan->backward([&](std::size_t ready) { reducer.gradients_ready(ready); });
-//   optimizer.step(...);
+//   const std::span<const std::byte> image = batch.field("image").data;
+//   plan->forward({&image, 1}, Mode::kTrain);
+//   loss->evaluate({.prediction = plan->output(0), .gradient = plan->output_gradient(0).data,
+//   ...}); plan->backward([&](std::size_t ready) { reducer.gradients_ready(ready); });
+//   ...                          // the weights change
 //   plan->parameters_changed();
 //
 // Threads: one at a time, on the device's own thread, which also compiles it: that thread's OpenMP
@@ -64,9 +66,10 @@ class Plan {
   /// Throws: InvalidArgument for a wrong number of inputs or bytes.
   virtual void forward(std::span<const std::span<const std::byte>> inputs, Mode mode) = 0;
   virtual std::size_t num_outputs() const = 0;
-  /// Filled by forward(), valid until the next one. Images are (N, C, H, W).
+  /// In the host's memory, filled by forward() and valid until the next one. Images are (N, C, H,
+  /// W).
   virtual OutputView output(std::size_t index) = 0;
-  /// Where the loss writes d loss / d output before backward().
+  /// Where the loss writes d loss / d output before backward(); in the host's memory.
   virtual OutputView output_gradient(std::size_t index) = 0;
   /// Overwrites the whole gradient buffer. `ready(n)` is called as the first n floats of it become
   /// final, n growing to the buffer's size. Requires: a forward() in Mode::kTrain, once each.
@@ -90,8 +93,8 @@ struct PlanOptions {
   decode::DType input_dtype = decode::DType::kFloat32;
 };
 
-/// The replica's flat buffers, laid out by graph.parameters() and graph.buffers(). Lifetime: they
-/// outlive the plan.
+/// Flat buffers in the host's memory, laid out by graph.parameters() and graph.buffers(). Lifetime:
+/// they outlive the plan.
 struct PlanMemory {
   std::span<const float> parameters;
   std::span<float> gradients;  ///< empty for a plan that never calls backward()
