@@ -13,12 +13,14 @@
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
+#include "tests/support/gzipped.h"
 
 namespace millrace {
 namespace {
 
 using decode::DType;
 using testing::fault_of;
+using testing::gzipped;
 
 io::Bytes bytes(std::string_view text) { return io::Bytes::copy_of(text); }
 
@@ -27,20 +29,6 @@ std::string npy(std::string_view dictionary, std::string_view data) {
   out += static_cast<char>(dictionary.size() & 0xFF);
   out += static_cast<char>(dictionary.size() >> 8);
   return out + std::string(dictionary) + std::string(data);
-}
-
-std::string gzip(std::string_view text) {
-  z_stream stream = {};
-  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
 }
 
 TEST(Npy, ReadsTypesOrdersAndShapes) {
@@ -158,11 +146,11 @@ TEST(Npz, ManyNamesForOneMemberCostNoMoreThanTheyClaim) {
 
 TEST(Gunzip, UnpacksSeveralMembers) {
   const std::string long_text(300000, 'x');
-  EXPECT_EQ(decode::gunzip(bytes(gzip("one ") + gzip(long_text))).text(), "one " + long_text);
+  EXPECT_EQ(decode::gunzip(bytes(gzipped("one ") + gzipped(long_text))).text(), "one " + long_text);
 }
 
 TEST(Gunzip, RefusesDamageAndBombs) {
-  const std::string packed = gzip("the quick brown fox");
+  const std::string packed = gzipped("the quick brown fox");
   const auto fault = [](const std::string& text, const decode::Limits& limits = {}) {
     return fault_of([&] { decode::gunzip(bytes(text), limits); });
   };
@@ -173,9 +161,9 @@ TEST(Gunzip, RefusesDamageAndBombs) {
   std::string wrong = packed;
   wrong[wrong.size() - 6] ^= 1;
   EXPECT_EQ(fault(wrong), ErrorCode::kCorrupt);
-  EXPECT_EQ(fault(gzip(std::string(100000, '\0')), {.max_unpacked_bytes = 99999}),
+  EXPECT_EQ(fault(gzipped(std::string(100000, '\0')), {.max_unpacked_bytes = 99999}),
             ErrorCode::kExhausted);
-  EXPECT_EQ(fault(gzip(std::string(100 << 20, '\0'))), ErrorCode::kExhausted);
+  EXPECT_EQ(fault(gzipped(std::string(100 << 20, '\0'))), ErrorCode::kExhausted);
 }
 
 TEST(Numbers, AreReadBetweenSpacesAndCommas) {
@@ -205,7 +193,7 @@ TEST(DefaultDecoding, GoesByTheLastComponent) {
 TEST(DefaultDecoding, GivesEachKindItsValue) {
   using decode::decode_field;
   EXPECT_EQ(std::get<std::int64_t>(decode_field("cls", bytes("7\n"))), 7);
-  EXPECT_EQ(std::get<std::string>(decode_field("txt.gz", bytes(gzip("hi")))), "hi");
+  EXPECT_EQ(std::get<std::string>(decode_field("txt.gz", bytes(gzipped("hi")))), "hi");
   EXPECT_EQ(std::get<io::Bytes>(decode_field("pth", bytes("x"))).text(), "x");
   const io::Bytes png = decode::encode_png(testing::photo(3, 4, 1));
   EXPECT_EQ(std::get<decode::Image>(decode_field("seg.png", png)).width, 4);

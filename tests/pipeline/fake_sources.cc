@@ -1,5 +1,7 @@
 #include "tests/pipeline/fake_sources.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -145,21 +147,27 @@ std::vector<std::string> describe_all(pipeline::Pipeline& pipeline) {
   return all;
 }
 
-std::vector<std::string> History::after(std::size_t i) const {
-  return {all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end()};
-}
-
-History record(pipeline::Pipeline pipeline) {
-  History history;
-  while (!pipeline.finished()) {
-    for (pipeline::Batch batch; pipeline.next(batch);) {
-      history.all.push_back(describe(batch));
-      history.positions.push_back(batch.position->to_json());
+std::vector<std::string> expect_same_after_any_resume(pipeline::PipelineOptions options) {
+  std::vector<std::string> all;
+  std::vector<std::string> positions;
+  pipeline::Pipeline whole(options);
+  while (!whole.finished()) {
+    for (pipeline::Batch batch; whole.next(batch);) {
+      all.push_back(describe(batch));
+      positions.push_back(batch.position->to_json());
     }
-    history.all.push_back("end");
-    history.positions.push_back(pipeline.position().to_json());
+    all.push_back("end");
+    positions.push_back(whole.position().to_json());
   }
-  return history;
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+    options.resume =
+        std::make_shared<const pipeline::Position>(pipeline::Position::from_json(positions[i]));
+    pipeline::Pipeline resumed(options);
+    const std::vector<std::string> after(all.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                         all.end());
+    EXPECT_EQ(describe_all(resumed), after) << positions[i];
+  }
+  return positions;
 }
 
 }  // namespace millrace::testing

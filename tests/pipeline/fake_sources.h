@@ -49,14 +49,8 @@ std::string describe(const pipeline::Batch& batch);
 /// The batches of all epochs, "end" at the end of each.
 std::vector<std::string> describe_all(pipeline::Pipeline& pipeline);
 
-/// What describe_all() gives, and where the pipeline stood after each.
-struct History {
-  std::vector<std::string> all;
-  std::vector<std::string> positions;  ///< as JSON
-
-  /// What comes after `all[i]`: what a pipeline restored from `positions[i]` must give.
-  std::vector<std::string> after(std::size_t i) const;
-};
-History record(pipeline::Pipeline pipeline);
+/// Runs a pipeline to its end, then one from each place where it stood: each gives what came after.
+/// The places as JSON, after each batch and each epoch's end.
+std::vector<std::string> expect_same_after_any_resume(pipeline::PipelineOptions options);
 
 }  // namespace millrace::testing

@@ -14,6 +14,7 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "tests/support/address_space.h"
+#include "tests/support/gzipped.h"
 #include "tests/support/tar_builder.h"
 #include "tests/wds/memory_opener.h"
 #include "wds/sample_stream.h"
@@ -22,24 +23,11 @@
 namespace millrace::wds {
 namespace {
 
+using testing::gzipped;
 using testing::MemoryOpener;
 using testing::TarBuilder;
 
 constexpr std::size_t kMiB = 1024 * 1024;
-
-std::string gzipped(const std::string& data) {
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  std::string packed(deflateBound(&stream, data.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
-  stream.avail_in = static_cast<uInt>(data.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
 
 std::string filtered(const std::string& data, int filter) {
   std::string packed(data.size() + kMiB, '\0');

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "io/base/error.h"
+#include "tests/support/gzipped.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
 #include "tests/wds/memory_opener.h"
@@ -18,6 +19,7 @@
 namespace millrace::wds {
 namespace {
 
+using testing::gzipped;
 using testing::MemoryOpener;
 using testing::TarBuilder;
 using Strings = std::vector<std::string>;
@@ -69,20 +71,6 @@ std::string four_samples(std::size_t payload = 9) {
         .pax_file(std::string(key) + ".jpg", data, {{"mtime", "1.5"}});
   }
   return tar.end().bytes();
-}
-
-std::string gzipped(const std::string& data) {
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  std::string packed(deflateBound(&stream, data.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
-  stream.avail_in = static_cast<uInt>(data.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
 }
 
 std::shared_ptr<const ShardIndex> index_of(const std::string& shard) {

@@ -70,18 +70,48 @@ Strings all_keys(const Set& set, const StreamSpec& spec) {
   return all_keys(set, spec, ledger);
 }
 
+/// The keys of all streams of an epoch are the set's, each once; `spec` says how many streams.
+/// Their numbers of samples.
+std::set<std::size_t> expect_each_once(const Set& set, StreamSpec spec, FaultLedger& ledger) {
+  std::multiset<std::string> seen;
+  std::set<std::size_t> lengths;
+  for (spec.stream = 0; spec.stream < spec.num_streams; ++spec.stream) {
+    const Strings keys = all_keys(set, spec, ledger);
+    lengths.insert(keys.size());
+    seen.insert(keys.begin(), keys.end());
+  }
+  EXPECT_EQ(seen.size(), set.num_samples) << spec.num_streams;
+  EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), set.num_samples);
+  return lengths;
+}
+std::set<std::size_t> expect_each_once(const Set& set, const StreamSpec& spec) {
+  FaultLedger ledger;
+  return expect_each_once(set, spec, ledger);
+}
+
+/// Stopped after each block in turn, a new stream at that position gives what would have come.
+void expect_goes_on_anywhere(const Set& set, const StreamSpec& spec) {
+  const Strings whole = all_keys(set, spec);
+  FaultLedger ledger;
+  SampleStream stream(spec, set.opener, ledger);
+  std::size_t given = 0;
+  for (SampleBlock block; stream.next(block);) {
+    given += block.samples.size();
+    SampleStream again(spec, stream.position(), set.opener, ledger);
+    ASSERT_EQ(drain(again),
+              Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()))
+        << given << " given, buffer " << spec.shuffle.buffer_samples;
+  }
+  EXPECT_EQ(given, whole.size());
+}
+
 TEST(SampleStream, StreamsOfAnEpochGiveEverySampleOnce) {
   const Set set = make_set(11);
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
-    std::multiset<std::string> seen;
-    StreamSpec spec{.shards = set.shards,
-                    .shuffle = {.shards = true, .buffer_samples = 13, .seed = 3, .order = order},
-                    .num_streams = 4};
-    for (spec.stream = 0; spec.stream < 4; ++spec.stream) {
-      for (std::string& key : all_keys(set, spec)) seen.insert(std::move(key));
-    }
-    EXPECT_EQ(seen.size(), set.num_samples);
-    EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), set.num_samples);
+    expect_each_once(set,
+                     {.shards = set.shards,
+                      .shuffle = {.shards = true, .buffer_samples = 13, .seed = 3, .order = order},
+                      .num_streams = 4});
   }
 }
 
@@ -126,31 +156,19 @@ TEST(SampleStream, TheBuffersBytesAreBounded) {
   EXPECT_EQ(drain(stream).size() + block.samples.size(), set.num_samples);
 }
 
-// Stopped after each block in turn, a new stream at that position gives what would have come.
 TEST(SampleStream, GoesOnExactlyAtAnyPosition) {
   const Set set = make_set(40, 3);
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
     for (const std::int64_t buffer : {0, 7, 100, 5000}) {
-      const StreamSpec spec{.shards = set.shards,
-                            .shuffle = {.shards = true,
-                                        .buffer_samples = buffer,
-                                        .initial_samples = 30,
-                                        .seed = 8,
-                                        .order = order},
-                            .num_streams = 2,
-                            .stream = 1,
-                            .epoch = 3};
-      const Strings whole = all_keys(set, spec);
-      FaultLedger ledger;
-      SampleStream stream(spec, set.opener, ledger);
-      std::size_t given = 0;
-      for (SampleBlock block; stream.next(block);) {
-        given += block.samples.size();
-        SampleStream again(spec, stream.position(), set.opener, ledger);
-        EXPECT_EQ(drain(again),
-                  Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()));
-      }
-      EXPECT_EQ(given, whole.size());
+      expect_goes_on_anywhere(set, {.shards = set.shards,
+                                    .shuffle = {.shards = true,
+                                                .buffer_samples = buffer,
+                                                .initial_samples = 30,
+                                                .seed = 8,
+                                                .order = order},
+                                    .num_streams = 2,
+                                    .stream = 1,
+                                    .epoch = 3});
     }
   }
 }
@@ -167,44 +185,26 @@ TEST(SampleStream, WithIndexesStreamsDifferByAtMostOneSample) {
   Set set = make_set(9, 3);
   add_indexes(set);
   for (const int streams : {1, 2, 4, 7, 20}) {
-    std::multiset<std::string> seen;
-    StreamSpec spec{.shards = set.shards,
-                    .shuffle = {.shards = true, .buffer_samples = 5, .seed = 2},
-                    .num_streams = streams,
-                    .indexed = true,
-                    .counts = sample_counts(set.opener, *set.shards)};
+    const StreamSpec spec{.shards = set.shards,
+                          .shuffle = {.shards = true, .buffer_samples = 5, .seed = 2},
+                          .num_streams = streams,
+                          .indexed = true,
+                          .counts = sample_counts(set.opener, *set.shards)};
     ASSERT_NE(spec.counts, nullptr);
-    std::set<std::size_t> lengths;
-    for (spec.stream = 0; spec.stream < streams; ++spec.stream) {
-      const Strings keys = all_keys(set, spec);
-      lengths.insert(keys.size());
-      seen.insert(keys.begin(), keys.end());
-    }
+    const std::set<std::size_t> lengths = expect_each_once(set, spec);
     EXPECT_LE(*lengths.rbegin() - *lengths.begin(), 1U) << streams;
-    EXPECT_EQ(seen.size(), set.num_samples);
-    EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), set.num_samples);
   }
 }
 
 TEST(SampleStream, GoesOnInTheMiddleOfAPiece) {
   Set set = make_set(3, 150);
   add_indexes(set);
-  const StreamSpec spec{.shards = set.shards,
-                        .shuffle = {.shards = true, .buffer_samples = 20, .seed = 2},
-                        .num_streams = 2,
-                        .stream = 1,
-                        .indexed = true,
-                        .counts = sample_counts(set.opener, *set.shards)};
-  const Strings whole = all_keys(set, spec);
-  FaultLedger ledger;
-  SampleStream stream(spec, set.opener, ledger);
-  std::size_t given = 0;
-  for (SampleBlock block; stream.next(block);) {
-    given += block.samples.size();
-    SampleStream again(spec, stream.position(), set.opener, ledger);
-    EXPECT_EQ(drain(again),
-              Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()));
-  }
+  expect_goes_on_anywhere(set, {.shards = set.shards,
+                                .shuffle = {.shards = true, .buffer_samples = 20, .seed = 2},
+                                .num_streams = 2,
+                                .stream = 1,
+                                .indexed = true,
+                                .counts = sample_counts(set.opener, *set.shards)});
 }
 
 TEST(SampleStream, WithAnIndexTheAccountIsTheIndexsCount) {
@@ -255,16 +255,14 @@ TEST(SampleStream, ADamagedIndexCostsNothingOfItsShard) {
                       .indexed = true,
                       .counts = counts};
       FaultLedger ledger({.on_fault = OnFault::kFail});
-      std::multiset<std::string> seen;
+      expect_each_once(set, spec, ledger);
+      EXPECT_GE(ledger.warnings(), 1U);
       for (spec.stream = 0; spec.stream < streams; ++spec.stream) {
-        const Strings with_damage = all_keys(set, spec, ledger);
+        const Strings with_damage = all_keys(set, spec);
         set.opener.files[index_url("2.tar")] = sound;
         EXPECT_EQ(with_damage, all_keys(set, spec)) << "the same samples in the same order";
         set.opener.files[index_url("2.tar")] = damaged;
-        seen.insert(with_damage.begin(), with_damage.end());
       }
-      EXPECT_EQ(seen.size(), set.num_samples);
-      EXPECT_GE(ledger.warnings(), 1U);
     }
   }
 }
@@ -278,18 +276,7 @@ TEST(SampleStream, GoesOnInAPieceWhoseIndexIsDamaged) {
                   .indexed = true,
                   .counts = sample_counts(set.opener, *set.shards)};
   for (const std::string& shard : *set.shards) set.opener.files[index_url(shard)].resize(200);
-  for (spec.stream = 0; spec.stream < 4; ++spec.stream) {
-    const Strings whole = all_keys(set, spec);
-    FaultLedger ledger;
-    SampleStream stream(spec, set.opener, ledger);
-    std::size_t given = 0;
-    for (SampleBlock block; stream.next(block);) {
-      given += block.samples.size();
-      SampleStream again(spec, stream.position(), set.opener, ledger);
-      EXPECT_EQ(drain(again),
-                Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()));
-    }
-  }
+  for (spec.stream = 0; spec.stream < 4; ++spec.stream) expect_goes_on_anywhere(set, spec);
 }
 
 TEST(SampleStream, ARequiredIndexThatIsDamagedOrMissingIsAFault) {
@@ -309,15 +296,10 @@ TEST(SampleStream, ARequiredIndexThatIsDamagedOrMissingIsAFault) {
 // Counts may come from an index that lies: what stands behind them belongs to the last piece.
 TEST(SampleStream, CountsThatAreTooLowLoseNothing) {
   Set set = make_set(3, 40);
-  StreamSpec spec{.shards = set.shards,
-                  .num_streams = 4,
-                  .counts = std::make_shared<const std::vector<std::uint64_t>>(
-                      std::vector<std::uint64_t>{30, 41, 20})};
-  std::multiset<std::string> seen;
-  for (spec.stream = 0; spec.stream < 4; ++spec.stream)
-    for (std::string& key : all_keys(set, spec)) seen.insert(std::move(key));
-  EXPECT_EQ(seen.size(), set.num_samples);
-  EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), set.num_samples);
+  expect_each_once(set, {.shards = set.shards,
+                         .num_streams = 4,
+                         .counts = std::make_shared<const std::vector<std::uint64_t>>(
+                             std::vector<std::uint64_t>{30, 41, 20})});
 }
 
 TEST(SampleStream, ALostShardCostsTheSamplesThatItsIndexOrAManifestSays) {
@@ -438,21 +420,10 @@ TEST(SampleStream, GoesOnExactlyInAnyPass) {
   const Set set = make_set(40, 3);  // 900 samples
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
     for (const std::int64_t buffer : {0, 100, 5000}) {
-      const StreamSpec spec{
-          .shards = set.shards,
-          .shuffle = {.shards = true, .buffer_samples = buffer, .seed = 8, .order = order},
-          .max_samples = 2000};
-      const Strings whole = all_keys(set, spec);
-      FaultLedger ledger;
-      SampleStream stream(spec, set.opener, ledger);
-      std::size_t given = 0;
-      for (SampleBlock block; stream.next(block);) {
-        given += block.samples.size();
-        SampleStream again(spec, stream.position(), set.opener, ledger);
-        ASSERT_EQ(drain(again),
-                  Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()))
-            << given << " given, buffer " << buffer;
-      }
+      expect_goes_on_anywhere(
+          set, {.shards = set.shards,
+                .shuffle = {.shards = true, .buffer_samples = buffer, .seed = 8, .order = order},
+                .max_samples = 2000});
     }
   }
 }
