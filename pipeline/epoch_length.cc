@@ -54,13 +54,15 @@ std::optional<std::int64_t> samples_of_set(const PipelineOptions& options) {
 }
 
 /// What the stream gives in an epoch.
-std::int64_t stream_samples(const PipelineOptions& options, std::int64_t total, int stream) {
+std::int64_t stream_samples(const PipelineOptions& options, std::optional<std::int64_t> total,
+                            int stream) {
   const int streams = wds::num_streams(options.split);
   const auto share = [&](std::int64_t samples) {
     return static_cast<std::int64_t>(stream_share(samples, streams, stream));
   };
-  const bool empty = options.counts && share(total) == 0;
-  return options.epochs.samples > 0 && !empty ? share(options.epochs.samples) : share(total);
+  const bool empty = total && share(*total) == 0;
+  return options.epochs.samples > 0 && !empty ? share(options.epochs.samples)
+                                              : share(total.value_or(0));
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options) {
   if (!total && options.epochs.samples == 0) return {};
   std::int64_t samples = 0;
   for (const int stream : wds::streams_of_process(options.split))
-    samples += stream_samples(options, total.value_or(0), stream);
+    samples += stream_samples(options, total, stream);
   return samples;
 }
 

@@ -53,8 +53,8 @@ class EmptyStream final : public SampleSource::Stream {
 
 std::unique_ptr<SampleSource::Stream> EmptySamples::open(const Request& request) const {
   const std::uint64_t own = stream_share(samples_, request.num_streams, request.stream);
-  return std::make_unique<EmptyStream>(request,
-                                       request.max_samples > 0 ? request.max_samples : own);
+  const bool is_cut = own > 0 && request.max_samples > 0;
+  return std::make_unique<EmptyStream>(request, is_cut ? request.max_samples : own);
 }
 
 void write_value(DType dtype, float value, std::byte* to) {

@@ -13,6 +13,8 @@
 //     for (Batch batch; pipeline.next(batch);) { ... }  // one epoch
 //   } while (!pipeline.finished());
 //
+// Samples that do not lie in shards come from a SampleSource (sample_source.h).
+//
 // Epochs follow each other without a gap: while the consumer uses the last batches of one, or
 // evaluates after it, the next one is read ahead up to the prefetch depth.
 //

@@ -37,7 +37,8 @@ class SampleSource {
     std::uint32_t epoch = 0;
     /// ShuffleOptions::seed, for sources that shuffle: key it by epoch and stream.
     std::uint64_t seed = 0;
-    /// The stream begins again or stops so that it gives just this many. 0: once through.
+    /// The stream begins again or stops so that it gives just this many, unless it has none to
+    /// give. 0: once through.
     std::uint64_t max_samples = 0;
     /// Where to go on, as position() of the same stream gave it. Null: at the beginning. Lifetime:
     /// the call of open().

@@ -20,11 +20,11 @@ void IoThreads::submit(std::function<void()> work) {
 }
 
 void IoThreads::stop() {
-  std::deque<std::function<void()>> dropped;
+  std::deque<std::function<void()>> left;
   {
     MutexLock lock(mutex_);
     stopped_ = true;
-    dropped.swap(waiting_);
+    left.swap(waiting_);
   }
   changed_.notify_all();
   threads_.clear();

@@ -48,7 +48,7 @@ class Rows final : public SampleSource {
         : table_(table),
           request_(request),
           num_own_(stream_share(*table.num_samples(), request.num_streams, request.stream)),
-          end_(request.max_samples > 0 ? request.max_samples : num_own_),
+          end_(num_own_ > 0 && request.max_samples > 0 ? request.max_samples : num_own_),
           next_(request.start ? request.start->samples_out : 0) {
       KeyedRng rng({.seed = request.seed, .epoch = request.epoch});
       first_ = rng.below(table.rows_.size());
@@ -146,6 +146,23 @@ TEST(SampleSource, StandsAloneInPlaceOfShards) {
   EXPECT_THAT(with([](auto& o) { o.epochs = {.samples = 9, .resampled = true}; }),
               HasSubstr("resampling"));
   EXPECT_THAT(with([](auto& o) { o.indexed = true; }), HasSubstr("indexes"));
+}
+
+TEST(SampleSource, MayHaveFewerSamplesThanStreams) {
+  for (PipelineOptions options : {rows().options, fake_data_of_150().options}) {
+    options.fields = {content_field()};
+    options.batch.size = 8;
+    options.split.streams = 160;
+    for (const std::int64_t samples : {0, 320}) {
+      options.epochs.samples = samples;
+      Pipeline pipeline(options);
+      std::int64_t valid = 0;
+      for (Batch batch; pipeline.next(batch);) valid += batch.num_valid;
+      const std::int64_t own = *options.source->num_samples();
+      EXPECT_EQ(valid, samples == 0 ? own : 2 * own);
+      EXPECT_EQ(valid, samples_per_epoch(pipeline.options()));
+    }
+  }
 }
 
 TEST(SampleSource, APositionOfAnotherSourceIsRefused) {

@@ -40,7 +40,7 @@ class WordStream final : public mr::pipeline::SampleSource::Stream {
         num_streams_(static_cast<std::uint64_t>(request.num_streams)),
         num_own_(
             mr::pipeline::stream_share(*words.num_samples(), request.num_streams, request.stream)),
-        end_(request.max_samples > 0 ? request.max_samples : num_own_),
+        end_(num_own_ > 0 && request.max_samples > 0 ? request.max_samples : num_own_),
         next_(request.start ? request.start->samples_out : 0) {}
 
   bool next(mr::wds::SampleBlock& block) override {
