@@ -52,3 +52,12 @@ if(BUILD_SHARED_LIBS)
 else()
   set(MILLRACE_PC_LIBS "-ldnnl -lgomp")
 endif()
+
+# Runs of several processes: without it, all but trainer/mpi is built. A component of the package of its own: who
+# does not ask for it needs no MPI, and no C compiler, which finding MPI takes.
+set(MILLRACE_MPI AUTO CACHE STRING "Several processes by MPI: ON, OFF, or AUTO, where MPI is installed")
+if(MILLRACE_MPI STREQUAL ON)
+  find_package(MPI REQUIRED COMPONENTS C)
+elseif(MILLRACE_MPI)
+  find_package(MPI QUIET COMPONENTS C)
+endif()

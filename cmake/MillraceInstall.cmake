@@ -3,10 +3,19 @@
 include(CMakePackageConfigHelpers)
 
 get_property(rooms GLOBAL PROPERTY MILLRACE_ROOMS)
-install(TARGETS ${rooms} EXPORT millrace-targets
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/millrace)
+set(main_rooms ${rooms})
+list(REMOVE_ITEM main_rooms millrace_mpi)
+install(TARGETS ${main_rooms} EXPORT millrace-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET millrace_mpi)
+  install(TARGETS millrace_mpi EXPORT millrace-mpi-targets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT millrace-mpi-targets NAMESPACE millrace:: DESTINATION ${config_dir})
+endif()
 
 list(TRANSFORM rooms REPLACE "^millrace_" "")
 install(CODE "set(MILLRACE_ROOMS \"${rooms}\")
@@ -15,7 +24,6 @@ install(CODE "set(MILLRACE_ROOMS \"${rooms}\")
   set(MILLRACE_INCLUDEDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")")
 install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake)
 
-set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/millrace)
 install(EXPORT millrace-targets NAMESPACE millrace:: DESTINATION ${config_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/millrace-config.cmake.in
   ${PROJECT_BINARY_DIR}/millrace-config.cmake INSTALL_DESTINATION ${config_dir})

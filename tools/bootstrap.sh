@@ -14,6 +14,7 @@ build=(
 )
 tests=(
   libgtest-dev libgmock-dev libbenchmark-dev nginx-light ca-certificates
+  libopenmpi-dev openmpi-bin
   python3 python3-venv python3-numpy python3-pil python3-torch python3-torchvision
 )
 

@@ -46,5 +46,8 @@ must_refuse(trainer/nn/planted.cc "#include \"trainer/fit.h\"" "the trainer's nn
 must_refuse(trainer/ops/planted.cc "#include \"trainer/fit.h\"" "the trainer's ops may not")
 must_refuse(trainer/detail/planted.cc "#include \"trainer/ops/cpu.h\"" "the trainer's loop may not")
 must_refuse(trainer/planted.cc "#include \"trainer/models/models.h\"" "the trainer's loop may not")
+must_refuse(trainer/planted.cc "#include \"trainer/mpi/mpi_processes.h\"" "the trainer's loop may not")
+must_refuse(trainer/mpi/planted.cc "#include \"trainer/fit.h\"" "the trainer's mpi may not")
+must_refuse(trainer/mpi/planted.h "#include <mpi.h>" "third-party headers stay")
 must_refuse(decode/planted.h "#include <jpeglib.h>" "third-party headers stay")
 must_refuse(wds/planted.cc "auto json = nlohmann::json::parse(text)" "JSON is parsed by")

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# failures.sh PROGRAM: the last of three processes fails in each way; all end, with its reason, and none is left.
+set -uo pipefail
+source "$(dirname "$0")/start.sh"
+failed=0
+
+# expect HOW REASON PROCESS...: that each of these processes has printed the reason.
+expect() {
+  local how=$1 reason=$2
+  shift 2
+  local output status=0
+  output=$(timeout 60 mpirun -np 3 "$program" --fail "$how" 2>&1) || status=$?
+  if ((status == 0 || status == 124)); then
+    echo "$how: status $status"
+    failed=1
+  fi
+  for process in "$@"; do
+    grep -q "^$process: .*$reason" <<<"$output" || { echo "$how: process $process does not say '$reason':"; echo "$output"; failed=1; }
+  done
+  if pgrep -f "$program --fail $how" >/dev/null; then
+    echo "$how: a process is left"
+    failed=1
+  fi
+}
+
+program=$1
+expect throw "disk on fire" 0 1 2
+expect stop "process 2 on .* has not been heard of" 0 1
+expect leave "process 2 on .* has ended before the others" 0 1
+expect kill ""
+exit $failed

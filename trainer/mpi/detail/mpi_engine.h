@@ -1,0 +1,140 @@
+// MpiEngine: the one thread that calls MPI.
+//
+// Messages go over two communicators: data, whose buffers are the callers' own, and control, whose
+// small messages (signs of life, the reason of an abort, the last word before the end) the engine
+// keeps itself. While messages are under way the thread asks MPI again and again: without a pause
+// for 50 us, then giving way to others, then with short sleeps.
+//
+// After an abort the receives that are under way are cancelled, so that MPI writes into no buffer
+// whose owner has been told of the failure; what was to be sent is left to itself.
+//
+// Threads: exchange() and abort() from any.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "trainer/mpi/mpi_processes.h"
+#include "trainer/transport.h"
+
+namespace millrace::trainer::detail {
+
+class MpiEngine {
+ public:
+  /// Returns when MPI is initialised. Throws what went wrong with that.
+  explicit MpiEngine(const MpiOptions& options);
+  /// As ~MpiProcesses().
+  ~MpiEngine();
+
+  int process() const { return process_; }
+  int processes() const { return processes_; }
+  int node_process() const { return node_process_; }
+  int node_processes() const { return node_processes_; }
+  const std::string& host() const { return hosts_[static_cast<std::size_t>(process_)]; }
+
+  /// As Transport::exchange().
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming);
+  void abort(const std::string& reason) noexcept;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// One call of exchange(), on its caller's stack.
+  struct Exchange {
+    std::span<const Outgoing> outgoing;
+    std::span<const Incoming> incoming;
+    std::size_t open_requests = 0;
+    std::exception_ptr fault = nullptr;
+    bool is_done = false;
+    std::condition_variable done{};
+  };
+  /// What MPI works on: request i belongs to owners_[i].
+  struct Owner {
+    Exchange* exchange = nullptr;
+    std::size_t bytes = 0;
+    int peer = 0;
+    bool is_receive = false;
+  };
+  struct ControlMessage {
+    std::string text;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  void run(std::exception_ptr& start_fault, bool& has_started);
+  void initialise();
+  void serve();
+  void pause(std::unique_lock<std::mutex>& lock, Clock::time_point last_progress);
+
+  void take_exchanges();
+  void post(Exchange& exchange);
+  void post_all(Exchange& exchange);
+  /// True when a request has ended.
+  bool test_requests();
+  void request_ended(std::size_t place, const MPI_Status& status);
+  void remove_ended();
+  void finish(Exchange& exchange);
+
+  void beat();
+  void look_for_control();
+  void receive_control(MPI_Status& status);
+  void send_control(int to, char kind, const std::string& text);
+  void tell_all(char kind, const std::string& text);
+  void forget_sent_control();
+  void check_peers();
+  bool waits_for(int peer) const;
+
+  void begin_abort(const std::string& reason, bool tell);
+  bool start_abort_if_due();
+  void cancel_receives();
+  void release_all();
+  /// False after an abort.
+  bool wait_for_last_words();
+  void end();
+
+  std::string name_of(int process) const;
+
+  MpiOptions options_;
+  int process_ = 0;
+  int processes_ = 1;
+  int node_process_ = 0;
+  int node_processes_ = 1;
+  std::vector<std::string> hosts_;
+  MPI_Comm data_ = MPI_COMM_NULL;
+  MPI_Comm control_ = MPI_COMM_NULL;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Exchange*> asked_;  ///< not yet posted
+  std::vector<Exchange*> posted_;
+  std::string reason_;  ///< of the abort; the first one stays
+  bool is_aborted_ = false;
+  bool is_ours_ = false;  ///< the abort began here: the others are to be told
+  bool is_ending_ = false;
+
+  // The engine thread's own.
+  bool is_released_ = false;  ///< the abort has reached everybody here
+  std::vector<MPI_Request> requests_;
+  std::vector<Owner> owners_;
+  std::vector<int> ended_;
+  std::vector<MPI_Status> statuses_;
+  std::vector<std::unique_ptr<ControlMessage>> sent_;
+  std::vector<Clock::time_point> heard_;
+  std::vector<std::optional<Clock::time_point>> last_word_;
+  Clock::time_point next_beat_;
+
+  std::thread thread_;
+};
+
+}  // namespace millrace::trainer::detail

@@ -1,0 +1,35 @@
+#include "trainer/mpi/mpi_processes.h"
+
+#include "trainer/mpi/detail/mpi_engine.h"
+
+namespace millrace::trainer {
+
+class MpiProcesses::Impl final : public Transport {
+ public:
+  explicit Impl(const MpiOptions& options) : engine(options) {}
+
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override {
+    engine.exchange(outgoing, incoming);
+  }
+  void abort(const std::string& reason) noexcept override { engine.abort(reason); }
+
+  detail::MpiEngine engine;
+};
+
+MpiProcesses::MpiProcesses(const MpiOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+MpiProcesses::~MpiProcesses() = default;
+
+int MpiProcesses::process() const { return impl_->engine.process(); }
+int MpiProcesses::processes() const { return impl_->engine.processes(); }
+const std::string& MpiProcesses::host() const { return impl_->engine.host(); }
+Transport& MpiProcesses::transport() { return *impl_; }
+
+Topology MpiProcesses::topology(int devices) const {
+  return {.process = process(),
+          .processes = processes(),
+          .node_process = impl_->engine.node_process(),
+          .node_processes = impl_->engine.node_processes(),
+          .devices = devices};
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,57 @@
+// MpiProcesses: the processes that mpirun or srun started, and the messages between them.
+//
+//   MpiProcesses processes;  // the first thing that main() does
+//   const auto cluster = make_cluster(processes.topology(devices), processes.transport());
+//   fit({..., .cluster = cluster.get()}, options);
+//
+// One thread of its own makes every call of MPI (MPI_THREAD_FUNNELED); what the others ask for is
+// handed to it. It sleeps while nothing is under way. MPI's header stays in detail/.
+//
+// A process that fails calls transport().abort(): the others' exchanges throw Cancelled with its
+// reason, host and process number. A process that has not been heard of for
+// MpiOptions::peer_timeout is taken for dead, and the run ends likewise.
+//
+// Threads: constructed and destroyed by one thread, once a process; transport() from any.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "io/base/topology.h"
+#include "trainer/transport.h"
+
+namespace millrace::trainer {
+
+struct MpiOptions {
+  /// How long a process may be silent: its engine thread tells the others once a second that it is
+  /// there, whatever the rest of it does. 0: without limit.
+  std::chrono::milliseconds peer_timeout{30'000};
+};
+
+class MpiProcesses {
+ public:
+  /// Initialises MPI. Throws: Unsupported when the MPI library lacks what is needed.
+  explicit MpiProcesses(const MpiOptions& options = {});
+  /// Finalises MPI when all processes have come here. After an abort: gives the others two seconds
+  /// to come here too, so that each has said what it had to say, and ends every process of the run
+  /// with status 1 by MPI_Abort.
+  ~MpiProcesses();
+  MpiProcesses(const MpiProcesses&) = delete;
+  MpiProcesses& operator=(const MpiProcesses&) = delete;
+
+  int process() const;
+  int processes() const;
+  /// The machine's name, as MPI knows it.
+  const std::string& host() const;
+  /// This process among all and among those of its machine, with `devices` devices each.
+  Topology topology(int devices) const;
+  /// Lifetime: this object's.
+  Transport& transport();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace::trainer
