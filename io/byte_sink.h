@@ -1,4 +1,4 @@
-// ByteSink: where bytes go. A sink that was not finish()ed leaves nothing behind.
+// ByteSink: a destination for bytes. A sink that was not finish()ed leaves nothing behind.
 //
 //   auto sink = open_file_sink("out/shard-000000.tar", {.replace = Replace::kNever});
 //   sink->write(header); sink->write(payload);
@@ -17,12 +17,12 @@ namespace millrace::io {
 
 class ByteSink {
  public:
-  /// Without finish() before it: takes back everything written. Never throws.
+  /// Discards everything written unless finish() has succeeded. Never throws.
   virtual ~ByteSink() = default;
 
-  /// Writes all of `data`. Throws: Error (Io) with path and errno's text; the sink is dead after.
+  /// Writes all of `data`. Throws: Io with path and errno's text; after that every call throws Io.
   virtual void write(std::span<const std::byte> data) = 0;
-  /// Makes what was written durable and visible under its name. Called once, last.
+  /// Publishes what was written, durably. Called once, last. Throws: as open_sink() and write().
   virtual void finish() = 0;
   /// Bytes written so far.
   virtual std::uint64_t position() const = 0;
@@ -35,13 +35,13 @@ struct FileSinkOptions {
   Replace replace = Replace::kNever;
 };
 
-/// Throws: InvalidArgument where `path`, a place on this machine's disk that is to be written, is a
-/// url: it would become a local folder called "gs:". Whoever makes folders asks first.
+/// Checks a path that is about to be written on a local disk, before folders are created for it:
+/// "gs://x" would become a local folder "gs:". Throws: InvalidArgument if `path` is a URL.
 void check_local_path(const std::string& path);
 
-/// A file that appears under `path` whole or not at all: a temporary name in the same folder,
-/// fsync, rename, fsync of the folder. Throws: InvalidArgument when `path` is a url, or exists and
-/// may not be replaced or is no regular file; Io.
+/// A file that appears at `path` complete or not at all: a temporary in the same folder, fsync,
+/// rename, fsync of the folder. Throws: InvalidArgument if `path` is a URL, exists and may not be
+/// replaced, or is not a regular file; NotFound if its folder is missing; Io.
 std::unique_ptr<ByteSink> open_file_sink(const std::string& path,
                                          const FileSinkOptions& options = {});
 

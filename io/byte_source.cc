@@ -13,7 +13,7 @@ Bytes read_all(ByteSource& source, std::size_t limit_bytes) {
   std::vector<std::byte> data;
   std::size_t used = 0;
   for (;;) {
-    // Grows with what has arrived, never with what an object claims to hold.
+    // Grows with the bytes received, never with the size that an object claims.
     if (used == data.size()) data.resize(std::max(kFirst, data.size() * 2));
     const std::size_t got = source.read(std::span(data).subspan(used));
     if (got == 0) break;

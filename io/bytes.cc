@@ -8,7 +8,7 @@
 namespace millrace::io {
 
 Bytes Bytes::copy_of(std::span<const std::byte> data) {
-  // make_shared_for_overwrite: no zeroing of what is overwritten at once.
+  // make_shared_for_overwrite: the bytes are overwritten at once and need no zeroing.
   auto owner = std::make_shared_for_overwrite<std::byte[]>(data.size());
   std::copy(data.begin(), data.end(), owner.get());
   const std::span<const std::byte> view(owner.get(), data.size());

@@ -1,12 +1,12 @@
-// Bytes: a run of immutable bytes and a share in whatever owns them.
+// Bytes: a run of immutable bytes and shared ownership of what holds them.
 //
-// A copy or a slice costs one reference count, never a copy of the data. The data lives as long as
-// the last Bytes that shows it.
+// A copy or a slice costs one reference count, never a copy of the data. Lifetime: the data lives
+// as long as any Bytes refers to it.
 //
 //   Bytes all = Bytes::take(std::move(vector));
 //   Bytes head = all.slice(0, 512);
 //
-// Threads: as a value; the data itself may be read from any thread.
+// Threads: a value type; the data may be read from any thread.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Bytes {
  public:
   Bytes() = default;
 
-  /// Shows `data`, which `owner` keeps alive.
+  /// Refers to `data`, which `owner` keeps alive and nobody changes.
   Bytes(std::span<const std::byte> data, std::shared_ptr<const void> owner)
       : data_(data), owner_(std::move(owner)) {}
 
@@ -34,11 +34,11 @@ class Bytes {
   std::size_t size() const { return data_.size(); }
   bool empty() const { return data_.empty(); }
   std::span<const std::byte> span() const { return data_; }
-  /// The same bytes as text; valid as long as any share in the data.
+  /// The same bytes as text; valid as long as any Bytes refers to the data.
   std::string_view text() const {
     return {reinterpret_cast<const char*>(data_.data()), data_.size()};
   }
-  /// `size` bytes from `offset` on. Requires: offset + size <= this->size().
+  /// `size` bytes from `offset`. Requires: offset + size <= this->size(); aborts otherwise.
   Bytes slice(std::size_t offset, std::size_t size) const;
 
  private:

@@ -24,8 +24,8 @@ namespace {
 
 using detail::UniqueFd;
 
-// A temporary file that is ours while its lock is held. One that a killed process left has no lock
-// any more, and is taken over: so leftovers never pile up.
+// Returns a temporary file that is ours while its lock is held. One that a killed process left is
+// no longer locked and is taken over, so leftovers never pile up.
 UniqueFd claim(const std::string& temporary) {
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   const bool created = static_cast<bool>(fd);
@@ -33,7 +33,8 @@ UniqueFd claim(const std::string& temporary) {
   if (!created) fd = UniqueFd(::open(temporary.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd) return {};
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    // A file system without locks: what we created is ours, what was there may be another's.
+    // On a file system without locks, a file that we created is ours; an existing one may be
+    // another process's.
     return created && errno != EWOULDBLOCK ? std::move(fd) : UniqueFd();
   }
   // Between open and lock its owner may have renamed it to its final name.
@@ -42,7 +43,8 @@ UniqueFd claim(const std::string& temporary) {
   return fd;
 }
 
-// Renames without ever replacing, where the file system can; -1 and errno otherwise.
+// Renames without replacing, atomically if the file system can. Returns -1 and sets errno if `to`
+// exists.
 int rename_to_new(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return -1;
@@ -86,13 +88,13 @@ class FileSink final : public ByteSink {
     failed_ = true;
     if (::fsync(fd_.get()) != 0) throw_errno("fsync", path_, errno);
     move_into_place();
-    fd_.reset();  // the lock goes after the rename: nobody takes the file over in between
+    fd_.reset();  // released after the rename: nobody can take the file over in between
     detail::sync_folder(std::filesystem::path(path_).parent_path().string());
   }
   std::uint64_t position() const override { return position_; }
 
  private:
-  // What can never become our file is found before any work is done for it.
+  // Targets that can never become our file are rejected before any work is done.
   void refuse_target() const {
     check_local_path(path_);
     struct stat status {};
@@ -135,7 +137,7 @@ class FileSink final : public ByteSink {
 namespace detail {
 
 void write_fully(int fd, std::span<const std::byte> data, const std::string& path) {
-  // Linux writes at most 0x7ffff000 bytes at once, whatever it is asked for.
+  // Linux writes at most 0x7ffff000 bytes per call.
   constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
   while (!data.empty()) {
     const ssize_t wrote = ::write(fd, data.data(), std::min(data.size(), kMostAtOnce));
@@ -151,7 +153,7 @@ void sync_folder(const std::string& folder) {
   const std::string name = folder.empty() ? "." : folder;
   const UniqueFd fd(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) throw_errno("open", name, errno);
-  // Some file systems cannot sync a folder and say EINVAL: then there is nothing to wait for.
+  // Some file systems cannot sync a folder and return EINVAL: then there is nothing to wait for.
   if (::fsync(fd.get()) != 0 && errno != EINVAL) throw_errno("fsync", name, errno);
 }
 

@@ -50,7 +50,7 @@ class FileSource final : public ByteSource {
  private:
   std::size_t took(std::size_t got) {
     position_ += got;
-    // A file that shrinks while it is read must not look like one that ended.
+    // A file that shrinks while it is read must not look like one that has ended.
     if (got == 0 && position_ < size_) {
       throw Error(ErrorCode::kTruncated, "file became shorter while it was read",
                   {.url = path_, .offset = position_});
@@ -74,7 +74,7 @@ class FileSource final : public ByteSource {
 };
 
 std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOptions& options) {
-  // Without O_NONBLOCK the open of a FIFO would wait, uncancelled, for somebody to write to it.
+  // Without O_NONBLOCK opening a FIFO would block, uncancellable, until it has a writer.
   detail::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd) throw_errno("open", path, errno);
   struct stat status {};

@@ -1,6 +1,6 @@
 // The path on this machine's disk that a url names.
 //
-// Threads: a free function, callable from any thread.
+// Threads: a pure function, callable from any thread.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace millrace::io {
 
-/// A path as it is, a file: url's path with %XX decoded; nothing for standard input, pipes and urls of
-/// stores. Opens nothing. Throws: InvalidArgument for a file: url of another machine.
+/// A path unchanged, or a file: url's path with %XX decoded; nullopt for standard input, pipes and
+/// stores. Opens nothing. Throws: InvalidArgument for a file: url that names another host.
 std::optional<std::string> local_path(const std::string& url);
 
 }  // namespace millrace::io

@@ -1,4 +1,4 @@
-// ObjectStoreOptions: where s3:// and gs:// urls lead, and who asks.
+// ObjectStoreOptions: endpoints and credentials for s3:// and gs:// urls.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct ObjectStoreOptions {
     std::string secret_access_key = {};
     std::string session_token = {};
     std::string region = "us-east-1";
-    /// "http://localhost:9000" for a store of one's own, with the bucket in the path; empty: AWS.
+    /// "http://localhost:9000" for a self-hosted store, with the bucket in the path. Empty: AWS.
     std::string endpoint = {};
   } s3 = {};
 
@@ -21,8 +21,8 @@ struct ObjectStoreOptions {
     std::string endpoint = "https://storage.googleapis.com";
   } gcs = {};
 
-  /// What the stores' own tools read: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN,
-  /// AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL;
+  /// Reads the variables that the stores' own tools read: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+  /// AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL;
   /// GOOGLE_OAUTH_ACCESS_TOKEN, CLOUDSDK_AUTH_ACCESS_TOKEN, STORAGE_EMULATOR_HOST.
   static ObjectStoreOptions from_environment();
 };

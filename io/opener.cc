@@ -66,7 +66,7 @@ struct UrlOpener::State {
                 }};
   }
 
-  // Who reads files alone never has a network thread.
+  // Made on first use: a program that only reads files never has a network thread.
   const std::shared_ptr<detail::HttpClient>& http() {
     std::call_once(http_made,
                    [this] { client = std::make_shared<detail::HttpClient>(options.http); });
@@ -93,7 +93,7 @@ struct UrlOpener::State {
   }
 
   const UrlOpenerOptions options;
-  std::vector<Store> stores;  // the user's own come first
+  std::vector<Store> stores;  // the user's own come first, so they override
   std::once_flag http_made;
   std::shared_ptr<detail::HttpClient> client;
 };

@@ -1,7 +1,7 @@
-// Checks for a caller's bug: they print what was expected and where, and abort.
+// Checks for bugs in the caller: a failed check prints condition, message and place, and aborts.
 //
-// Bad data is never a bug: that is an Error. MILLRACE_CHECK stands at doors (public functions);
-// MILLRACE_DCHECK in hot loops, and is gone under NDEBUG.
+// Bad data is never a bug: it is an Error. MILLRACE_CHECK guards public functions; MILLRACE_DCHECK
+// is for hot loops and compiles to nothing under NDEBUG.
 #pragma once
 
 namespace millrace::detail {

@@ -1,4 +1,4 @@
-// Time as something that is handed in, so that a test of back-off takes no time.
+// Clock: time as an injected dependency, so that tests of back-off do not really wait.
 //
 // Threads: every member may be called from any thread.
 #pragma once
@@ -17,10 +17,10 @@ class Clock {
 
   /// Monotonic time.
   virtual TimePoint now() const = 0;
-  /// Waits for `duration`, or until a stop is requested. True when the whole time has passed.
+  /// Waits for `duration`, or until a stop is requested. False if it was.
   virtual bool sleep_for(Duration duration, const std::stop_token& stop) const = 0;
 
-  /// The machine's own clock. It outlives everything.
+  /// The machine's steady clock. Lifetime: static.
   static const Clock& system();
 };
 

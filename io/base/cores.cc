@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "max 100000", "150000 100000": microseconds of each period.
+// "max 100000", "150000 100000": quota and period in microseconds.
 std::optional<double> quota_of_version_2(const fs::path& folder) {
   std::ifstream file(folder / "cpu.max");
   double microseconds = 0;
@@ -39,7 +39,7 @@ bool names_cpu(const std::string& controllers) {
   return false;
 }
 
-// A line of /proc/self/cgroup: "1:cpu,cpuacct:/path", of version 2 "0::/path".
+// A line of /proc/self/cgroup: "1:cpu,cpuacct:/path", or "0::/path" for version 2.
 struct Group {
   std::string controllers;
   fs::path path;
@@ -66,7 +66,8 @@ std::optional<double> cpu_quota(const fs::path& root) {
     if (!group || !(group->controllers.empty() || names_cpu(group->controllers))) continue;
     const bool version_2 = group->controllers.empty();
     const fs::path mounted = root / "sys/fs/cgroup" / (version_2 ? "" : "cpu");
-    // In a container the path may be the host's; what is mounted is the container's own then.
+    // In a container the path may be the host's, while the mount shows the container's own cgroup:
+    // so all ancestors up to the mount's root are tried.
     for (fs::path path = group->path.relative_path();; path = path.parent_path()) {
       keep_smaller(smallest, version_2 ? quota_of_version_2(mounted / path)
                                        : quota_of_version_1(mounted / path));

@@ -7,16 +7,16 @@
 
 namespace millrace {
 
-/// Their numbers, at least one, in order.
+/// The core numbers of the process's affinity mask, ascending; {0} if it cannot be read.
 std::vector<int> allowed_cores();
 
-/// How many these are, or, where the control groups' quota pays for fewer, that quota rounded up: a
-/// container's share of a large machine. At least 1.
+/// The number of allowed cores, or the cgroup CPU quota rounded up if that is smaller (a
+/// container's share of a large machine). At least 1.
 int usable_cores();
 
-/// The smallest CPU quota, in cores, of the process's control groups and those above them, of
-/// Linux's first or second version (cpu.cfs_quota_us, cpu.max); none where there is no limit.
-/// `root` is where proc and sys are looked for.
+/// The smallest CPU quota, in cores, of the process's cgroups and their ancestors, for cgroup v1
+/// (cpu.cfs_quota_us) and v2 (cpu.max); nullopt if there is no limit. `root` is the folder that
+/// contains `proc` and `sys`.
 std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
 
 }  // namespace millrace

@@ -9,7 +9,8 @@
 namespace millrace {
 namespace {
 
-// A path or key may be as long; whoever quotes a value cuts it long before.
+// Upper bounds that leave room for long paths and keys; values quoted in messages are cut much
+// shorter by the thrower.
 constexpr std::size_t kMaxMessageBytes = 8192;
 constexpr std::size_t kMaxPlaceBytes = 4096;
 

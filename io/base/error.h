@@ -1,9 +1,9 @@
-// The one exception family of millrace.
+// Error: the only exception type that millrace throws.
 //
-// A call gives a value, an end, or a fault; a fault is an Error. It says what kind it is (a code,
-// for programs), what happened (one line, for people) and where. Each layer that an Error passes
-// fills in the parts of `where` that it alone knows: io the url and offset, wds the key and member,
-// pipeline the stage. The innermost knows best, so annotate() never overwrites.
+// A call returns a value, an end, or throws an Error. An Error has a code (for programs), a
+// one-line message (for people) and a location. Each layer that it passes through fills in the
+// parts of the location that only that layer knows: io the url and offset, wds the key and member,
+// pipeline the stage. The innermost layer knows best, so annotate() never overwrites.
 //
 //   try { reader.next(); }
 //   catch (Error& error) { error.annotate({.url = url}); throw; }
@@ -18,21 +18,21 @@
 namespace millrace {
 
 enum class ErrorCode {
-  kNotFound,         ///< The object does not exist, or may not be seen.
+  kNotFound,         ///< The object does not exist, or access to it is denied.
   kIo,               ///< The disk or the network failed; the data may be fine.
   kTruncated,        ///< Data ends before it should.
   kCorrupt,          ///< Data contradicts its format or its checksum.
-  kUnsupported,      ///< Valid, but nothing that millrace reads.
-  kInvalidArgument,  ///< An option or a call that can never work.
-  kCancelled,        ///< Somebody asked for the work to stop.
+  kUnsupported,      ///< Valid, but not supported by millrace.
+  kInvalidArgument,  ///< An option or argument that can never work.
+  kCancelled,        ///< A stop was requested.
   kExhausted,        ///< A limit or a budget is used up.
 };
 
-/// The code's name as it is printed and written to JSON: "Truncated".
+/// The code's name as printed and written to JSON: "Truncated".
 std::string_view error_code_name(ErrorCode code);
 
-/// Where a fault lies. An empty member is unknown. `offset` is in bytes, in the object that `url`
-/// names.
+/// The location of a fault; an empty member is unknown. `offset` is in bytes from the start of the
+/// object that `url` names.
 struct Where {
   std::string url = {};
   std::string key = {};
@@ -43,14 +43,14 @@ struct Where {
 
 class Error : public std::exception {
  public:
-  /// `message` is one line without a final full stop; `where` what the thrower knows.
+  /// `message`: one line without a full stop; printable() escapes it. `where`: what is known.
   Error(ErrorCode code, std::string message, Where where = {});
 
   ErrorCode code() const { return code_; }
   const std::string& message() const { return message_; }
   const Where& where() const { return where_; }
 
-  /// Fills in those members of where() that are still unknown.
+  /// Fills in the members of where() that are still empty.
   void annotate(const Where& where);
 
   /// "Truncated: tar ends inside a header (url a.tar, member x.jpg, offset 512)".
@@ -65,14 +65,14 @@ class Error : public std::exception {
   std::string what_;
 };
 
-/// Throws: InvalidArgument with `message`, unless `holds`. For options and arguments; a caller's
-/// bug is MILLRACE_CHECK.
+/// Throws: InvalidArgument with `message` unless `holds`. For options and arguments; use
+/// MILLRACE_CHECK for bugs in the caller.
 inline void require(bool holds, std::string_view message) {
   if (!holds) throw Error(ErrorCode::kInvalidArgument, std::string(message));
 }
 
-/// Throws a kIo Error with errno's text: "open x.tar: No such file or directory". ENOENT, ENOTDIR
-/// and EACCES become kNotFound.
+/// Throws an Error whose message is "WHAT PATH: errno's text" ("open x.tar: No such file or
+/// directory"): kNotFound for ENOENT, ENOTDIR and EACCES, kIo for all others.
 [[noreturn]] void throw_errno(std::string_view what, const std::string& path, int error_number);
 
 }  // namespace millrace

@@ -12,7 +12,7 @@
 namespace millrace {
 
 std::unique_ptr<FileLock> FileLock::try_take(const std::string& path) {
-  // Who held the lock may have deleted the file between our open and our lock: then once more.
+  // The previous holder may have deleted the file between our open and our lock: then try again.
   while (true) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) throw_errno("create", path, errno);

@@ -1,7 +1,7 @@
-// FileLock: an exclusive lock on a file, held while the object or its process lives.
+// FileLock: an exclusive flock on a file, held for the lifetime of the object or of the process.
 //
-// It says that a folder or a set of files is being written. The kernel drops it when the process
-// ends, however it ends: a lock never outlives a kill.
+// It marks a folder or a set of files as being written. The kernel releases it when the process
+// ends for whatever reason, so a killed process leaves no stale lock.
 //
 //   const auto lock = FileLock::try_take("runs/one/.lock");
 //   if (!lock) ...  // another process, or another object of this one, has it
@@ -16,19 +16,19 @@ namespace millrace {
 
 class FileLock {
  public:
-  /// Locks the file at `path`, making it where it is missing; null when it is locked already. On a
-  /// file system without locks nothing is locked, and the lock is given. Throws: Io.
+  /// Locks the file at `path`, creating it if missing; null if it is already locked. On a file
+  /// system without locks it succeeds without locking. Throws: NotFound, Io if it cannot be opened.
   static std::unique_ptr<FileLock> try_take(const std::string& path);
-  /// Unlocks the file, which stays.
+  /// Unlocks the file and leaves it in place.
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
   /// The locked file, open for reading and writing.
   int fd() const { return fd_; }
-  /// Whether the path still names the locked file: false when it was deleted or replaced.
+  /// Whether the path still names the locked file: false if it was deleted or replaced.
   bool in_place() const;
-  /// Deletes the file. Throws: Io.
+  /// Deletes the file; does nothing if it is already gone. Throws: NotFound (no permission), Io.
   void remove();
 
  private:

@@ -34,7 +34,7 @@ void Sha256::update(std::span<const std::byte> data) {
 }
 
 std::string Sha256::hex() const {
-  State copy;  // finishing ends a context, and more may be fed to ours
+  State copy;  // EVP_DigestFinal_ex ends a context, and update() may follow
   EVP_MD_CTX_copy_ex(copy.context, state_->context);
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;

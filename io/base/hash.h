@@ -9,10 +9,10 @@
 
 namespace millrace {
 
-/// CRC-32 (polynomial 0xEDB88320) of `data`, going on from `crc`, the value of what came before.
+/// CRC-32 (polynomial 0xEDB88320) of `data`, continued from `crc`, that of the preceding bytes.
 std::uint32_t crc32(std::span<const std::byte> data, std::uint32_t crc = 0);
 
-/// SHA-256, fed in pieces.
+/// Incremental SHA-256. Threads: one at a time.
 class Sha256 {
  public:
   Sha256();
@@ -21,7 +21,7 @@ class Sha256 {
   Sha256& operator=(Sha256&&) noexcept;
 
   void update(std::span<const std::byte> data);
-  /// The digest so far as 64 lower-case hex digits; more may be fed afterwards.
+  /// The digest so far as 64 lower-case hex digits; update() may be called again afterwards.
   std::string hex() const;
 
  private:

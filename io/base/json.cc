@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// What nlohmann's containers take at most, with the allocator's share and a vector's spare half.
+// Upper bounds for nlohmann's containers, including allocator overhead and spare vector capacity.
 constexpr std::size_t kValueBytes = 32;
 constexpr std::size_t kListBytes = 48;
 constexpr std::size_t kObjectBytes = 80;
@@ -19,7 +19,7 @@ class Scanner {
   Scanner(std::string_view text, std::string_view what, const JsonLimits& limits)
       : text_(text), what_(what), limits_(limits) {}
 
-  /// Goes on to the end, or to where the parser will find that this is no JSON.
+  /// Scans to the end, or to where the parser will find that this is not JSON.
   void run() {
     if (text_.size() > limits_.bytes) {
       fail("of " + std::to_string(text_.size()) + " bytes, more than " +
@@ -45,7 +45,7 @@ class Scanner {
         return charge(kKeyBytes);
       case ',':
         return charge(kValueBytes);
-      case '\0':  // where nlohmann's parser would take the text for ended
+      case '\0':  // nlohmann's parser would take it for the end of the text
         fail("a NUL byte outside of a string", at_);
       default:
         return true;
@@ -107,7 +107,7 @@ class Scanner {
   std::size_t at_ = 0;
   std::size_t memory_ = 0;
   std::string_view last_string_;
-  /// The keys of the objects that are open, and for each open object or list where its own begin.
+  /// The keys of all open objects, and for each open object or list the index of its first key.
   std::vector<std::string_view> keys_;
   std::vector<std::size_t> first_key_;
 };

@@ -1,16 +1,16 @@
-// JSON from outside, parsed within limits: the one door to nlohmann's parser.
+// JSON from outside, parsed within limits: the only way into nlohmann's parser.
 //
-// A document is foreign until it is checked: 60 MB of "[" made nlohmann's parser take 4.5 GB. So
-// the text is scanned once before anything is built of it: its size, its nesting, the memory that
-// its values will take and keys that stand twice are found without allocating for them. Every
-// document that millrace parses (manifest, index, checkpoint, header, field) comes through
+// A document is untrusted until it is checked: 60 MB of "[" made nlohmann's parser take 4.5
+// GB. So the text is scanned once before anything is built from it: its size, nesting depth,
+// estimated memory and duplicate keys are checked without building any value. Every document
+// that millrace parses (manifest, index, checkpoint, header, field) goes through
 // parse_json().
 //
-//   #include <nlohmann/json.hpp>   // in the .cc: this header names no third party's
+//   #include <nlohmann/json.hpp>   // in the .cc: this header includes no third-party header
 //   const auto json = parse_json<nlohmann::json>(text, "manifest", {.depth = 8});
 //   const auto count = json_integer<std::uint32_t>(json.at("count"), "manifest: count");
 //
-// Threads: functions of their arguments alone.
+// Threads: pure functions, callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -24,29 +24,29 @@
 
 namespace millrace {
 
-/// What a document may take. The defaults hold every document that millrace writes.
+/// Limits for one document. The defaults admit every document that millrace writes.
 struct JsonLimits {
-  /// Of the text.
+  /// Maximum size of the text, in bytes.
   std::size_t bytes = std::size_t{64} * 1024 * 1024;
-  /// Objects and lists inside one another.
+  /// Maximum nesting of objects and lists.
   std::size_t depth = 32;
-  /// Of the parsed document, estimated from above.
+  /// Maximum memory of the parsed document, in bytes; the estimate is an upper bound.
   std::size_t memory_bytes = std::size_t{512} * 1024 * 1024;
-  /// Whether a key that stands twice in one object is a fault. nlohmann would keep the last.
+  /// Whether a duplicate key in one object is a fault. nlohmann would keep the last.
   bool unique_keys = true;
 };
 
-/// Scans `text` for what would break a limit; whether it is JSON is the parser's to say.
-/// `what` begins the message: "manifest". Throws: Corrupt, with the fault's offset in the message:
-/// the text may be a part of a file, so where() is left to who knows.
-/// Buffers: at most 16 bytes a key of the objects that are open.
+/// Scans `text` for violations of `limits`; the parser decides whether it is JSON. `what`
+/// begins the message: "manifest". Throws: Corrupt, with the offset in the message and not in
+/// where(), since the text may be part of a file. Buffers: 16 bytes per key of the objects that
+/// are open.
 void check_json_limits(std::string_view text, std::string_view what, const JsonLimits& limits);
 
-/// Throws: Corrupt: `what` is not JSON, by the fault at `offset` of `text`.
+/// Throws: Corrupt: `what` is not JSON, at `offset` of `text` or, if that is its end, cut short.
 [[noreturn]] void throw_not_json(std::string_view text, std::string_view what, std::size_t offset);
 
 /// The document in `text`. `Json` is nlohmann::json or nlohmann::ordered_json.
-/// Throws: Corrupt, saying at which byte, when it breaks a limit or is not JSON.
+/// Throws: Corrupt, naming the byte offset, if it breaks a limit or is not JSON.
 template <typename Json>
 Json parse_json(std::string_view text, std::string_view what, const JsonLimits& limits = {}) {
   check_json_limits(text, what, limits);
@@ -59,8 +59,8 @@ Json parse_json(std::string_view text, std::string_view what, const JsonLimits& 
   }
 }
 
-/// `value` as a whole number. nlohmann's own get() makes 2^64 - 1 of -1, and anything of 1e300.
-/// Throws: Corrupt, beginning with `name`, when it is none or not from `least` to `most`.
+/// `value` as an integer; nlohmann's own get() turns -1 into 2^64 - 1 and 1e300 into garbage.
+/// Throws: Corrupt, beginning with `name`, if it is not an integer in [`least`, `most`].
 template <typename Integer, typename Json>
 Integer json_integer(const Json& value, std::string_view name,
                      Integer least = std::numeric_limits<Integer>::min(),

@@ -1,9 +1,9 @@
-// Where text for people goes: one sink, made in main and handed down.
+// Log: the sink for human-readable text, made in main and passed down.
 //
 //   Log log = Log::to_stderr();
 //   log.warn("shard x.tar: 3 members skipped");
 //
-// Threads: every member may be called from any thread; a line is never torn.
+// Threads: every member may be called from any thread; lines are never interleaved.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,15 @@ namespace millrace {
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
-/// A handle on a log; copies share it. A default-made Log swallows everything.
+/// A handle on a log; copies share it. A default-constructed Log discards everything.
 class Log {
  public:
   Log() = default;
 
-  /// Plain lines to standard error: "W message" for warnings and errors, the message alone for
-  /// info.
+  /// Writes lines to standard error, unbuffered: "warning: MESSAGE", "error: MESSAGE", and the
+  /// message alone for debug and info. Lines below `least` are discarded.
   static Log to_stderr(LogLevel least = LogLevel::kInfo);
-  /// Appends to the file at `path`, each line after `prefix` (a rank's "host rank 3 | ").
+  /// Appends to the file at `path`, with `prefix` ("host rank 3 | ") before each line. Throws: Io.
   static Log to_file(const std::string& path, const std::string& prefix = "");
 
   void debug(std::string_view line) const { write(LogLevel::kDebug, line); }

@@ -1,8 +1,8 @@
 // Keyed randomness: every random choice is a pure function of what it is for.
 //
-// A KeyedRng is Philox4x32-10 whose key and counter are made of (seed, epoch, stream, index,
-// purpose). There is no shared generator and no hidden state, so the same choice falls the same way
-// at any thread count and after any restart.
+// A KeyedRng is Philox4x32-10 whose key and counter are derived from (seed, epoch, stream, index,
+// purpose). There is no shared generator and no hidden state, so every choice is the same at any
+// thread count and after any restart.
 //
 //   KeyedRng rng({.seed = 7, .epoch = 2, .stream = 3, .index = 41, .purpose = Purpose::kFlip});
 //   const bool flip = rng.uniform() < 0.5F;
@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-/// What a choice is for, so that two choices about one sample never share their numbers. The values
+/// What a choice is for, so that two choices about one sample use independent numbers. The values
 /// are part of what a seed means: never renumber them.
 enum class Purpose : std::uint32_t {
   kShardShuffle = 1,
@@ -41,7 +41,7 @@ struct RngKey {
   Purpose purpose = Purpose::kUser;
 };
 
-/// A UniformRandomBitGenerator. Cheap to make: 40 bytes, no warm-up.
+/// A UniformRandomBitGenerator, cheap to construct: no warm-up. Threads: one at a time.
 class KeyedRng {
  public:
   using result_type = std::uint32_t;
@@ -57,7 +57,7 @@ class KeyedRng {
   float uniform() { return static_cast<float>((*this)() >> 8) * 0x1.0p-24F; }
   /// Uniform in [0, bound), without bias. Requires: bound > 0.
   std::uint64_t below(std::uint64_t bound);
-  /// Normal with mean 0 and deviation 1 (Box and Muller).
+  /// Normal with mean 0 and standard deviation 1 (Box-Muller).
   float normal();
 
  private:
@@ -67,7 +67,7 @@ class KeyedRng {
   int used_ = 4;
 };
 
-/// Fisher and Yates, in place.
+/// Fisher-Yates shuffle, in place.
 template <typename T>
 void shuffle(std::span<T> items, KeyedRng& rng) {
   for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[rng.below(i)]);

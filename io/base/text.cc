@@ -26,7 +26,7 @@ std::size_t character_bytes(std::string_view text, std::size_t at) {
                                           : 0;
   if (count == 0 || !continues(text, at, count)) return 0;
   if (count < 3) return count;
-  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
+  // Overlong forms, surrogates, and code points beyond U+10FFFF.
   const auto next = static_cast<unsigned char>(text[at + 1]);
   const bool wrong = (lead == 0xE0 && next < 0xA0) || (lead == 0xED && next >= 0xA0) ||
                      (lead == 0xF0 && next < 0x90) || (lead == 0xF4 && next >= 0x90);
@@ -43,7 +43,7 @@ bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20 || b
 
 bool is_space(char byte) { return byte == '\n' || byte == '\r' || byte == '\t'; }
 
-/// One character, or a byte that is none.
+/// One character, or one byte that is not part of a valid character.
 std::string shown(std::string_view one, bool valid) {
   if (is_space(one[0])) return " ";
   return valid && !is_control(one[0]) ? std::string(one) : escaped(one[0]);
@@ -53,7 +53,7 @@ std::string shown(std::string_view one, bool valid) {
 
 std::string printable(std::string_view text, std::size_t limit) {
   std::string line;
-  std::size_t fits = 0;  // what is kept where the text must be cut
+  std::size_t fits = 0;  // how much of the line is kept if the text must be cut
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t bytes = std::max<std::size_t>(1, character_bytes(text, at));
     line += shown(text.substr(at, bytes), character_bytes(text, at) > 0);
@@ -67,7 +67,7 @@ std::string printable(std::string_view text, std::size_t limit) {
 std::string counted(std::uint64_t count, std::string_view noun) {
   std::string text = std::to_string(count) + " " + std::string(noun);
   if (count == 1) return text;
-  if (noun.ends_with("epoch")) return text + "s";  // its ch is a k
+  if (noun.ends_with("epoch")) return text + "s";  // its "ch" is pronounced "k"
   for (const std::string_view end : std::array<std::string_view, 4>{"s", "x", "ch", "sh"})
     if (noun.ends_with(end)) return text + "es";
   return text + "s";

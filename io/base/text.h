@@ -1,4 +1,4 @@
-// Text for people: counts with their nouns, and what came from outside made fit for a line.
+// Text for people: counts with their nouns, and untrusted text made printable on one line.
 //
 //   counted(1, "device")             // "1 device"; "2 devices", "3 classes"
 //   printable(value, kEchoBytes)     // one line, no control characters, 80 bytes at most
@@ -13,14 +13,14 @@
 
 namespace millrace {
 
-/// What a message repeats of a value that was wrong, at most.
+/// How much of an invalid value a message repeats at most, in bytes.
 inline constexpr std::size_t kEchoBytes = 80;
 
-/// `text` as a terminal and JSON can take it: white space becomes a space, other control characters
-/// and bytes that are no UTF-8 become \x1b; what is over `limit` bytes is cut, and ends in "...".
+/// `text` made safe for terminals and JSON: tabs and line breaks become spaces, other control
+/// characters and invalid UTF-8 are escaped ("\x1b"); cut at `limit` bytes, then ending in "...".
 std::string printable(std::string_view text, std::size_t limit = kEchoBytes);
 
-/// "1 device", "2 devices", "0 classes": a count and the noun as the count wants it.
+/// A count and its noun in the singular or plural: "1 device", "2 devices", "0 classes".
 std::string counted(std::uint64_t count, std::string_view noun);
 
 }  // namespace millrace

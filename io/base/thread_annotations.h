@@ -1,5 +1,5 @@
-// clang's thread-safety annotations, and the mutex that carries them; nothing under other
-// compilers.
+// Clang's thread-safety annotations and a mutex that carries them; they expand to nothing under
+// other compilers.
 //
 //   Mutex mutex_;
 //   int count_ MILLRACE_GUARDED_BY(mutex_) = 0;
@@ -42,7 +42,7 @@ class MILLRACE_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
-  /// For std::condition_variable_any alone, which unlocks while it waits and locks again after.
+  /// Only for std::condition_variable_any, which unlocks while it waits and then locks again.
   void lock() MILLRACE_THREAD_ATTRIBUTE(no_thread_safety_analysis) { mutex_.lock(); }
   void unlock() MILLRACE_THREAD_ATTRIBUTE(no_thread_safety_analysis) { mutex_.unlock(); }
 

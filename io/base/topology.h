@@ -1,10 +1,10 @@
-// Topology: where this process stands among those that share one run, and how many devices it has.
+// Topology: the position of this process among those of one run, and how many devices it has.
 //
 // A pipeline's data is split by process; the devices of a process take its batches in turn.
 // Replicas are counted over all of them: a replica's rank is process * devices + device, and the
 // world size is processes * devices. Every process of a run has the same number of devices.
 //
-// Threads: as a value.
+// Threads: a value type.
 #pragma once
 
 namespace millrace {
@@ -16,9 +16,9 @@ struct Topology {
   int node_processes = 1;  ///< on this machine
   int devices = 1;         ///< of this process, and of each other one
 
-  /// The rank of this process's first replica; the others' follow it.
+  /// The rank of this process's first replica; its others have the ranks that follow.
   constexpr int first_rank() const { return process * devices; }
-  /// Replicas of the run.
+  /// The number of replicas in the run.
   constexpr int world_size() const { return processes * devices; }
 
   friend bool operator==(const Topology&, const Topology&) = default;

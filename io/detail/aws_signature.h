@@ -1,4 +1,4 @@
-// AWS Signature Version 4, in a header.
+// AWS Signature Version 4, sent in the Authorization header.
 //
 // Source: "Authenticating Requests: Using the Authorization Header" (Amazon S3 API Reference).
 #pragma once
@@ -13,7 +13,7 @@ namespace millrace::io::detail {
 struct AwsRequest {
   std::string method;
   std::string host;
-  /// Percent-encoded already.
+  /// Already percent-encoded.
   std::string path;
   /// "20130524T000000Z"
   std::string time;
@@ -21,7 +21,8 @@ struct AwsRequest {
   std::string payload = "UNSIGNED-PAYLOAD";
 };
 
-/// The header lines that make `request` one of `who`'s: Authorization and what it covers, but Host.
+/// The header lines that sign `request` with the credentials `who`: Authorization and the signed
+/// headers except Host.
 std::vector<std::string> aws_signature_lines(const AwsRequest& request,
                                              const ObjectStoreOptions::S3& who);
 

@@ -1,4 +1,4 @@
-// RAII for libcurl's handles, and its one-time start.
+// RAII for libcurl's handles.
 #pragma once
 
 #include <curl/curl.h>
@@ -7,7 +7,7 @@
 
 namespace millrace::io::detail {
 
-// CURL and CURLM are both void, so each handle has a deleter of its own name.
+// CURL and CURLM are both void, so each handle needs its own deleter type.
 struct CurlEasyDeleter {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
 };

@@ -6,7 +6,7 @@
 namespace millrace::io::detail {
 namespace {
 
-// 301, 302 and 303 may turn a PUT into a GET, so only the other two move one.
+// 301, 302 and 303 may turn a PUT into a GET, so a PUT follows only 307 and 308.
 bool is_redirect(long status, bool put) {
   if (status == 307 || status == 308) return true;
   return !put && (status == 301 || status == 302 || status == 303);
@@ -25,14 +25,14 @@ HttpFault final_fault(std::string message) {
   return {.error = Error(ErrorCode::kIo, std::move(message)), .retry = false};
 }
 
-// What a transfer brings that is about to be broken off again.
+// The bytes that a stalling transfer receives before it is aborted again.
 std::uint64_t slowest_window(const HttpOptions& options) {
   const std::chrono::duration<double> window = options.stall_timeout;
   return static_cast<std::uint64_t>(window.count() *
                                     static_cast<double>(options.stall_bytes_per_s));
 }
 
-// Of one server many objects are asked; of many servers one each: the set stays small.
+// Many objects of few servers is the usual case; this bounds the set if it is not.
 constexpr std::size_t kMostHosts = 4096;
 
 }  // namespace
@@ -139,7 +139,8 @@ std::optional<HttpFault> HttpExchange::follow(int hops) {
   if (scheme == "http" && url_scheme(url_) == "https") {
     return final_fault("a redirect from https to http is refused");
   }
-  // Once dropped they stay so: a stranger in the chain must not choose what they open at home.
+  // Once dropped they stay dropped, even if a later redirect leads back to the first host: another
+  // host in the chain must not choose what our credentials open.
   if (!same_origin(url_, target)) secret_lines_.clear();
   drop();
   url_ = target;

@@ -1,9 +1,10 @@
-// HttpExchange: one request of a client's, through its redirects, to a response that can be judged.
+// HttpExchange: one request, followed through its redirects to the final response.
 //
-// HttpClient is what all sources of one opener share: the options, the retries, the loop.
+// HttpClient is what all sources of one opener share: the options, the retry budget, the event
+// loop.
 //
-// Redirects are followed here and not by libcurl, which would hand on our headers to other hosts
-// and accept a step from https down to http.
+// Redirects are followed here and not by libcurl, which would send our headers to other hosts and
+// accept a downgrade from https to http.
 //
 // Threads: HttpClient from any thread; HttpExchange one at a time.
 #pragma once
@@ -31,7 +32,8 @@ struct HttpClient {
   explicit HttpClient(HttpOptions the_options)
       : options(std::move(the_options)), budget(options.retry), news(options.log) {}
 
-  /// Whether a server of that url's host and port has answered before, and that one has now.
+  /// Whether the server of that url's host and port has answered before; answered() records that it
+  /// has.
   bool has_answered(const std::string& url) const MILLRACE_EXCLUDES(mutex);
   void answered(const std::string& url) MILLRACE_EXCLUDES(mutex);
 
@@ -43,38 +45,39 @@ struct HttpClient {
   HttpLoop loop;  // last: its transfers use the options
 };
 
-/// What went wrong with one try, and whether another one may do better.
+/// What went wrong in one try, and whether another one may succeed.
 struct HttpFault {
   Error error;
   bool retry = true;
   FailedTry how = {};
 };
 
-/// Waits until it is time to try again, and says so. `name`: the url as it may be printed. Throws:
-/// the fault itself when it was the last try or none helps; Cancelled.
+/// Logs the retry and waits until it is due. `name`: the printable url. Throws: the fault itself if
+/// it is final or this was the last try; Cancelled.
 void wait_for_next_try(HttpClient& client, const std::string& name, Backoff& backoff,
                        const HttpFault& fault, const std::stop_token& stop);
 
-/// The fault that a status is which is neither success nor redirect.
+/// The fault for a status that is neither success nor a redirect.
 HttpFault refusal(const HttpHead& head);
 
 class HttpExchange {
  public:
-  /// Sends the request at once: a GET, or with a body a PUT. `header_lines` go to every host that
-  /// redirects lead to, the target's secret lines to its own alone. `limit` shortens the time
-  /// limits of each request.
+  /// Sends the request at once: a GET, or a PUT if there is a body. `header_lines` are sent to
+  /// every host along the redirects, the target's secret lines only to its own. `limit` shortens
+  /// the time limits of each request.
   HttpExchange(HttpClient& client, const HttpTarget& target, std::vector<std::string> header_lines,
                std::optional<Clock::Duration> limit, std::optional<HttpBody> body = {});
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
 
-  /// Follows redirects up to a response that is none: head() is it.
+  /// Follows redirects and waits for the head of the final response, which head() returns. Returns
+  /// the fault if there is none.
   std::optional<HttpFault> wait_for_head(const std::stop_token& stop);
   const HttpHead& head() const { return head_; }
-  /// Some bytes of the body; 0 when there are no more.
+  /// Reads some bytes of the body. Returns 0 when there are no more; wait_for_end() says why.
   std::size_t read(std::span<std::byte> into, const std::stop_token& stop);
-  /// How the body ended: a fault when the connection broke.
+  /// How the body ended: nullopt if it ended cleanly, a fault if the connection broke.
   std::optional<HttpFault> wait_for_end(const std::stop_token& stop);
 
  private:

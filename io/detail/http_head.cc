@@ -18,7 +18,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// The number that is all of `text`.
+// Parses `text` as a number; nullopt unless all of it is one.
 std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;
   const char* end = text.data() + text.size();
@@ -27,7 +27,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
-// "*" is an unknown number and no fault.
+// "*" means an unknown number and is valid.
 bool number_or_star(std::string_view text, std::optional<std::uint64_t>& value) {
   if (text == "*") return true;
   value = number(text);

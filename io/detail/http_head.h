@@ -1,4 +1,4 @@
-// HttpHead: a response's status and header fields, and what those that matter to us mean.
+// HttpHead: a response's status and header fields, and parsers for the fields that io uses.
 //
 // Source: RFC 9110 (Content-Range §14.4, Retry-After §10.2.3, validators §8.8).
 #pragma once
@@ -17,10 +17,11 @@ class HttpHead {
   long status() const { return status_; }
   /// The field's value; empty when the server did not send it. Names are lower-case.
   std::string_view field(std::string_view name) const;
-  /// True once the empty line of a final (not 1xx) response has come.
+  /// True once the empty line of a final (not 1xx) response has arrived.
   bool complete() const { return complete_; }
 
-  /// Takes one line as it came, its end included. A new status line forgets what was before it.
+  /// Takes one line as received, including its line ending. A new status line clears the fields
+  /// before it.
   void add_line(std::string_view line);
 
  private:
@@ -29,19 +30,20 @@ class HttpHead {
   std::map<std::string, std::string, std::less<>> fields_;
 };
 
-/// "bytes 5-9/10": `first` and `last` are offsets, both included. "bytes */10": only `total`.
+/// "bytes 5-9/10": `first` and `last` are inclusive offsets. "bytes */10": only `total`.
 struct ContentRange {
   std::optional<std::uint64_t> first = {};
   std::optional<std::uint64_t> last = {};
   std::optional<std::uint64_t> total = {};
 };
 
-/// Nothing when the field is missing or not what RFC 9110 allows.
+/// Nullopt if the field is missing or malformed by RFC 9110.
 std::optional<ContentRange> content_range(const HttpHead& head);
 std::optional<std::uint64_t> content_length(const HttpHead& head);
-/// How long the server asks to be left alone. A date counts from the server's own Date.
+/// How long the server asks us to wait, at most a day. A date is taken relative to the server's own
+/// Date.
 std::optional<std::chrono::seconds> retry_after(const HttpHead& head);
-/// The ETag when it is a strong one, fit for If-Match; empty otherwise.
+/// The ETag if it is strong, and so usable in If-Match; empty otherwise.
 std::string_view strong_etag(const HttpHead& head);
 
 }  // namespace millrace::io::detail

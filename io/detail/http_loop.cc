@@ -17,7 +17,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kCheckEvery{100};
 constexpr milliseconds kIdle{600'000};
 
-// Signals are for the program's own threads; a TLS write to a closed socket must not kill it.
+// Signals are for the program's own threads; SIGPIPE from a TLS write to a closed socket must not
+// kill it.
 void block_signals() {
   sigset_t all;
   ::sigfillset(&all);

@@ -1,7 +1,7 @@
-// HttpLoop: the one thread that drives all transfers of an opener, on libcurl's multi interface.
+// HttpLoop: the thread that drives all transfers of an opener, on libcurl's multi interface.
 //
-// Connections are kept and used again, and HTTP/2 streams share one. start(), resume() and cancel()
-// only queue a wish and wake the thread: none of them waits for the network.
+// Connections are kept and reused, and HTTP/2 streams share one. start(), resume() and cancel()
+// only queue a command and wake the thread: none of them waits for the network.
 //
 // Threads: every member may be called from any thread.
 #pragma once
@@ -24,9 +24,9 @@ class HttpLoop {
   HttpLoop& operator=(const HttpLoop&) = delete;
 
   void start(std::shared_ptr<HttpTransfer> transfer) { wish(Wish::kStart, std::move(transfer)); }
-  /// Goes on with a transfer that paused because its buffer was full.
+  /// Continues a transfer that paused because its buffer was full.
   void resume(std::shared_ptr<HttpTransfer> transfer) { wish(Wish::kResume, std::move(transfer)); }
-  /// Breaks a transfer off, wherever it is.
+  /// Aborts a transfer in any state; a finished one is left alone.
   void cancel(std::shared_ptr<HttpTransfer> transfer) { wish(Wish::kCancel, std::move(transfer)); }
 
  private:
@@ -39,11 +39,11 @@ class HttpLoop {
   void grant(Wish what, const std::shared_ptr<HttpTransfer>& transfer);
   void collect_finished();
   void break_off_overdue();
-  /// Takes the transfer out of libcurl's hands. False when it was not there any more.
+  /// Removes the transfer from libcurl. Returns false if it was no longer running.
   bool remove(const HttpTransfer* transfer);
 
   CurlMulti multi_;
-  Transfers running_;  // the loop's thread alone
+  Transfers running_;  // used only on the loop's thread
   Clock::TimePoint checked_{};
   Mutex mutex_;
   std::vector<std::pair<Wish, std::shared_ptr<HttpTransfer>>> wishes_ MILLRACE_GUARDED_BY(mutex_);

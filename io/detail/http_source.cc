@@ -6,12 +6,12 @@
 namespace millrace::io::detail {
 namespace {
 
-// Skipping asks anew, on a new connection: a body cannot be broken off and its connection kept. The
-// ring buffer's 4 MiB are on their way by then, and as much more comes in the time of three round
-// trips of 25 ms at 50 MiB/s.
+// Skipping sends a new request on a new connection, since aborting a body loses its connection. By
+// then the ring buffer's 4 MiB are in flight, and about as much more would arrive during the three
+// round trips of a new connection (25 ms each, at 50 MiB/s).
 constexpr std::uint64_t kWideGap = std::uint64_t{8} * 1024 * 1024;
 
-// What tells one state of an object from another. An empty member says nothing.
+// Identifies one version of an object. An empty member is unknown.
 struct Version {
   std::string etag;
   std::string last_modified;
@@ -59,7 +59,7 @@ class HttpSource final : public ByteSource {
       throw;
     }
   }
-  // Only once a response has shown that the server knows ranges, and how large the object is.
+  // Only once a response has shown that the server supports ranges and how large the object is.
   bool skip(std::uint64_t bytes) override {
     const bool ranged = accepted_ && body_end_ && version_.size && skip_ == 0 && knows_ranges_;
     if (!ranged || bytes < kWideGap || bytes > *version_.size - position_) return false;
@@ -98,13 +98,13 @@ class HttpSource final : public ByteSource {
   Version version_;
   bool use_range_ = true;
   bool knows_ranges_ = false;
-  bool size_is_open_ = false;  // "bytes 0-9/*": only asking further finds the end
+  bool size_is_open_ = false;  // "bytes 0-9/*": only further requests find the end
   bool ended_ = false;
 
-  // Of the response that is being read.
+  // State of the response that is being read.
   std::unique_ptr<HttpExchange> exchange_;
   bool accepted_ = false;
-  std::uint64_t skip_ = 0;                 // bytes of it that lie before position_
+  std::uint64_t skip_ = 0;                 // bytes of it before position_, still to be dropped
   std::optional<std::uint64_t> body_end_;  // offset in the object where it must end
 };
 
@@ -169,7 +169,7 @@ std::optional<HttpFault> HttpSource::accept() {
   }
 }
 
-// The server may ignore a Range: then the object comes from its beginning.
+// The server may ignore a Range: then the body starts at the object's beginning.
 std::optional<HttpFault> HttpSource::accept_whole() {
   const std::optional<std::uint64_t> length = content_length(exchange_->head());
   if (auto problem = accept_version(version_of(exchange_->head(), length))) return problem;
@@ -199,7 +199,7 @@ std::optional<HttpFault> HttpSource::accept_part() {
   return std::nullopt;
 }
 
-// "Range not satisfiable" is how a server says that the offset is the end.
+// 416 "Range Not Satisfiable" is how a server says that the offset is at the end.
 std::optional<HttpFault> HttpSource::accept_past_end() {
   const std::optional<ContentRange> range = content_range(exchange_->head());
   if ((!range || !range->total) && size_is_open_) {
@@ -229,7 +229,7 @@ std::optional<HttpFault> HttpSource::accept_version(const Version& version) {
   return std::nullopt;
 }
 
-// Without a Range the whole object comes, and no server gets that wrong.
+// The next try sends no Range: returning the whole object is what every server gets right.
 HttpFault HttpSource::misanswered(const std::string& how) {
   const bool retry = std::exchange(use_range_, false);
   return fault(ErrorCode::kCorrupt, "the server answered with " + how, retry);
@@ -260,7 +260,8 @@ std::optional<HttpFault> HttpSource::end_of_body() {
     return fault(ErrorCode::kTruncated, "the body ended early", true);
   }
   exchange_.reset();
-  // A server may send less than was asked for, as long as it says so: the rest is another request.
+  // A server may send less than was asked for, as long as it says so: the rest needs another
+  // request.
   if (size_is_open_ || (version_.size && position_ < *version_.size)) return std::nullopt;
   version_.size = position_;
   ended_ = true;

@@ -1,7 +1,7 @@
-// Opens an HTTP(S) object as a ByteSource that never takes a short body for the end.
+// Opens an HTTP(S) object as a ByteSource that never mistakes a short body for the end.
 //
-// Every request asks for a Range, even from 0 on: the answer then says the object's whole size, and
-// a body that is cut short shows, with or without a Content-Length.
+// Every request has a Range, even from offset 0: the response then gives the size of the whole
+// object, so a truncated body is detected with or without a Content-Length.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace millrace::io::detail {
 
-/// Sends the first request and returns at once; what comes of it is the first read()'s business.
+/// Sends the first request and returns at once; its faults are thrown by the first read().
 std::unique_ptr<ByteSource> open_http(std::shared_ptr<HttpClient> client, HttpTarget target,
                                       const OpenOptions& options);
 

@@ -23,7 +23,7 @@ struct BucketAndKey {
   std::string key;  // percent-encoded, slashes kept
 };
 
-// S3 signs exactly this encoding: all but RFC 3986's unreserved characters.
+// S3 signs exactly this encoding: everything except RFC 3986's unreserved characters is encoded.
 std::string encode(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   constexpr std::string_view kPlain =
@@ -40,7 +40,7 @@ std::string encode(std::string_view text) {
   return encoded;
 }
 
-// A key may hold any character, '?' and '#' too: these urls have no query.
+// A key may contain any character, including '?' and '#': these urls have no query.
 BucketAndKey split(const std::string& url) {
   const std::size_t bucket = url.find("://") + 3;
   const std::size_t slash = url.find('/', bucket);
@@ -59,8 +59,9 @@ std::string utc_now() {
   return {text, std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &parts)};
 }
 
-// Virtual-hosted as AWS wants it; a bucket with a dot has no place in AWS's certificate, and a
-// store of one's own seldom has names for its buckets: there the bucket goes into the path.
+// Virtual-hosted style as AWS prefers. The bucket goes into the path if its name contains a dot,
+// which AWS's wildcard certificate does not cover, or if the store is self-hosted, which seldom has
+// DNS names for buckets.
 std::string s3_url(const BucketAndKey& object, const ObjectStoreOptions::S3& s3) {
   if (!s3.endpoint.empty()) return s3.endpoint + "/" + object.bucket + "/" + object.key;
   const std::string domain = "s3." + s3.region + ".amazonaws.com/";
@@ -112,7 +113,7 @@ HttpTarget plain_target(const std::string& url, const HttpOptions& http,
 constexpr std::array<HttpStore, 4> kStores{
     {{"http", plain_target}, {"https", plain_target}, {"s3", s3_target}, {"gs", gcs_target}}};
 
-// The first of `names` that the environment has.
+// The value of the first of `names` that is set and not empty.
 std::string from_environment(std::initializer_list<const char*> names, std::string otherwise = "") {
   for (const char* name : names) {
     const char* value = std::getenv(name);

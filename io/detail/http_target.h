@@ -1,5 +1,5 @@
-// HttpTarget: what a network url means to an HTTP client: the url to ask, and the header lines that
-// are for its host alone.
+// HttpTarget: what a network url means to an HTTP client: the url to request, and the header lines
+// that only its host may see.
 #pragma once
 
 #include <functional>
@@ -13,24 +13,24 @@
 namespace millrace::io::detail {
 
 struct HttpTarget {
-  /// As it may be printed.
+  /// The printable url.
   std::string name;
   std::string url;
-  /// Made anew for each request, since a signature holds the time. Never sent to another host.
+  /// Built anew for each request, since a signature contains the time. Never sent to another host.
   std::function<std::vector<std::string>(const std::string& method)> secret_lines;
 };
 
-/// A store that speaks HTTP: what its urls mean.
+/// A store that speaks HTTP, and the mapping of its urls.
 struct HttpStore {
   const char* scheme;
   HttpTarget (*target)(const std::string& url, const HttpOptions& http,
                        const ObjectStoreOptions& stores);
 };
 
-/// All that are known here; one more is one more line. They live as long as the program.
+/// All built-in stores; a new one is one more line. Lifetime: static.
 std::span<const HttpStore> http_stores();
 
-/// What `url` of that store means. Throws: InvalidArgument.
+/// What `url` of that store means. Throws: InvalidArgument for a malformed url.
 HttpTarget http_target(const HttpStore& store, const std::string& url, const HttpOptions& http,
                        const ObjectStoreOptions& stores);
 

@@ -15,16 +15,17 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
-// A reader that waits longer says so.
+// A reader that waits longer logs it.
 constexpr milliseconds kLongWait{2'000};
-// A waiting reader is woken for this much, or for whatever has come when the loop has drained the
-// sockets: a wake-up for each of libcurl's 16 KiB pieces would cost more than copying them.
+// A waiting reader is woken once this much has arrived, or for whatever is there when the loop has
+// drained the sockets: a wake-up for each of libcurl's 16 KiB pieces would cost more than copying
+// them.
 constexpr std::size_t kWorthWaking = std::size_t{256} << 10;
-// libcurl hands over at most CURL_MAX_WRITE_SIZE at once; a smaller buffer would pause for ever.
+// libcurl hands over at most CURL_MAX_WRITE_SIZE at once; a smaller buffer would pause forever.
 constexpr std::size_t kLeastBuffer = std::size_t{4} * CURL_MAX_WRITE_SIZE;
-// What is read of a refusal's body so that the connection stays usable.
+// How much of an error response's body is read so that the connection stays usable.
 constexpr std::size_t kMostDropped = std::size_t{64} << 10;
-// Fewer system calls than libcurl's 16 KiB, and still inside the second-level cache.
+// Fewer system calls than with libcurl's 16 KiB, and still within the L2 cache.
 constexpr long kReceiveBuffer = 256L << 10;
 
 template <typename Value>
@@ -46,7 +47,7 @@ CurlList make_list(const std::vector<std::string>& lines) {
   return list;
 }
 
-// What no second try mends.
+// Faults that another try cannot fix.
 bool hopeless(CURLcode code) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -93,8 +94,8 @@ void HttpTransfer::set_options(const HttpRequest& request) {
   set(easy_, CURLOPT_CONNECTTIMEOUT_MS,
       static_cast<long>(duration_cast<milliseconds>(limited(options_.connect_timeout)).count()));
 #if LIBCURL_VERSION_NUM >= 0x075700
-  // A resolver's thread that still waits for its name server holds up neither the loop nor the
-  // program's end.
+  // A resolver thread that still waits for its name server delays neither the loop nor program
+  // exit.
   set(easy_, CURLOPT_QUICK_EXIT, 1L);
 #endif
   set(easy_, CURLOPT_BUFFERSIZE, kReceiveBuffer);
@@ -112,7 +113,7 @@ void HttpTransfer::set_body() {
   set(easy_, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(body_->bytes));
   set(easy_, CURLOPT_READFUNCTION, &on_send);
   set(easy_, CURLOPT_READDATA, this);
-  // libcurl sends again from the start when a kept connection turns out to be dead.
+  // libcurl rewinds and sends again if a kept connection turns out to be dead.
   set(easy_, CURLOPT_SEEKFUNCTION, &on_seek);
   set(easy_, CURLOPT_SEEKDATA, this);
 }
@@ -203,7 +204,7 @@ Clock::Duration HttpTransfer::limited(Clock::Duration limit) const {
   return std::min(limit, limit_.value_or(limit));
 }
 
-// libcurl watches over connecting, but not over the name alone.
+// libcurl has a time limit for connecting, but none for name resolution alone.
 std::optional<TransferEnd> HttpTransfer::overdue_to_connect(Clock::TimePoint now) {
   if (!started_) started_ = now;
   curl_off_t resolved_after = 0;
@@ -219,7 +220,7 @@ std::optional<TransferEnd> HttpTransfer::overdue(Clock::TimePoint now) {
   if (!asked_) asked_ = now;
   MutexLock lock(mutex_);
   if (head_.complete()) {
-    // The time that a reader leaves a full buffer alone is not the server's.
+    // Time during which the reader leaves the buffer full is not the server's fault.
     if (paused_) body_rate_.restart(now, received_);
     if (!body_rate_.stalls(now, received_)) return {};
     return TransferEnd{.message = "the transfer stalled", .stalled = true};

@@ -1,14 +1,14 @@
-// HttpTransfer: one request and its response, between the event loop that receives it and the
-// reader who takes it.
+// HttpTransfer: one request and its response, shared by the event loop that receives it and the
+// reader that consumes it.
 //
-// The loop's thread fills a ring buffer from libcurl's callbacks; when it is full the transfer
-// pauses, and the reader's taking makes it go on (HttpLoop::resume). Bodies of refusals (any status
-// but 200 and 206) are dropped, so that their connection can be used again.
+// The loop's thread fills a ring buffer from libcurl's callbacks. When it is full the transfer
+// pauses, and continues once the reader has taken enough (HttpLoop::resume). Bodies of error
+// responses (any status but 200 and 206) are dropped, so that their connection can be reused.
 //
-// A body to be sent is read from its file on the loop's thread.
+// A request body is read from its file on the loop's thread.
 //
-// Threads: the reader's members from one thread, the loop's from the loop's thread.
-// Buffers: HttpOptions::buffer_bytes; a reader who keeps up touches only the first pages of it.
+// Threads: the reader's members from one thread, the loop's from the loop's thread. Buffers:
+// HttpOptions::buffer_bytes; a reader that keeps up touches only its first pages.
 #pragma once
 
 #include <condition_variable>
@@ -38,58 +38,59 @@ struct HttpBody {
   std::uint64_t bytes = 0;
 };
 
-/// A GET, or with a body a PUT.
+/// A GET, or a PUT if there is a body.
 struct HttpRequest {
   std::string url;
-  /// As it may be printed.
+  /// The printable url.
   std::string name = {};
-  /// Whole lines, "Range: bytes=5-".
+  /// Complete lines: "Range: bytes=5-".
   std::vector<std::string> header_lines = {};
   std::optional<HttpBody> body = {};
-  /// Shortens the options' time limits for name, connection and first byte.
+  /// Shortens the options' time limits for resolving, connecting and the first byte.
   std::optional<Clock::Duration> limit = {};
 };
 
-/// How a transfer ended as far as the protocol goes; the status is the head's business.
+/// How a transfer ended at the transport level; the HTTP status is in the head.
 struct TransferEnd {
   bool ok = false;
-  /// Whether another try may do better.
+  /// Whether another try may succeed.
   bool retry = true;
   std::string message = {};
   /// The host's name was not resolved.
   bool unresolved = false;
-  /// It was broken off for being slow.
+  /// It was aborted for being too slow.
   bool stalled = false;
 };
 
 class HttpTransfer {
  public:
-  /// All three are borrowed; `news` is told of waits.
+  /// `options` and `news` are borrowed; `news` receives long waits.
   HttpTransfer(const HttpRequest& request, const HttpOptions& options, NetworkLog& news);
   HttpTransfer(const HttpTransfer&) = delete;
   HttpTransfer& operator=(const HttpTransfer&) = delete;
 
-  // The reader's side. Each waits, and throws Cancelled when `stop` says so.
+  // The reader's side. The functions that take `stop` block, and throw Cancelled once it is
+  // requested.
 
-  /// The response's head; nothing when the transfer failed before it was complete.
+  /// The response's head; nullopt if the transfer failed before it was complete.
   std::optional<HttpHead> wait_for_head(const std::stop_token& stop);
-  /// Some bytes of the body; 0 when there are no more, and end() says why.
+  /// Reads some bytes of the body. Returns 0 when there are no more; wait_for_end() says why.
   std::size_t read(std::span<std::byte> into, const std::stop_token& stop);
-  /// Waits until nothing more comes.
+  /// Waits until the transfer has ended.
   TransferEnd wait_for_end(const std::stop_token& stop);
-  /// True, once, when a pause should end: at least half of the buffer is free again.
+  /// Returns true, once, when a pause should end: at least half of the buffer is free again.
   bool wants_resume();
-  /// Nobody reads any more; what still comes is refused.
+  /// The reader is gone; anything still received is refused.
   void abandon();
 
   // The loop's side.
 
   CURL* handle() const { return easy_.get(); }
-  /// Ends a pause. May call back with body at once.
+  /// Ends a pause. May call back with body data at once.
   void go_on();
-  /// Wakes a reader who waits for what has come since the last call.
+  /// Wakes a reader that waits for data, if there is any.
   void announce();
-  /// Why the transfer must be broken off at `now`; nothing while it may go on.
+  /// Why the transfer must be aborted at `now`; nullopt while it may continue.
   std::optional<TransferEnd> overdue(Clock::TimePoint now);
   void finish(CURLcode code);
   void finish(TransferEnd end);
@@ -122,7 +123,7 @@ class HttpTransfer {
   CurlList headers_;
   char error_text_[CURL_ERROR_SIZE] = {};
 
-  // On the loop's thread alone: what was sent, and for overdue().
+  // Used only on the loop's thread: bytes sent, and state of overdue().
   std::uint64_t sent_ = 0;
   std::optional<Clock::TimePoint> started_;
   std::optional<Clock::TimePoint> asked_;

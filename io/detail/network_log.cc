@@ -9,11 +9,11 @@ namespace {
 
 using std::chrono::duration;
 
-// Urls and reasons with a line of their own; a set of a million shards has no more.
+// At most this many urls and reasons get a line of their own, even in a set of a million shards.
 constexpr std::size_t kMostLines = 32;
 constexpr std::chrono::seconds kBetweenWaits{30};
 
-// libcurl's texts hold times and ports, which make one reason look like many.
+// libcurl's messages contain times and ports, which make one reason look like many.
 std::string kind_of(const std::string& reason) {
   std::string kind = reason;
   std::erase_if(kind, [](char c) { return c >= '0' && c <= '9'; });

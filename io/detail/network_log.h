@@ -1,5 +1,5 @@
-// NetworkLog: what a user should know of the network while it works: what is tried again, and what
-// is waited for. Each url and reason is said once, the rest are counted.
+// NetworkLog: tells the user about retries and long waits. Each url and reason is logged once, the
+// rest are counted.
 //
 // Threads: every member may be called from any thread.
 #pragma once
@@ -20,10 +20,10 @@ class NetworkLog {
  public:
   explicit NetworkLog(Log log) : log_(std::move(log)) {}
 
-  /// `name`: a url that may be printed. `patience`: how long it is tried.
+  /// Logs a retry. `name`: the printable url. `patience`: how long it is retried.
   void retry(const std::string& name, const std::string& reason, std::chrono::milliseconds patience)
       MILLRACE_EXCLUDES(mutex_);
-  /// A reader has waited for `waited`; `what` says for what.
+  /// Logs that a reader has waited for `waited`; `what` says for what. At most one line per 30 s.
   void wait(const std::string& name, const std::string& what, std::chrono::milliseconds waited)
       MILLRACE_EXCLUDES(mutex_);
 

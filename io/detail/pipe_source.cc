@@ -21,7 +21,7 @@
 namespace millrace::io::detail {
 namespace {
 
-// A shell in a process group of its own, killed and reaped when it goes.
+// A shell in its own process group, killed and reaped on destruction.
 class Child {
  public:
   Child() = default;
@@ -35,7 +35,8 @@ class Child {
     }
   }
 
-  // The wait status, 0 without a child. A command may close its output long before it ends.
+  // Waits for the child and returns its wait status, 0 if there is no child. A command may close
+  // its output long before it exits.
   int wait(const std::stop_token& stop) {
     constexpr std::chrono::milliseconds kBetween{5};
     while (pid_ > 0) {
@@ -129,7 +130,7 @@ class StreamSource final : public ByteSource {
   bool ended_ = false;
 };
 
-// posix_spawn's two helpers, released together.
+// posix_spawn's two attribute objects, released together.
 struct SpawnPlan {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -145,7 +146,7 @@ struct SpawnPlan {
   SpawnPlan(const SpawnPlan&) = delete;
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
-  // No input, output into `out`, default signals: what a shell pipeline expects to be born with.
+  // No input, output to `out`, default signal handling: what a shell pipeline expects.
   void prepare(int out) {
     ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);

@@ -1,5 +1,5 @@
-// Opens what has no size and no offsets as a ByteSource: standard input, a FIFO, the output of a
-// shell command.
+// ByteSources without size and random access: standard input, a FIFO, the output of a shell
+// command.
 #pragma once
 
 #include <memory>
@@ -16,13 +16,13 @@ namespace millrace::io::detail {
 std::unique_ptr<ByteSource> open_stream(UniqueFd fd, const std::string& name,
                                         const OpenOptions& options);
 
-/// Reads standard input from where it stands; the first `options.offset` bytes are dropped. Throws:
-/// Io.
+/// Reads standard input from its current position; the first `options.offset` bytes are dropped.
+/// Throws: Io.
 std::unique_ptr<ByteSource> open_stdin(const OpenOptions& options);
 
-/// Runs `sh -c COMMAND`, for a url "pipe:COMMAND", in a process group of its own. The end comes
-/// only when the command has ended with status 0; destroying the source before kills the group.
-/// Throws: Io.
+/// Runs `sh -c COMMAND`, for a url "pipe:COMMAND", in its own process group. read() returns the end
+/// only once the command has exited with status 0, and throws Io for any other status. Destroying
+/// the source earlier kills the group. Throws: Io.
 std::unique_ptr<ByteSource> open_pipe(const std::string& url, const OpenOptions& options);
 
 }  // namespace millrace::io::detail

@@ -10,7 +10,8 @@ namespace {
 using std::chrono::duration;
 using std::chrono::duration_cast;
 
-// Jitter is the one choice that must differ between ranks and runs: its seed is the machine's.
+// Jitter is the one random choice that must differ between processes and runs: its seed comes from
+// the machine.
 RngKey random_key() {
   std::random_device device;
   return {.seed = (std::uint64_t{device()} << 32) | device()};
@@ -47,7 +48,7 @@ void Backoff::progressed(std::uint64_t bytes) {
 }
 
 std::optional<Clock::Duration> Backoff::left(Clock::TimePoint now) const {
-  // The last try begins when the patience ends, and has this long.
+  // The last try starts when the patience ends, and gets this long.
   constexpr Clock::Duration kLastTry = std::chrono::seconds(1);
   if (options_.patience.count() == 0) return {};
   if (tries_ == 0) return std::max<Clock::Duration>(kLastTry, options_.patience);

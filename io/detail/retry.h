@@ -1,5 +1,5 @@
-// When to try again: exponential back-off with full jitter for one reader, and a bucket of retries
-// that all readers of an opener share, so that a server that comes back is not trampled.
+// When to retry: exponential back-off with full jitter for one reader, and a token bucket of
+// retries that all readers of an opener share, so that a recovering server is not overrun.
 //
 // Source: M. Brooker, "Exponential Backoff And Jitter" (AWS, 2015): full jitter.
 #pragma once
@@ -19,7 +19,7 @@ class RetryBudget {
  public:
   explicit RetryBudget(const RetryOptions& options);
 
-  /// Takes one retry; how long to wait until it is there.
+  /// Takes one retry and returns how long to wait until it is available.
   Clock::Duration take(Clock::TimePoint now) MILLRACE_EXCLUDES(mutex_);
   /// Uniform in [0, 1).
   float jitter() MILLRACE_EXCLUDES(mutex_);
@@ -33,13 +33,13 @@ class RetryBudget {
   KeyedRng rng_ MILLRACE_GUARDED_BY(mutex_);
 };
 
-/// How one try failed, as far as it matters to the next one.
+/// The properties of a failed try that affect the next one.
 struct FailedTry {
-  /// What the server asks for.
+  /// The server's Retry-After.
   std::optional<std::chrono::seconds> retry_after = {};
-  /// Less than this from a later try is no progress.
+  /// Fewer bytes than this from later tries do not count as progress.
   std::uint64_t least_progress = 1;
-  /// Ends the patience sooner.
+  /// Replaces the patience if it is shorter.
   std::optional<Clock::Duration> patience = {};
 };
 
@@ -48,16 +48,18 @@ class Backoff {
  public:
   Backoff(const RetryOptions& options, RetryBudget& budget) : options_(options), budget_(budget) {}
 
-  /// The reader begins to wait: without a failed try the patience counts from here.
+  /// The reader starts to wait: the patience counts from here unless a try has failed already.
   void begin(Clock::TimePoint now) {
     if (tries_ == 0) since_ = now;
   }
-  /// Bytes came: count from the beginning again, when they are enough.
+  /// Bytes arrived: forgets the failed tries once they are enough.
   void progressed(std::uint64_t bytes);
-  /// A try failed at `now`. How long to wait before the next one; nothing when it was the last.
+  /// A try failed at `now`. Returns how long to wait before the next one; nullopt if it was the
+  /// last.
   std::optional<Clock::Duration> failed(Clock::TimePoint now, const FailedTry& how);
   int tries() const { return tries_; }
-  /// What is left of the patience for a try that starts at `now`; nothing: it has no limit.
+  /// The time limit of a try that starts at `now`: what is left of the patience, at least 1 s.
+  /// Nullopt: no limit.
   std::optional<Clock::Duration> left(Clock::TimePoint now) const;
 
  private:
@@ -66,7 +68,7 @@ class Backoff {
   const RetryOptions& options_;
   RetryBudget& budget_;
   int tries_ = 0;
-  std::uint64_t owed_ = 0;  // bytes that must come before the failed tries are forgotten
+  std::uint64_t owed_ = 0;  // bytes that must arrive before the failed tries are forgotten
   Clock::TimePoint since_{};
 };
 

@@ -1,5 +1,5 @@
-// RingBuffer: bytes between one writer and one reader, who may copy outside the lock that guards
-// the counters: the writer owns the free part, the reader the filled part.
+// RingBuffer: bytes between one writer and one reader. Both may copy without holding the lock that
+// guards the counters: the writer owns the free part, the reader the filled part.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,8 @@ class RingBuffer {
 
   /// The writer: a free run of at most `wanted` bytes.
   std::span<std::byte> free_run(std::size_t wanted) {
-    // From the start again whenever it is empty: then a reader who keeps up stays in the cache.
+    // Restart at the beginning whenever it is empty: a reader that keeps up then stays in the
+    // cache.
     if (size_ == 0) head_ = 0;
     const std::size_t tail = (head_ + size_) % capacity_;
     return {data_.get() + tail, std::min({wanted, space(), capacity_ - tail})};

@@ -22,7 +22,7 @@ class StopEvent {
     if (!event_) throw_errno("create", "an event descriptor", errno);
   }
 
-  /// Waits until `fd` can be read, has ended or has failed. Throws: Cancelled.
+  /// Waits until `fd` is readable, at its end or in error. Throws: Cancelled.
   void wait_readable(int fd) const {
     std::array<pollfd, 2> both{{{.fd = fd, .events = POLLIN, .revents = 0},
                                 {.fd = event_.get(), .events = POLLIN, .revents = 0}}};
@@ -36,7 +36,7 @@ class StopEvent {
     int fd;
     void operator()() const noexcept {
       const std::uint64_t one = 1;
-      // An eventfd that is full has been signalled already.
+      // A full eventfd has already been signalled.
       static_cast<void>(::write(fd, &one, sizeof one) + 0);
     }
   };

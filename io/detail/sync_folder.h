@@ -5,7 +5,7 @@
 
 namespace millrace::io::detail {
 
-/// fsync of `folder`; empty is the working folder. Throws: Io.
+/// Calls fsync on `folder`; empty: the working directory. Throws: NotFound, Io.
 void sync_folder(const std::string& folder);
 
 }  // namespace millrace::io::detail

@@ -14,7 +14,7 @@
 namespace millrace::io::detail {
 namespace {
 
-// A file without a name: it goes with its descriptor, however the process ends.
+// An unlinked file: it disappears with its descriptor, however the process ends.
 UniqueFd open_spool() {
   std::string name = (std::filesystem::temp_directory_path() / "millrace-upload-XXXXXX").string();
   UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));

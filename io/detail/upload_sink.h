@@ -1,4 +1,4 @@
-// A ByteSink that sends what was written as one HTTP object.
+// A ByteSink that uploads what was written as one HTTP object.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,9 @@
 
 namespace millrace::io::detail {
 
-/// Spools to an unnamed file in the temporary folder; finish() sends it with PUT, again and again
-/// as the client's retry options say. An object store shows an object whole or not at all.
+/// Spools to an unlinked file in the temporary folder; finish() sends it with PUT, with retries by
+/// the client's options. An object store makes an object visible complete or not at all. finish()
+/// throws: NotFound, Io, Cancelled.
 std::unique_ptr<ByteSink> open_upload(std::shared_ptr<HttpClient> client, HttpTarget target,
                                       const std::stop_token& stop);
 

@@ -114,7 +114,7 @@ std::optional<std::string> local_path(const std::string& url) {
 }
 
 std::string printable_url(const std::string& url) {
-  // A local path is printed as it is: '?' and '#' are letters like others there.
+  // A local path is printed unchanged: '?' and '#' are ordinary characters there.
   const std::size_t scheme_end = url.find("://");
   if (detail::url_scheme(url).empty() || scheme_end == std::string::npos) return url;
   std::string text = url.substr(0, url.find_first_of("?#"));

@@ -1,4 +1,4 @@
-// write(2) until all is written.
+// write_fully: write(2) until everything is written.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace millrace::io::detail {
 
-/// Goes on after short writes and EINTR. Throws: Io with `path` and errno's text.
+/// Retries after short writes and EINTR. Throws: Io with `path` and errno's text.
 void write_fully(int fd, std::span<const std::byte> data, const std::string& path);
 
 }  // namespace millrace::io::detail
