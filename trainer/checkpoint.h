@@ -45,8 +45,10 @@ struct TrainState {
   std::int64_t best_epoch = 0;  ///< from 1; 0 is none
   /// The best k epochs' checkpoints by name, with their values, best first.
   std::vector<std::pair<std::string, double>> top = {};
-  std::string position = {};  ///< the input's position as JSON; empty at an epoch's start
-  std::string meters = {};    ///< the epoch's running sums as JSON, in mid-epoch
+  /// Each process's position in its input as JSON, in the order of the processes; of one that has
+  /// taken no batch, and at an epoch's start, empty.
+  std::vector<std::string> positions = {};
+  std::string meters = {};  ///< the epoch's running sums as JSON, in mid-epoch
   /// The training set, and what fixes its order; nothing where the feed does not know.
   std::optional<pipeline::DataIdentity> data = {};
   std::string options = {};  ///< options as run, as JSON, to be compared and read by people

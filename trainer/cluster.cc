@@ -1,9 +1,11 @@
 #include "trainer/cluster.h"
 
+#include <exception>
 #include <utility>
 
 #include "io/base/error.h"
 #include "trainer/detail/group_collectives.h"
+#include "trainer/detail/telling.h"
 
 namespace millrace::trainer {
 namespace {
@@ -60,6 +62,12 @@ class TransportCluster final : public Cluster {
 };
 
 }  // namespace
+
+std::string decide(Cluster& cluster, const std::function<std::string()>& decision) {
+  detail::Told told = detail::tell_decision(cluster, decision);
+  if (told.failure) std::rethrow_exception(told.failure);
+  return std::move(told.text);
+}
 
 std::unique_ptr<Cluster> make_local_cluster(int devices) {
   return std::make_unique<LocalCluster>(devices);

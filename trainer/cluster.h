@@ -7,10 +7,15 @@
 //   const auto cluster = make_cluster(topology, transport);
 //   fit({.model = model, ..., .devices = threads, .cluster = cluster.get()}, options);
 //
-// Threads: one at a time, the thread that calls fit(); stop_requested() and abort() from any.
+// To add one (another network, another launcher): a class derived from Cluster, whose make_group()
+// gives one's own Collectives; tests/install/stranger/own_collective.cc is one in one file. Where
+// only the messages are one's own, a Transport is less (transport.h).
+//
+// Threads: one at a time; stop_requested() and abort() from any.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,9 +43,15 @@ class Cluster {
   /// Whether the run should end after the step in flight, as TrainOptions::stop asks: for what a
   /// launcher tells this process. One process that is asked is enough. Default: never.
   virtual bool stop_requested() const { return false; }
-  /// Makes what any process waits for, in groups too, throw Cancelled with `reason`.
+  /// Makes what any process waits for, in groups too, throw Cancelled with `reason`; the cluster is
+  /// of no use afterwards.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
+
+/// What `decision` gives on process 0, on every process; the others do not call it. What it throws
+/// there, every process throws. For what a program settles by itself before fit(): a folder's name,
+/// a count. Every process calls it.
+std::string decide(Cluster& cluster, const std::function<std::string()>& decision);
 
 /// This process alone, with so many devices.
 std::unique_ptr<Cluster> make_local_cluster(int devices);

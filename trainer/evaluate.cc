@@ -1,38 +1,42 @@
 #include "trainer/evaluate.h"
 
 #include <chrono>
-#include <cmath>
 
+#include "io/base/error.h"
 #include "trainer/detail/loaded_group.h"
+#include "trainer/detail/processes.h"
 #include "trainer/detail/replica_evaluate.h"
 
 namespace millrace::trainer {
+namespace {
 
-EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
-                    const std::vector<Observer*>& observers) {
+EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,
+                       const EvalOptions& options, const std::vector<Observer*>& observers) {
   const auto start = std::chrono::steady_clock::now();
-  detail::LoadedGroup group(input, options);
+  detail::LoadedGroup group(processes, input, options);
   input.feed.plan_epochs(1);
   const auto feed = input.feed.open(0, nullptr);
-  const detail::EvaluationContext context{
-      .feed = *feed, .stop = options.stop, .on_step = [&](std::int64_t batches) {
+  const detail::EvaluationSums sums = detail::evaluate_group(
+      {.group = group.replicas, .processes = processes, .feed = *feed, .stop = options.stop},
+      [&](std::int64_t batches) {
         for (Observer* observer : observers) observer->on_evaluation_step(batches);
-      }};
-  const std::stop_callback on_stop(options.stop, [&] { feed->stop(); });
-  detail::EvaluationSums sums;
-  group.replicas.run(*feed, [&](detail::Replica& replica) {
-    detail::EvaluationSums own = evaluate_replica(context, replica);
-    if (replica.rank() == 0) sums = std::move(own);
-  });
-  EvalResult result;
-  result.skipped = feed->skipped_samples();
-  result.samples = std::llround(sums.all.back());
-  detail::check_not_empty("the evaluation", result.samples, result.skipped);
+      });
+  if (sums.stopped) processes.throw_stopped("the evaluation was stopped");
+  EvalResult result{.values = {}, .samples = sums.samples(), .skipped = sums.skipped};
+  detail::check_not_empty(processes, "the evaluation", result.samples, result.skipped);
   result.values = input.objective.finish({.sums = std::span(sums.all).first(sums.all.size() - 1),
                                           .samples = sums.all.back(),
                                           .records = sums.all_records});
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+}  // namespace
+
+EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
+                    const std::vector<Observer*>& observers) {
+  detail::Processes processes(input.cluster, input.devices.size());
+  return processes.guard([&] { return evaluate_in(processes, input, options, observers); });
 }
 
 }  // namespace millrace::trainer

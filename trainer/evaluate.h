@@ -1,4 +1,5 @@
-// evaluate: exact evaluation of a checkpoint: every sample once, on any number of devices.
+// evaluate: exact evaluation of a checkpoint: every sample once, on any number of devices and
+// processes.
 //
 //   const EvalResult result = evaluate({.model = model, .objective = objective, .feed = feed,
 //                                       .devices = threads}, {.weights = "run/checkpoints/best"});
@@ -15,6 +16,7 @@
 #include "io/base/log.h"
 #include "io/opener.h"
 #include "trainer/backend.h"
+#include "trainer/cluster.h"
 #include "trainer/events.h"
 #include "trainer/feed.h"
 #include "trainer/model.h"
@@ -37,22 +39,28 @@ struct EvalOptions {
   std::vector<std::string> carried = {};
 };
 
+/// Borrowed.
 struct EvalInput {
   const Model& model;
   const Objective& objective;
-  Feed& feed;
+  Feed& feed;  ///< this process's share of the samples
   ReplicaThreads& devices;
   Backend* backend = nullptr;  ///< null: the CPU's
+  /// The processes that work together. Null: this one alone, with its devices.
+  Cluster* cluster = nullptr;
 };
 
 struct EvalResult {
   NamedValues values;
   std::int64_t samples = 0;
-  std::int64_t skipped = 0;  ///< by the fault policy
+  std::int64_t skipped = 0;  ///< by the fault policy, of all processes
   double seconds = 0;
 };
 
-/// Scores every sample once, whatever the number of devices and the last batch's fill.
+/// Scores every sample once, whatever the number of processes and devices and the last batch's
+/// fill. Every process gets the same result; process 0 reads the weights, and its observers alone
+/// are told. Throws: NotFound, Corrupt, InvalidArgument for `weights`; Exhausted without a sample;
+/// Cancelled after any process's stop; what a feed threw, on every process.
 EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
                     const std::vector<Observer*>& observers = {});
 

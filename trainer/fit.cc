@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "trainer/detail/fit_run.h"
+#include "trainer/detail/fit_start.h"
+#include "trainer/detail/processes.h"
 
 namespace millrace::trainer {
 namespace {
@@ -14,10 +16,9 @@ std::unique_ptr<Model> tie_layers(const FitInput& input, const Log& log) {
   return tied;
 }
 
-}  // namespace
-
-FitResult fit(const FitInput& input, const TrainOptions& options,
-              const std::vector<Observer*>& observers) {
+FitResult fit_in(detail::Processes& processes, const FitInput& input, const TrainOptions& given,
+                 const std::vector<Observer*>& observers) {
+  const TrainOptions options = detail::settle_options(processes, input, given);
   const std::unique_ptr<Model> tied = input.tie ? tie_layers(input, options.log) : nullptr;
   const FitInput settled{.model = tied ? *tied : input.model,
                          .objective = input.objective,
@@ -25,7 +26,17 @@ FitResult fit(const FitInput& input, const TrainOptions& options,
                          .validation = input.validation,
                          .devices = input.devices,
                          .backend = input.backend};
-  return detail::FitRun(settled, options, observers).run();
+  detail::FitRun run(processes, settled, options,
+                     processes.is_first() ? observers : std::vector<Observer*>());
+  return run.run();
+}
+
+}  // namespace
+
+FitResult fit(const FitInput& input, const TrainOptions& options,
+              const std::vector<Observer*>& observers) {
+  detail::Processes processes(input.cluster, input.devices.size());
+  return processes.guard([&] { return fit_in(processes, input, options, observers); });
 }
 
 }  // namespace millrace::trainer

@@ -38,6 +38,9 @@ class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
+  /// What is summed at once: they tile the gradients, and of each one a rank owns its
+  /// Collectives::slice().
+  virtual const std::vector<Range>& buckets() const = 0;
   /// The ranges whose sums this rank holds after wait(), bounds at multiples of 16.
   virtual const std::vector<Range>& owned() const = 0;
   /// Starts a step: no gradient is ready.
@@ -64,10 +67,10 @@ class BucketReducer final : public GradientReducer {
   BucketReducer(const BucketReducer&) = delete;
   BucketReducer& operator=(const BucketReducer&) = delete;
 
-  const std::vector<Range>& buckets() const { return buckets_; }
   /// False where there is nothing to sum while backward runs.
   bool has_thread() const { return thread_.joinable(); }
 
+  const std::vector<Range>& buckets() const override { return buckets_; }
   const std::vector<Range>& owned() const override { return owned_; }
   void begin() override;
   void gradients_ready(std::size_t n) override;

@@ -3,8 +3,9 @@
 #include <cstring>
 #include <string>
 
-#include "io/base/error.h"
+#include "trainer/detail/feed_pass.h"
 #include "trainer/detail/loaded_group.h"
+#include "trainer/detail/processes.h"
 
 namespace millrace::trainer {
 namespace {
@@ -72,6 +73,21 @@ std::span<const T> take(std::span<const T>& rest, std::size_t width) {
   return taken;
 }
 
+/// The outputs' widths, then those of the carried fields.
+std::vector<std::byte> packed_widths(const Widths& widths) {
+  std::vector<std::size_t> all = widths.outputs;
+  all.insert(all.end(), widths.carried.begin(), widths.carried.end());
+  const auto bytes = std::as_bytes(std::span(all));
+  return {bytes.begin(), bytes.end()};
+}
+
+Widths unpacked_widths(std::span<const std::byte> bytes, std::size_t num_carried) {
+  std::vector<std::size_t> all = values_of<std::size_t>(bytes);
+  if (all.empty()) return {};
+  const auto carried = all.end() - static_cast<std::ptrdiff_t>(num_carried);
+  return {.outputs = {all.begin(), carried}, .carried = {carried, all.end()}};
+}
+
 /// What a replica sent, as bytes.
 struct Received {
   std::span<const std::byte> keys;
@@ -97,41 +113,58 @@ std::int64_t unpack(const Received& received, const Widths& widths, const Predic
   return samples;
 }
 
-/// Rounds of one batch a replica, until the feed ends; the samples that rank 0 gave away.
-std::int64_t predict_replica(EpochFeed& feed, const EvalOptions& options, detail::Replica& replica,
-                             const PredictionSink& each) {
+/// What a replica without a batch sends: nothing.
+Packed pack(const pipeline::Batch* batch, const EvalOptions& options, detail::Replica& replica,
+            Widths& widths) {
+  if (batch == nullptr) return {};
+  nn::Plan& plan = replica.plan_for(*batch);
+  plan.forward(replica.inputs_of(*batch), nn::Mode::kEvaluate);
+  widths = widths_of(plan, *batch, options.carried);
+  return pack(*batch, plan, widths, options.carried);
+}
+
+/// A round of one batch a replica; the samples that rank 0 gave away.
+std::int64_t predict_round(const pipeline::Batch* batch, const EvalOptions& options,
+                           detail::Replica& replica, const PredictionSink& each) {
+  Collectives& control = replica.control();
+  Widths widths;
+  const Packed own = pack(batch, options, replica, widths);
+  // Rank 0 may have no batch of its own to know them by.
+  const auto all_widths = control.all_gather_bytes(packed_widths(widths));
+  const auto keys = control.all_gather_bytes(own.keys);
+  const auto values = control.all_gather_bytes(std::as_bytes(std::span(own.values)));
+  const auto carried = control.all_gather_bytes(std::as_bytes(std::span(own.carried)));
   std::int64_t samples = 0;
-  for (pipeline::Batch batch; feed.next(replica.rank(), batch);) {
-    if (options.stop.stop_requested())
-      throw Error(ErrorCode::kCancelled, "the prediction was stopped");
-    nn::Plan& plan = replica.plan_for(batch);
-    plan.forward(replica.inputs_of(batch), nn::Mode::kEvaluate);
-    const Widths widths = widths_of(plan, batch, options.carried);
-    const Packed own = pack(batch, plan, widths, options.carried);
-    const auto keys = replica.control().all_gather_bytes(own.keys);
-    const auto values = replica.control().all_gather_bytes(std::as_bytes(std::span(own.values)));
-    const auto carried = replica.control().all_gather_bytes(std::as_bytes(std::span(own.carried)));
-    if (replica.rank() != 0) continue;
-    for (std::size_t rank = 0; rank < keys.size(); ++rank)
-      samples += unpack({keys[rank], values[rank], carried[rank]}, widths, each);
-  }
+  if (replica.rank() != 0) return samples;
+  for (std::size_t rank = 0; rank < keys.size(); ++rank)
+    samples += unpack({keys[rank], values[rank], carried[rank]},
+                      unpacked_widths(all_widths[rank], options.carried.size()), each);
   return samples;
+}
+
+std::int64_t predict_in(detail::Processes& processes, const EvalInput& input,
+                        const EvalOptions& options, const PredictionSink& each) {
+  detail::LoadedGroup group(processes, input, options);
+  input.feed.plan_epochs(1);
+  const auto feed = input.feed.open(0, nullptr);
+  std::int64_t samples = 0;
+  const bool whole = detail::run_pass(
+      {.group = group.replicas, .processes = processes, .feed = *feed, .stop = options.stop},
+      [&](detail::Replica& replica, const pipeline::Batch* batch) {
+        const std::int64_t given = predict_round(batch, options, replica, each);
+        if (replica.rank() == 0) samples += given;
+      },
+      [](detail::Replica&) {});
+  if (!whole) processes.throw_stopped("the prediction was stopped");
+  return processes.sum(samples);
 }
 
 }  // namespace
 
 std::int64_t predict(const EvalInput& input, const EvalOptions& options,
                      const PredictionSink& each) {
-  detail::LoadedGroup group(input, options);
-  input.feed.plan_epochs(1);
-  const auto feed = input.feed.open(0, nullptr);
-  const std::stop_callback on_stop(options.stop, [&] { feed->stop(); });
-  std::int64_t samples = 0;
-  group.replicas.run(*feed, [&](detail::Replica& replica) {
-    const std::int64_t own = predict_replica(*feed, options, replica, each);
-    if (replica.rank() == 0) samples = own;
-  });
-  return samples;
+  detail::Processes processes(input.cluster, input.devices.size());
+  return processes.guard([&] { return predict_in(processes, input, options, each); });
 }
 
 }  // namespace millrace::trainer

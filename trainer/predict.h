@@ -30,8 +30,10 @@ struct Prediction {
 using PredictionSink = std::function<void(const Prediction&)>;
 
 /// Calls `each` with every sample, in the feed's order whatever the number of devices, on rank 0's
-/// replica thread; the spans last until it returns. Of the objective only the names of the inputs
-/// are used. Returns the number of samples. Throws: as evaluate(), and what `each` throws.
+/// replica thread, so in process 0 alone; the spans last until it returns. Several processes take
+/// turns: a round of one batch a replica, in the order of the ranks. Of the objective only the
+/// names of the inputs are used. Returns the number of samples, on every process. Throws: as
+/// evaluate(), and what `each` throws.
 std::int64_t predict(const EvalInput& input, const EvalOptions& options,
                      const PredictionSink& each);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -74,10 +75,28 @@ void check_meters(const Json& meters) {
   for (const Json& sum : meters) static_cast<void>(finite(sum, "meters"));
 }
 
+// One process's position stands by itself, those of several in a list.
+Json positions_to(const std::vector<std::string>& positions) {
+  if (std::ranges::all_of(positions, &std::string::empty)) return nullptr;
+  if (positions.size() == 1) return embedded(positions.front());
+  Json list = Json::array();
+  for (const std::string& one : positions) list.push_back(embedded(one));
+  return list;
+}
+
+std::vector<std::string> positions_from(const Json& json) {
+  if (json.is_null()) return {};
+  if (!json.is_array()) return {extracted(json)};
+  if (json.size() > static_cast<std::size_t>(kMaxWorld)) corrupt("position is too long a list");
+  std::vector<std::string> positions;
+  for (const Json& one : json) positions.push_back(extracted(one));
+  return positions;
+}
+
 // It is parsed where it is used; here only whether it can be.
-void check_position(const TrainState& state) {
-  if (state.position.empty()) return;
-  const auto position = pipeline::Position::from_json(state.position);
+void check_position(const TrainState& state, const std::string& text) {
+  if (text.empty()) return;
+  const auto position = pipeline::Position::from_json(text);
   if (position.epoch != state.epoch) {
     corrupt("the input's position is in epoch " + std::to_string(position.epoch) +
             ", the state in epoch " + std::to_string(state.epoch));
@@ -100,8 +119,8 @@ TrainState state_from(const Json& json) {
   if (json.contains("top")) state.top = top_from(json.at("top"));
   check_meters(json.at("meters"));
   state.meters = extracted(json.at("meters"));
-  state.position = extracted(json.at("position"));
-  check_position(state);
+  state.positions = positions_from(json.at("position"));
+  for (const std::string& position : state.positions) check_position(state, position);
   if (json.contains("data") && !json.at("data").is_null())
     state.data = pipeline::DataIdentity::from_json(json.at("data").dump());
   state.options = extracted(json.at("options"));
@@ -123,7 +142,7 @@ std::string TrainState::to_json() const {
   json["best"] = best ? Json(*best) : Json(nullptr);
   json["best_epoch"] = best_epoch;
   json["top"] = top;
-  json["position"] = embedded(position);
+  json["position"] = positions_to(positions);
   json["meters"] = embedded(meters);
   json["data"] = data ? embedded(data->to_json()) : Json(nullptr);
   json["options"] = embedded(options);

@@ -276,7 +276,7 @@ std::string sound_state() {
   state.best = 0.5;
   state.best_epoch = 1;
   state.top = {{"epoch-0001", 0.5}};
-  state.position = pipeline::Position{.epoch = 2, .batches = 4}.to_json();
+  state.positions = {pipeline::Position{.epoch = 2, .batches = 4}.to_json()};
   state.meters = "[1.5,32]";
   return state.to_json();
 }
@@ -349,11 +349,11 @@ TEST(Checkpoint, HoldsAShuffleBufferInFewBytes) {
   for (std::uint32_t i = 0; i < 10'000; ++i)
     start->buffered.push_back({3 + (i * 7) % 3, std::uint64_t{512} * 220 * ((i * 7919) % 10'000)});
   TrainState state{.model = "linear", .epoch = 2, .step_in_epoch = 4, .global_step = 20};
-  state.position =
-      pipeline::Position{.epoch = 2, .batches = 4, .streams = {{.start = start}}}.to_json();
+  state.positions = {
+      pipeline::Position{.epoch = 2, .batches = 4, .streams = {{.start = start}}}.to_json()};
   const std::string text = state.to_json();
   EXPECT_LT(text.size(), 120'000U) << "378,000 with indentation, a number a line";
-  const auto back = pipeline::Position::from_json(TrainState::from_json(text).position);
+  const auto back = pipeline::Position::from_json(TrainState::from_json(text).positions.at(0));
   ASSERT_EQ(start->buffered.size(), back.streams[0].start->buffered.size());
   for (std::size_t i = 0; i < start->buffered.size(); ++i) {
     ASSERT_EQ(start->buffered[i].shard, back.streams[0].start->buffered[i].shard) << i;

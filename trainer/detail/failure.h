@@ -27,6 +27,8 @@ class Failure {
     }
   }
 
+  /// The first failure; null where there is none. Requires: every guarded work has ended.
+  const std::exception_ptr& first() const { return first_; }
   /// Throws the first failure, if there is one. Requires: every guarded work has ended.
   void rethrow() const {
     if (first_) std::rethrow_exception(first_);

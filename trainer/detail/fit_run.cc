@@ -13,6 +13,7 @@
 #include "trainer/detail/checkpoint_opener.h"
 #include "trainer/detail/fit_start.h"
 #include "trainer/detail/monitor.h"
+#include "trainer/detail/process_report.h"
 #include "trainer/detail/stall.h"
 #include "trainer/detail/weight_ties.h"
 #include "trainer/log_lines.h"
@@ -44,6 +45,16 @@ std::shared_ptr<const pipeline::Position> last_position(const std::vector<EpochT
   return last;
 }
 
+bool is_cancelled(const std::exception_ptr& failure) {
+  try {
+    if (failure) std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::kCancelled;
+  } catch (...) {
+  }
+  return false;
+}
+
 std::vector<double> sums_from_json(const std::string& meters, std::size_t wanted) {
   if (meters.empty()) return {};
   auto sums = parse_json<nlohmann::json>(meters, "meters").get<std::vector<double>>();
@@ -59,18 +70,19 @@ std::vector<double> sums_from_json(const std::string& meters, std::size_t wanted
 
 }  // namespace
 
-FitRun::FitRun(const FitInput& input, const TrainOptions& options,
+FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& options,
                const std::vector<Observer*>& observers)
-    : input_(input),
+    : processes_(processes),
+      input_(input),
       options_(options),
-      stop_(options),
+      stop_(options, processes.cluster()),
       observers_(observers),
-      schedule_(scaled_schedule(options, input.devices.size())),
-      steps_per_epoch_(options.steps_per_epoch > 0 ? options.steps_per_epoch
-                                                   : input.train.steps_per_epoch()),
+      schedule_(scaled_schedule(options, processes.cluster().topology().world_size())),
+      steps_per_epoch_(settle_steps_per_epoch(processes, input.train, options)),
       group_({.model = input.model,
               .objective = input.objective,
               .devices = input.devices,
+              .cluster = processes.cluster(),
               .backend = input.backend,
               .precision = options.precision,
               .trains = true,
@@ -78,7 +90,7 @@ FitRun::FitRun(const FitInput& input, const TrainOptions& options,
       weights_(input.model, group_, options.optimizer),
       state_{.model = input.model.name(),
              .seed = options.seed,
-             .world = group_.size(),
+             .world = group_.topology().world_size(),
              .optimizer = options.optimizer.rule,
              .monitor = resolve_monitor(options.checkpoint.monitor, input.objective.measures(),
                                         input.validation != nullptr),
@@ -90,13 +102,8 @@ FitRun::FitRun(const FitInput& input, const TrainOptions& options,
                      tell(&Observer::on_checkpoint_start, path);
                    },
                .saved = [this](const std::string& path) { tell(&Observer::on_checkpoint, path); }}),
-      totals_(static_cast<std::size_t>(group_.size())) {
-  check_options(options);
-  // A step takes several batches: what the feed counts are batches.
-  if (options.steps_per_epoch <= 0) {
-    steps_per_epoch_ = (steps_per_epoch_ + options.accumulate - 1) / options.accumulate;
-  }
-  shown_steps_ = steps_per_epoch_;
+      totals_(static_cast<std::size_t>(group_.size())),
+      shown_steps_(steps_per_epoch_) {
   schedule_.lr({.steps_per_epoch = steps_per_epoch_});
   input.train.plan_epochs(options.epochs);
   if (input.validation != nullptr) input.validation->plan_epochs(1);
@@ -116,7 +123,8 @@ std::string FitRun::resume() {
   const std::string from =
       automatic ? find_newest_checkpoint(keeper_.folder(), options_.log)
                 : find_checkpoint(options_.resume, "last", *checkpoint_opener(options_));
-  if (!from.empty()) state_ = resume_from(from, state_, weights_.tensors(), options_);
+  if (from.empty()) return from;
+  state_ = resume_from(from, state_, group_.topology().processes, weights_.tensors(), options_);
   return from;
 }
 
@@ -130,29 +138,38 @@ void FitRun::check_folder() const {
   if (lock_) lock_->check_in_place();
 }
 
-void FitRun::start() {
+std::string FitRun::open() {
   const std::string& folder = options_.run_folder;
   // A run that is refused leaves nothing behind: a new folder is made last.
   if (!folder.empty() && std::filesystem::exists(folder)) lock_.emplace(folder);
   weights_.initialise(options_);
   const std::string ties = ties_line(input_.model.parameters());
   if (!ties.empty()) options_.log.info(ties);
-  const std::string resumed = resume();
-  group_.spread_from_rank0();
+  std::string resumed = resume();
   if (!folder.empty() && !lock_) lock_.emplace(folder);
   folder_.emplace(options_.run_folder, options_.config_json, group_.size());
   for (Observer* observer : folder_->observers()) observers_.push_back(observer);
-  if (options_.scale_lr) {
-    options_.log.info(fmt::format("Learning rate {:g} x {} devices = {:g}",
-                                  options_.schedule.base_lr, group_.size(),
-                                  schedule_.options().base_lr));
-  }
-  save_if_behind(resumed);
+  return resumed;
 }
 
-bool FitRun::stop_due() {
-  result_.end.stopped_by = stop_.reason();
-  return !result_.end.stopped_by.empty();
+void FitRun::start() {
+  std::string resumed;
+  const std::string state = processes_.decide([&] {
+    resumed = open();
+    return processes_.is_alone() ? std::string() : state_.to_json();
+  });
+  if (!processes_.is_first()) {
+    weights_.initialise(options_);
+    state_ = TrainState::from_json(state);
+  }
+  weights_.copy_from_first(processes_);
+  saves_ = processes_.any(!keeper_.folder().empty());
+  if (options_.scale_lr) {
+    options_.log.info(fmt::format("Learning rate {:g} x {} devices = {:g}",
+                                  options_.schedule.base_lr, state_.world,
+                                  schedule_.options().base_lr));
+  }
+  processes_.first_does([&] { save_if_behind(resumed); });
 }
 
 void FitRun::on_step_start(const StepStart& step) { tell(&Observer::on_step_start, step); }
@@ -161,7 +178,7 @@ void FitRun::on_step(const StepEvent& event) { tell(&Observer::on_step, event); 
 
 void FitRun::on_log_step(const StepEvent& event) {
   const std::string line = training_line(event, clock_time());
-  folder_->line(event.rank, line);
+  if (folder_) folder_->line(event.rank, line);
   if (event.rank != 0) return;
   tell(&Observer::on_log_step, event);
   options_.log.info(line);
@@ -173,7 +190,8 @@ EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed, Failure& i
           .step = {.options = options_,
                    .weights = group_.weights(),
                    .states = weights_.states(),
-                   .ema = weights_.ema()},
+                   .ema = weights_.ema(),
+                   .gathers_weights = !processes_.is_alone()},
           .feed = feed,
           .input_failure = input,
           .host = *this,
@@ -186,18 +204,16 @@ EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed, Failure& i
           .totals = totals_};
 }
 
-bool FitRun::is_stop(const Error& error) {
-  const std::string reason = stop_.reason();
-  if (error.code() != ErrorCode::kCancelled || reason.empty()) return false;
-  result_.end.stopped_by = reason;
-  return true;
+void FitRun::agree_on_stop(const Failure& input) {
+  const bool is_stop = is_cancelled(input.first()) && !stop_.reason().empty();
+  processes_.throw_any(is_stop ? nullptr : input.first());
+  agree_on_stop();
 }
 
-void FitRun::check_input(const Failure& input) {
-  try {
-    input.rethrow();
-  } catch (const Error& error) {
-    if (!is_stop(error)) throw;
+// A signal counts before the time limit, of whatever process.
+void FitRun::agree_on_stop() {
+  for (const std::string& reason : processes_.gather(stop_.reason())) {
+    if (result_.end.stopped_by.empty() || reason == "signal") result_.end.stopped_by = reason;
   }
 }
 
@@ -209,9 +225,10 @@ void FitRun::train(std::int64_t epoch, EpochFeed& feed) {
   totals_.assign(totals_.size(), {.steps = state_.step_in_epoch});
   try {
     group_.run(feed, [&](Replica& replica) {
-      ReplicaEpoch(context, replica, input_.devices.name(replica.rank())).run();
+      ReplicaEpoch(context, replica, input_.devices.name(replica.device())).run();
+      weights_.gather(replica);
     });
-    check_input(input);
+    if (totals_.front().stopped) agree_on_stop(input);
   } catch (const Error& error) {
     save_finished_steps(error.where().url);
     throw;
@@ -223,54 +240,37 @@ void FitRun::train(std::int64_t epoch, EpochFeed& feed) {
 
 EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed) {
   const EpochTotals& first = totals_.front();
-  std::vector<ReplicaTimes> times;
-  std::int64_t samples = 0;
+  ProcessReport own{.skipped = feed.skipped_samples(),
+                    .refetched = feed.refetched(),
+                    .busiest_stage = feed.busiest_stage()};
   for (const EpochTotals& one : totals_) {
-    times.push_back({.all = one.times, .first = one.first_times});
-    samples += one.replica_samples;
+    own.times.push_back({.all = one.times, .first = one.first_times});
+    own.samples += one.replica_samples;
   }
+  const ProcessReport all = gather_reports(processes_, own);
   EpochEvent event;
   event.epoch = epoch + 1;
   event.train = values_of(input_.objective, first.sums);
   event.train_samples = std::llround(first.sums.back());
-  event.skipped_samples = feed.skipped_samples();
-  event.refetched = feed.refetched();
+  event.skipped_samples = all.skipped;
+  event.refetched = all.refetched;
   event.replica_train_samples = first.replica_samples;
   event.train_seconds = first.seconds;
-  event.rate = first.seconds > 0.0 ? static_cast<double>(samples) / first.seconds : 0.0;
+  event.rate = first.seconds > 0.0 ? static_cast<double>(all.samples) / first.seconds : 0.0;
   if (first_step == 0 && !first.stopped) {
-    check_not_empty(fmt::format("epoch {}", event.epoch), samples, event.skipped_samples);
+    check_not_empty(processes_, fmt::format("epoch {}", event.epoch), all.samples, all.skipped);
   }
-  event.stall = make_stall_report(times, first.steps - first_step, feed.busiest_stage());
-  samples_ += static_cast<double>(samples);
+  event.stall = make_stall_report(all.times, first.steps - first_step, all.busiest_stage);
+  samples_ += static_cast<double>(all.samples);
   train_seconds_ += event.train_seconds;
   return event;
-}
-
-EvaluationSums FitRun::evaluate_all(EpochFeed& feed, std::int64_t max_batches) {
-  const std::stop_callback on_stop(stop_.token(), [&] { feed.stop(); });
-  const EvaluationContext context{
-      .feed = feed,
-      .stop = stop_.token(),
-      .max_batches = max_batches,
-      .on_step = [this](std::int64_t batches) { tell(&Observer::on_evaluation_step, batches); }};
-  EvaluationSums sums;
-  const EmaInPlace ema(weights_);
-  group_.run(feed, [&](Replica& replica) {
-    EvaluationSums own = evaluate_replica(context, replica);
-    if (replica.rank() == 0) sums = std::move(own);
-  });
-  return sums;
 }
 
 void FitRun::check_sanity() {
   if (input_.validation == nullptr || options_.sanity_val_steps <= 0) return;
   EpochEvent event;
   event.epoch = 0;
-  try {
-    evaluate(event, options_.sanity_val_steps);
-  } catch (const Error& error) {
-    if (!is_stop(error)) throw;
+  if (!evaluate(event, options_.sanity_val_steps)) {
     result_.end.interrupted = result_.end.stopped_by == "signal";
     return;
   }
@@ -278,54 +278,64 @@ void FitRun::check_sanity() {
       fmt::format("Sanity check: {} samples evaluated before training", event.val_samples));
 }
 
-void FitRun::evaluate(EpochEvent& event, std::int64_t max_batches) {
+bool FitRun::evaluate(EpochEvent& event, std::int64_t max_batches) {
   tell(&Observer::on_evaluation_start, event.epoch);
   const auto start = SteadyClock::now();
   const auto feed = input_.validation->open(0, nullptr);
-  const EvaluationSums sums = evaluate_all(*feed, max_batches);
+  EvaluationSums sums;
+  {
+    const EmaInPlace ema(weights_);
+    sums = evaluate_group(
+        {.group = group_,
+         .processes = processes_,
+         .feed = *feed,
+         .stop = stop_.token(),
+         .max_batches = max_batches},
+        [this](std::int64_t batches) { tell(&Observer::on_evaluation_step, batches); });
+  }
+  if (sums.stopped) {
+    agree_on_stop();
+    return false;
+  }
   event.val_seconds = seconds_since(start);
-  event.val_skipped_samples = feed->skipped_samples();
-  event.val_samples = std::llround(sums.all.back());
-  check_not_empty("the evaluation", event.val_samples, event.val_skipped_samples);
+  event.val_skipped_samples = sums.skipped;
+  event.val_samples = sums.samples();
+  check_not_empty(processes_, "the evaluation", event.val_samples, event.val_skipped_samples);
   event.val = values_of(input_.objective, sums.all, sums.all_records);
   event.replica_val = values_of(input_.objective, sums.replica, sums.replica_records);
   tell(&Observer::on_evaluation_end, event);
+  return true;
 }
 
 // The epoch's steps are kept when a stop or a fault comes in its evaluation: that is done again.
 bool FitRun::evaluate_or_stop(EpochEvent& event) {
   try {
-    evaluate(event, 0);
-    return true;
-  } catch (const Error& error) {
-    if (!is_stop(error)) {
-      save_finished_steps();
-      throw;
-    }
-    stop_in_epoch();
-    return false;
+    if (evaluate(event, 0)) return true;
   } catch (...) {
     save_finished_steps();
     throw;
   }
+  stop_in_epoch();
+  return false;
 }
 
 void FitRun::save_in_epoch() {
   const EpochTotals& first = totals_.front();
-  const auto position = last_position(totals_);
+  if (const auto position = last_position(totals_)) position_ = position->to_json();
+  state_.positions = processes_.gather(position_);
   state_.step_in_epoch = first.steps;
   state_.global_step = first.global_step;
   if (first.batch_size > 0) state_.batch_size = first.batch_size;
   state_.meters = nlohmann::json(first.sums).dump();
-  if (position != nullptr) state_.position = position->to_json();
-  keeper_.save_in_epoch();
+  processes_.first_does([&] { keeper_.save_in_epoch(); });
 }
 
 void FitRun::save_finished_steps(const std::string& faulty) {
+  if (!processes_.is_alone() && !processes_.has_thrown_alike()) return;
   const EpochTotals& first = totals_.front();
   const bool whole = std::ranges::all_of(
       totals_, [&](const EpochTotals& one) { return one.whole && one.steps == first.steps; });
-  if (!whole || first.steps == state_.step_in_epoch || keeper_.folder().empty()) return;
+  if (!whole || first.steps == state_.step_in_epoch || !saves_) return;
   try {
     if (state_.data) state_.data->forget(faulty);
     save_in_epoch();
@@ -347,8 +357,10 @@ void FitRun::run_epoch(std::int64_t epoch) {
   tell(&Observer::on_epoch_start, epoch + 1);
   options_.log.info(epoch_begin_line(epoch + 1, clock_time()));
   const std::int64_t first_step = state_.step_in_epoch;
+  const auto process = static_cast<std::size_t>(group_.topology().process);
+  position_ = state_.positions.empty() ? "" : state_.positions[process];
   std::optional<pipeline::Position> position;
-  if (!state_.position.empty()) position = pipeline::Position::from_json(state_.position);
+  if (!position_.empty()) position = pipeline::Position::from_json(position_);
   const auto feed =
       input_.train.open(static_cast<std::uint32_t>(epoch), position ? &*position : nullptr);
   train(epoch, *feed);
@@ -373,10 +385,12 @@ void FitRun::end_epoch(EpochEvent& event) {
   state_.epoch = event.epoch;
   state_.global_step = totals_.front().global_step;
   state_.step_in_epoch = 0;
-  state_.position.clear();
+  state_.positions.clear();
   state_.meters.clear();
-  event.is_best = keeper_.end_epoch(event);
-  event.compilations = group_.take_compilations();
+  const std::string best =
+      processes_.decide([&] { return keeper_.end_epoch(event) ? "best" : ""; });
+  event.is_best = !best.empty();
+  event.compilations = gather_compilations(processes_, group_.take_compilations());
   tell(&Observer::on_epoch_end, event);
   if (!event.val.empty()) options_.log.info(evaluation_line(event, clock_time()));
   options_.log.info(stall_line(event));
@@ -385,19 +399,27 @@ void FitRun::end_epoch(EpochEvent& event) {
 }
 
 void FitRun::finish() {
-  check_folder();
+  const auto told = parse_json<nlohmann::json>(processes_.decide([&] {
+    check_folder();
+    return nlohmann::json{{"best", state_.best ? nlohmann::json(*state_.best) : nullptr},
+                          {"best_epoch", state_.best_epoch},
+                          {"last_path", keeper_.last()},
+                          {"best_path", keeper_.best()}}
+        .dump();
+  }),
+                                               "the run's end");
   EndEvent& end = result_.end;
   end.epochs = state_.epoch;
   end.monitor = state_.monitor;
-  end.best = state_.best;
-  end.best_epoch = state_.best_epoch;
+  if (!told.at("best").is_null()) end.best = told.at("best").get<double>();
+  end.best_epoch = told.at("best_epoch");
   end.seconds = seconds_since(begin_);
   end.mean_rate = train_seconds_ > 0.0 ? samples_ / train_seconds_ : 0.0;
   tell(&Observer::on_fit_end, end);
   options_.log.info(end_line(end));
   warn_of_warmup();
-  result_.last_checkpoint = keeper_.last();
-  result_.best_checkpoint = keeper_.best();
+  result_.last_checkpoint = told.at("last_path");
+  result_.best_checkpoint = told.at("best_path");
 }
 
 void FitRun::warn_of_warmup() const {

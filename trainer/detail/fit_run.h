@@ -1,5 +1,8 @@
 // FitRun: one call of fit(), from the first check to the end event.
 //
+// Every process of a run has one, and all go through the same calls. Process 0 reads and writes,
+// within Processes::decide(), so that what fails there ends all of them alike.
+//
 // It runs on the caller's thread; replicas run inside ReplicaGroup::run() and are idle between.
 #pragma once
 
@@ -8,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "io/base/error.h"
 #include "trainer/checkpoint.h"
 #include "trainer/detail/checkpoint_keeper.h"
 #include "trainer/detail/epoch_host.h"
 #include "trainer/detail/failure.h"
+#include "trainer/detail/processes.h"
 #include "trainer/detail/replica_epoch.h"
 #include "trainer/detail/replica_evaluate.h"
 #include "trainer/detail/replica_group.h"
@@ -26,13 +29,17 @@ namespace millrace::trainer::detail {
 
 class FitRun final : private EpochHost {
  public:
-  FitRun(const FitInput& input, const TrainOptions& options,
+  /// All borrowed; `options` as settle_options() gives them.
+  FitRun(Processes& processes, const FitInput& input, const TrainOptions& options,
          const std::vector<Observer*>& observers);
 
   FitResult run();
 
  private:
   void start();
+  /// What process 0 does at the start: it takes the folder, reads weights or a checkpoint, and
+  /// gives the path of the latter.
+  std::string open();
   /// Resumes, where that is asked for; gives the checkpoint's path.
   std::string resume();
   void check_folder() const;
@@ -41,24 +48,26 @@ class FitRun final : private EpochHost {
   void run_epoch(std::int64_t epoch);
   EpochContext context_for(std::int64_t epoch, EpochFeed& feed, Failure& input);
   void train(std::int64_t epoch, EpochFeed& feed);
-  void check_input(const Failure& input);
-  /// Whether `error` is the run's stop, which has then ended it.
-  bool is_stop(const Error& error);
-  bool stop_due() override;
+  /// After an epoch that was broken off: throws what an input failed with, unless that was the
+  /// stop; else says by what the run is stopped.
+  void agree_on_stop(const Failure& input);
+  void agree_on_stop();
+  bool stop_due() override { return !stop_.reason().empty(); }
   bool checkpoint_due() override { return keeper_.due(); }
+  void prepare_checkpoint(Replica& replica) override { weights_.gather(replica); }
   void save_checkpoint() override { save_in_epoch(); }
   void on_step_start(const StepStart& step) override;
   void on_step(const StepEvent& event) override;
   void on_log_step(const StepEvent& event) override;
   void save_in_epoch();
-  /// What the steps before a failure made, if no replica was changing it. The shard at `faulty`
+  /// What the steps before a failure made, if no replica was changing it, and if all processes came
+  /// to it alike: what they would have to send each other is lost otherwise. The shard at `faulty`
   /// may hold something else when the run goes on.
   void save_finished_steps(const std::string& faulty = "");
   void stop_in_epoch();
-  EvaluationSums evaluate_all(EpochFeed& feed, std::int64_t max_batches);
   void check_sanity();
-  /// `max_batches`: a replica's; 0: all.
-  void evaluate(EpochEvent& event, std::int64_t max_batches);
+  /// `max_batches`: a replica's; 0: all. False: a stop ended it.
+  bool evaluate(EpochEvent& event, std::int64_t max_batches);
   /// False: a stop ended it, and the epoch's steps are saved.
   bool evaluate_or_stop(EpochEvent& event);
   EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed);
@@ -69,6 +78,7 @@ class FitRun final : private EpochHost {
   template <typename Member, typename... Args>
   void tell(Member member, const Args&... args);
 
+  Processes& processes_;
   const FitInput& input_;
   const TrainOptions& options_;
   const RunStop stop_;
@@ -81,7 +91,9 @@ class FitRun final : private EpochHost {
   CheckpointKeeper keeper_;
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
-  std::vector<EpochTotals> totals_;  ///< one a replica, of the epoch at hand
+  bool saves_ = false;               ///< process 0 writes checkpoints
+  std::string position_;             ///< of this process, as JSON: after what is to be saved
+  std::vector<EpochTotals> totals_;  ///< one a replica of this process, of the epoch at hand
   std::int64_t shown_steps_ = 0;
   FitResult result_;
   double samples_ = 0;        ///< trained on in this call, all replicas

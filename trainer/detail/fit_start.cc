@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <sstream>
 #include <vector>
 
 #include "io/base/error.h"
@@ -38,15 +39,13 @@ void check_input(const std::string& path, const TrainState& saved, const TrainSt
   std::vector<std::string> lines = option_differences(*saved.data, *given.data);
   if (const std::string list = list_difference(*saved.data, *given.data); !list.empty())
     lines.insert(lines.begin(), list);
-  if (!lines.empty() && !saved.position.empty()) {
+  if (!lines.empty() && !saved.positions.empty()) {
     refuse(path,
            fmt::format("the checkpoint is in mid-epoch and continues only with its own input: {}",
                        fmt::join(lines, "; ")));
   }
   differences.insert(differences.end(), lines.begin(), lines.end());
 }
-
-}  // namespace
 
 void check_options(const TrainOptions& options) {
   constexpr std::int64_t kMaxEpochs = std::int64_t{1} << 31;
@@ -64,13 +63,98 @@ void check_options(const TrainOptions& options) {
   io::check_local_path(options.checkpoint.folder);
 }
 
+/// What all processes must have alike, a line each: what is computed, and how often they meet.
+std::vector<std::string> shared_options(const FitInput& input, const TrainOptions& options) {
+  const OptimizerOptions& optimizer = options.optimizer;
+  const ScheduleOptions& schedule = options.schedule;
+  return {
+      fmt::format("model {}", input.model.name()),
+      fmt::format("parameters {}", input.model.parameters().num_values()),
+      fmt::format("buffers {}", input.model.buffers().num_values()),
+      fmt::format("measures {}", fmt::join(input.objective.measures(), " ")),
+      fmt::format("validation {}", input.validation != nullptr),
+      fmt::format("epochs {}", options.epochs),
+      fmt::format("precision {}", static_cast<int>(options.precision)),
+      fmt::format("seed {}", options.seed),
+      fmt::format("optimizer {} {} {} {} {} {} {} {} {} {} {}", optimizer.rule, optimizer.momentum,
+                  optimizer.dampening, optimizer.nesterov, optimizer.weight_decay, optimizer.beta1,
+                  optimizer.beta2, optimizer.epsilon, optimizer.trust,
+                  optimizer.no_decay_on_biases_and_norms, optimizer.round_to_bf16),
+      fmt::format("schedule {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+                  schedule_kind_name(schedule.kind), static_cast<int>(schedule.unit),
+                  schedule.base_lr, schedule.epochs, schedule.step_epochs, schedule.gamma,
+                  fmt::join(schedule.milestones, ","), schedule.divisor, schedule.warmup_epochs,
+                  schedule.warmup_steps, schedule.warmup_start, schedule.min_lr,
+                  schedule.one_cycle_rise, schedule.one_cycle_start_div,
+                  schedule.one_cycle_end_div),
+      fmt::format("bucket_floats {}", options.reducer.bucket_floats),
+      fmt::format("scale_lr {}", options.scale_lr),
+      fmt::format("accumulate {}", options.accumulate),
+      fmt::format("clip {} {}", options.clip.norm, options.clip.value),
+      fmt::format("ema_decay {}", options.ema_decay),
+      fmt::format("steps_per_epoch {}", options.steps_per_epoch),
+      fmt::format("on_non_finite {}", static_cast<int>(options.on_non_finite)),
+      fmt::format("sanity_val_steps {}", options.sanity_val_steps),
+      fmt::format("checkpoint.every_steps {}", options.checkpoint.every_steps)};
+}
+
+/// Throws, on every process: InvalidArgument for the first line that is another than process 0's.
+void check_alike(Processes& processes, const std::vector<std::string>& own) {
+  const auto all = processes.gather(fmt::format("{}\n", fmt::join(own, "\n")));
+  for (std::size_t process = 1; process < all.size(); ++process) {
+    std::istringstream first(all.front());
+    std::istringstream other(all[process]);
+    std::string wanted;
+    std::string given;
+    while (std::getline(first, wanted) && std::getline(other, given)) {
+      if (wanted == given) continue;
+      processes.throw_alike(std::make_exception_ptr(
+          Error(ErrorCode::kInvalidArgument,
+                fmt::format("the processes of a run need the same options: process 0 has {}, "
+                            "process {} has {}",
+                            wanted, process, given))));
+    }
+  }
+}
+
+void check_processes(const std::string& path, const TrainState& saved, int processes) {
+  if (saved.positions.empty() || static_cast<int>(saved.positions.size()) == processes) return;
+  refuse(path, fmt::format("the checkpoint is in mid-epoch and continues only with its own number "
+                           "of processes: {} saved, {} given",
+                           saved.positions.size(), processes));
+}
+
+}  // namespace
+
+TrainOptions settle_options(Processes& processes, const FitInput& input,
+                            const TrainOptions& options) {
+  check_options(options);
+  check_alike(processes, shared_options(input, options));
+  TrainOptions own = options;
+  if (processes.is_first()) return own;
+  own.max_time = {};
+  own.init.clear();
+  own.resume.clear();
+  own.run_folder.clear();
+  own.checkpoint.folder.clear();
+  own.log = {};
+  return own;
+}
+
+std::int64_t settle_steps_per_epoch(Processes& processes, const Feed& train,
+                                    const TrainOptions& options) {
+  if (options.steps_per_epoch > 0) return options.steps_per_epoch;
+  const std::int64_t batches = processes.max(train.steps_per_epoch());
+  return (batches + options.accumulate - 1) / options.accumulate;
+}
+
 ScheduleOptions scaled_schedule(const TrainOptions& options, int world) {
   ScheduleOptions schedule = options.schedule;
   if (options.scale_lr) schedule.base_lr *= world;
   return schedule;
 }
 
-TrainState resume_from(const std::string& path, const TrainState& fresh,
+TrainState resume_from(const std::string& path, const TrainState& fresh, int processes,
                        const CheckpointTensors& tensors, const TrainOptions& options) {
   const auto opener = checkpoint_opener(options);
   const TrainState found = read_checkpoint_state(path, *opener);
@@ -80,6 +164,7 @@ TrainState resume_from(const std::string& path, const TrainState& fresh,
   }
   std::vector<std::string> differences = differences_of(found, fresh);
   check_input(path, found, fresh, options, differences);
+  check_processes(path, found, processes);
   TrainState state = load_checkpoint(path, fresh.model, tensors, *opener);
   if (!differences.empty()) {
     options.log.warn(fmt::format(

@@ -28,23 +28,36 @@ Safetensors read_fitting(const EvalInput& input, const EvalOptions& options) {
   }
 }
 
+/// On process 0: the others get an empty one, and their values from there.
+Safetensors read_on_first(Processes& processes, const EvalInput& input,
+                          const EvalOptions& options) {
+  Safetensors file;
+  processes.first_does([&] { file = read_fitting(input, options); });
+  return file;
+}
+
 }  // namespace
 
-LoadedGroup::LoadedGroup(const EvalInput& input, const EvalOptions& options)
-    : LoadedGroup(input, options, read_fitting(input, options)) {}
+LoadedGroup::LoadedGroup(Processes& processes, const EvalInput& input, const EvalOptions& options)
+    : LoadedGroup(processes, input, options, read_on_first(processes, input, options)) {}
 
-LoadedGroup::LoadedGroup(const EvalInput& input, const EvalOptions& options,
+LoadedGroup::LoadedGroup(Processes& processes, const EvalInput& input, const EvalOptions& options,
                          const Safetensors& file)
     : replicas({.model = input.model,
                 .objective = input.objective,
                 .devices = input.devices,
+                .cluster = processes.cluster(),
                 .backend = input.backend,
                 .precision = options.precision}) {
+  const DeviceSpan weights = replicas.weights();
+  const DeviceSpan buffers = replicas.replica(0).buffers();
   const auto values = [this](DeviceSpan span) { return FlatValues(replicas.backend(), span); };
-  copy_checked_tensors(
-      file, {{.table = &input.model.parameters(), .values = values(replicas.weights())},
-             {.table = &input.model.buffers(), .values = values(replicas.replica(0).buffers())}});
-  replicas.spread_from_rank0();
+  if (processes.is_first())
+    copy_checked_tensors(file, {{.table = &input.model.parameters(), .values = values(weights)},
+                                {.table = &input.model.buffers(), .values = values(buffers)}});
+  processes.copy_from_first(replicas.backend(), weights);
+  processes.copy_from_first(replicas.backend(), buffers);
+  replicas.spread_from_device0();
 }
 
 }  // namespace millrace::trainer::detail

@@ -11,6 +11,11 @@ Replica::Replica(const ReplicaSetup& setup)
   reducer_ = setup.backend.make_reducer(gradients(), *setup.gradient_group, setup.reducer);
 }
 
+void Replica::gather(DeviceSpan values) {
+  for (const Range& bucket : reducer_->buckets())
+    backend().all_gather(values.subspan(bucket.begin, bucket.size()), setup_.control);
+}
+
 nn::Plan& Replica::plan_for(const pipeline::Batch& batch) {
   const decode::DType dtype = batch.field(setup_.objective.inputs().front()).spec.dtype;
   auto& plan = plans_[{batch.size, dtype}];

@@ -34,7 +34,7 @@ struct Compilation {
 };
 
 struct ReplicaSetup {
-  int rank = 0;
+  int device = 0;  ///< of this process
   Backend& backend;
   const Model& model;
   const Objective& objective;
@@ -49,7 +49,10 @@ class Replica {
  public:
   explicit Replica(const ReplicaSetup& setup);
 
-  int rank() const { return setup_.rank; }
+  /// Of all replicas of the run.
+  int rank() const { return setup_.control.rank(); }
+  /// Of this process's: an index into what the process has one of for each device.
+  int device() const { return setup_.device; }
   Backend& backend() { return setup_.backend; }
   const Model& model() const { return setup_.model; }
   const Objective& objective() const { return setup_.objective; }
@@ -58,6 +61,9 @@ class Replica {
   DeviceSpan buffers() const { return buffers_.span; }
   GradientReducer& reducer() { return *reducer_; }
 
+  /// Gives what this replica's reducer owns of `values`, laid out as the gradients, to the other
+  /// processes. A collective.
+  void gather(DeviceSpan values);
   /// The plan for batches like this one, compiled when it is the first.
   nn::Plan& plan_for(const pipeline::Batch& batch);
   /// The batch's input fields, in the plan's order.

@@ -13,9 +13,10 @@ ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const 
     : context_(context),
       replica_(replica),
       device_(device),
-      totals_(context.totals[static_cast<std::size_t>(replica.rank())]),
+      totals_(context.totals[static_cast<std::size_t>(replica.device())]),
       timer_(replica),
       step_(context.step, replica, timer_),
+      input_(context.feed, context.input_failure, replica.device()),
       micro_batches_(context.first_step * context.options.accumulate) {
   totals_ = {
       .sums = context.first_sums, .steps = context.first_step, .global_step = context.global_step};
@@ -54,34 +55,25 @@ void ReplicaEpoch::take_steps() {
 
 // False when all replicas' input has ended, or one's has failed.
 bool ReplicaEpoch::next_micro_batch() {
-  bool failed = false;
-  if (!has_ended_) {
-    failed = true;
-    context_.input_failure.guard([&] {
-      has_batch_ = context_.feed.next(replica_.rank(), batch_);
-      failed = false;
-    });
-    has_ended_ = failed || !has_batch_;
-    has_batch_ = !has_ended_;
-  }
+  input_.next();
   timer_.lap(&StepTimes::wait);
-  const bool goes_on = vote(failed);
+  const bool goes_on = vote();
   timer_.lap_collectives();
-  if (goes_on && has_batch_) position_ = batch_.position;
+  if (goes_on && input_.has_batch()) position_ = input_.batch().position;
   return goes_on;
 }
 
-bool ReplicaEpoch::vote(bool failed) {
-  const bool first = replica_.rank() == 0;
+// A process speaks through its first replica: process 0 alone on what it decides.
+bool ReplicaEpoch::vote() {
   const auto counted = [&](std::int64_t value) {
-    return has_batch_ ? static_cast<double>(value) : 0.0;
+    return input_.has_batch() ? static_cast<double>(value) : 0.0;
   };
   std::array<double, 6> votes{counted(1),
-                              counted(batch_.num_valid),
-                              counted(batch_.size),
-                              first && context_.host.stop_due() ? 1.0 : 0.0,
-                              first && context_.host.checkpoint_due() ? 1.0 : 0.0,
-                              failed ? 1.0 : 0.0};
+                              counted(input_.batch().num_valid),
+                              counted(input_.batch().size),
+                              replica_.device() == 0 && context_.host.stop_due() ? 1.0 : 0.0,
+                              replica_.rank() == 0 && context_.host.checkpoint_due() ? 1.0 : 0.0,
+                              input_.failed() ? 1.0 : 0.0};
   replica_.control().all_reduce(std::span<double>(votes));
   const auto [batches, num_valid, slots, stop, checkpoint, failures] = votes;
   input_failed_ = failures > 0.0;
@@ -90,7 +82,7 @@ bool ReplicaEpoch::vote(bool failed) {
   checkpoint_due_ = checkpoint_due_ || checkpoint > 0.0;
   if (batches == 0.0) return false;
   totals_.batch_size = static_cast<std::int64_t>(slots / batches);
-  micro_ = {.batch = has_batch_ ? &batch_ : nullptr,
+  micro_ = {.batch = input_.has_batch() ? &input_.batch() : nullptr,
             .num_valid = num_valid,
             .batch_size = totals_.batch_size,
             .random_key = random_key()};
@@ -191,8 +183,9 @@ void ReplicaEpoch::checkpoint_if_due() {
   checkpoint_due_ = false;
   if (!due) return;
   settle_or_fail();
+  context_.host.prepare_checkpoint(replica_);
   replica_.control().barrier();
-  if (replica_.rank() == 0) context_.host.save_checkpoint();
+  if (replica_.device() == 0) context_.host.save_checkpoint();
   replica_.control().barrier();
 }
 

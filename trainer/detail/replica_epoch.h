@@ -25,6 +25,7 @@
 #include "trainer/detail/epoch_host.h"
 #include "trainer/detail/failure.h"
 #include "trainer/detail/replica.h"
+#include "trainer/detail/replica_input.h"
 #include "trainer/detail/step_timer.h"
 #include "trainer/detail/train_step.h"
 #include "trainer/events.h"
@@ -68,7 +69,7 @@ struct EpochContext {
   std::int64_t steps_per_epoch = 0;
   std::int64_t shown_steps = 0;         ///< steps_per_epoch for people: may be learnt
   std::vector<double> first_sums = {};  ///< of the steps already taken; empty: zeros
-  std::span<EpochTotals> totals;        ///< one a replica
+  std::span<EpochTotals> totals;        ///< one a replica of this process
 };
 
 class ReplicaEpoch {
@@ -82,7 +83,7 @@ class ReplicaEpoch {
  private:
   void take_steps();
   bool next_micro_batch();
-  bool vote(bool failed);
+  bool vote();
   RngKey random_key() const;
   void tell_start();
   void finish_step();
@@ -102,9 +103,7 @@ class ReplicaEpoch {
   StepTimer timer_;
   TrainStep step_;
   RateMeter rate_;
-  pipeline::Batch batch_;
-  bool has_batch_ = false;
-  bool has_ended_ = false;  ///< this replica's input
+  ReplicaInput input_;
   MicroBatch micro_;
   std::int64_t micro_batches_ = 0;                           ///< of this epoch
   std::shared_ptr<const pipeline::Position> position_ = {};  ///< after the last batch

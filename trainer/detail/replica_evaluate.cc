@@ -1,7 +1,9 @@
 #include "trainer/detail/replica_evaluate.h"
 
+#include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "io/base/error.h"
 
@@ -18,35 +20,51 @@ std::vector<float> gather_records(std::span<const float> records, Collectives& g
   return all;
 }
 
-}  // namespace
-
-EvaluationSums evaluate_replica(const EvaluationContext& context, Replica& replica) {
-  std::vector<double> sums(replica.objective().num_sums() + 1);
-  const std::span<double> counted = std::span(sums).first(sums.size() - 1);
-  std::vector<float> records;
-  pipeline::Batch batch;
-  for (std::int64_t done = 1; context.max_batches == 0 || done <= context.max_batches; ++done) {
-    if (!context.feed.next(replica.rank(), batch)) break;
-    if (context.stop.stop_requested()) {
-      throw Error(ErrorCode::kCancelled, "the evaluation was stopped");
-    }
-    nn::Plan& plan = replica.plan_for(batch);
-    plan.forward(replica.inputs_of(batch), nn::Mode::kEvaluate);
-    replica.backend().score(replica.objective(),
-                            {.plan = plan, .batch = batch, .records = &records}, counted);
-    sums.back() += static_cast<double>(batch.num_valid);
-    if (replica.rank() == 0 && context.on_step) context.on_step(done);
-  }
-  EvaluationSums result{sums, sums, {}, records};
-  replica.control().all_reduce(std::span<double>(result.all));
-  result.all_records = gather_records(records, replica.control());
-  return result;
+void score(const pipeline::Batch& batch, Replica& replica, EvaluationSums& own) {
+  nn::Plan& plan = replica.plan_for(batch);
+  plan.forward(replica.inputs_of(batch), nn::Mode::kEvaluate);
+  replica.backend().score(replica.objective(),
+                          {.plan = plan, .batch = batch, .records = &own.replica_records},
+                          std::span(own.replica).first(own.replica.size() - 1));
+  own.replica.back() += static_cast<double>(batch.num_valid);
 }
 
-void check_not_empty(const std::string& what, std::int64_t samples, std::int64_t skipped) {
+}  // namespace
+
+std::int64_t EvaluationSums::samples() const { return std::llround(all.back()); }
+
+EvaluationSums evaluate_group(const FeedPass& pass,
+                              const std::function<void(std::int64_t)>& on_step) {
+  const std::size_t num_sums = pass.group.replica(0).objective().num_sums() + 1;
+  std::vector<EvaluationSums> own(static_cast<std::size_t>(pass.group.size()),
+                                  {.replica = std::vector<double>(num_sums)});
+  const auto own_of = [&](const Replica& replica) -> EvaluationSums& {
+    return own[static_cast<std::size_t>(replica.device())];
+  };
+  std::int64_t done = 0;
+  const bool whole = run_pass(
+      pass,
+      [&](Replica& replica, const pipeline::Batch* batch) {
+        if (batch != nullptr) score(*batch, replica, own_of(replica));
+        if (replica.rank() == 0 && on_step) on_step(++done);
+      },
+      [&](Replica& replica) {
+        EvaluationSums& sums = own_of(replica);
+        sums.all = sums.replica;
+        replica.control().all_reduce(std::span<double>(sums.all));
+        sums.all_records = gather_records(sums.replica_records, replica.control());
+      });
+  own.front().stopped = !whole;
+  if (whole) own.front().skipped = pass.processes.sum(pass.feed.skipped_samples());
+  return std::move(own.front());
+}
+
+void check_not_empty(Processes& processes, const std::string& what, std::int64_t samples,
+                     std::int64_t skipped) {
   if (samples > 0) return;
   const std::string why = skipped > 0 ? ": " + std::to_string(skipped) + " were skipped" : "";
-  throw Error(ErrorCode::kExhausted, what + " had no samples" + why);
+  processes.throw_alike(
+      std::make_exception_ptr(Error(ErrorCode::kExhausted, what + " had no samples" + why)));
 }
 
 }  // namespace millrace::trainer::detail

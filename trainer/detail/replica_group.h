@@ -1,4 +1,5 @@
-// ReplicaGroup: all replicas of a run, their shared weights, and the groups they talk through.
+// ReplicaGroup: the replicas of this process, their shared weights, and the groups they talk
+// through to all replicas of the run.
 //
 // Threads: one at a time; run() works on the devices' threads.
 #pragma once
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "trainer/backend.h"
-#include "trainer/collectives.h"
+#include "trainer/cluster.h"
 #include "trainer/detail/replica.h"
 #include "trainer/events.h"
 #include "trainer/feed.h"
@@ -20,6 +21,7 @@ struct GroupSetup {
   const Model& model;
   const Objective& objective;
   ReplicaThreads& devices;
+  Cluster& cluster;            ///< of as many devices a process
   Backend* backend = nullptr;  ///< null: the CPU's
   nn::Precision precision = nn::Precision::kBFloat16;
   bool trains = false;
@@ -29,23 +31,26 @@ struct GroupSetup {
 class ReplicaGroup {
  public:
   explicit ReplicaGroup(const GroupSetup& setup);
-  ~ReplicaGroup();
 
+  /// Replicas of this process.
   int size() const { return static_cast<int>(replicas_.size()); }
+  const Topology& topology() const { return topology_; }
   Backend& backend() { return backend_; }
   DeviceSpan weights() const { return weights_.span; }
-  Replica& replica(int rank) { return *replicas_[static_cast<std::size_t>(rank)]; }
-  /// Gives every replica rank 0's running statistics, and news of the weights.
-  void spread_from_rank0();
-  /// Plans compiled since the last call, of all replicas.
+  Replica& replica(int device) { return *replicas_[static_cast<std::size_t>(device)]; }
+  /// Gives every replica device 0's running statistics, and news of the weights.
+  void spread_from_device0();
+  /// Plans compiled since the last call, of these replicas.
   std::vector<CompileEvent> take_compilations();
 
   /// Runs `work` for every replica on its device's thread, and waits. The first failure ends the
-  /// group and the feed, and is thrown: the group is of no use afterwards.
+  /// groups, those of other processes too, and the feed, and is thrown: the group is of no use
+  /// afterwards.
   void run(EpochFeed& feed, const std::function<void(Replica&)>& work);
 
  private:
   ReplicaThreads& devices_;
+  Topology topology_;
   std::unique_ptr<Backend> own_backend_;  ///< where none was given
   Backend& backend_;
   DeviceBuffer weights_;

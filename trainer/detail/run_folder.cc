@@ -47,7 +47,7 @@ class ReportFile final : public Observer {
 
 }  // namespace
 
-RunFolder::RunFolder(const std::string& path, const std::string& config_json, int world) {
+RunFolder::RunFolder(const std::string& path, const std::string& config_json, int devices) {
   if (path.empty()) return;
   io::check_local_path(path);
   std::error_code error;
@@ -59,7 +59,7 @@ RunFolder::RunFolder(const std::string& path, const std::string& config_json, in
   writers_.push_back(std::make_unique<TensorBoardLog>(path));
   writers_.push_back(std::make_unique<ReportFile>(path + "/report.txt"));
   const std::string host = host_name();
-  for (int rank = 0; rank < world; ++rank) {
+  for (int rank = 0; rank < devices; ++rank) {
     const std::string number = std::to_string(rank);
     rank_logs_.push_back(
         Log::to_file(path + "/rank-" + number + ".log", host + " rank " + number + " | "));

@@ -1,5 +1,5 @@
 // RunFolder: where a run writes: config.json, metrics.jsonl, metrics.csv, a TensorBoard event file,
-// report.txt, rank-N.log; its checkpoints lie in checkpoints/.
+// report.txt, rank-N.log of each of process 0's replicas; its checkpoints lie in checkpoints/.
 //
 // Threads: one at a time; line() from every rank's own thread.
 #pragma once
@@ -17,7 +17,7 @@ class RunFolder {
  public:
   /// Makes the folder and its files; an empty `path` makes nothing and swallows every line.
   /// Throws: Io.
-  RunFolder(const std::string& path, const std::string& config_json, int world);
+  RunFolder(const std::string& path, const std::string& config_json, int devices);
 
   /// What writes the files; empty without a folder. Borrowed.
   std::vector<Observer*> observers() const;

@@ -10,11 +10,12 @@ constexpr std::chrono::milliseconds kLook{100};
 
 }  // namespace
 
-RunStop::RunStop(const TrainOptions& options)
+RunStop::RunStop(const TrainOptions& options, const Cluster& cluster)
     : options_(options),
+      cluster_(cluster),
       begin_(options.now()),
       forward_(options.stop, [this] { source_.request_stop(); }) {
-  if (options.max_time.count() > 0)
+  if (options.max_time.count() > 0 || cluster.topology().processes > 1)
     watch_ = std::jthread([this](const std::stop_token& end) { watch(end); });
 }
 
@@ -23,12 +24,12 @@ bool RunStop::is_late() const {
 }
 
 std::string RunStop::reason() const {
-  if (options_.stop.stop_requested()) return "signal";
+  if (options_.stop.stop_requested() || cluster_.stop_requested()) return "signal";
   return is_late() ? "max-time" : "";
 }
 
 void RunStop::watch(const std::stop_token& end) {
-  while (!is_late()) {
+  while (reason().empty()) {
     if (!Clock::system().sleep_for(kLook, end)) return;
   }
   source_.request_stop();

@@ -1,7 +1,8 @@
-// RunStop: what ends a run before its last epoch: a stop that was asked for, or its time limit.
-// Both reach whoever waits for the input.
+// RunStop: why this process wants to end a run before its last epoch: a stop that was asked for,
+// of it or by its launcher, or the time limit, which is process 0's. All reach whoever waits for
+// the input.
 //
-//   const RunStop stop(options);
+//   const RunStop stop(options, cluster);
 //   const std::stop_callback on_stop(stop.token(), [&] { feed.stop(); });
 //
 // Threads: const members from any thread.
@@ -13,16 +14,18 @@
 #include <thread>
 
 #include "io/base/clock.h"
+#include "trainer/cluster.h"
 #include "trainer/train_options.h"
 
 namespace millrace::trainer::detail {
 
 class RunStop {
  public:
-  /// The time limit counts from here. `options` are borrowed.
-  explicit RunStop(const TrainOptions& options);
+  /// The time limit counts from here. Both are borrowed.
+  RunStop(const TrainOptions& options, const Cluster& cluster);
 
-  /// Requested once there is a reason; 100 ms after a time limit at the latest.
+  /// Requested once there is a reason; 100 ms after a time limit, or a launcher's stop, at the
+  /// latest.
   std::stop_token token() const { return source_.get_token(); }
   /// "signal", "max-time"; empty while there is none.
   std::string reason() const;
@@ -32,6 +35,7 @@ class RunStop {
   void watch(const std::stop_token& end);
 
   const TrainOptions& options_;
+  const Cluster& cluster_;
   Clock::TimePoint begin_;
   std::stop_source source_;
   std::stop_callback<std::function<void()>> forward_;

@@ -55,10 +55,24 @@ void RunWeights::initialise_model(std::uint64_t seed) {
   group_.backend().write(buffers, group_.replica(0).buffers());
 }
 
+void RunWeights::copy_from_first(Processes& processes) {
+  for (const DeviceSpan one : {group_.weights(), group_.replica(0).buffers(), ema()})
+    processes.copy_from_first(group_.backend(), one);
+  for (const DeviceSpan state : states()) processes.copy_from_first(group_.backend(), state);
+  group_.spread_from_device0();
+}
+
+void RunWeights::gather(Replica& replica) {
+  if (group_.topology().processes == 1) return;
+  for (const DeviceSpan state : states()) replica.gather(state);
+  if (!ema().empty()) replica.gather(ema());
+}
+
 void RunWeights::swap_ema() {
   if (ema().empty()) return;
   group_.backend().swap(ema(), group_.weights());
-  for (int rank = 0; rank < group_.size(); ++rank) group_.replica(rank).parameters_changed();
+  for (int device = 0; device < group_.size(); ++device)
+    group_.replica(device).parameters_changed();
 }
 
 }  // namespace millrace::trainer::detail

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trainer/checkpoint.h"
+#include "trainer/detail/processes.h"
 #include "trainer/detail/replica_group.h"
 #include "trainer/model.h"
 #include "trainer/train_options.h"
@@ -24,7 +25,12 @@ class RunWeights {
 
   /// Start values: the model's own, or a file's. Throws: as load_weights().
   void initialise(const TrainOptions& options);
-  /// For checkpoints.
+  /// Gives all processes, and all replicas, what process 0 has.
+  void copy_from_first(Processes& processes);
+  /// Gives all processes this replica's share of what training does not gather by itself: the
+  /// optimizer's state and the EMA. On every replica's thread; a collective.
+  void gather(Replica& replica);
+  /// For checkpoints: whole after gather().
   CheckpointTensors tensors();
   /// Empty where none is kept.
   DeviceSpan ema() const { return ema_.span; }

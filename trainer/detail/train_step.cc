@@ -132,6 +132,7 @@ void TrainStep::update(float lr, std::int64_t global_step) {
                     .step = global_step,
                     .gradient_scale = divisor_ / num_valid_,
                     .is_finite = std::isfinite(sums_.front())});
+  if (setup_.gathers_weights) replica_.gather(setup_.weights);
   replica_.parameters_changed();
 }
 

@@ -37,6 +37,8 @@ struct TrainStepSetup {
   DeviceSpan weights;
   std::vector<DeviceSpan> states = {};
   DeviceSpan ema = {};  ///< empty: none is kept
+  /// Other processes have weights of their own: each update ends with giving them to all.
+  bool gathers_weights = false;
 };
 
 struct MicroBatch {

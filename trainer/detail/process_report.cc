@@ -1,0 +1,81 @@
+#include "trainer/detail/process_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "io/base/json.h"
+
+namespace millrace::trainer::detail {
+namespace {
+
+using Json = nlohmann::json;
+
+Json to_json(const StepTimes& times) {
+  return {times.wait, times.forward, times.backward, times.reduce, times.peer_wait, times.update};
+}
+
+StepTimes times_from(const Json& json) {
+  return {.wait = json.at(0),
+          .forward = json.at(1),
+          .backward = json.at(2),
+          .reduce = json.at(3),
+          .peer_wait = json.at(4),
+          .update = json.at(5)};
+}
+
+std::string to_text(const ProcessReport& report) {
+  Json times = Json::array();
+  for (const ReplicaTimes& one : report.times)
+    times.push_back({to_json(one.all), to_json(one.first)});
+  return Json{{"samples", report.samples},
+              {"skipped", report.skipped},
+              {"refetched", report.refetched},
+              {"times", std::move(times)},
+              {"stage", report.busiest_stage}}
+      .dump();
+}
+
+/// Adds a process's report to `all`; the seconds that its replicas waited for input.
+double add(const std::string& text, ProcessReport& all) {
+  const auto json = parse_json<Json>(text, "a process's report");
+  all.samples += json.at("samples").get<std::int64_t>();
+  all.skipped += json.at("skipped").get<std::int64_t>();
+  all.refetched += json.at("refetched").get<std::int64_t>();
+  double waited = 0.0;
+  for (const Json& one : json.at("times")) {
+    all.times.push_back({.all = times_from(one.at(0)), .first = times_from(one.at(1))});
+    waited += all.times.back().all.wait;
+  }
+  return waited;
+}
+
+}  // namespace
+
+ProcessReport gather_reports(Processes& processes, const ProcessReport& own) {
+  ProcessReport all;
+  double longest = -1.0;
+  for (const std::string& text : processes.gather(to_text(own))) {
+    const double waited = add(text, all);
+    if (waited <= longest) continue;
+    longest = waited;
+    all.busiest_stage = parse_json<Json>(text, "a process's report").at("stage");
+  }
+  return all;
+}
+
+std::vector<CompileEvent> gather_compilations(Processes& processes,
+                                              const std::vector<CompileEvent>& own) {
+  Json list = Json::array();
+  for (const CompileEvent& one : own)
+    list.push_back({one.rank, one.shape, one.seconds, one.activation_bytes});
+  std::vector<CompileEvent> all;
+  for (const std::string& text : processes.gather(list.dump())) {
+    for (const Json& one : parse_json<Json>(text, "a process's compilations"))
+      all.push_back({.rank = one.at(0),
+                     .shape = one.at(1),
+                     .seconds = one.at(2),
+                     .activation_bytes = one.at(3)});
+  }
+  return all;
+}
+
+}  // namespace millrace::trainer::detail

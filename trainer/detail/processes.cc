@@ -1,0 +1,103 @@
+#include "trainer/detail/processes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "io/base/error.h"
+#include "trainer/detail/telling.h"
+
+namespace millrace::trainer::detail {
+
+std::string reason_of(const std::exception_ptr& error, const Topology& topology) noexcept {
+  const auto with_process = [&](const char* what) {
+    if (topology.processes == 1) return std::string(what);
+    return "process " + std::to_string(topology.process) + " failed: " + what;
+  };
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return with_process(known.what());
+  } catch (...) {
+    return with_process("an unknown failure");
+  }
+}
+
+Processes::Processes(Cluster* given, int devices)
+    : own_(given == nullptr ? make_local_cluster(devices) : nullptr),
+      cluster_(given == nullptr ? *own_ : *given) {
+  guard([&] {
+    require(cluster_.topology().devices == devices,
+            "the cluster has " + std::to_string(cluster_.topology().devices) +
+                " devices a process, this process has " + std::to_string(devices));
+  });
+}
+
+std::string Processes::decide(const std::function<std::string()>& decision) {
+  Told told = tell_decision(cluster_, decision);
+  if (told.failure) throw_alike(told.failure);
+  return std::move(told.text);
+}
+
+void Processes::first_does(const std::function<void()>& work) {
+  decide([&] {
+    work();
+    return std::string();
+  });
+}
+
+std::vector<std::string> Processes::gather(const std::string& own) {
+  std::vector<std::string> all;
+  for (const auto& bytes : cluster_.all_gather(std::as_bytes(std::span(own))))
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return all;
+}
+
+std::vector<std::int64_t> Processes::gather_numbers(std::int64_t own) {
+  std::vector<std::int64_t> all;
+  for (const auto& bytes : cluster_.all_gather(std::as_bytes(std::span(&own, 1)))) {
+    all.emplace_back();
+    std::memcpy(&all.back(), bytes.data(), sizeof(own));
+  }
+  return all;
+}
+
+std::int64_t Processes::sum(std::int64_t own) {
+  const auto all = gather_numbers(own);
+  return std::accumulate(all.begin(), all.end(), std::int64_t{0});
+}
+
+std::int64_t Processes::max(std::int64_t own) { return std::ranges::max(gather_numbers(own)); }
+
+void Processes::copy_from_first(Backend& backend, DeviceSpan values) {
+  if (is_alone()) return;
+  std::vector<float> floats(values.size());
+  if (is_first()) backend.read(values, floats);
+  cluster_.broadcast(std::as_writable_bytes(std::span(floats)), 0);
+  if (!is_first()) backend.write(floats, values);
+}
+
+void Processes::throw_any(const std::exception_ptr& own) {
+  const std::vector<std::string> failures = gather(own ? pack_error(own) : "");
+  if (own) throw_alike(own);
+  for (std::size_t process = 0; process < failures.size(); ++process) {
+    if (failures[process].empty()) continue;
+    const Error told = unpack_error(failures[process]);
+    throw_alike(std::make_exception_ptr(
+        Error(told.code(), "process " + std::to_string(process) + " failed: " + told.message(),
+              told.where())));
+  }
+}
+
+void Processes::throw_stopped(const std::string& message) {
+  throw_alike(std::make_exception_ptr(Error(ErrorCode::kCancelled, message)));
+}
+
+void Processes::throw_alike(const std::exception_ptr& error) {
+  alike_ = true;
+  std::rethrow_exception(error);
+}
+
+}  // namespace millrace::trainer::detail

@@ -1,0 +1,30 @@
+// What one process of a run tells the others: a decision of process 0, or an error, as bytes.
+//
+// Threads: functions.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "io/base/error.h"
+#include "trainer/cluster.h"
+
+namespace millrace::trainer::detail {
+
+/// What `error` holds; an exception that is no Error becomes a Cancelled one with its text.
+std::string pack_error(const std::exception_ptr& error);
+/// Throws: Corrupt for what pack_error() did not make.
+Error unpack_error(std::string_view packed);
+
+/// What process 0's decision gave: a text, or a failure.
+struct Told {
+  std::string text = {};
+  std::exception_ptr failure = {};  ///< null: none
+};
+
+/// Runs `decision` on process 0, and tells all. Throws: what the cluster throws.
+Told tell_decision(Cluster& cluster, const std::function<std::string()>& decision);
+
+}  // namespace millrace::trainer::detail
