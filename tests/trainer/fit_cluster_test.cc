@@ -1,0 +1,681 @@
+// fit(), evaluate() and predict() in several processes, which here are threads of one: each has its
+// own Cluster over a fake network, its own feeds, options and devices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "device/device.h"
+#include "io/base/error.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/temp_dir.h"
+#include "tests/trainer/fake_transport.h"
+#include "tests/trainer/fakes.h"
+#include "trainer/checkpoint.h"
+#include "trainer/cluster.h"
+#include "trainer/evaluate.h"
+#include "trainer/fit.h"
+#include "trainer/models/models.h"
+#include "trainer/predict.h"
+#include "trainer/run_lock.h"
+#include "trainer/weights.h"
+#include "wds/shard_writer.h"
+
+namespace millrace::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using testing::FakeNetwork;
+using ::testing::HasSubstr;
+using testing::LocalThreads;
+using testing::make_samples;
+using testing::MemoryFeed;
+
+/// Processes and devices of each.
+struct Layout {
+  int processes = 1;
+  int devices = 1;
+  int world() const { return processes * devices; }
+};
+
+std::string name_of(const Layout& layout) {
+  return std::to_string(layout.processes) + " x " + std::to_string(layout.devices);
+}
+
+/// A process's cluster, whose launcher may ask it to stop.
+class StoppableCluster final : public Cluster {
+ public:
+  explicit StoppableCluster(std::unique_ptr<Cluster> cluster) : cluster_(std::move(cluster)) {}
+  Topology topology() const override { return cluster_->topology(); }
+  std::vector<std::unique_ptr<Collectives>> make_group() override { return cluster_->make_group(); }
+  void broadcast(std::span<std::byte> data, int root) override { cluster_->broadcast(data, root); }
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> data) override {
+    return cluster_->all_gather(data);
+  }
+  bool stop_requested() const override { return stop.stop_requested(); }
+  void abort(const std::string& reason) noexcept override { cluster_->abort(reason); }
+
+  std::stop_source stop;
+
+ private:
+  std::unique_ptr<Cluster> cluster_;
+};
+
+/// Runs `work` once a process, each on a thread of its own. What it throws is kept, by process.
+std::vector<std::exception_ptr> on_processes(const Layout& layout,
+                                             const std::function<void(StoppableCluster&)>& work) {
+  FakeNetwork network(layout.processes);
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(layout.processes));
+  std::vector<std::jthread> threads;
+  for (int process = 0; process < layout.processes; ++process) {
+    threads.emplace_back([&, process] {
+      StoppableCluster cluster(make_cluster(
+          {.process = process, .processes = layout.processes, .devices = layout.devices},
+          network.transport(process)));
+      try {
+        work(cluster);
+      } catch (...) {
+        failures[static_cast<std::size_t>(process)] = std::current_exception();
+      }
+    });
+  }
+  threads.clear();
+  return failures;
+}
+
+void expect_no_failure(const std::vector<std::exception_ptr>& failures) {
+  for (const auto& failure : failures) {
+    try {
+      if (failure) std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+Error error_of(const std::exception_ptr& failure) {
+  try {
+    if (failure) std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {ErrorCode::kIo, ""};
+}
+
+// ---- LeNet, from shards ----
+
+constexpr int kWorld = 4;
+constexpr std::int64_t kBatch = 4;
+constexpr std::int64_t kClasses = 4;
+constexpr int kSide = 28;
+
+/// Shards of `per_shard` grey pictures each, brighter in the quarter that the label names.
+std::vector<std::string> write_pictures(const std::string& folder, const std::string& name,
+                                        int count, std::uint64_t per_shard) {
+  wds::ShardWriter writer({.pattern = folder + "/" + name + "-%06d.tar", .maxcount = per_shard});
+  for (int i = 0; i < count; ++i) {
+    const int label = i % static_cast<int>(kClasses);
+    std::string picture = "P5\n28 28\n255\n";
+    for (int at = 0; at < kSide * kSide; ++at) {
+      const int quarter = at / kSide / (kSide / 2) * 2 + at % kSide / (kSide / 2);
+      picture += static_cast<char>((quarter == label ? 150 : 50) + (i * 31 + at * 17) % 90);
+    }
+    writer.write({.key = std::to_string(10'000 + i),
+                  .fields = {{"pgm", io::Bytes::copy_of(picture)},
+                             {"cls", io::Bytes::copy_of(std::to_string(label))}}});
+  }
+  std::vector<std::string> urls;
+  for (const wds::ShardSummary& shard : writer.finish()) urls.push_back(shard.url);
+  return urls;
+}
+
+pipeline::PipelineOptions pictures(std::vector<std::string> shards, const Topology& topology) {
+  pipeline::PipelineOptions options;
+  options.shards = std::move(shards);
+  options.split.topology = topology;
+  options.fields = {pipeline::ImageField{.transforms = {decode::Resize{kSide, kSide},
+                                                        decode::Normalize{{0.5F}, {0.5F}}},
+                                         .channels = 1},
+                    pipeline::LabelField{.classes = kClasses}};
+  options.batch.size = kBatch;
+  options.resources.threads = 1;
+  return options;
+}
+
+/// Each shard of the epoch's shuffled list is a batch, and each rank gets the same ones however
+/// ranks are spread over processes.
+pipeline::PipelineOptions shards_by_rank(std::vector<std::string> shards,
+                                         const Topology& topology) {
+  auto options = pictures(std::move(shards), topology);
+  options.shuffle = {.shards = true, .seed = 7};
+  options.split.process_splitter = [devices = topology.devices](const std::vector<std::string>& all,
+                                                                const wds::SplitPart& process) {
+    std::vector<std::string> own;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (static_cast<int>(i) % kWorld / devices == process.index) own.push_back(all[i]);
+    }
+    return own;
+  };
+  return options;
+}
+
+GraphModel lenet() {
+  return {"lenet",
+          build_model("lenet", {.num_classes = kClasses, .in_channels = 1, .image = kSide})};
+}
+
+/// What must be equal, bit for bit: weights, their EMA, the optimizer's state.
+std::vector<std::string> files_of(const std::string& checkpoint) {
+  std::vector<std::string> files;
+  for (const char* name : {"model", "ema", "optimizer"})
+    files.push_back(testing::read_file(checkpoint + "/" + name + ".safetensors"));
+  return files;
+}
+
+struct LeNetRun {
+  std::vector<std::string> files;
+  std::vector<FitResult> results;  ///< one a process
+};
+
+LeNetRun train_lenet(const Layout& layout, const std::vector<std::string>& train_shards,
+                     const std::vector<std::string>& val_shards, const std::string& folder) {
+  LeNetRun run;
+  run.results.resize(static_cast<std::size_t>(layout.processes));
+  expect_no_failure(on_processes(layout, [&](StoppableCluster& cluster) {
+    const Topology topology = cluster.topology();
+    const device::DeviceSet set = device::DeviceSet::cpu(static_cast<std::size_t>(layout.devices));
+    LoaderFeed train(shards_by_rank(train_shards, topology), set);
+    auto val_options = pictures(val_shards, topology);
+    val_options.indexed = true;
+    LoaderFeed val(val_options, set);
+    LocalThreads devices(layout.devices);
+    const GraphModel model = lenet();
+    const LossObjective objective;
+    run.results[static_cast<std::size_t>(topology.process)] =
+        fit({.model = model,
+             .objective = objective,
+             .train = train,
+             .validation = &val,
+             .devices = devices,
+             .cluster = &cluster},
+            {.epochs = 2,
+             .precision = nn::Precision::kFloat32,
+             .seed = 3,
+             .optimizer = {.rule = "adam"},
+             .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.002},
+             .reducer = {.bucket_floats = 20'000},
+             .clip = {.norm = 1.0},
+             .ema_decay = 0.9,
+             .run_folder = folder});
+  }));
+  run.files = files_of(folder + "/checkpoints/last");
+  return run;
+}
+
+TEST(FitCluster, ProcessesAndDevicesTrainToTheSameBits) {
+  const testing::TempDir folder;
+  // The last round has batches for two ranks only, and one shard is to evaluate on.
+  const auto shards = write_pictures(folder.path(), "train", 6 * 16 + 8, 4);
+  const auto val = write_pictures(folder.path(), "val", 18, 100);
+  ASSERT_EQ(26U, shards.size());
+  const LeNetRun one = train_lenet({1, 4}, shards, val, folder / "one");
+  const EpochEvent& expected = one.results[0].epochs.at(1);
+  EXPECT_LT(*find_value(expected.train, "loss"),
+            0.9 * *find_value(one.results[0].epochs[0].train, "loss"))
+      << "it learns, so there is something to compare";
+  EXPECT_EQ(104, expected.train_samples);
+  EXPECT_EQ(18, expected.val_samples);
+  for (const Layout layout : {Layout{2, 2}, Layout{4, 1}}) {
+    const LeNetRun many =
+        train_lenet(layout, shards, val, folder / ("of" + std::to_string(layout.processes)));
+    EXPECT_EQ(one.files, many.files) << name_of(layout);
+    for (const FitResult& result : many.results) {
+      const EpochEvent& epoch = result.epochs.at(1);
+      EXPECT_EQ(expected.train, epoch.train) << name_of(layout);
+      EXPECT_EQ(expected.train_samples, epoch.train_samples);
+      EXPECT_EQ(18, epoch.val_samples) << name_of(layout);
+      EXPECT_EQ(find_value(expected.val, "top1"), find_value(epoch.val, "top1"));
+      EXPECT_NEAR(*find_value(expected.val, "loss"), *find_value(epoch.val, "loss"), 1e-6);
+      EXPECT_EQ(many.results[0].last_checkpoint, result.last_checkpoint);
+      EXPECT_EQ(expected.is_best, epoch.is_best);
+      EXPECT_EQ(many.results[0].end.best, result.end.best);
+    }
+  }
+}
+
+// ---- A linear model, from memory ----
+
+constexpr std::int64_t kFeatures = 20;
+
+/// A process's share of a MemoryFeed of all ranks; its positions count its own batches.
+class ShareFeed final : public Feed {
+ public:
+  ShareFeed(std::vector<testing::FakeSample> samples, const Topology& topology)
+      : all(std::move(samples), 8, topology.world_size()), topology_(topology) {}
+
+  std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override {
+    pipeline::Position start{.epoch = epoch};
+    if (from != nullptr) start.batches = from->batches / topology_.devices * topology_.world_size();
+    return std::make_unique<Share>(all.open(epoch, &start), topology_);
+  }
+  std::int64_t steps_per_epoch() const override { return all.steps_per_epoch(); }
+
+  MemoryFeed all;
+
+ private:
+  class Share final : public EpochFeed {
+   public:
+    Share(std::unique_ptr<EpochFeed> feed, const Topology& topology)
+        : feed_(std::move(feed)), topology_(topology) {}
+    bool next(int replica, pipeline::Batch& batch) override {
+      if (!feed_->next(topology_.first_rank() + replica, batch)) return false;
+      auto position = std::make_shared<pipeline::Position>(*batch.position);
+      position->batches = (batch.index / topology_.world_size() + 1) * topology_.devices;
+      batch.position = position;
+      return true;
+    }
+    void stop() override { feed_->stop(); }
+
+   private:
+    std::unique_ptr<EpochFeed> feed_;
+    const Topology& topology_;
+  };
+
+  Topology topology_;
+};
+
+/// What one process brings to a run.
+struct LinearProcess {
+  explicit LinearProcess(const Topology& topology)
+      : train(make_samples(200, kFeatures, kClasses, 1), topology),
+        val(make_samples(101, kFeatures, kClasses, 2), topology),
+        devices(topology.devices) {
+    val.all.is_unequal = true;
+  }
+
+  testing::LinearModel model{kFeatures, kClasses};
+  LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
+  ShareFeed train;
+  ShareFeed val;
+  LocalThreads devices;
+  TrainOptions options;
+  std::vector<Observer*> observers;
+  StoppableCluster* cluster = nullptr;
+
+  bool is(int process) const { return cluster->topology().process == process; }
+};
+
+struct LinearRun {
+  std::vector<std::exception_ptr> failures;
+  std::vector<FitResult> results;
+};
+
+using Change = std::function<void(LinearProcess&)>;
+
+/// Two epochs of 7 steps, for 4 ranks; `change` makes a process another than the others.
+LinearRun run_linear(const Layout& layout, const std::string& folder, const Change& change = {}) {
+  LinearRun run;
+  run.results.resize(static_cast<std::size_t>(layout.processes));
+  run.failures = on_processes(layout, [&](StoppableCluster& cluster) {
+    LinearProcess own(cluster.topology());
+    own.cluster = &cluster;
+    own.options = {.epochs = 2,
+                   .precision = nn::Precision::kFloat32,
+                   .seed = 5,
+                   .optimizer = {.rule = "lars", .momentum = 0.9F},
+                   .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 1.0},
+                   .reducer = {.bucket_floats = 32},
+                   .accumulate = 2,
+                   .ema_decay = 0.8,
+                   .sanity_val_steps = 1,
+                   .run_folder = folder,
+                   .log = Log::to_file(folder + ".log")};
+    if (change) change(own);
+    run.results[static_cast<std::size_t>(cluster.topology().process)] =
+        fit({.model = own.model,
+             .objective = own.objective,
+             .train = own.train,
+             .validation = &own.val,
+             .devices = own.devices,
+             .cluster = &cluster},
+            own.options, own.observers);
+  });
+  return run;
+}
+
+constexpr Layout kLayouts[] = {{1, 4}, {2, 2}, {4, 1}};
+
+/// The checkpoint of an undisturbed run of one process.
+std::vector<std::string> undisturbed(const testing::TempDir& folder) {
+  expect_no_failure(run_linear({1, 4}, folder / "undisturbed").failures);
+  return files_of(folder / "undisturbed/checkpoints/last");
+}
+
+TEST(FitCluster, RulesThatGoByNormsTrainToTheSameBits) {
+  const testing::TempDir folder;
+  const auto expected = undisturbed(folder);
+  for (const Layout layout : {Layout{2, 2}, Layout{4, 1}}) {
+    const std::string run = folder / ("of" + std::to_string(layout.processes));
+    expect_no_failure(run_linear(layout, run).failures);
+    EXPECT_EQ(expected, files_of(run + "/checkpoints/last")) << name_of(layout);
+  }
+}
+
+/// Resumes the run in `folder`, and expects what it would have come to without a break.
+void expect_resumes(const Layout& layout, const std::string& folder,
+                    const std::vector<std::string>& expected) {
+  const LinearRun resumed =
+      run_linear(layout, folder, [](LinearProcess& own) { own.options.resume = "auto"; });
+  expect_no_failure(resumed.failures);
+  EXPECT_EQ(expected, files_of(folder + "/checkpoints/last")) << name_of(layout);
+}
+
+TEST(FitCluster, AStopOfOneProcessEndsAllAtTheSameStep) {
+  const testing::TempDir folder;
+  const auto expected = undisturbed(folder);
+  for (const bool by_launcher : {true, false}) {
+    const std::string run = folder / (by_launcher ? "launcher" : "token");
+    std::stop_source stop;
+    const LinearRun stopped = run_linear({2, 2}, run, [&](LinearProcess& own) {
+      if (!own.is(1)) return;
+      own.options.stop = stop.get_token();
+      own.train.all.before_batch = [&, by_launcher, launcher = own.cluster->stop](
+                                       int, std::int64_t step) mutable {
+        if (step == 3) (by_launcher ? launcher : stop).request_stop();
+      };
+    });
+    expect_no_failure(stopped.failures);
+    for (const FitResult& result : stopped.results) {
+      EXPECT_EQ("signal", result.end.stopped_by);
+      EXPECT_TRUE(result.end.interrupted);
+      EXPECT_EQ(run + "/checkpoints/last", result.last_checkpoint);
+      EXPECT_TRUE(result.epochs.empty());
+    }
+    const TrainState state = read_checkpoint_state(run + "/checkpoints/last");
+    EXPECT_GT(state.global_step, 0);
+    EXPECT_EQ(2U, state.positions.size());
+    EXPECT_EQ(4, state.world);
+    expect_resumes({2, 2}, run, expected);
+  }
+}
+
+TEST(FitCluster, AStopOfOneProcessInAnEvaluationKeepsTheSteps) {
+  const testing::TempDir folder;
+  const auto expected = undisturbed(folder);
+  std::stop_source stop;
+  const LinearRun stopped = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+    if (!own.is(1)) return;
+    own.options.stop = stop.get_token();
+    own.val.all.before_batch = [&](int, std::int64_t step) {
+      if (step == 2) stop.request_stop();
+    };
+  });
+  expect_no_failure(stopped.failures);
+  for (const FitResult& result : stopped.results) EXPECT_TRUE(result.end.interrupted);
+  EXPECT_EQ(4, read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
+  expect_resumes({2, 2}, folder / "run", expected);
+}
+
+TEST(FitCluster, AnInputThatFailsEndsAllProcessesWithItsReason) {
+  const testing::TempDir folder;
+  const auto expected = undisturbed(folder);
+  for (const bool training : {true, false}) {
+    const std::string run = folder / (training ? "train" : "val");
+    const LinearRun failed = run_linear({2, 2}, run, [&](LinearProcess& own) {
+      if (!own.is(1)) return;
+      (training ? own.train : own.val).all.before_batch = [](int, std::int64_t step) {
+        if (step == 2) throw Error(ErrorCode::kTruncated, "cut off", {.url = "b.tar"});
+      };
+    });
+    const Error own = error_of(failed.failures[1]);
+    EXPECT_EQ(ErrorCode::kTruncated, own.code());
+    EXPECT_EQ("cut off", own.message());
+    const Error told = error_of(failed.failures[0]);
+    EXPECT_EQ(ErrorCode::kTruncated, told.code());
+    EXPECT_EQ("process 1 failed: cut off", told.message());
+    EXPECT_EQ("b.tar", told.where().url);
+    EXPECT_EQ(training ? 1 : 4, read_checkpoint_state(run + "/checkpoints/last").step_in_epoch);
+    expect_resumes({2, 2}, run, expected);
+  }
+}
+
+TEST(FitCluster, AReplicaThatFailsEndsAllProcessesWithItsReason) {
+  const testing::TempDir folder;
+  for (const Layout& layout : kLayouts) {
+    if (layout.processes == 1) continue;
+    const LinearRun failed = run_linear(layout, folder / name_of(layout), [](LinearProcess& own) {
+      auto samples = make_samples(200, kFeatures, kClasses, 1);
+      samples[110].label = 9;
+      own.train.all = MemoryFeed(std::move(samples), 8, 4);
+    });
+    int others = 0;
+    for (const auto& failure : failed.failures) {
+      const Error error = error_of(failure);
+      if (error.code() == ErrorCode::kCancelled) {
+        EXPECT_THAT(error.message(), AllOf(HasSubstr("process "), HasSubstr("failed: Corrupt")));
+        ++others;
+      } else {
+        EXPECT_EQ(ErrorCode::kCorrupt, error.code());
+      }
+    }
+    EXPECT_EQ(layout.processes - 1, others) << name_of(layout);
+  }
+}
+
+/// Fails the process whose observer it is, outside of a step.
+class Thrower final : public Observer {
+ public:
+  void on_epoch_end(const EpochEvent& /*event*/) override {
+    throw Error(ErrorCode::kIo, "the disk is full");
+  }
+};
+
+TEST(FitCluster, WhatProcess0FailsWithEndsTheOthers) {
+  const testing::TempDir folder;
+  Thrower thrower;
+  const LinearRun failed = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+    if (own.is(0)) own.observers = {&thrower};
+  });
+  EXPECT_EQ(ErrorCode::kIo, error_of(failed.failures[0]).code());
+  EXPECT_THAT(error_of(failed.failures[1]).message(),
+              HasSubstr("process 0 failed: Io: the disk is full"));
+}
+
+TEST(FitCluster, WhatProcess0RefusesIsRefusedEverywhere) {
+  const testing::TempDir folder;
+  const RunLock lock(folder / "run");
+  const LinearRun refused = run_linear({2, 2}, folder / "run");
+  for (const auto& failure : refused.failures) {
+    EXPECT_EQ(ErrorCode::kInvalidArgument, error_of(failure).code());
+    EXPECT_THAT(error_of(failure).message(), HasSubstr("another run writes to"));
+  }
+}
+
+TEST(FitCluster, OptionsThatDifferAreRefusedEverywhere) {
+  const testing::TempDir folder;
+  const LinearRun refused = run_linear({2, 2}, folder / "run", [](LinearProcess& own) {
+    if (own.is(1)) own.options.accumulate = 3;
+  });
+  for (const auto& failure : refused.failures) {
+    EXPECT_EQ(ErrorCode::kInvalidArgument, error_of(failure).code());
+    EXPECT_THAT(error_of(failure).message(),
+                HasSubstr("process 0 has accumulate 2, process 1 has accumulate 3"));
+  }
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
+// Each of these steered something once: none may hang a run, or change a bit of it.
+TEST(FitCluster, WhatOneProcessAloneHasSteersNothing) {
+  const testing::TempDir folder;
+  const auto expected = undisturbed(folder);
+  testing::FakeClock late;
+  late.advance(std::chrono::hours(1000));
+  Thrower thrower;
+  testing::write_file(folder / "file", "");
+  const std::vector<Change> changes{
+      [&](LinearProcess& own) {
+        own.options.clock = &late;
+        own.options.max_time = std::chrono::hours(500);
+        own.options.checkpoint.every = std::chrono::seconds(1);
+        own.train.all.before_batch = [&](int, std::int64_t) {
+          late.advance(std::chrono::hours(1000));
+        };
+      },
+      [&](LinearProcess& own) { own.options.run_folder = folder / "file/run"; },
+      [&](LinearProcess& own) { own.options.run_folder.clear(); },
+      [&](LinearProcess& own) { own.options.checkpoint.folder = folder / "other"; },
+      [&](LinearProcess& own) { own.options.resume = folder / "nowhere"; },
+      [&](LinearProcess& own) { own.options.init = folder / "nowhere.safetensors"; },
+      [&](LinearProcess& own) { own.options.checkpoint.save_best = false; },
+      [&](LinearProcess& own) { own.options.log_steps = 1; },
+      [&](LinearProcess& own) { own.observers = {&thrower}; }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const std::string run = folder / ("run" + std::to_string(i));
+    const LinearRun perturbed = run_linear({2, 2}, run, [&](LinearProcess& own) {
+      if (own.is(1)) changes[i](own);
+    });
+    expect_no_failure(perturbed.failures);
+    EXPECT_EQ(expected, files_of(run + "/checkpoints/last")) << i;
+    EXPECT_FALSE(fs::exists(folder / "other"));
+    for (const FitResult& result : perturbed.results) {
+      EXPECT_EQ("", result.end.stopped_by) << i;
+      EXPECT_EQ(2U, result.epochs.size()) << i;
+    }
+  }
+}
+
+TEST(FitCluster, TheTimeLimitIsProcess0s) {
+  const testing::TempDir folder;
+  testing::FakeClock clock;
+  const LinearRun stopped = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+    own.options.max_time = std::chrono::minutes(10);
+    if (!own.is(0)) return;
+    own.options.clock = &clock;
+    own.train.all.before_batch = [&](int, std::int64_t step) {
+      if (step == 3) clock.advance(std::chrono::hours(1));
+    };
+  });
+  expect_no_failure(stopped.failures);
+  for (const FitResult& result : stopped.results) {
+    EXPECT_EQ("max-time", result.end.stopped_by);
+    EXPECT_FALSE(result.end.interrupted);
+  }
+}
+
+TEST(FitCluster, InMidEpochAnotherNumberOfProcessesIsRefused) {
+  const testing::TempDir folder;
+  expect_no_failure(run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+                      if (own.is(1)) own.cluster->stop.request_stop();
+                    }).failures);
+  const Change resume = [](LinearProcess& own) { own.options.resume = "auto"; };
+  expect_no_failure(run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+                      resume(own);
+                      own.train.all.before_batch = [stop = own.cluster->stop, &own](
+                                                       int, std::int64_t step) mutable {
+                        if (own.is(1) && step == 3) stop.request_stop();
+                      };
+                    }).failures);
+  const LinearRun refused = run_linear({4, 1}, folder / "run", resume);
+  for (const auto& failure : refused.failures)
+    EXPECT_THAT(error_of(failure).message(),
+                HasSubstr("its own number of processes: 2 saved, 4 given"));
+}
+
+// ---- evaluate() and predict() ----
+
+TEST(EvaluateCluster, EverySampleCountsOnceWithFewerShardsThanProcesses) {
+  const testing::TempDir folder;
+  const auto shards = write_pictures(folder.path(), "val", 22, 11);
+  const auto few = write_pictures(folder.path(), "few", 3, 3);
+  const GraphModel model = lenet();
+  std::vector<float> weights(model.parameters().padded_size());
+  std::vector<float> buffers(model.buffers().padded_size());
+  model.initialise(5, weights, buffers);
+  save_weights(folder / "w.safetensors", {{.table = &model.parameters(), .values = weights},
+                                          {.table = &model.buffers(), .values = buffers}});
+  for (const auto& set : {shards, few}) {
+    std::vector<EvalResult> all;
+    for (const Layout& layout : kLayouts) {
+      std::mutex mutex;
+      expect_no_failure(on_processes(layout, [&](StoppableCluster& cluster) {
+        auto options = pictures(set, cluster.topology());
+        options.indexed = true;
+        const auto devices = device::DeviceSet::cpu(static_cast<std::size_t>(layout.devices));
+        LoaderFeed feed(options, devices);
+        DeviceThreads threads(devices);
+        const LossObjective objective;
+        // Process 0 alone has the weights.
+        const bool first = cluster.topology().process == 0;
+        auto result = evaluate({.model = model,
+                                .objective = objective,
+                                .feed = feed,
+                                .devices = threads,
+                                .cluster = &cluster},
+                               {.precision = nn::Precision::kFloat32,
+                                .weights = folder / (first ? "w.safetensors" : "nowhere")});
+        const std::lock_guard lock(mutex);
+        all.push_back(std::move(result));
+      }));
+    }
+    ASSERT_EQ(1U + 2U + 4U, all.size());
+    for (const EvalResult& result : all) {
+      EXPECT_EQ(set == few ? 3 : 22, result.samples);
+      EXPECT_EQ(find_value(all[0].values, "top1"), find_value(result.values, "top1"));
+      EXPECT_NEAR(*find_value(all[0].values, "loss"), *find_value(result.values, "loss"), 1e-6);
+    }
+  }
+}
+
+TEST(EvaluateCluster, WeightsThatAreMissingAreMissedByAll) {
+  const auto failures = on_processes({2, 1}, [](StoppableCluster& cluster) {
+    LinearProcess own(cluster.topology());
+    evaluate({.model = own.model,
+              .objective = own.objective,
+              .feed = own.val,
+              .devices = own.devices,
+              .cluster = &cluster},
+             {.weights = "/nowhere.safetensors"});
+  });
+  for (const auto& failure : failures) EXPECT_EQ(ErrorCode::kNotFound, error_of(failure).code());
+}
+
+TEST(PredictCluster, EverySampleComesOnceToProcess0) {
+  const testing::TempDir folder;
+  const testing::LinearModel model(kFeatures, kClasses);
+  std::vector<float> weights(model.parameters().padded_size());
+  std::vector<float> buffers(model.buffers().padded_size());
+  model.initialise(5, weights, buffers);
+  save_weights(folder / "w.safetensors", {{.table = &model.parameters(), .values = weights},
+                                          {.table = &model.buffers(), .values = buffers}});
+  for (const Layout& layout : kLayouts) {
+    std::set<std::string> keys;
+    std::mutex mutex;
+    expect_no_failure(on_processes(layout, [&](StoppableCluster& cluster) {
+      LinearProcess own(cluster.topology());
+      const std::int64_t samples =
+          predict({.model = own.model,
+                   .objective = own.objective,
+                   .feed = own.val,
+                   .devices = own.devices,
+                   .cluster = &cluster},
+                  {.precision = nn::Precision::kFloat32, .weights = folder / "w.safetensors"},
+                  [&](const Prediction& one) {
+                    const std::lock_guard lock(mutex);
+                    EXPECT_EQ(0, cluster.topology().process);
+                    EXPECT_EQ(static_cast<std::size_t>(kClasses), one.outputs.at(0).size());
+                    EXPECT_TRUE(keys.emplace(one.key).second) << one.key;
+                  });
+      EXPECT_EQ(101, samples);
+    }));
+    EXPECT_EQ(101U, keys.size()) << name_of(layout);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::trainer
