@@ -12,9 +12,9 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// No shard set nests deeper; a pattern of a million braces must not exhaust the stack.
+// No real shard set nests deeper, and a pattern of a million braces must not exhaust the stack.
 constexpr int kMaxDepth = 64;
-// What all names together may hold, so that a long pattern cannot multiply into gigabytes.
+// Maximum total size of all names, so that a long pattern cannot expand to gigabytes.
 constexpr std::size_t kMaxTotalBytes = std::size_t{512} * 1024 * 1024;
 
 [[noreturn]] void invalid(std::string_view pattern, const std::string& what) {
@@ -35,13 +35,13 @@ bool is_letter(std::string_view text) {
          ((text[0] >= 'A' && text[0] <= 'Z') || (text[0] >= 'a' && text[0] <= 'z'));
 }
 
-// "A..Z" then "a..z": the order in which a range of letters counts.
+// The order of letters in a range: "A..Z", then "a..z".
 int letter_index(char c) { return c >= 'a' ? 26 + (c - 'a') : c - 'A'; }
 char letter_at(std::int64_t index) {
   return static_cast<char>(index < 26 ? 'A' + index : 'a' + (index - 26));
 }
 
-/// first..last..step, the parts of a range expression; nothing when it is none.
+/// The parts of a range expression, first..last..step.
 struct Range {
   std::string_view first, last;
   std::int64_t step = 1;
@@ -74,7 +74,7 @@ class Expander {
     return names;
   }
 
-  // What stands between two braces: a range, a sequence, or neither, when the braces stay.
+  // The text between two braces: a range, a list, or neither, in which case the braces are kept.
   Names expression(std::string_view text, int depth) {
     if (const auto range = parse_range(text)) return expand_range(*range);
     Names names;
@@ -160,7 +160,7 @@ class Expander {
     }
     return text.size();
   }
-  // Unescaped commas outside of inner braces.
+  // Finds unescaped commas outside of inner braces.
   static std::size_t find_comma(std::string_view text, std::size_t from) {
     int depth = 0;
     for (std::size_t i = from; i < text.size(); ++i) {

@@ -9,10 +9,10 @@
 namespace millrace::wds {
 namespace {
 
-// Below this many samples a rate says nothing.
+// Below this many samples a rate is meaningless.
 constexpr std::uint64_t kSamplesBeforeRate = 1000;
 
-// Skips that differ and are said one by one.
+// How many different skips are logged individually.
 constexpr std::size_t kSkipsSaid = 1000;
 
 [[noreturn]] void budget_used_up(const Error& fault, const std::string& budget) {
@@ -67,7 +67,7 @@ OnFault FaultLedger::report_shard(const Error& fault, std::optional<std::uint64_
 }
 
 OnFault FaultLedger::take(const Error& fault, std::uint64_t samples, bool more) {
-  // A request to stop is no fault of the data, and no policy may swallow it.
+  // A stop request is not a fault in the data, and no policy may swallow it.
   if (policy_.on_fault == OnFault::kFail || fault.code() == ErrorCode::kCancelled) throw fault;
   said_->warn(log_, "skipped", skip_line(fault, samples, more), kSkipsSaid);
   const MutexLock lock(mutex_);

@@ -1,10 +1,10 @@
-// FaultLedger: what to do with a damaged sample, and the account of what was done.
+// FaultLedger: decides what to do with damaged samples, and keeps account of it.
 //
-// A fault in data is data: the policy says whether it ends the run (fail), costs the sample or the
-// rest of the shard (skip, within a budget), or ends the shard list quietly (stop). Every skip is
-// written down with its url, key, member, offset and reason, and counted in samples: a shard that
-// is lost costs as many as its index or manifest lists. Where neither says, it counts as one sample
-// at least, and as a shard of which nobody knows.
+// The policy decides whether a fault in data ends the run (fail), costs the sample or the rest of
+// the shard (skip, within a budget), or ends the shard list quietly (stop). Every skip is recorded
+// with its url, key, member, offset and reason, and counted in samples: a lost shard counts as many
+// as its index or manifest lists. If neither exists, it counts as one sample and as a shard of
+// unknown size.
 //
 // Threads: every member may be called from any thread.
 #pragma once
@@ -29,12 +29,12 @@ struct TarWarnings;
 
 enum class OnFault { kFail, kSkip, kStop };
 
-/// Warnings that may come again at every shard and pass: each is said once, the rest are counted,
-/// and the counts told when the last who holds this lets go. Threads: any.
+/// Warnings that may recur at every shard and pass: each is logged once, repeats are counted, and
+/// the counts are logged on destruction. Threads: every member may be called from any thread.
 class SaidWarnings {
  public:
   ~SaidWarnings();
-  /// Says the first `distinct` lines of a `kind` that differ.
+  /// Logs `line` if it is among the first `distinct` different lines of its `kind`, else counts it.
   void warn(const Log& log, const std::string& kind, const std::string& line,
             std::size_t distinct = 1);
 
@@ -50,22 +50,22 @@ class SaidWarnings {
 
 struct FaultPolicy {
   OnFault on_fault = OnFault::kFail;
-  /// Samples that may be skipped in an epoch; one more throws Exhausted. Below 0: no limit.
+  /// Samples that may be skipped in an epoch; one more throws Exhausted. Negative: no limit.
   std::int64_t max_faults = -1;
-  /// The same as a share of the samples read, checked after the first 1,000; 1 is no limit.
+  /// The same as a share of the samples read, checked after the first 1,000; 1: no limit.
   double max_fault_rate = 1.0;
   /// Accepts interleaved keys, and a missing end marker when the cut lies between two samples.
   bool lenient = false;
-  /// Reads on behind an end marker where another archive follows. Default: such data is a fault.
+  /// Continues after an end marker if another archive follows. Default: such data is a fault.
   bool concatenated = false;
-  /// An index that is missing or damaged is a fault. Default: its shard is read without it, and a
-  /// damaged one is warned of.
+  /// Treats a missing or damaged index as a fault. Default: the shard is read without it, with a
+  /// warning if it is damaged.
   bool require_index = false;
-  /// How many samples the shard at a url has, asked when it cannot be read: what a manifest says,
-  /// for example. Without an answer the index beside it is asked. Called from any thread.
+  /// Returns how many samples an unreadable shard has, for example from a manifest; nullopt: look
+  /// in its index. Called from any thread.
   std::function<std::optional<std::uint64_t>(const std::string& url)> samples_of = {};
-  /// Shared by all ledgers of a program, so that none says what another has said. Default: each its
-  /// own.
+  /// Shared by all ledgers of a program, so that no warning is logged twice. Default: one per
+  /// ledger.
   std::shared_ptr<SaidWarnings> said = nullptr;
 };
 
@@ -75,9 +75,9 @@ class FaultLedger {
     Where where;
     ErrorCode code;
     std::string message;
-    /// Samples that it cost, or the least that it can have cost.
+    /// Samples that it cost, at least.
     std::uint64_t samples = 1;
-    /// More of the shard is lost, and nobody knows how much.
+    /// An unknown number of further samples is lost too.
     bool more = false;
   };
 
@@ -85,34 +85,34 @@ class FaultLedger {
 
   const FaultPolicy& policy() const { return policy_; }
 
-  /// Called in a catch block's place with the fault: rethrows it when the policy is fail or the
-  /// budget is used up; otherwise writes it down and returns what to do. Counts `samples` as read
-  /// and skipped.
+  /// Called with a caught fault: throws it if the policy is kFail or the fault is Cancelled;
+  /// otherwise records it, counts `samples` as read and skipped, and returns kSkip or kStop.
+  /// Throws: Exhausted if the budget is used up.
   OnFault report(const Error& fault, std::uint64_t samples = 1);
-  /// The same for a fault that costs a shard, or the rest of it: `samples`, if anybody knows.
+  /// The same for a fault that costs a shard or the rest of it: `samples`, if known.
   OnFault report_shard(const Error& fault, std::optional<std::uint64_t> samples);
-  /// Samples that were read whole and handed up.
+  /// Counts samples that were read completely and returned.
   void count_emitted(std::uint64_t samples);
-  /// Writes down what is odd but costs nothing: a forgiven missing end marker, an index that cannot
-  /// be used. One warning of each `kind` is said, with where it was and what there is to say.
+  /// Records an oddity that costs no sample: a tolerated missing end marker, an unusable index. One
+  /// warning of each `kind` is logged, with its location and `detail`.
   void warn(const Where& where, const std::string& kind, const std::string& detail = {});
-  /// The same for what was odd in the tar at `url`.
+  /// The same for the oddities of the tar at `url`.
   void warn_of(const TarWarnings& odd, const std::string& url);
-  /// Counts what came damaged over the network from `url` and whole when it was fetched once more:
-  /// so many samples, or the index. Said once.
+  /// Counts `count` samples, or an index, that arrived damaged over the network from `url` and
+  /// intact when fetched again. Logged once.
   void count_refetched(const std::string& url, std::uint64_t count = 1);
-  /// Throws: NotFound, when nothing was emitted: `what` ("epoch 3") is without a sample.
+  /// Throws: NotFound if nothing was emitted: `what` ("epoch 3") has no sample.
   void check_not_empty(const std::string& what) const;
 
-  /// At most the first kMaxEntries of them.
+  /// The first kMaxEntries skips.
   std::vector<Entry> entries() const;
-  /// emitted() + skipped() == read(), always.
+  /// Samples read: always emitted() + skipped().
   std::uint64_t read() const;
   std::uint64_t emitted() const;
   std::uint64_t skipped() const;
-  /// What was fetched twice over the network, and was whole the second time: it cost nothing.
+  /// Samples and indexes that were intact when fetched again: they cost nothing.
   std::uint64_t refetched() const;
-  /// Shards whose loss is in skipped() with one sample, since nobody knows how many they have.
+  /// Shards of unknown size, each of which is in skipped() as one sample.
   std::uint64_t unknown_shards() const;
   /// "25 samples", or "at least 26 samples (2 shards, number of samples unknown)".
   std::string skipped_text() const;

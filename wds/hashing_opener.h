@@ -1,5 +1,5 @@
-// HashingOpener: hashes an object as it passes through the source it opens. Such a source never
-// skips: every byte counts.
+// HashingOpener: hashes an object while it is read through the source that it opens. Such a source
+// never skips, since every byte must be hashed.
 //
 // Threads: one at a time.
 #pragma once
@@ -16,15 +16,15 @@ namespace millrace::wds {
 
 class HashingOpener final : public io::Opener {
  public:
-  /// Lifetime: `opener` is borrowed, and must outlive this.
+  /// `opener` is borrowed and must outlive this.
   explicit HashingOpener(const io::Opener& opener);
   ~HashingOpener() override;
 
   std::unique_ptr<io::ByteSource> open(const std::string& url,
                                        const io::OpenOptions& options = {}) const override;
-  /// Size and SHA-256 of the whole object. What was not read of it is read now, from a new source;
-  /// all of it when more than one source was opened, whose bytes are in no order.
-  /// Requires: the first was opened at the object's beginning. Throws: what opening and reading throw.
+  /// Size in bytes and SHA-256 of the whole object. The unread rest is read now, from a new source;
+  /// all of it is read if more than one source was opened, since their bytes are in no order.
+  /// Requires: the first was opened at the object's beginning. Throws: as opening and reading.
   std::pair<std::uint64_t, std::string> finish(const io::Opener& opener, const std::string& url,
                                                const std::stop_token& stop = {}) const;
 

@@ -1,8 +1,8 @@
-// KeySet: which keys a shard has had, and where: what tells interleaved keys.
+// KeySet: the keys of a shard so far and their offsets, to detect interleaved keys.
 //
-// 16 bytes a key in an open-addressed table of hashes, at most half full; two different keys with
-// one 64-bit hash are taken for one (once in some 10^9 shards of 100,000 samples). Beyond kMaxKeys
-// keys no more are remembered.
+// An open-addressed table of hashes, 16 bytes per slot and at most half full. Two keys with the
+// same 64-bit hash are taken for one (once in some 10^9 shards of 100,000 samples). Keys beyond
+// kMaxKeys are not remembered.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ class KeySet {
 
   explicit KeySet(std::size_t max_keys = kMaxKeys) : max_keys_(max_keys) {}
 
-  /// Remembers that `key` lies at `offset`; where it lay before, if it was there.
+  /// Remembers `key` at `offset`. Returns its earlier offset if it was already there.
   std::optional<std::uint64_t> insert(std::string_view key, std::uint64_t offset) {
     if (size_ * 2 >= slots_.size() && size_ < max_keys_) grow();
     const std::uint64_t hash = std::hash<std::string_view>{}(key) | 1U;  // 0 marks a free slot
@@ -33,7 +33,7 @@ class KeySet {
     return {};
   }
 
-  /// Whether keys are no longer remembered.
+  /// Whether new keys are no longer remembered.
   bool full() const { return size_ == max_keys_; }
 
  private:

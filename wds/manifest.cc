@@ -23,7 +23,7 @@ bool has_scheme(const std::string& url) {
   return io::is_stream_url(url) || url.find("://") != std::string::npos;
 }
 
-// `url` as a reader opens it, when the manifest at `base` says it.
+// `url` as a reader opens it, if the manifest at `base` contains it.
 std::string resolved(const std::string& base, const std::string& url) {
   if (url.empty()) corrupt("a shard has no url");
   if (io::is_stream_url(url)) corrupt("may not name a pipe: " + url);
@@ -71,7 +71,7 @@ Manifest parse_manifest(std::string_view text, const std::string& base) {
   return manifest;
 }
 
-// Shards beside the manifest are named without their folder, so that a set can be moved.
+// Shards in the manifest's folder are named without it, so that a set can be moved.
 std::string relative_url(const std::string& url, const std::string& manifest_path) {
   const std::size_t slash = manifest_path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : manifest_path.substr(0, slash + 1);

@@ -1,7 +1,7 @@
-// Manifest: the list of a set's shards with what is known of each, as JSON.
+// Manifest: the list of a set's shards with their counts, sizes and hashes, as JSON.
 //
-// The form is that of WebDataset's wids: {"wids_version": 1, "shardlist": [{"url", "nsamples",
-// "filesize"}]}, and one field more, "sha256", which wids ignores.
+// The format is that of WebDataset's wids: {"wids_version": 1, "shardlist": [{"url", "nsamples",
+// "filesize"}]}, plus the field "sha256", which wids ignores.
 //
 // Threads: free functions, callable from any thread.
 #pragma once
@@ -29,15 +29,15 @@ struct ManifestShard {
 struct Manifest {
   std::string name = {};
   std::vector<ManifestShard> shards;
-  std::optional<std::uint64_t> samples = {};  ///< of all shards, where it says so ("nsamples")
+  std::optional<std::uint64_t> samples = {};  ///< of all shards, if given ("nsamples")
 };
 
-/// Reads the manifest at `url`; relative shard urls are resolved against it. Throws: Corrupt (no
-/// manifest, or one from the network that names a local file; a pipe in any), Exhausted (over 64
-/// MiB), and what opening throws.
+/// Reads the manifest at `url`; relative shard urls are resolved against it. Throws: Corrupt (not a
+/// manifest, or it names a pipe, or a local file although it came from the network), Exhausted
+/// (over 64 MiB), and as opening and reading.
 Manifest read_manifest(const io::Opener& opener, const std::string& url);
-/// Writes `manifest` to the local file `path`, with shard urls relative to it where they lie in its
-/// folder.
+/// Writes `manifest` to the local file `path`; urls of shards in its folder become relative.
+/// Throws: as io::open_file_sink().
 void write_manifest(const Manifest& manifest, const std::string& path,
                     io::Replace replace = io::Replace::kNever);
 

@@ -14,9 +14,9 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 }  // namespace
 
-// As `^((?:.*/|)[^.]+)[.]([^/]*)$`, where `.` is no newline. The suffix has no slash, so its dot is
-// the base name's first. What stands before the dot is a prefix that ends in a slash (and holds no
-// newline) or is empty, then at least one character and no further dot.
+// Equivalent to `^((?:.*/|)[^.]+)[.]([^/]*)$`, where `.` does not match a newline. The suffix has
+// no slash, so its dot is the first of the base name. Before the dot comes a prefix that is empty
+// or ends in a slash (and has no newline), then at least one character and no further dot.
 std::optional<MemberName> split_member_name(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   const std::size_t dot = path.find('.', slash == std::string_view::npos ? 0 : slash + 1);
@@ -29,8 +29,8 @@ std::optional<MemberName> split_member_name(std::string_view path) {
   return name;
 }
 
-// `__[^/]*__($|/)` matched at the name's beginning; and, without a slash, `__` at both ends, which
-// lets the two overlap in "__" and "___".
+// Either `__[^/]*__($|/)` matches at the beginning of the name; or the name has no slash and begins
+// and ends with `__`, where the two may overlap ("__" and "___").
 bool is_metadata_member(std::string_view path) {
   const std::string_view part = path.substr(0, path.find('/'));
   const std::size_t least = part.size() == path.size() ? 2 : 4;

@@ -1,6 +1,6 @@
 // Sample: a key and its fields' bytes, from consecutive members of one shard.
 //
-// Immutable once handed up; a copy shares the bytes. Source: docs/webdataset.md; key = path up to
+// Immutable once returned; a copy shares the bytes. Source: docs/webdataset.md; key = path up to
 // the first dot of the base name, suffix = what follows, lower-cased.
 #pragma once
 
@@ -18,27 +18,27 @@ namespace millrace::wds {
 struct Field {
   std::string suffix;
   io::Bytes data;
-  /// Of the payload's first byte in the (decompressed) tar stream.
+  /// Offset of the payload in the (decompressed) tar stream, in bytes.
   std::uint64_t offset = 0;
 };
 
 struct Sample {
   std::string key = {};
-  /// The shard's url as expanded, shared by all samples of the shard; null for one from no shard.
+  /// The shard's url as expanded, shared by all its samples; null for samples of other sources.
   std::shared_ptr<const std::string> url = nullptr;
-  /// Of the first member's first header block in the (decompressed) tar stream.
+  /// Offset of the first member's first header block in the (decompressed) tar stream, in bytes.
   std::uint64_t offset = 0;
-  /// In the shard's own order.
+  /// In the shard's order.
   std::vector<Field> fields = {};
-  /// Payload bytes of members that nobody wanted and that are not held (ShardOptions::suffixes).
+  /// Payload bytes of the members that ShardOptions::suffixes left out.
   std::uint64_t passed_bytes = 0;
 
   /// The field with this suffix, or null. Lifetime: until the sample changes.
   const Field* find(std::string_view suffix) const;
-  /// The first field of the sample that has one of `suffixes` ("jpg;jpeg;png"), in the order of
-  /// `suffixes`; null when there is none.
+  /// The field with the first of `suffixes` ("jpg;jpeg;png") that the sample has; null if it has
+  /// none. Lifetime: until the sample changes.
   const Field* find_any(std::string_view suffixes) const;
-  /// The fields' payload bytes.
+  /// Total payload bytes of the fields.
   std::size_t num_bytes() const;
 };
 

@@ -13,13 +13,13 @@ namespace {
 
 using Counts = std::vector<std::uint64_t>;
 
-/// Shards are dealt out in order, so all before the first that has no count were looked up.
+/// Shards are looked up in order, so all before the first one without a count have been.
 class Lookup {
  public:
   Lookup(const io::Opener& opener, std::span<const std::string> shards, const std::stop_token& stop)
       : opener_(opener), shards_(shards), stop_(stop), found_(shards.size()) {}
 
-  /// The next shard's count. False: all are looked up, or one has none.
+  /// Looks up the next shard. Returns false once all are looked up or one has no count.
   bool step() {
     if (ended_) return false;
     const std::size_t shard = next_++;

@@ -1,5 +1,5 @@
-// sample_counts: how many samples each shard has, for streams of equal length and for the account
-// of what is lost.
+// sample_counts: how many samples each shard has, for streams of equal length and to count what is
+// lost.
 //
 //   spec.counts = sample_counts(opener, *spec.shards);  // null: divide whole shards
 //
@@ -21,19 +21,19 @@
 
 namespace millrace::wds {
 
-/// The number of samples in each of `shards`, from the indexes beside them; null when one has none.
-/// On the network the first shard is asked alone, the others 16 at a time.
-/// Throws: as read_sample_count() does, for the first shard whose index is at fault; but where
-/// `on_damaged` is given, it is told of each shard whose index is damaged, in the shards' order,
-/// and may give the count; null when it does not.
+/// The number of samples in each of `shards`, from their indexes; null if a shard has no index. On
+/// the network the first index is read alone, the others 16 at a time. Throws: as
+/// read_sample_count(), for the first shard whose index is at fault. If `on_damaged` is given, it
+/// is called instead for each damaged index, in the shards' order, and may return the count; the
+/// result is null if it does not.
 using OnDamagedIndex =
     std::function<std::optional<std::uint64_t>(const std::string& shard, const Error& fault)>;
 std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(
     const io::Opener& opener, std::span<const std::string> shards, const std::stop_token& stop = {},
     const OnDamagedIndex& on_damaged = {});
 
-/// Samples in the shard at `url`, which `fault` made unreadable: by policy.samples_of, else by its
-/// index, unless it is the network or the disk that fails. Throws: Cancelled.
+/// Samples in the shard at `url`, which `fault` made unreadable: from policy.samples_of, else from
+/// its index unless the fault is Io. Nullopt if unknown. Throws: Cancelled.
 std::optional<std::uint64_t> samples_in_shard(const FaultPolicy& policy, const Error& fault,
                                               const io::Opener& opener, const std::string& url,
                                               const std::stop_token& stop = {});

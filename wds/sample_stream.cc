@@ -58,16 +58,16 @@ struct SampleStream::State {
   detail::ShuffleBuffer buffer;
   std::function<bool(BufferedSample&)> read;
   std::optional<ShardReader> reader;
-  std::optional<detail::ShardPiece> open_piece;  // of the open shard, or the one being opened
-  std::shared_ptr<const ShardIndex> open_index;  // its index, if it has one that can be used
-  std::uint64_t refetched = 0;                   // of its samples, told the ledger
-  std::uint64_t number = 0;                      // samples met since the shard was opened
-  std::uint32_t shard = 0;                       // the open one, or the next to open
+  std::optional<detail::ShardPiece> open_piece;  // of the open shard, or of the one being opened
+  std::shared_ptr<const ShardIndex> open_index;  // its index, if usable
+  std::uint64_t refetched = 0;                   // of its samples; reported to the ledger
+  std::uint64_t number = 0;                      // samples seen since the shard was opened
+  std::uint32_t shard = 0;                       // the open shard, or the next one
   std::uint64_t start_offset = 0;                // where to open it
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
-  std::uint64_t earlier_passes = 0;  // samples of the passes before this one
-  std::size_t barren_shards = 0;     // in a row without a sample
+  std::uint64_t earlier_passes = 0;  // samples of earlier passes
+  std::size_t barren_shards = 0;     // consecutive shards without a sample
   bool ended = false;                // no more will be read
 };
 
@@ -98,7 +98,7 @@ bool SampleStream::State::next(SampleBlock& block) {
 }
 
 bool SampleStream::State::next_sample(Sample& sample) {
-  // Here too: a shuffle buffer is handed out without reading.
+  // Checked here too: a shuffle buffer is emptied without reading.
   if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "reading was stopped");
   if (spec.max_samples > 0 && samples_out == spec.max_samples) return false;
   BufferedSample picked;
@@ -108,12 +108,12 @@ bool SampleStream::State::next_sample(Sample& sample) {
   return true;
 }
 
-// The next sample of the stream's shards, faults dealt with as the policy says.
+// Reads the next sample of the stream's shards; faults are handled by the policy.
 bool SampleStream::State::read_sample(BufferedSample& sample) {
   while (!ended) {
     if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "reading was stopped");
     if (at_new_pass()) {
-      if (!buffer.held().empty()) return false;  // first all that the last pass has left
+      if (!buffer.held().empty()) return false;  // first empty the buffer of the last pass
       earlier_passes = samples_in;
       buffer.begin_pass();
     }
@@ -145,8 +145,8 @@ bool SampleStream::State::try_read(BufferedSample& sample) {
   return true;
 }
 
-// Without an index the samples of a piece are told by counting, from the shard's beginning. What
-// stands behind the last one that was counted belongs to the last piece.
+// Without an index a piece is found by counting samples from the shard's beginning. Samples beyond
+// the known count belong to the last piece.
 bool SampleStream::State::next_in_piece(Sample& sample) {
   const bool all = open_index || !open_piece->cut();
   const std::uint64_t end = open_piece->first + open_piece->count;
@@ -168,7 +168,7 @@ bool SampleStream::State::open_shard() {
   open_piece = shards.at(shard);
   open_index = nullptr;
   number = refetched = 0;
-  // A whole round that gave nothing will give nothing the next time either.
+  // If a whole round gave nothing, the next one will not either.
   ended = !open_piece || barren_shards > shards.round();
   if (ended) return false;
   const ShardOptions options = options_of_piece();
@@ -186,7 +186,7 @@ ShardOptions SampleStream::State::options_of_piece() {
   return options;
 }
 
-// Finds the piece's place in its shard, by the index beside it if there is one.
+// Finds the piece's position in its shard, by its index if there is one.
 void SampleStream::State::place_piece(ShardOptions& options) {
   if (!open_index) {
     options.offset = 0;
@@ -221,27 +221,27 @@ void SampleStream::State::survive(const Error& fault) {
   if (then == OnFault::kStop) {
     ended = true;
     reader.reset();
-    shard = static_cast<std::uint32_t>(shards.round());  // so that a restored stream ends as well
+    shard = static_cast<std::uint32_t>(shards.round());  // so that a restored stream ends too
   } else if (!goes_on) {
     close_shard();
   }
 }
 
-// A sample that another piece holds is that piece's to report, one before the position was reported
-// already.
+// A faulty sample of another piece is reported by that piece; one before the position was already
+// reported.
 bool SampleStream::State::is_own(const Error& fault) const {
   if (open_index || !open_piece->cut()) return true;
   return number >= open_piece->first && fault.where().offset.value_or(start_offset) >= start_offset;
 }
 
-// What the rest of the open piece holds, when no more of it can be read.
+// How many samples the unreadable rest of the open piece has.
 std::optional<std::uint64_t> SampleStream::State::lost_samples(const Error& fault) const {
   if (ledger.policy().on_fault == OnFault::kFail || fault.code() == ErrorCode::kCancelled)
     return {};
   if (reader && open_index) return reader->lost_samples();
   const auto all = samples_in_piece(fault);
   if (open_index || !all) return all;
-  if (start_offset > 0 && !open_piece->cut()) return {};  // nobody counted what was read before
+  if (start_offset > 0 && !open_piece->cut()) return {};  // what was read before was not counted
   const std::uint64_t done = number - std::min(number, open_piece->first);
   return *all - std::min(*all, done);
 }

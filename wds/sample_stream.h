@@ -27,26 +27,26 @@
 
 namespace millrace::wds {
 
-/// How epochs are ordered: millrace's (global shuffle, then division, keyed by epoch), or bit for
-/// bit what WebDataset 1.0.2 does (division, then CPython's shuffles).
+/// How epochs are ordered: millrace's way (global shuffle, then division, keyed by epoch), or bit
+/// for bit as WebDataset 1.0.2 (division, then CPython's shuffles).
 enum class Order { kMillrace, kWebDataset };
 
 struct ShuffleOptions {
   /// Whether the shard list is shuffled.
   bool shards = false;
-  /// Samples in each stream's shuffle buffer; 0 or 1 is off.
+  /// Samples in each stream's shuffle buffer; 0 or 1: off.
   std::int64_t buffer_samples = 0;
-  /// The buffer's ceiling in payload bytes, those counted too that ShardOptions::suffixes leaves
-  /// out; part of what fixes the order, so never a function of timing or of the fields wanted.
+  /// The buffer's limit in payload bytes, including those that ShardOptions::suffixes leaves out.
+  /// It affects the order, so it must not depend on timing or on the fields wanted.
   std::size_t buffer_bytes = std::size_t{256} * 1024 * 1024;
-  /// kWebDataset alone: samples gathered before the first is given out.
+  /// kWebDataset only: samples gathered before the first is returned.
   std::int64_t initial_samples = 100;
   std::uint64_t seed = 0;
   Order order = Order::kMillrace;
-  /// kWebDataset alone: n shuffles each stream's shards as WebDataset(shardshuffle=n) does; 0 the
-  /// whole list before its division, as SimpleShardList(seed=) does.
+  /// kWebDataset only: n > 0 shuffles each stream's shards as WebDataset(shardshuffle=n) does; 0
+  /// shuffles the whole list before its division, as SimpleShardList(seed=) does.
   std::int64_t shard_buffer = 100;
-  /// kWebDataset alone: each epoch its own order (seed + epoch). Default: the same every epoch.
+  /// kWebDataset only: a different order each epoch (seed + epoch). Default: the same every epoch.
   bool detshuffle = false;
 };
 
@@ -56,29 +56,29 @@ struct StreamSpec {
   int num_streams = 1;  ///< S
   int stream = 0;       ///< 0 <= stream < num_streams
   std::uint32_t epoch = 0;
-  /// Draws shards with replacement, without end unless `max_samples` says so.
+  /// Draws shards with replacement, endlessly unless `max_samples` is set.
   bool resampled = false;
-  /// The stream's epoch: begins again or stops so that it gives just this many samples. 0: once
-  /// through. Nothing comes a second time before everything came once: the shuffle buffer is
-  /// emptied between two passes.
+  /// Length of the stream's epoch: the stream repeats or stops early to give exactly this many
+  /// samples. 0: one pass. No sample repeats before all were seen: the shuffle buffer is emptied
+  /// between two passes.
   std::uint64_t max_samples = 0;
-  /// For splitters and kWebDataset's seed of resampled streams: process = stream mod processes.
+  /// For splitters and for kWebDataset's seed of resampled streams: process = stream mod processes.
   int processes = 1;
-  /// Looks for the index beside each shard, and checks every sample against it. A shard whose index
-  /// is damaged is read without, the same samples in the same order, and that is warned of.
+  /// Looks for each shard's index and checks every sample against it. A shard whose index is
+  /// damaged is read without it, the same samples in the same order, with a warning.
   bool indexed = false;
-  /// Samples in each of `shards`, from sample_counts() or a manifest. With them kMillrace divides
+  /// Samples in each of `shards`, from sample_counts() or a manifest. If set, kMillrace divides
   /// samples, not shards: streams differ by at most one sample. A shard that is cut and has no
-  /// index that can be used is read from its beginning by each of its streams.
+  /// usable index is read from its beginning by each of its streams.
   std::shared_ptr<const std::vector<std::uint64_t>> counts = {};
-  /// As in SplitOptions; with one of them whole shards are divided, whatever `counts` says.
+  /// As in SplitOptions; if one is set, whole shards are divided regardless of `counts`.
   ShardSplitter process_splitter = {};
   ShardSplitter worker_splitter = {};
-  /// How each shard is read; `offset` and `stop` are the stream's own to set.
+  /// How each shard is read; `offset` and `stop` are set by the stream.
   ShardOptions shard = {};
 };
 
-/// Consecutive samples of a stream: what travels, instead of single ones.
+/// Consecutive samples of a stream, passed on together.
 struct SampleBlock {
   static constexpr std::size_t kMaxSamples = 64;
   static constexpr std::size_t kMaxBytes = std::size_t{1024} * 1024;
@@ -89,45 +89,45 @@ struct SampleBlock {
     num_bytes += sample.num_bytes();
     samples.push_back(std::move(sample));
   }
-  /// Nothing is added any more: kMaxSamples are there, or kMaxBytes are reached.
+  /// True when nothing more should be added: kMaxSamples or kMaxBytes is reached.
   bool full() const { return samples.size() >= kMaxSamples || num_bytes >= kMaxBytes; }
 };
 
-/// Where a stream stands: enough to go on with exactly the next sample, by reading again.
+/// A stream's position: enough to continue with exactly the next sample, by reading again.
 struct StreamPosition {
   struct SampleRef {
     std::uint32_t shard = 0;   ///< index into the stream's own list of shards this epoch
     std::uint64_t offset = 0;  ///< Sample::offset
   };
-  std::uint64_t samples_out = 0;  ///< given out so far
+  std::uint64_t samples_out = 0;  ///< returned so far
   std::uint64_t samples_in = 0;   ///< read from shards so far (keys the shuffle's choices)
   std::uint32_t shard = 0;        ///< the open shard, index into the stream's own list
   std::uint64_t offset = 0;       ///< tar offset of the next sample's first header in it
-  /// Samples of the passes before this one, where an epoch goes through the shards several times.
+  /// Samples of earlier passes, if an epoch makes several passes over the shards.
   std::uint64_t earlier_passes = 0;
-  std::vector<SampleRef> buffered = {};  ///< the shuffle buffer, in its order
+  std::vector<SampleRef> buffered = {};  ///< the shuffle buffer, in order
 };
 
-/// The urls of one stream this epoch, in the order in which it reads them. Requires: not resampled.
-/// Throws: InvalidArgument when counts and shards do not belong together, or a splitter leaves the
-/// stream without shards.
+/// The urls of one stream this epoch, in reading order. Requires: not resampled. Throws:
+/// InvalidArgument if `counts` does not match the shards, or a splitter leaves the stream without
+/// shards.
 std::vector<std::string> stream_shards(const StreamSpec& spec);
 
 class SampleStream {
  public:
-  /// `opener` and `ledger` are borrowed and outlive the stream. `stop` ends a waiting next().
+  /// `opener` and `ledger` are borrowed and outlive the stream. `stop` cancels next().
   SampleStream(StreamSpec spec, const io::Opener& opener, FaultLedger& ledger,
                std::stop_token stop = {});
-  /// Goes on at `position`, which came from a stream of the same spec.
+  /// Continues at `position`, which came from a stream of the same spec.
   SampleStream(StreamSpec spec, const StreamPosition& position, const io::Opener& opener,
                FaultLedger& ledger, std::stop_token stop = {});
   ~SampleStream();
   SampleStream(SampleStream&&) noexcept;
   SampleStream& operator=(SampleStream&&) noexcept;
 
-  /// Fills `block` and is true, or is false at the end. Throws: Error, when the policy says fail.
+  /// Fills `block` and returns true; false at the end. Throws: as the policy decides; Cancelled.
   bool next(SampleBlock& block);
-  /// Where the stream stands after the last block.
+  /// The position after the last block.
   StreamPosition position() const;
 
  private:

@@ -35,8 +35,8 @@ void write_text(const std::string& path, io::Replace replace, const std::string&
   sink->finish();
 }
 
-/// What `read` gives. What contradicts itself may have been damaged on its way over the network:
-/// that is read once more, and the second answer counts.
+/// The result of `read`. A corrupt result may have been damaged on the network: then it is read
+/// once more, and the second result counts.
 template <typename Read>
 auto twice_over_network(const std::string& url, const Read& read, bool* again = nullptr) {
   try {
@@ -54,7 +54,7 @@ auto twice_over_network(const std::string& url, const Read& read, bool* again = 
   }
 }
 
-// What the first bytes say; null when there is no index.
+// The count in the first bytes; nullopt if there is no index.
 std::optional<std::uint64_t> count_at(const io::Opener& opener, const std::string& url,
                                       const std::stop_token& stop) {
   constexpr std::size_t kHeadBytes = 1024;
@@ -176,7 +176,7 @@ void check_dali_name(const IndexedMember& member, const std::string& name) {
 
 }  // namespace
 
-// "v1.2 COUNT", then a line a sample: "SUFFIX OFFSET SIZE NAME" for each member.
+// "v1.2 COUNT", then one line per sample: "SUFFIX OFFSET SIZE NAME" for each member.
 void write_dali_index(const ShardIndex& index, const std::string& path, io::Replace replace) {
   std::string text = "v1.2 " + std::to_string(index.samples.size()) + "\n";
   for (const IndexedSample& sample : index.samples) {

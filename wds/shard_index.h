@@ -1,16 +1,16 @@
-// ShardIndex: what a shard holds and where, so that its samples can be checked, counted and
-// reached.
+// ShardIndex: the contents of a shard and their offsets, so that its samples can be checked,
+// counted and found.
 //
-// It lies beside its shard as `<shard>.index.json`:
+// It is stored next to its shard as `<shard>.index.json`:
 //   {"bytes": 10240, "count": 1, "end": 2048, "millrace_index": 1, "sha256": "...", "samples": [
 //     ["KEY", OFFSET, [["SUFFIX", DATA_OFFSET, SIZE, "CRC32", "HEADER_CRC32"], ...]], ...]}
-// Offsets are in the (unpacked) tar stream; CRC-32 as in gzip, 8 lower-case hex digits, of the
-// payload and of all header blocks that belong to the member.
+// Offsets are bytes in the (unpacked) tar stream; CRC-32 as in gzip, 8 lower-case hex digits, of
+// the payload and of all header blocks of the member.
 //
 //   const ShardIndex index = build_index(opener, "a.tar");
 //   write_index(index, index_url("a.tar"));
 //
-// Threads: free functions, callable from any thread; a ShardIndex as a value.
+// Threads: free functions, callable from any thread; a ShardIndex is a value.
 #pragma once
 
 #include <cstddef>
@@ -47,43 +47,43 @@ struct ShardIndex {
   std::string sha256 = {};  ///< of the shard as it is stored
   std::vector<IndexedSample> samples;
 
-  /// The number of the sample at `offset`, or of the first behind it.
+  /// The number of the sample at `offset`, or of the first one after it.
   std::size_t sample_at(std::uint64_t offset) const;
 };
 
-/// Where the index of the shard at `url` lies: "a.tar" → "a.tar.index.json", in front of a query
-/// string.
+/// The url of the index of the shard at `url`: "a.tar" → "a.tar.index.json", inserted before a
+/// query string.
 std::string index_url(const std::string& url);
 
-/// Reads the whole shard. Throws: as ShardReader::next() does; a damaged shard has no index.
+/// Reads the whole shard. Throws: as ShardReader::next(): a damaged shard cannot be indexed.
 ShardIndex build_index(const io::Opener& opener, const std::string& url,
                        const ShardOptions& options = {});
 
-/// Reads the index at `url`. One that came damaged over the network is fetched once more, and
-/// `again`, where given, is set when that was whole. Throws: NotFound (there is none), Corrupt,
-/// Exhausted (over 1 GiB), and what opening throws.
+/// Reads the index at `url`. One that arrived damaged over the network is fetched once more, and
+/// `again`, if given, is set if that was intact. Throws: NotFound (there is none), Corrupt,
+/// Exhausted (over 1 GiB), and as opening and reading.
 ShardIndex read_index(const io::Opener& opener, const std::string& url,
                       const std::stop_token& stop = {}, bool* again = nullptr);
-/// The index beside `shard_url`, or null when there is none: also for standard input and pipes.
-/// Throws: as read_index(), but for NotFound.
+/// The index of the shard at `shard_url`; null if there is none, as for standard input and pipes.
+/// Throws: as read_index(), except NotFound.
 std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
                                              const std::stop_token& stop = {},
                                              bool* again = nullptr);
-/// The same as `ledger`'s policy has it: a damaged index is warned of and null, unless one is
-/// required. Throws: NotFound and what find_index() throws, where one is; Cancelled.
+/// The same by `ledger`'s policy. Unless it requires an index, one that cannot be read gives a
+/// warning and null. Throws: Cancelled; if an index is required, NotFound and as find_index().
 std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
                                                const std::string& shard_url, FaultLedger& ledger,
                                                const std::stop_token& stop = {});
-/// The number of samples in the index at `url`, from its first 1,024 bytes; nothing when there is
-/// no index. What came damaged over the network is fetched once more. Throws: Corrupt, and what
-/// opening throws.
+/// The number of samples in the index at `url`, from its first 1,024 bytes; nullopt if there is no
+/// index. One that arrived damaged over the network is fetched once more. Throws: Corrupt, and as
+/// opening and reading.
 std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,
                                                const std::stop_token& stop = {});
 void write_index(const ShardIndex& index, const std::string& path,
                  io::Replace replace = io::Replace::kNever);
 
-/// DALI's index v1.2, as its wds2idx makes it: for plain tars. Throws: Unsupported, naming the
-/// member, for names that DALI could not read back: white space separates its words.
+/// Writes DALI's index v1.2, as its wds2idx does, for plain tars. Throws: Unsupported for a name
+/// that DALI could not read back (white space, no suffix); as open_file_sink().
 void write_dali_index(const ShardIndex& index, const std::string& path,
                       io::Replace replace = io::Replace::kNever);
 

@@ -19,7 +19,7 @@ struct Pattern {
   bool zeros = false;
 };
 
-// The width's digits from `at` on; leaves `at` behind them.
+// Parses the width's digits from `at` on and moves `at` past them.
 std::size_t parse_width(const std::string& pattern, std::size_t& at) {
   std::size_t width = 0;
   const char* const begin = pattern.data() + at;
@@ -31,7 +31,7 @@ std::size_t parse_width(const std::string& pattern, std::size_t& at) {
   return width;
 }
 
-// A user's text, so no printf: it would believe every % in it.
+// User input, so printf is not used: it would interpret every % in it.
 Pattern parse_pattern(const std::string& pattern) {
   const std::size_t percent = pattern.find('%');
   if (percent == std::string::npos || pattern.find('%', percent + 1) != std::string::npos) {

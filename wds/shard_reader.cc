@@ -18,7 +18,7 @@ struct ShardReader::State {
     if (!options.index) return;
     MILLRACE_CHECK(!options.rename && !options.select, "an index is of unchanged members");
     options.tar.header_checksums = true;
-    // What lies behind the end marker is told by the index, once all samples are handed up.
+    // Data after the end marker is checked against the index, once all samples are returned.
     if (options.tar.behind_end == BehindEnd::kFault) options.tar.behind_end = BehindEnd::kCount;
     cursor = options.index->sample_at(options.offset);
     const std::size_t count = options.index->samples.size();
@@ -42,14 +42,14 @@ struct ShardReader::State {
   const io::Opener& opener;
   ShardOptions options;
   std::shared_ptr<const std::string> url;
-  std::optional<detail::GroupReader> group;  // none after an open that failed
-  TarWarnings before;                        // of the readers before this one
-  // With an index alone:
-  std::size_t cursor = 0;  // the sample that comes next
-  std::size_t last = 0;    // the first that is not wanted
-  bool lost = false;       // the tar does not stand at the cursor's sample
+  std::optional<detail::GroupReader> group;  // null after a failed open
+  TarWarnings before;                        // of earlier readers
+  // Only with an index:
+  std::size_t cursor = 0;  // the next sample
+  std::size_t last = 0;    // one past the last wanted sample
+  bool lost = false;       // the tar is not positioned at the cursor's sample
   bool broken = false;
-  bool packed = false;  // as far as was seen
+  bool packed = false;  // as far as known
   std::uint64_t lost_samples = 0;
   std::uint64_t refetched = 0;
   bool packed_read_again = false;
@@ -98,8 +98,8 @@ void ShardReader::State::read_expected(Sample& sample) {
                        group->header_crcs());
 }
 
-// A packed shard is read from its beginning for it, so once; and there a flipped bit may show as
-// anything, a limit passed or an early end.
+// Only once for a packed shard, since it must be read from its beginning; and there a flipped bit
+// may show up as anything, even as an exceeded limit or an early end.
 bool ShardReader::State::may_come_right(const Error& fault) {
   if (!io::is_network_url(*url)) return false;
   packed = packed || (group && group->tar().compressed());
@@ -110,8 +110,8 @@ bool ShardReader::State::may_come_right(const Error& fault) {
   return data && !std::exchange(packed_read_again, true);
 }
 
-// A bit that flipped on its way over the network comes right the second time; what is damaged where
-// it lies does not, and its first fault counts.
+// A bit flipped on the network is right the second time; data damaged in storage is not, and then
+// its first fault counts.
 bool ShardReader::State::read_again(Sample& sample, const Error& fault) {
   if (!may_come_right(fault)) return false;
   lost = true;
@@ -125,8 +125,8 @@ bool ShardReader::State::read_again(Sample& sample, const Error& fault) {
   }
 }
 
-// What a packed tar lost cannot be reached again; what the network or the disk denies now, it would
-// deny for the next sample too; and nothing lies behind a file's end.
+// Three faults end the shard: damage in a packed tar, which cannot be skipped; a network or disk
+// fault, which would hit the next sample too; and the end of the file.
 void ShardReader::State::lose(const Error& error) {
   const bool data = error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated ||
                     error.code() == ErrorCode::kUnsupported ||
@@ -139,15 +139,15 @@ void ShardReader::State::lose(const Error& error) {
   ++cursor;
 }
 
-// Whether the tar stands at the sample behind the cursor's all the same, so that nothing needs to
-// be opened for it: what was read was no more than other bytes.
+// Whether the tar is at the sample after the cursor's despite the fault, so that nothing needs to
+// be reopened: only payload bytes differed.
 bool ShardReader::State::stands_at_next() const {
   return group && group->can_continue() && cursor + 1 < last &&
          group->position() == options.index->samples[cursor + 1].offset;
 }
 
-// Whether the next sample lies behind the end of the file. A source that cannot be opened at the
-// cursor's sample says so too.
+// Whether the next sample lies past the end of the file. A source that cannot be opened at the
+// cursor's sample means the same.
 bool ShardReader::State::rest_is_cut_off() const {
   if (cursor + 1 >= last) return false;
   if (!group) return true;
@@ -169,7 +169,8 @@ void ShardReader::State::read_indexed(Sample& sample) {
   }
 }
 
-// Once, behind the last sample of the shard: no more may come, and the end must be where it was.
+// Called once, after the last sample of the shard: no more may follow, and the end must be where
+// the index says.
 void ShardReader::State::check_end() {
   const ShardIndex& index = *options.index;
   if (lost || !group || last != index.samples.size()) return;

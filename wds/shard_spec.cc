@@ -62,7 +62,7 @@ std::string substituted_once(std::string_view text, const ShardSpecOptions& opti
   return result;
 }
 
-// A variable's value may name another; as in WebDataset ten rounds are enough for anyone.
+// A variable's value may name another variable; as in WebDataset, at most ten rounds.
 std::string substituted(std::string_view text, const ShardSpecOptions& options) {
   std::string result(text);
   for (int round = 0; round < 10; ++round) {
@@ -73,7 +73,7 @@ std::string substituted(std::string_view text, const ShardSpecOptions& options) 
   return result;
 }
 
-// *.tar*, less what lies beside shards: indexes, manifests, and shards that are being written.
+// *.tar*, except indexes, manifests and shards that are being written.
 bool is_shard_name(const std::string& name) {
   return name.find(".tar") != std::string::npos && !name.starts_with('.') &&
          !name.ends_with(".json") && !name.ends_with(".idx") &&

@@ -1,18 +1,18 @@
-// Shard specs: from what a user writes to the list of shard urls.
+// Shard specs: expands what a user writes to a list of shard urls.
 //
-// A spec is a union of parts joined by `::`. In each part `${NAME}` becomes the environment
-// variable WDS_NAME, then braces expand as in bash ("{000..099}", "{a,b}"), then a folder stands
-// for its *.tar* files in byte order, and a .json manifest for its shards (relative urls count from
-// the manifest's own place).
+// A spec is a union of parts joined by `::`. In each part `${NAME}` is replaced by the environment
+// variable WDS_NAME, then braces expand as in bash ("{000..099}", "{a,b}"), then a folder expands
+// to its *.tar* files in byte order, and a .json manifest to its shards (relative urls are resolved
+// against the manifest).
 //
 //   const auto shards = expand_shards("data/train-{000000..000019}.tar::extra",
 //                                     {.opener = &opener});
 //   check_local_shards(shards);
 //
-// Expanding may read folders and manifests: a program does it once, and hands the shards on.
+// Expanding may read folders and manifests: a program should do it once and pass the shards on.
 //
 // Threads: free functions, callable from any thread.
-// Source: docs/webdataset.md, "Naming shards", as WebDataset 1.0.2 and its braceexpand do it.
+// Source: docs/webdataset.md, "Naming shards", after WebDataset 1.0.2 and its braceexpand.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +32,11 @@ class Opener;
 namespace millrace::wds {
 
 struct ShardSpecOptions {
-  /// Reads manifests; borrowed. Without one a manifest is refused.
+  /// Reads manifests; borrowed. Null: a manifest is refused.
   const io::Opener* opener = nullptr;
-  /// Whether one shard may stand twice in the list.
+  /// Whether a shard may occur twice in the list.
   bool allow_duplicates = false;
-  /// Names that the whole spec may expand to.
+  /// Maximum number of names that the whole spec may expand to.
   std::size_t max_shards = 1'000'000;
   /// Looks up an environment variable. Default: the process's own environment.
   std::function<std::optional<std::string>(const std::string& name)> environment = {};
@@ -45,11 +45,11 @@ struct ShardSpecOptions {
 /// All shards of `spec`, in order; never empty. Throws: InvalidArgument (syntax, a missing
 /// variable, no shard, too many, a duplicate), NotFound, Io, Corrupt (the manifest).
 std::vector<std::string> expand_shards(std::string_view spec, const ShardSpecOptions& options = {});
-/// The same for several specs, one after the other.
+/// The same for several specs, concatenated.
 std::vector<std::string> expand_shards(std::span<const std::string> specs,
                                        const ShardSpecOptions& options = {});
 
-/// The same with what the specs' manifests say of their shards; the others have their url alone.
+/// The same with what the specs' manifests say about their shards; the others have only a url.
 std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
                                        const ShardSpecOptions& options = {});
 
@@ -57,9 +57,9 @@ std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
 /// braces, more than `max_names` names).
 std::vector<std::string> expand_braces(std::string_view pattern, std::size_t max_names = 1'000'000);
 
-/// Returns where no local shard is missing, so that it is known before work starts: opens nothing,
-/// and leaves network urls, pipes and standard input alone. Throws: NotFound, naming the first and
-/// how many there are.
+/// Checks before work starts that no local shard is missing. Opens nothing and ignores network
+/// urls, pipes and standard input. Throws: NotFound, naming the first missing shard and how many
+/// there are.
 void check_local_shards(std::span<const std::string> shards);
 
 }  // namespace millrace::wds

@@ -36,7 +36,7 @@ struct Member {
   const WriterField* field;
 };
 
-// In the order in which they are written.
+// In writing order.
 std::vector<Member> members_of(const WriterSample& sample) {
   if (sample.fields.empty()) refuse("a sample has at least one field", {.key = sample.key});
   std::vector<Member> members;
@@ -62,7 +62,7 @@ class OpenShard {
         tar_(io::open_file_sink(url_, {.replace = options.replace}),
              {.mtime = options.mtime, .checksums = options.index}) {}
 
-  // Readers take members of one key that are not together for damage.
+  // Readers treat members of one key that are not adjacent as damage.
   void refuse_known_key(const std::string& key) {
     if (keys_.insert(key, 0)) refuse("a key twice in one shard", {.url = url_, .key = key});
   }
@@ -86,7 +86,7 @@ class OpenShard {
 
   ShardSummary publish() {
     const detail::WrittenTar tar = tar_.end();
-    // Another writer's shard has its index, which is not ours to replace.
+    // Another writer's shard has its own index, which is not ours to replace.
     if (replace_ == io::Replace::kNever && std::filesystem::exists(url_))
       refuse("file exists and may not be replaced", {.url = url_});
     if (indexed_) {

@@ -1,14 +1,14 @@
-// ShardWriter: samples into numbered tar shards, each of which appears whole or not at all.
+// ShardWriter: writes samples to numbered tar shards, each of which appears complete or not at all.
 //
 //   ShardWriter writer({.pattern = "out/train-%06d.tar", .maxcount = 10'000});
 //   writer.write({.key = "000000", .fields = {{"jpg", image}, {"cls", label}}});
 //   writer.finish();
 //
-// Members are ustar (pax only where ustar cannot hold a name), fields in byte order of their names,
-// so the same samples give the same bytes. A writer that was not finish()ed keeps the shards that
-// were complete and leaves nothing of the open one.
-// A shard's index (wds/shard_index.h) is computed while writing and put in its place before the
-// shard: where there is a shard there is its index, and an index without a shard is replaced.
+// Members are ustar (pax only if ustar cannot hold a name), fields in byte order of their names, so
+// the same samples give the same bytes. A writer that was not finish()ed leaves the completed
+// shards and nothing of the open one. A shard's index (wds/shard_index.h) is computed while writing
+// and published before the shard, so no shard is without its index; an index without a shard is
+// replaced.
 // Buffers: 1 MiB, and the open shard's index. Threads: one at a time. Source: docs/webdataset.md,
 // "Writing".
 #pragma once
@@ -47,38 +47,38 @@ struct ShardSummary {
 struct ShardWriterOptions {
   /// The shards' path with one %d or %0Nd for their number.
   std::string pattern;
-  /// Samples a shard, at most.
+  /// Maximum number of samples per shard.
   std::uint64_t maxcount = 100'000;
-  /// A shard that holds this many payload bytes is full.
+  /// A shard that holds this many payload bytes or more is full.
   std::uint64_t maxsize = 3'000'000'000;
   std::uint64_t start_shard = 0;
-  /// Seconds since 1970, for every member.
+  /// Modification time of every member, in seconds since 1970.
   std::int64_t mtime = 0;
   io::Replace replace = io::Replace::kNever;
-  /// Writes each shard's index beside it.
+  /// Writes each shard's index next to it.
   bool index = true;
   /// Where finish() writes the set's manifest (wds/manifest.h); empty: nowhere.
   std::string manifest = {};
-  /// Shards that an earlier run completed: numbers go on behind them, and the manifest and
+  /// Shards that an earlier run completed: numbering continues after them, and the manifest and
   /// finish()'s list begin with them.
   std::vector<ShardSummary> earlier = {};
-  /// Called as each shard is complete and in its place.
+  /// Called after each shard is complete and in place.
   std::function<void(const ShardSummary& shard)> on_shard = {};
 };
 
 class ShardWriter {
  public:
-  /// Throws: InvalidArgument (the pattern, a limit of 0), when the first shard's place cannot be
-  /// written: Io.
+  /// Opens the first shard. Throws: InvalidArgument (the pattern, a limit of 0), and as
+  /// io::open_file_sink().
   explicit ShardWriter(ShardWriterOptions options);
   ~ShardWriter();
   ShardWriter(ShardWriter&&) noexcept;
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
-  /// Throws: InvalidArgument (an empty key, one that the shard has already, no field, a suffix
-  /// twice, a name that a reader would split differently), Io.
+  /// Throws: InvalidArgument (an empty key, one that the shard already has, no field, a duplicate
+  /// suffix, a name that a reader would split differently), Io.
   void write(const WriterSample& sample);
-  /// Completes the open shard and the manifest, and gives all shards. Called once, last.
+  /// Completes the open shard and the manifest; returns all shards. Called once, last. Throws: Io.
   std::vector<ShardSummary> finish();
 
  private:

@@ -1,7 +1,7 @@
 // Splitting: which process and worker reads which shard.
 //
-// Shard i belongs to process i mod P and there to worker (i div P) mod workers: WebDataset's
-// split_by_node followed by split_by_worker. As logical streams this is shard i → stream i mod
+// Shard i belongs to process i mod P, and within it to worker (i div P) mod workers: WebDataset's
+// split_by_node followed by split_by_worker. In terms of streams, shard i belongs to stream i mod
 // (P * workers), with process = stream mod P and worker = stream div P.
 //
 // Threads: free functions, callable from any thread.
@@ -23,14 +23,14 @@ std::vector<std::string> split_by_process(const std::vector<std::string>& shards
 std::vector<std::string> split_by_worker(const std::vector<std::string>& shards, int worker,
                                          int workers);
 
-/// S for `split`, at least 1. Throws: InvalidArgument (process >= processes, streams that are no
-/// multiple of processes, counts below 1).
+/// S for `split`, at least 1. Throws: InvalidArgument (process >= processes, streams not a multiple
+/// of processes, counts below 1).
 int num_streams(const SplitOptions& split);
 /// The streams that `split.topology.process` owns: s mod processes == process, ascending; never
 /// empty. Throws: as num_streams().
 std::vector<int> streams_of_process(const SplitOptions& split);
-/// Returns where every stream gets a shard. Throws: InvalidArgument, with the numbers, when one
-/// would get none; as num_streams().
+/// Checks that every stream gets a shard. Throws: InvalidArgument, with the numbers, if one would
+/// get none; as num_streams().
 void check_enough_shards(std::size_t num_shards, const SplitOptions& split);
 
 }  // namespace millrace::wds

@@ -16,14 +16,14 @@ namespace {
 
 using detail::kBlockBytes;
 
-// A payload whose size nothing confirms grows with what arrives, from here on.
+// Above this size, a payload whose claimed size cannot be verified is grown as its bytes arrive.
 constexpr std::size_t kTrustedBytes = std::size_t{1024} * 1024;
-// Writers pad with zeros to a blocking factor; more than this is no padding.
+// Writers pad with zeros to a blocking factor; more than this is not padding.
 constexpr std::uint64_t kMaxPadding = std::uint64_t{64} * 1024 * 1024;
 
 bool holds_file(char type) { return type == '0' || type == '\0' || type == '7'; }
 
-// pax lets a hard link carry the bytes of what it leads to: that is a file like any other.
+// pax allows a hard link to carry its target's bytes: then it is an ordinary file.
 MemberKind kind_of(const detail::Header& header, char type) {
   if (!header.link.empty()) return header.size > 0 ? MemberKind::kFile : MemberKind::kHardLink;
   if (header.folder) return MemberKind::kFolder;
@@ -67,7 +67,7 @@ struct TarReader::State {
   detail::Header header;
   std::uint64_t end_offset = 0;
   std::uint64_t unread = 0;   // payload bytes of the current member
-  std::uint32_t archive = 0;  // the current one's number
+  std::uint32_t archive = 0;  // number of the current archive
   bool compressed = false;
   bool broken = false;
   bool ended = false;
@@ -87,7 +87,7 @@ void TarReader::State::open() {
   const std::uint64_t start = tape->position();
   const auto first = tape->peek(kBlockBytes);
   if (first.size() < kBlockBytes && start == 0) {
-    throw Error(ErrorCode::kTruncated, "is no tar but " + detail::describe_start(first),
+    throw Error(ErrorCode::kTruncated, "not a tar but " + detail::describe_start(first),
                 {.offset = 0});
   }
   headers = std::make_unique<detail::HeaderReader>(*tape, options.header_checksums);
@@ -97,9 +97,9 @@ bool TarReader::State::next_header(detail::Header& wanted) {
   try {
     return headers->next(wanted);
   } catch (Error& error) {
-    // What libarchive cannot recognise from its first block on is no tar at all.
+    // What libarchive does not recognise at the first block is not a tar.
     if (error.code() == ErrorCode::kCorrupt && error.where().offset == 0) {
-      throw Error(ErrorCode::kCorrupt, "is no tar but " + detail::describe_start(tape->region()),
+      throw Error(ErrorCode::kCorrupt, "not a tar but " + detail::describe_start(tape->region()),
                   {.offset = 0});
     }
     throw;
@@ -109,7 +109,7 @@ bool TarReader::State::next_header(detail::Header& wanted) {
 bool TarReader::State::next(TarMember& member) {
   MILLRACE_CHECK(!broken, "a broken tar cannot be read further");
   if (ended) return false;
-  broken = true;  // until this call has come to a good end
+  broken = true;  // until this call succeeds
   if (!headers) open();
   while (!next_header(header)) {
     if (!at_end_marker() || !next_archive()) {
@@ -123,7 +123,7 @@ bool TarReader::State::next(TarMember& member) {
   return true;
 }
 
-// libarchive saw no further header: that is the end only when two zero blocks say so.
+// There is no further header: this is the end only if there are two zero blocks.
 bool TarReader::State::at_end_marker() {
   const auto seen = tape->region();
   const std::uint64_t here = tape->position() - seen.size();
@@ -133,8 +133,7 @@ bool TarReader::State::at_end_marker() {
     return end_without_marker("tar ends inside its end marker", here);
   }
   if (!detail::is_zero(seen)) {
-    throw Error(ErrorCode::kCorrupt, "tar: a header of zeros in front of more data",
-                {.offset = here});
+    throw Error(ErrorCode::kCorrupt, "tar: a zero header block before more data", {.offset = here});
   }
   return true;
 }
@@ -145,7 +144,7 @@ bool TarReader::State::end_without_marker(const std::string& message, std::uint6
   return false;
 }
 
-// Behind an end marker: whether another archive follows that is to be read.
+// After an end marker: whether another archive follows and is to be read.
 bool TarReader::State::next_archive() {
   tape->end_region();
   if (padding_ends()) return false;
@@ -161,7 +160,7 @@ bool TarReader::State::next_archive() {
   return true;
 }
 
-// Skips the zeros behind an end marker; false when something else than the end follows.
+// Skips the zeros after an end marker; returns false if anything but the end follows.
 bool TarReader::State::padding_ends() {
   for (std::uint64_t skipped = 0; skipped < kMaxPadding; skipped += kBlockBytes) {
     const auto block = tape->peek(kBlockBytes);
@@ -196,16 +195,16 @@ void TarReader::State::check_member(const detail::Header& found, TarMember& memb
   const auto fail = [&](ErrorCode code, const std::string& message) {
     throw Error(code, message, {.member = found.name, .offset = found.offset});
   };
-  // A sparse member's size is what it would unpack to, so where it ends is not known.
+  // A sparse member's size is its expanded size, so it is not known where it ends.
   if (facts.sparse) fail(ErrorCode::kUnsupported, "sparse member");
-  broken = false;  // what is wrong from here on costs this member alone
+  broken = false;  // faults from here on cost only this member
   if (!facts.fault.empty()) fail(ErrorCode::kCorrupt, facts.fault);
   if (!found.plain && !found.warning.empty()) fail(ErrorCode::kCorrupt, found.warning);
   if (member.kind == MemberKind::kOther && warnings.ignored_members++ == 0)
     warnings.first_ignored = member.name;
 }
 
-// A size is believed only as far as what is left can bear it out.
+// A claimed size must not exceed what can still follow.
 void TarReader::State::check_claim(const detail::Header& found) const {
   const auto refuse = [&](ErrorCode code, const std::string& reason) {
     throw Error(code, "member claims " + std::to_string(found.size) + " bytes, but " + reason,
@@ -220,7 +219,7 @@ void TarReader::State::check_claim(const detail::Header& found) const {
                                       std::to_string(options.max_expansion) + " times its size");
 }
 
-// An unpacking source knows what it was fed; for a plain tar that is the tape itself.
+// An unpacking source counts its packed bytes; for an uncompressed tar it is the tape's position.
 std::optional<std::uint64_t> TarReader::State::stored_bytes() {
   if (!tape->peek(1).empty()) return {};
   return compressed ? detail::packed_bytes(tape->source()) : tape->position();

@@ -15,7 +15,7 @@ GroupReader::GroupReader(const io::Opener& opener, std::shared_ptr<const std::st
     auto source = opener.open(*url_, {.offset = options_.offset, .stop = options_.stop});
     tar_ = std::make_unique<TarReader>(std::move(source), options_.tar, options_.offset);
   } catch (const Error& error) {
-    // What a shard unpacks to is longer than the file.
+    // The offset may lie beyond the file's end if the shard is compressed.
     if (error.code() != ErrorCode::kTruncated || options_.offset == 0 || !reopen_compressed())
       throw;
   }
@@ -26,8 +26,8 @@ std::uint64_t GroupReader::position() const {
   return pending_ && !skip_pending_ ? pending_->member.offset : tar_->position();
 }
 
-// An offset in a compressed tar is one in what it unpacks to: read from the beginning, drop the
-// rest.
+// Offsets in a compressed tar refer to the unpacked stream: read from the beginning and drop what
+// comes before.
 bool GroupReader::reopen_compressed() {
   auto source = opener_.open(*url_, {.stop = options_.stop});
   auto whole = std::make_unique<TarReader>(std::move(source), options_.tar);
@@ -36,12 +36,12 @@ bool GroupReader::reopen_compressed() {
   return true;
 }
 
-// Puts the next member that belongs to a sample into pending_, or nothing at the end.
+// Sets pending_ to the next member that belongs to a sample, or to nullopt at the end.
 void GroupReader::advance() {
   pending_.reset();
   for (Pending next; next_member(next);) {
     if (!counts(next) || !accept(next)) continue;
-    // Members of a sample that was dropped already cost nothing more.
+    // Members of a sample that was already dropped cost nothing more.
     if (dropped_key_ && next.key == *dropped_key_) continue;
     dropped_key_.reset();
     pending_ = std::move(next);
@@ -49,7 +49,7 @@ void GroupReader::advance() {
   }
 }
 
-// The next member of the tar; what is wrong with it alone becomes its fault.
+// Reads the next member of the tar; what is wrong with this member only becomes its `fault`.
 bool GroupReader::next_member(Pending& next) {
   next.fault.reset();
   try {
@@ -61,13 +61,13 @@ bool GroupReader::next_member(Pending& next) {
   }
 }
 
-// Folders, and what no reader can make a field of, are passed over.
+// Folders and special files are not fields and are ignored.
 bool GroupReader::counts(const Pending& next) {
   return next.fault || next.member.kind == MemberKind::kFile ||
          next.member.kind == MemberKind::kHardLink;
 }
 
-// Whether the member belongs to a sample; fills in its key and suffix, and finds fault with its
+// Whether the member belongs to a sample. Fills in its key and suffix, and checks its
 // name.
 bool GroupReader::accept(Pending& next) {
   std::string& path = next.member.name;
@@ -89,7 +89,7 @@ bool GroupReader::accept(Pending& next) {
 
 bool GroupReader::next(Sample& sample) {
   MILLRACE_CHECK(!broken_, "a broken shard cannot be read further");
-  broken_ = true;  // until this call has come to a good end
+  broken_ = true;  // until this call succeeds
   if (!std::exchange(started_, true)) {
     start();
   } else if (std::exchange(skip_pending_, false)) {
@@ -111,7 +111,7 @@ void GroupReader::start() {
     if (!reopen_compressed()) throw;
     advance();
   }
-  // Past the packed bytes' end, a lenient reader sees nothing but a missing end marker.
+  // An offset past the end of the packed bytes looks like a missing end marker to a lenient reader.
   if (options_.offset > 0 && !pending_ && !tar_->compressed() && reopen_compressed()) advance();
 }
 
@@ -130,7 +130,8 @@ void GroupReader::read_sample(Sample& sample) {
   end_sample(sample, archive);
 }
 
-// An index knows what a sample holds. Without, the end of an archive is looked at twice.
+// With an index the index decides whether a sample is complete; without one, archive ends need
+// extra checks.
 void GroupReader::end_sample(const Sample& sample, std::uint32_t archive) {
   if (options_.index) return;
   if (!pending_) check_whole(sample);
@@ -155,7 +156,7 @@ void GroupReader::begin(Sample& sample) {
   sample.passed_bytes = 0;
   header_crcs_.clear();
   passed_.clear();
-  // An index knows which keys there are.
+  // With an index, index_check compares the keys.
   if (options_.index) return;
   const auto before = keys_.insert(sample.key, sample.offset);
   if (!before || options_.lenient) return;
@@ -187,7 +188,7 @@ bool GroupReader::is_wanted(const std::string& suffix) const {
   return wanted.empty() || std::find(wanted.begin(), wanted.end(), suffix) != wanted.end();
 }
 
-// Its payload is never looked at, so that the tar may skip it.
+// Its payload is never read, so that the tar can skip it.
 void GroupReader::pass_over(Sample& sample) {
   const TarMember& member = pending_->member;
   IndexedMember seen{.suffix = pending_->suffix, .offset = member.data_offset, .size = member.size};
@@ -200,7 +201,7 @@ void GroupReader::pass_over(Sample& sample) {
   passed_.push_back({.place = sample.fields.size() + passed_.size(), .member = std::move(seen)});
 }
 
-// What cannot be had though the tar goes on costs the sample alone.
+// A payload that cannot be read, in a tar that can continue, costs only its sample.
 LinkResolver::Target GroupReader::payload(const Sample& sample) {
   const TarMember& member = pending_->member;
   try {
@@ -213,7 +214,7 @@ LinkResolver::Target GroupReader::payload(const Sample& sample) {
   }
 }
 
-// Most links are to a member of the same sample, which is at hand.
+// Most links refer to a member of the same sample, which is in memory.
 LinkResolver::Target GroupReader::link_target(const Sample& sample) {
   const TarMember& link = pending_->member;
   const auto name = split_member_name(link.link);
@@ -225,7 +226,7 @@ LinkResolver::Target GroupReader::link_target(const Sample& sample) {
   return links_->resolve(link);
 }
 
-// Throws away the sample that pending_ belongs to; its members still to come will be passed over.
+// Drops the sample that pending_ belongs to; its remaining members will be skipped.
 void GroupReader::drop(Error error) {
   error.annotate({.key = pending_->key});
   dropped_key_.reset();
@@ -235,8 +236,8 @@ void GroupReader::drop(Error error) {
   throw Error(std::move(error));
 }
 
-// Without an end marker nobody knows whether more members were to come. Lenient readers take the
-// last sample when it has the fields that the one before it had.
+// Without an end marker the last sample may be incomplete. Lenient readers accept it if it has the
+// same fields as the one before.
 void GroupReader::check_whole(const Sample& sample) {
   if (tar_->warnings().missing_end == 0 || last_suffixes_.empty()) return;
   if (suffixes_of(sample) == last_suffixes_) return;
@@ -245,9 +246,9 @@ void GroupReader::check_whole(const Sample& sample) {
               {.key = sample.key, .offset = sample.offset});
 }
 
-// A member whose header and payload are zeros looks like an end marker. So a sample in front of one
-// is whole when it has at least the fields that the sample before it had, and does not go on
-// behind.
+// A member whose header and payload are zeros looks like an end marker. So a sample before one
+// counts as complete only if it has at least the fields of the sample before it and does not
+// continue after it.
 void GroupReader::check_archive_end(const Sample& sample) {
   const std::vector<std::string> here = suffixes_of(sample);
   const bool whole =

@@ -1,4 +1,4 @@
-// GroupReader: members of one tar, grouped to samples; what ShardReader is without an index.
+// GroupReader: groups the members of one tar into samples; ShardReader without an index.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ class GroupReader {
   GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
               const ShardOptions& options);
 
-  /// As ShardReader::next(), but for the url of its Errors.
+  /// As ShardReader::next(), except that its Errors lack the url.
   bool next(Sample& sample);
   bool can_continue() const { return !broken_; }
   std::uint64_t position() const;
   bool at_end() const { return started_ && !pending_; }
   const std::vector<std::uint32_t>& header_crcs() const { return header_crcs_; }
-  /// The last sample's members that were passed over.
+  /// The members of the last sample that were skipped.
   const std::vector<PassedMember>& passed() const { return passed_; }
   const TarReader& tar() const { return *tar_; }
 
@@ -37,7 +37,7 @@ class GroupReader {
     TarMember member;
     std::string key;
     std::string suffix;
-    /// What makes the member, and so its whole sample, unfit to be handed up.
+    /// Why the member, and so its whole sample, cannot be returned.
     std::optional<Error> fault;
   };
   static bool counts(const Pending& next);
@@ -65,14 +65,15 @@ class GroupReader {
   std::shared_ptr<const std::string> url_;
   std::unique_ptr<TarReader> tar_;
   std::optional<Pending> pending_;
-  std::optional<std::string> dropped_key_;  // members with it belong to a sample at fault
+  std::optional<std::string> dropped_key_;  // members with this key belong to a faulty sample
   KeySet keys_;
   std::vector<std::uint32_t> header_crcs_;
   std::vector<PassedMember> passed_;
-  std::vector<std::string> last_suffixes_;  // sorted; where an end marker may be missing or passed
-  std::unique_ptr<LinkResolver> links_;     // once there is a link
+  std::vector<std::string>
+      last_suffixes_;  // sorted; used only where an end marker may be missing or passed
+  std::unique_ptr<LinkResolver> links_;  // created at the first link
   bool started_ = false;
-  bool skip_pending_ = false;  // it belongs to what was dropped
+  bool skip_pending_ = false;  // it belongs to the dropped sample
   bool broken_ = false;
 };
 

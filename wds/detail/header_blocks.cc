@@ -19,7 +19,8 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// An extension's size: octal, as every writer has it. (The member's own size is libarchive's.)
+// An extension's size: octal, as all writers write it. (The member's own size is parsed by
+// libarchive.)
 std::uint64_t extension_size(std::string_view block) {
   std::string_view field = block.substr(124, 12);
   field.remove_prefix(std::min(field.find_first_not_of(' '), field.size()));
@@ -34,7 +35,7 @@ struct PaxRecord {
   std::string_view key, value;
 };
 
-// Takes "LENGTH KEY=VALUE\n" off the front of `body`; nothing when it is malformed.
+// Removes "LENGTH KEY=VALUE " from the front of `body`; nullopt if it is malformed.
 std::optional<PaxRecord> take_record(std::string_view& body) {
   std::size_t length = 0;
   const auto number = std::from_chars(body.data(), body.data() + body.size(), length);
@@ -82,7 +83,7 @@ void inspect_pax(std::string_view body, char type, HeaderFacts& facts) {
   }
 }
 
-// A GNU long name is ended by NULs, not interrupted by one.
+// A GNU long name may end with NULs but not contain one.
 void inspect_long_name(std::string_view body, HeaderFacts& facts) {
   const std::size_t end = body.find('\0');
   if (end != std::string_view::npos &&
@@ -96,7 +97,7 @@ bool is_extension(char type) {
          type == 'V';
 }
 
-// A field's digits, closed by NUL or space; nothing when it holds anything else.
+// An octal field, terminated by NUL or space; nullopt if it contains anything else.
 std::optional<std::uint64_t> octal(std::string_view field, std::size_t digits) {
   std::uint64_t value = 0;
   for (const char c : field.substr(0, digits)) {
@@ -108,7 +109,7 @@ std::optional<std::uint64_t> octal(std::string_view field, std::size_t digits) {
   return value;
 }
 
-// The sum of all bytes, those of the checksum's own field counted as spaces.
+// The checksum is the sum of all bytes, with its own field counted as spaces.
 bool checksum_is_right(std::string_view block) {
   constexpr std::size_t kField = 148;
   constexpr std::size_t kWidth = 8;
@@ -161,7 +162,7 @@ HeaderFacts inspect_header(std::span<const std::byte> region) {
     rest.remove_prefix(padded);
   }
   facts.sparse = facts.sparse || facts.type == 'S';
-  // GNU sparse headers go on in further blocks; all others are one block.
+  // GNU sparse headers continue in further blocks; all others are one block.
   if (!rest.empty() && !facts.sparse) corrupt("tar: more header blocks than one member has");
   return facts;
 }

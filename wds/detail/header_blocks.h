@@ -1,5 +1,6 @@
-// The raw 512-byte blocks behind one tar member, looked at beside libarchive, which forgives too
-// much: repeated and overlong pax records, names with a NUL, numbers that end in rubbish.
+// Checks of the raw 512-byte header blocks of one tar member, in addition to libarchive, which
+// tolerates too much: repeated and overlong pax records, names with a NUL, numbers followed by
+// garbage.
 //
 // Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header Block".
 #pragma once
@@ -15,33 +16,33 @@ namespace millrace::wds::detail {
 
 inline constexpr std::size_t kBlockBytes = 512;
 
-/// What a plain header says: the block of a regular member whose name and size stand in it in full.
+/// A plain header: one block of a regular file that holds the complete name and size.
 struct PlainHeader {
-  std::string_view prefix;  ///< views the block; to be joined to the name by a slash; or empty
+  std::string_view prefix;  ///< views the block; joined to the name by a slash; may be empty
   std::string_view name;    ///< views the block
   std::uint64_t size = 0;
 };
 
-/// Reads `block` when it is as nearly all headers are (v7, ustar or GNU, a regular file, octal
-/// size, right checksum); nothing when it is anything else, good or bad: that is for libarchive to
-/// tell.
+/// Parses `block` if it is like nearly all headers (v7, ustar or GNU, a regular file, octal
+/// size, correct checksum); nullopt for anything else, valid or not: libarchive decides
+/// then.
 std::optional<PlainHeader> parse_plain_header(std::span<const std::byte> block);
 
-/// What the header region of one member says.
+/// Facts from the header region of one member.
 struct HeaderFacts {
   char type = '0';      ///< the member's own type flag
-  bool sparse = false;  ///< in any of GNU's three ways, or Sun's
-  std::string fault;    ///< what makes the member unfit to be used; empty when nothing does
+  bool sparse = false;  ///< in any of GNU's three formats, or Sun's
+  std::string fault;    ///< why the member cannot be used; empty if it can
 };
 
 /// Walks `region`: extension headers (pax, GNU long names) with their bodies, then the member's own
-/// block. Throws: Corrupt when the blocks contradict that form.
+/// block. Throws: Corrupt if the blocks do not have that form.
 HeaderFacts inspect_header(std::span<const std::byte> region);
 
-/// Throws: Corrupt: where a tar should have ended, more lies than zeros.
+/// Throws: Corrupt: there is data other than zeros after the end marker.
 [[noreturn]] void data_behind_end(std::optional<std::uint64_t> offset = {});
 bool is_zero(std::span<const std::byte> bytes);
-/// For messages: what a file that is no tar begins with.
+/// For messages: describes the first bytes of a file that is not a tar.
 std::string describe_start(std::span<const std::byte> bytes);
 
 }  // namespace millrace::wds::detail

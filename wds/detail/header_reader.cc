@@ -49,7 +49,7 @@ struct HeaderReader::State {
     });
   }
 
-  // What libarchive wants to skip was left behind by settle() already.
+  // settle() has already skipped what libarchive wants to skip.
   static la_int64_t skip_payload(archive* handle, void* self, la_int64_t request) {
     return static_cast<State*>(self)->guarded(handle, [request](State& state) {
       const auto wanted = static_cast<std::uint64_t>(request);
@@ -60,7 +60,8 @@ struct HeaderReader::State {
     });
   }
 
-  // No exception may pass through libarchive's frames: it waits here.
+  // No exception may pass through libarchive's frames: it is stored in `error` and rethrown by
+  // check().
   template <typename Function>
   la_int64_t guarded(archive* reader, const Function& function) {
     if (error) return ARCHIVE_FATAL;
@@ -73,7 +74,7 @@ struct HeaderReader::State {
     }
   }
 
-  // Only for a header that is not plain: most tars never need it.
+  // Called at the first header that is not plain: most tars never need it.
   void open() {
     start = tape.position();
     locale.emplace();
@@ -90,13 +91,13 @@ struct HeaderReader::State {
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return;
     if (archive_errno(handle.get()) == ENOMEM) throw std::bad_alloc();
-    // A bad checksum is ARCHIVE_RETRY: libarchive would look for the next header, and lose data.
+    // A bad checksum is ARCHIVE_RETRY: libarchive would search for the next header and lose data.
     const bool cut = tape.peek(1).empty();
     throw Error(cut ? ErrorCode::kTruncated : ErrorCode::kCorrupt, message_of(handle.get()),
                 {.offset = header_offset});
   }
 
-  // Moves the tape behind the member that was read last.
+  // Moves the tape past the last member.
   void settle() {
     tape.skip(unread + padding);
     unread = padding = 0;
@@ -117,16 +118,16 @@ struct HeaderReader::State {
   std::unique_ptr<archive, FreeArchive> handle;
   std::unique_ptr<archive_entry, FreeEntry> entry;
   std::exception_ptr error;
-  std::uint64_t start = 0;    // of what libarchive sees, less what it does not see
+  std::uint64_t start = 0;    // tape position of libarchive's byte 0, plus the bytes it was not fed
   std::uint64_t unread = 0;   // payload bytes of the last member
-  std::uint64_t padding = 0;  // behind them
-  std::uint64_t settled = 0;  // bytes left behind that libarchive will want to skip
+  std::uint64_t padding = 0;  // after the payload
+  std::uint64_t settled = 0;  // bytes already skipped that libarchive will want to skip
   std::uint64_t header_offset = 0;
   bool in_region = false;
   bool opened = false;
 };
 
-// Looks for an end marker, or for the bare end; the region shows which.
+// Checks for an end marker or the end of the tape; the region shows which.
 bool HeaderReader::State::at_end() {
   const auto block = tape.peek(kBlockBytes);
   if (block.size() < kBlockBytes && !block.empty()) {
@@ -162,7 +163,7 @@ void HeaderReader::State::next_by_libarchive(Header& header) {
   const Utf8Locale::Scope scope(*locale);
   const int result = archive_read_next_header2(handle.get(), entry.get());
   check(result);
-  // libarchive and the tape must agree on where the payload begins, or its bytes are not ours.
+  // libarchive and the tape must agree on where the payload begins.
   const auto consumed = static_cast<std::uint64_t>(archive_filter_bytes(handle.get(), 0));
   if (start + consumed != tape.position()) {
     throw Error(ErrorCode::kCorrupt, "tar: the header's end is unclear", {.offset = header_offset});

@@ -1,9 +1,9 @@
-// HeaderReader: the headers of a tar, read from a Tape.
+// HeaderReader: reads the headers of a tar from a Tape.
 //
-// Plain headers, which are nearly all, are read here, in a third of libarchive's time. For any
-// other libarchive is fed one block at a time, and never holds more than the header it is looking
-// at: payloads are taken from the tape beside it or skipped there, and it is told that they were
-// when it wants to skip to the next header.
+// Plain headers, which are nearly all, are parsed here, in a third of libarchive's time. Any other
+// header is fed to libarchive one block at a time, so that it never reads past it. Payloads do not
+// pass through libarchive: they are read from the tape or skipped on it, and libarchive's own skip
+// request is then acknowledged without moving the tape.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +18,29 @@ struct Header {
   std::string name;
   std::uint64_t offset = 0;  ///< of the first block, on the tape
   std::uint64_t size = 0;    ///< payload bytes that follow on the tape
-  std::uint32_t crc32 = 0;   ///< of all blocks, when asked for
-  bool plain = false;        ///< read without libarchive: a regular file, and nothing odd
-  bool regular = false;      ///< as libarchive sees it
-  bool folder = false;       ///< likewise
-  std::string link;          ///< what a hard link leads to
-  std::string warning;       ///< libarchive's, when it had to guess
+  std::uint32_t crc32 = 0;   ///< of all header blocks, if `checksums`
+  bool plain = false;        ///< parsed without libarchive: a regular file
+  bool regular = false;      ///< a regular file, as libarchive sees it
+  bool folder = false;       ///< a folder, likewise
+  std::string link;          ///< target of a hard link; else empty
+  std::string warning;       ///< libarchive's warning; only if not `plain`
 };
 
 class HeaderReader {
  public:
-  /// Reads the archive that begins where `tape` stands; `tape` is borrowed.
-  /// `checksums`: fills in Header::crc32.
+  /// Reads the archive that begins at the tape's position; `tape` is borrowed. `checksums`: fills
+  /// in Header::crc32.
   HeaderReader(Tape& tape, bool checksums);
   ~HeaderReader();
   HeaderReader(const HeaderReader&) = delete;
   HeaderReader& operator=(const HeaderReader&) = delete;
 
-  /// The next header, whose blocks are then tape.region() unless it is plain. False at the tape's
-  /// end (the region is empty) and at a zero block (the region is that and the block behind it).
-  /// Throws: Truncated, Corrupt, and what the tape throws.
+  /// Skips what is left of the last member and reads the next header, whose blocks are then
+  /// tape.region() unless it is plain. Returns false at the tape's end (the region is empty) and at
+  /// a zero block (the region is that and the block after it). Throws: Truncated, Corrupt, as the
+  /// tape.
   bool next(Header& header);
-  /// Says that the payload was read from the tape, all of it.
+  /// Tells the reader that the whole payload was read from the tape.
   void took_payload();
 
  private:

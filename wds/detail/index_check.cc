@@ -22,10 +22,10 @@ struct Found {
   std::uint64_t offset;
   std::uint64_t size;
   std::uint32_t header_crc32;
-  const io::Bytes* data;  // null where it was skipped
+  const io::Bytes* data;  // null if it was skipped
 };
 
-// What differs first, but for the payload's bytes; null when nothing does.
+// The first difference, ignoring the payload's bytes; null if there is none.
 const char* difference(const IndexedMember& expected, const Found& found) {
   if (found.suffix != expected.suffix) return "suffix";
   if (found.offset != expected.offset) return "place of the payload";

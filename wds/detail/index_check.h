@@ -1,4 +1,4 @@
-// What was read of a shard, compared with what its index says.
+// Compares what was read from a shard with its index.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,19 @@
 
 namespace millrace::wds::detail {
 
-/// A member that was skipped: the sample does not hold it, and its bytes were not looked at.
+/// A member that was skipped: it is not in the sample, and its payload was not read.
 struct PassedMember {
-  std::size_t place = 0;  ///< among the sample's members
+  std::size_t place = 0;  ///< position among the sample's members
   IndexedMember member = {};
 };
 
-/// Compares `sample`, and the members that were passed over in it. Throws: Corrupt, naming what
-/// differs first.
+/// Compares `sample` and the members of it that were skipped. Throws: Corrupt, naming the first
+/// difference.
 void check_sample(const IndexedSample& expected, const Sample& sample,
                   const std::vector<PassedMember>& passed,
                   const std::vector<std::uint32_t>& header_crcs);
-/// Throws: Truncated or Corrupt. `stored_bytes` is unknown where data follows the end marker.
+/// Compares the shard's end. `stored_bytes` is unknown if data follows the end marker. Throws:
+/// Truncated, Corrupt.
 void check_end(const ShardIndex& index, std::uint64_t end,
                std::optional<std::uint64_t> stored_bytes);
 

@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kVersion = 1;
-// Of an index that is not as write_index() writes it; parsed it takes eight times as much.
+// Limit for an index not written by write_index(): parsed as JSON it takes eight times its size.
 constexpr std::size_t kMaxDocumentBytes = std::size_t{256} * 1024 * 1024;
 
 [[noreturn]] void corrupt(const std::string& message) {
@@ -71,7 +71,7 @@ ShardIndex from_json(const Json& json) {
   return index;
 }
 
-// Any JSON, as someone else's program may have written it.
+// Any JSON, as another program may have written it.
 ShardIndex parse_any_index(std::string_view text) {
   const Json json = parse_json<Json>(text, "index", {.bytes = kMaxDocumentBytes, .depth = 8});
   if (!json.is_object()) corrupt("is not a JSON object");
@@ -122,7 +122,7 @@ std::string index_text(const ShardIndex& index) {
                            {"end", index.end},
                            {"sha256", index.sha256}})
                          .dump();
-  text.pop_back();  // the closing brace: samples follow, one a line
+  text.pop_back();  // the closing brace: samples follow, one per line
   text += ",\"samples\":[";
   for (const IndexedSample& sample : index.samples) {
     text += (text.back() == '[' ? "\n" : ",\n") + to_json(sample).dump();

@@ -1,4 +1,4 @@
-// An index as the text of its file, both ways.
+// Parsing and formatting of an index file's text.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace millrace::wds::detail {
 
 /// Throws: Corrupt.
 ShardIndex parse_index(std::string_view text);
-/// The number of samples, as the first bytes of an index have it; nothing where they do not.
+/// The number of samples according to the first bytes of an index; nullopt if they do not say.
 std::optional<std::uint64_t> count_in_head(std::string_view head);
 std::string index_text(const ShardIndex& index);
 

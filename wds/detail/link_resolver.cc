@@ -11,12 +11,12 @@
 namespace millrace::wds::detail {
 namespace {
 
-// A small tar may hold a million links to one large member.
+// A small tar may contain a million links to one large member; this much may always be read again.
 constexpr std::uint64_t kFreeBytes = std::uint64_t{64} * 1024 * 1024;
 
 std::uint64_t hash_of(const std::string& name) { return std::hash<std::string>{}(name); }
 
-// Opening a FIFO once more would wait for another writer.
+// Opening a FIFO again would wait for another writer.
 bool is_read_once(const std::string& url) {
   if (io::is_stream_url(url)) return true;
   const auto path = io::local_path(url);
@@ -59,8 +59,8 @@ std::unique_ptr<TarReader> LinkResolver::open_at(std::uint64_t offset) const {
                                      options_, offset);
 }
 
-// Notes the members in front of `offset`. Where the tar is damaged the scan ends: the reader has
-// said so, or never came by.
+// Notes the members before `offset`. The scan ends at damage: the main reader has reported it or
+// skipped past it.
 void LinkResolver::scan_to(std::uint64_t offset) {
   if (!scan_) scan_ = open_at(0);
   try {
@@ -102,7 +102,7 @@ LinkResolver::Target LinkResolver::read(const TarMember& link, std::uint64_t off
   }
   TarMember member;
   const bool found = tar->next(member);
-  // Only a name's hash was kept, and the name of a link to a link is another.
+  // Only hashes of names are kept, and a link to a link has another name.
   if (!found || member.kind != MemberKind::kFile || member.offset != offset) {
     throw Error(ErrorCode::kCorrupt,
                 "hard link to " + link.link + ", which is not an earlier member");

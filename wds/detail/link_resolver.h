@@ -1,10 +1,10 @@
-// LinkResolver: what the hard links of one tar lead to.
+// LinkResolver: resolves the hard links of one tar.
 //
-// A link holds a name alone, and nothing of an earlier member is kept while a shard is read. So the
-// first link that is met makes a second reader go through the headers in front of it; each target
-// is then read anew from where it lies. In a compressed tar that means from the beginning.
+// A link contains only a name, and nothing of earlier members is kept while a shard is read. So the
+// first link makes a second reader scan the headers before it; each target is then read again from
+// its offset. In a compressed tar that means reading from the beginning.
 //
-// Buffers: 16 bytes a member, the last target's payload. Threads: one at a time.
+// Buffers: 16 bytes per member and the last target's payload. Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ class LinkResolver {
                std::stop_token stop);
   ~LinkResolver();
 
-  /// The file that `link`, a hard link, leads to: the last of that name in front of it. Throws:
-  /// Corrupt (there is none), Unsupported (a stream cannot be read twice), Exhausted (more was read
-  /// for links than the shard can be worth), and what reading throws.
+  /// The target of the hard link `link`: the last file of that name before it. Throws: Corrupt
+  /// (there is none), Unsupported (a stream cannot be read twice), Exhausted (links made it read
+  /// far more than the shard holds), and as reading does.
   Target resolve(const TarMember& link);
 
  private:
@@ -47,8 +47,8 @@ class LinkResolver {
   TarOptions options_;
   const std::stop_token stop_;
   std::unique_ptr<TarReader> scan_;
-  std::optional<TarMember> ahead_;  // what the scan found behind the last link
-  // By the hash of a name, where the header of the last member of that name lies.
+  std::optional<TarMember> ahead_;  // the first member after the last link
+  // Hash of a name → offset of the header of the last member of that name.
   std::unordered_map<std::uint64_t, std::uint64_t> headers_;
   std::uint64_t spent_ = 0;
   std::optional<std::uint64_t> last_header_;

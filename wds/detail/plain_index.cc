@@ -13,7 +13,7 @@
 namespace millrace::wds::detail {
 namespace {
 
-/// Takes one token after the other from the front; false where the text has another.
+/// Takes tokens from the front; each function returns false if the text has something else.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : next_(text.data()), end_(next_ + text.size()) {}
@@ -26,7 +26,7 @@ class Scanner {
     return true;
   }
 
-  // JSON has no leading zeros; a sign, a fraction or an exponent is left to fail at what follows.
+  // JSON has no leading zeros; a sign, fraction or exponent fails at the next token.
   bool number(std::uint64_t& value) {
     if (left() > 1 && next_[0] == '0' && next_[1] >= '0' && next_[1] <= '9') return false;
     const auto [stop, error] = std::from_chars(next_, end_, value);
@@ -34,7 +34,7 @@ class Scanner {
     return error == std::errc();
   }
 
-  // Without an escape, so that its characters are its bytes.
+  // A string without escapes, so that its characters are its bytes.
   bool text(std::string& value) {
     if (!literal("\"")) return false;
     const char* const begin = next_;
@@ -83,8 +83,8 @@ bool scan_sample(Scanner& in, IndexedSample& sample) {
   return in.literal("]]");
 }
 
-// Most samples have as many members as the one before: one allocation for them instead of several.
-// Not for more than kUsual, or one large sample would make all that follow it large.
+// Most samples have as many members as the one before, so reserve that many. At most kUsual, or one
+// large sample would inflate all that follow.
 bool scan_samples(Scanner& in, std::vector<IndexedSample>& samples) {
   constexpr std::size_t kUsual = 8;
   std::size_t members = 0;

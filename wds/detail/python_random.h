@@ -1,4 +1,4 @@
-// PythonRandom: CPython's random.Random(int), bit for bit, for what `order=webdataset` needs of it.
+// PythonRandom: CPython's random.Random(int), bit for bit, as far as `order=webdataset` needs it.
 //
 // Source: Matsumoto and Nishimura, MT19937 (2002), with init_by_array; CPython 3's random.py for
 // how an integer seeds it and how numbers below a bound are drawn.

@@ -9,15 +9,15 @@
 namespace millrace::wds::detail {
 namespace {
 
-// Reading this much and dropping it costs less than a new request.
+// Reading and dropping this much costs less than a new request.
 constexpr std::uint64_t kWideGap = std::uint64_t{4} * 1024 * 1024;
 
-/// One shard, read forwards from one wanted sample to the next.
+/// One shard, read forward from one wanted sample to the next.
 class Fetcher {
  public:
   Fetcher(std::string url, const io::Opener& opener, const ShardOptions& options)
       : url_(std::move(url)), opener_(opener), options_(options) {
-    // What was faulty in the first reading is not asked for; here it must not be in the way.
+    // Faulty samples are not among those wanted, so their faults must not stop this pass.
     options_.lenient = true;
   }
 

@@ -1,4 +1,4 @@
-// Fetching samples again by where they lie, to restore a shuffle buffer.
+// Reads samples again by their offsets, to restore a shuffle buffer.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace millrace::wds::detail {
 
-/// The samples at `refs`, in that order; each shard is read in one pass from its first, skipping
-/// wide gaps. Throws: Corrupt when a shard no longer has a sample there, and what reading throws.
+/// The samples at `refs`, in that order. Each shard is read in one pass, skipping wide gaps.
+/// Throws: Corrupt if a shard no longer has a sample there, and as reading does.
 std::vector<BufferedSample> fetch_samples(
     const std::vector<StreamPosition::SampleRef>& refs,
     const std::function<std::string(std::uint32_t shard)>& url_of, const io::Opener& opener,

@@ -22,7 +22,7 @@ std::uint64_t webdataset_seed(const StreamSpec& spec) {
 
 bool has_splitter(const StreamSpec& spec) { return spec.process_splitter || spec.worker_splitter; }
 
-// By the user's splitters, and WebDataset's where there is one of them alone.
+// Divides by the user's splitters; a missing one defaults to WebDataset's.
 std::vector<std::string> split_by_user(std::vector<std::string> shards, const StreamSpec& spec) {
   const SplitPart process{.index = spec.stream % spec.processes, .count = spec.processes};
   const SplitPart worker{.index = spec.stream / spec.processes,
@@ -49,7 +49,7 @@ std::vector<std::string> divided(const std::vector<std::string>& shards, const S
 }
 
 std::vector<std::string> in_webdataset_order(const StreamSpec& spec) {
-  // WebDataset(shardshuffle=n) gathers 100 urls before the first goes out, whatever n is.
+  // WebDataset(shardshuffle=n) gathers 100 urls before it returns the first, whatever n is.
   constexpr std::int64_t kInitialShards = 100;
   if (!spec.shuffle.shards) return divided(*spec.shards, spec);
   const std::uint64_t seed = webdataset_seed(spec);
@@ -91,7 +91,7 @@ std::vector<detail::ShardPiece> shards_by_user(const StreamSpec& spec) {
   return pieces;
 }
 
-// The epoch's samples in a row, cut into S runs whose lengths differ by at most one.
+// The epoch's samples, concatenated and cut into S runs whose lengths differ by at most one.
 std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
   const std::vector<std::uint64_t>& counts = *spec.counts;
   if (counts.size() != spec.shards->size()) {
@@ -101,8 +101,8 @@ std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
   }
   const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const auto streams = static_cast<std::uint64_t>(spec.num_streams);
-  // The first streams have the sample more: so slot j is of stream j mod S to the epoch's end, and
-  // processes, which own every P-th stream, differ by at most one sample as well.
+  // The first streams get the extra sample: so slot j belongs to stream j mod S until the epoch's
+  // end, and processes, which own every P-th stream, also differ by at most one sample.
   const auto bound = [total, streams](std::uint64_t stream) {
     return total / streams * stream + std::min(stream, total % streams);
   };

@@ -1,7 +1,7 @@
 // ShardSequence: the shards that one stream reads in one epoch, by position in its own list.
 //
-// A finite list; the same list for ever (an epoch cut by a number of samples); or shards drawn with
-// replacement. A pure function of the StreamSpec.
+// Either a finite list, the same list repeated (an epoch of a given number of samples), or shards
+// drawn with replacement. A pure function of the StreamSpec.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace millrace::wds::detail {
 
-/// What a stream reads of one shard.
+/// The part of one shard that a stream reads.
 struct ShardPiece {
   std::string url;
   std::uint64_t first = 0;  ///< number of the first sample
-  std::uint64_t count = 0;  ///< samples; 0 is all of the shard
-  bool to_end = true;       ///< it ends where the shard ends
+  std::uint64_t count = 0;  ///< samples; 0: the whole shard
+  bool to_end = true;       ///< the piece ends where the shard ends
 
   bool cut() const { return first > 0 || count > 0; }
 };
@@ -32,7 +32,7 @@ class ShardSequence {
  public:
   explicit ShardSequence(const StreamSpec& spec);
 
-  /// The piece at `index`; nothing behind the end.
+  /// The piece at `index`; nullopt past the end.
   std::optional<ShardPiece> at(std::size_t index);
   /// Shards in one round; 0 for a stream without shards.
   std::size_t round() const { return spec_.resampled ? spec_.shards->size() : pieces_.size(); }
@@ -42,8 +42,8 @@ class ShardSequence {
 
   StreamSpec spec_;
   std::vector<ShardPiece> pieces_;
-  PythonRandom rng_;                  // kWebDataset, resampled: it only goes forward,
-  std::vector<std::uint32_t> drawn_;  // so what it drew is kept
+  PythonRandom rng_;                  // kWebDataset, resampled: it cannot rewind,
+  std::vector<std::uint32_t> drawn_;  // so its draws are kept
 };
 
 }  // namespace millrace::wds::detail

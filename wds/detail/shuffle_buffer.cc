@@ -7,7 +7,7 @@
 namespace millrace::wds::detail {
 namespace {
 
-// What nobody wanted counts as well, or the order would be another for every choice of fields.
+// Fields left out count too, or the order would depend on the choice of fields.
 std::size_t bytes_of(const Sample& sample) {
   return sample.num_bytes() + static_cast<std::size_t>(sample.passed_bytes);
 }

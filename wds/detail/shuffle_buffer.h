@@ -1,7 +1,7 @@
-// ShuffleBuffer: the samples of one stream between its shards and its blocks.
+// ShuffleBuffer: the shuffle buffer of one stream, between its shards and its blocks.
 //
-// In millrace's order it is filled to its limits (samples and payload bytes), then gives one at a
-// place drawn from (seed, epoch, stream, samples out). In WebDataset's order it follows
+// In millrace's order it is filled to its limits (samples and payload bytes), then returns the one
+// at a position drawn from (seed, epoch, stream, samples out). In WebDataset's order it follows
 // WebDatasetShuffle.
 #pragma once
 
@@ -26,17 +26,17 @@ class ShuffleBuffer {
  public:
   explicit ShuffleBuffer(const StreamSpec& spec);
 
-  /// Gathers samples from `read` (false at the end) and picks the stream's `index`-th; false at the
-  /// end. Throws: Exhausted in WebDataset's order, which knows no limit in bytes, and what `read`
-  /// throws.
+  /// Gathers samples from `read` (false at the end) and picks the stream's `index`-th. Returns
+  /// false at the end. Throws: Exhausted if WebDataset's order, which has no byte limit of its own,
+  /// exceeds buffer_bytes, and as `read`.
   bool next(const std::function<bool(BufferedSample&)>& read, std::uint64_t index,
             BufferedSample& picked);
 
-  /// The samples begin again: in WebDataset's order so do its draws, as with its with_epoch().
-  /// Requires: nothing is held.
+  /// Starts another pass over the samples. In WebDataset's order the draws start over too, as with
+  /// its with_epoch(). Requires: the buffer is empty.
   void begin_pass();
-  /// Stands as after `samples_in` samples of this pass came and `samples_out` went, with these
-  /// left.
+  /// Restores the state after `samples_in` samples of this pass entered and `samples_out` left,
+  /// with `held` remaining.
   void restore(std::vector<BufferedSample> held, std::uint64_t samples_in,
                std::uint64_t samples_out);
   const std::vector<BufferedSample>& held() const { return held_; }

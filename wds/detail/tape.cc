@@ -11,7 +11,7 @@ namespace millrace::wds::detail {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{256} * 1024;
-// From this much on, one more read call costs less than copying through the buffer.
+// From this size on, an extra read call costs less than copying through the buffer.
 constexpr std::size_t kDirectBytes = std::size_t{32} * 1024;
 
 }  // namespace
@@ -56,7 +56,7 @@ void Tape::skip(std::uint64_t size) {
   const auto shown = static_cast<std::size_t>(std::min<std::uint64_t>(size, end_ - begin_));
   consume(shown);
   size -= shown;
-  // A shorter gap comes with the read that brings what lies behind it.
+  // A shorter gap is read along with what follows it.
   if (size >= kBufferBytes && !ended_ && source_->skip(size)) {
     position_ += size;
     return;
@@ -81,7 +81,7 @@ std::optional<std::uint64_t> Tape::remaining() const {
   return unread + (end_ - begin_);
 }
 
-// Reads once; false at the end.
+// Reads once; returns false at the end.
 bool Tape::refill(std::size_t wanted) {
   if (ended_) return false;
   make_room(wanted);
@@ -93,7 +93,7 @@ bool Tape::refill(std::size_t wanted) {
 
 void Tape::make_room(std::size_t wanted) {
   const std::size_t keep = region_ ? std::min(*region_, begin_) : begin_;
-  // A read into a sliver of the buffer would cost a call for little: move what is kept to the
+  // Reading into a small remainder of the buffer would waste a call: move the kept bytes to the
   // front.
   if (keep > 0 && (begin_ == end_ || capacity_ - begin_ < wanted || end_ == capacity_)) {
     std::copy(buffer_.get() + keep, buffer_.get() + end_, buffer_.get());

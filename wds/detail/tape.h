@@ -1,10 +1,10 @@
-// Tape: a buffered ByteSource that a tar is read from, block by block and payload by payload.
+// Tape: a buffered ByteSource from which a tar is read, block by block and payload by payload.
 //
-// Small reads come from a recycled 256 KiB buffer; a large one goes from the source straight to
-// where it is wanted. A region of consumed bytes can be kept in view, so that the header blocks
-// that libarchive was fed can be looked at afterwards.
+// Small reads come from a reused 256 KiB buffer; a large one goes from the source directly to its
+// destination. A region of consumed bytes can be kept, so that the header blocks that libarchive
+// was fed can be inspected afterwards.
 //
-// Buffers: 256 KiB, or a region if that is larger. Threads: one at a time.
+// Buffers: 256 KiB, or the region if that is larger. Threads: one at a time.
 #pragma once
 
 #include <algorithm>
@@ -20,31 +20,31 @@ namespace millrace::wds::detail {
 
 class Tape {
  public:
-  /// `source` stands at `start` of the tar stream.
+  /// `source` is positioned at offset `start` of the tar stream.
   Tape(std::unique_ptr<io::ByteSource> source, std::uint64_t start);
 
-  /// The next `size` bytes, or fewer where the tape ends; they stay next. Valid until the next call
-  /// of a non-const member.
+  /// The next `size` bytes, or fewer at the tape's end, without consuming them. Lifetime: until the
+  /// next call of a non-const member.
   std::span<const std::byte> peek(std::size_t size);
-  /// What of the next `size` bytes is buffered already.
+  /// The part of the next `size` bytes that is already buffered.
   std::span<const std::byte> buffered(std::size_t size) const {
     return {buffer_.get() + begin_, std::min(size, end_ - begin_)};
   }
-  /// Moves on by `size` bytes, which a peek() has shown.
+  /// Consumes `size` bytes that a peek() has returned.
   void consume(std::size_t size);
-  /// Fills `into`. Throws: Truncated when the tape ends before.
+  /// Fills `into`. Throws: Truncated if the tape ends before, and as ByteSource::read().
   void read(std::span<std::byte> into);
-  /// Wide gaps are not read where the source can leave them out. Throws: Truncated when the tape
-  /// ends before.
+  /// Skips `size` bytes; wide gaps are not read if the source can skip. Throws: Truncated if the
+  /// tape ends before, and as ByteSource::read().
   void skip(std::uint64_t size);
 
-  /// From here on consumed bytes stay in view, until the next begin_region() or end_region().
+  /// From here on consumed bytes are kept, until the next begin_region() or end_region().
   void begin_region() { region_ = begin_; }
-  std::span<const std::byte> region() const;  // empty when none was begun
+  std::span<const std::byte> region() const;  // empty if there is none
   void end_region() { region_.reset(); }
 
   std::uint64_t position() const { return position_; }
-  /// Bytes from here to the end, when the source knows its size.
+  /// Bytes from here to the end; nullopt if the source does not know its size.
   std::optional<std::uint64_t> remaining() const;
   const io::ByteSource& source() const { return *source_; }
 
@@ -57,7 +57,7 @@ class Tape {
   std::unique_ptr<io::ByteSource> source_;
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t capacity_ = 0;
-  std::size_t begin_ = 0;  // of what was not consumed
+  std::size_t begin_ = 0;  // of the bytes not yet consumed
   std::size_t end_ = 0;
   std::optional<std::size_t> region_;
   std::uint64_t position_;

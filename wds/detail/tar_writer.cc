@@ -26,7 +26,7 @@ struct FreeEntry {
   void operator()(archive_entry* entry) const { archive_entry_free(entry); }
 };
 
-/// The tar's bytes on their way to the sink: counted, hashed, gathered to large writes.
+/// The tar's bytes on their way to the sink: counted, hashed and gathered into large writes.
 class TarStream {
  public:
   TarStream(std::unique_ptr<io::ByteSink> sink, bool checksums)
@@ -91,10 +91,10 @@ class TarStream {
 struct TarWriter::State {
   State(std::unique_ptr<io::ByteSink> sink, bool checksums) : stream(std::move(sink), checksums) {}
 
-  // No exception may pass through libarchive's frames: it waits in `error`.
+  // No exception may pass through libarchive's frames: it is stored in `error`.
   static la_ssize_t write_block(archive* handle, void* self, const void* data, std::size_t size) {
     auto& state = *static_cast<State*>(self);
-    // archive_write_free() would end an archive that was given up: nothing of that may be written.
+    // archive_write_free() writes the end of an abandoned archive: it must be discarded.
     if (state.given_up) return static_cast<la_ssize_t>(size);
     try {
       state.stream.write({static_cast<const std::byte*>(data), size});
@@ -107,7 +107,7 @@ struct TarWriter::State {
     }
   }
 
-  // Unblocked, so that headers can be told from payloads as they pass.
+  // Unblocked, so that headers and payloads arrive in separate writes.
   void open() {
     archive_write_set_format_pax_restricted(handle.get());
     archive_write_set_bytes_per_block(handle.get(), 0);

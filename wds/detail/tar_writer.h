@@ -1,7 +1,8 @@
-// TarWriter: libarchive writes members into a ByteSink, and says where they lie.
+// TarWriter: writes members to a ByteSink with libarchive and reports their offsets.
 //
-// ustar, and pax only for what ustar cannot hold; the end is padded to 10,240 bytes. The same
-// members give the same bytes on every machine. Buffers: 1 MiB. Threads: one at a time.
+// The format is ustar, with pax only for what ustar cannot hold, padded to a multiple of 10,240
+// bytes. The same members give the same bytes on every machine. Buffers: 1 MiB. Threads: one at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,13 @@
 namespace millrace::wds::detail {
 
 struct TarWriterOptions {
-  /// Every member's, in seconds since 1970.
+  /// Modification time of every member, in seconds since 1970.
   std::int64_t mtime = 0;
   /// Fills in the checksums of WrittenMember and WrittenTar.
   bool checksums = false;
 };
 
-/// Where a member lies in the tar, as a reader will find it.
+/// Where a member is in the tar, as a reader will find it.
 struct WrittenMember {
   std::uint64_t offset = 0;       ///< of its first header block
   std::uint64_t data_offset = 0;  ///< of the payload
@@ -41,11 +42,12 @@ class TarWriter {
   TarWriter(TarWriter&&) noexcept;
   TarWriter& operator=(TarWriter&&) noexcept;
 
-  /// Throws: what the sink throws; InvalidArgument for a name that no tar can hold.
+  /// Appends a member. Throws: InvalidArgument for a name that a tar cannot hold, and as the sink.
   WrittenMember add(const std::string& name, std::span<const std::byte> data);
-  /// Writes the end marker and all that is buffered: after it nothing is missing but publish().
+  /// Writes the end marker and all buffered bytes; only publish() is left to do. Throws: as the
+  /// sink.
   WrittenTar end();
-  /// Finishes the sink: the tar appears under its name. Called once, last.
+  /// Finishes the sink: the tar appears under its name. Called once, last. Throws: as the sink.
   void publish();
 
  private:

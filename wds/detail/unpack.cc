@@ -28,14 +28,14 @@ std::string_view start_of(Tape& packed) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// RFC 8878, 3.1.2: frames of any bytes, which a decoder passes over; pzstd begins with one.
+// RFC 8878, 3.1.2: frames of arbitrary bytes that a decoder skips; pzstd begins with one.
 bool starts_with_skippable(Tape& packed) {
   const std::string_view start = start_of(packed);
   return start.size() >= 4 && (static_cast<unsigned char>(start[0]) & 0xF0U) == 0x50U &&
          start.substr(1, 3) == "\x2a\x4d\x18";
 }
 
-// libarchive 3.6 knows a zstd stream by its first frame alone, so those in front are taken away.
+// libarchive 3.6 recognises zstd only by its first frame, so leading skippable frames are removed.
 void skip_skippable(Tape& packed) {
   constexpr std::size_t kHeaderBytes = 8;
   if (!starts_with_skippable(packed)) return;
@@ -56,7 +56,7 @@ void skip_skippable(Tape& packed) {
 
 }  // namespace
 
-// In pieces, so that the ratio is looked at before much has come out.
+// In pieces, so that the ratio is checked before much has been unpacked.
 std::size_t Unpacked::read(std::span<std::byte> into) {
   if (ended_ || into.empty()) return 0;
   const std::size_t got = unpack(into.first(std::min(into.size(), kReadBytes)));

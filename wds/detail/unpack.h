@@ -1,4 +1,4 @@
-// Unpacking: a compressed tar (gzip, bzip2, xz, zstd) as a ByteSource of the tar itself.
+// unpack: a ByteSource of the tar inside a compressed file (gzip, bzip2, xz, zstd).
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 namespace millrace::wds::detail {
 
 struct UnpackLimits {
-  /// Unpacked over packed bytes, once 64 MiB have come out.
+  /// Maximum ratio of unpacked to packed bytes, enforced from 64 MiB of output on.
   std::uint64_t max_expansion = 100;
-  /// Bytes of a zstd frame's window, which its decoder allocates.
+  /// Maximum window of a zstd frame, in bytes: its decoder allocates that much.
   std::uint64_t max_window = std::uint64_t{8} * 1024 * 1024;
 };
 
-/// Whether what comes next on `packed` is compressed in a way that unpack() knows.
+/// Whether the next bytes of `packed` are compressed in a format that unpack() supports.
 bool is_compressed(Tape& packed);
 
-/// The unpacked bytes of `packed`, which stands at 0. Reading throws: Truncated, Corrupt (gzip's
-/// own checksum too), Exhausted (a limit).
+/// The unpacked bytes of `packed`, which is positioned at 0. Reading throws: Truncated, Corrupt
+/// (including gzip's checksum), Exhausted (a limit).
 std::unique_ptr<io::ByteSource> unpack(std::unique_ptr<Tape> packed, const UnpackLimits& limits);
 
-/// Streams so far that carry no checksum of their content: frames of zstd, or the first of xz. gzip
-/// and bzip2 always carry one.
+/// Number of zstd frames so far, or 1 for an xz stream, without a checksum of their content. gzip
+/// and bzip2 always have one.
 std::uint64_t unguarded_frames(const io::ByteSource& unpacked);
-/// How many packed bytes `unpacked`, which unpack() made, has read; nothing when more are left.
+/// How many packed bytes `unpacked`, made by unpack(), has read; nullopt if more are left.
 std::optional<std::uint64_t> packed_bytes(const io::ByteSource& unpacked);
-/// The most bytes that `unpacked` can hold in all within its limits, where its packed size is
-/// known.
+/// The most bytes that `unpacked` can yield in total within its limits; nullopt if its packed size
+/// is unknown.
 std::optional<std::uint64_t> most_bytes(const io::ByteSource& unpacked);
 
 }  // namespace millrace::wds::detail

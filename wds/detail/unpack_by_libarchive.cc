@@ -17,8 +17,8 @@ struct FreeArchive {
   void operator()(archive* handle) const { archive_read_free(handle); }
 };
 
-// The .xz format, 2.1.1: six bytes of magic, a zero, and the kind of check, of which 0 is none. The
-// first stream speaks for those behind it.
+// The .xz format, 2.1.1: six bytes of magic, a zero, and the check type, where 0 means none. The
+// first stream is taken to represent all.
 bool is_unchecked_xz(std::span<const std::byte> packed) {
   constexpr std::string_view kMagic(
       "\xFD"
@@ -68,7 +68,7 @@ class Filtered final : public Unpacked {
     }
   }
 
-  /// False when there is nothing inside: an empty content has no entry at all.
+  /// Returns false if there is no content: libarchive then has no entry at all.
   bool open() {
     unguarded_xz_ = is_unchecked_xz(peek_packed());
     check(archive_read_open1(handle_.get()));

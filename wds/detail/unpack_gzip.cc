@@ -1,4 +1,4 @@
-// gzip by zlib: libarchive reads its trailer and looks at neither checksum nor length.
+// gzip by zlib: libarchive reads the trailer but checks neither checksum nor length.
 //
 // Source: RFC 1952.
 #include <zlib.h>
@@ -36,7 +36,7 @@ class Inflater {
     stream_.next_out = reinterpret_cast<Bytef*>(into.data());
     stream_.avail_out = static_cast<uInt>(into.size());
     const int result = inflate(&stream_, Z_NO_FLUSH);
-    if (result == Z_MEM_ERROR) throw std::bad_alloc();  // no damage of the file
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();  // not damage in the file
     return {result, packed.size() - stream_.avail_in, into.size() - stream_.avail_out};
   }
   void start_member() { inflateReset(&stream_); }
@@ -58,7 +58,7 @@ class Gunzipped final : public Unpacked {
       const auto step = inflater_.run(packed, into);
       consume_packed(step.taken);
       between_members_ = step.result == Z_STREAM_END;
-      // Z_BUF_ERROR: nothing could be done, for want of packed bytes.
+      // Z_BUF_ERROR: no progress was possible, for lack of packed bytes.
       const bool starved = step.result == Z_BUF_ERROR && packed.empty();
       if (starved) fail("gzip data ends too early");
       if (step.result != Z_OK && !between_members_ && step.result != Z_BUF_ERROR) damaged();
@@ -66,7 +66,7 @@ class Gunzipped final : public Unpacked {
     }
   }
 
-  /// False at the end; zeros may follow the last member, as tapes leave them.
+  /// Returns false at the end; zeros may follow the last member, as tapes leave them.
   bool next_member() {
     for (auto packed = peek_packed(); !packed.empty(); packed = peek_packed()) {
       if (packed.front() == kMagic) {

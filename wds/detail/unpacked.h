@@ -1,5 +1,5 @@
-// Unpacked: what every kind of compressed tar has in common as a ByteSource of the tar itself: the
-// account of packed and unpacked bytes, and the limit on their ratio.
+// Unpacked: the base of all unpacking sources: counts packed and unpacked bytes and limits their
+// ratio.
 //
 // Threads: one at a time.
 #pragma once
@@ -30,14 +30,15 @@ class Unpacked : public io::ByteSource {
   virtual std::uint64_t unguarded_frames() const { return 0; }
 
  protected:
-  /// The next bytes, at least one; 0 at the end. Throws: Truncated, Corrupt, Exhausted.
+  /// Produces the next bytes, at least one; returns 0 at the end. Throws: Truncated, Corrupt,
+  /// Exhausted.
   virtual std::size_t unpack(std::span<std::byte> into) = 0;
 
-  /// What comes next of the packed bytes; empty at their end. They stay next.
+  /// The next packed bytes, without consuming them; empty at their end.
   std::span<const std::byte> peek_packed() const;
   void consume_packed(std::size_t size) { packed_->consume(size); }
   const UnpackLimits& limits() const { return limits_; }
-  /// Truncated when the packed bytes have ended, else Corrupt.
+  /// Throws: Truncated if the packed bytes have ended, else Corrupt.
   [[noreturn]] void fail(const char* reason) const;
 
  private:
@@ -49,7 +50,7 @@ class Unpacked : public io::ByteSource {
   bool ended_ = false;
 };
 
-/// gzip, of one member or several; zlib checks the CRC-32 and length at the end of each.
+/// gzip with one or more members; zlib checks the CRC-32 and length at the end of each.
 std::unique_ptr<Unpacked> unpack_gzip(std::unique_ptr<Tape> packed, const UnpackLimits& limits);
 /// bzip2, xz and zstd, by libarchive's filters.
 std::unique_ptr<Unpacked> unpack_by_libarchive(std::unique_ptr<Tape> packed,

@@ -6,7 +6,7 @@
 namespace millrace::wds::detail {
 namespace {
 
-// Bytes of the sequence that `lead` begins, or 0 when it begins none.
+// Length of the sequence that `lead` begins; 0 if it begins none.
 std::size_t sequence_size(std::uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead < 0xE0) return 2;
@@ -15,8 +15,8 @@ std::size_t sequence_size(std::uint8_t lead) {
   return 0;
 }
 
-// The second byte's range is narrower after four leads: no overlong form, no surrogate, no code
-// point past U+10FFFF.
+// After four lead bytes the second byte's range is narrower, which excludes overlong forms,
+// surrogates and code points past U+10FFFF.
 bool second_is_allowed(std::uint8_t lead, std::uint8_t second) {
   const std::uint8_t least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const std::uint8_t most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;

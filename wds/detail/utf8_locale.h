@@ -1,6 +1,6 @@
 // Utf8Locale: makes libarchive see UTF-8 on this thread, whatever locale the program runs in.
 //
-// In the C locale libarchive answers NULL for a pax name that is not ASCII. Threads: each its own.
+// In the C locale libarchive returns NULL for a pax name that is not ASCII. Threads: one at a time.
 #pragma once
 
 #include <locale.h>

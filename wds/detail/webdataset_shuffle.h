@@ -1,9 +1,9 @@
-// WebDataset's buffer shuffle, split into what to gather and what to pick, so that shard lists and
-// samples share it and a position can be restored by replaying its draws without data.
+// WebDataset's buffer shuffle, split into gathering and picking, so that shard lists and samples
+// share it and a position can be restored by replaying its draws without data.
 //
-// Per item that comes: append it; below `buffer` items append one more; with at least `initial`
-// items pick one. What is left at the end is picked dry. pick: k = randint(0, n - 1), the last
-// takes its place.
+// For each incoming item: append it; below `buffer` items append one more; with at least `initial`
+// items pick one. At the end the rest is picked until none is left. A pick takes item k =
+// randint(0, n - 1) and moves the last one into its place.
 //
 // Source: WebDataset 1.0.2, filters.shuffle, as observed.
 #pragma once
@@ -25,8 +25,8 @@ class WebDatasetShuffle {
         initial_(std::min(initial, buffer_)),
         rng_(seed) {}
 
-  /// Calls `append` (true: one item came; false: no more will) as often as the next pick wants,
-  /// with `size()` items before; then gives the place to pick. Requires: something is left.
+  /// Calls `append` (true: one item was added; false: there are no more) as often as the next pick
+  /// requires; `size()` is the number of items held. Requires: an item is left to pick.
   template <typename Append, typename Size>
   void gather(const Append& append, const Size& size) {
     while (append()) {
@@ -36,7 +36,7 @@ class WebDatasetShuffle {
   }
   std::uint64_t pick(std::uint64_t size) { return rng_.below(size); }
 
-  /// Draws what the first `picks` picks of a source of `items` items drew.
+  /// Repeats the draws of the first `picks` picks from a source of `items` items.
   void replay(std::uint64_t items, std::uint64_t picks) {
     std::uint64_t left = items;
     std::int64_t held = 0;
@@ -58,7 +58,7 @@ class WebDatasetShuffle {
   PythonRandom rng_;
 };
 
-/// The whole list, through a buffer shuffle.
+/// The whole list after a buffer shuffle.
 inline std::vector<std::string> buffer_shuffled(std::vector<std::string> items, std::int64_t buffer,
                                                 std::int64_t initial, std::uint64_t seed) {
   if (buffer < 1) return items;

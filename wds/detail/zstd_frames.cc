@@ -9,7 +9,7 @@ namespace millrace::wds::detail {
 namespace {
 
 constexpr std::uint64_t kMagic = 0xFD2FB528;
-constexpr std::uint64_t kSkippable = 0x184D2A50;  // and the 15 behind it
+constexpr std::uint64_t kSkippable = 0x184D2A50;  // and the 15 values after it
 constexpr std::uint64_t kChecksumBytes = 4;
 
 bool single_segment(unsigned descriptor) { return (descriptor & 0x20U) != 0; }

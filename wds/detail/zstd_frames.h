@@ -1,8 +1,8 @@
-// ZstdFrames: looks at a zstd stream as it passes, for what libarchive does not tell: how much
-// memory each frame's window takes, and whether it carries a checksum.
+// ZstdFrames: inspects a zstd stream as it passes, for what libarchive does not report: how much
+// memory each frame's window takes, and whether the frame has a checksum.
 //
-// It walks from block to block and unpacks nothing. What is no zstd it does not look at. Threads:
-// one at a time. Source: RFC 8878, 3.1.
+// It walks from block to block without unpacking. Data that is not zstd is ignored. Threads: one at
+// a time. Source: RFC 8878, 3.1.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ class ZstdFrames {
  public:
   explicit ZstdFrames(std::uint64_t max_window) : max_window_(max_window) {}
 
-  /// The stream's next bytes. Throws: Exhausted when a frame's window is larger than the limit.
+  /// Takes the stream's next bytes. Throws: Exhausted if a frame's window exceeds the limit.
   void watch(std::span<const std::byte> bytes);
-  /// Frames so far that carry no checksum of their content.
+  /// Frames so far without a checksum of their content.
   std::uint64_t unguarded() const { return unguarded_; }
 
  private:
@@ -38,7 +38,7 @@ class ZstdFrames {
   Part part_ = Part::kMagic;
   std::size_t wanted_ = 4;
   std::size_t have_ = 0;
-  std::uint64_t skip_ = 0;  // before the part begins
+  std::uint64_t skip_ = 0;  // bytes before the part begins
   unsigned descriptor_ = 0;
   std::uint64_t unguarded_ = 0;
   std::array<std::byte, 16> held_{};
