@@ -72,7 +72,7 @@ void check_view(const ArrayView& array, DType dtype, std::optional<int> dimensio
 
 std::uint16_t to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  // Rounding could carry a NaN's mantissa away and leave an infinity: keep it quiet and a NaN.
+  // Rounding could turn a NaN into an infinity: make it a quiet NaN instead.
   if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
   const std::uint32_t to_even = 0x7FFFU + ((bits >> 16) & 1U);
   return static_cast<std::uint16_t>((bits + to_even) >> 16);

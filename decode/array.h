@@ -10,7 +10,7 @@ namespace millrace::decode {
 
 enum class DType { kUInt8, kInt64, kFloat32, kBFloat16 };
 
-/// Bytes of one value.
+/// Size of one value in bytes.
 std::size_t dtype_size(DType dtype);
 std::string_view dtype_name(DType dtype);
 
@@ -26,7 +26,7 @@ struct ArraySpec {
   std::size_t num_bytes() const;
 };
 
-/// float32 to bfloat16's bits: round to nearest even, NaN stays NaN.
+/// float32 to bfloat16's bits: rounds to nearest even; NaN stays NaN.
 std::uint16_t to_bfloat16(float value);
 float from_bfloat16(std::uint16_t bits);
 

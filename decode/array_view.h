@@ -1,4 +1,4 @@
-// ArrayView: an array in memory with its name and shape, from which Eigen's maps are made.
+// ArrayView: an array in memory with its name and shape, the basis of Eigen's maps.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace millrace::decode {
 
-/// An array in memory, for messages with its name. Lifetime: all borrowed.
+/// An array in memory; `name` is for messages. Lifetime: everything is borrowed.
 struct ArrayView {
   std::string_view name;
   DType dtype = DType::kUInt8;
@@ -19,11 +19,11 @@ struct ArrayView {
   std::span<std::byte> data;
 };
 
-/// Throws: InvalidArgument where `array` has another type, another number of dimensions (unless
-/// none is given), or not as many bytes as its shape asks for.
+/// Throws: InvalidArgument if `array` has another type, another number of dimensions (if that is
+/// given), or a number of bytes that does not match its shape.
 void check_view(const ArrayView& array, DType dtype, std::optional<int> dimensions);
 
-/// Eigen's maps of an array: include decode/eigen.h, which defines it.
+/// Makes Eigen's maps of an array; defined in decode/eigen.h.
 template <typename T>
 struct EigenView;
 

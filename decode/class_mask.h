@@ -1,15 +1,15 @@
-// ClassMask: pictures whose pixels are classes, for segmentation: how a file's pixels are read as
-// class numbers, exactly.
+// ClassMask: how the pixels of a segmentation mask are read as class numbers, without
+// loss.
 //
-// Without a table of colours a pixel's class is the number that the file stores: a palette's index
-// (never its colour), or a grey level of 1 to 16 bits, unscaled. With one it is the class of the
-// pixel's colour. Masks are PNG or PNM: a JPEG's values are not those that were written.
+// Without a colour table a pixel's class is the number that the file stores: a palette index (never
+// its colour), or a grey level of 1 to 16 bits, unscaled. With one it is the class of the pixel's
+// colour. Masks are PNG or PNM: a JPEG does not preserve values.
 //
 //   ImageDecoder decoder({.transforms = {Resize{360, 480}}, .channels = 1, .dtype = DType::kInt64,
 //                         .interpolation = Interpolation::kNearest,
 //                         .classes = ClassMask{.classes = 11}});
 //
-// Threads: as values; decode_classes may be called from many threads at once.
+// Threads: value types; decode_classes may be called from many threads at once.
 #pragma once
 
 #include <array>
@@ -29,12 +29,12 @@ struct ClassColour {
 };
 
 struct ClassMask {
-  /// What padding becomes. Pixels that hold it belong to no class: losses and measures leave them
-  /// out. -1: no stored number is left out.
+  /// The label of padding. Pixels with it belong to no class: losses and metrics exclude them. -1:
+  /// no stored number is excluded.
   std::int64_t ignore = 255;
   /// A label outside [0, classes) that is not `ignore` is a fault; 0 accepts every number.
   std::int64_t classes = 0;
-  /// Each colour's label, which may be `ignore`; a colour that is not listed is a fault. Empty: the
+  /// The label of each colour, which may be `ignore`; an unlisted colour is a fault. Empty: the
   /// stored numbers are the labels.
   std::vector<ClassColour> colours = {};
 };
@@ -45,7 +45,7 @@ struct ClassImage {
   std::vector<std::int64_t> labels;  ///< (H, W)
 };
 
-/// The whole mask as stored. Throws: Corrupt (a label or colour that is none, with its place),
+/// Decodes the whole mask. Throws: Corrupt (an invalid label or colour, with its position),
 /// Unsupported (JPEG; a colour picture without a table), and as decode_image.
 ClassImage decode_classes(const io::Bytes& encoded, const ClassMask& mask,
                           const Limits& limits = {});

@@ -1,5 +1,5 @@
-// Codec: one picture format: how it is recognised, read and written. A CodecTable lists those that
-// are known: standard_codecs() has JPEG, PNG and PNM (PPM, PGM, PBM); a program adds its own.
+// Codec: how one image format is recognised, read and written. A CodecTable lists the known ones:
+// standard_codecs() has JPEG, PNG and PNM (PPM, PGM, PBM); a program can add its own.
 //
 //   decode::CodecTable codecs = *decode::standard_codecs();
 //   codecs.add({.name = "RAW8", .suffixes = {"raw8"}, .sniff = looks_like_raw8,
@@ -7,11 +7,11 @@
 //   builder.field(pipeline::ImageField{
 //       .codecs = std::make_shared<const decode::CodecTable>(std::move(codecs))});
 //
-// Everything that is known of a format follows from its entry: the members of a sample that are
-// images, the pictures that `create` takes from a folder, what a message calls the content.
+// Everything about a format follows from its entry: which members of a sample are images, which
+// files `create` takes from a folder, and what messages call the content.
 //
 // Threads: a table is filled by one thread and then shared as const; the functions of its codecs
-// are called from many threads at once, each call with a scratch of its own.
+// are called from many threads at once, each call with its own scratch.
 #pragma once
 
 #include <any>
@@ -43,18 +43,18 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// Which pixels are read as the numbers that the file stores, unscaled, and not as colours.
+/// Which pixels are read as the stored numbers, unscaled, instead of as colours.
 enum class Numbers {
   kNone,
-  kPalette,  ///< a palette's indices
-  kAll,      ///< and grey levels; those of more than 8 bits have two bytes, the high one first
+  kPalette,  ///< palette indices
+  kAll,      ///< and grey levels; those of more than 8 bits take two bytes, big-endian
 };
 
 /// Borrowed 8-bit pixels, (H, W, C).
 struct PixelView {
   const std::uint8_t* data = nullptr;
   std::size_t stride = 0;  ///< bytes from row to row
-  Box box = {};            ///< which part of the picture, divided by the scale, they are
+  Box box = {};            ///< which part of the picture, in pixels after scaling
   int channels = 0;
 
   const std::uint8_t* row(int y) const { return data + static_cast<std::size_t>(y) * stride; }
@@ -62,39 +62,39 @@ struct PixelView {
 
 struct HeaderOptions {
   Limits limits = {};
-  /// A cut file whose header is whole is no fault yet.
+  /// A truncated file with a complete header is not a fault yet.
   bool tolerate_truncated = false;
-  /// Formats that store no numbers ignore it.
+  /// Ignored by formats that store no numbers.
   Numbers numbers = Numbers::kNone;
 };
 
-/// What a file says of itself before anything is decoded.
+/// What a file's header says, before anything is decoded.
 struct ImageHeader {
   int height = 0;
   int width = 0;
-  /// As stored: 1 grey, 3 RGB, 4 RGB and alpha; 1 where the pixels stay numbers.
+  /// As stored: 1 grey, 3 RGB, 4 RGB and alpha; 1 if the pixels are numbers.
   int channels = 0;
-  /// Exif's: 1 is upright, up to 8. Whoever decodes turns the picture; the codec does not.
+  /// Exif's, 1 (upright) to 8. The caller of the codec rotates the picture, not the codec.
   int orientation = 1;
-  /// Whether decode() may be asked for scales other than 1.
+  /// Whether decode() supports scales other than 1.
   bool scalable = false;
-  /// Whether pixels may differ from those that were written; masks are refused then.
+  /// Whether the format is lossy; such masks are refused.
   bool lossy = false;
   /// The pixels are the numbers that HeaderOptions::numbers asked for.
   bool numbers = false;
-  /// What is odd about the file though nothing is lost, a text that lives for ever; empty for
-  /// nearly all.
+  /// A harmless oddity of the file, as a text of static lifetime; empty for nearly all
+  /// files.
   std::string_view untidy = {};
-  /// Filled by keep().
+  /// Set by keep().
   std::array<std::byte, 32> facts = {};
 
-  /// Keeps what the codec's own decode() wants to know again: 32 plain bytes at most.
+  /// Stores data for the codec's own decode(): at most 32 trivially copyable bytes.
   template <typename Facts>
   void keep(const Facts& own) {
     static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) <= sizeof facts);
     std::memcpy(facts.data(), &own, sizeof own);
   }
-  /// What keep() was given. Requires: the same type.
+  /// What keep() stored. Requires: the same type.
   template <typename Facts>
   Facts kept() const {
     static_assert(std::is_trivially_copyable_v<Facts> && sizeof(Facts) <= sizeof facts);
@@ -104,28 +104,28 @@ struct ImageHeader {
   }
 };
 
-/// Which pixels decode() is asked for.
+/// Which pixels decode() shall return.
 struct PixelRequest {
-  /// In pixels of the picture divided by `scale`; never empty, and within it.
+  /// In pixels after scaling; not empty, and inside the picture.
   Box box = {};
-  /// 1; where the header is scalable 2, 4 or 8 too: both sides divided by it, rounded up.
+  /// 1, or also 2, 4, 8 if the header is scalable: both sides divided by it, rounded up.
   int scale = 1;
-  /// 1, 3 or 4: what is wanted. A codec that has another number at hand gives that: it is
-  /// converted.
+  /// 1, 3 or 4. A codec may return another number if that is easier: the caller converts
+  /// it.
   int channels = 3;
-  /// Of a damaged file, what there is.
+  /// Return what can be decoded of a damaged file.
   bool tolerate_truncated = false;
 };
 
-/// A codec's scratch memory, kept from picture to picture. Threads: one at a time.
+/// A codec's scratch memory, reused from picture to picture. Threads: one at a time.
 struct CodecScratch {
-  /// Room for the pixels; what it holds is left over from any picture.
+  /// Space for the pixels; its contents are left over from an earlier picture.
   std::vector<std::uint8_t> pixels = {};
-  /// Set by decode() where it finds something odd that costs no pixel: "JPEG: ...". It comes with
-  /// the header's text, or empty.
+  /// Set by decode() if it finds an oddity that costs no pixel: "JPEG: ...". On entry it is the
+  /// header's text, or empty.
   std::string untidy = {};
 
-  /// A codec's own state, made at its first picture, and again when another codec had its own.
+  /// A codec's own state, created on first use, and again after another codec used the scratch.
   template <typename State>
   State& state() {
     auto* kept = std::any_cast<std::shared_ptr<State>>(&state_);
@@ -138,11 +138,11 @@ struct CodecScratch {
 };
 
 struct EncodeOptions {
-  /// 1 to 100, where the format loses something: JPEG.
+  /// 1 to 100, for lossy formats: JPEG.
   int quality = 90;
 };
 
-/// A file, and the suffix that goes with what it holds: "pgm" for a grey PNM.
+/// An encoded file and the suffix that fits its content: "pgm" for a grey PNM.
 struct EncodedImage {
   std::string suffix = {};
   io::Bytes data = {};
@@ -152,45 +152,45 @@ struct EncodedImage {
 struct Codec {
   /// For messages: "JPEG".
   std::string name = {};
-  /// Under which such files are kept, in small letters, without a dot; the first names the format.
+  /// The suffixes of such files, in lower case, without a dot; the first names the format.
   std::vector<std::string> suffixes = {};
-  /// Whether a file that begins so is of this format. Content decides, never a suffix.
+  /// Whether the file is of this format, by its first bytes and never by its suffix.
   std::function<bool(std::span<const std::byte> file)> sniff = {};
-  /// Reads the header of a file that sniff() knows, without believing what it claims: no
-  /// allocation follows from it. Throws: Corrupt, Truncated, Unsupported, Exhausted (a limit).
+  /// Reads the header of a file that sniff() accepted. It must not allocate by what the file
+  /// claims. Throws: Corrupt, Truncated, Unsupported, Exhausted (a limit).
   std::function<ImageHeader(std::span<const std::byte> file, const HeaderOptions&)> read_header =
       {};
-  /// Gives pixels that hold at least the box asked for: in the file where they lie, or in the
-  /// scratch. The view lives as long as both, until the scratch is used again.
-  /// Throws: Corrupt, Truncated, Unsupported; std::bad_alloc, which is no fault of the file.
+  /// Returns pixels that cover at least the requested box, in the file itself or in the scratch.
+  /// Lifetime: as long as both, until the scratch is used again. Throws: Corrupt, Truncated,
+  /// Unsupported; std::bad_alloc, which is not a fault in the file.
   std::function<PixelView(std::span<const std::byte> file, const ImageHeader&, const PixelRequest&,
                           CodecScratch&)>
       decode = {};
-  /// Writes a picture of 1 or 3 channels. Null: the format is only read. Throws: InvalidArgument.
+  /// Encodes a picture of 1 or 3 channels. Null: read-only format. Throws: InvalidArgument.
   std::function<EncodedImage(const Image&, const EncodeOptions&)> encode = {};
-  /// Whether encode() takes 4 channels.
+  /// Whether encode() accepts 4 channels.
   bool encodes_alpha = false;
 };
 
 class CodecTable {
  public:
-  /// Throws: InvalidArgument for a codec without a name, a suffix or one of sniff, read_header and
-  /// decode, and for a name or a suffix that the table has.
+  /// Throws: InvalidArgument for a codec without a name, suffix, sniff, read_header or decode, and
+  /// for a name or suffix that the table already has.
   void add(Codec codec);
 
-  /// The codec of a file by its content: the first that was added of those that know it; null when
-  /// there is none. Lifetime: as long as the table, until add().
+  /// The codec for a file, by its content: the first one added whose sniff() accepts it; null if
+  /// there is none. Lifetime: the table's, until add().
   const Codec* of_content(std::span<const std::byte> file) const;
-  /// The codec of a suffix in small letters; null when there is none.
+  /// The codec for a suffix in lower case; null if there is none.
   const Codec* of_suffix(std::string_view suffix) const;
-  /// All of them, in the order in which they were added.
+  /// All codecs, in the order in which they were added.
   const std::vector<Codec>& codecs() const { return codecs_; }
   /// All suffixes as a field's list: "jpg;jpeg;png;ppm;pgm;pbm;pnm".
   std::string suffixes() const;
-  /// The first suffix of each format that can be written: jpg, png, ppm.
+  /// The first suffix of each writable format: jpg, png, ppm.
   std::vector<std::string> written_formats() const;
-  /// The picture as `format`, a suffix that the table has. Throws: InvalidArgument, naming those
-  /// that can be written, and what the codec throws.
+  /// Encodes the picture as `format`, a suffix in the table. Throws: InvalidArgument, naming the
+  /// writable formats, and as the codec.
   EncodedImage encode(const Image& image, std::string_view format,
                       const EncodeOptions& options = {}) const;
 

@@ -1,9 +1,9 @@
-// The format's default decoding: what a field is, told by its suffix alone.
+// WebDataset's default decoding: the kind of a field, by its suffix alone.
 //
 // txt, text, transcript are UTF-8; cls, cls2, index, inx, id an integer; json, jsn JSON; npy an
-// array, npz arrays; what standard_codecs() reads is an image; all else stays bytes, so nothing
-// that could run code is ever unpickled. The last dotted component counts, after a `.gz` is
-// unpacked.
+// array, npz arrays; suffixes of standard_codecs() an image; anything else stays bytes, so nothing
+// is ever unpickled, which could run code. The last dotted component counts, after a `.gz` is
+// removed.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Json {
 using DecodedField = std::variant<io::Bytes, std::string, std::int64_t, Json, NpyArray,
                                   std::map<std::string, NpyArray>, Image>;
 
-/// Throws: Corrupt, Truncated, Unsupported, Exhausted, whatever the kind's own decoder throws.
+/// Decodes `field` by its kind. Throws: Corrupt, Truncated, Unsupported, Exhausted, as its decoder.
 DecodedField decode_field(std::string_view suffix, const io::Bytes& field,
                           const DecodeImageOptions& options = {});
 

@@ -1,7 +1,7 @@
-// Eigen's maps of what millrace hands out, without a copy: fields of batches, outputs of models.
+// Eigen's maps of millrace's arrays, without a copy: fields of batches, outputs of models.
 //
-// The one header that brings Eigen; without it the members below do not compile (EigenView is
-// incomplete). A map's scalar is the memory's own type, checked when the map is made:
+// The only header that includes Eigen; without it the calls below do not compile (EigenView is
+// incomplete). A map's scalar is the array's own type, checked when the map is made:
 // Eigen::bfloat16, float, std::int64_t or std::uint8_t.
 //
 //   #include "decode/eigen.h"
@@ -10,8 +10,8 @@
 //   auto logits = plan.output(0).matrix<float>();                     // (N, K)
 //   logits.rowwise().maxCoeff() ...
 //
-// Lifetime: a map is as good as the batch or the plan's outputs it looks into.
-// Threads: as those.
+// Lifetime: a map is valid as long as the batch or the plan's outputs that it refers to. Threads:
+// as those.
 #pragma once
 
 #include <Eigen/Core>
@@ -47,10 +47,10 @@ constexpr DType dtype_of() {
                 "arrays hold std::uint8_t, std::int64_t, float or Eigen::bfloat16");
 }
 
-/// Makes the maps. All throw InvalidArgument, naming the array, where type or rank are others.
+/// Makes the maps. Throws: InvalidArgument, naming the array, if type or rank do not match.
 template <typename T>
 struct EigenView {
-  /// Row-major: the last index is the one that runs in memory.
+  /// Row-major: the last index varies fastest.
   template <int Rank>
   static TensorMap<T, Rank> tensor(const ArrayView& array) {
     check_view(array, dtype_of<T>(), Rank);
@@ -59,7 +59,7 @@ struct EigenView {
     return TensorMap<T, Rank>(values(array), sizes);
   }
 
-  /// (N, all that a sample has), for any rank from 1.
+  /// (N, values per sample), for any rank from 1.
   static MatrixMap<T> matrix(const ArrayView& array) {
     check_view(array, dtype_of<T>(), {});
     const std::int64_t rows = array.shape[0];
@@ -67,7 +67,7 @@ struct EigenView {
     return MatrixMap<T>(values(array), rows, rows == 0 ? 0 : count / rows);
   }
 
-  /// Of an array of rank 1.
+  /// For an array of rank 1.
   static VectorMap<T> vector(const ArrayView& array) {
     check_view(array, dtype_of<T>(), 1);
     return VectorMap<T>(values(array), array.shape[0]);

@@ -1,4 +1,4 @@
-// Encoders: an Image as the bytes of a file.
+// Encoders: an Image to the bytes of a file.
 #pragma once
 
 #include <span>
@@ -15,15 +15,15 @@ io::Bytes encode_pnm(const Image& image);
 /// PNG, 8 bits a channel, losslessly compressed.
 io::Bytes encode_png(const Image& image);
 
-/// A mask's class numbers as a PNG that holds them exactly: indices of a palette with `colours`,
-/// which viewers show; without colours, or with numbers above 255, grey levels of 8 or 16 bits.
+/// A mask's class numbers as a PNG, exactly: palette indices with `colours`, which viewers show;
+/// without colours, or with numbers above 255, grey levels of 8 or 16 bits.
 /// Throws: InvalidArgument for a number that is not 0 to 65535, and for more than 256 colours.
 io::Bytes encode_mask_png(const ClassImage& mask, std::span<const RgbColour> colours = {});
 
 struct JpegOptions {
   /// 1 to 100, libjpeg's scale.
   int quality = 90;
-  /// 4:2:0 halves the chroma's resolution both ways, as cameras do; false keeps it (4:4:4).
+  /// 4:2:0 halves the chroma resolution in both directions, as cameras do; false keeps it (4:4:4).
   bool subsample = true;
 };
 

@@ -42,7 +42,7 @@ class JpegWriter {
   JpegWriter(const JpegWriter&) = delete;
   JpegWriter& operator=(const JpegWriter&) = delete;
 
-  // Holds no C++ object that needs a destructor: libjpeg's errors jump over it.
+  // Has no local that needs a destructor: libjpeg's errors jump over this frame.
   bool write(const Image& image, const JpegOptions& options) {
     if (setjmp(errors_.frame) != 0) return false;
     jpeg_mem_dest(&info_, &data_, &size_);

@@ -14,7 +14,7 @@
 namespace millrace::decode {
 namespace {
 
-// What libpng's callbacks see. The vector outlives every frame that an error jumps over.
+// State of libpng's callbacks. The vector outlives every frame that an error jumps over.
 struct Output {
   std::vector<std::byte> bytes;
   std::array<char, 160> message = {};
@@ -75,7 +75,7 @@ class PngWriter {
   PngWriter(const PngWriter&) = delete;
   PngWriter& operator=(const PngWriter&) = delete;
 
-  // Holds no C++ object that needs a destructor: png_error jumps over it.
+  // Has no local that needs a destructor: png_error jumps over this frame.
   bool write(const Raw& raw) {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     png_set_IHDR(png_, info_, static_cast<png_uint_32>(raw.width),
@@ -117,7 +117,7 @@ io::Bytes encode(const Raw& raw) {
   return io::Bytes::take(std::move(output.bytes));
 }
 
-// The numbers, big-endian, in as few bytes each as the largest needs.
+// The numbers, big-endian, with as many bytes each as the largest needs.
 std::vector<png_byte> mask_rows(const ClassImage& mask, std::int64_t largest) {
   std::vector<png_byte> rows;
   rows.reserve(mask.labels.size() * (largest > 255 ? 2 : 1));

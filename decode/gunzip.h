@@ -1,4 +1,4 @@
-// Fields packed with gzip (`.gz` suffixes).
+// gunzip: fields compressed with gzip (`.gz` suffixes).
 #pragma once
 
 #include "decode/limits.h"
@@ -6,8 +6,8 @@
 
 namespace millrace::decode {
 
-/// Unpacks gzip data of one or several members. Grows with what arrives, never with what is
-/// claimed. Throws: Corrupt, Truncated, Exhausted (the limits on unpacked bytes and their ratio).
+/// Unpacks gzip data of one or several members. Memory grows with the output, never with a claimed
+/// size. Throws: Corrupt, Truncated, Exhausted (the limits on size and ratio).
 io::Bytes gunzip(const io::Bytes& packed, const Limits& limits = {});
 
 }  // namespace millrace::decode

@@ -21,7 +21,7 @@ using detail::RowWriter;
 using detail::Stage;
 using detail::Workspace;
 
-// The largest scale at which the codec still gives as many pixels as the stage asks for.
+// The largest scale at which the codec still returns as many pixels as the stage needs.
 int scale_for(const Stage& stage) {
   int scale = 8;
   while (scale > 1 &&
@@ -31,10 +31,10 @@ int scale_for(const Stage& stage) {
   return scale;
 }
 
-// What one image's decoding has at hand.
+// The context of decoding one image.
 struct Run {
   const ImageDecoderOptions& options;
-  const detail::ClassReader* classes;  // of a mask, or null
+  const detail::ClassReader* classes;  // for a mask, else null
   const Geometry& geometry;
   Workspace& workspace;
 
@@ -55,7 +55,7 @@ PixelView read_pixels(const detail::ImageSource& source, const Run& run) {
   const Box box = run.plan(0, scale);
   const int channels =
       run.classes != nullptr ? detail::ClassReader::kChannels : run.options.channels;
-  if (box.width == 0 || box.height == 0) return {.channels = channels};  // padding alone
+  if (box.width == 0 || box.height == 0) return {.channels = channels};  // only padding
   if (run.classes != nullptr) return run.classes->read(source, box, run.workspace.source);
   return source.read(box, scale, channels, run.workspace.source);
 }
@@ -72,7 +72,7 @@ PixelView run_into(std::vector<std::uint8_t>& buffer, const PixelView& input, in
   return output;
 }
 
-// Runs all stages but the last, which is left planned; gives that one's input.
+// Runs all stages except the last, which is only planned; returns the last one's input.
 PixelView run_stages_but_last(PixelView view, const Run& run) {
   const auto stages = run.geometry.stages();
   for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
@@ -99,7 +99,7 @@ void write_classes(const PixelView& view, const detail::ClassReader& reader,
     reader.write(runner.row(view, y), {out, width});
 }
 
-// A jitter sees the whole picture before the first row can be written.
+// ColorJitter needs the whole picture before the first row can be written.
 void write_jittered(const PixelView& view, const RowWriter& writer, Workspace& workspace,
                     const ColorJitter& how, const SampleId& id, std::byte* slot) {
   std::vector<std::uint8_t>& buffer = workspace.jittered;
@@ -179,7 +179,7 @@ Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
       detail::choose_geometry(options.transforms, source.width(), source.height(), id);
   const auto lease = plan_->workspaces.acquire();
   std::string& untidy = (*lease).source.codec.untidy;
-  untidy.clear();  // padding alone reads nothing
+  untidy.clear();  // an image of padding only reads nothing
   const Run run{options, plan_->classes ? &*plan_->classes : nullptr, geometry, *lease};
   const PixelView view = run_stages_but_last(read_pixels(source, run), run);
   if (run.classes != nullptr) {

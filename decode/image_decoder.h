@@ -1,4 +1,4 @@
-// ImageDecoder: encoded bytes to the pixels a model sees, written straight into their slot.
+// ImageDecoder: encoded bytes to the pixels a model sees, written directly into their slot.
 //
 // A decoder is compiled from a list of transforms, a dtype and a layout; decoding, crop, resize,
 // flip and normalisation run fused, with as much of the work as possible skipped in the codec
@@ -29,9 +29,9 @@
 
 namespace millrace::decode {
 
-/// How a resize makes new pixels.
+/// How a resize computes new pixels.
 enum class Interpolation {
-  kBilinear,  ///< antialiased: a triangle as wide as an output pixel
+  kBilinear,  ///< antialiased, as PIL and torchvision
   kNearest,   ///< no new values: for masks
 };
 
@@ -39,32 +39,32 @@ struct ImageDecoderOptions {
   std::vector<Transform> transforms = {};
   /// 3 decodes to RGB (grey becomes three equal channels), 4 to RGB and alpha, 1 to grey.
   int channels = 3;
-  /// uint8 and int64 hold the pixels' values 0 to 255, floats the value / 255, normalised.
+  /// uint8 and int64 hold pixel values 0 to 255; floats hold value / 255, then normalised.
   DType dtype = DType::kFloat32;
   Layout layout = Layout::kHWC;
   Interpolation interpolation = Interpolation::kBilinear;
-  /// A palette PNG gives its indices, not its colours. Requires: channels is 1, and kNearest.
+  /// Decodes a palette PNG to its indices, not its colours. Requires: channels is 1, and kNearest.
   bool palette_indices = false;
-  /// The picture is a mask, and its pixels are class numbers; what is padded is ignored.
-  /// Requires: channels is 1, dtype kInt64, kNearest.
+  /// The picture is a mask of class numbers; padding gets the ignored label. Requires: channels is
+  /// 1, dtype kInt64, kNearest.
   std::optional<ClassMask> classes = {};
-  /// Turns a JPEG as its Exif orientation says, before any transform.
+  /// Rotates a JPEG by its Exif orientation, before any transform.
   bool apply_orientation = false;
   Limits limits = {};
-  /// Decodes what there is of a damaged or cut JPEG instead of throwing.
+  /// Decodes what is left of a damaged or truncated JPEG instead of throwing.
   bool tolerate_truncated = false;
-  /// The formats that are known. Null: standard_codecs().
+  /// The known formats. Null: standard_codecs().
   std::shared_ptr<const CodecTable> codecs = nullptr;
 };
 
-/// Whether a file is written as its format says. An untidy one is odd in a way that costs no pixel
-/// (bytes before a marker, a comment of impossible length) or was tolerated; Image::untidy names
-/// it.
+/// Whether a file conforms to its format. An untidy one has an oddity that costs no pixel
+/// (bytes before a marker, a comment of impossible length) or that was tolerated; see
+/// Image::untidy.
 enum class Tidiness { kTidy, kUntidy };
 
 class ImageDecoder {
  public:
-  /// Throws: InvalidArgument when the transforms leave the output's size open, or contradict.
+  /// Throws: InvalidArgument if the options contradict, or do not determine the output's size.
   explicit ImageDecoder(const ImageDecoderOptions& options);
   ~ImageDecoder();
   ImageDecoder(ImageDecoder&&) noexcept;
@@ -72,11 +72,11 @@ class ImageDecoder {
 
   /// Shape (H, W, C) or (C, H, W).
   const ArraySpec& output() const;
-  /// Fills `slot` whole, or throws: Corrupt, Truncated, Unsupported (also when a random crop is
-  /// larger than the image), Exhausted (a limit). Damage in a part of the image that the transforms
-  /// cut away may go unseen; a file that is cut short is always seen.
-  /// Whatever there is no memory for is std::bad_alloc, never a fault of the file.
-  /// Requires: slot.size() == output().num_bytes(), aligned to the dtype.
+  /// Fills all of `slot`. Throws: Corrupt, Truncated, Unsupported (also if a random crop is larger
+  /// than the image), Exhausted (a limit). Damage in a part of the image that the transforms cut
+  /// away may go undetected; a truncated file is always detected. Running out of memory is
+  /// std::bad_alloc, never a fault in the file. Requires: slot.size() == output().num_bytes(),
+  /// aligned to the dtype.
   Tidiness decode(const io::Bytes& encoded, const SampleId& id, std::span<std::byte> slot) const;
 
  private:

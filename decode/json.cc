@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A sample's keys may stand twice: Python's json module, which readers of WebDataset use, keeps the
-// last one as well.
+// A sample may have duplicate keys: the last one wins, as in Python's json module, which WebDataset
+// uses.
 Json parse(const io::Bytes& field) {
   return parse_json<Json>(field.text(), "JSON field", {.depth = 64, .unique_keys = false});
 }

@@ -1,4 +1,4 @@
-// Limits: what an encoded field may claim before a decoder believes it.
+// Limits: upper bounds for what an encoded field may claim.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ struct Limits {
   int max_scans = 100;
   /// Bytes of an unpacked gzip field or npz member.
   std::int64_t max_unpacked_bytes = std::int64_t{1} << 30;
-  /// Unpacked over packed bytes, for what unpacks to more than 64 MiB.
+  /// Maximum ratio of unpacked to packed bytes, for results over 64 MiB.
   std::int64_t max_ratio = 100;
 };
 
-/// Throws: Exhausted when height × width is above the limit.
+/// Throws: Exhausted if height × width exceeds the limit.
 void check_pixels(std::int64_t width, std::int64_t height, const Limits& limits);
 
 }  // namespace millrace::decode

@@ -15,7 +15,7 @@
 namespace millrace::decode {
 namespace {
 
-// Reads value after value, whatever their type.
+// Reads values of any type one by one.
 class Reader {
  public:
   explicit Reader(const NpyArray& array) : array_(array) {}
@@ -75,7 +75,7 @@ class Reader {
   const NpyArray& array_;
 };
 
-// Steps through the array in C order; gives where each value lies.
+// Steps through the array in C order; returns the offset of each value.
 class Order {
  public:
   explicit Order(const NpyArray& array) : index_(array.shape.size()), shape_(array.shape) {

@@ -50,7 +50,7 @@ class Zip {
     return text_.substr(at, size);
   }
 
-  /// Where the end record begins. Its comment may be anything up to 64 KiB.
+  /// Offset of the end record. It may be followed by a comment of up to 64 KiB.
   std::size_t end_record() const {
     if (text_.size() < kEndSize) throw Error(ErrorCode::kTruncated, "npz: it has no directory");
     const std::size_t last = text_.size() - kEndSize;
@@ -102,7 +102,7 @@ io::Bytes unpack(const io::Bytes& archive, const Zip& zip, const Entry& entry,
   if (zip.part(entry.local, 4) != kLocalMagic) throw corrupt("a member is not where it should be");
   const std::size_t data =
       entry.local + kLocalSize + zip.number(entry.local + 26, 2) + zip.number(entry.local + 28, 2);
-  zip.part(data, entry.packed);  // checks that it is all there
+  zip.part(data, entry.packed);  // checks that all of it is present
   const io::Bytes packed = archive.slice(data, entry.packed);
   if (entry.method == 0) return packed;
   if (entry.method != 8) throw Error(ErrorCode::kUnsupported, "npz: an unknown compression");
@@ -135,13 +135,13 @@ NpyArray npz_array(const io::Bytes& archive, std::string_view name, const Limits
 std::map<std::string, NpyArray> npz_arrays(const io::Bytes& archive, const Limits& limits) {
   const Zip zip(archive);
   std::map<std::string, NpyArray> arrays;
-  Limits left = limits;  // many members may show the same packed bytes
+  Limits left = limits;  // many members may share the same packed bytes
   for (const Entry& entry : directory(zip)) {
     left.max_unpacked_bytes -= static_cast<std::int64_t>(entry.unpacked);
     if (left.max_unpacked_bytes < 0) {
       throw Error(ErrorCode::kExhausted, "npz: its members unpack to more than the limit");
     }
-    // What a member really holds is compared with its claim; here it may be as large as that.
+    // The actual size is compared with the claimed one later; here the claim is the limit.
     const Limits own{.max_unpacked_bytes = static_cast<std::int64_t>(entry.unpacked),
                      .max_ratio = limits.max_ratio};
     arrays.insert_or_assign(std::string(array_name(entry.name)),

@@ -30,7 +30,7 @@ float number(std::string_view word) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error == std::errc::result_out_of_range) throw corrupt("a number beyond float32");
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    throw corrupt("a word that is none");
+    throw corrupt("a word that is not a number");
   }
   return value;
 }

@@ -8,12 +8,12 @@
 
 namespace millrace::decode {
 
-/// Decimal numbers between spaces, newlines, commas, semicolons or tabs: "0, 1, 0.5". A sign, an
-/// exponent, nan and inf are accepted. Throws: Corrupt for anything else, as for two commas in a
-/// row.
+/// Decimal numbers separated by spaces, newlines, commas, semicolons or tabs: "0, 1, 0.5". A sign,
+/// an exponent, nan and inf are accepted. Throws: Corrupt for anything else, including two commas
+/// in a row.
 std::vector<float> decode_numbers(const io::Bytes& field);
 
-/// The same straight into a slot. Throws: Corrupt also when there are not slot.size() numbers.
+/// The same directly into a slot. Throws: Corrupt also unless there are slot.size() numbers.
 void decode_numbers(const io::Bytes& field, std::span<float> slot);
 
 }  // namespace millrace::decode

@@ -22,7 +22,7 @@ ImageSize size_of(const io::Bytes& encoded, const ImageDecoderOptions& options) 
                               .tolerate_truncated = options.tolerate_truncated});
 }
 
-/// Runs `work`, and gives its fault the image's place.
+/// Runs `work` and annotates its fault with the image's location.
 template <typename Work>
 void located(const PairedImage& image, const Work& work) {
   try {

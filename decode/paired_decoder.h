@@ -1,7 +1,7 @@
 // PairedDecoder: several images of one sample (a picture, its mask, its depth) under one geometry.
 //
-// The crops, resizes and flips are given once and fall the same way for every member; what else is
-// done (interpolation, channels, dtype, colour, normalisation) each member has for itself.
+// The crops, resizes and flips are given once and are the same for every member; everything else
+// (interpolation, channels, dtype, colour, normalisation) is set for each member.
 //
 //   PairedDecoder decoder({RandomResizedCrop{.size = 96}, RandomHorizontalFlip{}},
 //                         {{.transforms = {ColorJitter{.brightness = 0.2}, Normalize::imagenet()}},
@@ -22,25 +22,25 @@
 
 namespace millrace::decode {
 
-/// One member's file, and where its pixels go.
+/// One member's file and the destination of its pixels.
 struct PairedImage {
   io::Bytes encoded = {};
   std::span<std::byte> slot = {};
-  /// Added to what is thrown about this image.
+  /// Added to Errors about this image.
   Where where = {};
 };
 
 class PairedDecoder {
  public:
-  /// `members`' own transforms are ColorJitter and Normalize alone.
-  /// Throws: InvalidArgument as ImageDecoder, and when a member has a geometry of its own.
+  /// Requires: the members' own transforms are only ColorJitter and Normalize. Throws:
+  /// InvalidArgument as ImageDecoder, and if a member has another transform.
   PairedDecoder(const std::vector<Transform>& geometry, std::vector<ImageDecoderOptions> members);
 
   std::size_t num_members() const { return decoders_.size(); }
   const ArraySpec& output(std::size_t member) const { return decoders_[member].output(); }
 
-  /// Throws: as ImageDecoder; Corrupt when the images are not all of one size.
-  /// Requires: an image for each member, in the members' order.
+  /// Throws: as ImageDecoder; Corrupt if the images are not all of one size. Requires: an image for
+  /// each member, in the members' order.
   Tidiness decode(std::span<const PairedImage> images, const SampleId& id) const;
 
  private:

@@ -1,4 +1,4 @@
-// SampleId: what a sample's random choices are keyed by.
+// SampleId: the key of a sample's random choices.
 #pragma once
 
 #include <cstdint>

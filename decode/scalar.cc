@@ -16,14 +16,14 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-// What a message may show of a field.
+// The part of a field that a message shows.
 std::string quoted(std::string_view text) {
   std::string shown = "\"";
   for (const char c : text.substr(0, 20)) shown += c >= ' ' && c <= '~' ? c : '?';
   return shown + (text.size() > 20 ? "...\"" : "\"");
 }
 
-// Bytes of the UTF-8 sequence at the beginning of `text`, 0 when there is none.
+// Length of the UTF-8 sequence at the beginning of `text`; 0 if there is none.
 // Source: RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF.
 std::size_t sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };

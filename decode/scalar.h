@@ -8,11 +8,11 @@
 
 namespace millrace::decode {
 
-/// A decimal integer, as `cls`, `index` and `id` fields hold it: white space around it and a sign
-/// are accepted. Throws: Corrupt for anything else, and for what does not fit into 64 bits.
+/// A decimal integer, as in `cls`, `index` and `id` fields: surrounding white space and a sign are
+/// accepted. Throws: Corrupt for anything else, and for what does not fit into 64 bits.
 std::int64_t decode_integer(const io::Bytes& field);
 
-/// UTF-8 text, as it is; valid as long as the field. Throws: Corrupt when it is not UTF-8.
+/// UTF-8 text, unchanged. Lifetime: the field's. Throws: Corrupt if it is not UTF-8.
 std::string_view decode_text(const io::Bytes& field);
 
 }  // namespace millrace::decode

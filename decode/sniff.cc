@@ -19,7 +19,7 @@ struct Magic {
   std::string_view name;
 };
 
-// Only what people put into shards by mistake, or under a wrong suffix.
+// Only formats that end up in shards by mistake or under a wrong suffix.
 constexpr std::array kKnown = {
     Magic{0, "GIF8"sv, "a GIF image"},
     Magic{8, "WEBP"sv, "a WebP image"},

@@ -1,4 +1,4 @@
-// What bytes look like: a content type told from the first bytes, never from a file's name.
+// describe_content: the content type by the first bytes, never by a file's name.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Transforms: what is done to an image between decoding and its slot, as plain structs.
+// Transforms: operations on an image between decoding and its slot, as plain structs.
 //
 // Names, defaults and formulas are torchvision's.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace millrace::decode {
 
-/// Pixels; one number is both.
+/// A size in pixels; one number sets both sides.
 struct Extent {
   int height = 0;
   int width = 0;
@@ -35,7 +35,7 @@ struct CenterCrop {
   int width = 0;
 };
 
-/// Pads each side by `padding` zeros, then takes a (height, width) window at a random place.
+/// Pads each side by `padding` zeros, then takes a (height, width) window at a random position.
 struct RandomCrop {
   int height = 0;
   int width = 0;
@@ -54,7 +54,7 @@ struct RandomHorizontalFlip {
   double probability = 0.5;
 };
 
-/// (value / 255 - mean) / std, per channel. One value serves all channels.
+/// (value / 255 - mean) / std, per channel. A single value applies to all channels.
 struct Normalize {
   std::vector<float> mean = {0.0F};
   std::vector<float> std = {1.0F};
@@ -63,7 +63,7 @@ struct Normalize {
 };
 
 /// Random brightness, contrast and saturation, each by a factor in [1 - x, 1 + x], in random order;
-/// PIL's arithmetic. After it there may only be flips and Normalize.
+/// PIL's arithmetic. Only flips and Normalize may follow it.
 struct ColorJitter {
   double brightness = 0.0;
   double contrast = 0.0;

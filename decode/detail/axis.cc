@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kOne = 1 << 15;
 
-// Fixed point such that the sum is exactly one: a flat picture stays as it is.
+// Fixed point such that the sum is exactly one: a uniform picture stays unchanged.
 void quantise(std::span<const double> weights, double sum, std::int16_t* out) {
   int left = kOne;
   std::size_t largest = 0;
@@ -43,7 +43,7 @@ void Axis::plan(const AxisRequest& request) {
   }
 }
 
-// The weights of pixel `at`, whose centre lies at `centre` of the input.
+// Computes the weights of pixel `at`, whose centre is at `centre` in the input.
 void Axis::weigh(int at, int lowest, int highest, double centre, double support) {
   double sum = 0;
   for (int x = lowest; x < highest; ++x) {
@@ -77,7 +77,7 @@ void Axis::plan_weights(const AxisRequest& request, int from) {
     const double centre = request.begin + (from + i + 0.5) * scale;
     const int at = mirrored ? count - 1 - i : i;
     if (request.nearest) {
-      // Dividing last keeps a centre that falls on a pixel's edge on that edge.
+      // Dividing last keeps a centre on a pixel's edge exactly on that edge.
       const double exact = request.begin + (from + i + 0.5) * request.extent / request.size;
       const int pixel = std::clamp(static_cast<int>(exact), low, high - 1);
       weigh(at, pixel, pixel + 1, pixel + 0.5, 1.0);

@@ -1,7 +1,7 @@
-// Axis: how one side of a stage's window is made from the input: by copying, or by weighted sums.
+// Axis: how one dimension of a stage's window is computed: by copying, or by weighted sums.
 //
-// The weights are those of PIL's (and torchvision's antialiased) bilinear resize: a triangle as
-// wide as an output pixel, cut off at the source's ends, normalised; here in 15-bit fixed point.
+// The weights are those of PIL's (and torchvision's antialiased) bilinear resize: a triangle filter
+// scaled to the output pixel, clipped at the source's ends, normalised; here in 15-bit fixed point.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace millrace::decode::detail {
 struct AxisRequest {
   double begin = 0;   ///< of the source, in input pixels (fractional after a scaled decode)
   double extent = 0;  ///< of the source
-  int size = 0;       ///< pixels that the source is resized to
+  int size = 0;       ///< the source's size after the resize, in pixels
   int window_begin = 0;
   int window_size = 0;
   bool mirrored = false;
@@ -20,28 +20,28 @@ struct AxisRequest {
 };
 
 struct Axis {
-  int lead = 0;   ///< zeros before the first made pixel
-  int count = 0;  ///< pixels that are made
+  int lead = 0;   ///< zeros before the first computed pixel
+  int count = 0;  ///< pixels that are computed
   int trail = 0;  ///< zeros after the last
   bool mirrored = false;
-  bool copies = false;  ///< pixel i is input pixel begin + i, or, mirrored, end - 1 - i
+  bool copies = false;  ///< pixel i is input pixel begin + i or, if mirrored, end - 1 - i
   int begin = 0;        ///< input pixels used: [begin, end)
   int end = 0;
-  /// Where not `copies`: pixel i is the sum of weights[i * taps + t] * input[first[i] + t] / 2^15.
-  /// Mirroring is in the order.
+  /// Unless `copies`: pixel i is the sum of weights[i * taps + t] * input[first[i] + t] / 2^15.
+  /// Mirroring is included in the order.
   int taps = 0;
   std::vector<int> first;
-  std::vector<int> used;  ///< taps of pixel i whose weight counts
+  std::vector<int> used;  ///< number of taps of pixel i with a non-zero weight
   std::vector<std::int16_t> weights;
 
-  /// Computes everything anew, in the storage there is.
+  /// Recomputes everything, reusing the storage.
   void plan(const AxisRequest& request);
 
  private:
   void plan_weights(const AxisRequest& request, int from);
   void weigh(int at, int lowest, int highest, double centre, double support);
 
-  std::vector<double> line_;  ///< one pixel's weights before they are rounded
+  std::vector<double> line_;  ///< one pixel's weights before rounding
 };
 
 }  // namespace millrace::decode::detail

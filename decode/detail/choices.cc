@@ -12,14 +12,14 @@ namespace {
 
 constexpr int kWindowTries = 10;
 
-// Python's round(): halves go to the even neighbour.
+// Python's round(): halves round to even.
 int round_to_int(double value) { return static_cast<int>(std::nearbyint(value)); }
 
 double between(const std::array<double, 2>& range, KeyedRng& rng) {
   return range[0] + (range[1] - range[0]) * static_cast<double>(rng.uniform());
 }
 
-// A place for `size` in `extent`, ends included. Requires: size <= extent.
+// A random offset of `size` within `extent`. Requires: size <= extent.
 int place(int extent, int size, KeyedRng& rng) {
   return static_cast<int>(rng.below(static_cast<std::uint64_t>(extent - size) + 1));
 }
@@ -75,7 +75,7 @@ class Chooser {
   void operator()(const Normalize&) {}
 
  private:
-  // At least 1: torchvision fails on an image that is thinner than that.
+  // At least 1; torchvision fails on such thin images.
   static int longer(int size, int long_side, int short_side) {
     const double side = static_cast<double>(size) * long_side / short_side;
     if (side > 65535) throw Error(ErrorCode::kUnsupported, "the image is too narrow to resize");
@@ -105,7 +105,7 @@ class Chooser {
     return central_window(width, height, t.aspect_ratio);
   }
 
-  // The largest centred window whose aspect ratio is in the range.
+  // The largest centred window whose aspect ratio is within the range.
   static Box central_window(int width, int height, const std::array<double, 2>& ratios) {
     const double ratio = static_cast<double>(width) / height;
     int w = width;

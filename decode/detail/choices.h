@@ -1,4 +1,4 @@
-// From a list of transforms and a sample's id to the Geometry of that sample.
+// Computes a sample's Geometry from the transforms and the sample's id.
 //
 // Source: torchvision.transforms, for every formula and every rounding.
 #pragma once
@@ -11,7 +11,8 @@
 
 namespace millrace::decode::detail {
 
-/// Throws: Unsupported when a random crop is larger than the padded image.
+/// Throws: Unsupported if a random crop is larger than the padded image, or the image is too
+/// narrow.
 Geometry choose_geometry(std::span<const Transform> transforms, int width, int height,
                          const SampleId& id);
 

@@ -9,7 +9,7 @@ namespace millrace::decode::detail {
 namespace {
 
 constexpr std::int64_t kMaxLabel = 65535;
-// A colour of the table whose pixels belong to no class: written as padding is.
+// The code of colours whose label is `ignore`: the same as padding.
 constexpr std::uint32_t kIgnored = 0xFFFFFFFFU;
 
 std::uint32_t packed(const std::uint8_t* rgb) {
@@ -65,7 +65,7 @@ std::uint32_t ClassReader::label_of(const std::uint8_t* rgb, const Box& box, std
                           rgb[0], rgb[1], rgb[2], place_text(box, at)));
 }
 
-// Masks are areas of one value each: only where it changes is anything looked up or checked.
+// Masks consist of areas of one value: values are looked up and checked only where they change.
 template <int kBytes>
 void ClassReader::convert(const PixelView& stored, std::uint8_t* out) const {
   const auto width = static_cast<std::size_t>(stored.box.width);

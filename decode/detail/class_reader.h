@@ -1,5 +1,5 @@
-// ClassReader: a ClassMask compiled: stored pixels to class numbers in a form that the resampler
-// carries through crops, nearest-neighbour resizes and flips unchanged.
+// ClassReader: a compiled ClassMask. It maps stored pixels to class numbers in a form that crops,
+// nearest-neighbour resizes and flips carry through unchanged.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,17 @@ namespace millrace::decode::detail {
 
 class ClassReader {
  public:
-  /// A label plus 1 as three bytes, the lowest first: the zeros of padding are no label.
+  /// A label plus 1 as three bytes, little-endian: the zeros of padding are not a label.
   static constexpr int kChannels = 3;
 
-  /// Throws: InvalidArgument for two labels of one colour, or a number that no mask can hold.
+  /// Throws: InvalidArgument for two labels of one colour, or a label out of range.
   explicit ClassReader(const ClassMask& mask);
 
-  /// What an ImageSource must be opened with.
+  /// The `numbers` option with which an ImageSource must be opened.
   Numbers numbers() const { return labels_.empty() ? Numbers::kAll : Numbers::kNone; }
   /// The labels of at least `box`. Throws: as decode_classes().
   PixelView read(const ImageSource& source, const Box& box, SourceWorkspace& workspace) const;
-  /// A row of read()'s form, resampled or not, as labels; padding is `ignore`.
+  /// Converts a row in read()'s form, resampled or not, to labels; padding becomes `ignore`.
   void write(const std::uint8_t* row, std::span<std::int64_t> out) const;
 
  private:
@@ -34,7 +34,7 @@ class ClassReader {
   void convert(const PixelView& stored, std::uint8_t* out) const;
 
   ClassMask mask_;
-  std::unordered_map<std::uint32_t, std::uint32_t> labels_;  ///< by colour, 0xRRGGBB
+  std::unordered_map<std::uint32_t, std::uint32_t> labels_;  ///< colour 0xRRGGBB → label
 };
 
 }  // namespace millrace::decode::detail

@@ -1,4 +1,4 @@
-// The codecs that the library brings: an entry of the table each.
+// The built-in codecs, each an entry of standard_codecs().
 #pragma once
 
 #include "decode/codec.h"
@@ -9,7 +9,7 @@ Codec jpeg_codec();
 Codec png_codec();
 Codec pnm_codec();
 
-/// Whether a file begins with these bytes.
+/// Whether `file` begins with `bytes`.
 inline bool begins_with(std::span<const std::byte> file, std::string_view bytes) {
   return file.size() >= bytes.size() && std::memcmp(file.data(), bytes.data(), bytes.size()) == 0;
 }

@@ -1,4 +1,4 @@
-// Colour changes in place on 8-bit pixels, with PIL's ImageEnhance arithmetic.
+// In-place colour changes of 8-bit pixels, with the arithmetic of PIL's ImageEnhance.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,15 @@
 
 namespace millrace::decode::detail {
 
-/// Every value times `factor`.
+/// Multiplies every value by `factor`.
 void change_brightness(std::span<std::uint8_t> pixels, double factor);
-/// Every value's distance from the picture's mean luma times `factor`.
+/// Multiplies every value's distance from the picture's mean luma by `factor`.
 void change_contrast(std::span<std::uint8_t> pixels, int channels, double factor);
-/// Every pixel's distance from its own luma times `factor`. Does nothing to grey.
+/// Multiplies every pixel's distance from its own luma by `factor`. Does nothing to grey images.
 void change_saturation(std::span<std::uint8_t> pixels, int channels, double factor);
 
-/// The three in the sample's random order, by its random factors. (H, W, C), densely packed.
+/// Applies the three in the sample's random order, with its random factors. Shape: (H, W, C),
+/// densely packed.
 void jitter(std::span<std::uint8_t> pixels, int channels, const ColorJitter& how,
             const SampleId& id);
 

@@ -15,7 +15,7 @@ bool holds_window(const Stage& stage) {
   return w.x >= 0 && w.y >= 0 && w.x + w.width <= stage.width && w.y + w.height <= stage.height;
 }
 
-// Whether growing the window to `box` would uncover pixels that an earlier crop cut away.
+// Whether growing the window to `box` would reveal pixels that an earlier crop removed.
 bool uncovers(const Stage& stage, const Box& box) {
   const Box& w = stage.window;
   return (box.x < 0 && w.x > 0) || (box.y < 0 && w.y > 0) ||

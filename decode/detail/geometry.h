@@ -1,9 +1,9 @@
 // Geometry: a sample's crops, resizes and flips folded into as few resampling passes as possible.
 //
-// A stage takes a box of its input, resizes it to (height, width) and shows a window of the result;
-// where the window reaches beyond, there are zeros. A crop moves the window, a resize starts a new
-// stage only when the last one resizes already. Flips commute with all of it and happen once, at
-// the end.
+// A stage takes a box of its input, resizes it to (height, width) and shows a window of the result,
+// with zeros where the window extends beyond it. A crop moves the window; a resize starts a new
+// stage only if the last one already resizes. Flips commute with both and are applied once, at the
+// end.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@
 namespace millrace::decode::detail {
 
 struct Stage {
-  Box source = {};  ///< of the input
-  int width = 0;    ///< that the source is resized to
+  Box source = {};  ///< box of the input
+  int width = 0;    ///< size of the source after the resize
   int height = 0;
-  Box window = {};  ///< of the resized source
+  Box window = {};  ///< part of the resized source
 
   bool resizes() const { return width != source.width || height != source.height; }
 };
@@ -27,7 +27,7 @@ class Geometry {
  public:
   static constexpr std::size_t kMaxStages = 4;
 
-  /// The whole of a width × height picture.
+  /// The whole of a picture of width × height.
   Geometry(int width, int height);
 
   int width() const { return last().window.width; }
@@ -35,7 +35,7 @@ class Geometry {
   bool flipped() const { return flipped_; }
   std::span<const Stage> stages() const { return {stages_.data(), num_stages_}; }
 
-  /// Keeps `box` of the picture as it is now; what lies outside of it is zero.
+  /// Keeps `box` of the current picture; anything outside the picture is zero.
   void crop(Box box);
   void resize(int width, int height);
   void flip() { flipped_ = !flipped_; }

@@ -17,7 +17,7 @@ const Codec& codec_of(std::span<const std::byte> data, const CodecTable& codecs)
               "not an image that can be decoded: it looks like " + describe_content(data));
 }
 
-/// A user's codec may forget what it must check.
+/// Checks again what a user-defined codec may have forgotten to check.
 ImageHeader checked(ImageHeader header, const Codec& codec, const Limits& limits) {
   const bool possible = header.width > 0 && header.height > 0 && header.orientation >= 1 &&
                         header.orientation <= 8 &&
@@ -80,7 +80,7 @@ PixelView ImageSource::read_channels(const Box& box, int scale, int channels,
 PixelView ImageSource::read(const Box& box, int scale, int channels,
                             SourceWorkspace& workspace) const {
   if (orientation_ == 1) return read_channels(box, scale, channels, workspace);
-  // Turned pictures are few: they are decoded whole and then turned.
+  // Rotated pictures are rare: they are decoded whole and then rotated.
   const Box all{0, 0, (header_.width + scale - 1) / scale, (header_.height + scale - 1) / scale};
   return orient(read_channels(all, scale, channels, workspace), orientation_, workspace.oriented);
 }

@@ -1,4 +1,4 @@
-// ImageSource: one encoded image of whichever format, opened for its size, then read in part.
+// ImageSource: one encoded image of any known format; its header is read first, then parts of it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct SourceOptions {
   const CodecTable* codecs = standard_codecs().get();
 };
 
-/// Scratch for decoding, kept from image to image. `codec.untidy` is of the last read: see
+/// Scratch for decoding, reused from image to image. `codec.untidy` is of the last read: see
 /// Image::untidy.
 struct SourceWorkspace {
   CodecScratch codec;
@@ -35,11 +35,11 @@ class ImageSource {
   int height() const { return height_; }
   const ImageHeader& header() const { return header_; }
 
-  /// Pixels that hold at least `box` of the picture divided by `scale` (1; 2, 4 or 8 too where the
-  /// header is scalable), with exactly `channels` values each. The view lives until the workspace
-  /// is used again.
+  /// Pixels that cover at least `box` of the picture divided by `scale` (1; also 2, 4 or 8 if the
+  /// header is scalable), with exactly `channels` values each. Lifetime: until the workspace is
+  /// used again.
   PixelView read(const Box& box, int scale, int channels, SourceWorkspace& workspace) const;
-  /// At least `box` of the numbers, their bytes as channels. Requires: header().numbers.
+  /// Numbers that cover at least `box`, with their bytes as channels. Requires: header().numbers.
   PixelView read_numbers(const Box& box, SourceWorkspace& workspace) const;
 
  private:

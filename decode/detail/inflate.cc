@@ -28,7 +28,7 @@ class Inflater {
 
   bool input_left() const { return at_ < packed_.size(); }
 
-  /// Unpacks into `out`, gives how much; sets `ended` at the end of a member.
+  /// Unpacks into `out` and returns how many bytes; sets `ended` at the end of a member.
   std::size_t step(std::span<std::byte> out, bool& ended) {
     const std::size_t fed = std::min<std::size_t>(packed_.size() - at_, kMaxStep);
     // zlib only reads its input.

@@ -1,4 +1,4 @@
-// zlib's inflate behind one wrapper, with caps.
+// A wrapper of zlib's inflate, with limits.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace millrace::decode::detail {
 
 enum class Packing { kGzip, kDeflate };
 
-/// Unpacks all of `packed`: gzip members one after the other, or one raw deflate stream.
+/// Unpacks all of `packed`: concatenated gzip members, or one raw deflate stream.
 /// Throws: Corrupt, Truncated, Exhausted.
 std::vector<std::byte> inflate_all(std::span<const std::byte> packed, Packing packing,
                                    const Limits& limits);

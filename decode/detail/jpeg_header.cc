@@ -15,7 +15,7 @@ namespace {
 constexpr int kStartOfScan = 0xDA;
 constexpr int kEndOfImage = 0xD9;
 constexpr int kApp0 = 0xE0;
-constexpr int kApp1 = 0xE1;  // Exif lives here
+constexpr int kApp1 = 0xE1;  // holds Exif
 constexpr int kApp15 = 0xEF;
 constexpr int kComment = 0xFE;
 constexpr std::size_t kLengthBytes = 2;
@@ -39,7 +39,7 @@ class Markers {
     return -1;
   }
 
-  /// The segment after a marker, its length bytes left out; the cursor moves behind it.
+  /// The segment after a marker, without its length bytes; the cursor moves past it.
   std::span<const std::uint8_t> segment() {
     const std::size_t length = segment_length();
     if (length > size_ - at_) throw cut();
@@ -50,15 +50,15 @@ class Markers {
     return body;
   }
 
-  /// Whether the segment claims to be shorter than its length bytes; the cursor moves behind them
-  /// if so, as libjpeg's does.
+  /// Whether the segment claims to be shorter than its length bytes; if so, the cursor moves past
+  /// them, as libjpeg's does.
   bool skip_impossible_length() {
     if (segment_length() >= kLengthBytes) return false;
     at_ += kLengthBytes;
     return true;
   }
 
-  /// Moves behind the segment, or to the end where it is cut.
+  /// Moves past the segment, or to the end if it is truncated.
   void skip_segment() { at_ += std::min(segment_length(), size_ - at_); }
 
   static Error cut() { return {ErrorCode::kTruncated, "JPEG ends inside its headers"}; }
@@ -118,7 +118,7 @@ Frame parse_frame(int code, std::span<const std::uint8_t> body, const Limits& li
   return frame;
 }
 
-// Counts the scans from the first on, and looks for the end marker on the way.
+// Counts the scans from the first one on, and checks for the end marker.
 void check_scans(Markers& markers, const HeaderOptions& options) {
   int scans = 1;
   for (int code = markers.next(); code != kEndOfImage; code = markers.next()) {
@@ -155,7 +155,7 @@ ImageHeader read_jpeg_header(std::span<const std::byte> data, const HeaderOption
     header.height = frame.height;
     header.width = frame.width;
     header.channels = frame.components == 1 ? 1 : 3;
-    // One scan that holds every component of a sequential frame is all there is.
+    // A sequential frame with all components in one scan has no further scans.
     const bool single = !frame.progressive && !body.empty() && body[0] == frame.components;
     if (single && markers.ends_with_end_of_image()) return header;
     check_scans(markers, options);

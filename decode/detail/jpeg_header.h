@@ -1,4 +1,4 @@
-// What a JPEG file says of itself, read without decoding anything.
+// Reads the header of a JPEG file without decoding anything.
 //
 // Source: ITU-T T.81 (JPEG) B.1; the Exif orientation from CIPA DC-008.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace millrace::decode::detail {
 
-/// Walks the markers. Counting scans costs one pass over the bytes, and only where a file may have
+/// Walks the markers. Counting scans takes a pass over all bytes, and is done only if there may be
 /// several. Throws: Corrupt, Truncated (also when the end marker is missing, unless
 /// `tolerate_truncated`), Unsupported (12-bit, lossless, hierarchical), Exhausted (too many pixels
 /// or scans).

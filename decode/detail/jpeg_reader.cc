@@ -25,8 +25,8 @@ struct ErrorManager {
   std::array<char, JMSG_LENGTH_MAX> message = {};
   int code = 0;
   bool tolerant = false;
-  bool warned = false;     // `message` is the first warning that was passed over
-  bool lost_data = false;  // one of them was of damage
+  bool warned = false;     // `message` is the first tolerated warning
+  bool lost_data = false;  // one of them meant damage
 };
 
 [[noreturn]] void leave(j_common_ptr info) {
@@ -38,13 +38,13 @@ struct ErrorManager {
 
 bool is_restart_marker(int code) { return code >= 0xD0 && code <= 0xD7; }
 
-// Whether a warning says that the file is badly written, but every pixel is there. All others mean
-// that libjpeg went on with something made up: JWRN_HIT_MARKER, JWRN_JPEG_EOF, JWRN_MUST_RESYNC,
-// the bad codes, JWRN_BOGUS_PROGRESSION.
+// Whether a warning means that the file is badly written but no pixel is lost. All others mean that
+// libjpeg continued with invented data: JWRN_HIT_MARKER, JWRN_JPEG_EOF, JWRN_MUST_RESYNC, the bad
+// codes, JWRN_BOGUS_PROGRESSION.
 bool is_untidiness(const jpeg_error_mgr& warning) {
   switch (warning.msg_code) {
     case JWRN_EXTRANEOUS_DATA:
-      // What is left before a restart marker was meant to be blocks of the interval that ends
+      // Data left before a restart marker should have been blocks of the interval that ends
       // there.
       return !is_restart_marker(warning.msg_parm.i[1]);
     case JWRN_ADOBE_XFORM:
@@ -88,7 +88,7 @@ ErrorCode code_of(int message) {
   }
 }
 
-// (C, M, Y, K) to (R, G, B) in place. Adobe writes them inverted, and so does everybody else.
+// (C, M, Y, K) to (R, G, B) in place. The values are inverted, as Adobe and all others write them.
 void cmyk_to_rgb(std::uint8_t* row, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint8_t* in = row + 4 * i;
@@ -137,7 +137,7 @@ struct JpegReader::State {
 };
 
 void JpegReader::State::begin(bool tolerant) {
-  jpeg_abort_decompress(&info);  // an image that there was no memory for may lie half read
+  jpeg_abort_decompress(&info);  // the last image may have been abandoned for lack of memory
   errors.tolerant = tolerant;
   errors.warned = false;
   errors.lost_data = false;
@@ -171,18 +171,18 @@ void JpegReader::State::check_size(const ImageHeader& header) {
   throw Error(ErrorCode::kCorrupt, "JPEG: its headers contradict each other");
 }
 
-// Where scans of a progressive file are missing or cut, libjpeg guesses from the neighbouring
-// blocks what they would have held, and does so differently beside the edges of a region.
+// If scans of a progressive file are missing or truncated, libjpeg estimates them from neighbouring
+// blocks, and does so differently near the edges of a region.
 bool JpegReader::State::smooths_blocks() const {
   if (info.progressive_mode == FALSE || info.coef_bits == nullptr) return false;
   if (errors.lost_data) return true;
-  const int* bits = info.coef_bits[0];  // 0 where all bits of a coefficient came
+  const int* bits = info.coef_bits[0];  // 0 if all bits of a coefficient are present
   return std::any_of(bits, bits + info.num_components * DCTSIZE2,
                      [](int left) { return left != 0; });
 }
 
-// Widens the box to what libjpeg can cut out. Smooth upsampling looks at a neighbour on either
-// side: with two columns more, the box is exact up to its edges.
+// Widens the box to what libjpeg can crop. Smooth upsampling uses a neighbour on either side: with
+// two more columns the box is exact up to its edges.
 void JpegReader::State::crop(Box& box) {
   const int end = std::min(box.x + box.width + 2, static_cast<int>(info.output_width));
   auto left = static_cast<JDIMENSION>(std::max(box.x - 2, 0));

@@ -1,6 +1,7 @@
-// JpegReader: libjpeg-turbo behind one wrapper; reads a box of a JPEG at full size or less.
+// JpegReader: a wrapper of libjpeg-turbo that reads a box of a JPEG at full or reduced size.
 //
-// One reader serves many images, one after the other, so that libjpeg's own tables are set up once.
+// One reader serves many images in turn, so that libjpeg's tables are set up once. Threads: one at
+// a time.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,11 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  /// Decodes into `buffer` and gives at least the box; its values are those of a full decode.
-  /// Requires: `header` is that of `data`. Throws: Corrupt, Truncated, Unsupported.
+  /// Decodes at least the box into `buffer`, with the same values as a full decode. Requires:
+  /// `header` is that of `data`. Throws: Corrupt, Truncated, Unsupported; std::bad_alloc.
   PixelView read(std::span<const std::byte> data, const ImageHeader& header,
                  const PixelRequest& request, std::vector<std::uint8_t>& buffer);
-  /// libjpeg's first warning in the last read() that did not end it; empty when there was none.
+  /// libjpeg's first tolerated warning in the last read(); empty if there was none.
   std::string_view untidy() const;
 
  private:

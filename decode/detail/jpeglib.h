@@ -1,4 +1,4 @@
-// libjpeg's headers, which lean on these two without including them.
+// libjpeg's headers, which need these two without including them.
 #pragma once
 
 // clang-format off

@@ -1,8 +1,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "decode/detail/kernels.cc"
 #include <hwy/foreach_target.h>
-// The order matters: highway.h comes after foreach_target.h, and what follows is compiled once for
-// each kind of CPU.
+// The order matters: highway.h comes after foreach_target.h, and what follows is compiled once per
+// instruction set.
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace millrace::decode::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Bytes stand 7 bits up in 16-bit lanes, one rounding product a tap: a tap's rounding error is
-// 1/256 of a level.
+// Bytes are shifted left by 7 in 16-bit lanes, with one rounding product per tap: the rounding
+// error of a tap is 1/256 of a level.
 template <class D16>
 HWY_INLINE hn::Vec<D16> blend_bytes(D16 d16, const std::uint8_t* rows, std::size_t stride,
                                     const std::int16_t* weights, int taps) {
@@ -90,17 +90,17 @@ using PixelVec = hn::Vec<Pixels>;
 alignas(16) constexpr std::uint8_t kKeep[16] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                 8, 9, 10, 11, 12, 13, 14, 15};
 
-// How many of `width` pixels can be done `step` at a time by vectors of 16 bytes that begin with a
+// How many of `width` pixels can be processed `step` at a time by 16-byte vectors that begin at a
 // pixel and stay inside the row.
 HWY_INLINE std::size_t whole_steps(std::size_t width, std::size_t pixel_bytes, std::size_t step) {
   const std::size_t bytes = width * pixel_bytes;
   return bytes < 16 ? 0 : ((bytes - 16) / (step * pixel_bytes) + 1) * step;
 }
 
-// Two pixels of two rows at a time. Gives how many pixels of each row it did.
+// Two pixels of two rows at a time. Returns how many pixels of each row were processed.
 std::size_t colour_rows_to_band(const std::int16_t* const* rows, std::size_t width,
                                 std::size_t channels, std::int16_t* band) {
-  // RGB to RGBx, where x is whatever comes next.
+  // RGB to RGBx, where x is whatever follows.
   alignas(16) static constexpr std::uint8_t kWiden[16] = {0, 1, 2, 3, 4,  5,  6,  7,
                                                           6, 7, 8, 9, 10, 11, 12, 13};
   const Pixels d;
@@ -140,7 +140,7 @@ HWY_INLINE void transpose(PixelVec& a, PixelVec& b, PixelVec& c, PixelVec& d) {
   d = hn::BitCast(pixels, hn::InterleaveUpper(pairs, ab_high, cd_high));
 }
 
-// Four pixels of four rows at a time. Gives how many pixels of each row it did.
+// Four pixels of four rows at a time. Returns how many pixels of each row were processed.
 std::size_t colour_band_to_rows(const std::uint8_t* band, std::size_t width, std::size_t channels,
                                 std::uint8_t* out, std::size_t stride) {
   alignas(16) static constexpr std::uint8_t kNarrow[16] = {0,  1,  2,  4,  5, 6, 8, 9,
@@ -166,7 +166,7 @@ std::size_t colour_band_to_rows(const std::uint8_t* band, std::size_t width, std
   return end;
 }
 
-// Five pixels a step: the 16 bytes that end with the fifth, the first of them left out.
+// Five pixels per step: the 16 bytes that end with the fifth, without the first byte.
 std::size_t mirror_rgb(const std::uint8_t* row, std::size_t width, std::uint8_t* out) {
   const Pixels d;
   alignas(16) static constexpr std::uint8_t kOrder[16] = {13, 14, 15, 10, 11, 12, 7, 8,
@@ -180,7 +180,7 @@ std::size_t mirror_rgb(const std::uint8_t* row, std::size_t width, std::uint8_t*
   return done;
 }
 
-// Whole vectors of RGB; gives how many pixels they were.
+// Whole vectors of RGB. Returns how many pixels were processed.
 std::size_t split_rgb(const std::uint8_t* in, std::size_t width, std::uint8_t* out) {
   const hn::CappedTag<std::uint8_t, 32> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -256,8 +256,8 @@ HWY_INLINE hn::Vec<D> scaled(D d, const std::uint8_t* in, const ScalePattern& pa
   return hn::MulAdd(value, hn::LoadU(d, pattern.scale + place), hn::LoadU(d, pattern.bias + place));
 }
 
-// Three vectors a step begin at the pattern's beginning again: 12, 24 or 48 values. The last vector
-// overlaps what is done already.
+// After three vectors (12, 24 or 48 values) the pattern starts over. The last vector overlaps the
+// one before.
 template <class Store>
 HWY_INLINE void scale_row(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
                           Store store) {

@@ -1,5 +1,5 @@
-// The inner loops over pixels, vectorised; the widest instructions that the CPU has are chosen at
-// run time.
+// The inner loops over pixels, vectorised; the CPU's widest instruction set is chosen at run
+// time.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,30 @@ namespace millrace::decode::detail {
 /// out[i] = Σ_t weights[t] · rows[t · stride + i] / 2^15, rounded, for i < count.
 void blend_rows(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights, int taps,
                 std::uint8_t* out, std::size_t count);
-/// The same with 7 bits behind the point, so that a second sum does not round twice.
+/// The same with 7 fractional bits, so that a second sum does not round twice.
 void blend_rows_fine(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights,
                      int taps, std::int16_t* out, std::size_t count);
 
-/// A band is some rows side by side, pixel by pixel, so that sums along a row are vertical ones.
-/// A column has kBandLanes values: 32 rows of grey, or 8 rows of colour, 4 values a pixel.
+/// A band holds several rows interleaved pixel by pixel, so that sums along a row become vertical
+/// ones. A column has kBandLanes values: 32 rows of grey, or 8 rows of colour with 4 values per
+/// pixel.
 inline constexpr std::size_t kBandLanes = 32;
 inline constexpr std::size_t band_rows(int channels) { return channels == 1 ? 32 : 8; }
 
-/// Puts band_rows(channels) rows of `width` pixels with 7 bits behind the point into a band.
+/// Interleaves band_rows(channels) rows of `width` pixels with 7 fractional bits into a band.
 void rows_to_band(const std::int16_t* const* rows, std::size_t width, int channels,
                   std::int16_t* band);
-/// The axis' weighted sums: a band of axis.count columns from one whose first is pixel axis.begin.
+/// The axis's weighted sums: a band of axis.count columns from one that begins at pixel axis.begin.
 void resample_band(const std::int16_t* band, const Axis& axis, std::uint8_t* out);
-/// Takes the band apart: row `r` goes to out + r · stride.
+/// Splits the band into rows: row `r` goes to out + r · stride.
 void band_to_rows(const std::uint8_t* band, std::size_t width, int channels, std::uint8_t* out,
                   std::size_t stride);
 
-/// Reverses the order of `width` pixels. The 16 bytes behind out must be writable.
+/// Reverses the order of `width` pixels. Requires: 16 writable bytes after the output.
 void mirror_row(const std::uint8_t* row, std::size_t width, int channels, std::uint8_t* out);
 
-/// What a byte becomes, by its place in the row: value · scale[place] + bias[place], where place i
-/// stands for place i + channels too. As long as three of the longest vectors, begun in any
+/// The mapping of a byte by its position i in the row: value · scale[i] + bias[i],
+/// periodic in `channels`. Long enough for three of the longest vectors, starting at any
 /// channel.
 struct ScalePattern {
   static constexpr std::size_t kSize = 52;

@@ -15,7 +15,7 @@ constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
 
 Error corrupt(const char* what) { return {ErrorCode::kCorrupt, std::string("npy: ") + what}; }
 
-// The few Python literals that such a dictionary holds.
+// The few Python literals that such a dictionary contains.
 class Literals {
  public:
   explicit Literals(std::string_view text) : text_(text) {}
@@ -108,7 +108,7 @@ void read_type(std::string_view descr, NpyArray& array) {
   }
 }
 
-// No product below may overflow, whatever the shape claims; an empty axis makes all of it empty.
+// The product must not overflow, whatever the shape claims; an empty axis makes the array empty.
 void check_extent(const NpyArray& array) {
   std::int64_t bytes = static_cast<std::int64_t>(array.item_size);
   for (const std::int64_t extent : array.shape) {
@@ -150,7 +150,7 @@ NpyArray read_dictionary(std::string_view text) {
 }  // namespace
 
 NpyArray read_npy_header(std::string_view file, std::size_t& offset) {
-  if (!file.starts_with(kMagic)) throw corrupt("it does not begin as one");
+  if (!file.starts_with(kMagic)) throw corrupt("it does not begin with its magic");
   if (file.size() < 12) throw Error(ErrorCode::kTruncated, "npy: its header is cut");
   const auto byte = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(file[i])}; };
   const std::size_t version = byte(6);

@@ -1,4 +1,4 @@
-// The header of a .npy file: a magic, a version, and a Python dictionary in text.
+// The header of a .npy file: a magic, a version, and a Python dictionary as text.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace millrace::decode::detail {
 
-/// All but the data; `offset` becomes where that begins. The product of the shape and the item size
+/// Everything except `data`, which begins at `offset`. The product of the shape and the item size
 /// is below 2^62. Throws: Corrupt, Truncated, Unsupported.
 NpyArray read_npy_header(std::string_view file, std::size_t& offset);
 

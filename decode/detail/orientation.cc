@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kExif("Exif\0\0", 6);
 constexpr unsigned kOrientationTag = 0x0112;
 
-// TIFF's integers, in either byte order; beyond the end there are zeros.
+// TIFF's integers, in either byte order; reads beyond the end return zeros.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::uint8_t> data) : data_(data), big_(byte(0) == 'M') {}
@@ -30,7 +30,7 @@ class Tiff {
   bool big_;
 };
 
-// Where the upright picture's pixel (0, 0) lies in the stored one, and the way to its neighbours.
+// Where the upright picture's pixel (0, 0) is in the stored one, and the steps to its neighbours.
 struct Path {
   std::ptrdiff_t origin;
   std::ptrdiff_t along_x;

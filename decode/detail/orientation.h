@@ -12,13 +12,13 @@
 
 namespace millrace::decode::detail {
 
-/// 1 to 8, or nothing where the segment is not Exif or does not say.
+/// 1 to 8; nullopt if the segment is not Exif or has no orientation.
 std::optional<int> exif_orientation(std::span<const std::uint8_t> app1);
 
-/// Whether height and width change places.
+/// Whether height and width are swapped.
 inline bool swaps_axes(int orientation) { return orientation >= 5; }
 
-/// A whole picture turned upright, in `buffer`.
+/// Rotates a whole picture upright, into `buffer`.
 PixelView orient(const PixelView& view, int orientation, std::vector<std::uint8_t>& buffer);
 
 }  // namespace millrace::decode::detail

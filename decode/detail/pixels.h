@@ -1,4 +1,4 @@
-// Room for pixels, and conversions between channel counts.
+// Pixel buffers, and conversions between channel counts.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace millrace::decode::detail {
 
-/// Bytes to leave after pixels, so that vectors may read past the last one.
+/// Padding after pixels, in values, so that vectors may read past the last one.
 inline constexpr std::size_t kPadding = 64;
 
 /// Grows `buffer` to hold at least `size` values and the padding; never shrinks.
@@ -25,8 +25,8 @@ inline std::uint8_t luma(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>(sum >> 16);
 }
 
-/// Converts `count` pixels between 1, 3 and 4 channels: grey is repeated, RGB becomes luma as
-/// ITU-R 601 weighs it, alpha is dropped or 255. `in` and `out` may not overlap.
+/// Converts `count` pixels between 1, 3 and 4 channels: grey is repeated, RGB becomes ITU-R 601
+/// luma, alpha is dropped or set to 255. `in` and `out` must not overlap.
 void convert_channels(const std::uint8_t* in, int in_channels, std::uint8_t* out, int out_channels,
                       std::size_t count);
 

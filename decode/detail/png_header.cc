@@ -42,7 +42,7 @@ bool stays_numbers(int colour_type, Numbers numbers) {
 
 std::size_t size_in_file(const Chunk& chunk) { return kChunkOverhead + chunk.size; }
 
-// A small first letter says that the picture does not need it.
+// A lower-case first letter marks a chunk that the picture does not need.
 bool is_ancillary(const Chunk& chunk) { return (chunk.type.front() & 0x20) != 0; }
 
 ImageHeader parse_ihdr(const Chunk& chunk, const HeaderOptions& options) {

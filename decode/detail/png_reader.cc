@@ -17,12 +17,12 @@
 namespace millrace::decode::detail {
 namespace {
 
-// Everything libpng's callbacks see; it holds no C++ object that needs a destructor.
+// State of libpng's callbacks; it has no member that needs a destructor.
 struct Input {
   const png_byte* data = nullptr;
   std::size_t left = 0;
   std::array<char, 160> message = {};
-  bool warned = false;  // `message` is the first warning that was passed over
+  bool warned = false;  // `message` is the first tolerated warning
   bool no_memory = false;
 };
 
@@ -36,9 +36,9 @@ bool starts_with(png_const_charp text, const char* start) {
   return std::strncmp(text, start, std::strlen(start)) == 0;
 }
 
-// Whether a warning is of something that the pixels' values depend on: transparency, or image data
-// that does not end as its checksum says. What is left costs no pixel: more image data than rows, a
-// comment whose CRC is wrong.
+// Whether a warning concerns something that pixel values depend on: transparency, or image data
+// that contradicts its checksum. All others cost no pixel: more image data than rows, a comment
+// with a wrong CRC.
 bool is_damage(png_const_charp warning) {
   if (std::strstr(warning, "tRNS") != nullptr) return true;
   return starts_with(warning, "IDAT: ") && !starts_with(warning, "IDAT: Extra compressed data") &&
@@ -54,7 +54,7 @@ void on_warning(png_structp png, png_const_charp text) {
 }
 
 png_voidp on_allocate(png_structp png, png_alloc_size_t size) {
-  void* memory = std::malloc(size);  // NOLINT: what libpng itself would call
+  void* memory = std::malloc(size);  // NOLINT: what libpng itself would use
   if (memory == nullptr) static_cast<Input*>(png_get_mem_ptr(png))->no_memory = true;
   return memory;
 }
@@ -105,7 +105,7 @@ class PngHandle {
 void set_limits(png_structp png, const ImageHeader& header) {
   png_set_user_limits(png, static_cast<png_uint_32>(header.width),
                       static_cast<png_uint_32>(header.height));
-  // Text, profiles and the like are skipped unread: their claims are where the bombs are.
+  // Text, profiles and the like are skipped unread: they are where decompression bombs hide.
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_chunk_cache_max(png, 1);
   png_set_chunk_malloc_max(png, 1 << 20);
@@ -129,7 +129,7 @@ void set_transforms(png_structp png, int channels, bool numbers) {
 
 struct Rows {
   std::uint8_t* out;
-  std::uint8_t* skipped;  // one row for those before the first
+  std::uint8_t* skipped;  // a scratch row for the rows before the box
   std::size_t stride;
   int first;
   int count;
@@ -155,12 +155,12 @@ void read_rows(png_structp png, const ImageHeader& header, const Rows& rows) {
   if (end == header.height) png_read_end(png, nullptr);
 }
 
-/// The rows of the box, all columns; damage behind the last of them goes unseen. Numbers have their
-/// bytes as channels.
+/// Decodes the rows of the box, all columns; damage after the last of them is not detected. Numbers
+/// have their bytes as channels.
 PixelView decode_png(std::span<const std::byte> data, const ImageHeader& header,
                      const PixelRequest& request, CodecScratch& scratch) {
   const auto facts = header.kept<PngFacts>();
-  // libpng makes colours of grey, not grey of colours.
+  // libpng converts grey to colour, but not colour to our grey.
   int channels = request.channels == 1 && header.channels != 1 ? 3 : request.channels;
   int first = request.box.y;
   int count = request.box.height;

@@ -1,4 +1,4 @@
-// PNG through libpng: 8-bit pixels from every colour type and depth.
+// PNG via libpng: 8-bit pixels from every colour type and depth.
 //
 // Source: the PNG specification (ISO/IEC 15948).
 #pragma once
@@ -10,14 +10,14 @@
 
 namespace millrace::decode::detail {
 
-/// What reading the rows needs to know besides the header.
+/// What reading the rows needs besides the header.
 struct PngFacts {
   bool interlaced = false;
-  /// Of a number: 2 for 16-bit grey, the high byte first.
+  /// Bytes per number: 2 for 16-bit grey, big-endian.
   int number_bytes = 1;
 };
 
-/// Walks the chunks, so that no claimed length goes beyond the data. Keeps PngFacts.
+/// Walks the chunks and checks that no claimed length exceeds the data. Keeps PngFacts.
 /// Throws: Corrupt, Truncated, Exhausted.
 ImageHeader read_png_header(std::span<const std::byte> data, const HeaderOptions& options);
 

@@ -1,4 +1,4 @@
-// PPM, PGM and PBM: the header, and the pixels, shown where they lie when they are 8-bit already.
+// PPM, PGM and PBM: the header, and the pixels, which are used in place if they are already 8-bit.
 //
 // Source: the netpbm manual pages ppm(5), pgm(5), pbm(5).
 #include <algorithm>
@@ -14,13 +14,13 @@ namespace {
 
 constexpr int kMaxNumber = 1 << 30;
 
-// How the pixels are written.
+// How the pixels are stored.
 struct Form {
-  std::size_t offset = 0;  // of the first pixel
+  std::size_t offset = 0;  // byte offset byte offset of the first pixel
   std::size_t rows = 0;
   std::size_t row_values = 0;  // width times channels
-  int max_value = 255;         // 1 for PBM, whose ones are black
-  bool plain = false;          // numbers in text
+  int max_value = 255;         // 1 for PBM, where 1 is black
+  bool plain = false;          // numbers as text
   bool bitmap = false;
 };
 
@@ -45,7 +45,7 @@ class Tokens {
     return value;
   }
 
-  // Plain bitmaps may write their bits without space between.
+  // Plain bitmaps may omit the space between bits.
   int bit() {
     skip_space();
     if (at_ == size_) throw cut();
@@ -54,7 +54,7 @@ class Tokens {
     return value;
   }
 
-  // Exactly one white space stands between the header and binary pixels.
+  // Exactly one white-space character separates the header from binary pixels.
   std::size_t after_space() {
     if (at_ == size_) throw cut();
     if (!is_space(data_[at_])) throw Error(ErrorCode::kCorrupt, "PNM: no space after the header");
@@ -80,7 +80,8 @@ class Tokens {
   std::size_t at_;
 };
 
-// Bytes that the pixels take at least: a plain value takes one digit and all but the last a space.
+// Minimum size of the pixels in bytes: a plain value takes at least a digit and, except the last, a
+// space.
 std::size_t pixel_bytes(const Form& form) {
   if (form.plain)
     return form.rows * form.row_values * (form.bitmap ? 1 : 2) - (form.bitmap ? 0 : 1);
@@ -121,7 +122,7 @@ void read_binary(const std::uint8_t* in, const Form& form, std::uint8_t* out) {
   }
 }
 
-// The numbers as they stand, `bytes` each.
+// Reads the numbers unscaled, `bytes` each.
 void read_numbers(std::span<const std::byte> data, const Form& form, std::size_t bytes,
                   std::uint8_t* out) {
   const auto* in = reinterpret_cast<const std::uint8_t*>(data.data()) + form.offset;
@@ -177,8 +178,8 @@ ImageHeader read_header(std::span<const std::byte> data, const HeaderOptions& op
   return header;
 }
 
-// All pixels whatever the box: they lie where they lie. As numbers grey levels stay as they stand,
-// two bytes each where max_value is above 255; a PBM's black is 1.
+// Returns all pixels whatever the box, in place if possible. As numbers, grey levels stay unscaled,
+// two bytes each if max_value is above 255; a PBM's black is 1.
 PixelView decode_pnm(std::span<const std::byte> data, const ImageHeader& header,
                      const PixelRequest&, CodecScratch& scratch) {
   const auto form = header.kept<Form>();

@@ -10,7 +10,7 @@ float pick(const std::vector<float>& values, std::size_t channel) {
   return values.size() == 1 ? values[0] : values[channel];
 }
 
-// The pattern of values whose channels go round from `first` on, `channels` of them.
+// The pattern for values that cycle through `channels` channels, starting at `first`.
 ScalePattern pattern_of(const Normalize& normalize, std::size_t first, std::size_t channels) {
   ScalePattern pattern{.channels = channels};
   for (std::size_t i = 0; i < ScalePattern::kSize; ++i) {

@@ -1,4 +1,4 @@
-// RowWriter: rows of 8-bit pixels to their place in the slot, as the dtype and layout asked for.
+// RowWriter: writes rows of 8-bit pixels to the slot, in the requested dtype and layout.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class RowWriter {
     Layout layout = Layout::kHWC;
   };
 
-  /// `normalize` may be null: then floats are value / 255. Integers are never scaled.
+  /// If `normalize` is null, floats are value / 255. Integers are never scaled.
   RowWriter(const Format& format, const Normalize* normalize);
 
   const Format& format() const { return format_; }
@@ -35,7 +35,7 @@ class RowWriter {
                     std::byte* out) const;
 
   Format format_;
-  std::vector<ScalePattern> patterns_;  ///< one for HWC, one a channel for CHW
+  std::vector<ScalePattern> patterns_;  ///< one for HWC, one per channel for CHW
 };
 
 }  // namespace millrace::decode::detail

@@ -7,7 +7,7 @@
 namespace millrace::decode::detail {
 namespace {
 
-constexpr std::int16_t kWholeWeight = 32767;  // as near to 1 as 15 bits come
+constexpr std::int16_t kWholeWeight = 32767;  // as close to 1 as 15 bits allow
 
 std::size_t size_of(int pixels, int channels) {
   return static_cast<std::size_t>(pixels) * static_cast<std::size_t>(channels);
@@ -38,12 +38,12 @@ std::size_t StageRunner::line_bytes(int channels) const {
   return size_of(x_.lead + x_.count + x_.trail, channels);
 }
 
-// Row `y` of the input, from the first column in use on.
+// Row `y` of the input, starting at the first column in use.
 const std::uint8_t* StageRunner::input_row(const PixelView& input, int y) const {
   return input.row(y - input.box.y) + size_of(x_.begin - input.box.x, input.channels);
 }
 
-// Row `i` of those made, as wide as the input's columns in use.
+// Output row `i`, still as wide as the input's columns in use.
 const std::uint8_t* StageRunner::vertical(const PixelView& input, int i) {
   if (y_.copies) return input_row(input, y_.begin + i);
   const auto at = static_cast<std::size_t>(i);

@@ -1,4 +1,4 @@
-// StageRunner: one stage of a Geometry, a band of rows at a time, with the scratch that it needs.
+// StageRunner: computes one stage of a Geometry, a band of rows at a time. Threads: one at a time.
 #pragma once
 
 #include <array>
@@ -14,16 +14,16 @@ namespace millrace::decode::detail {
 class StageRunner {
  public:
   struct How {
-    int scale = 1;  ///< that the input comes divided by
+    int scale = 1;  ///< by which the input is already divided
     bool mirrored = false;
     bool nearest = false;
   };
 
-  /// Gets ready for `stage`; gives the input's box that is needed, which may be empty.
+  /// Prepares `stage` and returns the box of the input that it needs, which may be empty.
   Box plan(const Stage& stage, const How& how);
 
-  /// Row `y` of the window: valid until the next call. `input` holds at least the planned box.
-  /// Rows are asked for in order.
+  /// Row `y` of the window. Lifetime: until the next call. Requires: `input` covers the planned
+  /// box, and rows are requested in order.
   const std::uint8_t* row(const PixelView& input, int y);
 
  private:
@@ -39,7 +39,7 @@ class StageRunner {
 
   Axis x_;
   Axis y_;
-  int band_first_ = -1;  ///< the first row that lines_ holds, resampled, or -1
+  int band_first_ = -1;  ///< the first resampled row in lines_, or -1
   std::vector<std::uint8_t> blended_;
   std::vector<std::int16_t> fine_;
   std::vector<std::int16_t> band_;

@@ -107,7 +107,7 @@ OutputSize output_size(std::span<const Transform> transforms) {
   for (std::size_t i = transforms.size(); i-- > 0;) {
     const auto size = fixed_size(transforms[i]);
     if (!size) continue;
-    // Only ResizeShort and flips follow: what they make of this size does not depend on chance.
+    // Only ResizeShort and flips follow, whose effect on the size is not random.
     const Geometry rest =
         choose_geometry(transforms.subspan(i + 1), size->width, size->height, SampleId{});
     return {rest.height(), rest.width()};

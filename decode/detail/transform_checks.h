@@ -1,4 +1,4 @@
-// What can be said of a list of transforms before any image is seen.
+// Checks of a list of transforms before any image is decoded.
 #pragma once
 
 #include <span>
@@ -12,15 +12,15 @@ struct OutputSize {
   int width = 0;
 };
 
-/// Throws: InvalidArgument for a value out of its range, for colours changed or normalised before
-/// the last crop or resize, or twice, for integers normalised, or for another number of channels.
+/// Throws: InvalidArgument for a value out of range, for ColorJitter or Normalize before the last
+/// crop or resize or given twice, for normalised integers, or for a wrong number of channels.
 void check_transforms(const ImageDecoderOptions& options);
 
-/// The size that every image has after `transforms`. Throws: InvalidArgument when it depends on the
+/// The size that every image has after `transforms`. Throws: InvalidArgument if it depends on the
 /// image.
 OutputSize output_size(std::span<const Transform> transforms);
 
-/// The list's transform of this type, or null.
+/// The first transform of this type, or null.
 template <typename T>
 const T* find_transform(std::span<const Transform> transforms) {
   for (const Transform& transform : transforms) {

@@ -3,7 +3,7 @@
 namespace millrace::decode::detail {
 namespace {
 
-// One huge picture must not hold its memory for the rest of the run.
+// One huge picture must not keep its memory for the rest of the run.
 constexpr std::size_t kMaxKeptBytes = 32 << 20;
 
 }  // namespace

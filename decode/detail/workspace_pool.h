@@ -1,6 +1,6 @@
-// WorkspacePool: scratch for as many decodes as run at once, kept between them.
+// WorkspacePool: reusable scratch for as many decodes as run at once.
 //
-// Threads: acquire() and a Lease's end may happen on any thread.
+// Threads: acquire() may be called, and a Lease destroyed, on any thread.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace millrace::decode::detail {
 struct Workspace {
   SourceWorkspace source;
   StageRunner runner;
-  std::array<std::vector<std::uint8_t>, 2> between;  ///< pictures between stages, in turn
+  std::array<std::vector<std::uint8_t>, 2> between;  ///< pictures between stages, alternating
   std::vector<std::uint8_t> jittered;
   std::vector<std::uint8_t> planes;
 

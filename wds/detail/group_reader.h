@@ -69,9 +69,8 @@ class GroupReader {
   KeySet keys_;
   std::vector<std::uint32_t> header_crcs_;
   std::vector<PassedMember> passed_;
-  std::vector<std::string>
-      last_suffixes_;  // sorted; used only where an end marker may be missing or passed
-  std::unique_ptr<LinkResolver> links_;  // created at the first link
+  std::vector<std::string> last_suffixes_;  // sorted; for missing or passed end markers
+  std::unique_ptr<LinkResolver> links_;     // created at the first link
   bool started_ = false;
   bool skip_pending_ = false;  // it belongs to the dropped sample
   bool broken_ = false;
