@@ -60,10 +60,10 @@ struct Graph::State final : Merge::Sink {
   ~State() override;
 
   void read(const ReadRequest& request) override { put(*read_node, to_read, request); }
-  void decode(std::shared_ptr<DecodeBlock> block) override {
-    put(*decode_node, to_decode, std::move(block), Arena::Need::kParallel);
+  void decode(const std::shared_ptr<DecodeBlock>& block) override {
+    put(*decode_node, to_decode, block, Arena::Need::kParallel);
   }
-  void deliver(Output output) override { put(*order_node, to_deliver, std::move(output)); }
+  void deliver(const Output& output) override { put(*order_node, to_deliver, output); }
   void drop(std::size_t samples, std::size_t bytes) override {
     parts.meters.dropped += samples;
     parts.encoded.subtract(bytes);

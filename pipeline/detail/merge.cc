@@ -185,7 +185,7 @@ void Merge::fail(std::exception_ptr error) {
   if (batch_) close_batch(Output::Kind::kDiscarded);
   Output fault = next_output(Output::Kind::kFault);
   fault.error = std::move(error);
-  sink_.deliver(std::move(fault));
+  sink_.deliver(fault);
   is_over_ = true;
 }
 
@@ -219,7 +219,7 @@ void Merge::mask_up_to_limit() {
   if (epoch_batches_ >= options_.epochs.batches) return;
   Output masked = next_output(Output::Kind::kMasked);
   masked.repeat = options_.epochs.batches - epoch_batches_;
-  sink_.deliver(std::move(masked));
+  sink_.deliver(masked);
 }
 
 bool Merge::is_last(std::uint32_t epoch) const {

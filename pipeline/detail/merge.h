@@ -42,8 +42,8 @@ class Merge {
    public:
     virtual ~Sink() = default;
     virtual void read(const ReadRequest& request) = 0;
-    virtual void decode(std::shared_ptr<DecodeBlock> block) = 0;
-    virtual void deliver(Output output) = 0;
+    virtual void decode(const std::shared_ptr<DecodeBlock>& block) = 0;
+    virtual void deliver(const Output& output) = 0;
     /// Samples that are in no batch that is handed out; `bytes` of them will not be decoded.
     virtual void drop(std::size_t samples, std::size_t bytes) = 0;
   };

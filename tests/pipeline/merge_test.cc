@@ -36,8 +36,8 @@ class Bench : public Merge::Sink {
   void read(const ReadRequest& request) override {
     reads.push_back(std::to_string(request.stream) + "@" + std::to_string(request.epoch));
   }
-  void decode(std::shared_ptr<DecodeBlock> block) override { blocks.push_back(std::move(block)); }
-  void deliver(Output output) override { outputs.push_back(std::move(output)); }
+  void decode(const std::shared_ptr<DecodeBlock>& block) override { blocks.push_back(block); }
+  void deliver(const Output& output) override { outputs.push_back(output); }
   void drop(std::size_t samples, std::size_t bytes) override {
     dropped_samples += samples;
     dropped_bytes += bytes;
