@@ -15,6 +15,8 @@
 // are a process each (cluster.h).
 //
 // To add one: a class derived from Backend, handed to fit(), evaluate() or predict().
+// tests/trainer/backend_conformance.h says what it must do; tests/install/stranger/own_backend.cc
+// is a wrapper around the CPU's.
 //
 // Order: a backend may work behind its caller's back. Calls take effect in the order in which a
 // thread makes them; what gives values to the host (read(), score(), a plan's outputs,

@@ -7,7 +7,8 @@
 //   rule->apply({.lr = 1e-3F, .step = 1}, {.weights = w, .gradients = g, .states = states});
 //
 // To add one, here: a file in rules/, a line in the table of update_rule.cc. In a program of one's
-// own: an entry in a copy of the table, given to the optimizer that is to know it:
+// own (tests/install/stranger/own_rule.cc): an entry in a copy of the table, given to the optimizer
+// that is to know it:
 //
 //   UpdateRuleTable rules = *standard_update_rules();
 //   rules.add({.name = "signum", .make = make_signum});

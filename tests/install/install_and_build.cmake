@@ -52,7 +52,7 @@ endif()
 must_run(${CMAKE_COMMAND} -G Ninja -S ${STRANGER} -B ${WORK}/build
   -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${flags})
 must_run(${CMAKE_COMMAND} --build ${WORK}/build)
-foreach(program stranger own_codec own_collective own_source)
+foreach(program stranger own_backend own_codec own_collective own_rule own_source)
   must_run(${WORK}/build/${program})
   message("${output}")
 endforeach()

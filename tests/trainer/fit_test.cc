@@ -347,6 +347,75 @@ TEST(Fit, ALossThatIsNotFiniteIsSkippedByOption) {
   EXPECT_TRUE(std::isfinite(*find_value(result.epochs[0].val, "loss")));
 }
 
+/// Cross-entropy; one gradient of one batch is infinite, its loss is not.
+class OneBadGradient final : public Objective {
+ public:
+  const std::vector<std::string>& measures() const override { return inner_.measures(); }
+  const std::vector<std::string>& inputs() const override { return inner_.inputs(); }
+  std::size_t num_sums() const override { return inner_.num_sums(); }
+  void score(const ScoreRequest& request, std::span<double> sums) const override {
+    inner_.score(request, sums);
+    if (!request.gradients || request.batch.index != 5) return;
+    request.plan.output_gradient(0).data[1] = std::numeric_limits<float>::infinity();
+  }
+
+ private:
+  LossObjective inner_{{.inputs = {"x"}, .heads = {Head{}}}};
+};
+
+FitResult fit_with_a_bad_gradient(Bench& bench, const TrainOptions& options) {
+  const OneBadGradient objective;
+  return fit({.model = bench.model,
+              .objective = objective,
+              .train = bench.train,
+              .validation = &bench.val,
+              .devices = bench.devices},
+             options, {&bench.recorder});
+}
+
+// Batch 5 is the second device's in the third step.
+TEST(Fit, AGradientThatIsNotFiniteStopsAStepLaterAndIsNotSaved) {
+  const testing::TempDir folder;
+  Bench bench(2);
+  TrainOptions options = options_for(2);
+  options.run_folder = folder / "run";
+  try {
+    fit_with_a_bad_gradient(bench, options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("a gradient is not finite at epoch 1, step 3"));
+  }
+  EXPECT_EQ(3U, bench.recorder.losses.size()) << "the fourth step is not told";
+  EXPECT_FALSE(fs::exists(folder / "run/checkpoints/last"));
+}
+
+TEST(Fit, AGradientThatIsNotFiniteIsSkippedByOption) {
+  for (const double clip : {0.0, 1.0}) {
+    const testing::TempDir folder;
+    Bench bench(2);
+    TrainOptions options = options_for(1);
+    options.on_non_finite = OnNonFinite::kSkip;
+    options.clip.norm = clip;
+    options.log = Log::to_file(folder / "log");
+    const FitResult result = fit_with_a_bad_gradient(bench, options);
+    EXPECT_EQ(168, result.epochs[0].train_samples) << "200 but for the step's 32";
+    EXPECT_EQ(7U, bench.recorder.losses.size());
+    EXPECT_TRUE(std::isfinite(*find_value(result.epochs[0].val, "loss")));
+    EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("1 steps skipped"));
+  }
+}
+
+// Where the step is the last one before a checkpoint it is asked at once.
+TEST(Fit, AGradientThatIsNotFiniteIsKnownBeforeACheckpoint) {
+  const testing::TempDir folder;
+  Bench bench(2);
+  TrainOptions options = options_for(1);
+  options.run_folder = folder / "run";
+  options.checkpoint.every_steps = 3;
+  EXPECT_THROW(fit_with_a_bad_gradient(bench, options), Error);
+  EXPECT_FALSE(fs::exists(folder / "run/checkpoints/last"));
+}
+
 TEST(Fit, ACheckpointOfAnotherModelIsRefusedBeforeAnythingIsWritten) {
   const testing::TempDir folder;
   Bench bench(1);

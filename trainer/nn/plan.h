@@ -71,8 +71,9 @@ class Plan {
   virtual OutputView output(std::size_t index) = 0;
   /// Where the loss writes d loss / d output before backward(); in the host's memory.
   virtual OutputView output_gradient(std::size_t index) = 0;
-  /// Overwrites the whole gradient buffer. `ready(n)` is called as the first n floats of it become
-  /// final, n growing to the buffer's size. Requires: a forward() in Mode::kTrain, once each.
+  /// Overwrites every parameter's gradient; the gaps between them keep their zeros. `ready(n)` is
+  /// called as the first n floats of the buffer become final, n growing to the buffer's size.
+  /// Requires: a forward() in Mode::kTrain, once each.
   virtual void backward(const std::function<void(std::size_t)>& ready) = 0;
 
   /// Says that the flat parameter buffer was written, so that the next forward() prepares the

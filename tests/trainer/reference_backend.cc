@@ -1,0 +1,279 @@
+#include "tests/trainer/reference_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "io/base/error.h"
+#include "tests/trainer/reference_plan.h"
+
+namespace millrace::testing {
+namespace {
+
+using trainer::Range;
+
+/// Sums once, when all gradients are there.
+class PlainReducer final : public trainer::GradientReducer {
+ public:
+  PlainReducer(std::span<double> gradients, trainer::Collectives& group)
+      : gradients_(gradients), group_(group), buckets_{{0, gradients.size()}} {
+    const auto [begin, end] = group.slice(gradients.size(), group.rank());
+    if (begin < end) owned_.push_back({begin, end});
+  }
+  const std::vector<Range>& buckets() const override { return buckets_; }
+  const std::vector<Range>& owned() const override { return owned_; }
+  void begin() override {}
+  void gradients_ready(std::size_t) override {}
+  void wait() override { group_.all_reduce(gradients_); }
+  std::chrono::nanoseconds peer_wait() const override { return group_.peer_wait(); }
+
+ private:
+  std::span<double> gradients_;
+  trainer::Collectives& group_;
+  std::vector<Range> buckets_;
+  std::vector<Range> owned_;
+};
+
+/// One float's weight and state.
+struct Place {
+  double& weight;
+  double& first;
+  double& second;
+};
+
+/// The rules' formulas, as trainer/detail/update_rules.h has them.
+class Formula {
+ public:
+  Formula(const trainer::OptimizerOptions& options, double lr, std::int64_t step)
+      : options_(options), lr_(lr), step_(static_cast<double>(step)) {}
+
+  /// `rate` is the layer's part of LARS's rate.
+  void apply(double gradient, double decay, double rate, const Place& place) const {
+    const std::string& rule = options_.rule;
+    if (rule == "sgd") return sgd(gradient + decay * place.weight, place);
+    if (rule == "lars") return lars(gradient + decay * place.weight, rate, place);
+    if (rule == "adamw") place.weight *= 1.0 - lr_ * decay;
+    adam(gradient + (rule == "adam" ? decay * place.weight : 0.0), place);
+  }
+
+ private:
+  void sgd(double g, const Place& place) const {
+    const double momentum = number(options_.momentum);
+    if (momentum == 0.0) {
+      place.weight -= lr_ * g;
+      return;
+    }
+    double& buffer = place.first;
+    buffer = step_ == 1.0 ? g : momentum * buffer + (1.0 - number(options_.dampening)) * g;
+    place.weight -= lr_ * (options_.nesterov ? g + momentum * buffer : buffer);
+  }
+  void lars(double g, double rate, const Place& place) const {
+    const double momentum = number(options_.momentum);
+    const double move = lr_ * rate * g + (momentum == 0.0 ? 0.0 : momentum * place.first);
+    if (momentum != 0.0) place.first = move;
+    place.weight -= move;
+  }
+  void adam(double g, const Place& place) const {
+    const double b1 = number(options_.beta1);
+    const double b2 = number(options_.beta2);
+    place.first = b1 * place.first + (1.0 - b1) * g;
+    place.second = b2 * place.second + (1.0 - b2) * g * g;
+    place.weight -=
+        lr_ * (place.first / (1.0 - std::pow(b1, step_))) /
+        (std::sqrt(place.second / (1.0 - std::pow(b2, step_))) + number(options_.epsilon));
+  }
+  static double number(float value) { return static_cast<double>(value); }
+
+  const trainer::OptimizerOptions& options_;
+  double lr_;
+  double step_;
+};
+
+class ReferenceUpdater final : public trainer::Updater {
+ public:
+  struct Spans {
+    std::span<double> weights, ema, gradients, buffers, kept_buffers;
+    std::vector<std::span<double>> states;
+  };
+
+  ReferenceUpdater(const trainer::UpdaterSetup& setup, Spans spans)
+      : options_(setup.optimizer),
+        table_(setup.parameters),
+        clip_(setup.clip),
+        ema_decay_(setup.ema_decay),
+        owned_(setup.owned),
+        group_(setup.group),
+        spans_(std::move(spans)) {}
+
+  void measure(double scale, std::span<double> sums) override {
+    std::vector<double> exchanged(sums.begin(), sums.end());
+    double squares = 0.0;
+    double bad = 0.0;
+    for_each_owned([&](std::size_t i) {
+      double& g = spans_.gradients[i];
+      if (!std::isfinite(g)) bad = 1.0;
+      const double bound = static_cast<double>(clip_.value) / scale;
+      if (clip_.value > 0.0F) g = std::clamp(g, -bound, bound);
+      squares += g * g * scale * scale;
+    });
+    exchanged.insert(exchanged.end(), {squares, bad});
+    group_.all_reduce(std::span<double>(exchanged));
+    std::copy_n(exchanged.begin(), sums.size(), sums.begin());
+    norm_ = std::sqrt(exchanged[sums.size()]);
+    is_finite_ = exchanged.back() == 0.0;
+  }
+
+  void update(const trainer::StepUpdate& step) override {
+    was_finite_ = is_finite_ && step.is_finite;
+    if (!was_finite_) {
+      std::ranges::copy(spans_.kept_buffers, spans_.buffers.begin());
+      return;
+    }
+    double scale = step.gradient_scale;
+    if (clip_.norm > 0.0 && norm_ > clip_.norm) scale *= clip_.norm / (norm_ + 1e-6);
+    const std::vector<double> rates = rates_of(scale);
+    const Formula formula(options_, static_cast<double>(step.lr), step.step);
+    std::vector<double> none(2);
+    for_each_owned([&](std::size_t i) {
+      const std::size_t entry = entry_of(i);
+      const auto state = [&](std::size_t k) -> double& {
+        return k < spans_.states.size() ? spans_.states[k][i] : none[k];
+      };
+      formula.apply(scale * spans_.gradients[i], decay_of(entry), rates[entry],
+                    {spans_.weights[i], state(0), state(1)});
+      if (!spans_.ema.empty())
+        spans_.ema[i] = ema_decay_ * spans_.ema[i] + (1.0 - ema_decay_) * spans_.weights[i];
+    });
+  }
+  bool was_finite() override { return was_finite_; }
+
+ private:
+  template <typename Each>
+  void for_each_owned(const Each& each) const {
+    for (const Range& range : owned_)
+      for (std::size_t i = range.begin; i < range.end; ++i) each(i);
+  }
+  std::size_t entry_of(std::size_t place) const {
+    std::size_t entry = 0;
+    while (entry + 1 < table_.entries().size() && table_.entries()[entry + 1].offset <= place)
+      ++entry;
+    return entry;
+  }
+  double decay_of(std::size_t entry) const {
+    const bool decays = table_.entries()[entry].decay || !options_.no_decay_on_biases_and_norms;
+    return decays ? static_cast<double>(options_.weight_decay) : 0.0;
+  }
+  /// Each parameter's part of LARS's rate; 1 for other rules.
+  std::vector<double> rates_of(double scale) const {
+    std::vector<double> rates(table_.entries().size(), 1.0);
+    if (options_.rule != "lars") return rates;
+    std::vector<double> squares(2 * rates.size());
+    for_each_owned([&](std::size_t i) {
+      squares[2 * entry_of(i)] += std::pow(spans_.weights[i], 2);
+      squares[2 * entry_of(i) + 1] += std::pow(scale * spans_.gradients[i], 2);
+    });
+    group_.all_reduce(std::span<double>(squares));
+    for (std::size_t entry = 0; entry < rates.size(); ++entry) {
+      const double weights = std::sqrt(squares[2 * entry]);
+      const double under = std::sqrt(squares[2 * entry + 1]) + decay_of(entry) * weights;
+      if (table_.entries()[entry].decay && weights > 0.0 && under > 0.0)
+        rates[entry] = static_cast<double>(options_.trust) * weights / under;
+    }
+    return rates;
+  }
+
+  trainer::OptimizerOptions options_;
+  const trainer::ParameterTable& table_;
+  trainer::ClipOptions clip_;
+  double ema_decay_;
+  std::vector<Range> owned_;
+  trainer::Collectives& group_;
+  Spans spans_;
+  double norm_ = 0.0;
+  bool is_finite_ = true;
+  bool was_finite_ = true;
+};
+
+}  // namespace
+
+trainer::DeviceBuffer ReferenceBackend::allocate(std::size_t floats) {
+  return book_.add({std::make_shared<std::vector<double>>(floats)}, floats);
+}
+
+void ReferenceBackend::write(std::span<const float> from, trainer::DeviceSpan to) {
+  std::ranges::copy(from, book_.find(to).begin());
+}
+
+void ReferenceBackend::read(trainer::DeviceSpan from, std::span<float> to) {
+  std::ranges::transform(book_.find(from), to.begin(),
+                         [](double value) { return static_cast<float>(value); });
+}
+
+void ReferenceBackend::copy(trainer::DeviceSpan from, trainer::DeviceSpan to) {
+  std::ranges::copy(book_.find(from), book_.find(to).begin());
+}
+
+void ReferenceBackend::swap(trainer::DeviceSpan a, trainer::DeviceSpan b) {
+  std::ranges::swap_ranges(book_.find(a), book_.find(b));
+}
+
+void ReferenceBackend::set_zero(trainer::DeviceSpan values) {
+  std::ranges::fill(book_.find(values), 0.0);
+}
+
+void ReferenceBackend::add(trainer::DeviceSpan into, trainer::DeviceSpan values) {
+  std::ranges::transform(book_.find(into), book_.find(values), book_.find(into).begin(),
+                         std::plus<>());
+}
+
+void ReferenceBackend::average(trainer::DeviceSpan values, double count,
+                               trainer::Collectives& group) {
+  group.all_reduce(book_.find(values));
+  for (double& value : book_.find(values)) value /= count;
+}
+
+void ReferenceBackend::all_gather(trainer::DeviceSpan values, trainer::Collectives& group) {
+  const std::span<double> all = book_.find(values);
+  const auto [begin, end] = group.slice(all.size(), group.rank());
+  const auto parts = group.all_gather_bytes(std::as_bytes(all.subspan(begin, end - begin)));
+  for (int rank = 0; rank < group.world(); ++rank) {
+    const auto& part = parts[static_cast<std::size_t>(rank)];
+    if (rank == group.rank() || part.empty()) continue;
+    std::memcpy(all.data() + group.slice(all.size(), rank).first, part.data(), part.size());
+  }
+}
+
+std::unique_ptr<trainer::GradientReducer> ReferenceBackend::make_reducer(
+    trainer::DeviceSpan gradients, trainer::Collectives& group,
+    const trainer::GradientReducerOptions&) {
+  return std::make_unique<PlainReducer>(book_.find(gradients), group);
+}
+
+std::unique_ptr<trainer::nn::Plan> ReferenceBackend::compile(
+    const trainer::Model& model, const trainer::nn::PlanOptions& options,
+    const trainer::PlanBuffers& buffers) {
+  if (model.graph() == nullptr)
+    throw Error(ErrorCode::kUnsupported, model.name() + " has no graph to compile");
+  return compile_reference(*model.graph(), options,
+                           {.parameters = book_.find(buffers.parameters),
+                            .gradients = book_.find(buffers.gradients),
+                            .buffers = book_.find(buffers.buffers)});
+}
+
+std::unique_ptr<trainer::Updater> ReferenceBackend::make_updater(
+    const trainer::UpdaterSetup& setup) {
+  trainer::make_update_rule(setup.optimizer);  // refuses what contradicts itself
+  if (setup.optimizer.rules != nullptr)
+    throw Error(ErrorCode::kUnsupported, "the reference knows millrace's own rules alone");
+  ReferenceUpdater::Spans spans{.weights = book_.find(setup.weights),
+                                .ema = book_.find(setup.ema),
+                                .gradients = book_.find(setup.gradients),
+                                .buffers = book_.find(setup.buffers),
+                                .kept_buffers = book_.find(setup.kept_buffers),
+                                .states = {}};
+  for (const trainer::DeviceSpan state : setup.states) spans.states.push_back(book_.find(state));
+  return std::make_unique<ReferenceUpdater>(setup, std::move(spans));
+}
+
+}  // namespace millrace::testing
