@@ -16,6 +16,7 @@
 #include "tools/train/run_options.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
+#include "trainer/cluster.h"
 #include "trainer/evaluate.h"
 #include "trainer/feed.h"
 #include "trainer/log_lines.h"
@@ -71,12 +72,15 @@ class EvalCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
-    const auto choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
-    if (!pictures_.path.empty() && !choice.task.is_dense())
-      throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
+    const auto cluster = trainer::make_local_cluster(threads.size());
+    run_.topology = cluster->topology();
+    const bool is_first = run_.topology.process == 0;
+    if (!is_first) context.log = {};
+    const ModelChoice choice = read_choice(*cluster);
+    if (!pictures_.path.empty() && !choice.task.is_dense())
+      throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");
     const auto model = choice.build();
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
     auto options = make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context);
@@ -84,22 +88,38 @@ class EvalCommand final : public Command {
     trainer::LoaderFeed feed(std::move(options), devices);
     LimitedFeed limited(feed, limit_, threads.size());
     trainer::ProgressBar bar;
-    const auto result = trainer::evaluate(
-        {.model = *model, .objective = objective, .feed = limited, .devices = threads},
-        {.precision = run_.compute_precision(),
-         .weights = checkpoint_,
-         .opener = read_.opener(),
-         .stop = context.stop,
-         .log = context.log},
-        {&bar});
+    const auto result = trainer::evaluate({.model = *model,
+                                           .objective = objective,
+                                           .feed = limited,
+                                           .devices = threads,
+                                           .cluster = cluster.get()},
+                                          {.precision = run_.compute_precision(),
+                                           .weights = checkpoint_,
+                                           .opener = read_.opener(),
+                                           .stop = context.stop,
+                                           .log = context.log},
+                                          {&bar});
+    if (!is_first) return;
     print(result, context);
     if (!pictures_.path.empty()) draw(choice, context);
   }
 
  private:
+  /// Process 0 reads what the checkpoint's model is, and tells the others.
+  ModelChoice read_choice(trainer::Cluster& cluster) {
+    ModelChoice choice;
+    const std::string told = trainer::decide(cluster, [&] {
+      checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
+      choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
+      return choice.to_json();
+    });
+    return run_.topology.process == 0 ? choice : ModelChoice::from_json(told);
+  }
+
   void draw(const ModelChoice& choice, const Context& context) {
     RunOptions exact = run_;
     exact.precision = "fp32";
+    exact.topology = {};
     pictures_.checkpoint = checkpoint_;
     make_parent_folders(pictures_.path);
     write_pictures(choice,

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "device/device.h"
@@ -27,6 +28,7 @@
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
+#include "trainer/cluster.h"
 #include "trainer/fit.h"
 #include "trainer/progress_bar.h"
 
@@ -90,20 +92,24 @@ class TrainCommand final : public Command {
     read_.attach(context);
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
-    settle(context);
+    const auto cluster = trainer::make_local_cluster(threads.size());
+    run_.topology = cluster->topology();
+    settle(*cluster, context);
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     RunInput input(input_options(), devices, context);
     if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
-      optimisation_.steps_per_epoch = find_steps(input, threads.size(), context);
-    optimisation_.settle(threads.size() * run_.batch_size * optimisation_.accumulate,
-                         run_steps(input, threads.size(), context));
-    print_header(*model, threads.size(), context);
+      optimisation_.steps_per_epoch =
+          decide_number(*cluster, [&] { return find_steps(input, context); });
+    optimisation_.settle(batch_of_step(),
+                         decide_number(*cluster, [&] { return run_steps(input, context); }));
+    print_header(*model, context);
     const auto result = fit({.model = *model,
                              .objective = objective,
                              .train = input.train(),
                              .validation = input.validation(),
-                             .devices = threads},
+                             .devices = threads,
+                             .cluster = cluster.get()},
                             context);
     check_target(result);
   }
@@ -147,8 +153,49 @@ class TrainCommand final : public Command {
                         context.out);
   }
 
-  /// Settles what depends on other options, or on the data.
-  void settle(Context& context) {
+  /// Samples of a step, of all replicas.
+  std::int64_t batch_of_step() const {
+    return run_.topology.world_size() * run_.batch_size * optimisation_.accumulate;
+  }
+
+  static std::int64_t decide_number(trainer::Cluster& cluster,
+                                    const std::function<std::int64_t()>& decision) {
+    return std::stoll(trainer::decide(cluster, [&] { return std::to_string(decision()); }));
+  }
+
+  /// Settles what depends on other options, on what is there already, or on the data: process 0
+  /// finds it out, and alone says what it does.
+  void settle(trainer::Cluster& cluster, Context& context) {
+    if (cluster.topology().process != 0) context.log = {};
+    trainer::decide(cluster, [this] { return check_places(); });
+    settle_limits();
+    const std::string told = trainer::decide(cluster, [&] {
+      find_out(context);
+      return nlohmann::json{{"run_dir", run_folder_.run_dir},
+                            {"resume", run_folder_.resume},
+                            {"classes", choice_.classes},
+                            {"names", choice_.task.names}}
+          .dump();
+    });
+    const auto found = parse_json<nlohmann::json>(told, "what process 0 found out");
+    run_folder_.run_dir = found.at("run_dir");
+    run_folder_.resume = found.at("resume");
+    choice_.classes = found.at("classes");
+    choice_.task.names = found.at("names");
+  }
+
+  /// Whatever is wrong with them is an error of usage.
+  std::string check_places() const {
+    try {
+      run_folder_.check_places();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kInvalidArgument) throw;
+      throw Error(ErrorCode::kInvalidArgument, error.what());
+    }
+    return {};
+  }
+
+  void settle_limits() {
     if (limits_.fast_dev_run) {
       optimisation_.epochs = 1;
       run_folder_ = {
@@ -156,6 +203,9 @@ class TrainCommand final : public Command {
       limits_.target_accuracy = 0;
     }
     limits_.settle();
+  }
+
+  void find_out(Context& context) {
     run_folder_.settle(choice_.model, *read_.opener(), context.log);
     if (limits_.deterministic) context.log.info("every run is deterministic");
     if (choice_.needs_classes()) choice_.classes = outputs_before(context);
@@ -214,7 +264,7 @@ class TrainCommand final : public Command {
     return tools::count_outputs(input, choice_.task);
   }
 
-  std::int64_t find_steps(const RunInput& input, int devices, Context& context) const {
+  std::int64_t find_steps(const RunInput& input, Context& context) const {
     if (limits_.fast_dev_run) return 1;
     const auto shards = train_shards(input_options());
     return count_steps({.shards = shards,
@@ -222,7 +272,7 @@ class TrainCommand final : public Command {
                         .policy = read_.policy(),
                         .epoch_samples = input.train_samples(),
                         .batch_size = run_.batch_size,
-                        .devices = devices,
+                        .topology = run_.topology,
                         .max_batches = limits_.train_batches,
                         .accumulate = optimisation_.accumulate,
                         .stop = context.stop,
@@ -232,17 +282,17 @@ class TrainCommand final : public Command {
   /// Steps of the whole run, where a warm-up goes by them and they, or their limit, are known: from
   /// options or indexes, never from where the shards lie, so that a run over HTTP is the run from
   /// disk. 0: unknown.
-  std::int64_t run_steps(const RunInput& input, int devices, Context& context) const {
+  std::int64_t run_steps(const RunInput& input, Context& context) const {
     if (!optimisation_.has_default_warmup()) return 0;
-    return optimisation_.epochs * epoch_steps(input, devices, context);
+    return optimisation_.epochs * epoch_steps(input, context);
   }
 
-  std::int64_t epoch_steps(const RunInput& input, int devices, Context& context) const {
+  std::int64_t epoch_steps(const RunInput& input, Context& context) const {
     if (optimisation_.steps_per_epoch > 0) return optimisation_.steps_per_epoch;
     if (input.train_samples() <= 0 && data_.fake <= 0)
       return (limits_.train_batches + optimisation_.accumulate - 1) / optimisation_.accumulate;
     Context quiet{.out = context.out, .log = {}, .stop = context.stop};
-    return find_steps(input, devices, quiet);
+    return find_steps(input, quiet);
   }
 
   /// The choice of the model, which `eval` reads, and the options that were given, for people.
@@ -284,7 +334,7 @@ class TrainCommand final : public Command {
     return changes.empty() ? changes : " (" + changes + ")";
   }
 
-  void print_header(const trainer::Model& model, int devices, const Context& context) const {
+  void print_header(const trainer::Model& model, const Context& context) const {
     const std::string& run_dir = run_folder_.run_dir;
     const bool half = run_.compute_precision() == trainer::nn::Precision::kBFloat16;
     const decode::Extent size = choice_.images.size;
@@ -302,11 +352,10 @@ class TrainCommand final : public Command {
     context.log.info(fmt::format(
         "{}, {} x batch size {}{} = {} a step; {}, {}{}",
         data_.fake > 0 ? "fake data" : counted(train_shards(input_options()).size(), "shard"),
-        counted(static_cast<std::uint64_t>(devices), "device"), run_.batch_size,
+        counted(static_cast<std::uint64_t>(run_.topology.world_size()), "device"), run_.batch_size,
         optimisation_.accumulate > 1 ? fmt::format(" x {} batches", optimisation_.accumulate) : "",
-        counted(static_cast<std::uint64_t>(devices * run_.batch_size * optimisation_.accumulate),
-                "sample"),
-        optimisation_.text(), counted(static_cast<std::uint64_t>(optimisation_.epochs), "epoch"),
+        counted(static_cast<std::uint64_t>(batch_of_step()), "sample"), optimisation_.text(),
+        counted(static_cast<std::uint64_t>(optimisation_.epochs), "epoch"),
         run_dir.empty() ? "" : "; run folder " + run_dir));
   }
 

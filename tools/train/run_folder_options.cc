@@ -95,8 +95,12 @@ void RunFolderOptions::declare(CLI::App& app) {
 void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_validation) const {
   if (!monitor.empty()) check_monitor(monitor, measures, has_validation);
   if (!upload.empty() && run_dir == "none") refuse("--upload needs a --run-dir");
-  if (!upload.empty() && !io::is_network_url(upload)) check_local_output(upload);
   check_start();
+}
+
+void RunFolderOptions::check_places() const {
+  if (!upload.empty() && !io::is_network_url(upload)) check_local_output(upload);
+  check_start_places();
   check_run_dir();
 }
 
@@ -104,14 +108,17 @@ void RunFolderOptions::check_start() const {
   if (replace_head && init.empty()) refuse("--replace-head needs --init");
   if (!init.empty() && !resume.empty() && resume != kAuto)
     refuse("a run either starts from weights (--init) or continues from a checkpoint (--resume)");
-  if (!init.empty() && !io::is_network_url(init) && !fs::exists(init))
-    refuse("--init: no weights at " + init);
-  if (!init.empty()) check_weights_file(init);
   if (force && !resume.empty())
     refuse("--force starts over and --resume continues: give only one of them");
   if (accept_changed_data && resume.empty()) refuse("--accept-changed-data needs --resume");
   if (resume == kAuto && (run_dir == kAuto || run_dir == "none"))
     refuse("--resume auto needs a --run-dir to look into");
+}
+
+void RunFolderOptions::check_start_places() const {
+  if (!init.empty() && !io::is_network_url(init) && !fs::exists(init))
+    refuse("--init: no weights at " + init);
+  if (!init.empty()) check_weights_file(init);
   const bool local = !resume.empty() && resume != kAuto && !io::is_network_url(resume);
   if (local && !fs::exists(resume)) refuse("no checkpoint at " + resume);
 }

@@ -33,8 +33,11 @@ struct RunFolderOptions {
   std::string upload = {};
 
   void declare(CLI::App& app);
-  /// `measures` are the objective's. Throws: InvalidArgument, NotFound, Io; touches nothing.
+  /// Whether the options go together; `measures` are the objective's. Throws: InvalidArgument.
   void check(const std::vector<std::string>& measures, bool has_validation) const;
+  /// Whether the places that they name are there, and may be written to; for process 0 alone.
+  /// Throws: InvalidArgument, NotFound, Io; touches nothing.
+  void check_places() const;
 
   /// Decides what "auto" and "none" are. --resume auto takes the newest checkpoint of the folder,
   /// else the `last` that was uploaded, else none.
@@ -45,6 +48,7 @@ struct RunFolderOptions {
  private:
   void check_run_dir() const;
   void check_start() const;
+  void check_start_places() const;
 };
 
 }  // namespace millrace::tools

@@ -17,8 +17,11 @@ namespace {
 constexpr int kDefaultWorkers = 4;
 
 wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run) {
-  const auto usual = static_cast<int>(std::min<std::size_t>(num_shards, kDefaultWorkers));
-  return {.workers = run.workers > 0 ? run.workers : usual, .streams = run.streams};
+  const std::size_t own = num_shards / static_cast<std::size_t>(run.topology.processes);
+  const auto usual = static_cast<int>(std::clamp<std::size_t>(own, 1, kDefaultWorkers));
+  return {.topology = run.topology,
+          .workers = run.workers > 0 ? run.workers : usual,
+          .streams = run.streams};
 }
 
 /// As the users of PyTorch and Lightning know them.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/topology.h"
 #include "pipeline/options.h"
 #include "tools/command.h"
 #include "tools/read_options.h"
@@ -22,6 +23,8 @@ struct RunOptions {
   int streams = 0;
   int threads = 0;
   int prefetch = 4;
+  /// The processes that share the work: not an option, but what this one is started as.
+  Topology topology = {};
 
   /// --devices --precision --batch-size --workers --streams --threads --prefetch.
   void declare(CLI::App& app);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "io/base/log.h"
+#include "io/base/topology.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
 
@@ -16,9 +17,9 @@ struct StepCountInput {
   std::span<const std::string> shards;
   const io::Opener& opener;
   wds::FaultPolicy policy = {};
-  std::int64_t epoch_samples = 0;  ///< where it is known
+  std::int64_t epoch_samples = 0;  ///< of this process, where it is known
   std::int64_t batch_size = 1;
-  int devices = 1;
+  Topology topology = {};
   std::int64_t max_batches = 0;  ///< a device's; 0: all
   std::int64_t accumulate = 1;
   std::stop_token stop = {};
