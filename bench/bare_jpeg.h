@@ -1,7 +1,7 @@
-// BareJpeg: what libjpeg-turbo alone needs for whole pictures: the limit beside our own decoding.
+// BareJpeg: full decoding with libjpeg-turbo only: the limit for our own decoding.
 #pragma once
 
-// libjpeg's header leans on the two before it.
+// libjpeg's header needs the two before it.
 // clang-format off
 #include <cstddef>
 #include <cstdio>
@@ -14,7 +14,7 @@
 
 namespace millrace::bench {
 
-/// Decodes into a picture that is kept from file to file, as any caller needs one.
+/// Decodes into a picture that is reused from file to file.
 /// Threads: one at a time.
 class BareJpeg {
  public:

@@ -1,4 +1,4 @@
-// A POSIX clock's time in seconds.
+// The time of a POSIX clock in seconds.
 #pragma once
 
 #include <time.h>

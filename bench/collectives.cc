@@ -1,11 +1,11 @@
-// What the replicas of one process pay for being several.
+// The cost of having several replicas in one process.
 //
 //   collectives_bench [STEPS]
 //
-// First each collective by itself, in µs a call, beside a cache line that goes to and fro between
-// two threads, which no meeting of theirs can beat. Then training steps of LeNet, two devices of
-// batch 64 on made-up pictures: where a step's time goes, as the stall report has it. Two cores
-// that nothing else wants are needed for figures worth keeping.
+// First each collective by itself, in µs per call, next to the time in which a cache line passes
+// between two threads, the lower bound for any synchronisation. Then training steps of LeNet, two
+// devices of batch 64 on synthetic pictures: where a step's time goes, as in the stall report.
+// Meaningful figures need two otherwise idle cores.
 #include "trainer/collectives.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ double microseconds(Clock::duration time, int calls) {
   return std::chrono::duration<double, std::micro>(time).count() / calls;
 }
 
-/// µs a call, the median of several rounds; `work` makes one call on each of two ranks.
+/// µs per call, the median of several rounds; `work` makes one call on each of two ranks.
 double time_of(const std::function<void(Collectives&)>& work) {
   std::vector<double> rounds;
   for (int round = 0; round < kRounds; ++round) {
@@ -57,7 +57,7 @@ double time_of(const std::function<void(Collectives&)>& work) {
   return bench::median(rounds);
 }
 
-// There and back again is two ways; one is what the later of two ranks costs the earlier.
+// A round trip is two transfers; one is what the earlier of two ranks waits for the later.
 double one_way() {
   std::vector<double> rounds;
   for (int round = 0; round < kRounds; ++round) {
@@ -103,7 +103,7 @@ void time_collectives() {
   print_call("reduce_scatter, 61,706 floats", scatter, limit);
 }
 
-/// The same made-up batch over and over.
+/// The same synthetic batch over and over.
 class MadeFeed final : public trainer::Feed, public trainer::EpochFeed {
  public:
   explicit MadeFeed(std::int64_t steps) : steps_(steps), pixels_(kBatch * 28 * 28) {

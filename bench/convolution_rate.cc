@@ -23,7 +23,7 @@ class Timer {
   Timer(std::int64_t batch, bool half)
       : batch_(batch), type_(half ? memory::data_type::bf16 : memory::data_type::f32) {}
 
-  // Layers of one geometry are measured once.
+  // Layers of the same geometry are measured once.
   double conv2d(const trainer::nn::Conv2d& layer, const trainer::nn::Shape& in,
                 const trainer::nn::Shape& out, bool to_data) {
     const Key key = {in[0],

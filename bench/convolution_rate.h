@@ -1,4 +1,4 @@
-// The limit that train_step prints: a model's convolutions and products as bare primitives.
+// The limit that train_step prints: a model's convolutions and matrix products as bare primitives.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace millrace::bench {
 
-/// Seconds that one step's conv2d and linear layers take alone: forward, backward to the data and
-/// to the weights, in the layouts that oneDNN likes best, each the best of several runs.
+/// Seconds for the conv2d and linear layers of one step: forward, backward data and backward
+/// weights, in the layouts that oneDNN prefers, each the best of several runs.
 double convolution_seconds(const trainer::nn::Graph& graph, std::int64_t batch, bool half);
 
 }  // namespace millrace::bench

@@ -1,4 +1,4 @@
-// The clock of benchmarks on a shared machine.
+// The clock for benchmarks on a shared machine.
 #pragma once
 
 #include <omp.h>
@@ -7,8 +7,8 @@
 
 namespace millrace::bench {
 
-/// Seconds: the process's CPU time with one thread, where waiting for a core must not count; the
-/// wall's with several, where CPU time would count what waits inside a team.
+/// Seconds: with one thread the process's CPU time, so that waiting for a core does not count; with
+/// several wall time, since CPU time would include threads that wait inside a team.
 inline double now() {
   return clock_seconds(omp_get_max_threads() == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC);
 }

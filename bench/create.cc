@@ -1,9 +1,9 @@
-// create --from-folder, beside the bare cost of the same work: reading the files, and writing the
+// create --from-folder, next to the bare cost of the same work: reading the files, and writing the
 // tar's bytes to files that are synced and renamed.
 //
-// Both run in turn, several times, over a folder in the page cache; the figures are medians of
-// processor time, and of the wall's. The program is started as a user starts it.
-// Run: create_bench [--mib N]
+// Both run alternately, several times, over a folder in the page cache; the figures are medians of
+// processor time and of wall time. The program is started as a user would start it. Run:
+// create_bench [--mib N]
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <spawn.h>
@@ -35,7 +35,7 @@ struct Cost {
   double wall = 0;  ///< seconds
 };
 
-/// Files of random bytes in a temporary folder that goes with it.
+/// Files of random bytes in a temporary folder that is deleted on destruction.
 struct FileSet {
   fs::path folder;
   std::vector<std::string> files;

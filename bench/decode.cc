@@ -1,10 +1,10 @@
-// decode_bench: the image decoder beside its limits, alternating in one run.
+// decode_bench: the image decoder next to its limits, alternating in one run.
 //
 //   build/release/bin/decode_bench [THREADS [ROUNDS]]
 //
-// JPEG: images/s of random-resized-crop 224 + flip + normalise + bf16, beside a bare libjpeg-turbo
-// loop that decodes the same files whole. Small images: 32 × 32 PPM, padded crop + flip + normalise
-// + bf16, beside a memcpy of as many output bytes.
+// JPEG: images/s of random-resized-crop 224 + flip + normalise + bf16, next to a bare libjpeg-turbo
+// loop that fully decodes the same files. Small images: 32 × 32 PPM, padded crop + flip + normalise
+// + bf16, next to a memcpy of as many output bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,11 +34,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurn = std::chrono::milliseconds(700);
 
-// What one thread does: image `i` for i = 0, 1, 2, ...
+// The work of one thread: image `i` for i = 0, 1, 2, ...
 using Worker = std::function<void(std::size_t i)>;
 using MakeWorker = std::function<Worker()>;
 
-// Images a second of `threads` workers over one turn.
+// Images per second of `threads` workers in one round.
 double measure(unsigned threads, const MakeWorker& make) {
   std::atomic<std::size_t> done = 0;
   const auto start = Clock::now();

@@ -1,7 +1,7 @@
-// Arithmetic on flat buffers: Eigen beside the loop that it replaced, and what memory allows.
+// Arithmetic on flat buffers: Eigen next to the loop that it replaced, and the memory's limit.
 //
-// One thread's processor time, the fastest of several rounds in turns. Buffers are ResNet-18's
-// 11,689,512 floats, which no cache holds, and LeNet's 61,706, which the second-level cache does:
+// Processor time of one thread, the fastest of several alternating rounds. Buffers are ResNet-18's
+// 11,689,512 floats, which fit into no cache, and LeNet's 61,706, which fit into the L2 cache:
 // there "of memory" compares with the time that memory would need.
 #include "trainer/detail/flat_math.h"
 
@@ -33,7 +33,7 @@ constexpr int kRounds = 9;
 
 double now() { return bench::clock_seconds(CLOCK_PROCESS_CPUTIME_ID); }
 
-// Sums are added to it, so that no compiler leaves them out.
+// Sums are added to it, so that the compiler cannot remove them.
 double g_used = 0;
 
 double seconds_of(const std::function<void()>& work, int times) {
@@ -42,13 +42,13 @@ double seconds_of(const std::function<void()>& work, int times) {
   return (now() - start) / times;
 }
 
-/// What a piece does with each float's memory, in bytes.
+/// Memory traffic per float, in bytes.
 struct Traffic {
   double read = 0;     ///< read only
   double updated = 0;  ///< read and written back
 };
 
-/// What this machine's memory does in one thread, in bytes a second.
+/// This machine's memory bandwidth with one thread, in bytes per second.
 struct Memory {
   double read = 0;
   double updated = 0;
@@ -73,7 +73,7 @@ Floats values_of(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-// The loops as they were, and what they were compiled with.
+// The former loops, with the former compiler flags.
 namespace loops {
 
 struct Step {
@@ -379,7 +379,7 @@ void print(const Piece& piece, std::size_t floats, const Memory& memory) {
   std::fflush(stdout);
 }
 
-// Words of several arrays at once, as the pieces walk them, with next to no arithmetic.
+// Traverses several arrays at once, like the operations, with almost no arithmetic.
 Memory measure_memory() {
   constexpr std::size_t kWords = std::size_t{6} * 1024 * 1024;
   std::vector<std::uint64_t> a(kWords, 1), b(kWords, 2), c(kWords, 3);
@@ -405,7 +405,7 @@ Memory measure_memory() {
   return {2 * bytes / read, 6 * bytes / updated};
 }
 
-// PyTorch's Adam on one thread, in milliseconds; 0 where python3 has no torch.
+// PyTorch's Adam on one thread, in milliseconds; 0 if python3 has no torch.
 double torch_adam(std::size_t floats) {
   const std::string command =
       "/usr/bin/python3 bench/peers/torch_adam.py " + std::to_string(floats) + " 2>/dev/null";

@@ -1,10 +1,10 @@
-// How fast HTTP sources read from nginx on loopback, beside libcurl alone and beside a local file.
+// How fast HTTP sources read from nginx on loopback, next to bare libcurl and a local file.
 //
 //   http_read [MEGABYTES] [ROUNDS]
 //
-// In each round all of them read the same object, one after another, so that whatever else the
-// machine does falls on all alike. Printed are medians over the rounds, and the ratio to libcurl's
-// own rate, which is the limit: libcurl alone checks nothing and drops what it gets.
+// In each round all of them read the same object in turn, so that other load on the machine affects
+// all alike. It prints medians over the rounds, and the ratio to libcurl's own rate, which is the
+// limit: bare libcurl checks nothing and drops what it receives.
 #include <curl/curl.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ std::size_t read_with_opener(const UrlOpener& opener, const std::string& url) {
   return total;
 }
 
-// Bytes a second of `readers` threads that each call `read` once.
+// Bytes per second of `readers` threads that each call `read` once.
 double rate(int readers, const std::function<std::size_t(int)>& read, std::size_t expected) {
   const auto start = std::chrono::steady_clock::now();
   {

@@ -1,13 +1,13 @@
-// pipeline_bench: the whole input pipeline beside its limits, in turns in one run.
+// pipeline_bench: the whole input pipeline next to its limits, alternating in one run.
 //
 //   build/release/bin/pipeline_bench [THREADS [ROUNDS]]
 //
-// cifar: 3 KB PPM + cls → crop with padding 4, flip, normalise, bf16, batches of 128. Beside it the
-// same with the shards' indexes, in processor time as well, the bare decode of the same bytes on as
-// many threads (no tar, no batches), and a bare libarchive loop over the same shards on one thread.
-// jpeg: 110 KB JPEGs → random-resized-crop 224, flip, normalise, bf16, batches of 64; beside it a
-// bare libjpeg-turbo full decode on as many threads, and the bare libarchive loop.
-// growth: time per sample of N and of 4 N samples in one epoch; the ratio must stay at 1.
+// cifar: 3 KB PPM + cls → crop with padding 4, flip, normalise, bf16, batches of 128. Next to it
+// the same with the shards' indexes, also in processor time, the bare decode of the same bytes on
+// as many threads (no tar, no batches), and a bare libarchive loop over the same shards on one
+// thread. jpeg: 110 KB JPEGs → random-resized-crop 224, flip, normalise, bf16, batches of 64; next
+// to it a bare libjpeg-turbo full decode on as many threads, and the bare libarchive loop. growth:
+// time per sample of N and of 4 N samples in one epoch; the ratio must stay at 1.
 #include "pipeline/pipeline.h"
 
 #include <archive.h>
@@ -47,7 +47,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kTurn = std::chrono::milliseconds(1500);
 
-/// A set of shards, and some of its images once more in memory.
+/// A set of shards, with some of its images also in memory.
 struct Set {
   std::string name;
   std::vector<std::string> shards;
@@ -111,7 +111,7 @@ double per_second(std::uint64_t count, Clock::time_point start) {
   return static_cast<double>(count) / std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Samples a second of one thread that reads every payload byte into memory.
+/// Samples per second of one thread that reads every payload byte into memory.
 double bare_read(const Set& set) {
   const Clock::time_point start = Clock::now();
   std::uint64_t samples = 0;
@@ -134,7 +134,7 @@ double bare_read(const Set& set) {
 
 using Worker = std::function<void(std::size_t image)>;
 
-/// Images a second of `threads` workers.
+/// Images per second of `threads` workers.
 double bare_loop(int threads, std::size_t images, const std::function<Worker()>& make) {
   std::atomic<std::uint64_t> done{0};
   const Clock::time_point start = Clock::now();
@@ -179,11 +179,11 @@ pipeline::Pipeline build(const Set& set, int threads, const pipeline::EpochOptio
 }
 
 struct PipelineRates {
-  std::vector<double> images;  ///< a second
-  std::vector<double> micros;  ///< of processor time an image, all threads
+  std::vector<double> images;  ///< per second
+  std::vector<double> micros;  ///< of processor time per image, all threads
 };
 
-/// One turn of the pipeline; gives its statistics as text.
+/// One round of the pipeline; returns its statistics as text.
 std::string whole_pipeline(const Set& set, int threads, Indexes indexes, PipelineRates& rates) {
   pipeline::Pipeline pipeline = build(set, threads, {.count = 0}, indexes);
   pipeline::Batch batch;

@@ -1,10 +1,10 @@
-// Shards to samples, without and with their indexes, beside a bare libarchive loop over the same
-// shards, warm page cache.
+// Shards to samples, without and with their indexes, next to a bare libarchive loop over the same
+// shards, with a warm page cache.
 //
-// The bare loop asks for each header and reads each member's data into one buffer: what any reader
-// on libarchive must at least do. With indexes each shard's is read and every sample checked. All
-// run in turn, several times; the figures are medians of processor time.
-// Run: read_bench [--mib N]
+// The bare loop requests each header and reads each member's data into one buffer: the minimum
+// for any reader on libarchive. With indexes, each shard's is read and every sample checked. All
+// run alternately, several times; the figures are medians of processor time. Run: read_bench
+// [--mib N]
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/core.h>
@@ -37,7 +37,7 @@ struct Rate {
   double seconds = 0;
 };
 
-/// Shards in a temporary folder that goes with it.
+/// Shards in a temporary folder that is deleted on destruction.
 struct ShardSet {
   fs::path folder;
   std::vector<std::string> shards;
@@ -56,7 +56,7 @@ struct ShardSet {
   ShardSet& operator=(const ShardSet&) = delete;
 
  private:
-  // Each sample an image of half the data's size, give or take a half of that, and a label.
+  // Each sample is an image of half the data's size, plus or minus half of that, and a label.
   void write(const io::Bytes& data, std::uint64_t total_bytes, std::uint64_t shard_bytes) {
     wds::ShardWriter writer({.pattern = (folder / "%06d.tar").string(),
                              .maxcount = total_bytes,
@@ -115,7 +115,7 @@ Rate read_bare(const std::vector<std::string>& shards) {
   return rate;
 }
 
-// Processor time, user and system: neither loop waits, and others may use the same cores.
+// Processor time, user and system: neither loop waits, and other processes may use the cores.
 Rate timed(const std::function<Rate()>& read) {
   const double start = bench::clock_seconds(CLOCK_THREAD_CPUTIME_ID);
   Rate rate = read();
@@ -144,7 +144,7 @@ void print(const char* what, const Rate& rate) {
              static_cast<double>(rate.bytes) / rate.seconds / 1e6);
 }
 
-/// Prints the rates and gives seconds a sample of ours.
+/// Prints the rates and returns our seconds per sample.
 double compare(std::size_t field_bytes, std::uint64_t total_bytes, std::uint64_t shard_bytes) {
   constexpr int kRuns = 15;
   const ShardSet set(field_bytes, total_bytes, shard_bytes);

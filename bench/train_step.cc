@@ -1,11 +1,11 @@
-// Images a second of whole training steps (forward, loss, backward, SGD with momentum), beside the
-// same convolutions as bare oneDNN primitives, and beside PyTorch on the same cores.
+// Images per second of whole training steps (forward, loss, backward, SGD with momentum), next to
+// the same convolutions as bare oneDNN primitives, and to PyTorch on the same cores.
 //
 //   train_step [--seconds S] [--no-peer] [CASE...]
 //   train_step --profile bf16|fp32 [--seconds S] CASE...    the steps alone, for a profiler
 //
 // A case is one of the names printed; without one all are run. With one thread (OMP_NUM_THREADS=1)
-// the clock is the process's own CPU time, so that a busy machine does not blur the ratios.
+// the clock is the process's CPU time, so that a busy machine does not distort the ratios.
 #include <omp.h>
 
 #include <algorithm>
@@ -49,14 +49,14 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-// Everything a replica holds.
+// Everything that a replica holds.
 struct Replica {
   trainer::GraphModel model;
   std::unique_ptr<trainer::Backend> backend = trainer::make_cpu_backend();
   trainer::DeviceBuffer parameters, gradients, momentum, buffers, kept_buffers;
   std::vector<std::uint16_t> images;
   std::vector<std::int64_t> labels;
-  std::vector<float> zeros;  // what an image head should give
+  std::vector<float> zeros;  // the target of an image head
   std::vector<std::uint8_t> valid;
   std::unique_ptr<trainer::nn::Plan> plan;
   std::unique_ptr<trainer::Loss> loss;
@@ -124,7 +124,7 @@ struct Replica {
   }
 };
 
-// The fastest step: what the cores do when nobody else wants them.
+// The fastest step: the speed of the cores without other load.
 double best_step(Replica& replica, double seconds) {
   replica.step();
   double best = 1e9;
@@ -137,7 +137,7 @@ double best_step(Replica& replica, double seconds) {
   return best;
 }
 
-// PyTorch's images a second, or 0 where python3 has no torch.
+// PyTorch's images per second, or 0 if python3 has no torch.
 double peer_rate(const Case& run, Precision precision, double seconds) {
   const std::string command =
       "/usr/bin/python3 bench/peers/torch_train_step.py " + run.name + ' ' +

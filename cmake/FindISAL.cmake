@@ -1,4 +1,4 @@
-# Finds ISA-L as ISAL::isal: it has a .pc file and no CMake config.
+# Finds ISA-L as ISAL::isal: it has a .pc file but no CMake config.
 find_path(ISAL_INCLUDE_DIR isa-l/crc.h)
 find_library(ISAL_LIBRARY isal)
 if(ISAL_INCLUDE_DIR AND EXISTS ${ISAL_INCLUDE_DIR}/isa-l.h)

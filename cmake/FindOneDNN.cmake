@@ -1,5 +1,5 @@
-# Finds oneDNN as OneDNN::dnnl. Debian's own config file would also ask for OpenCL's headers, for a GPU
-# engine that millrace never makes.
+# Finds oneDNN as OneDNN::dnnl. Debian's config file would also require OpenCL's headers, for a GPU
+# engine that millrace never creates.
 find_path(OneDNN_INCLUDE_DIR dnnl.hpp)
 find_library(OneDNN_LIBRARY dnnl)
 if(OneDNN_INCLUDE_DIR AND EXISTS ${OneDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h)

@@ -1,6 +1,6 @@
-# Every third-party package with the oldest version that works and its pkg-config name, once: the list is looked
-# for here, and the installed package's configuration and .pc file ask for the same one. Who links shared
-# libraries of ours needs only what our public headers name.
+# Every third-party package with its minimum version and pkg-config name, listed once: the build
+# searches for this list, and the installed package config and .pc file require the same one. Users
+# of our shared libraries need only what our public headers include.
 set(millrace_public_dependencies Threads Eigen3)
 set(millrace_dependencies
   "Threads"
@@ -53,8 +53,9 @@ else()
   set(MILLRACE_PC_LIBS "-ldnnl -lgomp")
 endif()
 
-# Runs of several processes: without it, all but trainer/mpi is built. A component of the package of its own: who
-# does not ask for it needs no MPI, and no C compiler, which finding MPI takes.
+# Runs of several processes: without MPI, everything except trainer/mpi is built. It is a separate
+# component of the package: users who do not request it need neither MPI nor a C compiler, which
+# finding MPI requires.
 set(MILLRACE_MPI AUTO CACHE STRING "Several processes by MPI: ON, OFF, or AUTO, where MPI is installed")
 if(MILLRACE_MPI STREQUAL ON)
   find_package(MPI REQUIRED COMPONENTS C)

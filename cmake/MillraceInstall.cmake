@@ -1,5 +1,5 @@
-# What `cmake --install` lays down: libraries, public headers (never detail/), the package config with
-# its find_dependency list, and a .pc file.
+# What `cmake --install` installs: libraries, public headers (never detail/), the package config
+# with its find_dependency list, and a .pc file.
 include(CMakePackageConfigHelpers)
 
 get_property(rooms GLOBAL PROPERTY MILLRACE_ROOMS)

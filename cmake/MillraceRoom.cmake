@@ -6,7 +6,8 @@ function(millrace_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(millrace_${name} ${ROOM_SOURCES})
   add_library(millrace::${name} ALIAS millrace_${name})
-  # No macro of its own for shared libraries: nothing is exported by hand, and their objects are the static ones'.
+  # No export macro for shared libraries: all symbols are exported, and the objects are the same as
+  # for static ones.
   set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name} DEFINE_SYMBOL ""
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     INSTALL_RPATH $ORIGIN)
@@ -24,13 +25,13 @@ function(millrace_room name)
   set_property(GLOBAL APPEND PROPERTY MILLRACE_ROOMS millrace_${name})
 endfunction()
 
-# Warnings and sanitizers are ours alone: PRIVATE, never passed on to who links us.
+# Warnings and sanitizers are PRIVATE: never passed on to users of the library.
 function(millrace_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
     -Wnon-virtual-dtor -Woverloaded-virtual
     $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
-    # g++ 12 sees overlaps and overflows in std::string's = and + that are not there (GCC bugs 105329
-    # and 105651).
+    # g++ 12 reports false overlaps and overflows in std::string's = and + (GCC bugs 105329 and
+    # 105651).
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-stringop-overflow>)
   if(MILLRACE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${MILLRACE_SANITIZE}
@@ -50,9 +51,9 @@ function(millrace_precompile target)
   endif()
 endfunction()
 
-# Tests are compiled in a third of the time without optimisation, and what takes long in them is in the rooms'
-# libraries. One program precompiles the headers of all.
-# At -O1 g++ 12 takes std::string's own buffer for uninitialised.
+# Tests are compiled in a third of the time without optimisation, and what takes long in them is in
+# the rooms' libraries. One program precompiles the headers of all. At -O1 g++ 12 wrongly reports
+# std::string's own buffer as uninitialised.
 if(MILLRACE_SANITIZE)
   set(millrace_test_options -O0)
 else()
@@ -79,8 +80,8 @@ function(millrace_test name)
     target_precompile_headers(${name} REUSE_FROM millrace_test_headers)
   endif()
   # Two tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
-  # soon, as those of the program do (tools/short_waits.h).
-  # The label names the program, so that a preset can take the tests of some programs alone.
+  # soon, as those of the program do (tools/short_waits.h). The label names the program, so that a
+  # preset can select the tests of some programs.
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS ${name}
     ENVIRONMENT "GOMP_SPINCOUNT=1000" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()

@@ -1,5 +1,5 @@
-# Run at install: the public headers under include/millrace, naming each other as their users do.
-# In the tree they say "io/bytes.h"; installed that would claim the name io/ in everybody's include
+# Run at install: copies the public headers to include/millrace, with includes as users write them.
+# In the tree they include "io/bytes.h"; installed, that would claim the name io/ in every include
 # path, so there it is "millrace/io/bytes.h".
 list(JOIN MILLRACE_ROOMS "|" names)
 file(REMOVE_RECURSE ${MILLRACE_STAGING})

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what millrace needs on Debian 12. Does nothing, and needs no rights, when all of it is there.
+# Installs what millrace needs on Debian 12. Does nothing, and needs no root rights, if everything
+# is installed.
 #   tools/bootstrap.sh            what the build and the demo need
 #   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles
 set -euo pipefail
@@ -36,7 +37,8 @@ if ((${#missing[@]} > 0)); then
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# The one oracle that Debian does not have. Tests that want it skip, with the reason, without it.
+# The one oracle that Debian does not package. Without it, the tests that need it are skipped, with
+# the reason.
 if [[ ${1:-} == --tests && ! -e build/oracle/bin/webdataset-ready ]]; then
   /usr/bin/python3 -m venv --system-site-packages build/oracle
   if build/oracle/bin/pip install -q --disable-pip-version-check webdataset==1.0.2; then

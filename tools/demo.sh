@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# From nothing to a trained model: installs what is missing, builds, makes shards of FashionMNIST, trains
-# LeNet in bf16 on two CPU devices, and shows what came out. Everything lands in build/demo.
+# From nothing to a trained model: installs what is missing, builds, makes shards of FashionMNIST,
+# trains LeNet in bf16 on two CPU devices, and shows the results. Everything is written to
+# build/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

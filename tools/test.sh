@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 
 tools/bootstrap.sh --tests
 
-# Real shards that lie beside a checkout are used; tests that want them skip without.
+# Real shards next to a checkout are used if present; without them the tests that need them are
+# skipped.
 data="$PWD/../shared/data"
 if [[ -z ${MILLRACE_TEST_DATA:-} && -d $data ]]; then export MILLRACE_TEST_DATA=$data; fi
 export MILLRACE_ORACLE_PYTHON=${MILLRACE_ORACLE_PYTHON:-$PWD/build/oracle/bin/python}

@@ -1,4 +1,4 @@
-// npy, npz, gzip, number lists, and the default decoding.
+// npy, npz, gzip, number lists, and default decoding.
 #include <gtest/gtest.h>
 #include <zlib.h>
 

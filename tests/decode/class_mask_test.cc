@@ -1,4 +1,4 @@
-// Masks of class numbers: exact from every kind of file, and under every geometry.
+// Masks of class numbers: exact from every kind of file, under every geometry.
 #include "decode/class_mask.h"
 
 #include <gmock/gmock.h>
@@ -146,7 +146,7 @@ TEST(ClassMask, WhatIsNoMaskIsNamed) {
 }
 
 TEST(ClassMask, SeesTheGeometryOfItsPictureExactly) {
-  // The picture's colour says the class: red the low byte, green the high one.
+  // The picture's colour encodes the class: red is the low byte, green the high one.
   const ClassImage mask = random_mask(45, 60, 1000);
   std::vector<std::byte> pixels;
   for (const std::int64_t label : mask.labels) {

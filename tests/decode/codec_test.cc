@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// "G" and the size as two letters ('0' + n), then one byte a pixel.
+/// "G" and the size as two letters ('0' + n), then one byte per pixel.
 Codec letters(int claimed = 0) {
   return {.name = "LETTERS",
           .suffixes = {"let", "lt"},
@@ -99,7 +99,7 @@ TEST(CodecTable, GivesAUsersFormatCropsTurnsAndColours) {
   const auto codecs = with(letters());
   const Image turned =
       decode_image(bytes("G2abcd"), {.channels = 3, .apply_orientation = true, .codecs = codecs});
-  EXPECT_EQ(turned.pixels.text(), "dddcccbbbaaa");  // orientation 3 is half a turn
+  EXPECT_EQ(turned.pixels.text(), "dddcccbbbaaa");  // orientation 3 is a rotation by 180 degrees
   const ImageDecoder decoder(
       {.transforms = {CenterCrop{1, 1}}, .channels = 1, .dtype = DType::kUInt8, .codecs = codecs});
   std::vector<std::byte> slot(1);

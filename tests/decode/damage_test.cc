@@ -15,7 +15,7 @@ using decode::decode_image;
 using testing::build_jpeg;
 using testing::fault_of;
 
-// An image, or a fault of these kinds: never anything else.
+// The result must be an image or a fault of these kinds.
 bool is_data_fault(std::optional<ErrorCode> code) {
   return !code || *code == ErrorCode::kCorrupt || *code == ErrorCode::kTruncated ||
          *code == ErrorCode::kUnsupported || *code == ErrorCode::kExhausted;

@@ -122,7 +122,7 @@ TEST(ImageDecoder, GreyResizesAsItsThreeEqualChannels) {
   for (std::size_t i = 0; i < three.size(); ++i) ASSERT_EQ(three[i], one[i / 3]);
 }
 
-// Every dtype and layout beside the plain formula.
+// Every dtype and layout against the plain formula.
 TEST(ImageDecoder, WritesEveryDTypeAndLayout) {
   const Image image = testing::photo(13, 47, 8);
   const io::Bytes file = decode::encode_pnm(image);
@@ -188,7 +188,7 @@ TEST(ImageDecoder, TheSameSampleGivesTheSameBitsOnAnyThread) {
   EXPECT_NE(alone[0], alone[6]);  // the same file, another index
 }
 
-// Pixel (y, x) has red 2x and green 2y, so that a crop tells where it was cut.
+// Pixel (y, x) has red 2x and green 2y, so that a crop shows its position.
 Image ramps() {
   std::vector<std::byte> pixels;
   for (int y = 0; y < 100; ++y) {
@@ -206,7 +206,7 @@ TEST(ImageDecoder, RandomResizedCropKeepsToItsRanges) {
   double most = 0;
   for (std::uint64_t index = 0; index < 300; ++index) {
     const auto out = decoded(decoder, file, {.index = index});
-    // Between the centres of pixels 1 and 7 of 9 lie 6/9 of the crop.
+    // The centres of pixels 1 and 7 of 9 are 6/9 of the crop apart.
     const std::size_t middle = (4 * 9 + 4) * 3;
     const double width = (out[middle + 9] - out[middle - 9]) / 2.0 * 9 / 6;
     const double height = (out[middle + 3 * 27 + 1] - out[middle - 3 * 27 + 1]) / 2.0 * 9 / 6;

@@ -66,7 +66,7 @@ TEST(Json, RefusesWhatIsNotThere) {
 
 TEST(BFloat16, RoundsToNearestEven) {
   EXPECT_EQ(decode::to_bfloat16(1.0F), 0x3F80);
-  EXPECT_EQ(decode::to_bfloat16(1.00390625F), 0x3F80);  // a tie goes to the even neighbour
+  EXPECT_EQ(decode::to_bfloat16(1.00390625F), 0x3F80);  // a tie rounds to even
   EXPECT_EQ(decode::to_bfloat16(1.01171875F), 0x3F82);
   EXPECT_EQ(decode::to_bfloat16(3.4028235e38F), 0x7F80);
   EXPECT_NE(decode::to_bfloat16(std::numeric_limits<float>::quiet_NaN()) & 0x7F, 0);

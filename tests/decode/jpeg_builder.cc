@@ -10,7 +10,7 @@
 namespace millrace::testing {
 namespace {
 
-// RGB to what Adobe stores of CMYK with no black ink: 255 - ink, which is the colour, and 255.
+// RGB to CMYK without black ink as Adobe stores it: 255 - ink, which is the colour, and 255.
 std::vector<std::uint8_t> inked(const decode::Image& image) {
   std::vector<std::uint8_t> pixels;
   for (int y = 0; y < image.height; ++y) {
@@ -37,7 +37,7 @@ void configure(jpeg_compress_struct& info, const decode::Image& image, const Jpe
   jpeg_set_quality(&info, shape.quality, TRUE);
   info.comp_info[0].h_samp_factor = shape.sampling[0];
   info.comp_info[0].v_samp_factor = shape.sampling[1];
-  if (shape.inks_as_ycck) {  // black is sampled as luma is
+  if (shape.inks_as_ycck) {  // black is sampled like luma
     info.comp_info[3].h_samp_factor = shape.sampling[0];
     info.comp_info[3].v_samp_factor = shape.sampling[1];
   }

@@ -1,4 +1,4 @@
-// JPEGs that our own encoder never writes: odd sampling, progressive, inks, restarts.
+// JPEGs that our own encoder does not write: odd sampling, progressive, CMYK, restarts.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@ struct JpegShape {
   std::array<int, 2> sampling = {2, 2};
   bool progressive = false;
   bool arithmetic = false;
-  /// CMYK as Adobe writes it: the ink left out is stored. Black is 0.
+  /// CMYK as Adobe writes it: inverted. Black is 0.
   bool inks = false;
-  /// The inks go through YCC.
+  /// The inks are stored as YCCK.
   bool inks_as_ycck = false;
   int restart_rows = 0;
   int quality = 90;
@@ -23,10 +23,10 @@ struct JpegShape {
 /// `image` has 1 or 3 channels.
 io::Bytes build_jpeg(const decode::Image& image, const JpegShape& shape);
 
-/// A progressive JPEG whose last scan is there `extra` times more.
+/// A progressive JPEG whose last scan is repeated `extra` times.
 io::Bytes jpeg_with_scans(const io::Bytes& progressive, int extra);
 
-/// The file cut after `size` bytes.
+/// The file truncated to `size` bytes.
 io::Bytes cut(const io::Bytes& file, std::size_t size);
 
 /// The file with the byte at `offset` xored with `mask`.

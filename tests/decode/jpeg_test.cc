@@ -68,7 +68,7 @@ TEST(Jpeg, ARegionHasTheValuesOfTheWhole) {
   }
 }
 
-// Where the scans of a progressive file are cut, libjpeg smooths from block to block.
+// If scans of a progressive file are missing, libjpeg smooths across blocks.
 TEST(Jpeg, ARegionOfAnIncompleteFileHasTheValuesOfTheWhole) {
   const Image image = testing::photo(150, 203, 5);
   for (const JpegShape& shape : shapes()) {
@@ -97,7 +97,7 @@ TEST(Jpeg, ARegionOfAFileWithoutItsLastScansHasTheValuesOfTheWhole) {
   for (std::size_t at = text.find("\xff\xda"); at != std::string::npos; ++scans) {
     at = text.find("\xff\xda", at + 1);
     const auto file = io::Bytes::copy_of(text.substr(0, at) + "\xff\xd9");
-    const Image whole = decode_image(file, {.channels = 3});  // no warning: nothing is cut
+    const Image whole = decode_image(file, {.channels = 3});  // no warning: the file is complete
     const auto decoder = testing::plain_decoder({decode::CenterCrop{60, 90}});
     ASSERT_EQ(testing::decoded(decoder, file), testing::window_of(whole, 45, 56, 60, 90)) << scans;
   }
@@ -156,7 +156,7 @@ TEST(Jpeg, RefusesManyScansBeforeTheyCostTime) {
             ErrorCode::kExhausted);
   const auto bomb = testing::jpeg_with_scans(progressive, 1000);
   EXPECT_EQ(fault_of([&] { decode_image(bomb); }), ErrorCode::kExhausted);
-  // Cut short it would be Truncated, if anybody came as far as the cut.
+  // Truncated, the file is rejected before the decoder reaches the cut.
   EXPECT_EQ(fault_of([&] { decode_image(bomb.slice(0, bomb.size() / 2)); }), ErrorCode::kExhausted);
 }
 

@@ -1,4 +1,4 @@
-// No memory is no damage: what there is no memory for is std::bad_alloc, never a fault of the file.
+// Running out of memory is not damage: it is std::bad_alloc, never a fault in the file.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -17,11 +17,11 @@ namespace {
 
 constexpr int kOutOfMemory = 3;
 
-/// Decodes where there is nothing larger than 64 KiB to be had. Says by its exit status what came
-/// of it.
+/// Decodes while no allocation over 64 KiB succeeds. The exit status is the
+/// outcome.
 [[noreturn]] void decode_in_little_memory(const io::Bytes& file) {
   testing::limit_address_space(0);
-  void* volatile taken = nullptr;  // what earlier tests gave back to the heap; never optimised away
+  void* volatile taken = nullptr;  // uses up the heap's free blocks; never optimised away
   do {
     taken = std::malloc(64 << 10);  // NOLINT
   } while (taken != nullptr);

@@ -1,4 +1,4 @@
-// Images beside what PIL and torchvision make of them. Skipped where Python has neither.
+// Images compared with the results of PIL and torchvision. Skipped if Python lacks them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

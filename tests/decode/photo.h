@@ -1,4 +1,4 @@
-// Pictures that compress like photographs: clouds of many sizes, hard edges, a little grain.
+// Pictures that compress like photographs: clouds of many sizes, hard edges, some grain.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace millrace::testing {
 
-/// RGB; the same seed gives the same picture. At 500 × 375 and JPEG quality 90 it takes some 110
+/// RGB; the same seed gives the same picture. At 500 × 375 and JPEG quality 90 it takes about 110
 /// KB.
 decode::Image photo(int height, int width, std::uint64_t seed);
 
-/// `image` in one channel: its luma.
+/// `image` as one channel of luma.
 decode::Image grey(const decode::Image& image);
 
 }  // namespace millrace::testing

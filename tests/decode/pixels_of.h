@@ -1,4 +1,4 @@
-// What a decoder made of an image, as numbers to compare.
+// A decoder's output as numbers to compare.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline decode::ImageDecoder plain_decoder(std::vector<decode::Transform> transfo
       {.transforms = std::move(transforms), .channels = channels, .dtype = decode::DType::kUInt8});
 }
 
-/// The rectangle of `image` from (y, x) on; what lies outside is 0.
+/// The rectangle of `image` from (y, x) on; pixels outside are 0.
 inline std::vector<std::uint8_t> window_of(const decode::Image& image, int y, int x, int height,
                                            int width) {
   std::vector<std::uint8_t> out;
@@ -52,7 +52,7 @@ inline std::vector<std::uint8_t> window_of(const decode::Image& image, int y, in
   return out;
 }
 
-/// The largest difference; 256 when the sizes differ.
+/// The largest difference; 256 if the sizes differ.
 inline int max_difference(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b) {
   if (a.size() != b.size()) return 256;
   int most = 0;
@@ -60,7 +60,7 @@ inline int max_difference(const std::vector<std::uint8_t>& a, const std::vector<
   return most;
 }
 
-/// The code of the Error that `call` throws, or none.
+/// The code of the Error that `call` throws; nullopt if it throws none.
 template <typename Call>
 std::optional<ErrorCode> fault_of(Call call) {
   try {

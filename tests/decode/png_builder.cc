@@ -42,7 +42,7 @@ Palette random_palette(int bit_depth, KeyedRng& rng) {
   return palette;
 }
 
-// Samples of a row, packed as PNG packs them: the first in the high bits.
+// Samples of a row, packed as in PNG: the first one in the high bits.
 std::vector<png_byte> packed(const std::vector<unsigned>& samples, int depth) {
   std::vector<png_byte> row((samples.size() * static_cast<std::size_t>(depth) + 7) / 8);
   for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -92,7 +92,7 @@ void write_file(const PngShape& shape, const Palette& palette, unsigned key,
   png_destroy_write_struct(&png, &info);
 }
 
-// Adds what one pixel's samples must become.
+// Adds the expected values of one pixel.
 void expect_pixel(const PngShape& shape, const Palette& palette, const unsigned* samples,
                   unsigned key, BuiltPng& built) {
   const auto byte = [&](int i) { return to_byte(samples[i], shape.bit_depth); };

@@ -1,4 +1,4 @@
-// PNGs of any colour type, depth and interlacing, and what a decoder must make of them.
+// PNGs of any colour type, depth and interlacing, with the expected decoded values.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct BuiltPng {
   io::Bytes file;
   std::vector<std::uint8_t> rgb;      ///< (H, W, 3)
   std::vector<std::uint8_t> rgba;     ///< (H, W, 4)
-  std::vector<std::uint8_t> indices;  ///< (H, W), of a palette
+  std::vector<std::uint8_t> indices;  ///< (H, W), palette indices
   std::vector<std::int64_t> numbers;  ///< (H, W), each pixel's first sample as stored
 };
 

@@ -84,8 +84,8 @@ TEST(Png, DamageOfEveryKindIsRefused) {
   };
   ASSERT_FALSE(refused(file));
   EXPECT_TRUE(refused(changed(24, 3)));     // a depth that RGB does not have
-  EXPECT_TRUE(refused(changed(25, 5)));     // a colour type that there is not
-  EXPECT_TRUE(refused(changed(26, 1)));     // a compression that there is not
+  EXPECT_TRUE(refused(changed(25, 5)));     // an unknown colour type
+  EXPECT_TRUE(refused(changed(26, 1)));     // an unknown compression
   EXPECT_TRUE(refused(changed(30, 0x55)));  // the header's checksum
   EXPECT_TRUE(refused(changed(file.size() - 20, 0x55)));
   const std::size_t data = file.find("IDAT") - 4;

@@ -1,4 +1,4 @@
-// Pictures with a mask or depth beside them, colour jitter, orientation.
+// Pictures with a mask or depth, colour jitter, orientation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using decode::PairedImage;
 using testing::decoded;
 using testing::fault_of;
 
-// Classes in blocks of 8 × 8, and a picture whose red says the class.
+// Classes in blocks of 8 × 8, and a picture whose red channel is the class.
 Image blocks() {
   std::vector<std::byte> pixels;
   for (int y = 0; y < 64; ++y) {
@@ -124,7 +124,7 @@ TEST(ColorJitter, FactorOneChangesNothing) {
   EXPECT_EQ(pixels[1], pixels[2]);
 }
 
-// An Exif segment that says nothing but the orientation, after the start marker.
+// An Exif segment with only the orientation, after the start marker.
 io::Bytes with_orientation(const io::Bytes& jpeg, int orientation, bool big_endian) {
   const auto number = [&](unsigned value, int bytes) {
     std::string out;
@@ -156,7 +156,7 @@ TEST(Orientation, TurnsOnlyWhenAsked) {
     EXPECT_EQ(decode::decode_image(file).width, 40);
     const Image turned = decode::decode_image(file, {.apply_orientation = true});
     ASSERT_EQ(turned.width, orientation >= 5 ? 24 : 40);
-    // Exif: where the stored first row and first column are to be seen.
+    // Exif defines where the first stored row and column are displayed.
     const int h = turned.height - 1;
     const int w = turned.width - 1;
     const std::vector<std::pair<int, int>> first = {{0, 0}, {0, w}, {h, w}, {h, 0},

@@ -1,4 +1,4 @@
-// Files that are odd but whole are decoded and said to be untidy; damaged ones are refused.
+// Files that are odd but intact are decoded and reported as untidy; damaged ones are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ std::string inserted(std::string text, std::size_t at, const std::string& bytes)
 std::size_t scan_of(const std::string& jpeg) { return jpeg.find("\xff\xda"); }
 
 std::string with_adobe(std::string jpeg, char transform) {
-  jpeg.erase(2, kAfterJfif - 2);  // a JFIF marker would say the colours already
+  jpeg.erase(2, kAfterJfif - 2);  // a JFIF marker would already define the colours
   return inserted(jpeg, 2, "\xff\xee\0\x0e"s + "Adobe\0\x64\0\0\0\0"s + transform);
 }
 
@@ -97,7 +97,7 @@ TEST(Untidy, AJpegThatLostPixelsIsDamaged) {
   const std::string plain(build_jpeg(photo, {}).text());
   const std::string restarts(build_jpeg(photo, {.restart_rows = 1}).text());
   const std::size_t middle = (scan_of(plain) + plain.size()) / 2;
-  std::string ones;  // no code is ones alone; libjpeg-turbo looks for such near the end only
+  std::string ones;  // no code is all ones; libjpeg-turbo checks for them only near the end
   for (int i = 0; i < 30; ++i) ones += "\xff\0"s;
   const std::size_t restart = restarts.find("\xff\xd1");
   ASSERT_NE(restart, std::string::npos);
@@ -128,7 +128,7 @@ std::string png_chunk(const std::string& type, const std::string& body) {
          big_endian(crc32(std::as_bytes(std::span(named))));
 }
 
-/// The PNG saying that it has `height` rows, as many as it has or fewer.
+/// The PNG with a header that claims `height` rows, at most as many as it has.
 std::string with_height(const std::string& png, std::uint32_t height) {
   const std::string body = png.substr(16, 4) + big_endian(height) + png.substr(24, 5);
   return png.substr(0, 8) + png_chunk("IHDR", body) + png.substr(33);

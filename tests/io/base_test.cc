@@ -75,7 +75,7 @@ TEST(Text, CountsHaveTheirNouns) {
   EXPECT_EQ(counted(4, "index"), "4 indexes");
 }
 
-// Known answers of the generator's authors (Random123's kat_vectors).
+// Known answers from the generator's authors (Random123's kat_vectors).
 TEST(Philox, GivesTheKnownAnswers) {
   using Block = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
@@ -102,7 +102,7 @@ TEST(KeyedRng, EveryPartOfTheKeyCounts) {
 }
 
 TEST(KeyedRng, ShuffleIsAPermutationAndUniformEnough) {
-  // Of 3 items, each of the 6 orders comes up 1,000 times in 6,000 give or take five deviations.
+  // Each of the 6 orders of 3 items occurs 1,000 times in 6,000, within five standard deviations.
   std::vector<int> counts(27);
   for (std::uint64_t i = 0; i < 6000; ++i) {
     KeyedRng rng({.index = i});
@@ -135,7 +135,7 @@ TEST(Hash, Crc32IsGzips) {
   EXPECT_EQ(crc32(bytes_of("6789"), crc32(bytes_of("12345"))), 0xCBF43926U);
 }
 
-// A bit at a time, as RFC 1952 defines it.
+// Bit by bit, as RFC 1952 defines it.
 std::uint32_t slow_crc32(std::span<const std::byte> data) {
   std::uint32_t crc = 0xFFFF'FFFFU;
   for (const std::byte byte : data) {

@@ -1,5 +1,5 @@
-// ByteSource's conformance suite, for every source of this room and the double that stands for
-// them.
+// ByteSource's conformance suite, for every source of this room and for their test
+// double.
 #include "io/byte_source.h"
 
 #include <fcntl.h>
@@ -111,7 +111,7 @@ class Fifo final : public SourceObject {
     sigset_t broken_pipe;
     ::sigemptyset(&broken_pipe);
     ::sigaddset(&broken_pipe, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // a reader may go early
+    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // a reader may close early
     std::string_view rest = content_;
     const int fd = ::open((dir_ / "fifo").c_str(), O_WRONLY);
     while (!rest.empty()) {
@@ -121,7 +121,7 @@ class Fifo final : public SourceObject {
     }
     ::close(fd);
   }
-  // The writer waits for a reader to open: be one, briefly.
+  // The writer blocks until a reader opens the FIFO: be one, briefly.
   void unblock() {
     if (!writer_.joinable()) return;
     const int fd = ::open((dir_ / "fifo").c_str(), O_RDONLY | O_NONBLOCK);

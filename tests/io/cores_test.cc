@@ -15,7 +15,7 @@ namespace {
 
 using testing::TempDir;
 
-// A made-up proc and sys.
+// Fake proc and sys folders.
 class Cores : public ::testing::Test {
  protected:
   void put(const std::string& path, const std::string& text) {

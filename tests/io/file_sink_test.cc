@@ -42,7 +42,7 @@ std::string fault_of(Call call) {
   return "none";
 }
 
-// Files may not grow past `bytes` while it lives; EFBIG instead of a signal.
+// Limits the size of files to `bytes` during its lifetime; exceeding it is EFBIG, not a signal.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {

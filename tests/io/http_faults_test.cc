@@ -1,4 +1,4 @@
-// What each fault of the network must lead to: the bytes as without it, or an error that names it.
+// The required outcome of each network fault: the same bytes, or an error that names it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ std::string content(std::size_t size = 200'000) {
   return text;
 }
 
-// The reply as a server sends it that dies after `bytes` bytes of the body.
+// The reply of a server that dies after `bytes` bytes of the body.
 std::string cut(const std::string& reply, std::size_t bytes) {
   return reply.substr(0, reply.find("\r\n\r\n") + 4 + bytes);
 }
@@ -90,7 +90,7 @@ TEST_F(HttpFaults, AShortBodyIsResumedWhereItBroke) {
     ASSERT_EQ(requests(), 4U);
     const ScriptedRequest last = server_->requests().back();
     EXPECT_EQ(last.header("if-match"), "\"v1\"");
-    // A reset may take bytes with it that were on their way, but none comes twice.
+    // A reset may lose bytes in flight, but none arrives twice.
     EXPECT_GT(last.range_start(), 0U);
     EXPECT_LE(last.range_start(), 90'000U);
   }
@@ -160,7 +160,7 @@ TEST_F(HttpFaults, ASliceShorterThanAskedForIsFollowedByTheNext) {
 
 TEST_F(HttpFaults, AnObjectThatChangesMidwayIsAFault) {
   const std::string object = content();
-  // By status, by ETag, by date and by size alone.
+  // By status, by ETag, by date and by size only.
   const std::vector<std::pair<std::string, std::string>> versions{
       {"ETag: \"v1\"\r\n", ""},
       {"ETag: \"v1\"\r\n", "ETag: \"v2\"\r\n"},
@@ -216,7 +216,7 @@ TEST_F(HttpFaults, WithoutPatienceTheFirstFaultIsFinal) {
 
 TEST_F(HttpFaults, AServerThatNeverAnswersIsGivenUpWithinThePatience) {
   serve([&](const ScriptedRequest&) -> ScriptedReply { return {"", After::kHang}; });
-  // The first byte's own limit is 30 s.
+  // The limit for the first byte is 30 s.
   const Error error = fault_of({.retry = {.patience = milliseconds(1500)}});
   EXPECT_THAT(error.what(), HasSubstr("no answer in time"));
   EXPECT_LE(requests(), 3U);
@@ -433,7 +433,7 @@ TEST_F(HttpFaults, AStopEndsAWaitingRead) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCancelled);
   }
-  // By the stop, not by the stall limit of 30 s after which the token is looked at as well.
+  // Ended by the stop, not by the stall limit of 30 s, at which the token is checked too.
   EXPECT_LT(std::chrono::steady_clock::now() - stopped, std::chrono::seconds(20));
 }
 
@@ -471,7 +471,7 @@ TEST_F(HttpFaults, AStopEndsTheWaitBeforeARetry) {
 }
 
 TEST_F(HttpFaults, ManyReadersShareOneBudgetOfRetries) {
-  // Four tokens and one more each second: the eighth retry waits four seconds at least.
+  // Four tokens, refilled at one per second: the eighth retry waits at least four seconds.
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     if (request.number < 8) return {http_reply(503, "", "")};
     return {http_serve(request, "hello")};

@@ -32,7 +32,7 @@ class HttpNginx : public ::testing::Test {
   void SetUp() override {
     if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
   }
-  // The connections that served the log's requests.
+  // The connections of the requests in the log.
   static std::set<std::string> connections(const Nginx& nginx) {
     std::set<std::string> found;
     std::istringstream log(nginx.access_log());
@@ -75,7 +75,7 @@ TEST_F(HttpNginx, OneConnectionServesOneObjectAfterAnother) {
   }
 }
 
-// A wide gap is another request; a narrow one comes sooner than an answer to it would.
+// A wide gap needs a new request; a narrow one is received sooner than a new reply would be.
 TEST_F(HttpNginx, AWideGapIsSkippedByANewRequest) {
   const std::string object = content(30'000'000);
   testing::write_file(dir_ / "a", object);
@@ -149,7 +149,7 @@ TEST_F(HttpNginx, AFileThatIsReplacedMidwayIsAFault) {
   }
 }
 
-// 200 sources opened and dropped in mid-body: threads and descriptors are back where they were.
+// After opening and dropping 200 sources mid-body, threads and descriptors are as before.
 TEST_F(HttpNginx, DroppedSourcesLeaveNothing) {
   testing::write_file(dir_ / "a", content(1'000'000));
   const Nginx nginx(dir_.path());

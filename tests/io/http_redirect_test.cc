@@ -1,4 +1,4 @@
-// Redirects: followed by ourselves, and what was meant for one host is told to no other.
+// Redirects are followed by our code, and headers for one host are not sent to another.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -111,7 +111,7 @@ TEST(HttpRedirect, NeverFromHttpsDownToHttp) {
 }
 
 TEST(HttpRedirect, AResumeStartsFromTheFirstUrl) {
-  // What a redirect leads to may be signed for a short time.
+  // A redirect's target may be signed for a short time only.
   const ScriptedHttpServer server([](const ScriptedRequest& request) -> ScriptedReply {
     if (request.target == "/a") return {http_reply(302, location("/b"), "")};
     const std::string whole = http_serve(request, "0123456789");

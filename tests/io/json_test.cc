@@ -1,4 +1,4 @@
-// Documents from outside: a bomb costs what its text costs, and a fault says its place.
+// Untrusted documents: a bomb costs no more than its text, and a fault names its position.
 #include "io/base/json.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// s3:// and gs:// urls: where they lead, how they are signed, and uploads.
+// s3:// and gs:// urls: their targets, their signatures, and uploads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -37,8 +37,8 @@ void write_text(ByteSink& sink, std::string_view text) {
   sink.write(std::as_bytes(std::span(text.data(), text.size())));
 }
 
-// Amazon's published GET example signs a Range too, which we leave out. The signature here comes
-// from a Python transcription of the procedure that gives Amazon's own answer for that example.
+// Amazon's published GET example also signs a Range, which we do not. The signature here is from a
+// Python transcription of the procedure, which reproduces Amazon's result for that example.
 TEST(AwsSignature, CoversHostDateAndPayload) {
   const auto lines = detail::aws_signature_lines({.method = "GET",
                                                   .host = "examplebucket.s3.amazonaws.com",

@@ -60,7 +60,7 @@ TEST(PipeSource, DestroyingItKillsTheWholePipeline) {
   const pid_t sleeper = std::stoi(testing::read_file(dir / "pid"));
   ASSERT_EQ(::kill(sleeper, 0), 0);
   source.reset();
-  // Its parent is dead, so somebody else reaps it: a moment as a zombie is not being alive.
+  // Its parent is dead, so another process reaps it: a brief zombie is not alive.
   const auto alive = [&] {
     std::ifstream status("/proc/" + std::to_string(sleeper) + "/stat");
     std::string pid, name, state;

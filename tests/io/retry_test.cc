@@ -1,4 +1,4 @@
-// When to try again, and what is too slow: by a clock that the test turns.
+// Back-off and stall detection, with a clock that the test controls.
 #include "io/detail/retry.h"
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ using std::chrono::seconds;
 
 constexpr Clock::TimePoint kStart{std::chrono::hours(1)};
 
-/// The first look at which `watch` calls a stall that gets `piece` bytes every `period`; 0: none
-/// within five minutes.
+/// When `watch` first reports a stall if it gets `piece` bytes every `period`; 0: not within five
+/// minutes.
 seconds stalls_after(std::uint64_t piece, seconds period) {
   StallWatch watch(seconds(30), 1024);
   for (milliseconds passed{0}; passed < seconds(300); passed += milliseconds(100)) {
@@ -61,7 +61,7 @@ class BackoffTest : public ::testing::Test {
 TEST_F(BackoffTest, CountsFromWhereTheReaderBeganToWait) {
   backoff_.begin(kStart);
   ASSERT_TRUE(backoff_.failed(kStart + seconds(30), {}));
-  backoff_.begin(kStart + seconds(40));  // the same wait: nothing came
+  backoff_.begin(kStart + seconds(40));  // the same wait: no bytes arrived
   EXPECT_LE(*backoff_.left(kStart + seconds(40)), seconds(20));
   EXPECT_FALSE(backoff_.failed(kStart + seconds(60), {}));
 }

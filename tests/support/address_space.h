@@ -1,4 +1,4 @@
-// What a test of little memory needs: how much address space is taken, and whether it may be
+// For tests with little memory: how much address space is used, and whether it can be
 // limited.
 #pragma once
 

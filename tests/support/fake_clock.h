@@ -1,4 +1,4 @@
-// FakeClock: time that passes only when somebody sleeps, and a record of each sleep.
+// FakeClock: time that passes only during sleeps, and a record of each sleep.
 //
 //   FakeClock clock;
 //   source with {.clock = &clock} ...

@@ -1,12 +1,12 @@
-// A disk that fails, for programs run by a test: preloaded (LD_PRELOAD), it stands before libc's
-// calls that change files. MILLRACE_TEST_DISK says how:
+// A failing disk, for programs run by a test: preloaded (LD_PRELOAD), it intercepts libc's calls
+// that change files. MILLRACE_TEST_DISK selects the failure:
 //
 //   full:N    the disk is full after N bytes: write() is short, then fails with ENOSPC
 //   fsync:N   the Nth fsync() fails with ENOSPC
 //   kill:N    the process is killed (SIGKILL) before its Nth call of any of these
 //   rename:N  it is killed before its Nth rename
 //
-// Standard streams are left alone.
+// Standard streams are not affected.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ std::atomic<long> syncs{0};
 std::atomic<long> renames{0};
 std::atomic<long> bytes{0};
 
-/// The number behind `mode`; -1 when another mode is asked for.
+/// The number after `mode`; -1 if another mode is selected.
 long asked(const char* mode) {
   const char* text = ::getenv("MILLRACE_TEST_DISK");
   const size_t length = ::strlen(mode);
@@ -42,7 +42,7 @@ void count_rename() {
   if (++renames == asked("rename:")) ::raise(SIGKILL);
 }
 
-/// How many of `size` bytes still fit; -1 when the disk is full.
+/// How many of `size` bytes still fit; -1 if the disk is full.
 long admitted(long size) {
   const long limit = asked("full:");
   if (limit < 0) return size;

@@ -1,12 +1,12 @@
-// FaultySource: bytes in memory as a ByteSource that misbehaves as told.
+// FaultySource: bytes in memory as a ByteSource that fails as configured.
 //
 //   FaultySource source(tar, {.max_read = 7, .fail_at = 1024});
 //
-// FaultyOpener: an Opener over named objects in memory, each with its own faults, that counts
-// opens. Without faults it behaves as every Opener does: it joins the conformance suite in
+// FaultyOpener: an Opener of named objects in memory, each with its own faults, that counts opens.
+// Without faults it behaves like any Opener: it is in the conformance suite in
 // tests/io/byte_source_test.cc.
 //
-// Threads: as ByteSource and Opener say.
+// Threads: as ByteSource and Opener.
 #pragma once
 
 #include <algorithm>
@@ -25,12 +25,12 @@
 namespace millrace::testing {
 
 struct SourceFaults {
-  /// No read gives more than this many bytes.
+  /// No read returns more than this many bytes.
   std::size_t max_read = std::size_t{1} << 30;
   /// The read that would pass this offset throws `fail_code`.
   std::optional<std::uint64_t> fail_at = {};
   ErrorCode fail_code = ErrorCode::kIo;
-  /// The object looks as if it ended here: a source that does not know its size.
+  /// The object seems to end here, as with a source that does not know its size.
   std::optional<std::uint64_t> ends_at = {};
 };
 

@@ -117,7 +117,7 @@ void other_value(std::string& text, KeyedRng& rng) {
                                               "\"\xff\"",
                                               "\"../../etc/passwd\"",
                                               "\"pipe:true\"",
-                                             
+
                                               "[[1],[2,3]]",
                                               "{\"a\":{}}",
                                               "\"\\ud800\"",
@@ -153,13 +153,13 @@ void double_line(std::string& text, KeyedRng& rng) {
   const std::size_t begin = at == std::string::npos ? 0 : at + 1;
   const std::size_t end = text.find('\n', begin);
   const std::string line = text.substr(begin, end == std::string::npos ? end : end + 1 - begin);
-  // The last of a list has no comma, and would be no JSON twice.
+  // The last element of a list has no comma, so a copy would not be valid JSON.
   text.insert(begin, line.find(',') == std::string::npos && line.find(':') != std::string::npos
                          ? line.substr(0, line.size() - 1) + ",\n"
                          : line);
 }
 
-/// A member of an object a second time, under the same key.
+/// Duplicates a member of an object, with the same key.
 void double_key(std::string& text, KeyedRng& rng) {
   const auto tokens = tokens_of(text);
   if (tokens.size() < 2) return;
@@ -212,7 +212,7 @@ void put_checksum(std::string& tar, std::size_t header) {
   tar[header + 155] = ' ';
 }
 
-/// A header that says something else, and whose checksum holds.
+/// Changes a header and corrects its checksum.
 void other_header(std::string& tar, KeyedRng& rng) {
   struct Field {
     std::size_t at;
@@ -248,7 +248,7 @@ void other_header(std::string& tar, KeyedRng& rng) {
 std::string damaged(std::string data, std::uint64_t number, std::span<const Damage> damages) {
   KeyedRng rng({.seed = 20, .index = number});
   const std::string whole = data;
-  // A damage that leaves all as it was is drawn again: a doubled block of zeros beside zeros.
+  // A mutation without effect, such as a repeated block of zeros next to zeros, is drawn again.
   for (int draw = 0; data == whole && draw < 100; ++draw) {
     damages[(number + static_cast<std::uint64_t>(draw)) % damages.size()](data, rng);
   }

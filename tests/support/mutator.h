@@ -1,9 +1,9 @@
-// Mutators: one damage at one place of a document or a tar, drawn by a number. The same number gives
-// the same mutant, on every machine.
+// Mutators: one random damage to a document or a tar, selected by a number. The same number gives
+// the same mutant on every machine.
 //
-// Bits flip, ends are cut, ranges are lost, doubled or zeroed; and what a format's own parser must
-// withstand: numbers beyond their range, keys that stand twice, values of another kind, nesting
-// without end, members whose headers claim what is not there (their checksums put right).
+// Bits are flipped, files truncated, ranges removed, repeated or zeroed; and, specific to a format:
+// numbers out of range, duplicate keys, values of another type, endless nesting, headers that claim
+// data that is not there (with correct checksums).
 #pragma once
 
 #include <cstdint>

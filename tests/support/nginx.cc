@@ -105,7 +105,7 @@ void Nginx::make_certificate() const {
 void Nginx::write_config() const {
   const std::string home = home_.string();
   std::ofstream config(home_ / "nginx.conf");
-  // As root the workers would run as nobody, who may not see a test's private folder.
+  // As root the workers would run as `nobody`, which cannot read a test's private folder.
   if (::geteuid() == 0) config << "user root;\n";
   config << "daemon off;\nworker_processes 1;\npid " << home << "/pid;\nerror_log " << home
          << "/error.log;\nevents { worker_connections 512; }\nhttp {\n"
@@ -124,8 +124,8 @@ void Nginx::write_config() const {
          << options_.location_lines << "\n}\n}\n}\n";
 }
 
-// nginx runs under a shell that ends it when our end of a pipe closes: on stop(), and also when the
-// test is killed, so that no server is left behind. (PR_SET_PDEATHSIG would end it with the
+// nginx runs under a shell that ends it when our end of a pipe closes: on stop(), and also if the
+// test is killed, so that no server is left running. (PR_SET_PDEATHSIG would end it with the
 // thread.)
 void Nginx::start() {
   if (pid_ > 0) return;

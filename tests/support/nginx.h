@@ -1,12 +1,12 @@
-// Nginx: a real nginx on a free loopback port that serves a folder; stopped when it goes.
+// Nginx: a real nginx on a free loopback port that serves a folder; stopped on destruction.
 //
 //   if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
 //   Nginx nginx(dir.path(), {.location_lines = "limit_rate 1m;"});
 //   opener.open(nginx.url("a.tar"));
 //   nginx.stop();  nginx.start();   // the same port again
 //
-// Throws: std::runtime_error with nginx's log when it does not come up. Needs no gtest, so that
-// benchmarks may use it.
+// Throws: std::runtime_error with nginx's log if it does not start. Does not need gtest, so that
+// benchmarks can use it.
 #pragma once
 
 #include <sys/types.h>
@@ -25,8 +25,8 @@ struct NginxOptions {
   std::string location_lines = "";
   std::string server_lines = "";
   std::string http_lines = "";
-  /// Serve https with a certificate made for the occasion (needs the openssl program); ca_file()
-  /// is what to trust. HTTP/2 is offered.
+  /// Serve https with a temporary certificate (needs the openssl program); trust ca_file(). HTTP/2
+  /// is offered.
   bool tls = false;
 };
 
@@ -37,7 +37,7 @@ class Nginx {
   Nginx(const Nginx&) = delete;
   Nginx& operator=(const Nginx&) = delete;
 
-  /// Why no nginx can be started here; nothing when one can.
+  /// Why nginx cannot be started here; nullopt if it can.
   static std::optional<std::string> missing();
 
   /// "http://127.0.0.1:PORT/NAME".
@@ -47,7 +47,7 @@ class Nginx {
   /// Lines of the access log so far: "METHOD URI STATUS BYTES CONNECTION RANGE".
   std::string access_log() const;
 
-  /// Kills the server at once, in the middle of whatever it was sending.
+  /// Kills the server at once, even while it is sending.
   void stop();
   /// Starts it (again), on the same port, and waits until it answers.
   void start();
@@ -61,7 +61,7 @@ class Nginx {
   NginxOptions options_;
   std::filesystem::path home_;
   std::uint16_t port_ = 0;
-  pid_t pid_ = -1;  // the shell that nginx runs under
+  pid_t pid_ = -1;  // the shell under which nginx runs
   io::detail::UniqueFd leash_;
 };
 

@@ -24,7 +24,7 @@ void redirect(const std::string& path, int flags, int to) {
 
 void limit(int what, std::size_t value) {
   const rlimit soft{value,
-                    value + 1};  // beyond the hard one of RLIMIT_CPU is SIGKILL, without a name
+                    value + 1};  // exceeding RLIMIT_CPU's hard limit would be an anonymous SIGKILL
   if (value > 0 && ::setrlimit(static_cast<__rlimit_resource>(what), &soft) != 0) ::_exit(127);
 }
 

@@ -1,9 +1,9 @@
-// run_process: a program run to its end, with what it wrote.
+// run_process: runs a program to its end and captures its output.
 //
 //   const ProcessResult result = run_process({"/bin/echo", "hello"});
 //   EXPECT_EQ(result.status, 0);  EXPECT_EQ(result.out, "hello\n");
 //
-// A program that is still there after the time limit is killed, and its test fails.
+// A program that is still running after the time limit is killed, and its test fails.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,16 @@
 namespace millrace::testing {
 
 struct ProcessOptions {
-  /// Set beside the test's own environment.
+  /// Set in addition to the test's environment.
   std::map<std::string, std::string> environment = {};
-  /// The working folder; empty: the test's own.
+  /// The working folder; empty: the test's.
   std::string folder = {};
-  /// What it reads on standard input.
+  /// The content of standard input.
   std::string input = {};
   std::chrono::milliseconds limit{120'000};
   /// Seconds of processor time after which SIGXCPU ends it, however busy the machine; 0: no limit.
   int cpu_seconds = 0;
-  /// Bytes of private memory that it may ask for; 0: no limit.
+  /// Limit of private memory in bytes; 0: no limit.
   std::size_t data_bytes = 0;
   /// Sends `signal` after this time, or as soon as `signal_when` holds; 0 and none: never.
   std::chrono::milliseconds signal_after{0};
@@ -34,20 +34,20 @@ struct ProcessOptions {
 };
 
 struct ProcessResult {
-  /// The exit status; 128 + N when signal N ended it.
+  /// The exit status; 128 + N if signal N ended it.
   int status = -1;
   std::string out;
   std::string err;
   std::chrono::milliseconds took{0};
-  /// The most memory it ever held, in bytes.
+  /// Peak resident memory, in bytes.
   std::size_t peak_bytes = 0;
 };
 
 ProcessResult run_process(const std::vector<std::string>& words,
                           const ProcessOptions& options = {});
 
-/// The Python of MILLRACE_ORACLE_PYTHON (default: build/oracle/bin/python) when it can import
-/// `modules` ("tarfile, webdataset"); empty when not.
+/// The Python of MILLRACE_ORACLE_PYTHON (default: build/oracle/bin/python) if it can import
+/// `modules` ("tarfile, webdataset"); else empty.
 std::string oracle_python(const std::string& modules);
 
 }  // namespace millrace::testing

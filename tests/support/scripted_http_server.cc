@@ -26,7 +26,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Reads until `buffer` holds at least one whole head; false when the client has gone.
+// Reads until `buffer` has at least one complete head; returns false if the client is gone.
 bool receive(int fd, std::string& buffer) {
   char block[16384];
   const ssize_t got = ::recv(fd, block, sizeof block, 0);
@@ -55,7 +55,7 @@ ScriptedRequest parse_head(const std::string& head) {
   return request;
 }
 
-// False when the client has gone.
+// Returns false if the client is gone.
 bool send_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);

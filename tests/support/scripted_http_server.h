@@ -1,5 +1,5 @@
-// ScriptedHttpServer: a server on a loopback port that says exactly what the test tells it to, well
-// formed or not.
+// ScriptedHttpServer: a server on a loopback port that sends exactly what the test specifies,
+// well-formed or not.
 //
 //   ScriptedHttpServer server([](const ScriptedRequest& request) -> ScriptedReply {
 //     if (request.number == 0) return {http_reply(200, "", "half").substr(0, 40), After::kReset};
@@ -28,19 +28,19 @@ struct ScriptedRequest {
   /// Names in lower case.
   std::map<std::string, std::string> headers;
   std::string body;
-  /// How many requests the server had before this one.
+  /// Number of earlier requests.
   int number = 0;
 
-  /// The header's value; empty when it was not sent.
+  /// The header's value; empty if it was not sent.
   std::string header(const std::string& name) const;
-  /// The first byte asked for: 5 for "Range: bytes=5-"; 0 without a Range.
+  /// The first byte requested: 5 for "Range: bytes=5-"; 0 without a Range.
   std::uint64_t range_start() const;
 };
 
-/// What becomes of the connection after the reply's bytes.
+/// What happens to the connection after the reply.
 enum class After {
   kKeep,   ///< wait for the next request
-  kClose,  ///< close in good order
+  kClose,  ///< close cleanly
   kReset,  ///< RST
   kHang,   ///< stay open and silent
 };
@@ -48,7 +48,7 @@ enum class After {
 struct ScriptedReply {
   std::string bytes;
   After after = After::kKeep;
-  /// With a pause, so many bytes at a time and a pause behind each.
+  /// With a pause: bytes sent at a time, each followed by the pause.
   std::size_t piece = 0;
   std::chrono::milliseconds pause{0};
 };
@@ -73,10 +73,10 @@ class ScriptedHttpServer {
   std::unique_ptr<State> state_;
 };
 
-/// A whole HTTP/1.1 reply with its Content-Length. `fields` are lines that end in "\r\n".
+/// A complete HTTP/1.1 reply with its Content-Length. `fields` are lines that end in "\r\n".
 std::string http_reply(int status, std::string_view fields, std::string_view body);
-/// A good server's answer to a GET of `object`: 206 from the Range's start on, or 200. `fields`
-/// goes out with it.
+/// A correct server's reply to a GET of `object`: 206 from the Range's start on, or 200. `fields`
+/// is added to it.
 std::string http_serve(const ScriptedRequest& request, std::string_view object,
                        std::string_view fields = "");
 

@@ -1,5 +1,5 @@
 // A signal at an awkward moment, for programs run by a test: preloaded (LD_PRELOAD), it sends the
-// process SIGTERM just before it starts anew by execv().
+// process SIGTERM just before execv().
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>

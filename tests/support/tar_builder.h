@@ -1,4 +1,4 @@
-// TarBuilder: any tar, good or bad, block by block.
+// TarBuilder: builds any tar, valid or not, block by block.
 //
 //   const std::string tar = TarBuilder().file("a.jpg", "...").file("a.cls", "3").end().bytes();
 #pragma once
@@ -14,7 +14,7 @@ namespace millrace::testing {
 
 enum class TarFormat { kV7, kUstar, kGnu };
 
-/// What one header block says, true or not.
+/// The contents of a header block, true or not.
 struct TarHeader {
   std::string name;
   std::uint64_t size = 0;
@@ -30,16 +30,16 @@ class TarBuilder {
   /// A regular member; a name of over 100 bytes is split as ustar does.
   TarBuilder& file(std::string_view name, std::string_view data,
                    TarFormat format = TarFormat::kUstar);
-  /// A GNU long name (`L`) in front of the member.
+  /// A member preceded by a GNU long name (`L`).
   TarBuilder& gnu_file(std::string_view name, std::string_view data);
-  /// A pax header with `records` in front of the member.
+  /// A member preceded by a pax header with `records`.
   TarBuilder& pax_file(std::string_view name, std::string_view data,
                        const std::vector<std::pair<std::string, std::string>>& records);
-  /// One header block with a right checksum.
+  /// One header block with a correct checksum.
   TarBuilder& header(const TarHeader& header);
-  /// Bytes, padded to a whole block.
+  /// Bytes, padded to full blocks.
   TarBuilder& payload(std::string_view data);
-  /// Bytes as they are.
+  /// Bytes without padding.
   TarBuilder& raw(std::string_view bytes);
   /// The end marker, and zeros up to a multiple of `blocking` bytes.
   TarBuilder& end(std::size_t blocking = 10'240);
@@ -54,7 +54,7 @@ class TarBuilder {
   std::string bytes_;
 };
 
-/// Puts a right checksum into the header block at `offset`.
+/// Corrects the checksum of the header block at `offset`.
 void fix_checksum(std::string& tar, std::size_t offset);
 
 }  // namespace millrace::testing

@@ -1,4 +1,4 @@
-// TempDir: an empty folder that goes, with all in it, when the test ends.
+// TempDir: an empty folder that is deleted with its contents on destruction.
 #pragma once
 
 #include <filesystem>
@@ -22,9 +22,9 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-/// The whole file as text. Fails the test when it cannot be read.
+/// The whole file as text. Fails the test if it cannot be read.
 std::string read_file(const std::string& path);
-/// Writes `content` to `path`, making the folders on the way.
+/// Writes `content` to `path`, creating missing folders.
 void write_file(const std::string& path, std::string_view content);
 
 }  // namespace millrace::testing

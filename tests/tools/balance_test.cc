@@ -124,7 +124,7 @@ TEST_F(Balance, ADamagedIndexIsNamedOnceAndCostsNoSample) {
       EXPECT_EQ(read.out, sound) << "the manifest beside says how many samples there are";
       EXPECT_THAT(read.err, HasSubstr("set-000001.tar.index.json"));
     }
-    // The shards run again and again: one line, and how many more there were.
+    // The shards are read repeatedly: one line, and the number of repeats.
     const ProcessResult bench =
         run({"bench", shards_, "--stage", "read", "--seconds", "0.5", "--workers", "1"}, {});
     EXPECT_EQ(bench.status, 0) << bench.err;
@@ -161,7 +161,7 @@ TEST_F(Balance, ARequiredIndexThatIsDamagedOrMissingIsAFaultInEveryCommand) {
   }
 }
 
-// The file ends before the place where its index says the next sample lies.
+// The file ends before the offset of the next sample in its index.
 TEST_F(Balance, AShardCutShortBesideItsIndexIsAFaultAndNoCrash) {
   add_indexes();
   std::filesystem::resize_file(dir_ / "set-000000.tar", 600);

@@ -1,5 +1,5 @@
-// What create writes, Python's webdataset reads with the same bytes. Skipped without a Python that
-// has webdataset (MILLRACE_ORACLE_PYTHON).
+// Python's webdataset reads the same bytes that create writes. Skipped without a Python that has
+// webdataset (MILLRACE_ORACLE_PYTHON).
 #include <gtest/gtest.h>
 
 #include <cstdio>

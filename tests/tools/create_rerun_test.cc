@@ -1,5 +1,5 @@
-// create that is killed, or whose disk is full: what it leaves, and what the same command then
-// does.
+// create when it is killed or the disk is full: what it leaves, and what the same command does
+// next.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// create from tables, lists and made-up pictures; folds; recoding.
+// create from tables, lists and synthetic pictures; folds; recoding.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -247,7 +247,7 @@ TEST(CreateFromFolder, AMissingPairIsNamedAndNothingIsMade) {
   EXPECT_THAT(list_dir(dir.path().string()), ElementsAre("images", "labels"));
 }
 
-// What create writes, train takes: a bitmap's black is 0 and its white 255.
+// train accepts what create writes: a bitmap's black is 0 and its white 255.
 TEST(CreateFromFolder, EverySuffixThatItTakesTrains) {
   const TempDir dir;
   const std::string bitmap = std::string("P4\n16 16\n") + std::string(32, '\x5a');
@@ -338,7 +338,7 @@ TEST(CreateFolds, NoGroupIsInTwoFoldsAndFoldsAreBalanced) {
   for (std::size_t i = 0; i < patients.size(); ++i) {
     const std::string file = std::to_string(i) + ".jpg";
     write_file(dir / file, file);
-    table += patients[i * 5 % patients.size()] + "," + file + "\n";  // no patient's rows together
+    table += patients[i * 5 % patients.size()] + "," + file + "\n";  // a patient's rows are apart
   }
   write_file(dir / "t.csv", table);
   const auto made = millrace(

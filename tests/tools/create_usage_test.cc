@@ -1,4 +1,4 @@
-// create's bad use: exit status 2, one line, and nothing made.
+// Usage errors of create: exit status 2, one line, and nothing written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// index: indexes beside shards, and the set's manifest.
+// index: the shards' indexes and the set's manifest.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

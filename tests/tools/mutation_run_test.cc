@@ -1,9 +1,9 @@
-// The mutation run: the program on hundreds of mutants of each thing that it reads. Whatever it is
-// given, no signal ends it, it neither hangs nor takes a gigabyte, its complaint is of a readable
-// length, and where an index stands beside a shard no sample is lost without a word.
+// The mutation run: the program on hundreds of mutants of each kind of file that it reads. Whatever
+// the input, it must not crash, hang or use a gigabyte of memory, its error message must have a
+// readable length, and with an index no sample may be lost silently.
 //
-// Mutants are drawn by their number (tests/support/mutator.h): a failure names it, and the same
-// number gives it again. Shards are read ten a process, for a process costs more than a small
+// Mutants are selected by number (tests/support/mutator.h): a failure names it, and the same
+// number reproduces it. Ten shards are read per process, since a process costs more than a small
 // shard.
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ class MutationRun : public ::testing::Test {
     words.insert(words.end(), shards.begin(), shards.end());
     const auto result = survive(words, what);
     std::set<std::string> told;
-    if (result.out.empty()) {  // not even begun, and said so
+    if (result.out.empty()) {  // not even started, and reported
       EXPECT_NE(result.status, 0) << what;
       return {shards.begin(), shards.end()};
     }
@@ -171,7 +171,7 @@ TEST_F(MutationRun, Configurations) {
   }
 }
 
-// A checkpoint in mid-epoch, so that it holds a position; all but the file that is mutated are
+// A checkpoint in mid-epoch, so that it contains a position; all files except the mutated one are
 // links to it.
 class CheckpointMutants : public MutationRun {
  protected:

@@ -1,4 +1,4 @@
-// What commands do while a server makes them wait: they say so, they give up in time, they obey.
+// Commands while a server makes them wait: they log it, give up in time, and obey stops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,7 +114,7 @@ std::size_t num_steps(const std::string& json) {
       std::ranges::count_if(events, [](const auto& event) { return event["event"] == "step"; }));
 }
 
-// Not with the next batch and not at the end of the patience; and what was done is saved.
+// Neither at the next batch nor at the end of the patience; and the progress is saved.
 TEST(Waits, InMidEpochEndAtASignal) {
   const TempDir dir;
   const std::string spec = make_set(dir, 600, 200);
@@ -194,7 +194,7 @@ TEST(Waits, ForPicturesEndAtASignal) {
   EXPECT_THAT(stopped.out, HasSubstr("40 samples in ")) << "the evaluation itself was whole";
 }
 
-// Weights and checkpoints too: nothing that a command reads is beyond its stop and its patience.
+// Weights and checkpoints too: stop and patience apply to everything that a command reads.
 TEST(Waits, ForACheckpointEndAtASignalAndWithThePatience) {
   const ScriptedHttpServer server(never_answer);
   const TempDir dir;
@@ -260,14 +260,14 @@ TEST(Waits, ForANameThatDoesNotResolveAreShort) {
   EXPECT_THAT(result.err, HasSubstr("no-such-host.invalid"));
 }
 
-// A bit that the network flipped costs nothing, and is told.
+// A bit flipped on the network costs nothing and is reported.
 TEST(Refetches, AreCounted) {
   const TempDir dir;
   make_set(dir, 20, 20);
   ASSERT_EQ(millrace({"index", dir / "set-000000.tar"}).status, 0);
   const auto index = nlohmann::json::parse(read_file(dir / "set-000000.tar.index.json"));
   const std::size_t place = index["samples"][1][2][0][1];  // the second sample's first payload
-  int damaged = 1;  // so many answers from the shard's beginning
+  int damaged = 1;  // number of replies from the shard's beginning
   const ScriptedHttpServer server([&](const ScriptedRequest& request) -> ScriptedReply {
     const std::string path = dir / request.target.substr(1);
     if (path.ends_with("manifest.json") || !std::filesystem::exists(path))
@@ -290,7 +290,7 @@ TEST(Refetches, AreCounted) {
               HasSubstr("damaged on the network, intact when fetched again (url " + url + ")"));
 }
 
-// A folder may have changed by the second time, and a manifest takes a round trip.
+// A folder may change in between, and a manifest costs a round trip.
 TEST(Specs, AreExpandedOnceARun) {
   const TempDir dir;
   const std::string spec = make_set(dir, 60, 20);

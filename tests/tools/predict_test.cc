@@ -1,4 +1,4 @@
-// predict: what a checkpoint makes of samples, in their order, without any label.
+// predict: a checkpoint's predictions for samples, in their order, without labels.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

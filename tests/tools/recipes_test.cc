@@ -1,4 +1,4 @@
-// Every recipe runs as it stands, but for sizes that would take a test too long.
+// Every recipe runs unchanged, except for sizes that would take too long in a test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

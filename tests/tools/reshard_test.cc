@@ -1,4 +1,4 @@
-// reshard: shards written anew.
+// reshard: rewriting shards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

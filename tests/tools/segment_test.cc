@@ -1,5 +1,5 @@
 // Segmentation end to end: masks of many classes from every kind of file, rectangular and padded
-// sizes, results in the pictures' own sizes.
+// sizes, results in the pictures' original sizes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -179,7 +179,7 @@ class Padded : public ::testing::Test {
 };
 
 TEST_F(Padded, PredictWritesMasksInThePicturesOwnSizes) {
-  // The pictures alone, of two sizes.
+  // Only the pictures, in two sizes.
   make_streets(dir_, 2, "90x40", "tall");
   wds::ShardWriter writer({.pattern = dir_ / "plain-%06d.tar"});
   std::vector<decode::ImageSize> sizes;
@@ -228,7 +228,7 @@ TEST_F(Padded, PicturesHaveKeysALegendAndASeededChoice) {
   };
   const std::string first = draw({});
   const decode::Image sheet = image_of(dir_ / "sheet.png");
-  // Three samples beside each other, each image | mask | predicted of 40 x 72.
+  // Three samples side by side, each image | mask | predicted of 40 x 72.
   EXPECT_EQ(sheet.width, 4 + 3 * (3 * 72 + 2 + 4));
   EXPECT_GT(sheet.height, 4 + 20 + 40 + 20 + 4) << "captions, pictures, keys, legend";
   std::set<std::vector<std::uint8_t>> colours;

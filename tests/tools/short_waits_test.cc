@@ -1,4 +1,4 @@
-// What OpenMP is told: libgomp shows its settings when it is loaded.
+// OpenMP's settings: libgomp prints them when it is loaded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

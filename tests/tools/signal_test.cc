@@ -1,4 +1,4 @@
-// Signals at odd moments, and what becomes of them.
+// Signals at awkward moments, and their effects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// What the program's tests share: running it, and making small inputs.
+// Helpers shared by the program's tests: running it, and making small inputs.
 #pragma once
 
 #include <nlohmann/json.hpp>

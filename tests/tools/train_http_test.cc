@@ -1,4 +1,4 @@
-// Training over HTTP while the server misbehaves: the same losses, or a fault with its place.
+// Training over HTTP while the server misbehaves: the same losses, or a fault with its location.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class TrainOverHttp : public ::testing::Test {
 TEST_F(TrainOverHttp, AServerThatIsRestartedInMidEpochIsNotSeenInTheLosses) {
   const ProcessResult local = train(dir_ / spec());
   ASSERT_EQ(local.status, 0) << local.err;
-  // Each shard takes two seconds or so, for the restart to fall into the middle of all three.
+  // Each shard takes about two seconds, so that the restart hits the middle of all three.
   const auto shard_bytes = std::filesystem::file_size(dir_ / "set-000000.tar");
   Nginx nginx(dir_.path(),
               {.location_lines = "limit_rate " + std::to_string(shard_bytes / 2) + ";"});

@@ -1,4 +1,4 @@
-// Options of train: what each does to a run, end to end on made-up data.
+// Options of train: the effect of each on a run, end to end on synthetic data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -168,7 +168,7 @@ TEST_F(TrainOptions, ARunThatEndsInItsWarmUpSaysSo) {
   EXPECT_THAT(run_with({"--steps-per-epoch", "12"}), Not(HasSubstr("in its warm-up")));
 }
 
-// The real digits: what a user gets who names an optimizer and nothing else.
+// The real digits: the result for a user who only names an optimizer.
 TEST(TrainDefaults, NoOptimizerEndsAtChance) {
   const char* data = std::getenv("MILLRACE_TEST_DATA");
   if (data == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA names no folder";

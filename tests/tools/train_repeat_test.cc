@@ -1,4 +1,4 @@
-// train: where it runs, that it repeats itself, and what it skips.
+// train: its devices, its repeatability, and what it skips.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A run's folder and its checkpoints: who may write there, what is left after a fault, a kill or a
-// deletion, and what can be gone on with.
+// deletion, and what can be continued.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tasks beside classification: several labels a sample; a mask and a depth.
+// Tasks other than classification: several labels per sample; a mask and a depth.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -121,7 +121,7 @@ TEST(TrainMaskDepth, LearnsBothHeadsAndDrawsThem) {
   EXPECT_NEAR(json_lines(scored.out).at(0)["val_rmse"].get<double>(),
               last["val_rmse"].get<double>(), 1e-3);
   const auto sheet = decode::decode_image(io::Bytes::copy_of(read_file(dir / "new/pictures.png")));
-  // Three samples beside each other, five pictures each, enlarged three times.
+  // Three samples side by side, five pictures each, enlarged three times.
   EXPECT_EQ(sheet.width, 4 + 3 * (5 * 97 - 1 + 4));
   EXPECT_GT(sheet.height, 96 + 2 * 20);
 }

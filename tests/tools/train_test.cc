@@ -1,4 +1,4 @@
-// train, eval and bench, end to end on made-up data.
+// train, eval and bench, end to end on synthetic data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ TEST_F(Train, TellsStepsEpochsAndTheEnd) {
   EXPECT_EQ(epoch["val_samples"], kSamples);
   EXPECT_EQ(events.back()["event"], "end");
   EXPECT_EQ(events.back()["epochs"], 2);
-  EXPECT_EQ(losses(events).size(), 2U * 5U);  // 150 samples, 32 a step
+  EXPECT_EQ(losses(events).size(), 2U * 5U);  // 150 samples, 32 per step
   for (const char* file : {"metrics.jsonl", "config.json", "checkpoints/last/model.safetensors"})
     EXPECT_TRUE(std::filesystem::exists(dir_ / "run" + "/" + file)) << file;
 }
@@ -96,7 +96,7 @@ TEST_F(Train, HttpGivesTheLossesOfLocalFiles) {
 TEST_F(Train, ATermSignalCheckpointsAndTheResumedRunIsTheUninterruptedOne) {
   const auto whole = losses(train({"--epochs", "8", "--run-dir", "none"}));
   const std::vector<std::string> run = {"--epochs", "8", "--run-dir", dir_ / "run"};
-  // Stopped while it runs, however far it came; then again and again until it is through.
+  // Stopped while it runs, wherever it is; then resumed again and again until it is done.
   std::vector<double> pieced;
   int status = 143;
   for (int piece = 0; status == 143 && piece < 50; ++piece) {

@@ -1,4 +1,4 @@
-// Checkpoints sent to a server, and taken up again from there.
+// Checkpoints sent to a server, and resumed from there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

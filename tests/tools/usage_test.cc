@@ -1,4 +1,4 @@
-// Bad use: exit status 2, one line, in under a second, and nothing made.
+// Usage errors: exit status 2, one line, in under a second, and nothing written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// verify: what is wrong with shards, and what they hold.
+// verify: the faults of shards, and their contents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST(Verify, ASoundSetIsCountedAndSound) {
   EXPECT_EQ(report["num_duplicates"], 0);
 }
 
-// A comment whose checksum is wrong costs no pixel.
+// A comment with a wrong checksum costs no pixel.
 TEST(Verify, UntidyImagesAreCountedAndNoFault) {
   const TempDir dir;
   const std::string set = make_set(dir, 2, 2);
@@ -231,7 +231,7 @@ TEST(Verify, ASecondArchiveIsReadWhereAskedFor) {
   EXPECT_EQ(report_of({dir / "two.tar"}, 0, {"--concatenated"})["samples"], 2);
 }
 
-// Each command says the same of `cat a.tar b.tar`, and no index is made that readers refuse.
+// All commands treat `cat a.tar b.tar` the same way, and no index is written that readers refuse.
 TEST(Verify, ASecondArchiveIsAFaultInEveryCommand) {
   const TempDir dir;
   const std::string two = dir / "two.tar";
@@ -303,7 +303,7 @@ TEST(Verify, AnIndexesOwnHashIsCompared) {
   EXPECT_THAT(report["faults"][0]["message"].get<std::string>(), HasSubstr("SHA-256"));
 }
 
-// A manifest may say how many samples the set has, and contradict itself.
+// A manifest may give the number of samples of the set, and contradict itself.
 TEST(Verify, AManifestIsComparedWithItself) {
   const TempDir dir;
   const std::string shards = make_listed_set(dir);
@@ -375,7 +375,7 @@ TEST(Verify, TheHashOfADamagedShardIsOfAllItsBytes) {
       0);
   std::string tar = read_file(dir / "s-000000.tar");
   const std::string sound = tar;
-  tar[512] ^= 1;  // its index knows, and the reader opens the shard anew behind the sample
+  tar[512] ^= 1;  // detected by its index; the reader reopens the shard after the sample
   write_file(dir / "s-000000.tar", tar);
   auto report = report_of({dir / "s-000000.tar"}, 1);
   EXPECT_EQ(report["faults"].size(), 2U) << report.dump(1);

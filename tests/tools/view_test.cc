@@ -1,4 +1,4 @@
-// view and stats: what samples look like.
+// view and stats: pictures and statistics of samples.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

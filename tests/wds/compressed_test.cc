@@ -57,7 +57,7 @@ std::string numbered_tar(int samples, int first = 0) {
 }
 
 struct ReadResult {
-  std::vector<std::string> samples;  ///< key and bytes of each
+  std::vector<std::string> samples;  ///< key and bytes of each sample
   std::optional<ErrorCode> fault;
 };
 
@@ -193,7 +193,7 @@ std::string little_endian(std::uint64_t value, int bytes) {
   return text;
 }
 
-/// A zstd frame by hand (RFC 8878): `data` as it is, then `repeats` blocks of 128 KiB of zeros.
+/// A handmade zstd frame (RFC 8878): `data` as stored, then `repeats` blocks of 128 KiB zeros.
 std::string zstd_frame(const std::string& data, int repeats, unsigned char window = 0x58) {
   constexpr std::uint64_t kRaw = 0, kRepeated = 1;
   const auto block = [](std::uint64_t size, std::uint64_t type, bool last) {
@@ -220,7 +220,7 @@ TEST(Compressed, AFramesWindowIsLimited) {
   EXPECT_EQ(read(wide, {.tar = {.max_window_bytes = 16 * kMiB}}).samples.size(), 3U);
 }
 
-// pzstd begins with a skippable frame; libarchive 3.6 alone takes that for no zstd at all.
+// pzstd begins with a skippable frame, which libarchive 3.6 does not recognise as zstd.
 TEST(Compressed, SkippableFramesMayComeFirst) {
   const std::string skippable = little_endian(0x184D2A5E, 4) + little_endian(7, 4) + "ignored";
   const std::string empty = little_endian(0x184D2A50, 4) + little_endian(0, 4);
@@ -235,7 +235,7 @@ TEST(Compressed, SkippableFramesMayComeFirst) {
             ErrorCode::kTruncated);
 }
 
-// A shard of one sample as `xz --check=none` packs it.
+// A shard of one sample, packed by `xz --check=none`.
 std::string unchecked_xz() {
   constexpr std::string_view kHex =
       "fd377a585a000000ff12d941020021011c00000010cf58cce027ff00565d00308b8867043e226f95b6d2d8f7"
@@ -264,7 +264,7 @@ TEST(Compressed, SaysWhichFramesCarryNoChecksum) {
   EXPECT_EQ(unguarded(unchecked_xz()), 1U);
 }
 
-/// Reads where there are 256 MiB to be had. Says by its exit status what came of it.
+/// Reads with at most 256 MiB of memory. The exit status is the outcome.
 [[noreturn]] void read_in_little_memory(const std::string& shard) {
   testing::limit_address_space(256 * kMiB);
   try {
@@ -283,7 +283,7 @@ TEST(Compressed, SaysWhichFramesCarryNoChecksum) {
   }
 }
 
-// What there is no memory for is no fault of the data, and no policy skips it.
+// Running out of memory is not a fault in the data, and no policy skips it.
 TEST(Compressed, NoMemoryIsNoDamage) {
   if (testing::kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
   constexpr std::size_t kBlockHeader = 12;
@@ -303,7 +303,7 @@ long peak_kib() {
   return 0;
 }
 
-/// Whether a process of its own refuses the shard, grown by less than 16 MiB and in under a second.
+/// Whether a separate process refuses the shard, growing by less than 16 MiB, in under a second.
 bool refused_cheaply(const std::string& shard) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,4 +1,4 @@
-// The fuzz target for shards over mutants: whatever it is, the answer is samples or a fault.
+// The fuzz target for shards, run on mutants: the result is always samples or a fault.
 #include <gtest/gtest.h>
 
 #include <cstdint>

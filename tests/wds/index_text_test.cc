@@ -35,7 +35,7 @@ std::string text_of(const std::string& samples, const std::string& count = "1") 
          R"(,"end":1,"millrace_index":1,"sha256":"","samples":[)" + "\n" + samples + "\n]}\n";
 }
 
-// What parsing comes to: the same index as text, or the error.
+// The result of parsing: the same index as text, or the error.
 std::string outcome(const std::string& text) {
   try {
     return index_text(parse_index(text));
@@ -45,7 +45,7 @@ std::string outcome(const std::string& text) {
   }
 }
 
-// Other white space is JSON still, and no longer what write_index() writes.
+// With other white space it is still JSON, but not what write_index() writes.
 std::string general_outcome(std::string text) {
   std::replace(text.begin(), text.end(), '\n', '\r');
   return outcome(text);

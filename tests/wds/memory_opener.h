@@ -1,5 +1,5 @@
-// MemoryOpener: shards that lie in a map, so that a test needs no files. It joins the conformance
-// suite of ByteSource in memory_opener_test.cc.
+// MemoryOpener: shards in a map, so that a test needs no files. It is in the conformance suite of
+// ByteSource, in memory_opener_test.cc.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace millrace::testing {
 
-/// Hands out at most `step` bytes a read, so that every buffer boundary is met.
+/// Returns at most `step` bytes per read, so that every buffer boundary is exercised.
 class MemorySource final : public io::ByteSource {
  public:
   MemorySource(std::string url, const std::string& data, io::OpenOptions options, std::size_t step,
@@ -41,7 +41,7 @@ class MemorySource final : public io::ByteSource {
 
  private:
   std::string url_;
-  const std::string& data_;  // the opener's
+  const std::string& data_;  // owned by the opener
   std::size_t position_;
   std::stop_token stop_;
   std::size_t step_;

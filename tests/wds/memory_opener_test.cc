@@ -9,7 +9,7 @@
 namespace millrace::testing {
 namespace {
 
-/// A HashingOpener and the one that it reads through.
+/// A HashingOpener and the opener that it reads through.
 class Hashing final : public io::Opener {
  public:
   explicit Hashing(const std::string& content) { files.files["a.tar"] = content; }

@@ -17,7 +17,7 @@ std::string payload(int sample) {
   return data;
 }
 
-// Where each member's header and payload lie.
+// The offsets of each member's header and payload.
 struct Place {
   std::size_t header = 0;
   std::size_t size = 0;

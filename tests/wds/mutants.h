@@ -1,4 +1,4 @@
-// Mutants of a shard: every way to damage one place of a small tar.
+// Mutants of a shard: every way to damage a small tar in one place.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ struct Mutant {
 
 /// A shard of `samples` samples of two members, ustar, with its end marker.
 std::string small_shard(int samples);
-/// Cut at every 512-byte boundary and at 8 places between, every header byte flipped, every header
-/// zeroed, every 7th payload byte flipped.
+/// Truncated at every 512-byte boundary and at 8 places in between, every header byte flipped,
+/// every header zeroed, every 7th payload byte flipped.
 std::vector<Mutant> mutants_of(const std::string& tar, int samples);
 
-/// How `mutant` differs from `tar`, in a line: "KIND cut LENGTH" or "KIND set OFFSET HEX".
+/// How `mutant` differs from `tar`, on one line: "KIND cut LENGTH" or "KIND set OFFSET HEX".
 std::string edit_of(const Mutant& mutant, const std::string& tar);
 
 }  // namespace millrace::testing

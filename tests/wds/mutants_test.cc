@@ -1,5 +1,5 @@
-// Every mutant of a small shard: with its index all are found; without it the table that the room's
-// README shows. A partial sample is never emitted.
+// Every mutant of a small shard: with its index all are detected; without it, as many as in the
+// table of the room's README. A partial sample is never emitted.
 #include "tests/wds/mutants.h"
 
 #include <archive.h>
@@ -36,7 +36,7 @@ Originals read_originals(const MemoryOpener& opener) {
   return originals;
 }
 
-// Whole: all members of the original, of their size; with an index the very bytes.
+// Complete: all members of the original, with their sizes; with an index also the same bytes.
 void expect_whole(const Sample& sample, const Originals& originals, bool same_bytes) {
   const auto original = originals.find(sample.key);
   ASSERT_NE(original, originals.end()) << sample.key;
@@ -49,7 +49,7 @@ void expect_whole(const Sample& sample, const Originals& originals, bool same_by
   }
 }
 
-/// Reads on over every fault; the number of faults.
+/// Continues after every fault; returns the number of faults.
 int faults_in(const MemoryOpener& opener, const ShardOptions& options, const Originals& originals) {
   int faults = 0;
   ShardReader reader(opener, "x.tar", options);
@@ -82,8 +82,8 @@ bool libarchive_notices(const std::string& tar) {
   return result != ARCHIVE_EOF;
 }
 
-/// For tests/wds/mutants.py, where MILLRACE_MUTANTS names a place: the shard, and its mutants as
-/// edits.
+/// For tests/wds/mutants.py: writes the shard, and its mutants as edits, to $MILLRACE_MUTANTS if
+/// that is set.
 void write_edits(const std::string& tar, const std::vector<Mutant>& mutants) {
   const char* place = ::getenv("MILLRACE_MUTANTS");
   if (place == nullptr) return;

@@ -1,5 +1,5 @@
-// What Python's webdataset reads from a set of tars, we read too, key by key and field by field.
-// Skipped without a Python that has webdataset (MILLRACE_ORACLE_PYTHON).
+// We read the same keys and fields from a set of tars as Python's webdataset. Skipped without a
+// Python that has webdataset (MILLRACE_ORACLE_PYTHON).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using testing::TarBuilder;
 using testing::TarFormat;
 using testing::TempDir;
 
-using Lines = std::map<std::string, std::vector<std::string>>;  // of each file
+using Lines = std::map<std::string, std::vector<std::string>>;  // per file
 
 std::string all_names(TarFormat format) {
   TarBuilder tar;
@@ -37,14 +37,14 @@ std::string all_names(TarFormat format) {
   return tar.end().bytes();
 }
 
-// One tar a row of what a shard may hold; each is also read packed in three ways.
+// One tar for each kind of content; each is also read packed in three ways.
 std::map<std::string, std::string> tars() {
   const std::string long_name = std::string(150, 'n') + ".jpg";
   std::map<std::string, std::string> set;
   set["names_v7"] = all_names(TarFormat::kV7);
   set["names_ustar"] = all_names(TarFormat::kUstar);
   set["names_gnu"] = all_names(TarFormat::kGnu);
-  // Without a hard link, which WebDataset passes over and millrace reads.
+  // Without a hard link, which WebDataset skips and millrace reads.
   set["kinds"] = TarBuilder()
                      .header({.name = "d/", .type = '5'})
                      .file("d/a.jpg", "A")

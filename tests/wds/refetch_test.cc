@@ -1,5 +1,5 @@
-// What was damaged on its way over the network is fetched once more before it is a fault, where an
-// index tells; and counted.
+// Data damaged on the network, as detected by an index, is fetched once more before it is a fault,
+// and counted.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -27,7 +27,7 @@ using Strings = std::vector<std::string>;
 constexpr const char* kUrl = "http://h/x.tar";
 constexpr const char* kIndexUrl = "http://h/x.tar.index.json";
 
-/// The first `bad` times that an object is opened it is the damaged one.
+/// The first `bad` opens of an object return the damaged one.
 class FlippingOpener final : public io::Opener {
  public:
   void add(const std::string& url, std::string good, std::string damaged, int bad) {
@@ -79,7 +79,7 @@ std::shared_ptr<const ShardIndex> index_of(const std::string& shard) {
   return std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));
 }
 
-/// The keys, then how many samples were fetched twice.
+/// The keys, then the number of samples fetched twice.
 Strings read(const FlippingOpener& opener, const std::string& url,
              const std::shared_ptr<const ShardIndex>& index) {
   ShardReader reader(opener, url, {.index = index});

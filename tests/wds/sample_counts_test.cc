@@ -18,7 +18,7 @@ using testing::MemoryOpener;
 using ::testing::Pointee;
 using ::testing::SizeIs;
 
-/// Indexes of so many shards; shard i has i samples. Notes what was opened.
+/// Indexes of a number of shards; shard i has i samples. Records what was opened.
 class Indexes final : public io::Opener {
  public:
   Indexes(const std::string& prefix, int count) {

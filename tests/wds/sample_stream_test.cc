@@ -70,8 +70,8 @@ Strings all_keys(const Set& set, const StreamSpec& spec) {
   return all_keys(set, spec, ledger);
 }
 
-/// The keys of all streams of an epoch are the set's, each once; `spec` says how many streams.
-/// Their numbers of samples.
+/// Expects the keys of all streams of an epoch to be the set's, each once; `spec` gives the number
+/// of streams. Returns their numbers of samples.
 std::set<std::size_t> expect_each_once(const Set& set, StreamSpec spec, FaultLedger& ledger) {
   std::multiset<std::string> seen;
   std::set<std::size_t> lengths;
@@ -89,7 +89,7 @@ std::set<std::size_t> expect_each_once(const Set& set, const StreamSpec& spec) {
   return expect_each_once(set, spec, ledger);
 }
 
-/// Stopped after each block in turn, a new stream at that position gives what would have come.
+/// After each block, a new stream at that position returns what the old one would have.
 void expect_goes_on_anywhere(const Set& set, const StreamSpec& spec) {
   const Strings whole = all_keys(set, spec);
   FaultLedger ledger;
@@ -213,11 +213,11 @@ TEST(SampleStream, WithAnIndexTheAccountIsTheIndexsCount) {
   set.opener.files["1.tar"].resize(8 * 1024);
   FaultLedger ledger({.on_fault = OnFault::kSkip});
   const Strings keys = all_keys(set, {.shards = set.shards, .indexed = true}, ledger);
-  // What a stream gave is not emitted yet: decoding may still skip it, and who emits counts.
+  // Samples of a stream are not counted as emitted yet: decoding may still skip them.
   EXPECT_EQ(keys.size() + ledger.skipped(), set.num_samples);
 }
 
-// The file that ends before the offset where the next sample lies cannot be opened there.
+// A file that ends before the next sample's offset cannot be opened there.
 TEST(SampleStream, AShardCutAnywhereBesideItsIndexKeepsTheAccount) {
   Set set = make_set(2, 6);
   add_indexes(set);
@@ -228,7 +228,7 @@ TEST(SampleStream, AShardCutAnywhereBesideItsIndexKeepsTheAccount) {
     const Strings keys = all_keys(set, {.shards = set.shards, .indexed = true}, ledger);
     EXPECT_EQ(keys.size() + ledger.skipped(), set.num_samples) << cut;
     EXPECT_EQ(ledger.unknown_shards(), 0U);
-    // One for what was cut, one for the sample in front whose end nobody saw: not one a sample.
+    // One for what was cut off, one for the sample before, whose end was not seen: not one each.
     EXPECT_LE(ledger.entries().size(), 2U) << cut;
   }
 }
@@ -293,7 +293,7 @@ TEST(SampleStream, ARequiredIndexThatIsDamagedOrMissingIsAFault) {
   EXPECT_EQ(skip.entries().at(0).code, ErrorCode::kNotFound);
 }
 
-// Counts may come from an index that lies: what stands behind them belongs to the last piece.
+// Counts may come from a wrong index: samples beyond them belong to the last piece.
 TEST(SampleStream, CountsThatAreTooLowLoseNothing) {
   Set set = make_set(3, 40);
   expect_each_once(set, {.shards = set.shards,
@@ -324,7 +324,7 @@ TEST(SampleStream, ALostShardCostsTheSamplesThatItsIndexOrAManifestSays) {
   EXPECT_THROW(all_keys(set, {.shards = set.shards}, budget), Error) << "11 samples, one fault";
 }
 
-// What nobody wants is not held, and changes nothing else: the order, the account, the positions.
+// Unwanted fields are not held, and change nothing else: order, counts, positions.
 TEST(SampleStream, FieldsThatNobodyWantsAreNotHeld) {
   Set set = make_set(3, 90);
   StreamSpec all{.shards = set.shards,
@@ -439,7 +439,7 @@ TEST(SampleStream, ResampledStreamsDrawWithReplacement) {
 
 TEST(SampleStream, SkipsWhatIsDamagedAndKeepsTheAccount) {
   Set set = make_set(3, 4);
-  set.opener.files["1.tar"].resize(6 * 512);  // one whole sample and a half
+  set.opener.files["1.tar"].resize(6 * 512);  // one and a half samples
   const StreamSpec spec{.shards = set.shards};
   FaultLedger fail;
   EXPECT_THROW(all_keys(set, spec, fail), Error);

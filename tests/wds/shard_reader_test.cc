@@ -162,7 +162,7 @@ TEST(ShardReader, RenamesThenSelects) {
   EXPECT_EQ(read(two_samples(), options), (Strings{"r_a:jpg=A", "r_b:jpg=B,cls=2"}));
 }
 
-// Wherever a tar is cut, what comes before the cut sample is whole and the cut is a fault.
+// Wherever a tar is truncated, the samples before the cut are complete and the cut is a fault.
 TEST(ShardReader, ACutAnywhereIsTruncatedAndNeverGivesAPartialSample) {
   const std::string tar = two_samples();
   for (std::size_t cut = 0; cut < 4 * 1024 + 1024; cut += 128) {
@@ -263,7 +263,7 @@ TEST(ShardReader, ALinkThatLeadsNowhereCostsItsSample) {
   EXPECT_EQ(read(tar), (Strings{"!Corrupt a@1024", "!Corrupt b@2560", "later:cls=1"}));
 }
 
-// A tar of a few kilobytes may hold a thousand links to one large member: that is read once.
+// A tar of a few kilobytes may contain a thousand links to one large member: it is read once.
 TEST(ShardReader, LinksDoNotReadTheShardOverAndOver) {
   TarBuilder tar;
   const std::string large(3 << 20, 'x');
@@ -304,7 +304,7 @@ TEST(ShardReader, DataBehindTheEndMarkerIsAFaultUnlessAsked) {
       two_samples() + TarBuilder().file("c.jpg", "C").file("c.cls", "3").end().bytes();
   EXPECT_EQ(read(like, {.tar = {.behind_end = BehindEnd::kRead}}),
             (Strings{"a:jpg=A,cls=1", "b:jpg=B,cls=2", "c:jpg=C,cls=3"}));
-  // What lacks a field that the sample before had may have lost it to a header that was zeroed.
+  // A sample that lacks a field of the one before may have lost it to a zeroed header.
   const std::string lacking =
       TarBuilder().file("a.jpg", "A").file("a.cls", "1").file("b.jpg", "B").end().bytes();
   EXPECT_EQ(read(lacking + two_samples(), {.tar = {.behind_end = BehindEnd::kRead}})[1],
@@ -313,7 +313,7 @@ TEST(ShardReader, DataBehindTheEndMarkerIsAFaultUnlessAsked) {
     EXPECT_EQ(read(two_samples() + std::string(padding, '\0')).size(), 2U) << "zeros are no data";
 }
 
-// A member of zeros whose header is zeroed too looks like an end marker with a tar behind it.
+// A member of zeros with a zeroed header looks like an end marker followed by another tar.
 TEST(ShardReader, AZeroedMemberNeverGivesAPartialSample) {
   const std::string zeros(1000, '\0');
   const std::string tar = TarBuilder()

@@ -1,4 +1,4 @@
-// Members that no field asks for are skipped: what they hold is not read where that costs more.
+// Members that no field needs are skipped: their payload is not read if skipping is cheaper.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -56,7 +56,7 @@ class CountingOpener final : public io::Opener {
   mutable std::atomic<std::uint64_t> bytes_ = 0;
 };
 
-/// A shard of two samples, the first with a member of 500 MB of which nothing lies on the disk.
+/// A shard of two samples, the first with a sparse member of 500 MB that takes no disk space.
 struct SparseShard {
   SparseShard() {
     const std::string first =
@@ -117,7 +117,7 @@ TEST(Skip, NorOverHttp) {
   }
 }
 
-// A server that knows no ranges sends all of it: what is skipped is read past.
+// A server without ranges sends everything: skipped bytes are read and dropped.
 TEST(Skip, WithoutRangesItIsReadPast) {
   if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
   const TempDir dir;

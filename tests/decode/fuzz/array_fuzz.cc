@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const decode::ArraySpec spec{decode::DType::kFloat32, array->shape};
       std::vector<std::byte> slot(spec.num_bytes());
       decode::copy_npy(*array, spec, slot);
-    } catch (const Error&) {  // a fault is an answer
+    } catch (const Error&) {  // a fault is a valid result
     }
   }
   try {

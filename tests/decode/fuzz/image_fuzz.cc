@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const bool tolerant : {false, true}) {
     try {
       decode::decode_image(file, {.limits = limits, .tolerate_truncated = tolerant});
-    } catch (const Error&) {  // a fault is an answer
+    } catch (const Error&) {  // a fault is a valid result
     }
   }
   try {

@@ -27,7 +27,7 @@ void read_shard(const io::Opener& opener, const wds::ShardOptions& options) {
       try {
         wds::Sample sample;
         more = reader.next(sample);
-      } catch (const Error&) {  // a fault is an answer
+      } catch (const Error&) {  // a fault is a valid result
         more = reader.can_continue();
       }
     }
@@ -48,7 +48,7 @@ void read_beside(const io::Opener& opener) {
 
 }  // namespace
 
-/// The first byte chooses how the rest is read.
+/// The first byte selects how the rest is read.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const unsigned bits = data[0];
