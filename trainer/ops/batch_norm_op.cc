@@ -49,15 +49,15 @@ class BatchNormOp final : public Op {
 
  private:
   void describe(Lowering& lowering, const nn::BatchNorm& layer) {
-    const Backend& backend = lowering.backend();
+    const Context& context = lowering.context();
     const std::int64_t blocks =
-        (node_.shape[0] + backend.channel_block - 1) / backend.channel_block;
-    shape_ = {.images = backend.batch_size,
+        (node_.shape[0] + context.channel_block - 1) / context.channel_block;
+    shape_ = {.images = context.batch_size,
               .blocks = blocks,
               .pixels = node_.shape[1] * node_.shape[2],
-              .block = backend.channel_block,
+              .block = context.channel_block,
               .channels = node_.shape[0]};
-    const auto padded = static_cast<std::size_t>(blocks * backend.channel_block);
+    const auto padded = static_cast<std::size_t>(blocks * context.channel_block);
     mean_.assign(padded, 0.0F);
     inverse_deviation_.assign(padded, 0.0F);
     batches_tracked_ = lowering.buffer_values(node_.buffers + 2);

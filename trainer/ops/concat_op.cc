@@ -8,7 +8,7 @@ namespace {
 class ConcatOp final : public Op {
  public:
   ConcatOp(Lowering& lowering, const nn::Group& group)
-      : backend_(lowering.backend()), inputs_(lowering.node(group.head).inputs) {
+      : context_(lowering.context()), inputs_(lowering.node(group.head).inputs) {
     const Tensor y = lowering.make(lowering.gradient_desc({group.result}));
     const Tensor whole = lowering.make(plain(y));
     std::int64_t channel = 0;
@@ -35,11 +35,11 @@ class ConcatOp final : public Op {
   }
 
   void forward(const Pass&) override {
-    for (const Call& call : calls_) call.run(backend_);
+    for (const Call& call : calls_) call.run(context_);
   }
   void backward() override {
     dy_.run();
-    for (const Call& call : calls_back_) call.run(backend_);
+    for (const Call& call : calls_back_) call.run(context_);
   }
 
  private:
@@ -56,7 +56,7 @@ class ConcatOp final : public Op {
     return lowering.view(whole, whole.desc().submemory_desc(part.desc().dims(), offsets)).memory;
   }
 
-  const Backend& backend_;
+  const Context& context_;
   std::vector<nn::Value> inputs_;
   std::vector<Call> calls_, calls_back_;
   GradientSum dy_;

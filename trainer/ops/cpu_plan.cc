@@ -34,14 +34,14 @@ void check(const nn::Graph& graph, const nn::PlanOptions& options, const nn::Pla
 
 bool has_avx512() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
 
-Backend make_backend(const nn::PlanOptions& options) {
-  Backend backend;
+Context make_context(const nn::PlanOptions& options) {
+  Context context;
   const bool half = options.precision == nn::Precision::kBFloat16;
-  backend.type = half && nn::has_native_bfloat16() ? DataType::bf16 : DataType::f32;
-  backend.round_to_bfloat16 = half && !nn::has_native_bfloat16();
-  backend.channel_block = has_avx512() ? 16 : 8;
-  backend.batch_size = options.batch_size;
-  return backend;
+  context.type = half && nn::has_native_bfloat16() ? DataType::bf16 : DataType::f32;
+  context.round_to_bfloat16 = half && !nn::has_native_bfloat16();
+  context.channel_block = has_avx512() ? 16 : 8;
+  context.batch_size = options.batch_size;
+  return context;
 }
 
 nn::OutputView view_of(const dnnl::memory& memory) {
@@ -52,8 +52,8 @@ nn::OutputView view_of(const dnnl::memory& memory) {
 class CpuPlan final : public nn::Plan {
  public:
   CpuPlan(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanMemory& memory)
-      : backend_(make_backend(options)) {
-    Lowering lowering(graph, options, memory, backend_);
+      : context_(make_context(options)) {
+    Lowering lowering(graph, options, memory, context_);
     lower(lowering);
     if (lowering.trains()) lower_backward(lowering);
     lowering.finish(memory_);
@@ -61,13 +61,13 @@ class CpuPlan final : public nn::Plan {
       inputs_.push_back(lowering.raw_input(input).memory);
     }
     input_calls_ = lowering.take_input_calls();
-    if (backend_.round_to_bfloat16) collect_roundings(lowering);
+    if (context_.round_to_bfloat16) collect_roundings(lowering);
   }
 
   void forward(std::span<const std::span<const std::byte>> inputs, nn::Mode mode) override {
     accept(inputs);
     pass_.mode = mode;
-    for (const Call& call : input_calls_) call.run(backend_);
+    for (const Call& call : input_calls_) call.run(context_);
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       ops_[i]->forward(pass_);
       round(round_forward_, i);
@@ -167,7 +167,7 @@ class CpuPlan final : public nn::Plan {
     for (const dnnl::memory& memory : roundings[op]) round_to_bfloat16(memory);
   }
 
-  Backend backend_;
+  Context context_;
   PlanMemory memory_;
   Pass pass_;
   std::vector<OpPointer> ops_;

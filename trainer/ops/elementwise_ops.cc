@@ -92,9 +92,9 @@ class DropoutOp final : public Op {
   GradientSum dy_;
 };
 
-PoolShape pool_shape(const Backend& backend, const nn::Shape& in, const nn::Shape& out) {
-  const std::int64_t block = backend.channel_block;
-  return {.planes = backend.batch_size * ((in[0] + block - 1) / block),
+PoolShape pool_shape(const Context& context, const nn::Shape& in, const nn::Shape& out) {
+  const std::int64_t block = context.channel_block;
+  return {.planes = context.batch_size * ((in[0] + block - 1) / block),
           .block = block,
           .in_height = in[1],
           .in_width = in[2],
@@ -106,7 +106,7 @@ class AdaptiveAvgPoolOp final : public Op {
  public:
   AdaptiveAvgPoolOp(Lowering& lowering, const nn::Group& group)
       : input_(lowering.node(group.head).inputs[0]),
-        shape_(pool_shape(lowering.backend(), lowering.graph().node(input_).shape,
+        shape_(pool_shape(lowering.context(), lowering.graph().node(input_).shape,
                           lowering.node(group.head).shape)),
         scales_(adaptive_avg_scales(shape_)),
         x_(lowering.value(input_)),
@@ -142,7 +142,7 @@ class AdaptiveAvgPoolOp final : public Op {
 class ReshapeOp final : public Op {
  public:
   ReshapeOp(Lowering& lowering, const nn::Group& group)
-      : backend_(lowering.backend()), input_(lowering.node(group.head).inputs[0]) {
+      : context_(lowering.context()), input_(lowering.node(group.head).inputs[0]) {
     const Tensor x = lowering.value(input_);
     const nn::Value result{group.result};
     is_view_ =
@@ -172,7 +172,7 @@ class ReshapeOp final : public Op {
   // Whether the blocked order of an image is the plain one.
   bool agrees(const nn::Shape& shape) const {
     return shape.size() == 1 ||
-           (shape[1] == 1 && shape[2] == 1 && shape[0] % backend_.channel_block == 0);
+           (shape[1] == 1 && shape[2] == 1 && shape[0] % context_.channel_block == 0);
   }
   static Desc plain(const Tensor& tensor) {
     const auto dims = tensor.desc().dims();
@@ -185,10 +185,10 @@ class ReshapeOp final : public Op {
     calls.push_back(reorder_call(lowering.view(middle, plain(to)).memory, to.memory));
   }
   void run(const std::vector<Call>& calls) const {
-    for (const Call& call : calls) call.run(backend_);
+    for (const Call& call : calls) call.run(context_);
   }
 
-  const Backend& backend_;
+  const Context& context_;
   nn::Value input_;
   bool is_view_ = false;
   std::vector<Call> copies_, copies_back_;
@@ -197,7 +197,7 @@ class ReshapeOp final : public Op {
 
 class CopyOut final : public OutputOp {
  public:
-  CopyOut(Lowering& lowering, nn::Value value) : backend_(lowering.backend()), value_(value) {
+  CopyOut(Lowering& lowering, nn::Value value) : context_(lowering.context()), value_(value) {
     const Tensor made = lowering.value(value);
     const Desc dense(made.desc().dims(), DataType::f32,
                      made.desc().dims().size() == 4 ? FormatTag::abcd : FormatTag::ab);
@@ -212,13 +212,13 @@ class CopyOut final : public OutputOp {
     lowering.add_gradient(value_, made);
   }
 
-  void forward(const Pass&) override { copy_.run(backend_); }
-  void backward() override { copy_back_.run(backend_); }
+  void forward(const Pass&) override { copy_.run(context_); }
+  void backward() override { copy_back_.run(context_); }
   dnnl::memory output() const override { return output_; }
   dnnl::memory gradient() const override { return gradient_; }
 
  private:
-  const Backend& backend_;
+  const Context& context_;
   nn::Value value_;
   dnnl::memory output_, gradient_;
   Call copy_, copy_back_;

@@ -25,10 +25,10 @@ DataType onednn_type(decode::DType dtype) {
 }  // namespace
 
 Lowering::Lowering(const nn::Graph& graph, const nn::PlanOptions& options,
-                   const nn::PlanMemory& memory, Backend& backend)
+                   const nn::PlanMemory& memory, Context& context)
     : graph_(graph),
       memory_(memory),
-      backend_(backend),
+      context_(context),
       inputs_(graph.nodes().size()),
       values_(graph.nodes().size()),
       wants_gradient_(find_wanting(graph)),
@@ -40,7 +40,7 @@ Lowering::Lowering(const nn::Graph& graph, const nn::PlanOptions& options,
     const Desc desc = shape.size() == 3 ? Desc({options.batch_size, shape[0], shape[1], shape[2]},
                                                type, FormatTag::acdb)
                                         : Desc({options.batch_size, shape[0]}, type, FormatTag::ab);
-    inputs_[input.node].memory = dnnl::memory(desc, backend_.engine, nullptr);
+    inputs_[input.node].memory = dnnl::memory(desc, context_.engine, nullptr);
   }
 }
 
@@ -51,14 +51,14 @@ void Lowering::set_step(std::size_t op, bool backward) {
 
 Tensor Lowering::make(const Desc& desc) {
   lifetimes_.push_back({desc.get_size(), step_, step_});
-  const Tensor tensor{dnnl::memory(desc, backend_.engine, nullptr), lifetimes_.size() - 1};
+  const Tensor tensor{dnnl::memory(desc, context_.engine, nullptr), lifetimes_.size() - 1};
   bindings_.push_back({tensor.memory, tensor.buffer});
   return tensor;
 }
 
 Tensor Lowering::view(const Tensor& tensor, const Desc& desc) {
   MILLRACE_CHECK(tensor.buffer != kOutsideArena, "only arrays of the arena have views");
-  const Tensor other{dnnl::memory(desc, backend_.engine, nullptr), tensor.buffer};
+  const Tensor other{dnnl::memory(desc, context_.engine, nullptr), tensor.buffer};
   bindings_.push_back({other.memory, other.buffer});
   use(other);
   return other;
@@ -73,13 +73,13 @@ void Lowering::use(const Tensor& tensor) {
 
 dnnl::memory Lowering::keep(const Desc& desc) {
   kept_.emplace_back(desc.get_size());
-  return {desc, backend_.engine, kept_.back().data()};
+  return {desc, context_.engine, kept_.back().data()};
 }
 
 dnnl::memory Lowering::scratchpad(const Desc& desc) {
   if (desc.get_size() == 0) return {};
   scratchpad_bytes_ = std::max(scratchpad_bytes_, desc.get_size());
-  scratchpads_.emplace_back(desc, backend_.engine, nullptr);
+  scratchpads_.emplace_back(desc, context_.engine, nullptr);
   return scratchpads_.back();
 }
 
@@ -118,18 +118,18 @@ std::vector<Gradient> Lowering::take_gradients(std::size_t node) {
 
 Desc Lowering::gradient_desc(nn::Value value) const {
   const nn::Shape& shape = graph_.node(value).shape;
-  return shape.size() == 3 ? backend_.image(shape) : backend_.features(shape[0]);
+  return shape.size() == 3 ? context_.image(shape) : context_.features(shape[0]);
 }
 
 dnnl::memory Lowering::parameter(std::size_t index, const dnnl::memory::dims& dims,
                                  FormatTag tag) const {
   // oneDNN's handles are never const; as a source it is only read.
   auto* data = const_cast<float*>(parameter_values(index).data());
-  return {{dims, DataType::f32, tag}, backend_.engine, data};
+  return {{dims, DataType::f32, tag}, context_.engine, data};
 }
 
 dnnl::memory Lowering::gradient(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag) {
-  return {{dims, DataType::f32, tag}, backend_.engine, gradient_values(index).data()};
+  return {{dims, DataType::f32, tag}, context_.engine, gradient_values(index).data()};
 }
 
 std::span<const float> Lowering::parameter_values(std::size_t index) const {

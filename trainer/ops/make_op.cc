@@ -65,7 +65,7 @@ DataType result_type(const Lowering& lowering, const nn::Group& group) {
   const bool is_read = std::ranges::any_of(graph.nodes(), [&](const nn::Node& node) {
     return std::ranges::any_of(node.inputs, is_result);
   });
-  return is_output && !is_read && !group.relu ? DataType::f32 : lowering.backend().type;
+  return is_output && !is_read && !group.relu ? DataType::f32 : lowering.context().type;
 }
 
 }  // namespace millrace::trainer::ops

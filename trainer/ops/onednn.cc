@@ -12,9 +12,9 @@ Call::Call(const dnnl::primitive& primitive,
   }
 }
 
-void Call::run(const Backend& backend) const {
+void Call::run(const Context& context) const {
   dnnl::error::wrap_c_api(
-      dnnl_primitive_execute(primitive_.get(), backend.stream.get(),
+      dnnl_primitive_execute(primitive_.get(), context.stream.get(),
                              static_cast<int>(arguments_.size()), arguments_.data()),
       "could not execute a primitive");
 }

@@ -41,12 +41,12 @@ struct Geometry {
 // oneDNN has fast code for blocked images of a block's channels or more, and none for the way back
 // from fewer to a plain image's. So what has fewer is shown to it as a whole block: the channels
 // beyond the layer's own are zero, in images, weights and bias.
-std::int64_t shown(const Backend& backend, std::int64_t channels, std::int64_t groups) {
-  return groups == 1 && channels < backend.channel_block ? backend.channel_block : channels;
+std::int64_t shown(const Context& context, std::int64_t channels, std::int64_t groups) {
+  return groups == 1 && channels < context.channel_block ? context.channel_block : channels;
 }
 
-nn::Conv2d shown_layer(const Backend& backend, nn::Conv2d layer, bool raw) {
-  if (raw) layer.channels = shown(backend, layer.channels, layer.groups);
+nn::Conv2d shown_layer(const Context& context, nn::Conv2d layer, bool raw) {
+  if (raw) layer.channels = shown(context, layer.channels, layer.groups);
   return layer;
 }
 
@@ -72,9 +72,9 @@ class Conv2dOp final : public WeightedOp {
         in_shape_(lowering.graph().node(node().inputs[0]).shape),
         out_shape_(node().shape),
         geometry_(own) {
-    if (!raw_) in_shape_[0] = shown(backend(), in_shape_[0], layer.groups);
-    if (raw_) out_shape_[0] = shown(backend(), out_shape_[0], layer.groups);
-    geometry_ = Geometry(shown_layer(backend(), layer, static_cast<bool>(raw_)), in_shape_[0]);
+    if (!raw_) in_shape_[0] = shown(context(), in_shape_[0], layer.groups);
+    if (raw_) out_shape_[0] = shown(context(), out_shape_[0], layer.groups);
+    geometry_ = Geometry(shown_layer(context(), layer, static_cast<bool>(raw_)), in_shape_[0]);
     bias_ = bias_desc(geometry_.bias[0]);
     choose(lowering);
     lower_forward(lowering);
@@ -83,16 +83,16 @@ class Conv2dOp final : public WeightedOp {
   static Desc any(const Dims& dims, DataType type) { return {dims, type, FormatTag::any}; }
   Desc half(const Desc& desc) const {  // a float32 result's gradient has the plan's type
     Desc copy = desc;
-    copy.data.data_type = dnnl::memory::convert_to_c(backend().type);
+    copy.data.data_type = dnnl::memory::convert_to_c(context().type);
     return copy;
   }
 
   convolution_forward::primitive_desc describe(const Desc& x, const Desc& y) const {
     const convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct,
-                                         x, any(geometry_.weights, backend().type), bias_, y,
+                                         x, any(geometry_.weights, context().type), bias_, y,
                                          geometry_.strides, geometry_.dilates, geometry_.padding,
                                          geometry_.padding);
-    return {desc, weighted_attributes(group().relu), backend().engine};
+    return {desc, weighted_attributes(group().relu), context().engine};
   }
 
   template <typename PrimitiveDesc>
@@ -103,8 +103,8 @@ class Conv2dOp final : public WeightedOp {
   // Blocked images in and out; oneDNN's own choice for the few channels of an input image, and
   // where it has no fast code for the blocked form.
   void choose(Lowering& lowering) {
-    const Desc x = backend().image(in_shape_);
-    Desc y = backend().image(out_shape_);
+    const Desc x = context().image(in_shape_);
+    Desc y = context().image(out_shape_);
     y.data.data_type = dnnl::memory::convert_to_c(result_type(lowering, group()));
     descriptor_ = describe(raw_ ? any(x.dims(), x.data_type()) : x, y);
     if (!is_slow(descriptor_)) return;
@@ -114,7 +114,7 @@ class Conv2dOp final : public WeightedOp {
   void lower_forward(Lowering& lowering) {
     const Tensor x = raw_ ? raw_ : as_shape(lowering, lowering.value(node().inputs[0]), in_shape_);
     x_ = in_layout(lowering, x, descriptor_.src_desc(), forward_);
-    Desc layout = backend().image(out_shape_);
+    Desc layout = context().image(out_shape_);
     layout.data.data_type = descriptor_.dst_desc().data.data_type;
     y_ = lowering.make(layout);
     const Tensor made = beside(lowering, y_, descriptor_.dst_desc());
@@ -125,7 +125,7 @@ class Conv2dOp final : public WeightedOp {
 
   // The same bytes with more or fewer of the block's channels shown.
   static Tensor as_shape(Lowering& lowering, const Tensor& tensor, const nn::Shape& shape) {
-    Desc desc = lowering.backend().image(shape);
+    Desc desc = lowering.context().image(shape);
     desc.data.data_type = tensor.desc().data.data_type;
     return lowering.view(tensor, desc);
   }
@@ -143,15 +143,15 @@ class Conv2dOp final : public WeightedOp {
     const convolution_backward_weights::desc desc(
         algorithm::convolution_direct, x, any(geometry_.weights, DataType::f32), bias_, dy,
         geometry_.strides, geometry_.dilates, geometry_.padding, geometry_.padding);
-    return {desc, weighted_attributes(), backend().engine, descriptor_};
+    return {desc, weighted_attributes(), context().engine, descriptor_};
   }
 
   void lower_weights(Lowering& lowering, const Tensor& dy) {
     lowering.use(x_);
     auto descriptor = describe_weights(descriptor_.src_desc(), dy.desc());
     if (is_slow(descriptor)) {
-      descriptor = describe_weights(any(x_.desc().dims(), backend().type),
-                                    any(dy.desc().dims(), backend().type));
+      descriptor = describe_weights(any(x_.desc().dims(), context().type),
+                                    any(dy.desc().dims(), context().type));
     }
     const Tensor x = in_layout(lowering, x_, descriptor.src_desc(), back_weights_);
     const Tensor read = in_layout(lowering, dy, descriptor.diff_dst_desc(), back_weights_);
@@ -161,10 +161,10 @@ class Conv2dOp final : public WeightedOp {
   void lower_data(Lowering& lowering, const Tensor& dy) {
     const convolution_backward_data::desc desc(
         algorithm::convolution_direct, descriptor_.src_desc(),
-        any(geometry_.weights, backend().type), dy.desc(), geometry_.strides, geometry_.dilates,
+        any(geometry_.weights, context().type), dy.desc(), geometry_.strides, geometry_.dilates,
         geometry_.padding, geometry_.padding);
     const convolution_backward_data::primitive_desc descriptor(desc, weighted_attributes(),
-                                                               backend().engine, descriptor_);
+                                                               context().engine, descriptor_);
     const nn::Value input = node().inputs[0];
     const Tensor dx = lowering.make(lowering.gradient_desc(input));
     const Tensor shown_dx = as_shape(lowering, dx, in_shape_);

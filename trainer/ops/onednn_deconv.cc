@@ -45,9 +45,9 @@ class ConvTranspose2dOp final : public WeightedOp {
     x_ = lowering.value(node().inputs[0]);
     const Tensor y = lowering.make(lowering.gradient_desc({group().result}));
     const deconvolution_forward::desc desc(dnnl::prop_kind::forward_training, kDirect, x_.desc(),
-                                           any_weights(backend().type), bias_, y.desc(), strides_,
+                                           any_weights(context().type), bias_, y.desc(), strides_,
                                            before_, after_);
-    descriptor_ = {desc, weighted_attributes(), backend().engine};
+    descriptor_ = {desc, weighted_attributes(), context().engine};
     call_forward<deconvolution_forward>(lowering, descriptor_, x_, y, bias_);
     lowering.set_value(group().result, y);
   }
@@ -57,16 +57,16 @@ class ConvTranspose2dOp final : public WeightedOp {
     const deconvolution_backward_weights::desc desc(kDirect, x_.desc(), any_weights(DataType::f32),
                                                     bias_, dy.desc(), strides_, before_, after_);
     call_back_weights<deconvolution_backward_weights>(
-        lowering, {desc, weighted_attributes(), backend().engine, descriptor_}, x_, dy, bias_);
+        lowering, {desc, weighted_attributes(), context().engine, descriptor_}, x_, dy, bias_);
   }
 
   void lower_data(Lowering& lowering, const Tensor& dy) {
     const nn::Value input = node().inputs[0];
     const Tensor dx = lowering.make(lowering.gradient_desc(input));
-    const deconvolution_backward_data::desc desc(kDirect, dx.desc(), any_weights(backend().type),
+    const deconvolution_backward_data::desc desc(kDirect, dx.desc(), any_weights(context().type),
                                                  dy.desc(), strides_, before_, after_);
     call_back_data<deconvolution_backward_data>(
-        lowering, {desc, weighted_attributes(), backend().engine, descriptor_}, dy, dx);
+        lowering, {desc, weighted_attributes(), context().engine, descriptor_}, dy, dx);
     lowering.add_gradient(input, dx);
   }
 

@@ -69,12 +69,12 @@ template <typename Traits>
 class UnaryOp final : public Op {
  public:
   UnaryOp(Lowering& lowering, const nn::Group& group, const Traits& traits)
-      : backend_(lowering.backend()),
+      : context_(lowering.context()),
         input_(lowering.node(group.head).inputs[0]),
         traits_(traits),
         x_(lowering.value(input_)),
         y_(lowering.make(lowering.gradient_desc({group.result}))),
-        primitive_desc_(traits.forward(x_.desc(), y_.desc()), user_scratchpad(), backend_.engine) {
+        primitive_desc_(traits.forward(x_.desc(), y_.desc()), user_scratchpad(), context_.engine) {
     run_ = Call(typename Traits::Forward(primitive_desc_),
                 {{DNNL_ARG_SRC, x_.memory},
                  {DNNL_ARG_DST, y_.memory},
@@ -88,7 +88,7 @@ class UnaryOp final : public Op {
     dy_ = GradientSum(lowering, std::move(parts));
     const Tensor dx = lowering.make(lowering.gradient_desc(input_));
     const typename Traits::Backward::primitive_desc primitive(
-        traits_.backward(read.desc(), dy_.tensor().desc()), user_scratchpad(), backend_.engine,
+        traits_.backward(read.desc(), dy_.tensor().desc()), user_scratchpad(), context_.engine,
         primitive_desc_);
     run_back_ = Call(typename Traits::Backward(primitive),
                      {{Traits::kReads, Traits::kReads != 0 ? read.memory : dnnl::memory()},
@@ -98,14 +98,14 @@ class UnaryOp final : public Op {
     lowering.add_gradient(input_, dx);
   }
 
-  void forward(const Pass&) override { run_.run(backend_); }
+  void forward(const Pass&) override { run_.run(context_); }
   void backward() override {
     dy_.run();
-    run_back_.run(backend_);
+    run_back_.run(context_);
   }
 
  private:
-  const Backend& backend_;
+  const Context& context_;
   nn::Value input_;
   Traits traits_;
   Tensor x_, y_;

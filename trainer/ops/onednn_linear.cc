@@ -36,10 +36,10 @@ class LinearOp final : public WeightedOp {
   void lower_forward(Lowering& lowering) {
     x_ = lowering.value(node().inputs[0]);
     y_ = lowering.make(
-        {{backend().batch_size, weights_dims_[0]}, result_type(lowering, group()), FormatTag::ab});
+        {{context().batch_size, weights_dims_[0]}, result_type(lowering, group()), FormatTag::ab});
     const inner_product_forward::desc desc(dnnl::prop_kind::forward_training, x_.desc(),
-                                           plain_weights(backend().type), bias_, y_.desc());
-    descriptor_ = {desc, weighted_attributes(group().relu), backend().engine};
+                                           plain_weights(context().type), bias_, y_.desc());
+    descriptor_ = {desc, weighted_attributes(group().relu), context().engine};
     call_forward<inner_product_forward>(lowering, descriptor_, x_, y_, bias_);
     lowering.set_value(group().result, y_);
   }
@@ -49,16 +49,16 @@ class LinearOp final : public WeightedOp {
     const inner_product_backward_weights::desc desc(x_.desc(), plain_weights(DataType::f32), bias_,
                                                     dy.desc());
     call_back_weights<inner_product_backward_weights>(
-        lowering, {desc, weighted_attributes(), backend().engine, descriptor_}, x_, dy, bias_);
+        lowering, {desc, weighted_attributes(), context().engine, descriptor_}, x_, dy, bias_);
   }
 
   void lower_data(Lowering& lowering, const Tensor& dy) {
     const nn::Value input = node().inputs[0];
     const Tensor dx = lowering.make(lowering.gradient_desc(input));
-    const inner_product_backward_data::desc desc(dx.desc(), plain_weights(backend().type),
+    const inner_product_backward_data::desc desc(dx.desc(), plain_weights(context().type),
                                                  dy.desc());
     call_back_data<inner_product_backward_data>(
-        lowering, {desc, weighted_attributes(), backend().engine, descriptor_}, dy, dx);
+        lowering, {desc, weighted_attributes(), context().engine, descriptor_}, dy, dx);
     lowering.add_gradient(input, dx);
   }
 

@@ -19,13 +19,13 @@ template <typename Layer>
 class PoolOp final : public Op {
  public:
   PoolOp(Lowering& lowering, const nn::Group& group, const Layer& layer)
-      : backend_(lowering.backend()), input_(lowering.node(group.head).inputs[0]), layer_(layer) {
+      : context_(lowering.context()), input_(lowering.node(group.head).inputs[0]), layer_(layer) {
     const Tensor x = lowering.value(input_);
     const Tensor y = lowering.make(lowering.gradient_desc({group.result}));
     const pooling_forward::desc desc(dnnl::prop_kind::forward_training, kAlgorithm, x.desc(),
                                      y.desc(), pair(layer.stride), pair(layer.kernel),
                                      pair(layer.padding), pair(layer.padding));
-    primitive_desc_ = {desc, user_scratchpad(), backend_.engine};
+    primitive_desc_ = {desc, user_scratchpad(), context_.engine};
     // Which value of each window was the largest.
     if (kIsMax) workspace_ = lowering.make(primitive_desc_.workspace_desc());
     pool_ = Call(pooling_forward(primitive_desc_),
@@ -43,7 +43,7 @@ class PoolOp final : public Op {
     const pooling_backward::desc desc(kAlgorithm, dx.desc(), dy_.tensor().desc(),
                                       pair(layer_.stride), pair(layer_.kernel),
                                       pair(layer_.padding), pair(layer_.padding));
-    const pooling_backward::primitive_desc primitive(desc, user_scratchpad(), backend_.engine,
+    const pooling_backward::primitive_desc primitive(desc, user_scratchpad(), context_.engine,
                                                      primitive_desc_);
     back_ = Call(pooling_backward(primitive),
                  {{DNNL_ARG_DIFF_DST, dy_.tensor().memory},
@@ -53,10 +53,10 @@ class PoolOp final : public Op {
     lowering.add_gradient(input_, dx);
   }
 
-  void forward(const Pass&) override { pool_.run(backend_); }
+  void forward(const Pass&) override { pool_.run(context_); }
   void backward() override {
     dy_.run();
-    back_.run(backend_);
+    back_.run(context_);
   }
 
  private:
@@ -65,7 +65,7 @@ class PoolOp final : public Op {
       kIsMax ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_include_padding;
   static dnnl::memory::dims pair(nn::Extent2d extent) { return {extent.height, extent.width}; }
 
-  const Backend& backend_;
+  const Context& context_;
   nn::Value input_;
   Layer layer_;
   pooling_forward::primitive_desc primitive_desc_;

@@ -14,7 +14,7 @@ dnnl::primitive_attr weighted_attributes(bool relu) {
 
 WeightedOp::WeightedOp(Lowering& lowering, const nn::Group& group, const Dims& weights,
                        FormatTag tag)
-    : backend_(lowering.backend()),
+    : context_(lowering.context()),
       group_(group),
       node_(lowering.node(group.head)),
       weight_view_{node_.weight, weights, tag} {
@@ -59,22 +59,22 @@ void WeightedOp::parameters_changed() {
 }
 
 void WeightedOp::run(const Calls& calls) const {
-  for (const Call& call : calls) call.run(backend_);
+  for (const Call& call : calls) call.run(context_);
 }
 
 void WeightedOp::forward(const Pass&) {
-  weights_.refresh(backend_);
-  bias_.refresh(backend_);
+  weights_.refresh(context_);
+  bias_.refresh(context_);
   run(forward_);
 }
 
 void WeightedOp::backward() {
   dy_.run();
   run(back_weights_);
-  weight_gradient_.finish(backend_);
-  bias_gradient_.finish(backend_);
+  weight_gradient_.finish(context_);
+  bias_gradient_.finish(context_);
   if (back_data_.empty()) return;
-  weights_back_.refresh(backend_);
+  weights_back_.refresh(context_);
   run(back_data_);
 }
 

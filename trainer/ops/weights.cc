@@ -39,7 +39,7 @@ void RowCopy::run() const {
 }
 
 PreparedWeights::PreparedWeights(Lowering& lowering, const dnnl::memory& master, const Desc& wanted)
-    : memory_(master), rounds_(lowering.backend().round_to_bfloat16 && wanted.dims().size() > 1) {
+    : memory_(master), rounds_(lowering.context().round_to_bfloat16 && wanted.dims().size() > 1) {
   if (wanted.dims() != master.get_desc().dims()) {
     pad_ = rows_between(master, lowering.keep(plain(wanted)));
     memory_ = pad_.to;
@@ -50,10 +50,10 @@ PreparedWeights::PreparedWeights(Lowering& lowering, const dnnl::memory& master,
   copy_ = reorder_call(source, memory_);
 }
 
-void PreparedWeights::refresh(const Backend& backend) {
+void PreparedWeights::refresh(const Context& context) {
   if (!stale_) return;
   if (pad_.to) pad_.run();
-  if (copy_) copy_.run(backend);
+  if (copy_) copy_.run(context);
   if (rounds_) round_to_bfloat16(memory_);
   stale_ = false;
 }
@@ -76,8 +76,8 @@ WeightGradient::WeightGradient(Lowering& lowering, const FlatView& view, const D
   copy_ = reorder_call(memory_, target);
 }
 
-void WeightGradient::finish(const Backend& backend) const {
-  if (copy_) copy_.run(backend);
+void WeightGradient::finish(const Context& context) const {
+  if (copy_) copy_.run(context);
   if (trim_.from) trim_.run();
   if (!own_) return;
   void* sum = sum_.get_data_handle();

@@ -27,10 +27,10 @@ struct PlanMemory {
 class Lowering {
  public:
   Lowering(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanMemory& memory,
-           Backend& backend);
+           Context& context);
 
-  Backend& backend() { return backend_; }
-  const Backend& backend() const { return backend_; }
+  Context& context() { return context_; }
+  const Context& context() const { return context_; }
   const nn::Graph& graph() const { return graph_; }
   const nn::Node& node(std::size_t index) const { return graph_.nodes()[index]; }
 
@@ -99,7 +99,7 @@ class Lowering {
 
   const nn::Graph& graph_;
   nn::PlanMemory memory_;
-  Backend& backend_;
+  Context& context_;
   int step_ = 0;
   std::size_t op_ = 0;
 

@@ -16,7 +16,7 @@ using DataType = dnnl::memory::data_type;
 using FormatTag = dnnl::memory::format_tag;
 
 /// Engine, stream and number formats that a plan's operations work with.
-struct Backend {
+struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   DataType type = DataType::f32;    ///< of activations and prepared weights
@@ -41,7 +41,7 @@ class Call {
        std::initializer_list<std::pair<int, dnnl::memory>> arguments);
 
   explicit operator bool() const { return static_cast<bool>(primitive_); }
-  void run(const Backend& backend) const;
+  void run(const Context& context) const;
 
  private:
   dnnl::primitive primitive_;

@@ -30,7 +30,7 @@ class WeightedOp : public Op {
   /// The layer's weights as they lie in the flat parameters.
   WeightedOp(Lowering& lowering, const nn::Group& group, const Dims& weights, FormatTag tag);
 
-  const Backend& backend() const { return backend_; }
+  const Context& context() const { return context_; }
   const nn::Group& group() const { return group_; }
   const nn::Node& node() const { return node_; }
   bool has_bias() const { return node_.bias != nn::kNoParameter; }
@@ -60,7 +60,7 @@ class WeightedOp : public Op {
   void prepare_gradients(Lowering& lowering, const Desc& weights, const Desc& bias);
   void run(const Calls& calls) const;
 
-  const Backend& backend_;
+  const Context& context_;
   nn::Group group_;
   const nn::Node& node_;
   FlatView weight_view_, bias_view_;

@@ -26,7 +26,7 @@ class PreparedWeights {
 
   const dnnl::memory& memory() const { return memory_; }
   void parameters_changed() { stale_ = true; }
-  void refresh(const Backend& backend);
+  void refresh(const Context& context);
 
  private:
   dnnl::memory memory_;
@@ -50,7 +50,7 @@ class WeightGradient {
   WeightGradient(Lowering& lowering, const FlatView& view, const Desc& made);
 
   const dnnl::memory& memory() const { return memory_; }
-  void finish(const Backend& backend) const;
+  void finish(const Context& context) const;
 
  private:
   dnnl::memory memory_;
