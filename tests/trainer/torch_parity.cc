@@ -1,5 +1,6 @@
 #include "tests/trainer/torch_parity.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -101,10 +102,10 @@ void TorchParity::write_question() const {
 }
 
 void TorchParity::ask_pytorch(const std::string& part) const {
-  const std::string command = std::string(kPython) + " tests/trainer/torch_models.py " +
-                              setup_.model + (setup_.options.stem == Stem::k3x3 ? "-3x3 " : " ") +
-                              folder_.path().string() + ' ' + std::to_string(setup_.steps) + ' ' +
-                              std::to_string(setup_.lr) + ' ' + part;
+  const std::string command =
+      fmt::format("{} tests/trainer/torch_models.py {}{} {} {} {:f} {}", kPython, setup_.model,
+                  setup_.options.stem == Stem::k3x3 ? "-3x3" : "", folder_.path().string(),
+                  setup_.steps, setup_.lr, part);
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
