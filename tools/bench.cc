@@ -1,4 +1,4 @@
-// millrace bench: how fast batches come, and what holds them up.
+// millrace bench: the throughput of the pipeline, and its bottleneck.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -68,8 +68,8 @@ class BenchCommand final : public Command {
   }
 
  private:
-  /// Small pictures are measured as they are stored, where nobody asked for a size: what enlarging
-  /// them costs is no news.
+  /// Without --size, small pictures are measured at their stored size: the cost of enlarging them
+  /// is not what the user wants to know.
   void settle_size(const Context& context) {
     stored_ = find_stored_image({.shards = read_.shards(),
                                  .opener = *read_.opener(),

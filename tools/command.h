@@ -1,6 +1,6 @@
-// Command: one subcommand of the program: what it is called, what it takes, what it does.
+// Command: one subcommand of the program: its name, its options, its work.
 //
-// The program makes one of each, gives the user's words to the one that is named, and turns what it
+// The program creates one of each, passes the user's arguments to the one named, and turns what it
 // throws into one line and an exit status (tools/program.h).
 //
 // Threads: one at a time.
@@ -18,15 +18,15 @@ class App;
 
 namespace millrace::tools {
 
-/// What every command works with.
+/// What every command is given.
 struct Context {
   /// Standard output: the command's result.
   Output& out;
   /// Standard error: text for people.
   Log log;
-  /// Asked to stop by the first SIGINT or SIGTERM.
+  /// Requested by the first SIGINT or SIGTERM.
   std::stop_token stop;
-  /// Whether results are written as JSON, one object a line.
+  /// Whether results are written as JSON, one object per line.
   bool json = false;
 };
 
@@ -37,15 +37,15 @@ class Command {
   virtual std::string name() const = 0;
   /// One line for the list of commands.
   virtual std::string summary() const = 0;
-  /// What --help ends with: one or more command lines that work.
+  /// The end of --help: one or more command lines that work.
   virtual std::string example() const = 0;
   /// Declares the options, bound to the command's own members.
   virtual void declare(CLI::App& app) = 0;
-  /// Refuses what can never work; runs before a file is made or a socket opened. Whatever it throws
-  /// is a usage error.
+  /// Rejects what can never work; runs before any file is created or socket opened. Throws: Error,
+  /// which is a usage error whatever its code.
   virtual void check() {}
-  /// Does the work. Throws: Error; kInvalidArgument is a usage error too, kCancelled an
-  /// interruption, all others a fault.
+  /// Does the work. Throws: Error: kInvalidArgument is a usage error too, kCancelled an
+  /// interruption, anything else a fault.
   virtual void run(Context& context) = 0;
 };
 

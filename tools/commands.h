@@ -1,4 +1,4 @@
-// The commands of the program, each defined in the source of its name.
+// The commands of the program, each defined in the source file of its name.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_view_command();
 
-/// All of them, in the order in which --help lists them.
+/// All of them, in the order of --help.
 std::vector<std::unique_ptr<Command>> all_commands();
 
 }  // namespace millrace::tools

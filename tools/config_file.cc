@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where recipes lie, seen from the program's folder: installed, and in a build tree at any depth.
+/// Folders of recipes, relative to the program's: installed, and in a build tree at any depth.
 std::vector<fs::path> recipe_folders() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -32,7 +32,7 @@ std::vector<fs::path> recipe_folders() {
   return folders;
 }
 
-/// The recipe's path; empty for none of that name.
+/// The recipe's path; empty if there is none of that name.
 std::string find_recipe(const std::string& name) {
   if (name.find('/') != std::string::npos) return {};
   for (const fs::path& folder : recipe_folders()) {
@@ -43,7 +43,7 @@ std::string find_recipe(const std::string& name) {
   return {};
 }
 
-/// A path, or a recipe's name, to a path.
+/// Resolves a path or a recipe's name to a path.
 std::string settle_path(std::string& path) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);

@@ -1,8 +1,8 @@
-// ConfigFile: --config's TOML, or a recipe by its name, laid under the command line.
+// ConfigFile: the TOML file or recipe of --config, overridden by the command line.
 //
-// Every option may stand in the file by its long name, or a name that users know from elsewhere
-// (tools/option_names.h); what is wrong there is said with the file and the line. `devices = [5]`
-// is device 5, and not five devices.
+// Every option may be set in the file by its long name, or a name that users know from elsewhere
+// (tools/option_names.h); errors name the file and the line. `devices = [5]` means device 5, not
+// five devices.
 //
 //   use_config_file(app);   // declares --config
 //
@@ -16,13 +16,13 @@
 
 namespace millrace::tools {
 
-/// Reads the file for `app`, and gives its options what the command line did not.
+/// Reads the file for `app` and sets those options that the command line did not.
 class ConfigFile final : public CLI::ConfigTOML {
  public:
   /// `app` is borrowed.
   explicit ConfigFile(CLI::App& app) : app_(app) {}
 
-  /// Throws: InvalidArgument. Returns nothing: the options have it all.
+  /// Sets the options directly and returns an empty list. Throws: InvalidArgument.
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
 
  private:
@@ -31,7 +31,7 @@ class ConfigFile final : public CLI::ConfigTOML {
 
 void use_config_file(CLI::App& app);
 
-/// The recipes that came with the program: beside the sources it was built from, or installed.
+/// The recipes that came with the program: installed, or in the source tree it was built from.
 std::vector<std::string> recipe_names();
 
 }  // namespace millrace::tools

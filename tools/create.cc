@@ -35,7 +35,7 @@ class CreateCommand final : public Command {
                    "Shards to write, their number as %06d; with --folds the fold's as {fold}")
         ->required();
     source_.declare(app);
-    app.add_option("--maxcount", maxcount_, "Samples a shard, at most")
+    app.add_option("--maxcount", maxcount_, "Maximum samples per shard")
         ->transform(whole_number(1, kMaxCount));
     app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB")
         ->type_name("BYTES");
@@ -49,7 +49,7 @@ class CreateCommand final : public Command {
         ->type_name("SEED");
     app.add_flag("--no-index", no_index_, "Write neither indexes nor a manifest");
     app.add_flag("--force", force_, "Delete the pattern's existing shards first");
-    app.add_option("--threads", threads_, "Reading and encoding threads; 0: one a core")
+    app.add_option("--threads", threads_, "Reading and encoding threads; 0: one per core")
         ->transform(whole_number(0, 1024));
   }
 

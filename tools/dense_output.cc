@@ -8,7 +8,7 @@
 namespace millrace::tools {
 namespace {
 
-/// Which two pixels of a side each new one lies between, and how far from the first.
+/// For each output pixel of a side: its two input pixels, and its distance from the first.
 struct Side {
   std::vector<std::size_t> low;
   std::vector<std::size_t> high;
@@ -26,7 +26,7 @@ struct Side {
   }
 };
 
-/// Rows of planes as they are after resizing, one at a time.
+/// Computes rows of resized planes, one at a time.
 class Resizer {
  public:
   Resizer(const DensePlanes& planes, const decode::Extent& to)

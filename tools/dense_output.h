@@ -1,5 +1,5 @@
-// dense_output: a model's planes (logits, depths) as pictures of any size: the part that the image
-// takes of the model's canvas, resized bilinearly, as torch.nn.functional.interpolate does.
+// dense_output: a model's planes (logits, depths) as pictures of any size: the image's part of the
+// model's canvas, resized bilinearly, as torch.nn.functional.interpolate does.
 //
 // Threads: free functions, callable from any thread.
 #pragma once
@@ -15,22 +15,22 @@
 
 namespace millrace::tools {
 
-/// Planes of one sample as a model gives them, (K, H, W) with (H, W) the canvas, and where in the
-/// canvas the picture stands: in its middle.
+/// Planes of one sample as output by a model. Shape: (K, H, W), where (H, W) is the canvas; the
+/// picture, of size `content`, is in its middle.
 struct DensePlanes {
   std::span<const float> values;
   decode::Extent canvas;
   decode::Extent content;
 };
 
-/// Each pixel's likeliest plane, of the first where several are; the logits are resized, not the
-/// classes. Throws: Corrupt for a value that is no number.
+/// Each pixel's most likely class, the first one of equals; the logits are resized, not the
+/// classes. Throws: Corrupt for a NaN.
 decode::ClassImage classes_of(const DensePlanes& planes, const decode::Extent& to);
 
 /// The first plane's values, (H, W). Throws: as classes_of().
 std::vector<float> values_of(const DensePlanes& planes, const decode::Extent& to);
 
-/// Grey, 8 bits: `level(value)` of each.
+/// An 8-bit grey image of `level(value)` for each value.
 template <typename Level>
 decode::Image grey_image(std::span<const float> values, const decode::Extent& size,
                          const Level& level) {
@@ -43,7 +43,7 @@ decode::Image grey_image(std::span<const float> values, const decode::Extent& si
           .pixels = io::Bytes::take(std::move(pixels))};
 }
 
-/// Shares of 0 to 1 as 0 to 255.
+/// Maps 0 to 1 to the levels 0 to 255.
 std::uint8_t depth_level(float share);
 
 }  // namespace millrace::tools

@@ -1,4 +1,4 @@
-// millrace eval: a checkpoint's exact score on shards.
+// millrace eval: a checkpoint's exact metrics on shards.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@
 namespace millrace::tools {
 namespace {
 
-/// Of each stream's buffer, from which shuffled pictures come.
+/// Shuffle buffer of each stream for --pictures.
 constexpr std::int64_t kShuffleSamples = 100;
 
 class EvalCommand final : public Command {
@@ -43,7 +43,7 @@ class EvalCommand final : public Command {
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
         ->required();
-    app.add_option("--limit-batches", limit_, "Batches a device, at most; 0: all")
+    app.add_option("--limit-batches", limit_, "Maximum batches per device; 0: all")
         ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,
                    "Masks, depths: draw samples side by side: image, mask, predicted mask, depth, "
@@ -105,7 +105,7 @@ class EvalCommand final : public Command {
   }
 
  private:
-  /// Process 0 reads what the checkpoint's model is, and tells the others.
+  /// Process 0 reads the checkpoint's model choice and broadcasts it.
   ModelChoice read_choice(trainer::Cluster& cluster) {
     ModelChoice choice;
     const std::string told = trainer::decide(cluster, [&] {

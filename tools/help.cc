@@ -17,7 +17,7 @@ constexpr std::size_t kTextColumn = 28;
 
 using Options = std::vector<const CLI::Option*>;
 
-/// "TEXT:{sgd,adam}": what the value is, and the names it may have.
+/// "TEXT:{sgd,adam}": the kind of the value and the names allowed.
 struct ValueType {
   std::string kind;
   std::vector<std::string> names;
@@ -44,7 +44,7 @@ bool is_flag(const CLI::Option& option) { return option.get_items_expected_max()
 std::string value_text(const CLI::Option& option) {
   if (is_flag(option)) return {};
   const std::string kind = value_type(option).kind;
-  // "IMAGES LABELS" says itself how many there are.
+  // "IMAGES LABELS" already shows how many there are.
   const bool pair = option.get_expected_max() == 2 && kind.find(' ') == std::string::npos;
   return " " + (pair ? kind + "," + kind : repeats(option) ? kind + "..." : kind);
 }
@@ -56,7 +56,7 @@ std::string names_text(const CLI::Option& option) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// The default, unless it is nothing, or the description tells it in brackets.
+/// The default, unless it is empty or given in brackets in the description.
 std::string default_text(const CLI::Option& option) {
   std::string text = option.get_default_str();
   const bool nothing = is_flag(option) || text.empty() || text == "[]" || text == "\"\"";
@@ -82,7 +82,7 @@ std::string description(const CLI::Option& option) {
   return option.get_required() ? text + " (required)" : text;
 }
 
-/// `text` from a column on, broken between words.
+/// `text` starting at a column, wrapped between words.
 std::string wrapped(const std::string& text, std::size_t column) {
   std::istringstream words(text);
   std::string lines;

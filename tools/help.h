@@ -1,4 +1,4 @@
-// What --help prints: usage, the options under their headings in 80 columns, an example.
+// The text of --help: usage, the options under their headings in 80 columns, an example.
 //
 // Threads: pure functions.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace millrace::tools {
 
-/// The heading that stands last: options that every command has.
+/// The last heading: options that every command has.
 inline constexpr const char* kGeneralGroup = "General";
 
 class HelpText final : public CLI::FormatterBase {

@@ -37,10 +37,10 @@ void ImageOptions::declare(CLI::App& app) {
       ->transform(one_of({"none", "flip", "crop-flip", "rrc-flip"}));
   app.add_option(
          "--mean", mean,
-         "Subtracted from values in 0 to 1: one number, or one a channel [ImageNet's; grey 0.5]")
+         "Subtracted from values in 0 to 1: one number, or one per channel [ImageNet's; grey 0.5]")
       ->delimiter(',')
       ->expected(1, 3);
-  app.add_option("--std", std, "Divisor: one number, or one a channel [ImageNet's; grey 0.5]")
+  app.add_option("--std", std, "Divisor: one number, or one per channel [ImageNet's; grey 0.5]")
       ->delimiter(',')
       ->expected(1, 3)
       ->transform(above_zero());
@@ -66,7 +66,7 @@ decode::Extent ImageOptions::canvas() const {
   return {padded(size.height), padded(size.width)};
 }
 
-/// With what every picture ends in.
+/// Appends the transforms that all images end with.
 std::vector<decode::Transform> ImageOptions::finished(
     std::vector<decode::Transform> geometry) const {
   const decode::Extent padded = canvas();
@@ -81,7 +81,7 @@ std::vector<decode::Transform> ImageOptions::train_transforms() const {
   if (augment == "flip") return finished({resize, decode::RandomHorizontalFlip{}});
   if (augment == "rrc-flip") {
     decode::RandomResizedCrop crop{.size = size};
-    // Windows of the canvas' own proportions, give or take: what is seen is not squeezed.
+    // Windows of roughly the canvas's proportions, so that the content is not distorted.
     for (double& ratio : crop.aspect_ratio) ratio *= static_cast<double>(size.width) / size.height;
     return finished({crop, decode::RandomHorizontalFlip{}});
   }

@@ -1,16 +1,16 @@
-// ImageOptions: from encoded images to what a model sees: size, augmentation, normalisation.
+// ImageOptions: how encoded images become a model's input: size, augmentation, normalisation.
 //
 //   none        resized to size
-//   flip        the same, flipped by chance
-//   crop-flip   padded by an eighth of the shorter side, cropped to size at random, flipped by
-//               chance (CIFAR)
-//   rrc-flip    random resized crop, flipped by chance (ImageNet); evaluation resizes to 8/7 of
+//   flip        the same, flipped at random
+//   crop-flip   padded by an eighth of the shorter side, randomly cropped to size, flipped at
+//               random (CIFAR)
+//   rrc-flip    random resized crop, flipped at random (ImageNet); evaluation resizes to 8/7 of
 //               size (a square one: the shorter side) and crops the middle
 //
-// Evaluation of masks and depths sees the whole picture, resized. Where a model wants sides of a
-// certain multiple, the picture stands in the middle of a canvas of the next one.
+// Evaluation of masks and depths uses the whole picture, resized. If a model needs sides of a
+// certain multiple, the picture is centred in a canvas of the next larger one.
 //
-// Threads: as a value.
+// Threads: a value type.
 #pragma once
 
 #include <string>
@@ -31,14 +31,14 @@ struct ImageOptions {
   /// 3 or 1; 0: the model's own.
   int channels = 0;
   std::string augment = "none";
-  /// Per channel, or one for all; empty: ImageNet's for colour, 0.5 for grey.
+  /// Per channel, or one value for all; empty: ImageNet's for colour, 0.5 for grey.
   std::vector<float> mean = {};
   std::vector<float> std = {};
 
-  /// What the model's sides must be multiples of. This and what follows: no options, but settled by
-  /// the model and its task.
+  /// The model's sides must be multiples of this. This and the next one are not options: the model
+  /// and its task set them.
   int multiple_of = 1;
-  /// Evaluation sees the whole picture: its results have their places in it.
+  /// Evaluation uses the whole picture, since its results refer to positions in it.
   bool whole = false;
 
   /// --size --channels --augment --mean --std.
@@ -47,7 +47,7 @@ struct ImageOptions {
   void check() const;
 
   bool has_size() const { return size.height > 0; }
-  /// What the model sees: size, padded.
+  /// The model's input size: `size` plus padding.
   decode::Extent canvas() const;
   decode::Normalize normalize() const;
   std::vector<decode::Transform> train_transforms() const;

@@ -1,4 +1,4 @@
-// millrace index: what shards hold and where, written beside them, and a manifest of the set.
+// millrace index: writes shards' indexes next to them, and a manifest of the set.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What became of one shard; without `index` it was left out by the fault policy.
+/// The result for one shard; without `index` the fault policy skipped it.
 struct Indexed {
   std::string url;
   std::string place = {};
@@ -39,7 +39,7 @@ bool is_packed(const std::string& path) {
   return ending != ".tar";
 }
 
-/// An index that was made of another version of the shard does harm.
+/// An index of another version of the shard would do harm.
 void check_fresh(const wds::ShardIndex& index, const std::string& shard) {
   const auto path = io::local_path(shard);
   if (!path) return;
@@ -56,7 +56,7 @@ std::string file_name(const wds::ManifestShard& shard) {
   return fs::path(shard.url).filename().string();
 }
 
-/// Whether `manifest` has all of `shards`, and says the same of each.
+/// Whether `manifest` lists all of `shards`, with the same data for each.
 bool lists_all(const wds::Manifest& manifest, const wds::Manifest& shards) {
   std::unordered_map<std::string, const wds::ManifestShard*> listed;
   for (const wds::ManifestShard& shard : manifest.shards) listed.emplace(file_name(shard), &shard);
@@ -80,7 +80,7 @@ class IndexCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
-    app.remove_option(app.get_option("--require-index"));  // it makes what is missing
+    app.remove_option(app.get_option("--require-index"));  // it creates what is missing
     app.add_option("--out", places_.folder,
                    "Folder for indexes and manifest; default: beside each shard")
         ->type_name("DIR");
@@ -89,7 +89,7 @@ class IndexCommand final : public Command {
         ->type_name("FILE");
     app.add_flag("--dali", dali_, "Write DALI's indexes (.idx, v1.2) too");
     app.add_flag("--force", force_, "Rebuild existing indexes and manifest");
-    app.add_option("--threads", threads_, "Shards read at once; 0: one a core")
+    app.add_option("--threads", threads_, "Shards read at once; 0: one per core")
         ->transform(whole_number(0, 1024));
   }
 
@@ -171,8 +171,8 @@ class IndexCommand final : public Command {
 
   io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
 
-  /// A manifest that lists these shards, and maybe more of their set, stays; any other only --force
-  /// replaces.
+  /// A manifest that lists these shards, and maybe more of their set, is kept; any other is
+  /// replaced only with --force.
   void write_set(const wds::Manifest& manifest, const std::string& path, Context& context) const {
     if (!force_ && fs::exists(path)) {
       if (lists_all(wds::read_manifest(*read_.opener(), path), manifest)) return;

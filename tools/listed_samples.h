@@ -1,6 +1,6 @@
-// ListedSamples: how many samples shards have, as manifests say, for the account of what is lost.
+// ListedSamples: the number of samples of shards by their manifests, to count what is lost.
 //
-// Threads: any.
+// Threads: every member may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace millrace::tools {
 
 class ListedSamples {
  public:
-  /// What a manifest named by the user says.
+  /// Adds the entries of a manifest that the user named.
   void add(const std::vector<wds::ManifestShard>& shards);
-  /// By those, or by the manifest beside a local shard, which is read now. Nothing when no manifest
-  /// says, or it cannot be read.
+  /// The count from those, or from the manifest next to a local shard, which is read now. Nullopt
+  /// if no manifest has it, or it cannot be read.
   std::optional<std::uint64_t> of(const std::string& url, const io::Opener& opener);
 
  private:

@@ -1,4 +1,4 @@
-// millrace ls: the samples of shards, with where each field lies and its checksum.
+// millrace ls: the samples of shards, with each field's offset, size and checksum.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -43,7 +43,7 @@ class LsCommand final : public Command {
   }
   void declare(CLI::App& app) override {
     read_.declare(app);
-    app.add_option("--limit", limit_, "Samples to list, at most; 0: all")
+    app.add_option("--limit", limit_, "Maximum samples to list; 0: all")
         ->transform(whole_number(0));
   }
   void check() override { read_.check(); }

@@ -13,7 +13,7 @@
 namespace millrace::tools {
 namespace {
 
-/// What others call it, and what it is called here; the first that the command has.
+/// Other tools' names and ours; the first one that the command has is used.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 54> kAliases = {{
     {"max-epochs", "epochs"},
     {"num-epochs", "epochs"},
@@ -82,7 +82,7 @@ std::vector<std::string> long_names(const CLI::App& app) {
   return names;
 }
 
-/// As the command line has it: lower case, dashes.
+/// In the command line's spelling: lower case, dashes.
 std::string spelt(std::string_view name) {
   std::string text;
   for (const char letter : name)
@@ -91,7 +91,7 @@ std::string spelt(std::string_view name) {
   return text;
 }
 
-/// Empty for a name that stands for no option.
+/// Empty if the name is not an option.
 std::string known_name(const CLI::App& app, std::string_view name) {
   const std::string usual = spelt(name);
   if (has(app, usual)) return usual;
@@ -105,7 +105,7 @@ std::string known_name(const CLI::App& app, std::string_view name) {
               "unknown option " + printable(word) + did_you_mean(word, long_names(app)));
 }
 
-/// "-5", "-.5", "-inf": a number and no option.
+/// "-5", "-.5", "-inf": a number, not an option.
 bool is_negative_number(const std::string& word) {
   char* end = nullptr;
   static_cast<void>(std::strtod(word.c_str(), &end));
@@ -125,7 +125,7 @@ std::string with_known_option(const CLI::App& app, const std::string& word) {
   return "--" + name + word.substr(equals);
 }
 
-/// Whether the word is an option that takes the next word for its value.
+/// Whether the word is an option that takes the next word as its value.
 bool wants_value(const CLI::App& app, const std::string& word) {
   if (word.size() < 2 || word[0] != '-' || word.find('=') != std::string::npos) return false;
   const CLI::Option* option = app.get_option_no_throw(word);

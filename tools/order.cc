@@ -1,4 +1,4 @@
-// millrace order: the keys of an epoch in the order in which a run sees them.
+// millrace order: prints an epoch's keys in the order in which a run sees them.
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -25,7 +25,7 @@ struct NumberedStream {
   StreamCursor samples;
 };
 
-/// One process's streams, from which samples are taken in turn; one that has ended is left out.
+/// One process's streams, from which samples are taken in turn; ended ones are skipped.
 struct ProcessStreams {
   int process = 0;
   std::vector<NumberedStream> streams = {};
@@ -58,7 +58,8 @@ class OrderCommand final : public Command {
         ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
     app.add_option("--processes", split_.topology.processes, "Processes that share an epoch")
         ->transform(positive);
-    app.add_option("--process", process_, "Print this process's samples alone; else all, by slot")
+    app.add_option("--process", process_,
+                   "Print only this process's samples; default: all, by slot")
         ->transform(whole_number(0, 1 << 20));
     app.add_option("--workers", split_.workers, "Streams a process")->transform(positive);
     app.add_option("--streams", split_.streams,
@@ -68,9 +69,8 @@ class OrderCommand final : public Command {
                    "Shuffle the shards, and samples in a buffer of N a stream; 0: neither")
         ->transform(whole_number(0));
     read_.declare_order(app);
-    app.add_option("--limit", limit_, "Lines to print, at most; 0: all")
-        ->transform(whole_number(0));
-    app.add_option("--threads", threads_, "Streams read at once; 0: one a core")
+    app.add_option("--limit", limit_, "Maximum lines to print; 0: all")->transform(whole_number(0));
+    app.add_option("--threads", threads_, "Streams read at once; 0: one per core")
         ->transform(whole_number(0, 1024));
   }
 
@@ -106,7 +106,7 @@ class OrderCommand final : public Command {
     read_.check_number(shards, split_, read_.order());
   }
 
-  /// What a pipeline would divide.
+  /// The StreamSpec that a pipeline would use.
   wds::StreamSpec find_spec(const Context& context) const {
     const auto found = pipeline::with_counts({.shards = read_.shards(),
                                               .split = split_,
@@ -151,7 +151,7 @@ class OrderCommand final : public Command {
     return shuffle;
   }
 
-  /// Reads a block for every stream that has none left, several at once.
+  /// Reads a block for every stream that has none left, in parallel.
   static void refill(ProcessStreams& process, tbb::task_arena& arena) {
     arena.execute([&] {
       tbb::parallel_for(std::size_t{0}, process.streams.size(), [&](std::size_t i) {

@@ -1,4 +1,4 @@
-// Output: standard output, checked: a full disk is a fault, a closed pipe a quiet end.
+// Output: checked standard output: a full disk is a fault, a closed pipe a quiet end.
 //
 // Threads: one at a time.
 #pragma once
@@ -12,7 +12,7 @@ namespace millrace::tools {
 
 class Output {
  public:
-  /// Thrown when whoever read our output has gone (`millrace ls ... | head`).
+  /// Thrown when the reader of our output is gone (`millrace ls ... | head`).
   struct Closed {};
 
   explicit Output(std::FILE* file) : file_(file) {}
@@ -20,7 +20,7 @@ class Output {
   /// Writes `text` and a newline. Throws: Closed, Error (Io).
   void line(std::string_view text);
   void write(std::span<const std::byte> data);
-  /// Lets readers see what was written so far. Throws as line().
+  /// Flushes what was written so far. Throws: as line().
   void flush();
 
  private:

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 void check_local_output(const std::string& path) {
   require(io::local_path(path) == path && !path.starts_with("file:"),
           io::printable_url(path) +
-              ": results are written to local files and folders alone, by "
+              ": results are written only to local files and folders, by "
               "their plain path");
 }
 
@@ -27,8 +27,8 @@ void check_writable_folder(const std::string& folder) {
   std::error_code ignored;
   while (!fs::exists(place, ignored) && place.has_relative_path()) place = place.parent_path();
   if (!fs::is_directory(place, ignored)) throw_errno("write to", place.string(), ENOTDIR);
-  // Only trying tells: access() says yes to root wherever it asks. A file without a name leaves
-  // nothing behind even when we are killed here.
+  // Only an attempt is reliable: access() always succeeds for root. An unnamed file leaves nothing
+  // behind even if the process is killed here.
   if (const int fd = ::open(place.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600); fd >= 0) {
     ::close(fd);
     return;

@@ -1,5 +1,5 @@
-// Whether results can be written where they are to go: asked before any work is done, without
-// leaving a trace.
+// Checks whether results can be written to their destination, before any work is done and without
+// side effects.
 #pragma once
 
 #include <memory>
@@ -9,22 +9,22 @@
 
 namespace millrace::tools {
 
-/// Throws: InvalidArgument unless `path` names a place in the file system as it stands: a url would
-/// become a local folder called "gs:".
+/// Throws: InvalidArgument if `path` is a URL, which would become a local folder called
+/// "gs:".
 void check_local_output(const std::string& path);
 
-/// Throws: Io unless `folder` is a folder that may be written to, or can be made: the nearest one
-/// above it that exists must be.
+/// Throws: Io unless `folder` is a writable folder or can be created, which requires its nearest
+/// existing ancestor to be one.
 void check_writable_folder(const std::string& folder);
 
-/// For a file that will be written. Throws: InvalidArgument when there is one already that may not
-/// be replaced; as check_local_output(), and check_writable_folder() of its folder.
+/// The check for a file that will be written. Throws: InvalidArgument if it exists and may not be
+/// replaced; as check_local_output(), and as check_writable_folder() of its folder.
 void check_output_file(const std::string& path, io::Replace replace);
 
-/// Opens the file, and makes the folders above it where they are missing. Throws: Io.
+/// Opens the file and creates missing folders above it. Throws: as io::open_file_sink().
 std::unique_ptr<io::ByteSink> open_output_file(const std::string& path, io::Replace replace);
 
-/// Makes the folder of `path`, and those above it, where they are missing. Throws: Io.
+/// Creates the missing folders of `path`. Throws: Io.
 void make_parent_folders(const std::string& path);
 
 }  // namespace millrace::tools

@@ -19,7 +19,7 @@ namespace {
   throw Error(ErrorCode::kInvalidArgument, option + " '" + printable(text) + "': " + wanted);
 }
 
-/// The number that `text` begins with, and what follows it; NaN when there is none.
+/// The number at the beginning of `text`, and the rest; NaN if there is none.
 std::pair<double, std::string> split_number(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -42,7 +42,7 @@ double unit(std::string suffix) {
   return std::nan("");
 }
 
-/// The whole of `text` as a side's length; 0 where it is none.
+/// All of `text` as a side's length; 0 if it is not one.
 int side_of(std::string_view text) {
   constexpr int kMaxSide = 16'384;
   int side = 0;
@@ -51,7 +51,7 @@ int side_of(std::string_view text) {
   return whole && side <= kMaxSide ? std::max(side, 0) : 0;
 }
 
-/// Seconds of "HH:MM:SS"; NaN for anything else.
+/// "HH:MM:SS" in seconds; NaN for anything else.
 double clock_seconds(const std::string& text) {
   unsigned hours = 0;
   unsigned minutes = 0;

@@ -1,4 +1,4 @@
-// Texts of options to numbers, with errors that name the option.
+// Parsing of option values, with errors that name the option.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,9 @@
 
 namespace millrace::tools {
 
-/// "500": at least 0. Throws: InvalidArgument.
+/// A count of at least 0: "500". Throws: InvalidArgument.
 std::int64_t parse_count(const std::string& option, const std::string& text);
-/// "0.01": within 0 and 1. Throws: InvalidArgument.
+/// A number in [0, 1]: "0.01". Throws: InvalidArgument.
 double parse_share(const std::string& option, const std::string& text);
 /// Bytes: "3e9", "500M" (thousands), "2GiB" (1024s); at least 1. Throws: InvalidArgument.
 std::uint64_t parse_bytes(const std::string& option, const std::string& text);
@@ -19,7 +19,7 @@ std::uint64_t parse_bytes(const std::string& option, const std::string& text);
 decode::Extent parse_extent(const std::string& option, const std::string& text);
 /// "224", or "360x480".
 std::string extent_text(const decode::Extent& extent);
-/// A length of time: "90s", "30m", "12h", or "HH:MM:SS"; at least 1 s. Throws: InvalidArgument.
+/// A duration: "90s", "30m", "12h", or "HH:MM:SS"; at least 1 s. Throws: InvalidArgument.
 std::chrono::seconds parse_duration(const std::string& option, const std::string& text);
 
 }  // namespace millrace::tools

@@ -1,10 +1,10 @@
-// per_shard: the same work on every shard, several at once, with the results in the shards' order.
+// per_shard: the same work on every shard, in parallel, with the results in the shards' order.
 //
 //   per_shard<Report>({.shards = urls, .threads = 4, .stop = stop}, check_shard,
 //                     [&](Report report) { ... });
 //
-// Order: `take` sees the results in the order of the shards, one at a time, on any thread.
-// Buffers: a result a thread, and one more. Throws: what `work` or `take` throws; Cancelled.
+// Order: `take` gets the results in the order of the shards, one at a time, on any thread. Buffers:
+// one result per thread, plus one. Throws: as `work` and `take`; Cancelled.
 #pragma once
 
 #include <tbb/parallel_pipeline.h>
@@ -24,7 +24,7 @@ namespace millrace::tools {
 
 struct PerShardInput {
   std::span<const std::string> shards;
-  /// Shards worked on at once; 0: one a core.
+  /// Shards in progress at once; 0: one per core.
   int threads = 0;
   std::stop_token stop = {};
 };

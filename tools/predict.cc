@@ -1,4 +1,4 @@
-// millrace predict: what a checkpoint makes of samples, which need no labels.
+// millrace predict: a checkpoint's predictions for samples, which need no labels.
 #include "trainer/predict.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ class PredictCommand final : public Command {
         ->type_name("FILE.csv");
     app.add_option("--top", rows_.top, "classify: the N most likely classes of each sample")
         ->transform(whole_number(1, 1 << 24));
-    app.add_option("--names", names_, "Classes' or labels' names, one a line")
+    app.add_option("--names", names_, "Classes' or labels' names, one per line")
         ->type_name("FILE")
         ->transform(existing_file());
     app.add_option("--shards", shards_,
@@ -91,7 +91,7 @@ class PredictCommand final : public Command {
   }
 
  private:
-  /// One stream, so that the samples keep the shards' order, unless somebody asks for more.
+  /// One stream, so that the samples keep the shards' order, unless the user asks for more.
   RunOptions in_order() const {
     RunOptions options = run_;
     if (options.workers == 0 && options.streams == 0) options.workers = 1;

@@ -24,13 +24,13 @@ namespace {
 constexpr std::size_t kMaxLine = 16384;
 constexpr const char* kVersion = "millrace " MILLRACE_VERSION;
 
-/// The one line that a run that went wrong leaves on standard error.
+/// Prints the one line that a failed run leaves on standard error.
 int complain(const std::string& who, const std::string& text, int status) {
   std::fputs(fmt::format("{}: {}\n", who, printable(text, kMaxLine)).c_str(), stderr);
   return status;
 }
 
-/// An Error's text; a usage error goes without its code's name, which would only say it again.
+/// An Error's text; for a usage error without its code's name, which would be redundant.
 std::string text_of(const Error& error) {
   const std::string code = std::string(error_code_name(error.code())) + ": ";
   std::string text = error.what();
@@ -39,7 +39,7 @@ std::string text_of(const Error& error) {
   return text;
 }
 
-/// What others call it.
+/// Other tools' names for our commands.
 const std::map<std::string, std::string> kOtherCommands = {
     {"fit", "train"},      {"evaluate", "eval"},     {"test", "eval"},      {"score", "eval"},
     {"infer", "predict"},  {"inference", "predict"}, {"list", "ls"},        {"show", "view"},
@@ -50,7 +50,7 @@ const std::map<std::string, std::string> kOtherCommands = {
 std::string unknown_command(const std::string& name,
                             std::span<const std::unique_ptr<Command>> commands) {
   if (name.starts_with('-'))
-    return "the command stands first, before " + printable(name) + " (see millrace --help)";
+    return "the command comes first, before " + printable(name) + " (see millrace --help)";
   std::vector<std::string> names = {"help", "version"};
   for (const auto& command : commands) names.push_back(command->name());
   const auto other = kOtherCommands.find(name);
@@ -92,7 +92,7 @@ void declare(CLI::App& app, Command& command, bool& json) {
 
 void parse(CLI::App& app, std::span<const std::string> words) {
   std::vector<std::string> known = with_known_options(app, words);
-  std::reverse(known.begin(), known.end());  // CLI11 takes the words from the back
+  std::reverse(known.begin(), known.end());  // CLI11 takes the words in reverse order
   app.parse(std::move(known));
   for (const CLI::Option* option : app.get_options()) check_given(*option);
 }

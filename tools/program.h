@@ -1,4 +1,4 @@
-// The program: words to a command, what it throws to one line and an exit status.
+// The program: runs a command and turns what it throws into one line and an exit status.
 //
 // Exit status: 0 done; 1 a fault in data, network, disk or training; 2 a usage error, found before
 // anything is written or opened; 130 and 143 interrupted by SIGINT and SIGTERM.
@@ -19,7 +19,7 @@ inline constexpr int kDone = 0;
 inline constexpr int kFault = 1;
 inline constexpr int kUsage = 2;
 
-/// Runs the command that `words` (without the program's own name) call for; returns the exit
+/// Runs the command that `words` (without the program's own name) ask for; returns the exit
 /// status.
 int run_program(std::span<const std::string> words,
                 std::span<const std::unique_ptr<Command>> commands, const SignalStop& signals);

@@ -1,4 +1,4 @@
-// Progress: a line on the terminal that says how far a command is; nothing where there is none.
+// Progress: a line on the terminal that shows a command's progress; nothing without a terminal.
 //
 //   Progress progress("samples", total);
 //   progress.at(done);      // redraws at most ten times a second
@@ -16,7 +16,7 @@ class Progress {
  public:
   /// `total` 0: unknown.
   Progress(std::string unit, std::uint64_t total);
-  /// Wipes the line.
+  /// Clears the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

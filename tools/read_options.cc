@@ -20,7 +20,7 @@
 namespace millrace::tools {
 namespace {
 
-/// A manifest that only the network can give: what it lists is not known before work starts.
+/// A manifest on the network: what it lists is not known before work starts.
 bool names_network_manifest(const std::string& spec) {
   return spec.find("://") != std::string::npos && spec.find(".json") != std::string::npos;
 }
@@ -123,7 +123,7 @@ std::vector<std::string> ReadOptions::shards(const std::vector<std::string>& spe
   return urls;
 }
 
-// Once a run: a folder may have changed by the second time, and a manifest takes a round trip.
+// Expanded once per run: a folder may change in between, and a manifest costs a round trip.
 const std::vector<wds::ManifestShard>& ReadOptions::listed_shards(
     const std::vector<std::string>& specs) const {
   const auto known = expanded_.find(specs);

@@ -1,12 +1,12 @@
-// ReadOptions: which shards, and what to do with what is wrong in them: the options that every
-// reading command shares.
+// ReadOptions: which shards to read, and how to treat faults in them: the options that all reading
+// commands share.
 //
 //   ReadOptions read;
 //   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --concatenated
 //                             // --require-index --tolerate-truncated --allow-pipe;
 //                             // --no-index by its own call
 //   read.check();             // no shard matches, a shard twice: before anything is opened
-//   read.attach(context);     // first thing in run(): a stop ends its waits, retries are said
+//   read.attach(context);     // first thing in run(): stops end its waits, retries are logged
 //   auto shards = read.shards();
 //
 // Threads: one at a time.
@@ -37,59 +37,59 @@ struct Context;
 
 class ReadOptions {
  public:
-  /// Declares the positional SPEC... (one at least) and the options below.
+  /// Declares the positional SPEC... (at least one) and the options below.
   void declare(CLI::App& app);
-  /// Declares the options alone, for commands whose specs come by other names.
+  /// Declares only the options, for commands whose specs have other names.
   void declare_policy(CLI::App& app);
-  /// Declares --no-index, for commands that use indexes where there are some; after declare() or
+  /// Declares --no-index, for commands that use indexes if they exist; after declare() or
   /// declare_policy().
   void declare_index(CLI::App& app);
   /// Declares --order, for commands that shuffle.
   void declare_order(CLI::App& app);
-  /// As declare(), for commands that go on after every fault, whatever it is.
+  /// As declare(), for commands that continue after every fault.
   void declare_for_survey(CLI::App& app);
 
-  /// Throws: as expanding `specs` does; NotFound when a local shard is missing.
+  /// Throws: as expanding `specs` does; NotFound if a local shard is missing.
   void check() const { check(specs_); }
   void check(const std::vector<std::string>& specs) const;
 
-  /// Throws: InvalidArgument when there are fewer shards than streams, and no index that can change
-  /// it: local shards without indexes, or --no-index; WebDataset's order divides whole shards.
-  /// Whether shards on the network have indexes is not known before they are asked. Opens nothing.
+  /// Throws: InvalidArgument if there are fewer shards than streams and no index can help: local
+  /// shards without indexes, --no-index, or WebDataset's order, which divides whole shards. For
+  /// shards on the network it is not known yet whether they have indexes. Opens nothing.
   void check_number(const std::vector<std::string>& shards, const wds::SplitOptions& split,
                     wds::Order order) const;
 
-  /// Whether the shards are known without the network, which a manifest may lie on.
+  /// Whether the shards are known without reading a manifest from the network.
   bool lists_shards(const std::vector<std::string>& specs) const;
 
-  /// The shards' urls, in order. May read folders and manifests, the first time: the same specs are
-  /// expanded once. One thread at a time.
+  /// The shards' urls, in order. The first call may read folders and manifests: the same specs are
+  /// expanded only once. Threads: one at a time.
   std::vector<std::string> shards() const { return shards(specs_); }
   std::vector<std::string> shards(const std::vector<std::string>& specs) const;
 
-  /// The same with what the specs' manifests say of them.
+  /// The same with what the specs' manifests say about them.
   const std::vector<wds::ManifestShard>& listed_shards() const { return listed_shards(specs_); }
   const std::vector<wds::ManifestShard>& listed_shards(const std::vector<std::string>& specs) const;
 
   const std::vector<std::string>& specs() const { return specs_; }
-  /// It knows how many samples the shards have, by the manifests that the specs name or that lie
-  /// beside local shards.
+  /// The fault policy. It knows how many samples the shards have, from the manifests that the specs
+  /// name or that are next to local shards.
   wds::FaultPolicy policy() const;
-  /// How one shard is read, by the policy.
+  /// How one shard is read under the policy.
   wds::ShardOptions shard_options(std::stop_token stop) const;
-  /// Whether indexes beside the shards are looked for.
+  /// Whether the shards' indexes are used.
   bool indexed() const { return !no_index_; }
   /// How shuffles are drawn.
   wds::Order order() const;
-  /// Whether a shard without an index that can be used is a fault.
+  /// Whether a shard without a usable index is a fault.
   bool requires_index() const { return require_index_; }
-  /// Whether damaged and cut JPEGs are decoded as far as they go.
+  /// Whether damaged and truncated JPEGs are decoded as far as possible.
   bool tolerate_truncated() const { return tolerate_truncated_; }
-  /// Makes what is opened from here on obey the context's stop, and tell its log of retries.
+  /// Makes everything opened from here on obey the context's stop and log retries to its log.
   void attach(const Context& context);
-  /// One for the whole command: its sources share connections and the budget of retries.
+  /// One opener for the whole command: its sources share connections and the retry budget.
   std::shared_ptr<const io::UrlOpener> opener() const;
-  /// How it talks to servers.
+  /// The opener's HTTP options.
   io::HttpOptions http() const;
 
  private:
@@ -115,7 +115,7 @@ class ReadOptions {
   std::shared_ptr<wds::SaidWarnings> said_ = std::make_shared<wds::SaidWarnings>();
 };
 
-/// Says for people that streams are balanced; nothing for 0 indexes.
+/// Logs that streams are balanced; nothing for 0 indexes.
 void log_balance(std::size_t num_indexes, const Log& log);
 
 }  // namespace millrace::tools

@@ -1,4 +1,4 @@
-// millrace reshard: shards written anew: sizes, order, fields.
+// millrace reshard: rewrites shards with other sizes, order or fields.
 #include "wds/reshard.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ class ReshardCommand final : public Command {
     app.add_option("SPEC", spec_, "Shards to read, from disk or network")->required();
     app.add_option("PATTERN", options_.writer.pattern, "Shards to write, their number as %06d")
         ->required();
-    app.add_option("--maxcount", options_.writer.maxcount, "Samples a shard, at most")
+    app.add_option("--maxcount", options_.writer.maxcount, "Maximum samples per shard")
         ->transform(whole_number(1, kMaxCount));
     app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB")
         ->type_name("BYTES");
@@ -53,7 +53,7 @@ class ReshardCommand final : public Command {
     app.add_option("--buffer", options_.buffer_samples, "Samples in the shuffle buffer")
         ->transform(whole_number(2, std::uint64_t{1} << 32U))
         ->needs(shuffle);
-    app.add_option("--buffer-bytes", buffer_bytes_, "Bytes in the shuffle buffer, at most")
+    app.add_option("--buffer-bytes", buffer_bytes_, "Maximum bytes in the shuffle buffer")
         ->type_name("BYTES")
         ->needs(shuffle);
     app.add_option("--select", options_.select, "Fields to keep, by their new names; default: all")
@@ -92,7 +92,7 @@ class ReshardCommand final : public Command {
   }
 
  private:
-  /// Requires: nobody else writes the pattern.
+  /// Requires: no other process writes the pattern.
   void write(Context& context) {
     if (force_) delete_shards(options_.writer.pattern);
     if (!force_) refuse_existing_shards(options_.writer.pattern);
@@ -118,7 +118,7 @@ class ReshardCommand final : public Command {
     }
   }
 
-  /// What is read may not be deleted first.
+  /// The output must not delete the input.
   void check_output() const {
     const std::string& pattern = options_.writer.pattern;
     check_local_output(pattern);

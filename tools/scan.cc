@@ -54,7 +54,7 @@ class ShardScan {
     return each(sample) ? After::kGoOn : After::kEnd;
   }
 
-  /// What to do after `fault`. Throws it when the policy says fail.
+  /// What to do after `fault`. Throws it if the policy is to fail.
   After after_fault(const Error& fault) {
     const bool goes_on = reader_ && reader_->can_continue();
     const wds::OnFault then = goes_on ? input_.ledger.report(fault, reader_->lost_samples())

@@ -1,4 +1,4 @@
-// scan: every sample of a list of shards, one after the other, by the fault policy.
+// scan: visits every sample of a list of shards in order, under the fault policy.
 //
 //   scan({.shards = urls, .opener = *opener, .ledger = ledger, .stop = stop},
 //        [&](const wds::Sample& sample) { ...; return true; });
@@ -24,8 +24,8 @@ struct ScanInput {
   std::stop_token stop = {};
 };
 
-/// Calls `each` with every sample until it returns false. Throws: Error, as the policy has it;
-/// NotFound when every sample there was is skipped; Cancelled.
+/// Calls `each` with every sample until it returns false. Throws: Error, by the policy; NotFound if
+/// every sample was skipped; Cancelled.
 void scan(const ScanInput& input, const std::function<bool(const wds::Sample&)>& each);
 
 }  // namespace millrace::tools

@@ -16,8 +16,8 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-// The program's own file, by its path: /proc/self/exe itself would make `ps` call the process
-// "exe". Empty under a loader that is run by hand, and through a link of another name.
+// The path of the program's own file: with /proc/self/exe itself, `ps` would show the process as
+// "exe". Empty if the loader was run explicitly, or through a link of another name.
 std::filesystem::path own_file(const std::filesystem::path& name) {
   std::error_code unreadable;
   std::filesystem::path file = std::filesystem::read_symlink("/proc/self/exe", unreadable);
@@ -32,7 +32,7 @@ void restart_with_short_waits(char** argv) {
   if (file.empty()) return;
   ::setenv(kSpinCount, "1000", 1);
   ::execv(file.c_str(), argv);
-  // A system that refuses has the program go on as it is.
+  // If exec fails, the program continues as it is.
 }
 
 }  // namespace millrace::tools

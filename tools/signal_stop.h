@@ -1,10 +1,10 @@
-// SignalStop: SIGINT and SIGTERM as a stop token; the second one ends the process at once.
+// SignalStop: SIGINT and SIGTERM as a stop token; a second signal ends the process at once.
 //
 //   int main() {
-//     hold_signals();              // first: what comes before anybody listens is kept
+//     hold_signals();              // first: early signals stay pending
 //     const SignalStop signals;    // before any thread
 //
-// Threads made later inherit the blocked signals, and one thread of our own waits for them, so no
+// Threads created later inherit the blocked signals, and one dedicated thread waits for them, so no
 // handler ever interrupts anything.
 //
 // Threads: every const member may be called from any thread.
@@ -16,14 +16,14 @@
 
 namespace millrace::tools {
 
-/// SIGINT and SIGTERM wait from here on until a SignalStop takes them, over an exec too. A peer
-/// that closes a connection, `| head`, and a file that may not grow (ulimit -f) are errors to
-/// report and no reasons to die.
+/// From here on SIGINT and SIGTERM stay pending until a SignalStop takes them, even across an exec.
+/// A closed connection, `| head`, and the file size limit (ulimit -f) become errors instead of
+/// fatal signals.
 void hold_signals();
 
 class SignalStop {
  public:
-  /// Holds signals, too. Throws: Io.
+  /// Calls hold_signals(). Throws: Io.
   SignalStop();
   ~SignalStop();
   SignalStop(const SignalStop&) = delete;
@@ -39,7 +39,7 @@ class SignalStop {
   std::stop_source source_;
   std::atomic<int> signal_ = 0;
   int signals_ = -1;  // a signalfd
-  int end_ = -1;      // an eventfd: no signal, which anybody could send
+  int end_ = -1;      // an eventfd, since anyone could send a signal
   std::thread waiter_;
 };
 

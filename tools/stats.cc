@@ -1,4 +1,4 @@
-// millrace stats: classes, image sizes, and the mean and deviation that normalisation needs.
+// millrace stats: classes, image sizes, and the mean and standard deviation for normalisation.
 #include <tbb/parallel_for.h>
 
 #include <CLI/CLI.hpp>
@@ -19,11 +19,11 @@
 namespace millrace::tools {
 namespace {
 
-/// Samples that are decoded side by side, and their bytes, at most.
+/// Limits of the samples that are decoded in parallel: number and bytes.
 constexpr std::size_t kBatchSamples = 256;
 constexpr std::size_t kBatchBytes = std::size_t{64} * 1024 * 1024;
 
-/// What became of one sample.
+/// The result for one sample.
 struct Outcome {
   SampleStats stats = {};
   std::optional<Error> fault = {};
@@ -44,9 +44,9 @@ class StatsCommand final : public Command {
     read_.declare(app);
     app.add_option("--image", suffixes_, "The images' suffixes; a sample's first match counts")
         ->type_name("SUFFIX;..");
-    app.add_option("--limit", limit_, "Samples to read, at most; 0: all")
+    app.add_option("--limit", limit_, "Maximum samples to read; 0: all")
         ->transform(whole_number(0));
-    app.add_option("--threads", threads_, "Decoding threads; 0: one a core")
+    app.add_option("--threads", threads_, "Decoding threads; 0: one per core")
         ->transform(whole_number(0, 1024));
   }
   void check() override { read_.check(); }
@@ -80,7 +80,7 @@ class StatsCommand final : public Command {
   }
 
  private:
-  /// False when the fault policy ends the shards here.
+  /// Returns false if the fault policy ends the shards here.
   bool add(const std::vector<wds::Sample>& batch, wds::FaultLedger& ledger,
            tbb::task_arena& arena) {
     std::vector<Outcome> outcomes(batch.size());

@@ -1,4 +1,4 @@
-// StreamCursor: a stream's samples one at a time, where blocks are read on demand.
+// StreamCursor: a stream's samples one at a time; blocks are read on demand.
 //
 // Threads: one at a time.
 #pragma once
@@ -22,9 +22,9 @@ class StreamCursor {
     ended_ = !stream_.next(block_);
     if (ended_) block_ = {};
   }
-  /// Known once a block was asked for in vain.
+  /// Whether the stream has ended; known only after a refill() found no block.
   bool ended() const { return ended_; }
-  /// The next sample, valid until the next refill(); null at the end. Throws: as refill().
+  /// The next sample; null at the end. Lifetime: until the next refill(). Throws: as refill().
   const wds::Sample* next() {
     if (needs_block()) refill();
     return ended_ ? nullptr : &block_.samples[used_++];

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kLongestName = 64;
 
-/// Letters to add, drop, change or swap with their neighbour until `a` is `b` (Damerau,
-/// Levenshtein).
+/// Damerau-Levenshtein distance: letters to add, drop, change or swap with a neighbour to turn `a`
+/// into `b`.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> steps(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) steps[i][0] = i;
@@ -26,12 +26,12 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return steps[a.size()][b.size()];
 }
 
-/// How far apart two names are, and in letters: a beginning of three letters or more is as good as
-/// one slip.
+/// The distance of two names, and their distance in letters: a common prefix of three or more
+/// letters counts as a distance of one.
 std::pair<std::size_t, std::size_t> apart(const std::string& word, const std::string& name) {
   const std::size_t slips = distance(word, name);
-  const bool begins = std::min(word.size(), name.size()) >= 3 &&
-                      (word.starts_with(name) || name.starts_with(word));
+  const bool begins =
+      std::min(word.size(), name.size()) >= 3 && (word.starts_with(name) || name.starts_with(word));
   return {begins ? std::min<std::size_t>(slips, 1) : slips, slips};
 }
 

@@ -1,4 +1,4 @@
-// TaskArena: a TBB arena of as many threads as the user asked for, be it more than there are cores.
+// TaskArena: a TBB arena of as many threads as the user asked for, even more than there are cores.
 #pragma once
 
 #include <tbb/global_control.h>
@@ -14,7 +14,7 @@ namespace millrace::tools {
 
 class TaskArena {
  public:
-  /// `threads` 0: one a core.
+  /// `threads` 0: one per core.
   explicit TaskArena(int threads)
       : limit_(tbb::global_control::max_allowed_parallelism,
                static_cast<std::size_t>(std::max(threads, tbb::info::default_concurrency()))),
@@ -24,7 +24,7 @@ class TaskArena {
 
  private:
   tbb::global_control
-      limit_;  // without it TBB warns, on standard error, of threads beyond the cores
+      limit_;  // without it TBB warns on standard error if there are more threads than cores
   tbb::task_arena arena_;
 };
 

@@ -49,7 +49,7 @@ class TomlReader {
   void skip_blanks() {
     while (!at_end() && is_blank(peek())) ++at_;
   }
-  /// Blanks, comments and line ends.
+  /// Skips blanks, comments and line ends.
   void skip_empty() {
     for (skip_blanks(); !at_end() && (peek() == '\n' || peek() == '#'); skip_blanks()) {
       at_ = std::min(text_.find('\n', at_), text_.size());

@@ -1,7 +1,7 @@
 // The part of TOML that a configuration file needs: KEY = VALUE lines, whose values are numbers,
-// true and false, strings, and flat arrays of those. A word may go without quotes.
+// booleans, strings, and flat arrays of those. A word need not be quoted.
 //
-// Tables, arrays in arrays, multi-line strings and dates are refused, by file and line.
+// Tables, nested arrays, multi-line strings and dates are rejected, with file and line.
 //
 // Buffers: at most kMaxTomlBytes.
 // Threads: pure functions.
@@ -23,8 +23,8 @@ struct TomlEntry {
   std::size_t line = 0;  ///< from 1
 };
 
-/// The entries in their order. Throws: InvalidArgument as "PATH:LINE: what is wrong"; also for a
-/// key that stands twice, and more than kMaxTomlBytes.
+/// The entries in file order. Throws: InvalidArgument as "PATH:LINE: what is wrong", also for a
+/// duplicate key, and for more than kMaxTomlBytes.
 std::vector<TomlEntry> read_toml(std::istream& input, const std::string& path);
 
 }  // namespace millrace::tools

@@ -163,8 +163,8 @@ class TrainCommand final : public Command {
     return std::stoll(trainer::decide(cluster, [&] { return std::to_string(decision()); }));
   }
 
-  /// Settles what depends on other options, on what is there already, or on the data: process 0
-  /// finds it out, and alone says what it does.
+  /// Resolves what depends on other options, on existing files or on the data. Process 0 decides
+  /// and is the only one that logs it.
   void settle(trainer::Cluster& cluster, Context& context) {
     if (cluster.topology().process != 0) context.log = {};
     trainer::decide(cluster, [this] { return check_places(); });
@@ -213,7 +213,7 @@ class TrainCommand final : public Command {
     settle_class_names();
   }
 
-  /// Masks' classes have an IoU each: by their names, where the label map has them.
+  /// Each mask class has its own IoU, named by the label map if there is one.
   void settle_class_names() {
     if (!choice_.task.has_class_mask() || !choice_.task.names.empty() || data_.fake > 0) return;
     auto names = read_label_map(*read_.opener(), train_shards(input_options()).front());
@@ -221,8 +221,8 @@ class TrainCommand final : public Command {
       choice_.task.names = std::move(names);
   }
 
-  /// What the run that is resumed had, so that its labels are counted once; 0 where that is not
-  /// known.
+  /// The outputs of the run that is resumed, so that labels are not counted again; 0 if they are
+  /// unknown.
   std::int64_t outputs_before(const Context& context) const {
     constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
     const std::string& resume = run_folder_.resume;
@@ -241,7 +241,7 @@ class TrainCommand final : public Command {
     return before.task.kind == choice_.task.kind ? before.classes : 0;
   }
 
-  /// A dry run takes more outputs than it needs rather than to read every label.
+  /// A dry run takes more outputs than it needs rather than read every label.
   std::int64_t outputs_of_dry_run(const std::string& shard, const Context& context) const {
     constexpr std::int64_t kImageNetClasses = 1000;
     const auto names = read_label_map(*read_.opener(), shard);
@@ -279,9 +279,9 @@ class TrainCommand final : public Command {
                         .log = context.log});
   }
 
-  /// Steps of the whole run, where a warm-up goes by them and they, or their limit, are known: from
-  /// options or indexes, never from where the shards lie, so that a run over HTTP is the run from
-  /// disk. 0: unknown.
+  /// Steps of the whole run, if a warm-up depends on them and they, or an upper limit, are known
+  /// from options or indexes. Never from the shards' location, so that a run over HTTP equals the
+  /// run from disk. 0: unknown.
   std::int64_t run_steps(const RunInput& input, Context& context) const {
     if (!optimisation_.has_default_warmup()) return 0;
     return optimisation_.epochs * epoch_steps(input, context);
@@ -295,7 +295,7 @@ class TrainCommand final : public Command {
     return find_steps(input, quiet);
   }
 
-  /// The choice of the model, which `eval` reads, and the options that were given, for people.
+  /// The choice of the model, which `eval` reads, and the given options, for people.
   std::string config_json() const {
     auto json = parse_json<nlohmann::ordered_json>(choice_.to_json(), "options");
     for (const CLI::Option* option : app_->get_options()) {
@@ -322,7 +322,7 @@ class TrainCommand final : public Command {
     return options;
   }
 
-  /// What becomes of the images that their user may not have meant.
+  /// Changes to the images that the user may not have intended.
   std::string stored_text(const Context& context) const {
     if (data_.fake > 0) return {};
     const auto shards = train_shards(input_options());

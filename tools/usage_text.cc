@@ -17,7 +17,7 @@ struct Rule {
   const char* ours;
 };
 
-/// The parser's sentences that puzzle, as regular expressions over its short messages.
+/// The parser's confusing messages, as regular expressions.
 constexpr Rule kRules[] = {
     {"^The following arguments? (was|were) not expected: (.*)", "unexpected argument $2"},
     {"^([^ ]+): At Most 1 required but received \\d+", "$1 is given more than once"},

@@ -1,4 +1,4 @@
-// What the command line's parser finds wrong, in words for people.
+// The command line parser's errors, in plain words.
 //
 // Threads: pure functions.
 #pragma once
@@ -8,10 +8,10 @@
 
 namespace millrace::tools {
 
-/// One line, without repeating more than a little of what was given.
+/// One line, which quotes the input only in part.
 std::string usage_text(const CLI::ParseError& error);
 
-/// Throws: InvalidArgument when a value that was given is empty: `--run-dir "$UNSET"`.
+/// Throws: InvalidArgument if a given value is empty: `--run-dir "$UNSET"`.
 void check_given(const CLI::Option& option);
 
 }  // namespace millrace::tools

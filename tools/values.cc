@@ -23,7 +23,7 @@ constexpr double kLargest = 1e30;
 
 std::string in_quotes(const std::string& value) { return "'" + printable(value) + "'"; }
 
-/// The number that all of `text` is.
+/// All of `text` as a number.
 template <typename Number>
 std::optional<Number> parse(const std::string& text) {
   Number value{};
@@ -39,7 +39,7 @@ std::string without_underscores(std::string text) {
   return text;
 }
 
-/// 1e6 in full, as far as a double is exact.
+/// Expands 1e6, as far as a double is exact.
 std::string in_full(const std::string& written) {
   std::string text = without_underscores(written);
   if (text.find_first_of("eE.") == std::string::npos) return text;
@@ -53,7 +53,7 @@ bool is_digits(const std::string& text) {
   return text.size() > sign && text.find_first_not_of("0123456789", sign) == std::string::npos;
 }
 
-/// What is wrong with a whole number; empty: nothing.
+/// What is wrong with a whole number; empty if nothing is.
 std::string misplaced(const std::string& digits, std::int64_t least, std::uint64_t most) {
   const bool negative = digits.starts_with('-');
   const auto value = parse<std::uint64_t>(negative ? "0" : digits);
@@ -63,7 +63,7 @@ std::string misplaced(const std::string& digits, std::int64_t least, std::uint64
   return value && *value <= most ? "" : fmt::format("must be at most {}", most);
 }
 
-/// A number that `wrong` has nothing to say about.
+/// A number for which `wrong` returns an empty text.
 CLI::Validator number(const std::function<std::string(double)>& wrong) {
   return CLI::Validator(
       [wrong](std::string& text) -> std::string {

@@ -1,11 +1,11 @@
-// What an option may be given: names, numbers, files, each as a CLI11 transform that settles how
-// the value is written and says in plain words what is wrong with it.
+// The values of options: names, numbers, files, each as a CLI11 transform that normalises the
+// value's spelling and explains in plain words what is wrong with it.
 //
 //   app.add_option("--optimizer", optimizer)->transform(one_of({"sgd", "adam"}));
 //   app.add_option("--epochs", epochs)->transform(whole_number(1, 1000));
 //
-// A name is taken in any case, with or without - and _ ("Adam", "multi_step"); the error for a wrong
-// one suggests the nearest. Whole numbers may be written 1e6 and 1_000_000.
+// A name is accepted in any case, with or without - and _ ("Adam", "multi_step"); the error for an
+// unknown one suggests the nearest. Whole numbers may be written 1e6 and 1_000_000.
 //
 // Threads: pure functions.
 #pragma once
@@ -23,7 +23,7 @@ using ValueAliases = std::map<std::string, std::string>;
 
 CLI::Validator one_of(const std::vector<std::string>& names, const ValueAliases& aliases = {});
 
-/// Counts beyond that are slips, and would overflow where they are multiplied.
+/// Larger counts are mistakes, and would overflow in products.
 inline constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 50U;
 
 CLI::Validator whole_number(std::int64_t least, std::uint64_t most = kMaxCount);
@@ -33,7 +33,7 @@ CLI::Validator seed_number();
 CLI::Validator real_number(double least, double most = 1e30);
 CLI::Validator above_zero();
 
-/// A file, or a folder, on this machine's disk.
+/// An existing local file, or folder.
 CLI::Validator existing_file();
 CLI::Validator existing_folder();
 

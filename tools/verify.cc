@@ -1,4 +1,4 @@
-// millrace verify: reads, checks and decodes everything, and gives account of it.
+// millrace verify: reads, checks and decodes everything, and reports it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -35,7 +35,7 @@ class VerifyCommand final : public Command {
     app.add_option("--manifest", manifest_,
                    "Manifest to compare the shards with [PREFIX-manifest.json beside them]")
         ->type_name("FILE");
-    app.add_option("--threads", threads_, "Shards checked at once; 0: one a core")
+    app.add_option("--threads", threads_, "Shards checked at once; 0: one per core")
         ->transform(whole_number(0, 1024));
   }
   void check() override { read_.check(); }

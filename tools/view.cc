@@ -1,4 +1,4 @@
-// millrace view: a sheet of samples as a model would see them, with their labels, as a PNG.
+// millrace view: a PNG sheet of samples as a model would see them, with their labels.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,7 @@
 namespace millrace::tools {
 namespace {
 
-// Shuffled, samples come from this many shards in turn, through a buffer each.
+// With a shuffle, samples come from this many shards in turn, through a buffer each.
 constexpr std::size_t kShuffleShards = 16;
 constexpr std::int64_t kShuffleSamples = 100;
 constexpr int kDefaultSize = 224;
@@ -123,7 +123,7 @@ class ViewCommand final : public Command {
     return cells;
   }
 
-  /// False when the fault policy ends the samples here.
+  /// Returns false if the fault policy ends the samples here.
   bool add_cell(const wds::Sample& sample, wds::FaultLedger& ledger, std::vector<Cell>& cells) {
     try {
       cells.push_back({.pictures = SampleView(view_).pictures(sample, cells.size()),
@@ -136,7 +136,7 @@ class ViewCommand final : public Command {
     return true;
   }
 
-  /// The class, by name where it has one; the key of a sample without.
+  /// The class, by name if it has one; without a class, the sample's key.
   std::string label_of(const wds::Sample& sample) const {
     const wds::Field* field = sample.find("cls");
     if (field == nullptr) return sample.key;
@@ -145,7 +145,7 @@ class ViewCommand final : public Command {
     return named ? names_[static_cast<std::size_t>(label)] : fmt::format("class {}", label);
   }
 
-  /// The classes of a mask beside the images, where the label map names them.
+  /// The classes of a mask, if the label map names them.
   std::vector<LegendEntry> legend() const {
     if (!shows_classes_ || names_.empty()) return {};
     std::vector<decode::RgbColour> palette;

@@ -1,5 +1,5 @@
-// What users type and read: names from elsewhere, slips, --help, recipes by name, and configuration
-// files with what is wrong in them said by file and line.
+// What users type and read: names from other tools, typos, --help, recipes by name, and
+// configuration files, whose errors name the file and line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST(Words, ASlipIsToldTheNearestName) {
       {{"Train", "x"}, "did you mean train?"},
       {{"fit", "x"}, "did you mean train?"},
       {{"help", "evl"}, "did you mean eval?"},
-      {{"--model", "lenet"}, "the command stands first, before --model"},
+      {{"--model", "lenet"}, "the command comes first, before --model"},
       {{"train", "x.tar", "--epoch", "3"}, "unknown option --epoch; did you mean --epochs?"},
       {{"train", "x.tar", "-epochs", "3"}, "unknown option -epochs; did you mean --epochs?"},
       {{"train", "x.tar", "--weight-dacay=3"}, "did you mean --weight-decay?"},

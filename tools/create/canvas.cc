@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, kNumShapeKinds> kNames = {"disc", "square
                                                                  "ring", "cross"};
 
 bool in_triangle(float u, float v) {
-  // Equilateral, pointing up, its corners on the unit circle.
+  // Equilateral, pointing up, with its corners on the unit circle.
   return v <= 0.5F && v >= -1.0F + std::abs(u) * 1.732F;
 }
 

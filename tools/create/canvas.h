@@ -1,9 +1,9 @@
-// Canvas: an RGB picture that shapes are drawn into, for synthetic data.
+// Canvas: an RGB picture to draw shapes into, for synthetic data.
 //
 //   Canvas canvas(32, 32);
 //   canvas.fill_noise(rng, {40, 44, 52}, 12);
-//   canvas.draw({.kind = ShapeKind::kRing, .x = 15, .y = 12, .radius = 9, .colour = {220, 40,
-//   40}}); decode::Image image = canvas.image();
+//   canvas.draw({.kind = ShapeKind::kRing, .x = 15, .y = 12, .radius = 9});
+//   decode::Image image = canvas.image();
 //
 // Threads: one at a time.
 #pragma once
@@ -35,7 +35,7 @@ struct Shape {
   Rgb colour = {255, 255, 255};
 };
 
-/// True when the middle of pixel (x, y) lies in `shape`.
+/// True if the centre of pixel (x, y) is inside `shape`.
 bool covers(const Shape& shape, int x, int y);
 
 class Canvas {
@@ -45,10 +45,10 @@ class Canvas {
   int height() const { return height_; }
   int width() const { return width_; }
 
-  /// Every pixel `base`, each channel plus or minus at most `amplitude`.
+  /// Sets every pixel to `base`, each channel plus or minus at most `amplitude`.
   void fill_noise(KeyedRng& rng, const Rgb& base, int amplitude);
   void set(int x, int y, const Rgb& colour);
-  /// Paints the pixels that `shape` covers, calling `each(x, y)` for them where it is given.
+  /// Paints the pixels that `shape` covers, and calls `each(x, y)`, if given, for each of them.
   void draw(const Shape& shape, const std::function<void(int x, int y)>& each = {});
 
   /// The picture as (H, W, 3).

@@ -22,13 +22,13 @@ constexpr std::size_t kPlane = kSide * kSide;
 constexpr std::size_t kPixels = 3 * kPlane;
 constexpr std::size_t kMaxCifarBytes = std::size_t{4} << 30;
 
-/// One of the two sets: what stands in a record before its pixels.
+/// One of the two sets: the part of a record before its pixels.
 struct Layout {
   std::string_view set;
   std::size_t labels;  ///< bytes before the pixels, the class last
   int classes;
   int coarse_classes;           ///< 0: no such label
-  std::string_view names_file;  ///< of the classes, a line each
+  std::string_view names_file;  ///< of the class names, one per line
 
   std::size_t record_bytes() const { return labels + kPixels; }
 };
@@ -40,7 +40,7 @@ int label_at(const io::Bytes& file, std::size_t offset) {
   return std::to_integer<int>(file.span()[offset]);
 }
 
-/// The offset of the first record that is none of this set's; the file's size when all are.
+/// The offset of the first record that is not of this set; the file's size if all are.
 std::size_t first_bad_record(const io::Bytes& file, const Layout& layout) {
   for (std::size_t at = 0; at < file.size(); at += layout.record_bytes()) {
     const bool coarse = layout.coarse_classes == 0 || label_at(file, at) < layout.coarse_classes;
@@ -53,7 +53,7 @@ bool fits(const io::Bytes& file, const Layout& layout) {
   return file.size() > 0 && file.size() % layout.record_bytes() == 0;
 }
 
-/// Which set the file is of, told by its size; where both go into it, by its labels.
+/// Which set the file belongs to, by its size; if that is ambiguous, by its labels.
 const Layout& layout_of(const io::Bytes& file, const std::string& path) {
   if (!fits(file, kCifar10) && !fits(file, kCifar100)) {
     throw Error(ErrorCode::kCorrupt,
@@ -89,7 +89,7 @@ std::vector<std::string> names_beside(const std::string& path, const Layout& lay
     if (!name.empty()) names.emplace_back(name);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  // Another file by that name says nothing of these classes.
+  // A file of that name with another number of lines is not about these classes.
   return names.size() == static_cast<std::size_t>(layout.classes) ? names
                                                                   : std::vector<std::string>();
 }
@@ -158,7 +158,7 @@ class CifarSource final : public SampleSource {
   CifarOptions options_;
   const Layout* layout_ = nullptr;
   std::vector<io::Bytes> files_;
-  std::vector<std::uint64_t> ends_;  ///< samples up to each file's end
+  std::vector<std::uint64_t> ends_;  ///< number of samples up to the end of each file
   std::vector<std::string> names_;
 };
 

@@ -1,7 +1,7 @@
-// ClassLabels: the classes that a table or a list names, as numbers.
+// ClassLabels: maps the class names of a table or list to numbers.
 //
-// Where all are integers they stay as they are; otherwise the names are sorted by their bytes and
-// numbered from 0, as class folders are.
+// If all are integers they are kept; otherwise the names are sorted by their bytes and numbered
+// from 0, as class folders are.
 //
 //   ClassLabels labels;
 //   for (row) labels.add(text);
@@ -22,11 +22,11 @@ class ClassLabels {
  public:
   /// Throws: Corrupt for an empty name and a negative number, Exhausted beyond a million names.
   void add(const std::string& text);
-  /// Numbers the names; called once, after the last add().
+  /// Assigns the numbers. Called once, after the last add().
   void settle();
-  /// Requires: settled, and `text` was added.
+  /// Requires: settle() was called, and `text` was added.
   std::uint64_t number(const std::string& text) const;
-  /// In the order of their numbers; empty when the classes are numbers.
+  /// The names in the order of their numbers; empty if the classes are numbers.
   std::vector<std::string> names() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace millrace::tools {
 namespace {
 
-/// A shape somewhere in the middle, a quarter to two fifths of the picture in radius.
+/// A shape near the middle, with a radius of a quarter to two fifths of the picture.
 Shape place(ShapeKind kind, const Rgb& colour, const decode::Extent& size, KeyedRng& rng) {
   const auto width = static_cast<float>(size.width);
   const auto height = static_cast<float>(size.height);
@@ -31,7 +31,7 @@ class ClassesSource final : public SampleSource {
 
   std::uint64_t size() const override { return options_.count; }
   std::vector<std::string> classes() const override { return shape_class_names(options_.classes); }
-  void identify(Sha256& /*into*/) const override {}  // made from the options alone
+  void identify(Sha256& /*into*/) const override {}  // generated from the options only
 
   wds::Sample make(std::uint64_t index) const override {
     KeyedRng rng = synthetic_rng(options_, index);

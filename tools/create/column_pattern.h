@@ -1,4 +1,4 @@
-// ColumnPattern: text with columns of a table in it, "{StudyInstanceUID}/{SeriesInstanceUID}".
+// ColumnPattern: text with placeholders for columns: "{StudyInstanceUID}/{SeriesInstanceUID}".
 //
 // Threads: const members may be called from many threads at once.
 #pragma once
@@ -14,12 +14,12 @@ namespace millrace::tools {
 
 class ColumnPattern {
  public:
-  /// Throws: InvalidArgument for a column that `table` does not have, and for an open brace.
+  /// Throws: InvalidArgument for a column that `table` does not have, and for an unclosed brace.
   ColumnPattern(const std::string& text, const CsvFile& table);
 
   std::string fill(const std::vector<std::string>& row) const;
-  /// The same as a pattern for FileFinder: *, ? and [ in the text are wild, in columns they are
-  /// themselves.
+  /// The same as a pattern for FileFinder: *, ? and [ are wild cards in the text and literal in
+  /// columns.
   std::string fill_wild(const std::vector<std::string>& row) const;
 
  private:

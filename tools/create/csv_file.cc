@@ -90,7 +90,7 @@ bool CsvFile::parse(Row& at, std::vector<std::string>& fields) const {
   }
 }
 
-// Leaves `at` at the comma or line end behind the closing quote.
+// Leaves `at` at the comma or line end after the closing quote.
 void CsvFile::parse_quoted(Row& at, std::string& field) const {
   const std::uint64_t line = at.line;
   for (++at.offset;; ++at.offset) {
@@ -108,7 +108,7 @@ void CsvFile::parse_quoted(Row& at, std::string& field) const {
   const std::string_view rest = text_.substr(at.offset);
   if (rest.starts_with("\r\n") || rest == "\r") ++at.offset;
   if (!rest.empty() && rest.front() != ',' && rest.front() != '\n' && rest.front() != '\r')
-    corrupt(place_of_line(at.line), "text behind a closing quote");
+    corrupt(place_of_line(at.line), "text after a closing quote");
 }
 
 }  // namespace millrace::tools

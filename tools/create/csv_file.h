@@ -1,13 +1,13 @@
-// CsvFile: a table of comma-separated values, read whole and checked: every row has as many fields
-// as the header has columns.
+// CsvFile: a table of comma-separated values, read into memory and checked: every row has as many
+// fields as the header has columns.
 //
 //   const CsvFile table("train.csv");
 //   const std::size_t id = table.column("SOPInstanceUID");
 //   table.row(0)[id];
 //
-// Quoted fields may hold commas, quotes ("") and line ends; lines end in LF or CRLF; a UTF-8 byte
-// order mark and empty lines are passed over. Source: RFC 4180.
-// Buffers: the file, and 16 bytes a row. Threads: const members from many threads at once.
+// Quoted fields may contain commas, quotes ("") and line ends; lines end in LF or CRLF; a UTF-8
+// byte order mark and empty lines are skipped. Source: RFC 4180. Buffers: the file, and 16 bytes
+// per row. Threads: const members may be called from many threads at once.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ class CsvFile {
   const std::string& path() const { return path_; }
   const io::Bytes& bytes() const { return bytes_; }
   const std::vector<std::string>& columns() const { return columns_; }
-  /// The number of the column called `name`. Throws: InvalidArgument, naming those there are.
+  /// The index of the column `name`. Throws: InvalidArgument, naming the existing columns.
   std::size_t column(const std::string& name) const;
 
   std::uint64_t num_rows() const { return rows_.size(); }
-  /// The fields of a row; the header is none. Requires: row < num_rows().
+  /// The fields of a row, not counting the header. Requires: row < num_rows().
   std::vector<std::string> row(std::uint64_t row) const;
-  /// "train.csv line 17": where a row begins.
+  /// Where a row begins: "train.csv line 17".
   std::string place(std::uint64_t row) const;
 
  private:
@@ -42,7 +42,7 @@ class CsvFile {
     std::uint64_t line;  ///< from 1
   };
   std::string place_of_line(std::uint64_t line) const;
-  /// Takes one record from `at` on and counts its lines. False at the end.
+  /// Parses one record from `at` on and counts its lines. Returns false at the end.
   bool parse(Row& at, std::vector<std::string>& fields) const;
   void parse_quoted(Row& at, std::string& field) const;
 

@@ -21,7 +21,7 @@ namespace {
 using Row = std::vector<std::string>;
 using Json = nlohmann::ordered_json;
 
-/// A number as JSON writes it ("12", "-0.5", "1e3", not "007"), kept an integer where it is one.
+/// A number in JSON's syntax ("12", "-0.5", "1e3", not "007"); integers stay integers.
 std::optional<Json> as_number(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || text.find_first_of("-0123456789", first) != first) return {};
@@ -32,7 +32,7 @@ std::optional<Json> as_number(const std::string& text) {
   }
 }
 
-/// More generous: a label is a number, true or false, however a program has spelt it.
+/// More permissive: a label is a number, true or false, in any common spelling.
 Json as_label(const std::string& text) {
   if (text == "True" || text == "true" || text == "TRUE") return 1;
   if (text == "False" || text == "false" || text == "FALSE") return 0;
@@ -112,7 +112,7 @@ class CsvSource final : public SampleSource {
   }
 
  private:
-  /// Runs `work`; what it throws says which row it was.
+  /// Runs `work` and adds the row to what it throws.
   template <typename Work>
   void at_row(std::uint64_t index, const Work& work) const {
     try {
@@ -122,7 +122,7 @@ class CsvSource final : public SampleSource {
     }
   }
 
-  /// All that can be wrong with a row is found before anything is written.
+  /// Everything that can be wrong with a row is found before anything is written.
   void look_at(std::uint64_t index, FileFinder& finder) {
     const Row row = table_.row(index);
     files_.push_back(finder.find(path_.fill_wild(row)));

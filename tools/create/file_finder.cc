@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostListings = 256;
 
-/// A pattern for one name: what stands before its first wild card and behind its last one.
+/// A pattern for one name: the literal parts before its first wild card and after its last one.
 struct Component {
   bool wild = false;
   std::string head;
@@ -63,7 +63,7 @@ const FileFinder::Listing& FileFinder::list(const std::string& folder) {
   if (const auto known = listings_.find(folder); known != listings_.end()) return known->second;
   if (listings_.size() >= kMostListings) listings_.clear();
   Listing& listing = listings_[folder];
-  std::error_code error;  // a folder that is not there has no match
+  std::error_code error;  // a missing folder has no match
   for (fs::directory_iterator entry(path_of(folder.empty() ? "." : folder), error), end;
        !error && entry != end; entry.increment(error)) {
     listing.names.push_back(entry->path().filename().string());
@@ -77,8 +77,8 @@ const FileFinder::Listing& FileFinder::list(const std::string& folder) {
   return listing;
 }
 
-// Only names with the pattern's own beginning or end are looked at, whichever says more: a folder
-// may hold millions.
+// Only names with the pattern's literal beginning or end, whichever is longer, are matched: a
+// folder may contain millions.
 std::vector<std::string> FileFinder::match(const std::string& folder, const std::string& pattern) {
   const Component parts = parse(pattern);
   if (!parts.wild) return {folder + parts.head};

@@ -1,10 +1,10 @@
-// FileFinder: the one file below a folder that a pattern with wild cards means.
+// FileFinder: finds the one file below a folder that matches a pattern with wild cards.
 //
 //   FileFinder finder("/data/pe");
 //   finder.find("1.2.3/4.5.6/*7.8.9.jpg");   // "1.2.3/4.5.6/217#7.8.9.jpg"
 //
-// * ? [...] match within one name (fnmatch), never a leading dot; a backslash takes away a
-// character's meaning. Listings of the last folders are remembered. Threads: one at a time.
+// * ? [...] match within one name (fnmatch), never a leading dot; a backslash escapes a character.
+// Listings of recent folders are cached. Threads: one at a time.
 #pragma once
 
 #include <string>
@@ -17,14 +17,14 @@ class FileFinder {
  public:
   explicit FileFinder(std::string root);
 
-  /// The match, relative to the root unless the pattern is absolute. Throws: NotFound (none),
-  /// Corrupt (several: two of them named), Io.
+  /// The match, relative to the root unless the pattern is absolute. Throws: NotFound (no match),
+  /// Corrupt (several matches; it names two), Io.
   std::string find(const std::string& pattern);
 
  private:
   struct Listing {
     std::vector<std::string> names;      ///< sorted
-    std::vector<std::string> backwards;  ///< each from its end to its beginning; sorted
+    std::vector<std::string> backwards;  ///< the names reversed; sorted
   };
   std::string path_of(const std::string& relative) const;
   const Listing& list(const std::string& folder);

@@ -1,7 +1,7 @@
-// Folds: samples divided into K parts for cross-validation, no group in two of them.
+// split_folds: divides samples into K folds for cross-validation, without splitting a group.
 //
-// Groups (patients, series) are dealt out whole, the largest first, each to the fold that has the
-// fewest samples so far; groups of one size in an order drawn from the seed.
+// Groups (patients, series) are assigned whole, the largest first, each to the fold with the fewest
+// samples so far; groups of equal size in an order drawn from the seed.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct FoldOptions {
   std::uint64_t seed = 0;
 };
 
-/// The fold of every sample. Throws: InvalidArgument when there are fewer groups than folds.
+/// The fold of every sample. Throws: InvalidArgument if there are fewer groups than folds.
 std::vector<std::uint32_t> split_folds(const SampleSource& source, const FoldOptions& options);
 
 }  // namespace millrace::tools

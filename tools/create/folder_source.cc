@@ -20,17 +20,17 @@ struct File {
   std::string stem;  ///< its path below the folder, without the suffix
   std::string key;
   int label = -1;                  ///< -1: none
-  std::vector<std::string> pairs;  ///< paths, one a paired folder
+  std::vector<std::string> pairs;  ///< paths, one per paired folder
 };
 
-/// What a folder holds, one level deep: names sorted by their bytes.
+/// The contents of a folder, one level deep: names sorted by their bytes.
 struct Listing {
   std::vector<std::string> folders;
   std::vector<File> images;
   std::uint64_t left_out = 0;
 };
 
-/// The part of the file's name that becomes the key may hold no dot: the key ends at the first.
+/// The part of the file name that becomes the key must not have a dot: a key ends at the first.
 File image_file(const fs::path& path, const std::string& prefix) {
   const std::string stem = path.stem().string();
   std::string name = stem;
@@ -63,7 +63,7 @@ Listing list_folder(const fs::path& folder, const std::string& prefix) {
   return listing;
 }
 
-/// All images below `folder`, each folder's own before its sub-folders'.
+/// All images below `folder`; a folder's own come before those of its sub-folders.
 void collect(const fs::path& folder, const std::string& prefix, int label, Listing& into) {
   Listing listing = list_folder(folder, prefix);
   into.left_out += listing.left_out;
@@ -75,7 +75,7 @@ void collect(const fs::path& folder, const std::string& prefix, int label, Listi
     collect(folder / name, prefix + name + "/", label, into);
 }
 
-/// Images, all in one folder or each below the folder of its class.
+/// Images, all in one folder or each in the folder of its class.
 Listing list_images(const std::string& folder, std::vector<std::string>& classes) {
   Listing top = list_folder(folder, "");
   if (top.folders.empty()) return top;
@@ -156,7 +156,7 @@ std::unique_ptr<SampleSource> open_folder_source(const FolderOptions& options, c
       [&](std::uint64_t i) { return all.images[i].path; });
   for (const FolderPair& pair : options.pairs) find_pairs(all.images, pair, log);
   if (all.left_out > 0)
-    log.warn(counted(all.left_out, "file") + " left out: no image by its suffix");
+    log.warn(counted(all.left_out, "file") + " left out: not an image by its suffix");
   return std::make_unique<FolderSource>(std::move(all.images), std::move(classes), options);
 }
 

@@ -1,11 +1,11 @@
-// A folder of images: a sub-folder a class, the classes' names sorted, as torchvision's ImageFolder
-// takes it; or, without sub-folders, images without labels.
+// A folder of images: one sub-folder per class, the class names sorted, as for torchvision's
+// ImageFolder; or, without sub-folders, images without labels.
 //
-// A sample's key is the file's path inside the folder without its suffix, dots in the file's name
-// replaced by underscores; its fields are the file's bytes (as they are unless a Recoding asks
-// otherwise), the class number ("cls"), and from each paired folder the file of the same name but
-// for the suffix, as it is ("mask.png"). Hidden files and files that are not images by their
-// suffix are left out and counted.
+// A sample's key is the file's path inside the folder without its suffix, with dots in the file's
+// name replaced by underscores. Its fields are the file's bytes (unchanged unless a Recoding is
+// given), the class number ("cls"), and from each paired folder the file of the same name with any
+// suffix, unchanged ("mask.png"). Hidden files and files without an image suffix are skipped and
+// counted.
 #pragma once
 
 #include <memory>
@@ -25,8 +25,8 @@ struct FolderOptions {
   Recoding recoding = {};
 };
 
-/// Lists the folder. Throws: InvalidArgument when there is no image, when images lie beside class
-/// folders, when two files have one key, or a key is not UTF-8; NotFound when an image has no pair.
+/// Lists the folder. Throws: InvalidArgument if there is no image, images are next to class
+/// folders, two files have the same key, or a key is not UTF-8; NotFound if an image has no pair.
 std::unique_ptr<SampleSource> open_folder_source(const FolderOptions& options, const Log& log);
 
 }  // namespace millrace::tools

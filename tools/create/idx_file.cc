@@ -18,14 +18,14 @@ constexpr std::uint64_t kMaxIdxBytes = 16ULL << 30;
 constexpr std::size_t kPieceBytes = 1 << 20;
 constexpr unsigned kUnsignedByte = 0x08;
 
-/// zlib's gzFile, which reads plain files as they are.
+/// zlib's gzFile, which reads uncompressed files unchanged.
 class GzReader {
  public:
   explicit GzReader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
     if (!file_) throw_errno("open", path, errno);
   }
 
-  /// As many bytes as there are, up to into.size().
+  /// Reads as many bytes as there are, up to into.size().
   std::size_t read(std::span<std::byte> into) {
     const int got = gzread(file_.get(), into.data(), static_cast<unsigned>(into.size()));
     int status = Z_OK;
@@ -35,7 +35,7 @@ class GzReader {
     return static_cast<std::size_t>(got);
   }
 
-  /// Throws: Truncated when there are fewer bytes.
+  /// Throws: Truncated if there are fewer bytes.
   void read_exactly(std::span<std::byte> into) {
     while (!into.empty()) {
       const std::size_t got = read(into.first(std::min(into.size(), kPieceBytes)));
@@ -92,7 +92,7 @@ IdxFile read_idx_file(const std::string& path) {
   IdxFile file{.shape = read_shape(reader), .data = {}};
   const std::uint64_t claimed = claimed_bytes(file.shape, reader);
   std::vector<std::byte> data;
-  while (data.size() < claimed) {  // grows with what arrives, not with what is claimed
+  while (data.size() < claimed) {  // grows with the bytes read, not with the claimed size
     const std::size_t before = data.size();
     data.resize(before + std::min<std::uint64_t>(claimed - before, kPieceBytes));
     reader.read_exactly(std::span(data).subspan(before));

@@ -1,4 +1,4 @@
-// IdxFile: an IDX file of bytes, read whole and checked.
+// IdxFile: an IDX file of bytes, read into memory and checked.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace millrace::tools {
 
 struct IdxFile {
   std::vector<std::int64_t> shape;  ///< outermost first
-  io::Bytes data;                   ///< shape's product bytes
+  io::Bytes data;                   ///< product of `shape`, in bytes
 };
 
 /// Reads the file, unpacking gzip. Throws: NotFound, Io, Corrupt, Truncated, Unsupported (values

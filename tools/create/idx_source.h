@@ -1,8 +1,8 @@
-// IDX files, as MNIST and its family are handed out: one of images, one of labels, gzipped or not.
+// IDX files, as used by MNIST and its relatives: one of images, one of labels, gzipped or not.
 //
-// Samples: an image ("png" unless asked otherwise) and its class number ("cls"). Everything is read
-// and checked when the source is opened: sizes against the headers, and the two counts against
-// each other.
+// Samples: an image ("png" by default) and its class number ("cls"). Everything is read and
+// checked when the source is opened: sizes against the headers, and the two counts against each
+// other.
 //
 // Source: the IDX format (bytes 0, 0, type, rank; the sizes as big-endian 32-bit numbers; data).
 #pragma once

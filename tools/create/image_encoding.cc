@@ -14,10 +14,10 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::int64_t kMaxLongerSide = 65'500;  // JPEG's own limit
+constexpr std::int64_t kMaxLongerSide = 65'500;  // JPEG's limit
 
-/// The fused decoder reads files alone, so the picture becomes one again: copied, not compressed,
-/// unless it has an alpha channel.
+/// The fused decoder reads only files, so the picture is encoded again: uncompressed, unless it has
+/// an alpha channel.
 decode::Image resize(const decode::Image& image, const decode::Resize& to) {
   const decode::ImageDecoder decoder(
       {.transforms = {to}, .channels = image.channels, .dtype = decode::DType::kUInt8});

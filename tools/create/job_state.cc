@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-// Folds may have a folder each: then the file lies above those.
+// Folds may have a folder each: then the file is placed above those.
 std::string JobState::path_of(const std::string& pattern) {
   const std::size_t fixed = std::min(pattern.find(kFoldMark), pattern.rfind('/') + 1);
   const std::size_t slash = pattern.substr(0, fixed).rfind('/') + 1;
@@ -48,7 +48,7 @@ void JobState::read() {
         parse_json<nlohmann::json>({buffer.data(), static_cast<std::size_t>(got)}, path_);
     if (json.at("millrace_create") == 1) json.at("fingerprint").get_to(fingerprint_);
   } catch (const std::exception&) {
-    // Begun and not yet written, or not ours: nothing is known of an earlier run.
+    // Not yet written, or not ours: nothing is known about an earlier run.
   }
 }
 

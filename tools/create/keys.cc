@@ -14,7 +14,7 @@
 namespace millrace::tools {
 namespace {
 
-/// Other bytes than ASCII's letters, digits and signs as \xE9.
+/// Bytes other than printable ASCII are escaped as \xE9.
 std::string printable_ascii(const std::string& text) {
   std::string shown;
   for (const char c : text) {
@@ -56,7 +56,7 @@ std::string key_of_path(const std::string& path) {
   return key_of_text((file.parent_path() / file.stem()).string());
 }
 
-// Hashes first: the keys of millions of samples need not be in memory at once.
+// Compares hashes first, so that the keys of millions of samples need not be in memory at once.
 void check_keys(std::uint64_t count, const std::function<std::string(std::uint64_t index)>& key,
                 const std::function<std::string(std::uint64_t index)>& name) {
   std::vector<std::pair<std::size_t, std::uint64_t>> hashes;

@@ -1,9 +1,9 @@
-// A list of image files as samples: "PATH", or "PATH<TAB>LABEL" or "PATH LABEL", a file a line.
+// A list of image files as samples, one per line: "PATH", "PATH<TAB>LABEL" or "PATH LABEL".
 //
-// With a TAB in the line the label is what follows it; otherwise what follows the last space, so a
-// path with spaces needs the TAB. Labels are integers, or names that the label map then lists;
-// either every line has one or none. Empty lines are passed over. A sample's key is its path
-// without suffix; its fields are the file and the class number ("cls").
+// The label is what follows the TAB, or else the last space, so a path with spaces needs the TAB.
+// Labels are integers, or names, which the label map then lists; either all lines have one or none
+// has. Empty lines are skipped. A sample's key is its path without suffix; its fields are the file
+// and the class number ("cls").
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct ListOptions {
   Recoding recoding = {};
 };
 
-/// Throws: InvalidArgument (two lines with one key), and with the line: NotFound, Corrupt.
+/// Throws: InvalidArgument (two lines with the same key); NotFound, Corrupt, with the line.
 std::unique_ptr<SampleSource> open_list_source(const ListOptions& options);
 
 }  // namespace millrace::tools

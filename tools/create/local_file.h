@@ -1,4 +1,4 @@
-// Files of this machine, whatever their paths look like: "a:b.jpg" is one, and so is "in/a.jpg".
+// Local files, whatever their paths look like: "a:b.jpg" is one, and so is "in/a.jpg".
 //
 // Threads: free functions, callable from any thread.
 #pragma once

@@ -1,4 +1,4 @@
-// Synthetic "multilabel": several shapes in a picture, several pictures of a patient.
+// Synthetic "multilabel": several shapes per picture, several pictures per patient.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostShapes = 9;
 constexpr float kMeanShapes = 2.5F;
-/// Patients have 1, 2, ... 7 pictures, and then again.
+/// Patients have 1, 2, ..., 7 pictures, repeating.
 constexpr std::uint64_t kMostPictures = 7;
 constexpr std::uint64_t kPicturesOfSeven = kMostPictures * (kMostPictures + 1) / 2;
 
@@ -32,7 +32,7 @@ std::uint64_t patient_of(std::uint64_t index) {
 
 std::string patient_name(std::uint64_t index) { return fmt::format("p{:04}", patient_of(index)); }
 
-/// One of a picture's n x n cells, so that no shape hides another.
+/// One of a picture's n x n cells, so that shapes do not overlap.
 struct Cell {
   float width;
   float height;
@@ -55,7 +55,7 @@ class MultilabelSource final : public SampleSource {
 
   std::uint64_t size() const override { return options_.count; }
   std::vector<std::string> classes() const override { return shape_class_names(options_.classes); }
-  void identify(Sha256& /*into*/) const override {}  // made from the options alone
+  void identify(Sha256& /*into*/) const override {}  // generated from the options only
   std::string group(std::uint64_t index) const override { return patient_name(index); }
 
   wds::Sample make(std::uint64_t index) const override {

@@ -47,7 +47,7 @@ PairFolder::PairFolder(const FolderPair& pair) : pair_(pair) {
     const auto [file, fresh] = files_.try_emplace(stem.string(), File{.path = path.string()});
     if (fresh) continue;
     File& first = file->second;
-    first.other = std::max(first.path, path.string());  // the same pair whatever the order
+    first.other = std::max(first.path, path.string());  // the same pair in any listing order
     first.path = std::min(first.path, path.string());
   }
   if (error) throw_errno("list", pair_.folder, error.value());

@@ -1,9 +1,9 @@
-// PairFolder: a folder whose files belong to the images of another one, by their names.
+// PairFolder: a folder whose files are matched by name to the images of another one.
 //
 //   PairFolder masks({.field = "mask", .folder = "labels"});
 //   masks.take("2007_000032", "images/2007_000032.jpg");   // "labels/2007_000032.png"
 //
-// The file of an image at "DIR/a/b.jpg" is the one at "a/b" below the folder, whatever its suffix.
+// The file for an image at "DIR/a/b.jpg" is the one at "a/b" below the folder, with any suffix.
 // Threads: one at a time.
 #pragma once
 
@@ -14,22 +14,22 @@
 namespace millrace::tools {
 
 struct FolderPair {
-  std::string field;  ///< what its files are called in a sample: "mask" gives "mask.png"
+  std::string field;  ///< name of its files in a sample: "mask" gives "mask.png"
   std::string folder;
 };
 
-/// "mask=labels". Throws: InvalidArgument for a name that no field can have, or no such folder.
+/// Parses "mask=labels". Throws: InvalidArgument for an invalid field name, or a missing folder.
 FolderPair parse_folder_pair(const std::string& text);
 
 class PairFolder {
  public:
-  /// Lists the folder and what is below it, hidden files left out. Throws: NotFound, Io.
+  /// Lists the folder recursively, without hidden files. Throws: NotFound, Io.
   explicit PairFolder(const FolderPair& pair);
 
-  /// The path of the file that belongs to `image`, whose path below its own folder is `stem` and a
-  /// suffix. Throws: NotFound (none), InvalidArgument (several).
+  /// The path of the file for `image`, whose path below its own folder is `stem` plus a suffix.
+  /// Throws: NotFound (none), InvalidArgument (several).
   std::string take(const std::string& stem, const std::string& image);
-  /// Files that no image asked for.
+  /// Number of files that match no image.
   std::uint64_t left_out() const;
   const FolderPair& pair() const { return pair_; }
 

@@ -15,7 +15,7 @@ namespace {
 using IndexSpan = std::span<const std::uint64_t>;
 using Samples = std::vector<wds::Sample>;
 
-/// Samples that travel together, so that handing over does not show.
+/// Samples passed on together, so that the overhead of passing is negligible.
 constexpr std::size_t kChunk = 16;
 
 Samples make_all(const SampleSource& source, IndexSpan indices) {

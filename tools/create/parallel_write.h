@@ -1,4 +1,4 @@
-// parallel_write: makes samples on many threads and writes them in order.
+// parallel_write: produces samples on many threads and writes them in order.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 namespace millrace::tools {
 
 struct ParallelWriteOptions {
-  /// Threads that read and encode; 0: one a core.
+  /// Threads that read and encode; 0: one per core.
   int threads = 0;
   std::stop_token stop = {};
 };
 
 /// Calls `write` for the samples at `order`'s indices, in that order, one at a time.
-/// Order: `order`'s, whatever the number of threads. Buffers: 16 samples twice a thread.
-/// Throws: what making or writing throws; Cancelled.
+/// Order: `order`'s, whatever the number of threads. Buffers: 32 samples per thread. Throws: as
+/// SampleSource::make() and `write`; Cancelled.
 void parallel_write(const SampleSource& source, std::span<const std::uint64_t> order,
                     const std::function<void(wds::Sample)>& write,
                     const ParallelWriteOptions& options);

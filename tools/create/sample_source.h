@@ -19,21 +19,21 @@ class SampleSource {
  public:
   virtual ~SampleSource() = default;
 
-  /// How many samples there are.
+  /// The number of samples.
   virtual std::uint64_t size() const = 0;
-  /// Reads or makes the sample at `index`: key and fields. Requires: index < size().
-  /// Throws: Error with the file's path.
+  /// Reads or generates the sample at `index`: key and fields. Requires: index < size(). Throws:
+  /// Error with the file's path.
   virtual wds::Sample make(std::uint64_t index) const = 0;
-  /// Feeds what the samples are read from (paths, sizes, times; no options), so that a later run
-  /// can tell whether it is still the same. Throws: Io.
+  /// Adds the identity of the inputs (paths, sizes, times; not options) to `into`, so that a later
+  /// run can detect changes. Throws: Io.
   virtual void identify(Sha256& into) const = 0;
-  /// The classes' names, in the order of their labels; empty when there are none.
+  /// The class names, in the order of their labels; empty if there are none.
   virtual std::vector<std::string> classes() const { return {}; }
-  /// What must not be torn apart by folds: samples of one group; empty: a group of its own.
+  /// The sample's group, which folds keep together; empty: a group of its own.
   virtual std::string group(std::uint64_t /*index*/) const { return {}; }
 };
 
-/// A sample's field of `data`.
+/// A field with `data`.
 inline wds::Field make_field(std::string suffix, io::Bytes data) {
   return {.suffix = std::move(suffix), .data = std::move(data)};
 }

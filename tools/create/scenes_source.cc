@@ -16,7 +16,7 @@ namespace {
 
 constexpr Rgb kHaze = {150, 160, 170};
 
-/// A grey picture beside the canvas.
+/// A grey picture of the canvas's size.
 struct Plane {
   decode::Extent size;
   std::vector<std::uint8_t> values;
@@ -43,7 +43,7 @@ struct Scene {
   Plane depth;
 };
 
-/// `nearness` 0: all haze, 1: the colour itself.
+/// `nearness` 0: only haze, 1: the colour itself.
 Rgb in_haze(const Rgb& colour, float nearness) {
   Rgb mixed;
   for (std::size_t c = 0; c < mixed.size(); ++c) {
@@ -57,7 +57,7 @@ std::uint8_t depth_value(float nearness) {
   return static_cast<std::uint8_t>(std::clamp(nearness, 0.0F, 1.0F) * 255.0F + 0.5F);
 }
 
-/// A plain that comes nearer towards the lower edge: up to half as near as a shape may be.
+/// A plane that gets nearer towards the lower edge, up to half as near as a shape may be.
 void draw_ground(Scene& scene, KeyedRng& rng) {
   const Rgb colour = ground_colour(rng);
   const auto [height, width] = scene.mask.size;
@@ -92,7 +92,7 @@ class ScenesSource final : public SampleSource {
   explicit ScenesSource(SyntheticOptions options) : options_(std::move(options)) {}
 
   std::uint64_t size() const override { return options_.count; }
-  void identify(Sha256& /*into*/) const override {}  // made from the options alone
+  void identify(Sha256& /*into*/) const override {}  // generated from the options only
 
   wds::Sample make(std::uint64_t index) const override {
     KeyedRng rng = synthetic_rng(options_, index);
@@ -102,7 +102,7 @@ class ScenesSource final : public SampleSource {
     draw_ground(scene, rng);
     std::vector<float> near(2 + rng.below(4));
     for (float& nearness : near) nearness = 0.5F + 0.5F * rng.uniform();
-    std::sort(near.begin(), near.end());  // nearer ones hide those behind
+    std::sort(near.begin(), near.end());  // nearer ones cover those behind them
     for (const float nearness : near) draw_shape(scene, nearness, rng);
     wds::Sample sample;
     sample.key = fmt::format("{:08}", index);

@@ -1,4 +1,4 @@
-// Synthetic "segments": streets, with a class a pixel.
+// Synthetic "segments": streets, with a class per pixel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace millrace::tools {
 namespace {
 
-/// CamVid's eleven, in the order in which they are usually counted.
+/// CamVid's eleven classes in their usual order.
 enum Class : std::int64_t {
   kSky,
   kBuilding,
@@ -49,7 +49,7 @@ constexpr std::array<Look, kNumClasses> kLooks = {{{"Sky", {128, 128, 128}, {150
                                                    {"Pedestrian", {64, 64, 0}, {220, 160, 60}},
                                                    {"Bicyclist", {0, 128, 192}, {200, 60, 190}}}};
 
-/// A picture and its mask, drawn into together. Lengths are shares of the height or width.
+/// A picture and its mask, drawn together. Lengths are fractions of the height or width.
 class Street {
  public:
   Street(const decode::Extent& size, KeyedRng& rng)
@@ -71,7 +71,7 @@ class Street {
         set(label, x, y, shade);
   }
 
-  /// `radius` of the height.
+  /// `radius` is a fraction of the height.
   void disc(Class label, float x, float y, float radius) {
     const int shade = static_cast<int>(rng_.below(25)) - 12;
     const Shape shape{.x = x * static_cast<float>(canvas_.width()),
@@ -80,7 +80,7 @@ class Street {
     canvas_.draw(shape, [&](int at_x, int at_y) { set(label, at_x, at_y, shade); });
   }
 
-  /// From the horizon down, its sides running apart from the middle of it.
+  /// From the horizon down, widening from the middle.
   void strip(Class label, float horizon, float narrow, float wide) {
     for (int y = row(horizon); y < canvas_.height(); ++y) {
       const float way =
@@ -147,7 +147,7 @@ void draw_roadside(Street& street, float horizon) {
   }
 }
 
-/// Nearer ones are lower and larger, and hide those behind.
+/// Nearer ones are lower and larger, and cover those behind them.
 void draw_traffic(Street& street, float horizon) {
   const int count = street.number(2, 5);
   for (int i = 0; i < count; ++i) {
@@ -183,7 +183,7 @@ class SegmentsSource final : public SampleSource {
   explicit SegmentsSource(SyntheticOptions options) : options_(std::move(options)) {}
 
   std::uint64_t size() const override { return options_.count; }
-  void identify(Sha256& /*into*/) const override {}  // made from the options alone
+  void identify(Sha256& /*into*/) const override {}  // generated from the options only
   std::vector<std::string> classes() const override {
     std::vector<std::string> names;
     for (const Look& look : kLooks) names.emplace_back(look.name);

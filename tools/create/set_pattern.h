@@ -1,5 +1,5 @@
-// SetPattern: the pattern of a set of shards, which with folds is several: "{fold}" in it is
-// replaced by 0, 1, ...
+// The pattern of a set of shards. With folds it contains "{fold}", which is replaced by 0, 1,
+// ...
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ inline constexpr std::string_view kFoldMark = "{fold}";
 /// `pattern` with each {fold} replaced by `fold`.
 std::string fold_pattern(const std::string& pattern, std::uint32_t fold);
 
-/// The patterns of all folds; with 0 folds `pattern` itself. Throws: InvalidArgument when the
-/// pattern is none, or holds {fold} without folds, or does not hold it with them.
+/// The patterns of all folds; with 0 folds `pattern` itself. Throws: InvalidArgument if the pattern
+/// is invalid, contains {fold} without folds, or lacks it with them.
 std::vector<std::string> set_patterns(const std::string& pattern, std::uint32_t folds);
 
 }  // namespace millrace::tools

@@ -1,5 +1,5 @@
-// The classes of made-up pictures: a pair of shape and colour each ("red disc"), and what all kinds
-// of made-up pictures share.
+// The classes of synthetic pictures: pairs of shape and colour ("red disc"), and helpers shared by
+// all kinds of synthetic pictures.
 //
 // Threads: free functions, callable from any thread.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace millrace::tools {
 
-/// There are labels 0 to kMaxShapeClasses - 1.
+/// Labels are 0 to kMaxShapeClasses - 1.
 inline constexpr int kMaxShapeClasses = kNumShapeKinds * 8;
 
 ShapeKind shape_kind(int label);
@@ -21,12 +21,12 @@ Rgb shape_colour(int label);
 /// "red disc".
 std::string shape_class_name(int label);
 std::vector<std::string> shape_class_names(int classes);
-/// Throws: InvalidArgument when there are not so many.
+/// Throws: InvalidArgument if there are not that many.
 void check_shape_classes(int classes);
 
-/// `colour` a little brighter or darker.
+/// `colour`, slightly brighter or darker.
 Rgb vary(const Rgb& colour, KeyedRng& rng);
-/// A dull colour to draw on.
+/// A dull background colour.
 Rgb ground_colour(KeyedRng& rng);
 
 }  // namespace millrace::tools

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What stands before and after the number in the pattern's file name.
+/// The parts before and after the number in the pattern's file name.
 std::pair<std::string, std::string> around_number(const std::string& pattern) {
   const std::string zero = fs::path(wds::shard_name(pattern, 0)).filename().string();
   const std::string name = fs::path(pattern).filename().string();
@@ -35,7 +35,7 @@ std::pair<std::string, std::string> around_number(const std::string& pattern) {
   return {name.substr(0, begin), name.substr(end + 1)};
 }
 
-/// The digits that stand for the number in `name`; empty when it is no shard of the pattern.
+/// The digits of the number in `name`; empty if it is not a shard of the pattern.
 std::string number_in(const std::string& name, const std::string& before,
                       const std::string& after) {
   if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
@@ -54,7 +54,7 @@ void for_names_beside(const std::string& pattern,
     each(entry.path().filename().string());
 }
 
-/// The shards of the pattern by number, their names followed by `suffix`.
+/// The files of the pattern by number, whose names end in `suffix` after the shard's name.
 std::map<unsigned long long, std::string> numbered(const std::string& pattern,
                                                    const std::string& suffix) {
   const auto [before, after] = around_number(pattern);
@@ -73,7 +73,7 @@ void remove_file(const std::string& path) {
   if (std::remove(path.c_str()) != 0 && errno != ENOENT) throw_errno("delete", path, errno);
 }
 
-// The first name that io's file sinks take; a second one would need a second writer.
+// The first temporary name of io's file sinks; a second one would need a second writer.
 void delete_temporaries(const std::string& pattern) {
   for (const char* suffix : {".tmp-0", ".index.json.tmp-0"})
     for (const auto& [number, path] : numbered(pattern, suffix)) remove_file(path);
@@ -86,7 +86,7 @@ wds::ShardSummary summary(const std::string& shard, const wds::ShardIndex& index
       .url = shard, .samples = index.samples.size(), .bytes = index.bytes, .sha256 = index.sha256};
 }
 
-/// An index that is damaged is as good as none: it can be made again.
+/// A damaged index counts as missing: it can be built again.
 std::shared_ptr<const wds::ShardIndex> sound_index(const io::Opener& opener,
                                                    const std::string& shard) {
   try {
@@ -97,7 +97,7 @@ std::shared_ptr<const wds::ShardIndex> sound_index(const io::Opener& opener,
   }
 }
 
-/// Nothing when the shard is not whole.
+/// Nullopt if the shard is not intact.
 std::optional<wds::ShardSummary> whole_shard(const std::string& shard, bool indexed) {
   const io::UrlOpener opener;
   const auto index = sound_index(opener, local_url(shard));

@@ -47,10 +47,10 @@ void SourceOptions::declare(CLI::App& app) {
 }
 
 void SourceOptions::declare_files(CLI::App& app) {
-  app.add_option("--from-folder", folder_, "Folder of images, a sub-folder a class")
+  app.add_option("--from-folder", folder_, "Folder of images, one sub-folder per class")
       ->transform(existing_folder())
       ->type_name("DIR");
-  app.add_option("--from-csv", csv_.table, "CSV table with a header, an image file a row")
+  app.add_option("--from-csv", csv_.table, "CSV table with a header, one image file per row")
       ->transform(existing_file())
       ->type_name("FILE");
   app.add_option("--from-list", list_, "List of image files: PATH, or PATH<TAB or space>LABEL")
@@ -85,14 +85,14 @@ void SourceOptions::declare_table(CLI::App& app) {
   app.add_option("--columns", csv_.columns, "CSV: more columns for the json, by their names")
       ->type_name("COL");
   app.add_option("--group-by", csv_.group_by,
-                 "CSV: the column whose rows folds keep together; made-up patients: patient")
+                 "CSV: the column whose rows folds keep together; synthetic patients: patient")
       ->type_name("COL");
 }
 
 void SourceOptions::declare_synthetic(CLI::App& app) {
   auto* kind = app.add_option("--synthetic", synthetic_.kind,
                               "classes: a shape's class; multilabel: many labels; scenes: masks "
-                              "and depth; segments: a class a pixel")
+                              "and depth; segments: one class per pixel")
                    ->group(kSources)
                    ->transform(one_of(synthetic_kinds()));
   app.add_option("--count", synthetic_.count, "Samples to make")

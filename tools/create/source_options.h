@@ -1,4 +1,4 @@
-// SourceOptions: the part of `create`'s command line that says what the samples are made of.
+// SourceOptions: the part of `create`'s command line that describes the source of the samples.
 //
 // Threads: one at a time.
 #pragma once
@@ -23,11 +23,11 @@ namespace millrace::tools {
 class SourceOptions {
  public:
   void declare(CLI::App& app);
-  /// Throws: InvalidArgument for options that contradict or say nothing to the source.
+  /// Throws: InvalidArgument for options that contradict each other or do not apply to the source.
   void check() const;
-  /// Opens, lists or reads the source. Throws: InvalidArgument, and what reading throws.
+  /// Opens, lists or reads the source. Throws: InvalidArgument, and as the source.
   std::unique_ptr<SampleSource> open(const Log& log) const;
-  /// All options that the samples' bytes depend on, as one text.
+  /// All options that affect the samples' bytes, as one text.
   std::string text() const;
 
  private:

@@ -1,4 +1,4 @@
-// The kinds of synthetic data, one a file.
+// The kinds of synthetic data, one per file.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ std::unique_ptr<SampleSource> make_multilabel_source(const SyntheticOptions& opt
 std::unique_ptr<SampleSource> make_scenes_source(const SyntheticOptions& options);
 std::unique_ptr<SampleSource> make_segments_source(const SyntheticOptions& options);
 
-/// What is drawn for sample `index`; `stream` tells draws for other things than the sample.
+/// The generator for sample `index`; another `stream` is for draws that are not per sample.
 inline KeyedRng synthetic_rng(const SyntheticOptions& options, std::uint64_t index,
                               std::uint32_t stream = 0) {
   return KeyedRng(

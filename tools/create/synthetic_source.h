@@ -1,7 +1,7 @@
-// Synthetic data: pictures that a small model can learn from, made from a seed alone, so that every
+// Synthetic data: pictures that a small model can learn from, generated from a seed, so that every
 // kind of task has data without a download.
 //
-//   classes      one coloured shape on a noisy ground; the class is the pair (shape, colour): an
+//   classes      one coloured shape on a noisy background, the class is the pair: an
 //                image and "cls"
 //   multilabel   up to nine such shapes, each label's at most once: an image and "json",
 //                {"patient": "p0007", "labels": [0, 1, ...]}; a patient has one to seven pictures,
@@ -12,7 +12,7 @@
 //                (grey, 8 bits: 1 where there is a shape, 0 behind) and "depth.png" (grey, 8 bits:
 //                255 nearest)
 //
-// Sample i of a seed is always the same, however many are made.
+// Sample i of a seed is always the same, however many are generated.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +29,18 @@ namespace millrace::tools {
 struct SyntheticOptions {
   std::string kind = "classes";
   std::uint64_t count = 1000;
-  /// Of "classes" and "multilabel".
+  /// For "classes" and "multilabel".
   int classes = 10;
-  /// Of the pictures.
+  /// Size of the pictures.
   decode::Extent size = 32;
   std::uint64_t seed = 0;
   ImageEncoding encoding = {};
 };
 
-/// The kinds there are.
+/// All kinds.
 std::vector<std::string> synthetic_kinds();
 
-/// Throws: InvalidArgument for a kind that there is not, and for too many classes.
+/// Throws: InvalidArgument for an unknown kind and for too many classes.
 std::unique_ptr<SampleSource> make_synthetic_source(const SyntheticOptions& options);
 
 }  // namespace millrace::tools

@@ -43,7 +43,7 @@ wds::WriterSample to_writer_sample(wds::Sample sample) {
   return out;
 }
 
-/// All that the bytes of the shards follow from.
+/// A hash of everything that determines the bytes of the shards.
 std::string fingerprint_of(const SampleSource& source, const WriteSetOptions& options) {
   const std::string text = fmt::format(
       "{}\n{}\nfolds {} maxcount {} maxsize {} index {} shuffle {}\n{}\n", MILLRACE_VERSION,
@@ -92,7 +92,7 @@ class SetJob {
     state.begin(fingerprint);
   }
 
-  // What a set of more folds left would be taken for this one's.
+  // Leftovers of a set with more folds would be taken for this one's.
   void delete_more_folds() const {
     if (options_.folds == 0) return;
     for (std::uint32_t fold = options_.folds;; ++fold) {
@@ -107,7 +107,7 @@ class SetJob {
                        [](const std::string& pattern) { return existing_shards(pattern).empty(); });
   }
 
-  // The state of other work is that work's to go on with; without shards it is of no use.
+  // The state of another job lets that job continue; without shards it is useless.
   static void refuse_existing(const std::string& pattern, const JobState& state) {
     const auto shards = existing_shards(pattern);
     if (shards.empty()) return;
@@ -119,7 +119,7 @@ class SetJob {
     refuse_existing_shards(pattern);
   }
 
-  /// Gives the samples that are still to be written, in order.
+  /// Returns the samples that are still to be written, in order.
   Indices open_writers() {
     std::vector<std::uint64_t> there;
     for (const std::string& pattern : patterns_) {
@@ -153,7 +153,7 @@ class SetJob {
 
   std::size_t set_of(std::uint64_t index) const { return folds_.empty() ? 0 : folds_[index]; }
 
-  /// The order without each set's first there[set] samples.
+  /// `order` without the first there[set] samples of each set.
   Indices samples_behind(std::vector<std::uint64_t> there) const {
     const std::uint64_t done = std::accumulate(there.begin(), there.end(), std::uint64_t{0});
     if (done > 0)

@@ -1,9 +1,9 @@
-// write_set: a source's samples into a set of shards, or one set a fold, that can be cut short at
-// any point and gone on with by the same command.
+// write_set: writes a source's samples to a set of shards, or one set per fold. If interrupted at
+// any point, the same command continues it.
 //
-// Each set is its shards, their indexes, a manifest and the classes' names. Until all are there a
-// JobState lies beside them; a run that finds its own keeps the shards that are whole, and makes
-// the samples behind them alone.
+// Each set consists of its shards, their indexes, a manifest and the class names. Until all exist
+// there is a JobState next to them; a run that finds its own keeps the intact shards and produces
+// only the samples after them.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,30 @@
 namespace millrace::tools {
 
 struct WriteSetOptions {
-  /// With {fold} in it when there are folds.
+  /// Contains {fold} if there are folds.
   std::string pattern;
-  /// Sets that the samples are divided into, groups whole; 0: one set of all.
+  /// Number of sets that the samples are divided into without splitting groups; 0: one set.
   std::uint32_t folds = 0;
   std::uint64_t maxcount = 100'000;
   std::uint64_t maxsize = 3'000'000'000;
   /// Writes indexes and manifests.
   bool index = true;
-  /// Shuffles all samples by this seed, which is the folds' too.
+  /// Shuffles all samples with this seed, which the folds also use.
   std::optional<std::uint64_t> shuffle = {};
-  /// Deletes the set that is there, unless it is this one, unfinished.
+  /// Deletes an existing set, unless it is this one, unfinished.
   bool force = false;
-  /// Threads that make samples; 0: one a core.
+  /// Threads that produce samples; 0: one per core.
   int threads = 0;
-  /// Says in any form what else the samples' bytes depend on.
+  /// Everything else that affects the samples' bytes, in any form.
   std::string source_options = {};
-  /// Called for each shard in its place, those of an earlier run first.
+  /// Called for each completed shard, those of an earlier run first.
   std::function<void(const wds::ShardSummary& shard)> on_shard = {};
 };
 
-/// Throws: InvalidArgument for what write_set() would refuse without looking at the source.
+/// Throws: InvalidArgument for what write_set() would reject without looking at the source.
 void check_set(const WriteSetOptions& options);
 
-/// Throws: InvalidArgument (shards exist, too few groups), Io, Cancelled, and what making throws.
+/// Throws: InvalidArgument (shards exist, too few groups), Io, Cancelled, and as the source.
 void write_set(const SampleSource& source, const WriteSetOptions& options, const Context& context);
 
 }  // namespace millrace::tools

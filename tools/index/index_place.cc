@@ -14,7 +14,7 @@ void IndexPlaces::check(const std::vector<std::string>& shards) const {
   std::unordered_set<std::string> taken;
   for (const std::string& shard : shards) {
     if (io::is_stream_url(shard))
-      throw Error(ErrorCode::kInvalidArgument, "a pipe has no place for an index: " + shard);
+      throw Error(ErrorCode::kInvalidArgument, "a pipe cannot have an index: " + shard);
     if (folder.empty() && !io::local_path(shard))
       throw Error(ErrorCode::kInvalidArgument,
                   "where is the index of " + io::printable_url(shard) + " to go? Give --out DIR");

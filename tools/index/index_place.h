@@ -1,4 +1,4 @@
-// Where the indexes and the manifest of a set of shards go.
+// Where the indexes and the manifest of a set of shards are written.
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 namespace millrace::tools {
 
 struct IndexPlaces {
-  /// A folder for all of them; empty: beside each shard.
+  /// A folder for all of them; empty: next to each shard.
   std::string folder = {};
-  /// The manifest; empty: beside the first shard, or in `folder`.
+  /// The manifest's path; empty: next to the first shard, or in `folder`.
   std::string manifest = {};
 
-  /// Throws: InvalidArgument when shards that are not local have no folder to go to, or two shards
-  /// would share an index.
+  /// Throws: InvalidArgument if shards are not local and there is no `folder`, or two shards would
+  /// share an index.
   void check(const std::vector<std::string>& shards) const;
-  /// The path of `shard` less its query string, in `folder` where there is one.
+  /// The path of `shard` without its query string, in `folder` if that is set.
   std::string beside(const std::string& shard) const;
   std::string index_path(const std::string& shard) const { return beside(shard) + ".index.json"; }
-  /// DALI's name for it: the last extension becomes .idx.
+  /// DALI's name for the index: the last extension becomes .idx.
   std::string dali_path(const std::string& shard) const;
   /// "train-000000.tar" has "train-manifest.json".
   std::string manifest_path(const std::vector<std::string>& shards) const;

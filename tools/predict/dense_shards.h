@@ -1,9 +1,9 @@
-// DenseShards: predicted masks and depths as shards, under their samples' keys and in their images'
-// own sizes.
+// DenseShards: writes predicted masks and depths to shards, under their samples' keys and in their
+// images' original sizes.
 //
-// The mask's member holds class numbers, as a palette PNG with a colour a class, or `mask_value`
-// where the mask is likelier than not; the depth's holds depths of 0 to 1 as 0 to 255: what `train`
-// reads for the same task.
+// The mask's member contains class numbers, as a palette PNG with one colour per class, or
+// `mask_value` where the mask is more likely than not; the depth's contains depths of 0 to 1 as 0
+// to 255: the format that `train` reads for the same task.
 //
 // Threads: one at a time.
 #pragma once
@@ -26,8 +26,8 @@ class DenseShards {
         choice_(choice),
         palette_(choice.task.palette(choice.task.has_class_mask() ? choice.classes : 0)) {}
 
-  /// The outputs are the mask's logits and the depths, as the task has them; the image's size,
-  /// kSizeField, is what is carried. Throws: Corrupt with the key, and what writing throws.
+  /// Requires: the outputs are the task's mask logits and depths, and the image's size is carried
+  /// along as kSizeField. Throws: Corrupt with the key, and as wds::ShardWriter.
   void write(const trainer::Prediction& one);
   std::vector<wds::ShardSummary> finish() { return writer_.finish(); }
 

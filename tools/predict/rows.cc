@@ -20,7 +20,7 @@ struct Class {
   double probability = 0;
 };
 
-// RFC 4180: quoted where a comma, a quote or a line's end would be misread.
+// RFC 4180: quoted if it contains a comma, a quote or a line end.
 std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";
@@ -40,7 +40,7 @@ double sum_of_exponentials(std::span<const float> logits, float highest) {
   });
 }
 
-/// The likeliest first; of equals, the lower number.
+/// The most likely first; of equals, the lower number.
 std::vector<Class> likeliest(std::span<const float> logits, std::size_t count) {
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -1,9 +1,9 @@
-// Rows: predictions as lines of CSV or JSON.
+// Predictions as lines of CSV or JSON.
 //
-//   classify    key,class,probability         the likeliest class; with --top K that many, in turn
-//   multilabel  key,label0,label1,...         each label's probability
+//   classify    key,class,probability         the most likely class; with --top K that many, in
+//   order multilabel  key,label0,label1,...         each label's probability
 //
-// Threads: const.
+// Threads: pure functions.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@ namespace millrace::tools {
 
 struct RowOptions {
   bool json = false;
-  std::size_t top = 1;                  ///< classify: classes a row, at most as many as there are
-  std::vector<std::string> names = {};  ///< of the classes or labels; empty: their numbers
+  std::size_t top = 1;                  ///< classify: classes per row, at most as many as exist
+  std::vector<std::string> names = {};  ///< class or label names; empty: their numbers
 };
 
-/// The line before the rows, where there is one: not in JSON. `outputs`: classes or labels.
+/// The header line; empty for JSON. `outputs`: number of classes or labels.
 std::string class_header(const RowOptions& options, std::size_t outputs);
 std::string label_header(const RowOptions& options, std::size_t outputs);
 
-/// Throws: Corrupt for an output that is no number: no class would be the likeliest.
+/// Throws: Corrupt for a NaN among the outputs, which cannot be ranked.
 std::string class_row(const trainer::Prediction& one, const RowOptions& options);
 std::string label_row(const trainer::Prediction& one, const RowOptions& options);
 

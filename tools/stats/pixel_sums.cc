@@ -8,7 +8,7 @@
 namespace millrace::tools {
 namespace {
 
-// Sums and sums of squares of bytes that lie (pixel, channel).
+// Sums and sums of squares of bytes in (pixel, channel) order.
 template <int Channels>
 struct Lanes {
   static constexpr int kCount = 16 * Channels;
@@ -44,7 +44,7 @@ struct Lanes {
   Words squares = Words::Zero();
 };
 
-// Bytes after which no lane's sum of squares has reached 2^31.
+// The number of bytes for which no lane's sum of squares can reach 2^31.
 template <int Channels>
 constexpr std::size_t kStretch = std::size_t{16 * Channels} * 16'384;
 
@@ -60,7 +60,7 @@ double PixelSums::Sums::mean() const {
   return static_cast<double>(values) / static_cast<double>(pixels) / 255.0;
 }
 
-// In long double the difference keeps 64 bits, more than the sums of 2^48 pixels have in common.
+// In long double the difference keeps 64 bits, more than cancel out for 2^48 pixels.
 double PixelSums::Sums::std() const {
   const auto n = static_cast<long double>(pixels);
   const long double mean = static_cast<long double>(values) / n;
@@ -68,7 +68,7 @@ double PixelSums::Sums::std() const {
   return static_cast<double>(std::sqrt(std::max(variance, 0.0L)) / 255.0L);
 }
 
-// A row's values go into one lane for each of 16 pixels' channels, which are folded at its end.
+// A row is summed in one lane per channel of 16 pixels; the lanes are combined at its end.
 template <int Channels>
 std::array<PixelSums::Sums, Channels> PixelSums::channel_sums(const decode::Image& image) {
   std::array<Sums, Channels> sums = {};
@@ -96,7 +96,7 @@ void PixelSums::add(const decode::Image& image) {
   const auto add_colour = [&](std::span<const Sums> sums) {
     for (std::size_t c = 0; c < colour_.size(); ++c) colour_[c].add(sums[c]);
   };
-  if (image.channels == 4) {  // the fourth says what is to be seen, not how it looks
+  if (image.channels == 4) {  // the fourth is alpha, not a colour
     add_colour(channel_sums<4>(image));
   } else {
     add_colour(channel_sums<3>(image));

@@ -1,8 +1,8 @@
 // PixelSums: mean and standard deviation of every channel over all pixels of many images.
 //
-// The sums are of integers and exact, so they do not depend on the order of images or on threads.
-// Grey images beside colour ones count as three equal channels, as they do for a model; alpha is
-// left out.
+// The sums are exact integers, so they do not depend on the order of images or on threads. If there
+// are also colour images, grey ones count as three equal channels, as they do for a model; alpha is
+// ignored.
 //
 // Threads: one at a time.
 #pragma once
@@ -16,7 +16,7 @@
 namespace millrace::tools {
 
 struct ChannelMoments {
-  /// Of values in 0 to 1, one a channel (3, or 1 where all images are grey): what Normalize takes.
+  /// Of values in 0 to 1, per channel (3, or 1 if all images are grey), as Normalize takes them.
   std::vector<double> mean = {};
   /// sqrt(E[x^2] - E[x]^2), over the whole population.
   std::vector<double> std = {};

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Photographs come in any size: of the rarer ones only heights and widths are kept.
+// Photographs have many sizes: beyond this many, only heights and widths are counted.
 constexpr std::size_t kMaxSizes = 100'000;
 constexpr std::size_t kCommonSizes = 10;
 
@@ -45,7 +45,7 @@ void SetStats::add(const SampleStats& sample) {
   if (sizes_.size() < kMaxSizes || sizes_.contains(size)) ++sizes_[size];
 }
 
-// The mean of the two middle values, which are one where there is an odd number of them.
+// The median is the mean of the two middle values, which coincide for an odd number.
 Spread SetStats::spread(const std::map<int, std::uint64_t>& counts) {
   if (counts.empty()) return {};
   std::uint64_t total = 0;

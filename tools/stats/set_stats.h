@@ -1,4 +1,4 @@
-// SetStats: what a set of samples is like: its classes, its images' sizes and colours.
+// SetStats: statistics of a set of samples: its classes, its images' sizes and colours.
 //
 // Threads: one at a time.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace millrace::tools {
 
-/// What one sample adds.
+/// The contribution of one sample.
 struct SampleStats {
   std::optional<std::int64_t> label = {};
   std::optional<decode::ImageSize> size = {};
@@ -43,7 +43,7 @@ class SetStats {
     decode::ImageSize size;
     std::uint64_t images = 0;
   };
-  /// The `count` most common ones, the most common first.
+  /// The `count` most common sizes, the most common first.
   std::vector<SizeCount> common_sizes(std::size_t count) const;
 
  private:
@@ -54,7 +54,7 @@ class SetStats {
   std::map<std::pair<int, int>, std::uint64_t> sizes_;
 };
 
-/// `names` are the classes' names, or empty.
+/// `names`: the class names, or empty.
 std::string to_json(const SetStats& stats, const std::vector<std::string>& names);
 std::vector<std::string> to_lines(const SetStats& stats, const std::vector<std::string>& names);
 

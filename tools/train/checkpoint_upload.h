@@ -1,15 +1,15 @@
-// CheckpointUpload: sends each checkpoint to an object store or web server as soon as it is whole.
+// CheckpointUpload: sends each checkpoint to an object store or web server once it is complete.
 //
-// A checkpoint's files go to URL/last/..., URL/best/..., its manifest last: who finds a manifest
-// finds what it lists, and --resume URL/last checks it file by file. It is sent before training
-// goes on, because its folder is replaced by the next one.
+// A checkpoint's files go to URL/last/..., URL/best/..., its manifest last: if there is a manifest,
+// so is everything it lists, and --resume URL/last checks it file by file. Training waits for the
+// upload, because the next checkpoint replaces the folder.
 //
-// A transfer that fails in spite of the retries is a warning, and the run goes on: the checkpoint
-// lies in the run's folder. missing() says which did not arrive. A stop ends the transfer in
-// flight, and its retries; what is saved after it is sent in one try, because machines that are
-// taken away leave their runs little time.
+// If a transfer fails despite the retries, there is a warning and the run continues: the checkpoint
+// is still in the run's folder. missing() says which did not arrive. A stop ends the transfer in
+// flight and its retries; what is saved after it is sent in one try, because preempted machines
+// leave little time.
 //
-// Threads: as an Observer.
+// Threads: as trainer::Observer.
 #pragma once
 
 #include <set>
@@ -24,11 +24,11 @@ namespace millrace::tools {
 
 class CheckpointUpload final : public trainer::Observer {
  public:
-  /// `http`: how the server is talked to.
+  /// `http`: options of the connection.
   CheckpointUpload(std::string url, io::HttpOptions http, std::stop_token stop, Log log);
 
   void on_checkpoint(const std::string& path) override;
-  /// Names of checkpoints whose newest state is not at the url.
+  /// Names of checkpoints whose latest state did not reach the url.
   const std::set<std::string>& missing() const { return missing_; }
 
  private:

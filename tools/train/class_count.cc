@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 constexpr std::size_t kAtOnce = 16;
-// Of all shards together; over the network every byte of it is a wait.
+// For all shards together; less over the network, where every byte costs time.
 constexpr std::uint64_t kMaxLocalBytes = 256 * kMebibyte;
 constexpr std::uint64_t kMaxNetworkBytes = 64 * kMebibyte;
 
@@ -34,7 +34,7 @@ struct Labels {
   std::int64_t highest = -1;
   std::uint64_t samples = 0;
   std::uint64_t bytes = 0;
-  bool cut = false;  // there is more that was not looked at
+  bool cut = false;  // there is more that was not read
 
   void add(const Labels& more) {
     highest = std::max(highest, more.highest);
@@ -46,8 +46,8 @@ struct Labels {
 
 // ---- from indexes
 
-/// Labels by the size and CRC-32 that an index has of their texts. No two texts of the same size
-/// here have the same CRC-32: it is one to one up to 32 bits, and a newline changes nothing in
+/// Maps the size and CRC-32 of a label's text, as in an index, to the label. Texts of the same
+/// size have different CRC-32s here: it is one to one up to 32 bits, and a newline does not change
 /// that.
 class LabelTexts {
  public:
@@ -70,7 +70,7 @@ class LabelTexts {
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::int64_t> labels_;
 };
 
-/// Nothing for a label that is not the plain text of a small number.
+/// Nullopt for a label that is not the plain text of a small number.
 std::optional<Labels> labels_in(const wds::ShardIndex& index, const LabelTexts& texts) {
   Labels labels{.samples = index.samples.size()};
   for (const wds::IndexedSample& sample : index.samples) {
@@ -90,13 +90,13 @@ std::optional<Labels> index_labels(const ClassCountInput& input, const std::stri
     const auto index = wds::find_index(input.opener, url, input.stop);
     return index ? labels_in(*index, texts) : std::nullopt;
   } catch (const Error& error) {
-    // A damaged index says nothing; the shard itself does.
+    // A damaged index is ignored; the shard itself is read.
     if (error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated) return {};
     throw;
   }
 }
 
-/// Nothing unless all shards have an index that tells.
+/// Nullopt unless all shards have a usable index.
 std::optional<Labels> count_by_indexes(const ClassCountInput& input) {
   if (std::any_of(input.shards.begin(), input.shards.end(), io::is_stream_url)) return {};
   const LabelTexts texts;
@@ -117,7 +117,7 @@ std::optional<Labels> count_by_indexes(const ClassCountInput& input) {
 
 // ---- from the samples
 
-/// What is looked for in samples.
+/// What to look for in samples.
 struct Sought {
   std::string what;                                       ///< "label"
   std::string member;                                     ///< "cls"
@@ -146,8 +146,8 @@ Labels scan_labels(const ClassCountInput& input, const Sought& sought, const std
   return seen;
 }
 
-/// Shards from all over the set, in an order that depends on their number alone: a set that is
-/// sorted by class shows all of its classes.
+/// Shards spread over the set, in an order that depends only on their number, so that a set sorted
+/// by class shows all of its classes.
 std::vector<std::string> spread(std::span<const std::string> shards) {
   const std::size_t groups = (shards.size() + kAtOnce - 1) / kAtOnce;
   std::vector<std::string> order;
@@ -176,7 +176,7 @@ Labels count_by_scan(const ClassCountInput& input, const Sought& sought) {
   return seen;
 }
 
-/// The lines of the label map beside the shards; 0 without one.
+/// The number of lines of the label map; 0 without one.
 std::int64_t count_names(const ClassCountInput& input) {
   const auto names = read_label_map(input.opener, input.shards.front());
   if (!names.empty())

@@ -1,4 +1,4 @@
-// class_count: how many classes or labels a set of shards has, where nobody said.
+// class_count: finds how many classes or labels a set of shards has, if the user does not say.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@ struct ClassCountInput {
   Log log = {};
 };
 
-/// From the label map beside the shards; else one more than the highest `cls`, which indexes beside
-/// all shards tell without a sample being read; else of 256 MiB of samples from all over the set,
-/// 64 MiB over the network, 16 shards at once. A line in the log says which. The same for every
-/// number of threads.
-/// Throws: InvalidArgument when there is neither map nor label; what reading throws.
+/// The number of classes: from the label map next to the shards; else one more than the highest
+/// `cls`, derived from the indexes if all shards have one, without reading samples; else from up to
+/// 256 MiB of samples spread over the set (64 MiB over the network), 16 shards at once. A line in
+/// the log says which. Independent of the number of threads. Throws: InvalidArgument if there is
+/// neither map nor label; as reading.
 std::int64_t count_classes(const ClassCountInput& input);
 
-/// The labels of the first sample: how many numbers its `json` has under `key`.
-/// Throws: InvalidArgument when it has none; Corrupt, what reading throws.
+/// The number of labels: how many numbers the first sample's `json` has under `key`. Throws:
+/// InvalidArgument if it has none; Corrupt, and as reading.
 std::int64_t count_labels(const ClassCountInput& input, const std::string& key);
 
-/// From the label map beside the shards, else one more than the highest number in the masks that is
-/// not ignored, of as many samples as count_classes() reads. Throws: InvalidArgument when there is
-/// neither map nor mask; Corrupt, what reading throws.
+/// From the label map next to the shards, else one more than the highest number in the masks that
+/// is not ignored, of as many samples as count_classes() reads. Throws: InvalidArgument if there is
+/// neither map nor mask; Corrupt, and as reading.
 std::int64_t count_mask_classes(const ClassCountInput& input, const TaskChoice& task);
 
-/// What the task's outputs are: one of the above.
+/// The number of the task's outputs, by one of the above.
 std::int64_t count_outputs(const ClassCountInput& input, const TaskChoice& task);
 
 }  // namespace millrace::tools

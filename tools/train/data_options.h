@@ -1,6 +1,6 @@
-// DataOptions: which shards a run trains and evaluates on, and in what order.
+// DataOptions: which shards a run trains and evaluates on, and in which order.
 //
-// Threads: as a value.
+// Threads: a value type.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ namespace millrace::tools {
 struct DataOptions {
   std::vector<std::string> train = {};
   std::vector<std::string> val = {};
-  /// Folds, and which of them is kept for evaluation; 0: no folds.
+  /// Number of folds (0: none), and which of them is used for evaluation.
   int folds = 0;
   int fold = 0;
-  /// Samples in each stream's buffer; 0: not even shards are shuffled.
+  /// Samples in each stream's shuffle buffer; 0: shards are not shuffled either.
   std::int64_t shuffle = 5000;
   std::int64_t epoch_samples = 0;
-  /// Samples of an epoch that come from nowhere; 0: real ones.
+  /// Samples per epoch of synthetic data; 0: real data.
   std::int64_t fake = 0;
 
   void declare(CLI::App& app);
   /// Throws: InvalidArgument, and as ReadOptions::check().
   void check(const ReadOptions& read) const;
 
-  /// With folds: all but `fold`. Empty for fake data.
+  /// With folds: all except `fold`. Empty for fake data.
   std::vector<std::string> train_specs() const;
-  /// With folds and no --val: `fold` alone.
+  /// With folds and no --val: only `fold`.
   std::vector<std::string> val_specs() const;
 
  private:

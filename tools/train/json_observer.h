@@ -1,6 +1,6 @@
 // JsonObserver: a run's events as JSON lines on standard output.
 //
-// Threads: as an Observer.
+// Threads: as trainer::Observer.
 #pragma once
 
 #include "tools/output.h"

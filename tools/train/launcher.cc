@@ -11,13 +11,13 @@
 namespace millrace::tools {
 namespace {
 
-/// A variable, and the highest value that one process alone can have.
+/// A variable, and its highest value for a single process.
 struct Variable {
   const char* name;
   std::int64_t alone;
 };
 
-// SLURM_NTASKS is not among them: a batch script has it too, whatever it starts.
+// SLURM_NTASKS is not among them: it is also set in a batch script, whatever that starts.
 constexpr std::array<Variable, 7> kVariables{{{"WORLD_SIZE", 1},
                                               {"RANK", 0},
                                               {"OMPI_COMM_WORLD_SIZE", 1},

@@ -16,13 +16,13 @@ void LimitOptions::declare(CLI::App& app) {
                  "augmented; 0: off")
       ->transform(whole_number(0));
   app.add_option("--limit-train-batches", train_batches,
-                 "Batches a device takes in an epoch, at most; 0: all")
+                 "Maximum batches per device in an epoch; 0: all")
       ->transform(whole_number(0));
   app.add_option("--limit-val-batches", val_batches,
-                 "Batches a device takes in an evaluation, at most; 0: all")
+                 "Maximum batches per device in an evaluation; 0: all")
       ->transform(whole_number(0));
   app.add_option("--sanity-val-steps", sanity_val_steps,
-                 "Batches a device evaluates before training starts")
+                 "Batches per device to evaluate before training starts")
       ->transform(whole_number(0));
   app.add_option(
          "--max-time", max_time,

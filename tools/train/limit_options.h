@@ -1,6 +1,6 @@
-// LimitOptions: less than the whole run: for finding out whether it works, and within what time.
+// LimitOptions: limits of a run, for debugging and for time budgets.
 //
-// Threads: as a value.
+// Threads: a value type.
 #pragma once
 
 #include <chrono>
@@ -21,13 +21,13 @@ struct LimitOptions {
   bool fast_dev_run = false;
   bool deterministic = false;
   std::string max_time = {};
-  /// Percent of val_top1; 0: none.
+  /// In percent of val_top1; 0: none.
   double target_accuracy = 0;
 
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for limits that contradict each other.
   void check() const;
-  /// What fast_dev_run and overfit_batches mean for the others.
+  /// Applies fast_dev_run and overfit_batches to the other limits.
   void settle();
   /// 0: no limit.
   std::chrono::seconds time_limit() const;

@@ -1,4 +1,4 @@
-// LimitedFeed: a Feed whose epochs end after a number of batches a replica, for debugging.
+// LimitedFeed: a Feed whose epochs end after a number of batches per replica, for debugging.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace millrace::tools {
 
 class LimitedFeed final : public trainer::Feed {
  public:
-  /// `feed` is borrowed; a `limit` of 0 changes nothing.
+  /// `feed` is borrowed; a `limit` of 0 means no limit.
   LimitedFeed(trainer::Feed& feed, std::int64_t limit, int replicas)
       : feed_(feed), limit_(limit), replicas_(static_cast<std::size_t>(replicas)) {}
 
@@ -49,7 +49,7 @@ class LimitedFeed final : public trainer::Feed {
 
    private:
     std::unique_ptr<trainer::EpochFeed> feed_;
-    std::vector<std::int64_t> left_;  // each replica's own
+    std::vector<std::int64_t> left_;  // per replica
   };
 
   trainer::Feed& feed_;

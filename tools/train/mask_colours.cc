@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxBytes = std::size_t{64} * 1024;
 constexpr std::string_view kSpace = " \t\r";
 
-// CamVid's colours as its usual 11 classes, each one's own colour first. Source: the data set's
+// CamVid's colours as its usual 11 classes, the class's own colour first. Source: the data set's
 // label_colors.txt; the grouping of Badrinarayanan, Kendall, Cipolla, "SegNet" (2015).
 constexpr std::string_view kCamVid = R"(
 128 128 128 Sky
@@ -78,7 +78,7 @@ std::optional<std::uint8_t> level_of(std::string_view text) {
   return static_cast<std::uint8_t>(value);
 }
 
-/// Between commas, or three numbers between spaces and the rest.
+/// Splits at commas, or into three numbers separated by spaces and the rest.
 std::vector<std::string_view> split(std::string_view line) {
   std::vector<std::string_view> parts;
   const bool commas = line.find(',') != std::string_view::npos;
@@ -94,13 +94,13 @@ std::vector<std::string_view> split(std::string_view line) {
   return parts;
 }
 
-/// Where in a line the three levels and the name are.
+/// The positions of the three levels and the name in a line.
 struct Columns {
   std::array<std::size_t, 3> rgb = {0, 1, 2};
   std::size_t name = 3;
 };
 
-/// By a header's words; nothing where the line is none.
+/// From a header line; nullopt if the line is not one.
 std::optional<Columns> header_of(const std::vector<std::string_view>& parts) {
   constexpr std::array<std::string_view, 4> kWords = {"r", "g", "b", "name"};
   std::array<std::size_t, 4> at = {};
@@ -117,7 +117,7 @@ class Table {
  public:
   explicit Table(std::int64_t ignore) : ignore_(ignore) {}
 
-  /// False when the line is no colour.
+  /// Returns false if the line is not a colour.
   bool add(std::string_view line) {
     const auto parts = split(line);
     if (read_.colours.empty() && !header_) {

@@ -38,7 +38,7 @@ std::string nearest_sizes(const decode::Extent& size, int multiple) {
          extent_text({up(size.height), up(size.width)});
 }
 
-/// A number where the sides are equal, as checkpoints had it before they could differ.
+/// A number if the sides are equal, as in checkpoints from before they could differ.
 nlohmann::ordered_json size_json(const decode::Extent& size) {
   if (size.height == size.width) return size.height;
   return {size.height, size.width};
@@ -65,7 +65,7 @@ Integer number(const nlohmann::ordered_json& json, const char* key, Integer leas
   return json_integer<Integer>(json.at(key), std::string("the checkpoint's ") + key, least, most);
 }
 
-// A checkpoint's claim: one number where the sides are equal.
+// A checkpoint's size: one number if the sides are equal.
 decode::Extent size_from(const nlohmann::ordered_json& json) {
   const auto side = [](const nlohmann::ordered_json& value) {
     return json_integer<int>(value, "the checkpoint's size", 1, kMaxSize);
@@ -79,12 +79,12 @@ void check_values(const std::vector<float>& values, const ImageOptions& images, 
       values.size() == 1 || values.size() == static_cast<std::size_t>(images.channels);
   const bool finite =
       std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
-  require(fits && finite, std::string(name) + " is not a number a channel");
+  require(fits && finite, std::string(name) + " is not one number per channel");
 }
 
-/// What the command line would refuse, a checkpoint may not bring.
+/// A checkpoint must not contain what the command line would refuse.
 void check_claims(const ModelChoice& choice) {
-  constexpr std::size_t kMaxTies = 1024;  // each is a graph built anew
+  constexpr std::size_t kMaxTies = 1024;  // each one rebuilds the graph
   require(choice.classes > 0 || choice.task.is_dense(), "classes are at least 1");
   require(choice.images.channels != 2, "channels are 1 or 3");
   require(choice.ties.size() <= kMaxTies, "more tied layers than a model has");

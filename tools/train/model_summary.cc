@@ -12,7 +12,7 @@ namespace {
 
 namespace nn = trainer::nn;
 
-/// Of a training step with one sample: the arena grows with the batch.
+/// For a training step with one sample: the arena grows with the batch.
 std::size_t activation_bytes(const trainer::GraphModel& model, nn::Precision precision) {
   const std::size_t count = model.parameters().padded_size();
   std::vector<float> parameters(count);

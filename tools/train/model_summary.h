@@ -1,4 +1,4 @@
-// model_summary: what a model is made of and what a step of it takes, before there is any data.
+// model_summary: a model's layers and the cost of a step, without data.
 #pragma once
 
 #include "tools/output.h"
@@ -13,8 +13,8 @@ struct SummaryOptions {
   bool json = false;
 };
 
-/// Layers with shapes, parameters and multiply-adds of a sample, and the memory that a device's
-/// training step needs for activations. As JSON: one object a layer, and one of totals.
+/// Prints the layers with shapes, parameters and multiply-adds per sample, and the activation
+/// memory of a device's training step. As JSON: one object per layer, and one of totals.
 void print_model_summary(const trainer::GraphModel& model, const SummaryOptions& options,
                          Output& out);
 

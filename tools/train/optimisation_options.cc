@@ -12,7 +12,7 @@
 namespace millrace::tools {
 namespace {
 
-/// As PyTorch calls them.
+/// PyTorch's names.
 const ValueAliases kSchedules = {{"ConstantLR", "constant"},
                                  {"none", "constant"},
                                  {"StepLR", "step"},
@@ -22,12 +22,12 @@ const ValueAliases kSchedules = {{"ConstantLR", "constant"},
                                  {"CosineAnnealingLR", "cosine"},
                                  {"CosineAnnealing", "cosine"}};
 
-/// A warm-up that nobody asked for takes no more of a run.
+/// A default warm-up takes at most this fraction of a run.
 constexpr std::int64_t kWarmupShare = 10;
-/// In fewer, sgd hardly leaves chance (docs/decisions.md has the table).
+/// With fewer steps sgd is hardly better than chance (docs/decisions.md has the table).
 constexpr std::int64_t kFewSteps = 50;
 
-/// Each rule's own rate.
+/// The default rate of each rule.
 std::string rates_text() {
   std::string text;
   for (const std::string &rule : trainer::standard_update_rules()->names()) {
@@ -38,7 +38,7 @@ std::string rates_text() {
   return "Learning rate [" + text + "; less in proportion for smaller steps]";
 }
 
-// One rate for each step of a cycle, or it is none.
+// Whether the schedule has one rate per step, as cycles require.
 bool is_per_step(const OptimisationOptions &options) {
   if (!options.schedule_unit.empty()) return options.schedule_unit == "step";
   return options.schedule == "one-cycle";
@@ -79,7 +79,7 @@ void OptimisationOptions::declare_optimizer(CLI::App &app) {
 }
 
 void OptimisationOptions::declare_step(CLI::App &app) {
-  app.add_option("--accumulate", accumulate, "Batches a device accumulates for one step")
+  app.add_option("--accumulate", accumulate, "Batches per device to accumulate for one step")
       ->transform(whole_number(1, 1 << 20));
   app.add_option("--clip-norm", clip.norm, "Clip the norm of the gradients to this; 0: off")
       ->transform(real_number(0));
@@ -235,7 +235,7 @@ std::string OptimisationOptions::rate_text() const {
   return rate + fmt::format(" (default {:g} is for {} samples a step)", rule.lr, rule.lr_batch);
 }
 
-// Why a warm-up that nobody gave is as long as it is.
+// The reason for the length of a default warm-up.
 std::string OptimisationOptions::warmup_reason() const {
   if (!has_default_warmup()) return {};
   if (run_steps_ == 0) return " (no indexes: the length of the run is unknown)";

@@ -1,6 +1,6 @@
-// OptimisationOptions: how the weights are changed: optimizer, schedule, clipping, averaging.
+// OptimisationOptions: optimizer, learning rate schedule, clipping, weight averaging.
 //
-// Threads: as a value.
+// Threads: a value type.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ namespace millrace::tools {
 struct OptimisationOptions {
   std::int64_t epochs = 1;
   std::string optimizer = "sgd";
-  /// Empty: the rule's own, for the samples of a step (settle()).
+  /// Empty: the rule's default, scaled to the samples of a step (settle()).
   std::optional<double> lr = {};
-  /// Empty: the rule's own.
+  /// Empty: the rule's default.
   std::optional<float> momentum = {};
   float dampening = 0.0F;
   bool nesterov = false;
@@ -41,7 +41,7 @@ struct OptimisationOptions {
   std::string on_non_finite = "fail";
 
   std::string schedule = "cosine";
-  /// "epoch", "step"; empty: the schedule's own.
+  /// "epoch", "step"; empty: the schedule's default.
   std::string schedule_unit = {};
   int step_epochs = 30;
   double gamma = 0.1;
@@ -49,27 +49,27 @@ struct OptimisationOptions {
   std::vector<double> milestones = {};
   double min_lr = 0.0;
   double warmup_epochs = 0.0;
-  /// Empty: the rule's own, or a tenth of a shorter run; none where the schedule or warmup_epochs
-  /// says otherwise.
+  /// Empty: the rule's default, at most a tenth of the run; none if the schedule or warmup_epochs
+  /// excludes it.
   std::optional<std::int64_t> warmup_steps = {};
   double warmup_start = 0.0;
-  /// A device's; 0: to be found (tools/train/step_count.h).
+  /// Per device; 0: to be found (tools/train/step_count.h).
   std::int64_t steps_per_epoch = 0;
 
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for options that contradict each other.
   void check() const;
 
-  /// What the run alone knows: the samples of a step, by which a rate goes that nobody gave, and
-  /// the run's steps, for a warm-up of no more than a tenth of them; 0: unknown.
+  /// Sets what only the run knows: the samples per step, which scale the default rate, and the
+  /// run's steps, a tenth of which limits the default warm-up; 0: unknown.
   void settle(std::int64_t step_samples, std::int64_t run_steps);
-  /// Whether there is a warm-up that nobody gave.
+  /// Whether the warm-up is a default and not given by the user.
   bool has_default_warmup() const;
 
   trainer::OptimizerOptions optimizer_options() const;
   trainer::ScheduleOptions schedule_options() const;
   bool needs_steps_per_epoch() const;
-  /// Fills in what of `options` is decided here.
+  /// Fills in the part of `options` that is decided here.
   void apply(trainer::TrainOptions& options) const;
   /// "sgd lr 0.05 (its usual 0.1 is for 128 samples a step) cosine after 100 steps of warm-up".
   std::string text() const;

@@ -37,7 +37,7 @@ struct Loaded {
   std::unique_ptr<trainer::nn::Plan> plan;
 };
 
-/// One sample's pictures, cut to what the image takes of the model's canvas.
+/// One sample's pictures, cropped to the image's part of the model's canvas.
 class SamplePictures {
  public:
   SamplePictures(const ModelChoice& choice, const pipeline::Batch& batch, trainer::nn::Plan& plan)
@@ -78,7 +78,7 @@ class SamplePictures {
     return planes_of(plan_.output(output).data, slot);
   }
 
-  /// What is as it was before it was normalised: (H, W, C).
+  /// The image as before normalisation. Shape: (H, W, C).
   decode::Image image(std::size_t slot) const {
     const decode::Normalize norm = choice_.images.normalize();
     const auto channels = static_cast<std::size_t>(choice_.images.channels);
@@ -120,7 +120,7 @@ class SamplePictures {
                       depth_level);
   }
 
-  /// The places of a canvas that the picture takes, row by row.
+  /// Visits the positions of the canvas that the picture covers, row by row.
   template <typename Visit>
   static void for_each_place(const DensePlanes& planes, const Visit& visit) {
     const int top = (planes.canvas.height - planes.content.height) / 2;

@@ -1,6 +1,6 @@
-// pictures: what a model of masks and depths makes of samples, for eyes: under each one's key
-// image | mask | predicted mask | depth | predicted depth, as far as the task has them, and a
-// legend of the classes' colours.
+// pictures: a sheet of a dense model's predictions: for each sample, above its key, image | mask |
+// predicted mask | depth | predicted depth, as far as the task has them, and a legend of the class
+// colours.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 namespace millrace::tools {
 
 struct PictureOptions {
-  std::string path;  ///< of the PNG; replaced where there is one
-  int samples = 8;   ///< at most
-  /// Of samples from all over; without, they are the first ones.
+  std::string path;  ///< of the PNG; an existing file is replaced
+  int samples = 8;   ///< maximum number
+  /// Seed to choose samples from all over the set; without it the first ones are shown.
   std::optional<std::uint64_t> shuffle = {};
   std::string checkpoint;  ///< a folder or URL
 };
 
-/// Runs the model in float32 over the first samples of `input` (make_pipeline_options() with
-/// precision fp32), shuffled as `input` is. Requires: choice.task.is_dense(), and that
-/// `input` has its opener, which reads the checkpoint too. Throws: what reading
-/// and loading throw; Io.
+/// Runs the model in float32 over the first samples of `input` (make_pipeline_options()
+/// with precision fp32), shuffled as `input` is. Requires: choice.task.is_dense(), and
+/// `input` has its opener, which also reads the checkpoint. Throws: as reading and loading;
+/// Io.
 void write_pictures(const ModelChoice& choice, pipeline::PipelineOptions input,
                     const PictureOptions& options);
 

@@ -37,7 +37,7 @@ bool is_there(const io::Opener& opener, const std::string& checkpoint) {
   }
 }
 
-/// `wanted`, or with a number behind it: two runs may begin in one second.
+/// `wanted`, or with a number appended: two runs may begin in the same second.
 std::string new_folder(const std::string& wanted) {
   std::string folder = wanted;
   for (int number = 2; fs::exists(folder); ++number) folder = fmt::format("{}-{}", wanted, number);

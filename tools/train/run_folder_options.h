@@ -1,6 +1,6 @@
-// RunFolderOptions: where a run writes, what it keeps, and what it starts from.
+// RunFolderOptions: where a run writes, which checkpoints it keeps, and what it starts from.
 //
-// Threads: as a value.
+// Threads: a value type.
 #pragma once
 
 #include <cstdint>
@@ -33,16 +33,16 @@ struct RunFolderOptions {
   std::string upload = {};
 
   void declare(CLI::App& app);
-  /// Whether the options go together; `measures` are the objective's. Throws: InvalidArgument.
+  /// Checks that the options are consistent; `measures`: the objective's. Throws: InvalidArgument.
   void check(const std::vector<std::string>& measures, bool has_validation) const;
-  /// Whether the places that they name are there, and may be written to; for process 0 alone.
-  /// Throws: InvalidArgument, NotFound, Io; touches nothing.
+  /// Checks that the folders and URLs exist and are writable, without changing anything. Called on
+  /// process 0 only. Throws: InvalidArgument, NotFound, Io.
   void check_places() const;
 
-  /// Decides what "auto" and "none" are. --resume auto takes the newest checkpoint of the folder,
-  /// else the `last` that was uploaded, else none.
+  /// Resolves "auto" and "none". --resume auto takes the newest checkpoint of the folder, else the
+  /// uploaded `last`, else none.
   void settle(const std::string& model, const io::Opener& opener, const Log& log);
-  /// Fills in what of `options` is decided here.
+  /// Fills in the part of `options` that is decided here.
   void apply(trainer::TrainOptions& options) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace millrace::tools {
 namespace {
 
-/// Overfitting sees the same samples every epoch: nothing is left to chance.
+/// Overfitting uses the same samples every epoch, without randomness.
 InputOptions training_input(const RunInputOptions& options) {
   const bool overfits = options.limits.overfit_batches > 0;
   return {.shards = train_shards(options),

@@ -1,4 +1,4 @@
-// RunInput: a run's two feeds, made from its options: real or fake, whole or limited.
+// RunInput: a run's two feeds, made from its options: real or fake, complete or limited.
 //
 // Threads: one at a time.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace millrace::tools {
 
-/// Borrowed, and settled.
+/// Borrowed; settle() was called on all of them.
 struct RunInputOptions {
   const DataOptions& data;
   const LimitOptions& limits;
@@ -37,9 +37,9 @@ class RunInput {
            const Context& context);
 
   trainer::Feed& train() { return *limited_train_; }
-  /// Samples of a training epoch; 0 where nobody knows.
+  /// Samples of a training epoch; 0 if unknown.
   std::int64_t train_samples() const { return train_samples_; }
-  /// Null without.
+  /// Null if there is no validation.
   trainer::Feed* validation() { return limited_val_ ? &*limited_val_ : nullptr; }
 
  private:

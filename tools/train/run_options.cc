@@ -13,7 +13,7 @@
 namespace millrace::tools {
 namespace {
 
-/// Streams where nobody asked for a number: it may depend on the data, never on the machine.
+/// The default number of streams: it may depend on the data, never on the machine.
 constexpr int kDefaultWorkers = 4;
 
 wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run) {
@@ -24,12 +24,12 @@ wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run) {
           .streams = run.streams};
 }
 
-/// As the users of PyTorch and Lightning know them.
+/// The names used by PyTorch and Lightning.
 const ValueAliases kPrecisions = {
     {"16", "bf16"}, {"16-mixed", "bf16"}, {"bf16-mixed", "bf16"}, {"bfloat16", "bf16"},
     {"32", "fp32"}, {"32-true", "fp32"},  {"float32", "fp32"},    {"16-true", "bf16-true"}};
 
-/// "auto" is one device, which has all cores; a list may go without its brackets.
+/// "auto" is one device with all cores; a list may be written without brackets.
 std::string settle_devices(std::string& devices) {
   if (devices == "auto")
     devices = "1";
@@ -38,7 +38,7 @@ std::string settle_devices(std::string& devices) {
   return {};
 }
 
-/// --tolerate-truncated, for every image.
+/// Applies --tolerate-truncated to every image.
 void tolerate_truncated(std::vector<pipeline::FieldSpec>& fields) {
   for (pipeline::FieldSpec& field : fields) {
     if (auto* image = std::get_if<pipeline::ImageField>(&field)) image->tolerate_truncated = true;
@@ -61,16 +61,16 @@ void RunOptions::declare(CLI::App& app) {
          "bf16 (16, 16-mixed, bf16-mixed, bfloat16): bf16 compute, float32 weights; fp32 (32, "
          "float32); bf16-true: bf16 weights too")
       ->transform(one_of({"bf16", "fp32", "bf16-true"}, kPrecisions));
-  app.add_option("--batch-size", batch_size, "Samples a device takes in a step")
+  app.add_option("--batch-size", batch_size, "Samples per device in a step")
       ->transform(whole_number(1, 1 << 20));
   app.add_option("--workers", workers,
-                 "Streams that shards are divided into; 0: 4, or one a shard where there are fewer")
+                 "Streams that shards are divided into; 0: 4, or one per shard if there are fewer")
       ->transform(whole_number(0, 1 << 20));
   app.add_option("--streams", streams,
                  "The same over all processes: the order of the samples for every number of them "
                  "that divides it; 0: by --workers")
       ->transform(whole_number(0, 1 << 20));
-  app.add_option("--threads", threads, "Decoding threads; 0: one a core")
+  app.add_option("--threads", threads, "Decoding threads; 0: one per core")
       ->transform(whole_number(0, 1024));
   app.add_option("--prefetch", prefetch, "Batches kept ready")->transform(whole_number(1, 1 << 16));
 }

@@ -1,6 +1,6 @@
-// What `train` and `eval` share: devices, precision, batch size, and the input's pipeline.
+// Options shared by `train` and `eval`: devices, precision, batch size, and the input pipeline.
 //
-// Threads: as values.
+// Threads: value types.
 #pragma once
 
 #include <string>
@@ -28,39 +28,39 @@ struct RunOptions {
 
   /// --devices --precision --batch-size --workers --streams --threads --prefetch.
   void declare(CLI::App& app);
-  /// Throws: InvalidArgument for devices that no machine has.
+  /// Throws: InvalidArgument for impossible devices.
   void check() const;
 
   trainer::nn::Precision compute_precision() const;
-  /// bf16-true: weights and optimizer state are rounded too.
+  /// True for bf16-true: weights and optimizer state are rounded too.
   bool rounds_weights() const { return precision == "bf16-true"; }
 };
 
 /// One of a run's two inputs.
 struct InputOptions {
   std::vector<std::string> shards;
-  std::int64_t fake = 0;     ///< so many samples are made up, in place of shards
-  std::int64_t shuffle = 0;  ///< samples in each stream's buffer; 0: not even shards
+  std::int64_t fake = 0;     ///< number of synthetic samples, instead of shards
+  std::int64_t shuffle = 0;  ///< samples in each stream's buffer; 0: no shuffle, not even of shards
   std::uint64_t seed = 0;
   wds::Order order = wds::Order::kMillrace;
   bool training = false;
-  bool targets = true;             ///< false: the images alone
-  std::int64_t epoch_samples = 0;  ///< 0: as many as there are
+  bool targets = true;             ///< false: only the images
+  std::int64_t epoch_samples = 0;  ///< 0: all
 
   bool is_empty() const { return shards.empty() && fake == 0; }
 };
 
-/// The pipeline of image and targets for `choice`. It does not see the context's stop: whoever
-/// trains ends it after the step in flight. Looks up the indexes' counts. Throws: InvalidArgument
-/// when there are fewer shards than streams, and not all of them have an index.
+/// The pipeline of image and targets for `choice`. It does not use the context's stop: the trainer
+/// ends it after the step in flight. Reads the indexes' counts. Throws: InvalidArgument if there
+/// are fewer shards than streams and not all of them have an index.
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                                 const ModelChoice& choice, const RunOptions& run,
                                                 const ReadOptions& read, const Context& context);
 
-/// Indexes that `options` divide samples by; 0 where whole shards are divided.
+/// The number of indexes by which samples are divided; 0 if whole shards are divided.
 std::size_t num_indexes_of(const pipeline::PipelineOptions& options);
 
-/// Throws: InvalidArgument when the shards of `specs` are too few for the workers asked for, as far
+/// Throws: InvalidArgument if the shards of `specs` are too few for the requested workers, as far
 /// as that is known before anything is opened.
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
                    const ReadOptions& read, wds::Order order = wds::Order::kMillrace);

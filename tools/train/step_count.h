@@ -1,4 +1,4 @@
-// step_count: how many steps an epoch has, where a schedule must know.
+// step_count: how many steps an epoch has, for schedules that need it.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ struct StepCountInput {
   std::span<const std::string> shards;
   const io::Opener& opener;
   wds::FaultPolicy policy = {};
-  std::int64_t epoch_samples = 0;  ///< of this process, where it is known
+  std::int64_t epoch_samples = 0;  ///< of this process, if known
   std::int64_t batch_size = 1;
   Topology topology = {};
-  std::int64_t max_batches = 0;  ///< a device's; 0: all
+  std::int64_t max_batches = 0;  ///< per device; 0: all
   std::int64_t accumulate = 1;
   std::stop_token stop = {};
   Log log = {};
 };
 
-/// From the epoch's number of samples, else the shards themselves, which are read for it when they
-/// are local. Throws: InvalidArgument for remote shards; what reading throws.
+/// From the epoch's number of samples, else by reading the shards if they are local. Throws:
+/// InvalidArgument for remote shards; as reading.
 std::int64_t count_steps(const StepCountInput& input);
 
 }  // namespace millrace::tools

@@ -12,7 +12,7 @@
 namespace millrace::tools {
 namespace {
 
-/// Less is what every resizing does.
+/// Smaller factors are ordinary resizing.
 constexpr double kNotable = 1.5;
 
 StoredImage look_at(const wds::Field& field) {

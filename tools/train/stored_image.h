@@ -1,5 +1,5 @@
-// stored_image: what images look like in the shards, and what a run makes of them that its user may
-// not have meant: enlarged, or made grey.
+// stored_image: the format of the images in the shards, and changes by a run that its user may not
+// have intended: enlarged, or converted to grey.
 #pragma once
 
 #include <optional>
@@ -26,14 +26,14 @@ struct StoredImageInput {
   std::stop_token stop = {};
 };
 
-/// The first sample's image. Empty where there is none or it cannot be read, which is for whoever
-/// reads on to say, and for a pipe, which can be read once. Throws: Cancelled.
+/// The first sample's image. Nullopt if there is none, if it cannot be read (the run itself will
+/// report that), and for a pipe, which can be read only once. Throws: Cancelled.
 std::optional<StoredImage> find_stored_image(const StoredImageInput& input);
 
 /// "32x32x3".
 std::string text(const StoredImage& image);
 
-/// "stored 32x32x3: enlarged 7.0 times, made grey"; empty when neither is so. Requires: settled
+/// "stored 32x32x3: enlarged 7.0 times, made grey"; empty if neither applies. Requires: settled
 /// options.
 std::string change_text(const StoredImage& stored, const ImageOptions& seen);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kUsualIgnored = 255;
 
-/// The geometry alone: what all images of a sample share.
+/// Only the geometry, which all images of a sample share.
 std::vector<decode::Transform> without_normalize(std::vector<decode::Transform> transforms) {
   std::erase_if(transforms,
                 [](const auto& one) { return std::holds_alternative<decode::Normalize>(one); });
@@ -35,7 +35,7 @@ pipeline::ImageField mask_field_of(const TaskChoice& task, std::int64_t classes)
     mask.classes = task.class_mask(classes);
     return mask;
   }
-  // A pixel's value / 255 is what is normalised: this makes of it the value / mask_value.
+  // Normalize gets a pixel's value / 255: this turns it into value / mask_value.
   mask.transforms = {
       decode::Normalize{.mean = {0.0F}, .std = {static_cast<float>(task.mask_value) / 255.0F}}};
   mask.palette_indices = true;
@@ -64,14 +64,14 @@ pipeline::FunctionField size_field() {
                     const wds::Sample& sample, const decode::SampleId&, std::span<std::byte> slot) {
         const wds::Field* image = sample.find_any(suffixes);
         if (image == nullptr) throw Error(ErrorCode::kCorrupt, "the sample has no image");
-        // Whether a cut picture will do is for the image's own field to say.
+        // Whether a truncated picture is accepted is decided by the image's own field.
         const auto size = decode::image_size(image->data, {.tolerate_truncated = true});
         const std::array<std::int64_t, 2> values = {size.height, size.width};
         std::memcpy(slot.data(), values.data(), sizeof values);
       }};
 }
 
-/// Names go into columns and tags.
+/// Makes names usable as column names and tags.
 std::vector<std::string> plain_names(std::vector<std::string> names) {
   const auto plain = [](char c) {
     return c == ',' || c == '"' || static_cast<unsigned char>(c) < ' ' ? '_' : c;
@@ -109,7 +109,7 @@ trainer::LossObjective dense_objective(const TaskChoice& task, std::int64_t clas
                      .target = "depth",
                      .weight = task.loss_weights[1],
                      .metrics = {trainer::Metric::kRmse}});
-  // A weight weighs one loss against another.
+  // A single loss needs no weight.
   if (heads.size() == 1) heads.front().weight = 1.0;
   return trainer::LossObjective({.heads = std::move(heads)});
 }
@@ -120,9 +120,10 @@ bool is_class_loss(const std::string& loss) { return loss.starts_with("ce"); }
 
 void TaskChoice::declare(CLI::App& app) {
   app.option_defaults()->group("Task");
-  app.add_option("--task", kind,
-                 "What the model predicts; segment: a class a pixel [unet: mask-depth, or segment "
-                 "with --classes; others: classify]")
+  app.add_option(
+         "--task", kind,
+         "What the model predicts; segment: one class per pixel [unet: mask-depth, or segment "
+         "with --classes; others: classify]")
       ->transform(one_of(
           {"classify", "multilabel", "segment", "mask", "depth", "mask-depth", "segment-depth"},
           {{"classification", "classify"}, {"segmentation", "segment"}}));
@@ -143,7 +144,8 @@ void TaskChoice::declare(CLI::App& app) {
   app.add_option("--mask-value", mask_value, "mask, mask-depth: the value of set pixels: 1 or 255")
       ->transform(whole_number(1, 255));
   app.add_option("--mask-field", mask_field, "The mask's suffix in a sample")->type_name("SUFFIX");
-  app.add_option("--depth-field", depth_field, "The depth's suffix in a sample")->type_name("SUFFIX");
+  app.add_option("--depth-field", depth_field, "The depth's suffix in a sample")
+      ->type_name("SUFFIX");
   app.add_option("--ignore-index", ignore_index,
                  "segment: the value that loss and measures ignore; -1: none")
       ->transform(whole_number(-1, 65535));
@@ -151,7 +153,7 @@ void TaskChoice::declare(CLI::App& app) {
       ->delimiter(',')
       ->transform(real_number(0));
   app.add_option("--mask-colors", colour_table,
-                 "segment: masks are colour images; FILE has a colour a line: R G B NAME, or "
+                 "segment: masks are colour images; FILE has one colour per line: R G B NAME, or "
                  "NAME,R,G,B. Colours of one name are one class; void and ignore are ignored; "
                  "camvid: CamVid's colours as its 11 classes")
       ->type_name("FILE");

@@ -1,7 +1,7 @@
-// TimedRun: ends a training run after a number of seconds, and counts its steps after the first.
+// TimedRun: ends a training run after a number of seconds and counts its steps after the first.
 //
-// The first step is left out of the count: it compiles and warms up.
-// Threads: as an Observer; the token from any.
+// The first step is not counted: it compiles and warms up. Threads: as trainer::Observer; the token
+// from any thread.
 #pragma once
 
 #include <chrono>
@@ -14,13 +14,13 @@ namespace millrace::tools {
 
 class TimedRun final : public trainer::Observer {
  public:
-  /// Also ends when `outer` asks for it.
+  /// Also ends when `outer` is requested.
   TimedRun(double seconds, const std::stop_token& outer)
       : limit_(seconds), forward_(outer, Forward{source_}) {}
 
   std::stop_token token() const { return source_.get_token(); }
   std::uint64_t steps() const { return steps_; }
-  /// From the first step's end to the last one's.
+  /// From the end of the first step to the end of the last one.
   double seconds() const { return seconds_; }
 
   void on_step(const trainer::StepEvent& /*event*/) override {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kSuffixes = {".pth", ".pt", ".ckpt", ".bin"};
 
-/// torch.save() writes a zip, and wrote a bare pickle before version 1.6.
+/// torch.save() writes a zip archive; before version 1.6 it wrote a bare pickle.
 bool is_torch_content(const std::string& path) {
   std::array<char, 4> head = {};
   std::ifstream file(path, std::ios::binary);

@@ -1,4 +1,4 @@
-// Weights to start from: told from PyTorch's own files before a run begins.
+// Weights to start from: detects PyTorch's own files before a run begins.
 //
 // Threads: pure functions.
 #pragma once
@@ -7,8 +7,8 @@
 
 namespace millrace::tools {
 
-/// Throws: InvalidArgument, with the way to convert it, for a file that torch.save() wrote; its
-/// name tells it, or its first bytes where it is on this machine's disk.
+/// Throws: InvalidArgument, explaining how to convert it, for a file written by torch.save(),
+/// recognised by its name or, if it is local, by its first bytes.
 void check_weights_file(const std::string& path);
 
 }  // namespace millrace::tools

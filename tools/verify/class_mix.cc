@@ -9,15 +9,15 @@ namespace millrace::tools {
 namespace {
 
 constexpr std::size_t kMaxClasses = 65'536;
-// Histogram entries kept over all shards; further shards count for the set alone.
+// Histogram entries kept over all shards; further shards count only for the set.
 constexpr std::size_t kMaxEntries = std::size_t{4} * 1024 * 1024;
-// What chance does stays well below these.
+// Random variation stays well below these.
 constexpr double kLongRun = 4.0;
 constexpr double kFarOff = 3.0;
 constexpr double kLeastDistance = 0.1;
 
 using Histogram = std::map<std::int64_t, std::uint64_t>;
-/// A value a class of the set.
+/// One value per class of the set.
 using Classes = Eigen::ArrayXd;
 
 /// How many of each of the set's classes `part` has.
@@ -32,10 +32,10 @@ Classes counts_in(const Histogram& part, const Histogram& set) {
   return counts;
 }
 
-// A sample of a class with share p has p / (1 - p) of its kind before it and as many behind.
+// A sample of a class with share p has p / (1 - p) of its class before it and as many after it.
 double expected_run(const Classes& shares) { return (shares * (1 + shares) / (1 - shares)).sum(); }
 
-// A share p of n samples drawn by chance is off by sqrt(2 p (1 - p) / (pi n)) in the mean.
+// A share p of n random samples deviates by sqrt(2 p (1 - p) / (pi n)) on average.
 double expected_distance(const Classes& shares, double samples) {
   return (2 * shares * (1 - shares) / (std::numbers::pi * samples)).sqrt().sum() / 2;
 }
@@ -88,7 +88,7 @@ std::optional<MixFindings> ClassMix::findings() const {
   found.sorted = found.run_length > kLongRun * found.expected_run_length;
   found.skewed = found.distance > kFarOff * found.expected_distance + kLeastDistance;
   if (!found.sorted && !found.skewed) return found;
-  // A buffer mixes what it spans: as many runs as there are classes, rare ones counted less.
+  // A buffer mixes what it spans: it should span a run per class, rare classes counting less.
   found.buffer = std::min(
       samples_, static_cast<std::uint64_t>(std::ceil(found.run_length / shares.square().sum())));
   return found;

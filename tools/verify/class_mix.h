@@ -1,8 +1,8 @@
-// ClassMix: how well the classes of a set of shards are mixed, and what shuffle buffer would do.
+// ClassMix: how well the classes of a set of shards are mixed, and the shuffle buffer needed.
 //
-// Two figures, each beside what shuffled shards would have: the length of the run of equal classes
-// that a sample stands in, and the distance between a shard's class histogram and the set's (half
-// the sum of the differences of shares: 0 equal, 1 nothing in common).
+// Two figures, each with its expected value for shuffled shards: the length of the run of equal
+// classes that a sample is in, and the distance between a shard's class histogram and the set's
+// (half the sum of the differences of shares: 0 equal, 1 disjoint).
 //
 // Threads: one at a time.
 #pragma once
@@ -18,14 +18,14 @@ namespace millrace::tools {
 class ShardClasses {
  public:
   void add(std::int64_t label);
-  /// Ends the last run. Called once, last.
+  /// Closes the last run. Called once, last.
   void finish();
 
   const std::map<std::int64_t, std::uint64_t>& histogram() const { return histogram_; }
   std::uint64_t samples() const { return samples_; }
-  /// Over all runs, the sum of their squared lengths.
+  /// The sum of the squared lengths of all runs.
   double squared_runs() const { return squared_runs_; }
-  /// More classes than anyone has: the labels are something else.
+  /// Whether there are too many classes to be plausible: the labels are something else.
   bool overflowed() const { return overflowed_; }
 
  private:
@@ -41,20 +41,20 @@ struct MixFindings {
   std::size_t classes = 0;
   double run_length = 0;  ///< mean over samples
   double expected_run_length = 0;
-  double distance = 0;  ///< mean over shards, weighed by their samples
+  double distance = 0;  ///< mean over shards, weighted by their samples
   double expected_distance = 0;
   /// Classes come in runs.
   bool sorted = false;
   /// Shards hold different shares of the classes.
   bool skewed = false;
-  /// Samples that a shuffle buffer needs; 0 where none is called for.
+  /// The shuffle buffer needed, in samples; 0 if none is.
   std::uint64_t buffer = 0;
 };
 
 class ClassMix {
  public:
   void add(const ShardClasses& shard);
-  /// Nothing where there are no labels, one class alone, or labels that are no classes.
+  /// Nullopt if there are no labels, only one class, or labels that are not classes.
   std::optional<MixFindings> findings() const;
 
  private:

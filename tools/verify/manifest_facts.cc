@@ -12,14 +12,14 @@
 namespace millrace::tools {
 namespace {
 
-// One and the same for all ways to name a shard: "a.tar", "./a.tar", "file:///d/a.tar".
+// The same text for all ways to name a shard: "a.tar", "./a.tar", "file:///d/a.tar".
 std::string place_of(const std::string& url) {
   const auto path = io::local_path(url);
   if (!path) return io::printable_url(url);
   return std::filesystem::absolute(*path).lexically_normal().string();
 }
 
-// Hexadecimal digits may be large in a manifest made elsewhere.
+// Hexadecimal digits may be upper case in a manifest made elsewhere.
 bool same_digits(const std::string& a, const std::string& b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c; };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),

@@ -1,11 +1,11 @@
-// ManifestFacts: what manifests say of the shards that are verified.
+// ManifestFacts: what manifests say about the shards that are verified.
 //
 //   ManifestFacts facts;
-//   facts.add(read_.listed_shards());               // what is known first, counts
+//   facts.add(read_.listed_shards());               // the first entry for a shard wins
 //   facts.find_beside(shards, *opener, ledger);
 //   if (const auto* listed = facts.of(url)) ...
 //
-// Threads: const members from any thread.
+// Threads: const members may be called from many threads at once.
 #pragma once
 
 #include <cstdint>
@@ -24,30 +24,30 @@ namespace millrace::tools {
 
 class ManifestFacts {
  public:
-  /// Keeps what is said of each shard, unless it is known already or nothing is said.
+  /// Keeps the entry of each shard, unless one is known already or it is empty.
   void add(const std::vector<wds::ManifestShard>& shards);
-  /// The same for the manifest at `url`. One that contradicts itself is the ledger's fault.
+  /// The same for the manifest at `url`. One that contradicts itself is reported to the ledger.
   void add(const wds::Manifest& manifest, const std::string& url, wds::FaultLedger& ledger);
-  /// Reads the manifests of those shards that nothing is known of, where `millrace index` would
-  /// have put them. One that cannot be read is the ledger's fault; that there is none is not.
+  /// Reads the manifests of shards without an entry, from where `millrace index` would have written
+  /// them. One that cannot be read is reported to the ledger; a missing one is not.
   void find_beside(std::span<const std::string> shards, const io::Opener& opener,
                    wds::FaultLedger& ledger);
 
-  /// Null when no manifest says anything.
+  /// The entry of the shard at `url`; null if there is none.
   const wds::ManifestShard* of(const std::string& url) const;
 
  private:
   std::unordered_map<std::string, wds::ManifestShard> by_place_;
 };
 
-/// What was found in a shard.
+/// The actual facts about a shard.
 struct ShardFacts {
-  std::optional<std::uint64_t> samples = {};  ///< nothing when it could not be read to its end
-  std::optional<std::uint64_t> bytes = {};    ///< nothing when they were not counted
+  std::optional<std::uint64_t> samples = {};  ///< nullopt if it could not be read to its end
+  std::optional<std::uint64_t> bytes = {};    ///< nullopt if they were not counted
   std::string sha256 = {};
 };
 
-/// Corrupt, or Truncated, for each thing in which `found` is not as `listed`; without a url.
+/// A Corrupt or Truncated Error, without a url, for each difference between `found` and `listed`.
 std::vector<Error> differences(const wds::ManifestShard& listed, const ShardFacts& found);
 
 }  // namespace millrace::tools

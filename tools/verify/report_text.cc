@@ -88,7 +88,7 @@ void add_keys(const SetReport& report, std::vector<std::string>& lines) {
   if (report.interleaved > 0)
     lines.push_back(
         fmt::format("interleaved: {} samples whose key came before in their own shard: "
-                    "members of one sample must lie together",
+                    "members of one sample must be adjacent",
                     report.interleaved));
   if (report.num_duplicates > 0) {
     const DuplicateKey& first = report.duplicates.front();

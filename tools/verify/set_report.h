@@ -1,7 +1,7 @@
-// SetReport: what `verify` found in all shards together.
+// SetReport: what `verify` found, over all shards.
 //
-// Buffers: 16 bytes a key for at most kMaxKeys keys (twice that while it grows), at most kMaxFaults
-// faults. Threads: one at a time.
+// Buffers: 16 bytes per key for at most kMaxKeys keys (twice that while growing), at most
+// kMaxFaults faults. Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class SetReport {
   static constexpr std::size_t kMaxFaults = 100'000;
   static constexpr std::size_t kMaxDuplicates = 20;
 
-  /// The shards' reports, in the shards' order.
+  /// Adds a shard's report. Called in the shards' order.
   void add(ShardReport shard);
   void add(std::vector<wds::FaultLedger::Entry> more_faults);
 
@@ -48,10 +48,10 @@ class SetReport {
   std::map<std::string, FieldSizes> fields = {};
   std::map<std::string, FieldSet> field_sets = {};
   std::uint64_t interleaved = 0;
-  std::uint64_t num_duplicates = 0;           ///< samples whose key came before in another shard
+  std::uint64_t num_duplicates = 0;           ///< samples whose key is also in an earlier shard
   std::vector<DuplicateKey> duplicates = {};  ///< the first kMaxDuplicates
   ClassMix classes = {};
-  /// Whether duplicates were looked for among the first kMaxKeys keys alone.
+  /// Whether duplicates were searched only among the first kMaxKeys keys.
   bool keys_cut() const { return keys_.full(); }
 
  private:
@@ -61,10 +61,10 @@ class SetReport {
   wds::KeySet keys_{kMaxKeys};
 };
 
-/// One JSON object: {"shards","samples","emitted","skipped","faults":[...]}, then what else there
-/// is to know.
+/// One JSON object: {"shards","samples","emitted","skipped","faults":[...]}, followed by all other
+/// findings.
 std::string to_json(const SetReport& report);
-/// The same for people, in lines.
+/// The same as lines for people.
 std::vector<std::string> to_lines(const SetReport& report);
 
 }  // namespace millrace::tools

@@ -62,7 +62,7 @@ class ShardCheck {
     report_.in_manifest = listed_ != nullptr;
   }
 
-  // Hashing costs as much as reading: only where there is something to compare with.
+  // Hashing costs as much as reading: only if there is something to compare with.
   bool hashed() const {
     if (options_.index && !options_.index->sha256.empty()) return true;
     return listed_ != nullptr && (listed_->bytes || !listed_->sha256.empty());
@@ -79,7 +79,7 @@ class ShardCheck {
     }
   }
 
-  /// What the rest of the shard holds.
+  /// How many samples the rest of the shard has.
   std::optional<std::uint64_t> lost_samples() const {
     if (options_.index) return reader_ ? reader_->lost_samples() : options_.index->samples.size();
     if (listed_ == nullptr || !listed_->samples) return {};
@@ -116,7 +116,7 @@ class ShardCheck {
     report_.keys.push_back(sample.key);
   }
 
-  /// All of the sample's fields; the first that cannot be decoded is the sample's fault.
+  /// Decodes all fields; the first one that cannot be decoded is the sample's fault.
   void decode(const wds::Sample& sample) {
     for (const wds::Field& field : sample.fields) {
       try {
@@ -148,10 +148,10 @@ class ShardCheck {
                                        sample.key, field.suffix, field.offset);
   }
 
-  // A shard that could not be opened is a fault already.
+  // A shard that could not be opened has been reported already.
   void compare_whole() {
     if (!reader_ || !(hashed() || listed_ != nullptr)) return;
-    if (listed_ == nullptr && !ledger_.entries().empty()) return;  // the index has nothing to add
+    if (listed_ == nullptr && !ledger_.entries().empty()) return;  // the index would add nothing
     try {
       const ShardFacts seen = found();
       if (listed_ != nullptr)
@@ -162,8 +162,8 @@ class ShardCheck {
     }
   }
 
-  // The index's own covers what lies between payloads too. Of a shard that has a fault already it
-  // says nothing new; a manifest that says another than the index disagrees with the shard as well.
+  // The SHA-256 also covers the bytes between payloads. For a shard with other faults it adds
+  // nothing; a manifest that disagrees with the index disagrees with the shard too.
   void compare_sha256(const std::string& sha256) {
     if (!options_.index || options_.index->sha256.empty() || !ledger_.entries().empty()) return;
     const std::string& said = options_.index->sha256;
@@ -196,7 +196,7 @@ class ShardCheck {
     return std::move(report_);
   }
 
-  /// A link or a special file would have been a field: its sample is not what its maker meant.
+  /// A link or special file should have been a field: its sample is not as intended.
   void look_at_oddities(const wds::TarWarnings& odd) {
     report_.warnings = odd.missing_end;
     report_.unguarded = !options_.index && (listed_ == nullptr || listed_->sha256.empty()) &&

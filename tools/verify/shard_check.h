@@ -1,8 +1,8 @@
-// check_shard: reads one shard to its end, decodes every field by its suffix, and accounts for all.
+// check_shard: reads a shard to its end, decodes every field by its suffix, reports all faults.
 //
-// With its index beside it, what the shard holds is compared with that as well: keys, places,
-// sizes, CRC-32, count and end; with a manifest its size, SHA-256 and number of samples. Nothing
-// stops at a fault but what it makes unreachable.
+// If the shard has an index, it is compared with that too: keys, offsets, sizes, CRC-32, count and
+// end; with a manifest its size, SHA-256 and number of samples. A fault does not end the check,
+// unless it makes the rest unreachable.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct FieldSizes {
   void add(const FieldSizes& other);
 };
 
-/// Samples that have just the same suffixes.
+/// Samples that have exactly the same suffixes.
 struct FieldSet {
   std::uint64_t samples = 0;
   std::string first_key = {};
@@ -43,18 +43,18 @@ struct ShardReport {
   std::uint64_t skipped = 0;
   std::uint64_t unknown_shards = 0;
   std::uint64_t warnings = 0;
-  std::uint64_t refetched = 0;  ///< samples, or the index, that came damaged over the network once
-  std::uint64_t untidy = 0;     ///< images that decode although something about the file is odd
-  std::string first_untidy = {};  ///< the first of them, and what is odd about it
-  /// Nothing would notice a payload byte that changed: no index, no SHA-256 in a manifest, and no
-  /// checksums in the file (a plain tar, zstd or xz without them).
+  std::uint64_t refetched = 0;    ///< samples, or the index, that were intact when fetched again
+  std::uint64_t untidy = 0;       ///< images with a harmless oddity
+  std::string first_untidy = {};  ///< the first of them and its oddity
+  /// A changed payload byte would go undetected: no index, no SHA-256 in a manifest, and no
+  /// checksums in the file (an uncompressed tar, or zstd or xz without them).
   bool unguarded = false;
   std::vector<wds::FaultLedger::Entry> faults = {};
   std::map<std::string, FieldSizes> fields = {};
   std::map<std::string, FieldSet> field_sets = {};  ///< by "cls,jpg"
   ShardClasses classes = {};
-  std::vector<std::string> keys = {};  ///< of the samples that were read, in order
-  /// Keys of samples that the reader refused because they came before.
+  std::vector<std::string> keys = {};  ///< of the samples read, in order
+  /// Number of samples that were refused because their key had occurred before.
   std::uint64_t interleaved = 0;
 };
 

@@ -12,7 +12,7 @@ inline constexpr int kGlyphHeight = 7;
 /// Rows from top to bottom; in each the leftmost pixel is bit 4.
 using Glyph = std::array<std::uint8_t, kGlyphHeight>;
 
-/// What is not printable ASCII looks like a question mark.
+/// Anything but printable ASCII becomes a question mark.
 const Glyph& glyph_of(char character);
 
 }  // namespace millrace::tools

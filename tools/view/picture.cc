@@ -63,7 +63,7 @@ std::string fitted(std::string_view text, int width, int scale) {
   std::string line;
   for (const char character : text) {
     const auto byte = static_cast<unsigned char>(character);
-    if (byte >= 0x80 && byte < 0xC0) continue;  // the inside of a UTF-8 sequence
+    if (byte >= 0x80 && byte < 0xC0) continue;  // a continuation byte of a UTF-8 sequence
     line.push_back(byte >= 0xC0 ? '?' : character);
   }
   const auto room = static_cast<std::size_t>(std::max(1, width / (kAdvance * scale)));

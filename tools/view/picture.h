@@ -1,6 +1,6 @@
-// Picture: an RGB canvas that images and text are put on.
+// Picture: an RGB canvas for images and text.
 //
-// What lies outside of it is cut off. Threads: one at a time.
+// Anything outside of it is clipped. Threads: one at a time.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class Picture {
  public:
   Picture(int width, int height, Colour background);
 
-  /// A square of one colour, its upper left corner at (x, y).
+  /// A square of one colour with its upper left corner at (x, y).
   void square(int x, int y, int size, Colour colour);
   void put(const decode::Image& image, const Place& place);
   void write(std::string_view text, const Place& place, Colour colour);
@@ -39,11 +39,11 @@ class Picture {
   std::vector<std::uint8_t> pixels_;
 };
 
-/// `text` on one line of `width` pixels: each character beyond ASCII one question mark, and cut
-/// with two dots where it is too long.
+/// `text` fitted to one line of `width` pixels: each character beyond ASCII becomes a question
+/// mark, and a text that is too long is cut and ends in two dots.
 std::string fitted(std::string_view text, int width, int scale);
 
-/// From one character to the next.
+/// Distance from one character to the next, in pixels.
 inline constexpr int kAdvance = kGlyphWidth + 1;
 
 }  // namespace millrace::tools

@@ -48,7 +48,7 @@ decode::Image decoded(const decode::ArraySpec& spec, std::vector<std::byte> pixe
   return to_image(spec, std::move(pixels));
 }
 
-/// A size of the same proportions whose longer side is `most`, if it is longer.
+/// A size of the same proportions whose longer side is at most `most`.
 decode::Resize within(const decode::ImageSize& size, int most) {
   const int longer = std::max(size.height, size.width);
   const auto scaled = [&](int side) {
@@ -57,7 +57,7 @@ decode::Resize within(const decode::ImageSize& size, int most) {
   return {.height = scaled(size.height), .width = scaled(size.width)};
 }
 
-/// What `work` gives; its fault gets the file's place.
+/// The result of `work`; its faults are annotated with the file's location.
 template <typename Work>
 auto located(const decode::PairedImage& file, const Work& work) {
   try {

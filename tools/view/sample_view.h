@@ -1,9 +1,9 @@
-// SampleView: a sample as pictures, one a field: as a model would see them, or as stored.
+// SampleView: a sample as pictures, one per field: as a model would see them, or as stored.
 //
-// The first field is the image: cropped, flipped and resized as in training. What stands beside it
-// (masks, depth) goes through the same geometry with nearest-neighbour resizing; grey ones are made
-// visible: small values as a colour each; many, and depth, stretched from black to white. A mask of
-// palette indices or grey levels of any depth shows its classes, in class_colour()'s colours.
+// The first field is the image: cropped, flipped and resized as in training. The others (masks,
+// depth) go through the same geometry with nearest-neighbour resizing. Grey ones are made visible:
+// small values as one colour each; many values, and depth, stretched from black to white. A mask of
+// palette indices or grey levels of any bit depth shows its classes, in class_colour()'s colours.
 //
 // Threads: const members may be called from many threads.
 #pragma once
@@ -23,11 +23,11 @@ namespace millrace::tools {
 struct SampleViewOptions {
   /// A suffix, or several to choose from ("jpg;png"), for each picture.
   std::vector<std::string> fields = {decode::standard_codecs()->suffixes()};
-  /// With size and channels settled.
+  /// Requires: size and channels are set.
   ImageOptions images = {};
   /// Evaluation's transforms instead of training's.
   bool evaluation = false;
-  /// As stored, nothing done but shrinking what is over kMaxStored pixels wide or high.
+  /// As stored, except that pictures over kMaxStored pixels wide or high are shrunk.
   bool raw = false;
   std::uint64_t seed = 0;
   bool tolerate_truncated = false;
@@ -39,10 +39,10 @@ class SampleView {
 
   explicit SampleView(SampleViewOptions options) : options_(std::move(options)) {}
 
-  /// `index` keys the random transforms. Throws: NotFound (a field is missing), and what decoding
-  /// throws.
+  /// `index` keys the random transforms. Throws: NotFound (a field is missing), and as
+  /// decoding.
   std::vector<decode::Image> pictures(const wds::Sample& sample, std::uint64_t index) const;
-  /// Whether one of the pictures shows classes by their numbers.
+  /// Whether one of the pictures shows class numbers.
   bool shows_classes(const wds::Sample& sample) const;
 
  private:

@@ -52,13 +52,13 @@ int largest_side(const std::vector<Cell>& cells) {
   return side;
 }
 
-/// A square of the colour, a gap, the name.
+/// A square of the colour, a gap and the name.
 int legend_width(const LegendEntry& entry, const Layout& layout) {
   return (kGlyphHeight + 3 + kAdvance * static_cast<int>(entry.name.size() + 2)) *
          layout.text_scale;
 }
 
-/// One entry after the other, in as many lines as it takes.
+/// Entries in sequence, on as many lines as needed.
 void lay_out_legend(const std::vector<LegendEntry>& legend, Layout& layout) {
   int x = kGap;
   layout.legend_lines = legend.empty() ? 0 : 1;
@@ -101,7 +101,7 @@ void draw_cell(const Cell& cell, const Layout& layout, int x, int y, Picture& sh
               kInk);
 }
 
-/// Over the pictures of the topmost cells, which are `like` the first.
+/// Above the pictures of the topmost cells, which have the layout of `like`.
 void draw_captions(const std::vector<std::string>& captions, const Cell& like, const Layout& layout,
                    Picture& sheet) {
   for (int column = 0; column < layout.columns; ++column) {

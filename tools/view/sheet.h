@@ -1,7 +1,7 @@
-// Sheet: a grid of samples, each its pictures side by side and a label below; above the grid what
-// each picture is, below it what each colour stands for.
+// Sheet: a grid of samples, each with its pictures side by side and a label below. Captions of the
+// pictures are above the grid, a legend of the colours is below it.
 //
-// Small pictures are enlarged by a whole factor, so that labels have room.
+// Small pictures are enlarged by an integer factor, so that labels have room.
 #pragma once
 
 #include <string>
@@ -23,13 +23,13 @@ struct LegendEntry {
 };
 
 struct SheetOptions {
-  int columns = 0;  ///< samples beside each other; 0: as many as a screen is wide
-  std::vector<std::string> captions = {};  ///< of a sample's pictures, over each column
-  std::vector<LegendEntry> legend = {};    ///< in lines, under the grid
+  int columns = 0;                         ///< samples per row; 0: as many as fit on a screen
+  std::vector<std::string> captions = {};  ///< of a sample's pictures, above each column
+  std::vector<LegendEntry> legend = {};    ///< in lines, below the grid
 };
 
-/// Requires: at least one cell. Throws: InvalidArgument when the sheet would be
-/// larger than 64 Mpixel.
+/// Requires: at least one cell. Throws: InvalidArgument if the sheet would be larger than 64
+/// megapixels.
 decode::Image draw_sheet(const std::vector<Cell>& cells, const SheetOptions& options);
 
 }  // namespace millrace::tools

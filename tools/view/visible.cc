@@ -20,7 +20,7 @@ bool are_classes(const std::vector<std::uint8_t>& levels) {
 
 }  // namespace
 
-// Hues that lie a golden angle apart are far from each other however many there are.
+// Hues a golden angle apart are well separated, however many there are.
 decode::RgbColour class_colour(std::int64_t label) {
   if (label == 0) return {0, 0, 0};
   constexpr double kGolden = 0.381966;

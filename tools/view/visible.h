@@ -1,4 +1,4 @@
-// Masks and depth made visible to people.
+// Masks and depth rendered for people.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@
 
 namespace millrace::tools {
 
-/// Whether a grey image is stretched from black to white, or its values are classes if they may be.
+/// Whether a grey image is stretched from black to white, or shows classes if its values are small.
 enum class GreyIs { kMeasure, kClassesIfSmall };
 
-/// What stands for pixels of no class.
+/// The colour of pixels without a class.
 inline constexpr decode::RgbColour kIgnoredColour = {255, 255, 255};
 
-/// A colour for a class that has none of its own: 0 is black, no other is dark.
+/// A generated colour for a class: 0 is black, no other is dark.
 decode::RgbColour class_colour(std::int64_t label);
 
-/// With kClassesIfSmall a grey image with values up to 63 alone, or 255 for pixels of no class, is
-/// taken for class numbers, a colour each. Colour images stay as they are.
+/// With kClassesIfSmall a grey image whose values are all up to 63, or 255 for pixels without a
+/// class, is treated as class numbers with one colour each. Colour images are unchanged.
 decode::Image made_visible(const decode::Image& image, GreyIs grey);
 
-/// A mask's numbers as classes, a colour each, or where there are more than 64 of them stretched
-/// from black to white.
+/// A mask's numbers as classes with one colour each; if there are more than 64, stretched from
+/// black to white.
 decode::Image visible_classes(const decode::ClassImage& mask);
 
 /// Each class in its colour of `palette`, anything else in kIgnoredColour.
 decode::Image painted_classes(const decode::ClassImage& mask,
                               std::span<const decode::RgbColour> palette);
 
-/// The classes by their names, or numbers, and the colour of what is ignored.
+/// The classes by name, or number, and the colour of ignored pixels.
 std::vector<LegendEntry> class_legend(std::span<const decode::RgbColour> palette,
                                       const std::vector<std::string>& names);
 
