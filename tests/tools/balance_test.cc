@@ -43,7 +43,7 @@ class Balance : public ::testing::Test {
                 "3", "--size", "16", "--classes", "10", "--batch-size", "8", "--run-dir", "none"},
                more);
   }
-  /// Changes a pixel of sample 3: a picture that decodes as well as before.
+  /// Changes a pixel of sample 3: the picture still decodes.
   void flip_a_pixel() const {
     const std::string path = dir_ / "set-000000.tar";
     std::string bytes = read_file(path);

@@ -42,7 +42,7 @@ class CreateOracle : public ::testing::Test {
     ASSERT_EQ(result.status, 0) << result.err;
   }
 
-  /// All samples that webdataset reads from `spec`; each key is there once.
+  /// All samples that webdataset reads from `spec`; each key occurs once.
   Samples read(const std::string& spec) const {
     const ProcessResult result = run_process({python_, "-c", R"(
 import sys, json, webdataset as wds

@@ -36,7 +36,7 @@ std::vector<std::string> names_of(const Files& files) {
   return names;
 }
 
-/// What the manifest says of its own folder is no difference.
+/// Differences in the manifest's own folder do not count.
 ProcessResult create(const TempDir& dir, const std::string& disk = "",
                      const std::vector<std::string>& more = {}) {
   std::vector<std::string> words = {
@@ -53,7 +53,7 @@ ProcessResult create(const TempDir& dir, const std::string& disk = "",
   return millrace(words, options);
 }
 
-/// What lies under a final name is whole: the same as an uninterrupted run's.
+/// Files under a final name are complete: the same as an uninterrupted run's.
 void expect_nothing_broken(const Files& found, const Files& whole) {
   for (const auto& [name, content] : found) {
     if (name.find(".tmp-") != name.npos || name.find("/.") != name.npos) continue;

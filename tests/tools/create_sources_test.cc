@@ -434,7 +434,7 @@ print('ok')
   EXPECT_EQ(looked.out, "ok\n") << looked.err;
 }
 
-/// Height and width that a PPM's or PNG's header says.
+/// Height and width by a PPM's or PNG's header.
 std::pair<int, int> size_of(const std::string& image) {
   if (image.starts_with("P6")) {
     int width = 0;
@@ -459,7 +459,7 @@ std::string ppm(int width, int height) {
 class CreateRecoding : public ::testing::Test {
  protected:
   CreateRecoding() { write_file(dir_ / "in/a.ppm", ppm(40, 20)); }
-  /// The image that `words` make of a picture 20 high and 40 wide.
+  /// The image that `words` produce from a picture 20 high and 40 wide.
   std::string made(const std::vector<std::string>& more, const std::string& member) {
     std::vector<std::string> words = {"--from-folder", "in", "--force"};
     words.insert(words.end(), more.begin(), more.end());

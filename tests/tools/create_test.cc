@@ -179,7 +179,7 @@ TEST(Create, NeverOverwritesUnlessForced) {
   EXPECT_FALSE(std::filesystem::exists(dir / "set-000001.tar")) << "a shard of the old set is left";
 }
 
-/// How many shards a run leaves that is interrupted after `time`; all are whole.
+/// How many shards a run leaves if it is interrupted after `time`; all are complete.
 int shards_when_interrupted_after(std::chrono::milliseconds time) {
   const TempDir dir;
   const auto result = millrace({"create", dir / "s-%06d.tar", "--synthetic", "classes", "--count",

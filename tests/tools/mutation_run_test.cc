@@ -45,7 +45,7 @@ class MutationRun : public ::testing::Test {
 #endif
   }
 
-  /// Runs the program and expects that it lives through it.
+  /// Runs the program and expects that it does not crash.
   ProcessResult survive(const std::vector<std::string>& words, const std::string& mutant) const {
     auto result = millrace(words, {.environment = {{"OMP_NUM_THREADS", "1"}},
                                    .cpu_seconds = 20,
@@ -68,7 +68,7 @@ class MutationRun : public ::testing::Test {
     return longest;
   }
 
-  /// Reads ten shards, of which `mutate` makes the tar and the index, in one run of each command.
+  /// Reads ten shards, whose tar and index `mutate` produces, in one run of each command.
   template <typename Mutate>
   void read_ten(std::uint64_t first, const Mutate& mutate) {
     std::vector<std::string> shards;
@@ -108,7 +108,7 @@ class MutationRun : public ::testing::Test {
     return told;
   }
 
-  /// How many samples of each shard a run would see that skips what is damaged.
+  /// How many samples of each shard a run that skips damage would see.
   std::map<std::string, std::size_t> read_by_order(const std::vector<std::string>& shards,
                                                    const std::string& what) {
     std::vector<std::string> words = {"order", "--json", "--on-fault", "skip"};
@@ -208,7 +208,7 @@ class CheckpointMutants : public MutationRun {
     return words;
   }
 
-  /// A tensor file's header is what is parsed; its length is put right.
+  /// Only the header of a tensor file is parsed; its length is corrected.
   static std::string mutated_tensors(const std::string& file, std::uint64_t number) {
     std::uint64_t length = 0;
     std::memcpy(&length, file.data(), sizeof(length));
@@ -219,7 +219,7 @@ class CheckpointMutants : public MutationRun {
     return mutant + header + file.substr(8 + length);
   }
 
-  /// The manifest says of `name` what is there, so that the parser behind the checksum is reached.
+  /// Updates the manifest's entry of `name`, so that the parser behind the checksum is reached.
   void put_in_manifest(const std::string& folder, const std::string& name,
                        const std::string& content) {
     json manifest = json::parse(read_file(folder + "/manifest.json"));

@@ -63,7 +63,7 @@ TEST(Waits, EndAtASignal) {
 }
 
 /// A server of the files of a folder, under any first part of a path ("/0/a.tar"), that holds back
-/// the last quarter of one of them for ever.
+/// the last quarter of one of them indefinitely.
 class StallingServer {
  public:
   StallingServer(const TempDir& dir, std::string stalled)
@@ -72,13 +72,13 @@ class StallingServer {
         }) {}
 
   std::string url(const std::string& target) const { return server_.url(target); }
-  /// How often the file was asked for from its beginning, under `part`.
+  /// How often the file was requested from its beginning, under `part`.
   std::int64_t opened(const std::string& part) const {
     return std::ranges::count_if(server_.requests(), [&](const ScriptedRequest& request) {
       return request.target == "/" + part + "/" + stalled_ && request.range_start() == 0;
     });
   }
-  /// Until so many were, nothing is held back.
+  /// Nothing is held back before this many requests.
   std::int64_t whole = 0;
 
  private:

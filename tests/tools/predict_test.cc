@@ -55,7 +55,7 @@ class Predict : public ::testing::Test {
     return millrace(words);
   }
 
-  /// The first shard's images alone, the first one under a key that CSV must quote.
+  /// Only the first shard's images, the first one with a key that CSV must quote.
   std::string unlabelled() const {
     wds::ShardWriter writer({.pattern = dir_ / "plain-%06d.tar"});
     std::string key = "a \"b\", c";

@@ -24,7 +24,7 @@ class Reshard : public ::testing::Test {
     return result;
   }
 
-  /// Key and what the fields hold, in order.
+  /// Keys and contents of the fields, in order.
   std::vector<std::string> samples(const std::string& spec) {
     std::vector<std::string> list;
     for (const auto& line : json_lines(millrace({"ls", "--json", spec}).out)) {

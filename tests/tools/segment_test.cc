@@ -35,7 +35,7 @@ decode::Image image_of(const std::string& path) {
   return decode::decode_image(io::Bytes::copy_of(read_file(path)), {.channels = 3});
 }
 
-/// Made-up streets in one shard; gives its path.
+/// Synthetic streets in one shard; returns its path.
 std::string make_streets(const TempDir& dir, int count, const std::string& size,
                          const std::string& name = "street") {
   const ProcessResult made =
@@ -47,7 +47,7 @@ std::string make_streets(const TempDir& dir, int count, const std::string& size,
 
 using Encode = std::function<io::Bytes(const decode::ClassImage&)>;
 
-/// The shard with its masks encoded anew, without a label map.
+/// The shard with its masks re-encoded, without a label map.
 std::string with_masks(const TempDir& dir, const std::string& shard, const std::string& name,
                        const Encode& encode) {
   wds::ShardWriter writer({.pattern = dir / (name + "-%06d.tar")});
@@ -89,7 +89,7 @@ std::vector<std::string> segment(std::vector<std::string> more) {
   return more;
 }
 
-/// The loss of the first step: it depends on the pixels, the masks and the seed alone.
+/// The loss of the first step: it depends only on the pixels, the masks and the seed.
 double first_loss(const std::string& shard, std::vector<std::string> more) {
   more.insert(more.end(), {"--train", shard, "--size", "32", "--classes", "11", "--fast-dev-run",
                            "--log-steps", "1", "--shuffle", "0"});

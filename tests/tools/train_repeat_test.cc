@@ -11,7 +11,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// A run of LeNet on 48 made-up pictures; every step's line on standard error.
+/// A run of LeNet on 48 synthetic pictures; every step's line on standard error.
 ProcessResult train(const std::vector<std::string>& more, const char* lr = "0.05") {
   std::vector<std::string> words = {"train",
                                     "--fake-data",

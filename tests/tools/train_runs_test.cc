@@ -26,7 +26,7 @@ class TrainRuns : public ::testing::Test {
  protected:
   TrainRuns() : shards_(make_set(dir_, 150, 50)) {}
 
-  /// A short run's options, but for those that `more` has.
+  /// A short run's options, except those in `more`.
   std::vector<std::string> words(const std::vector<std::string>& more) const {
     const std::vector<std::pair<std::string, std::string>> defaults = {
         {"--train", shards_},    {"--model", "lenet"}, {"--channels", "3"}, {"--size", "16"},
@@ -257,7 +257,7 @@ TEST_F(TrainRuns, ResumeWithOtherDevicesOrBatchesSaysBothValues) {
                                 HasSubstr("batch-size: 8 saved, 4 given")));
 }
 
-/// Puts `text` in a checkpoint's state.json, and the right hash into its manifest.
+/// Writes `text` to a checkpoint's state.json, and the matching hash to its manifest.
 void replace_state(const std::string& checkpoint, const std::string& text) {
   write_file(checkpoint + "/state.json", text);
   auto manifest = nlohmann::json::parse(read_file(checkpoint + "/manifest.json"));

@@ -15,7 +15,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Key;
 
-/// Keeps what is PUT, and gives it back.
+/// Stores what is PUT, and serves it.
 class Store {
  public:
   ScriptedReply operator()(const ScriptedRequest& request) {

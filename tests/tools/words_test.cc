@@ -28,7 +28,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Eight samples in colour, of that height and width; gives their one shard.
+/// Eight colour samples of that height and width; returns their shard.
 std::string make_pictures(const TempDir& dir, const std::string& size) {
   const ProcessResult made = millrace({"create", dir / "p-%06d.tar", "--synthetic", "classes",
                                        "--count", "8", "--size", size, "--no-index"});
@@ -144,7 +144,7 @@ TEST(Words, NumbersMayBeWrittenInPowersOfTen) {
   EXPECT_EQ(millrace({"ls", shards, "--limit", "1_000"}).status, 0);
 }
 
-/// What --help says before its examples, which have their own width.
+/// The part of --help before its examples, which have their own width.
 std::string options_of(const std::string& command) {
   const ProcessResult result = millrace({command, "--help"});
   EXPECT_EQ(result.status, 0);

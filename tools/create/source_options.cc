@@ -28,7 +28,7 @@ constexpr const char* kSources = "Source, one of these";
 decode::Extent made_size(const std::string& text) {
   const decode::Extent size = parse_extent("--size", text);
   const auto [least, most] = std::minmax(size.height, size.width);
-  if (least < 8 || most > 4096) refuse("--size " + text + ": made-up pictures are 8 to 4096");
+  if (least < 8 || most > 4096) refuse("--size " + text + ": synthetic pictures are 8 to 4096");
   return size;
 }
 
@@ -37,7 +37,7 @@ decode::Extent made_size(const std::string& text) {
 void SourceOptions::declare(CLI::App& app) {
   app.option_defaults()->group(kSources);
   declare_files(app);
-  app.option_defaults()->group("Made-up samples");
+  app.option_defaults()->group("Synthetic samples");
   declare_synthetic(app);
   app.option_defaults()->group("Tables and lists");
   declare_table(app);
