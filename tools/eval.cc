@@ -4,16 +4,17 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/output_place.h"
-#include "tools/train/launcher.h"
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
+#include "tools/train/run_processes.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
@@ -59,7 +60,6 @@ class EvalCommand final : public Command {
   }
 
   void check() override {
-    refuse_launcher();
     run_.check();
     read_.check();
     check_checkpoint(checkpoint_);
@@ -72,13 +72,15 @@ class EvalCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    const auto devices = device::DeviceSet::parse(run_.devices);
+    processes_.emplace(num_devices(run_));
+    const auto devices =
+        device::DeviceSet::parse(run_.devices, {.num_cores = processes_->num_cores()});
     trainer::DeviceThreads threads(devices);
-    const auto cluster = trainer::make_local_cluster(threads.size());
-    run_.topology = cluster->topology();
+    trainer::Cluster& cluster = processes_->cluster();
+    run_.topology = cluster.topology();
     const bool is_first = run_.topology.process == 0;
     if (!is_first) context.log = {};
-    const ModelChoice choice = read_choice(*cluster);
+    const ModelChoice choice = read_choice(cluster);
     if (!pictures_.path.empty() && !choice.task.is_dense())
       throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");
     const auto model = choice.build();
@@ -92,7 +94,7 @@ class EvalCommand final : public Command {
                                            .objective = objective,
                                            .feed = limited,
                                            .devices = threads,
-                                           .cluster = cluster.get()},
+                                           .cluster = &cluster},
                                           {.precision = run_.compute_precision(),
                                            .weights = checkpoint_,
                                            .opener = read_.opener(),
@@ -154,6 +156,7 @@ class EvalCommand final : public Command {
     if (!classes.empty()) context.out.line(classes);
   }
 
+  std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   RunOptions run_;
   std::string checkpoint_;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "device/device.h"
 #include "io/base/error.h"
@@ -18,12 +19,12 @@
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
 #include "tools/train/json_observer.h"
-#include "tools/train/launcher.h"
 #include "tools/train/limit_options.h"
 #include "tools/train/model_summary.h"
 #include "tools/train/optimisation_options.h"
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
+#include "tools/train/run_processes.h"
 #include "tools/train/step_count.h"
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
@@ -78,7 +79,6 @@ class TrainCommand final : public Command {
     choice_.settle();
     run_.check();
     if (summary_) return;
-    refuse_launcher();
     data_.check(read_);
     limits_.check();
     optimisation_.check();
@@ -90,26 +90,28 @@ class TrainCommand final : public Command {
   void run(Context& context) override {
     if (summary_) return print_summary(context);
     read_.attach(context);
-    const auto devices = device::DeviceSet::parse(run_.devices);
+    processes_.emplace(num_devices(run_));
+    const auto devices =
+        device::DeviceSet::parse(run_.devices, {.num_cores = processes_->num_cores()});
     trainer::DeviceThreads threads(devices);
-    const auto cluster = trainer::make_local_cluster(threads.size());
-    run_.topology = cluster->topology();
-    settle(*cluster, context);
+    trainer::Cluster& cluster = processes_->cluster();
+    run_.topology = cluster.topology();
+    settle(cluster, context);
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     RunInput input(input_options(), devices, context);
     if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
       optimisation_.steps_per_epoch =
-          decide_number(*cluster, [&] { return find_steps(input, context); });
+          decide_number(cluster, [&] { return find_steps(input, context); });
     optimisation_.settle(batch_of_step(),
-                         decide_number(*cluster, [&] { return run_steps(input, context); }));
+                         decide_number(cluster, [&] { return run_steps(input, context); }));
     print_header(*model, context);
     const auto result = fit({.model = *model,
                              .objective = objective,
                              .train = input.train(),
                              .validation = input.validation(),
                              .devices = threads,
-                             .cluster = cluster.get()},
+                             .cluster = &cluster},
                             context);
     check_target(result);
   }
@@ -334,6 +336,13 @@ class TrainCommand final : public Command {
     return changes.empty() ? changes : " (" + changes + ")";
   }
 
+  std::string devices_text() const {
+    const std::string devices =
+        counted(static_cast<std::uint64_t>(run_.topology.devices), "device");
+    if (run_.topology.processes == 1) return devices;
+    return fmt::format("{} processes x {}", run_.topology.processes, devices);
+  }
+
   void print_header(const trainer::Model& model, const Context& context) const {
     const std::string& run_dir = run_folder_.run_dir;
     const bool half = run_.compute_precision() == trainer::nn::Precision::kBFloat16;
@@ -352,7 +361,7 @@ class TrainCommand final : public Command {
     context.log.info(fmt::format(
         "{}, {} x batch size {}{} = {} a step; {}, {}{}",
         data_.fake > 0 ? "fake data" : counted(train_shards(input_options()).size(), "shard"),
-        counted(static_cast<std::uint64_t>(run_.topology.world_size()), "device"), run_.batch_size,
+        devices_text(), run_.batch_size,
         optimisation_.accumulate > 1 ? fmt::format(" x {} batches", optimisation_.accumulate) : "",
         counted(static_cast<std::uint64_t>(batch_of_step()), "sample"), optimisation_.text(),
         counted(static_cast<std::uint64_t>(optimisation_.epochs), "epoch"),
@@ -389,6 +398,7 @@ class TrainCommand final : public Command {
   }
 
   CLI::App* app_ = nullptr;
+  std::optional<RunProcesses> processes_;  ///< until an error has been printed
   DataOptions data_;
   ReadOptions read_;
   ModelChoice choice_;

@@ -62,7 +62,6 @@ class TrainRuns : public ::testing::Test {
 TEST_F(TrainRuns, ALaunchersEnvironmentIsRefusedByName) {
   const std::vector<std::vector<std::string>> commands = {
       words({"--run-dir", dir_ / "run"}),
-      {"eval", shards_, "--checkpoint", dir_ / "run"},
       {"predict", shards_, "--checkpoint", dir_ / "run"}};
   for (const auto& [name, value] :
        std::vector<std::pair<std::string, std::string>>{{"WORLD_SIZE", "2"},

@@ -17,14 +17,17 @@ struct Variable {
   std::int64_t alone;
 };
 
-// SLURM_NTASKS is not among them: it is also set in a batch script, whatever that starts.
+// Numbers of processes. SLURM_NTASKS is not among them: a batch script has it too, whatever it
+// starts.
+constexpr std::array kMpiCounts{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+                                "SLURM_STEP_NUM_TASKS"};
 constexpr std::array<Variable, 7> kVariables{{{"WORLD_SIZE", 1},
                                               {"RANK", 0},
-                                              {"OMPI_COMM_WORLD_SIZE", 1},
-                                              {"PMI_SIZE", 1},
+                                              {kMpiCounts[0], 1},
+                                              {kMpiCounts[1], 1},
                                               {"PMI_RANK", 0},
-                                              {"SLURM_STEP_NUM_TASKS", 1},
-                                              {"MV2_COMM_WORLD_SIZE", 1}}};
+                                              {kMpiCounts[2], 1},
+                                              {kMpiCounts[3], 1}}};
 
 std::int64_t number_in(const std::string& text) {
   std::int64_t value = 0;
@@ -35,6 +38,22 @@ std::int64_t number_in(const std::string& text) {
 
 }  // namespace
 
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+std::optional<LaunchedProcesses> launched_processes(const Environment& environment) {
+  for (const char* name : kMpiCounts) {
+    const auto value = environment(name);
+    const std::int64_t count = value ? number_in(*value) : 0;
+    if (count > 1) return LaunchedProcesses{.variable = name, .count = count};
+  }
+  return {};
+}
+
 void refuse_launcher(const Environment& environment) {
   for (const Variable& variable : kVariables) {
     const auto value = environment(variable.name);
@@ -44,13 +63,6 @@ void refuse_launcher(const Environment& environment) {
                             "work; start one process, with --devices for what the machine has",
                             variable.name, *value));
   }
-}
-
-void refuse_launcher() {
-  refuse_launcher([](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
 }
 
 }  // namespace millrace::tools

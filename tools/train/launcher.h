@@ -1,6 +1,7 @@
 // launcher: detects whether this process is one of several that a launcher started.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,11 +11,21 @@ namespace millrace::tools {
 /// Looks up an environment variable.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// Training, evaluation and prediction run in one process: several would each do all the work and
-/// write to the same place. Throws: InvalidArgument if the environment of torchrun, Open MPI, MPICH
-/// or a Slurm step shows several processes, naming the variable and its value.
-void refuse_launcher(const Environment& environment);
-/// The same with the process's environment.
-void refuse_launcher();
+/// The process's own.
+Environment process_environment();
+
+/// What a launcher says of the processes that it started.
+struct LaunchedProcesses {
+  std::string variable;
+  std::int64_t count = 1;
+};
+
+/// Of Open MPI, MPICH or a Slurm step; nothing where there is one process.
+std::optional<LaunchedProcesses> launched_processes(const Environment& environment);
+
+/// For what only one process can do: several would each do the whole work, and write to the same
+/// place. Throws: InvalidArgument when the environment of torchrun, Open MPI, MPICH or a Slurm step
+/// says that there are several, naming the variable and its value.
+void refuse_launcher(const Environment& environment = process_environment());
 
 }  // namespace millrace::tools

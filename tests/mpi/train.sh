@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# train.sh MILLRACE: four replicas as processes x devices; a stop and a resume; a launcher that MPI does not know.
+set -uo pipefail
+source "$(dirname "$0")/start.sh"
+millrace=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+fail() {
+  echo "$*"
+  failed=1
+}
+
+# train PROCESSES DEVICES ARGUMENT...: a short run of LeNet.
+train() {
+  local processes=$1 devices=$2
+  shift 2
+  start "$processes" "$millrace" train --model lenet --batch-size 8 --precision fp32 --devices "$devices" \
+    --streams 4 --lr 0.01 --warmup-steps 0 --log-steps 500 "$@"
+}
+
+# The mean loss of an epoch, as far as another order of summation leaves it alone.
+loss() { sed -nE 's/.*Train loss=([0-9]+\.[0-9]{3}).*/\1/p' "$1"; }
+
+for shape in "1 4" "2 2" "4 1"; do
+  read -r processes devices <<<"$shape"
+  run=$folder/$processes
+  train "$processes" "$devices" --fake-data 320 --epochs 2 --run-dir "$run" >"$run.log" 2>&1 || fail "$shape: status $?"
+  grep -q "= 32 samples a step" "$run.log" || fail "$shape: other steps"
+  (($(grep -c "^Done after 2 epochs" "$run.log") == 1)) || fail "$shape: not process 0 alone reports"
+  [[ -e $run/checkpoints/last/model.safetensors ]] || fail "$shape: no checkpoint"
+  [[ $(loss "$run.log") == "$(loss "$folder/1.log")" ]] || fail "$shape: another loss"
+  ((failed)) && cat "$run.log"
+done
+
+# Fewer shards than processes: every sample counts once all the same.
+"$millrace" create "$folder/t-%06d.tar" --synthetic classes --count 50 --maxcount 25 --size 28 2>/dev/null >&2
+for processes in 1 3; do
+  start "$processes" "$millrace" eval --checkpoint "$folder/1" "$folder/t-{000000..000001}.tar" --precision fp32 \
+    2>/dev/null | sed -n 's/ in [^:]*//p' >"$folder/eval.$processes"
+done
+grep -q "^50 samples: loss" "$folder/eval.1" || fail "$(cat "$folder/eval.1")"
+cmp "$folder/eval.1" "$folder/eval.3" || fail "another score: $(cat "$folder/eval.3")"
+
+# The first log line has come: the run is under way when it is asked to stop.
+run=$folder/stopped
+train 2 1 --fake-data 1000000 --run-dir "$run" >"$run.log" 2>&1 &
+shell=$!
+for ((i = 0; i < 300; ++i)); do
+  grep -q "Step=500 " "$run.log" && break
+  sleep 0.1
+done
+pkill -TERM -P "$shell"  # mpirun, which tells its processes
+wait "$shell" && fail "a stopped run ends with status 0"
+grep -q "^Interrupted after" "$run.log" || fail "the stop is not reported"
+train 2 1 --fake-data 1000000 --run-dir "$run" --resume auto --max-time 2s >"$run.2.log" 2>&1 || fail "no resume"
+grep -q "^Stopped by --max-time" "$run.2.log" || fail "the resumed run ends otherwise"
+((failed)) && tail -n 5 "$run.log" "$run.2.log"
+
+OMPI_COMM_WORLD_SIZE=3 "$millrace" train --fake-data 8 --model lenet --run-dir none 2>"$folder/alone.log"
+(($? == 2)) || fail "a launcher that MPI does not know: no status 2"
+grep -q "OMPI_COMM_WORLD_SIZE=3, but MPI finds 1" "$folder/alone.log" || fail "$(cat "$folder/alone.log")"
+exit $failed
