@@ -183,7 +183,8 @@ class BenchCommand final : public Command {
     }
     context.out.line(fmt::format("{:.0f} samples/s, {:.1f} MB/s of fields, in {:.1f} s ({})",
                                  samples_per_s, bytes_per_s / 1e6, measured.seconds, stage_text()));
-    context.out.line(measured.statistics.to_text());
+    const std::string text = measured.statistics.to_text();
+    context.out.line(text.substr(0, text.find_last_not_of('\n') + 1));
   }
 
   void print_json(const Measured& measured, double samples_per_s, double bytes_per_s,

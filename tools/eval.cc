@@ -15,6 +15,7 @@
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
 #include "tools/train/run_processes.h"
+#include "tools/train/stored_image.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
@@ -83,6 +84,7 @@ class EvalCommand final : public Command {
     const ModelChoice choice = read_choice(cluster);
     if (!pictures_.path.empty() && !choice.task.is_dense())
       throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");
+    if (is_first) say_changes(choice, context);
     const auto model = choice.build();
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
     auto options = make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context);
@@ -116,6 +118,17 @@ class EvalCommand final : public Command {
       return choice.to_json();
     });
     return run_.topology.process == 0 ? choice : ModelChoice::from_json(told);
+  }
+
+  /// Images that are not what the model was trained on may be another set's.
+  void say_changes(const ModelChoice& choice, const Context& context) const {
+    const auto shards = read_.shards();
+    const std::string changes = find_changes({.shards = shards,
+                                              .opener = *read_.opener(),
+                                              .policy = read_.policy(),
+                                              .stop = context.stop},
+                                             choice.images);
+    if (!changes.empty()) context.log.info("images are " + changes);
   }
 
   void draw(const ModelChoice& choice, const Context& context) {

@@ -104,7 +104,7 @@ class IndexCommand final : public Command {
       throw Error(ErrorCode::kInvalidArgument,
                   "--dali is for plain tars: " + io::printable_url(*packed));
     for (const std::string& path :
-         {places_.index_path(shards.front()), places_.manifest_path(shards)})
+         {places_.index_path(shards.front()), places_.manifest_path(shards.front())})
       check_writable_folder(fs::path(path).parent_path().string());
   }
 
@@ -114,21 +114,35 @@ class IndexCommand final : public Command {
     wds::FaultLedger ledger(read_.policy(), context.log);
     make_parent_folders(places_.index_path(shards.front()));
     Progress progress("shards", shards.size());
-    wds::Manifest manifest;
+    std::vector<Set> sets;
     std::uint64_t done = 0;
     const auto take = [&](const Indexed& indexed) {
       progress.at(++done);
       if (!indexed.entry) return;
-      manifest.shards.push_back(*indexed.entry);
+      set_of(indexed.url, sets).shards.push_back(*indexed.entry);
       print(indexed, context);
     };
     per_shard<Indexed>(
         {.shards = shards, .threads = threads_, .stop = context.stop},
         [&](const auto& url) { return try_index(url, ledger, context.stop); }, take);
-    write_set(manifest, places_.manifest_path(shards), context);
+    for (const Set& set : sets) write_set(set.manifest, set.path, context);
   }
 
  private:
+  /// Shards of one name up to their number, and where their manifest goes.
+  struct Set {
+    std::string path;
+    wds::Manifest manifest = {};
+  };
+
+  wds::Manifest& set_of(const std::string& url, std::vector<Set>& sets) const {
+    const std::string path = places_.manifest_path(url);
+    const auto found = std::ranges::find(sets, fs::path(path).filename(), [](const Set& set) {
+      return fs::path(set.path).filename();
+    });
+    return found != sets.end() ? found->manifest : sets.emplace_back(Set{.path = path}).manifest;
+  }
+
   Indexed try_index(const std::string& url, wds::FaultLedger& ledger, const std::stop_token& stop) {
     try {
       return index(url, stop);

@@ -75,10 +75,13 @@ bool has(const CLI::App& app, const std::string& name) {
   return app.get_option_no_throw("--" + name) != nullptr;
 }
 
+/// What an option may be called, by others too.
 std::vector<std::string> long_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const auto& [alias, known] : kAliases)
+    if (has(app, std::string(known))) names.push_back("--" + std::string(alias));
   return names;
 }
 
@@ -101,8 +104,9 @@ std::string known_name(const CLI::App& app, std::string_view name) {
 }
 
 [[noreturn]] void refuse(const CLI::App& app, const std::string& word) {
-  throw Error(ErrorCode::kInvalidArgument,
-              "unknown option " + printable(word) + did_you_mean(word, long_names(app)));
+  throw Error(ErrorCode::kInvalidArgument, "unknown option " + printable(word) +
+                                               did_you_mean(word, long_names(app)) + " (see " +
+                                               app.get_name() + " --help)");
 }
 
 /// "-5", "-.5", "-inf": a number, not an option.

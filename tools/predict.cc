@@ -82,8 +82,9 @@ class PredictCommand final : public Command {
     const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
     require(choice.task.is_dense() || shards_.empty(),
             "--shards is for checkpoints of masks and depths");
-    require(!choice.task.is_dense() || !shards_.empty(),
-            "a checkpoint of " + choice.task.kind + " makes pictures: --shards says where to");
+    require(
+        !choice.task.is_dense() || !shards_.empty(),
+        "a checkpoint of task " + choice.task.kind + " predicts pictures: give --shards PATTERN");
     rows_.json = context.json;
     if (!names_.empty()) rows_.names = read_names(*read_.opener(), names_);
     if (choice.task.is_dense()) return write_shards(choice, context);

@@ -101,6 +101,9 @@ void ReadOptions::check(const std::vector<std::string>& specs) const {
   static_cast<void>(http());
   if (!lists_shards(specs)) return;
   const std::vector<std::string> urls = shards(specs);
+  const bool runs_shell =
+      std::ranges::any_of(urls, [](const std::string& url) { return url.starts_with("pipe:"); });
+  require(allow_pipe_ || !runs_shell, "pipe: urls run a shell: --allow-pipe allows them");
   const bool all_missing = std::all_of(urls.begin(), urls.end(), is_missing);
   if (on_fault_ == "fail" || all_missing) wds::check_local_shards(urls);
 }

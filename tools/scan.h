@@ -28,4 +28,8 @@ struct ScanInput {
 /// every sample was skipped; Cancelled.
 void scan(const ScanInput& input, const std::function<bool(const wds::Sample&)>& each);
 
+/// `policy` for a pass before the one that counts: what is skipped in it is not logged, and still
+/// is when it is skipped again.
+wds::FaultPolicy unlogged(wds::FaultPolicy policy);
+
 }  // namespace millrace::tools

@@ -8,6 +8,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "device/device.h"
 #include "io/base/error.h"
@@ -106,6 +108,7 @@ class TrainCommand final : public Command {
     optimisation_.settle(batch_of_step(),
                          decide_number(cluster, [&] { return run_steps(input, context); }));
     print_header(*model, context);
+    warn_of_overlap(context);
     const auto result = fit({.model = *model,
                              .objective = objective,
                              .train = input.train(),
@@ -324,15 +327,29 @@ class TrainCommand final : public Command {
     return options;
   }
 
+  /// A folder that also contains the test set is easily given as the training set.
+  void warn_of_overlap(const Context& context) const {
+    if (limits_.overfit_batches > 0 || data_.fake > 0 || data_.val_specs().empty()) return;
+    const auto train = train_shards(input_options());
+    const std::set<std::string> trained(train.begin(), train.end());
+    const auto val = read_.shards(data_.val_specs());
+    const auto both = std::ranges::count_if(
+        val, [&](const std::string& shard) { return trained.contains(shard); });
+    if (both > 0)
+      context.log.warn(fmt::format(
+          "--train and --val have {} in common: val_ measures are not of unseen samples",
+          counted(static_cast<std::uint64_t>(both), "shard")));
+  }
+
   /// Changes to the images that the user may not have intended.
   std::string stored_text(const Context& context) const {
     if (data_.fake > 0) return {};
     const auto shards = train_shards(input_options());
-    const auto stored = find_stored_image({.shards = shards,
-                                           .opener = *read_.opener(),
-                                           .policy = read_.policy(),
-                                           .stop = context.stop});
-    const std::string changes = stored ? change_text(*stored, choice_.images) : "";
+    const std::string changes = find_changes({.shards = shards,
+                                              .opener = *read_.opener(),
+                                              .policy = read_.policy(),
+                                              .stop = context.stop},
+                                             choice_.images);
     return changes.empty() ? changes : " (" + changes + ")";
   }
 

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/per_shard.h"
 #include "tools/progress.h"
@@ -65,8 +66,9 @@ class VerifyCommand final : public Command {
     if (report.num_faults == 0) return;
     const wds::FaultLedger::Entry& first = report.faults.front();
     throw Error(first.code,
-                fmt::format("{} faults cost {} of {} samples, the first: {}", report.num_faults,
-                            report.skipped, report.samples(), first.message),
+                fmt::format("{} in {}, {} of them skipped, the first: {}",
+                            counted(report.num_faults, "fault"),
+                            counted(report.samples(), "sample"), report.skipped, first.message),
                 first.where);
   }
 

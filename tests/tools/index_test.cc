@@ -49,6 +49,13 @@ TEST_F(Index, LiesBesideItsShardAndTheManifestNamesAll) {
   EXPECT_EQ(json_lines(millrace({"ls", "--json", dir_ / "set-manifest.json"}).out).size(), 30U);
 }
 
+TEST_F(Index, EachSetOfAFolderHasItsOwnManifest) {
+  std::filesystem::rename(dir_ / "set-000001.tar", dir_ / "other-000000.tar");
+  index({dir_.path().string()});
+  EXPECT_EQ(list_samples(dir_ / "set-manifest.json").size(), 20U);
+  EXPECT_EQ(list_samples(dir_ / "other-manifest.json").size(), 10U);
+}
+
 TEST_F(Index, IsKeptUnlessForced) {
   index({shards_});
   const std::string before = read_file(dir_ / "set-000000.tar.index.json");

@@ -183,12 +183,12 @@ TEST(Waits, ForPicturesEndAtASignal) {
           .status,
       0);
   StallingServer server(dir, "set-000000.tar");
-  server.whole = 1;
+  server.whole = 2;  // for the images' size, and for the evaluation
   const ProcessResult stopped =
       millrace({"eval", server.url("/0/set-000000.tar"), "--no-index", "--checkpoint", dir / "run",
                 "--batch-size", "8", "--pictures", dir / "seen.png", "--num-pictures", "40"},
                {.limit = std::chrono::seconds(50),
-                .signal_when = [&] { return server.opened("0") == 2; },
+                .signal_when = [&] { return server.opened("0") == 3; },
                 .signal = SIGTERM});
   EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.err;
   EXPECT_THAT(stopped.out, HasSubstr("40 samples in ")) << "the evaluation itself was whole";

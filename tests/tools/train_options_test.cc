@@ -142,10 +142,11 @@ TEST_F(TrainOptions, EveryRuleBringsARateForItsBatch) {
   };
   EXPECT_THAT(header({"--optimizer", "adam"}), HasSubstr("adam lr 0.001 (default) cosine,"));
   EXPECT_THAT(header({"--optimizer", "adamw"}), HasSubstr("adamw lr 0.001 (default)"));
-  EXPECT_THAT(header({"--epoch-samples", "96"}),
-              HasSubstr("sgd lr 0.00625 (default 0.1 is for 128 samples a step) "
-                        "cosine after 1 step of warm-up (a tenth of the run's 4 steps; sgd learns "
-                        "little in so few)"));
+  EXPECT_THAT(
+      header({"--epoch-samples", "96"}),
+      HasSubstr(
+          "sgd lr 0.00625 (default 0.1 is for 128 samples a step) "
+          "cosine after 1 step of warm-up (the run has 4 steps; sgd learns little in so few)"));
   EXPECT_THAT(header({"--devices", "2", "--accumulate", "2"}), HasSubstr("sgd lr 0.025 ("));
   EXPECT_THAT(header({"--optimizer", "lars"}), HasSubstr("lars lr 0.25 (default 4 is for 128"));
   EXPECT_THAT(header({"--lr", "0.02"}), HasSubstr("sgd lr 0.02 cosine"));

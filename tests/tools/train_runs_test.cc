@@ -200,12 +200,29 @@ TEST_F(TrainRuns, SkippedSamplesAreCountedAndAnEpochOfNoneFails) {
   const auto events = json_lines(skipped.out);
   EXPECT_GE(events[events.size() - 2]["skipped"].get<int>(), 1);
   EXPECT_THAT(skipped.err, HasSubstr(", Skipped="));
+  EXPECT_THAT(skipped.err, HasSubstr("warning: skipped the rest of a shard"));
+  fs::remove(dir_ / "set-classes.txt");
+  const ProcessResult counted =
+      train({"--run-dir", "none", "--on-fault", "skip", "--classes", "0"});
+  EXPECT_THAT(counted.err, AllOf(HasSubstr("classes, counted"),
+                                 HasSubstr("warning: skipped the rest of a shard")))
+      << "counting the labels says nothing, and keeps nothing from being said";
   EXPECT_THAT(read_file(dir_ / "run/metrics.csv"), HasSubstr(",skipped,"));
   for (const char* name : {"set-000000.tar", "set-000001.tar", "set-000002.tar"})
     write_file(dir_ / name, shard.substr(0, 600));
   const ProcessResult none = train({"--run-dir", "none", "--on-fault", "skip"});
   EXPECT_EQ(none.status, 1);
   EXPECT_THAT(none.err, HasSubstr("has no sample"));
+}
+
+TEST_F(TrainRuns, ShardsThatAreTrainedAndEvaluatedOnAreWarnedOf) {
+  const auto with_val = [&](const std::string& val) {
+    return train({"--run-dir", "none", "--val", val, "--limit-train-batches", "1"}).err;
+  };
+  EXPECT_THAT(with_val(dir_ / "set-{000001..000002}.tar"),
+              HasSubstr("warning: --train and --val have 2 shards in common"));
+  fs::copy(dir_ / "set-000001.tar", dir_ / "val-000000.tar");
+  EXPECT_THAT(with_val(dir_ / "val-000000.tar"), Not(HasSubstr("in common")));
 }
 
 TEST_F(TrainRuns, MaxTimeSaysThatItEndedTheRun) {

@@ -282,7 +282,7 @@ TEST(Verify, SaysWhatNothingGuards) {
   const TempDir dir;
   const std::string shards = make_set(dir, 30, 20);
   EXPECT_EQ(report_of({shards}, 0)["unguarded"], 2);
-  EXPECT_THAT(millrace({"verify", shards}).out, HasSubstr("2 shards have no index"));
+  EXPECT_THAT(millrace({"verify", shards}).out, HasSubstr("2 shards without an index"));
   ASSERT_EQ(millrace({"index", shards}).status, 0);
   EXPECT_EQ(report_of({shards}, 0)["unguarded"], 0);
 }

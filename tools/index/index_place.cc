@@ -34,10 +34,10 @@ std::string IndexPlaces::dali_path(const std::string& shard) const {
   return std::filesystem::path(beside(shard)).replace_extension(".idx").string();
 }
 
-std::string IndexPlaces::manifest_path(const std::vector<std::string>& shards) const {
+std::string IndexPlaces::manifest_path(const std::string& shard) const {
   if (!manifest.empty()) return manifest;
   constexpr std::string_view kLabels = "classes.txt";
-  std::string path = label_map_url(beside(shards.front()));
+  std::string path = label_map_url(beside(shard));
   return path.replace(path.size() - kLabels.size(), kLabels.size(), "manifest.json");
 }
 

@@ -9,7 +9,7 @@ namespace millrace::tools {
 struct IndexPlaces {
   /// A folder for all of them; empty: next to each shard.
   std::string folder = {};
-  /// The manifest's path; empty: next to the first shard, or in `folder`.
+  /// The manifest's path; empty: each set's own, next to its first shard, or in `folder`.
   std::string manifest = {};
 
   /// Throws: InvalidArgument if shards are not local and there is no `folder`, or two shards would
@@ -21,7 +21,7 @@ struct IndexPlaces {
   /// DALI's name for the index: the last extension becomes .idx.
   std::string dali_path(const std::string& shard) const;
   /// "train-000000.tar" has "train-manifest.json".
-  std::string manifest_path(const std::vector<std::string>& shards) const;
+  std::string manifest_path(const std::string& shard) const;
 };
 
 }  // namespace millrace::tools

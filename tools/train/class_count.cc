@@ -160,7 +160,7 @@ Labels count_by_scan(const ClassCountInput& input, const Sought& sought) {
   const bool network = std::any_of(input.shards.begin(), input.shards.end(), io::is_network_url);
   const std::uint64_t most = network ? kMaxNetworkBytes : kMaxLocalBytes;
   const std::uint64_t of_each = most / std::min(kAtOnce, input.shards.size());
-  wds::FaultLedger ledger(input.policy);
+  wds::FaultLedger ledger(unlogged(input.policy));
   const std::vector<std::string> order = spread(input.shards);
   std::span<const std::string> left(order);
   Labels seen;
@@ -228,7 +228,7 @@ std::int64_t count_outputs(const ClassCountInput& input, const TaskChoice& task)
 }
 
 std::int64_t count_labels(const ClassCountInput& input, const std::string& key) {
-  wds::FaultLedger ledger(input.policy);
+  wds::FaultLedger ledger(unlogged(input.policy));
   std::int64_t labels = 0;
   scan({.shards = input.shards, .opener = input.opener, .ledger = ledger, .stop = input.stop},
        [&](const wds::Sample& sample) {

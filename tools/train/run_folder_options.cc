@@ -79,7 +79,8 @@ void RunFolderOptions::declare(CLI::App& app) {
   app.add_flag("--replace-head", replace_head,
                "Initialise the last layer anew instead of loading it");
   app.add_option("--monitor", monitor,
-                 "The measure that decides which checkpoint is best [val_top1, else val_loss]")
+                 "The measure that decides which checkpoint is best [the first that is measured of "
+                 "val_top1, val_miou, val_loss, train_loss]")
       ->type_name("MEASURE");
   app.add_option("--save-top-k", top_k, "Keep the checkpoints of the best K epochs")
       ->transform(whole_number(0, 1 << 20));

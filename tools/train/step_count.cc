@@ -21,7 +21,7 @@ std::int64_t scan_samples(const StepCountInput& input) {
     throw Error(ErrorCode::kInvalidArgument,
                 "the schedule needs the number of steps in an epoch: give --steps-per-epoch or "
                 "--epoch-samples, or index the shards");
-  wds::FaultLedger ledger(input.policy);
+  wds::FaultLedger ledger(unlogged(input.policy));
   std::int64_t samples = 0;
   scan({.shards = input.shards, .opener = input.opener, .ledger = ledger, .stop = input.stop},
        [&](const wds::Sample&) { return ++samples > 0; });

@@ -20,12 +20,22 @@ StoredImage look_at(const wds::Field& field) {
   return {.height = image.height, .width = image.width, .channels = image.channels};
 }
 
+std::string change_text(const StoredImage& stored, const ImageOptions& seen) {
+  const double scale = std::min(static_cast<double>(seen.size.height) / stored.height,
+                                static_cast<double>(seen.size.width) / stored.width);
+  std::string changes;
+  if (scale >= kNotable) changes = fmt::format("enlarged {:.1f} times", scale);
+  if (seen.channels == 1 && stored.channels >= 3)
+    changes += changes.empty() ? "made grey" : ", made grey";
+  return changes.empty() ? changes : fmt::format("stored {}: {}", text(stored), changes);
+}
+
 }  // namespace
 
 std::optional<StoredImage> find_stored_image(const StoredImageInput& input) {
   if (input.shards.empty() || io::is_stream_url(input.shards.front())) return {};
   std::optional<StoredImage> found;
-  wds::FaultLedger ledger(input.policy);
+  wds::FaultLedger ledger(unlogged(input.policy));
   try {
     scan({.shards = input.shards.first(1),
           .opener = input.opener,
@@ -46,14 +56,9 @@ std::string text(const StoredImage& image) {
   return fmt::format("{}x{}x{}", image.height, image.width, image.channels);
 }
 
-std::string change_text(const StoredImage& stored, const ImageOptions& seen) {
-  const double scale = std::min(static_cast<double>(seen.size.height) / stored.height,
-                                static_cast<double>(seen.size.width) / stored.width);
-  std::string changes;
-  if (scale >= kNotable) changes = fmt::format("enlarged {:.1f} times", scale);
-  if (seen.channels == 1 && stored.channels >= 3)
-    changes += changes.empty() ? "made grey" : ", made grey";
-  return changes.empty() ? changes : fmt::format("stored {}: {}", text(stored), changes);
+std::string find_changes(const StoredImageInput& input, const ImageOptions& seen) {
+  const auto stored = find_stored_image(input);
+  return stored ? change_text(*stored, seen) : "";
 }
 
 }  // namespace millrace::tools

@@ -33,8 +33,8 @@ std::optional<StoredImage> find_stored_image(const StoredImageInput& input);
 /// "32x32x3".
 std::string text(const StoredImage& image);
 
-/// "stored 32x32x3: enlarged 7.0 times, made grey"; empty if neither applies. Requires: settled
-/// options.
-std::string change_text(const StoredImage& stored, const ImageOptions& seen);
+/// What happens to the first sample's image: "stored 32x32x3: enlarged 7.0 times, made grey"; empty
+/// if neither applies, or the image cannot be read. Requires: settled options. Throws: Cancelled.
+std::string find_changes(const StoredImageInput& input, const ImageOptions& seen);
 
 }  // namespace millrace::tools

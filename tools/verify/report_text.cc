@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "io/base/text.h"
 #include "tools/verify/set_report.h"
 
 namespace millrace::tools {
@@ -146,21 +147,21 @@ std::string to_json(const SetReport& report) {
 }
 
 std::vector<std::string> to_lines(const SetReport& report) {
-  std::vector<std::string> lines = {fmt::format(
-      "{} shards ({} with an index, {} in a manifest), {} samples: {} whole, {} skipped",
-      report.shards, report.indexed, report.in_manifest, report.samples(), report.emitted,
-      report.skipped)};
+  std::vector<std::string> lines = {
+      fmt::format("{} ({} with an index, {} in a manifest), {}: {} whole, {} skipped",
+                  counted(report.shards, "shard"), report.indexed, report.in_manifest,
+                  counted(report.samples(), "sample"), report.emitted, report.skipped)};
   if (report.unknown_shards > 0)
     lines.push_back(
-        fmt::format("of {} shards the number of samples lost is unknown; each counts as one",
-                    report.unknown_shards));
+        fmt::format("{} of which the number of samples lost is unknown; each counts as one",
+                    counted(report.unknown_shards, "shard")));
   if (report.unguarded > 0)
     lines.push_back(fmt::format(
-        "{} shards have no index, and no checksums of their own (plain tar, zstd "
+        "{} without an index, and without checksums inside (plain tar, zstd "
         "without --check, xz with --check=none): a byte that changed in a field may go unnoticed",
-        report.unguarded));
+        counted(report.unguarded, "shard")));
   if (report.warnings > 0)
-    lines.push_back(fmt::format("{} shards end without a marker", report.warnings));
+    lines.push_back(fmt::format("{} without an end marker", counted(report.warnings, "shard")));
   if (report.refetched > 0)
     lines.push_back(fmt::format("{} fetched again: damaged on the network, intact the second time",
                                 report.refetched));
