@@ -1,6 +1,9 @@
 #include "tests/trainer/fakes.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -9,6 +12,7 @@
 
 #include "io/base/error.h"
 #include "io/base/rng.h"
+#include "trainer/checkpoint.h"
 
 namespace millrace::testing {
 namespace {
@@ -220,6 +224,42 @@ std::int64_t MemoryFeed::steps_per_epoch() const {
 void LocalThreads::run(const std::function<void(int)>& work) {
   std::vector<std::jthread> threads;
   for (int r = 0; r < size_; ++r) threads.emplace_back([&work, r] { work(r); });
+}
+
+LinearRun::LinearRun(const LinearRunOptions& options)
+    : train(make_samples(options.samples, kFeatures, kClasses, 1), options.batch_size,
+            options.world),
+      val(make_samples(options.val_samples, kFeatures, kClasses, 2), options.batch_size,
+          options.world),
+      devices(options.world) {}
+
+trainer::FitResult LinearRun::run(const trainer::TrainOptions& options,
+                                  const std::vector<trainer::Observer*>& more) {
+  std::vector<trainer::Observer*> observers = more;
+  observers.push_back(&recorder);
+  return trainer::fit({.model = model,
+                       .objective = objective,
+                       .train = *train_feed,
+                       .validation = val_feed,
+                       .devices = devices},
+                      options, observers);
+}
+
+std::vector<float> weights_in(const std::string& checkpoint, const trainer::Model& model) {
+  std::vector<float> weights(model.parameters().padded_size());
+  std::vector<float> buffers(model.buffers().padded_size());
+  trainer::load_checkpoint(checkpoint, model.name(),
+                           {.model = {{.table = &model.parameters(), .values = weights},
+                                      {.table = &model.buffers(), .values = buffers}},
+                            .optimizer = {}});
+  weights.insert(weights.end(), buffers.begin(), buffers.end());
+  return weights;
+}
+
+void expect_one_curve(const std::vector<double>& expected, const std::vector<double>& losses) {
+  ASSERT_EQ(expected.size(), losses.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(expected[i], losses[i], 1e-5 * std::abs(expected[i]) + 1e-6) << "step " << i;
 }
 
 }  // namespace millrace::testing

@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "trainer/feed.h"
+#include "trainer/fit.h"
 #include "trainer/model.h"
+#include "trainer/objective.h"
+#include "trainer/observer.h"
 #include "trainer/replicas.h"
 
 namespace millrace::testing {
@@ -76,5 +79,52 @@ class LocalThreads final : public trainer::ReplicaThreads {
  private:
   int size_;
 };
+
+/// Writes down what it is told.
+class Recorder final : public trainer::Observer {
+ public:
+  void on_step(const trainer::StepEvent& event) override { losses.push_back(event.loss); }
+  void on_epoch_end(const trainer::EpochEvent& event) override { epochs.push_back(event); }
+  void on_checkpoint(const std::string& path) override { checkpoints.push_back(path); }
+  std::vector<double> losses;
+  std::vector<trainer::EpochEvent> epochs;
+  std::vector<std::string> checkpoints;
+};
+
+struct LinearRunOptions {
+  int world = 1;
+  std::int64_t batch_size = 16;  ///< a replica's
+  std::size_t samples = 200;
+  std::size_t val_samples = 101;
+};
+
+/// A linear model, its samples, and a run of it.
+struct LinearRun {
+  static constexpr std::int64_t kFeatures = 20;
+  static constexpr std::int64_t kClasses = 4;
+
+  explicit LinearRun(const LinearRunOptions& options);
+  LinearRun(const LinearRun&) = delete;
+  LinearRun& operator=(const LinearRun&) = delete;
+
+  /// `more` are told before the recorder.
+  trainer::FitResult run(const trainer::TrainOptions& options,
+                         const std::vector<trainer::Observer*>& more = {});
+
+  LinearModel model{kFeatures, kClasses};
+  trainer::LossObjective objective{{.inputs = {"x"}, .heads = {trainer::Head{}}}};
+  MemoryFeed train;
+  MemoryFeed val;
+  trainer::Feed* train_feed = &train;  ///< another may take its place
+  trainer::Feed* val_feed = &val;      ///< likewise
+  LocalThreads devices;
+  Recorder recorder;
+};
+
+/// A checkpoint's weights, then its buffers.
+std::vector<float> weights_in(const std::string& checkpoint, const trainer::Model& model);
+
+/// Losses of two runs, to rounding in another order.
+void expect_one_curve(const std::vector<double>& expected, const std::vector<double>& losses);
 
 }  // namespace millrace::testing

@@ -20,46 +20,13 @@ namespace millrace::trainer {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::LinearRun;
 using testing::LocalThreads;
 using testing::make_samples;
 using testing::MemoryFeed;
 
-constexpr std::int64_t kFeatures = 20;
-constexpr std::int64_t kClasses = 4;
-
-class LossRecorder final : public Observer {
- public:
-  void on_step(const StepEvent& event) override { losses.push_back(event.loss); }
-  std::vector<double> losses;
-};
-
-/// A linear model on 200 samples, and what a run of it says.
-struct LinearRun {
-  explicit LinearRun(int world, std::int64_t batch_size = 16)
-      : train(make_samples(200, kFeatures, kClasses, 1), batch_size, world),
-        val(make_samples(101, kFeatures, kClasses, 2), batch_size, world),
-        devices(world) {}
-
-  FitResult run(const TrainOptions& options, const std::vector<Observer*>& more = {}) {
-    std::vector<Observer*> observers = more;
-    observers.push_back(&recorder);
-    return fit({.model = model,
-                .objective = objective,
-                .train = *feed,
-                .validation = validation,
-                .devices = devices},
-               options, observers);
-  }
-
-  testing::LinearModel model{kFeatures, kClasses};
-  LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
-  MemoryFeed train;
-  MemoryFeed val;
-  Feed* feed = &train;
-  Feed* validation = &val;
-  LocalThreads devices;
-  LossRecorder recorder;
-};
+constexpr std::int64_t kFeatures = LinearRun::kFeatures;
+constexpr std::int64_t kClasses = LinearRun::kClasses;
 
 TrainOptions options_for(const std::string& run_folder) {
   return {.epochs = 3,
@@ -84,13 +51,15 @@ std::vector<double> joined(std::vector<double> first, const std::vector<double>&
 }
 
 /// What the run does when the damage is mended must be what an undamaged run does.
-void expect_goes_on_as_if_whole(const LinearRun& broken, TrainOptions options, LinearRun mended,
-                                LinearRun whole) {
+void expect_goes_on_as_if_whole(const LinearRun& broken, TrainOptions options,
+                                const testing::LinearRunOptions& setup = {.world = 2}) {
   options.resume = "auto";
+  LinearRun mended(setup);
   mended.run(options);
   const std::string checkpoint = options.run_folder + "/checkpoints/last";
   options.run_folder += "-whole";
   options.resume.clear();
+  LinearRun whole(setup);
   whole.run(options);
   EXPECT_EQ(whole.recorder.losses, joined(broken.recorder.losses, mended.recorder.losses));
   EXPECT_EQ(tensors_of(options.run_folder + "/checkpoints/last"), tensors_of(checkpoint));
@@ -110,7 +79,7 @@ TEST_P(FitInputFault, KeepsTheStepsBeforeIt) {
   TrainOptions options = options_for(folder / "run");
   options.accumulate = accumulate;
   options.log = Log::to_file(folder / "log");
-  LinearRun broken(world, 8);
+  LinearRun broken({.world = world, .batch_size = 8});
   broken.train.before_batch = [failing = failing_replica, calls = 0](int replica,
                                                                      std::int64_t) mutable {
     if (replica == failing && ++calls == 18)
@@ -125,7 +94,7 @@ TEST_P(FitInputFault, KeepsTheStepsBeforeIt) {
   EXPECT_GT(read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch, 0);
   EXPECT_THAT(testing::read_file(folder / "log"),
               HasSubstr("run/checkpoints/last holds the state up to there"));
-  expect_goes_on_as_if_whole(broken, options, LinearRun(world, 8), LinearRun(world, 8));
+  expect_goes_on_as_if_whole(broken, options, {.world = world, .batch_size = 8});
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, FitInputFault,
@@ -137,25 +106,25 @@ TEST(FitFaults, AWrongLabelKeepsTheStepsBeforeIt) {
   const testing::TempDir folder;
   TrainOptions options = options_for(folder / "run");
   options.log_steps = 1;
-  LinearRun broken(2);
+  LinearRun broken({.world = 2});
   auto samples = make_samples(200, kFeatures, kClasses, 1);
   samples[100].label = 9;
   broken.train = MemoryFeed(std::move(samples), 16, 2);
   EXPECT_THROW(broken.run(options), Error);
   EXPECT_EQ(3, read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
-  expect_goes_on_as_if_whole(broken, options, LinearRun(2), LinearRun(2));
+  expect_goes_on_as_if_whole(broken, options);
 }
 
 TEST(FitFaults, AFaultInAnEvaluationKeepsTheEpochsSteps) {
   const testing::TempDir folder;
   const TrainOptions options = options_for(folder / "run");
-  LinearRun broken(2);
+  LinearRun broken({.world = 2});
   broken.val.before_batch = [](int, std::int64_t step) {
     if (step == 2) throw Error(ErrorCode::kCorrupt, "a bad picture");
   };
   EXPECT_THROW(broken.run(options), Error);
   EXPECT_EQ(7U, broken.recorder.losses.size());
-  expect_goes_on_as_if_whole(broken, options, LinearRun(2), LinearRun(2));
+  expect_goes_on_as_if_whole(broken, options);
 }
 
 /// Fails at an evaluation's start or end, when a stop was asked for.
@@ -184,11 +153,11 @@ TEST(FitFaults, AHookThatFailsAtAnEvaluationNeverLeavesTheMeanInTheWeightsPlace)
     TrainOptions options = options_for(folder / "run");
     std::stop_source stop;
     options.stop = stop.get_token();
-    LinearRun broken(2);
+    LinearRun broken({.world = 2});
     FailingHook hook(at_end, stop);
     EXPECT_THROW(broken.run(options, {&hook}), Error);
     options.stop = {};
-    expect_goes_on_as_if_whole(broken, options, LinearRun(2), LinearRun(2));
+    expect_goes_on_as_if_whole(broken, options);
   }
 }
 
@@ -241,13 +210,13 @@ TEST(FitFaults, AStopReachesAReplicaThatWaitsForItsBatch) {
   TrainOptions options = options_for(folder / "run");
   std::stop_source stop;
   options.stop = stop.get_token();
-  LinearRun broken(2);
+  LinearRun broken({.world = 2});
   StallingFeed stalling(broken.train, [&] { stop.request_stop(); });
-  broken.feed = &stalling;
+  broken.train_feed = &stalling;
   EXPECT_TRUE(broken.run(options).end.interrupted);
   EXPECT_EQ(3, read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
   options.stop = {};
-  expect_goes_on_as_if_whole(broken, options, LinearRun(2), LinearRun(2));
+  expect_goes_on_as_if_whole(broken, options);
 }
 
 TEST(FitFaults, TheTimeLimitReachesAReplicaThatWaitsForItsBatch) {
@@ -257,17 +226,17 @@ TEST(FitFaults, TheTimeLimitReachesAReplicaThatWaitsForItsBatch) {
     testing::FakeClock clock;
     options.clock = &clock;
     options.max_time = std::chrono::minutes(10);
-    LinearRun broken(2);
+    LinearRun broken({.world = 2});
     StallingFeed stalling(training ? broken.train : broken.val,
                           [&] { clock.advance(std::chrono::hours(1)); });
-    (training ? broken.feed : broken.validation) = &stalling;
+    (training ? broken.train_feed : broken.val_feed) = &stalling;
     const FitResult result = broken.run(options);
     EXPECT_EQ("max-time", result.end.stopped_by);
     EXPECT_FALSE(result.end.interrupted);
     EXPECT_EQ(training ? 3 : 7,
               read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
     options.max_time = {};
-    expect_goes_on_as_if_whole(broken, options, LinearRun(2), LinearRun(2));
+    expect_goes_on_as_if_whole(broken, options);
   }
 }
 
@@ -277,9 +246,9 @@ TEST(FitFaults, AStopInTheSanityCheckEndsTheRun) {
   std::stop_source stop;
   options.stop = stop.get_token();
   options.sanity_val_steps = 6;
-  LinearRun broken(2);
+  LinearRun broken({.world = 2});
   StallingFeed stalling(broken.val, [&] { stop.request_stop(); });
-  broken.validation = &stalling;
+  broken.val_feed = &stalling;
   EXPECT_TRUE(broken.run(options).end.interrupted);
   EXPECT_TRUE(broken.recorder.losses.empty());
 }
@@ -287,7 +256,7 @@ TEST(FitFaults, AStopInTheSanityCheckEndsTheRun) {
 TEST(FitFaults, AnEpochOrAnEvaluationWithoutASampleIsAnError) {
   const testing::TempDir folder;
   for (const bool training : {true, false}) {
-    LinearRun empty(2);
+    LinearRun empty({.world = 2});
     MemoryFeed& feed = training ? empty.train : empty.val;
     feed = MemoryFeed({}, 16, 2);
     try {

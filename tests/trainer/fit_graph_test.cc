@@ -22,12 +22,6 @@ struct Curve {
   std::int64_t steps = 14;
 };
 
-class Losses final : public Observer {
- public:
-  void on_step(const StepEvent& event) override { all.push_back(event.loss); }
-  std::vector<double> all;
-};
-
 std::vector<double> losses_of(const nn::Graph& graph, const Curve& curve) {
   const device::DeviceSet set = device::DeviceSet::parse(curve.devices);
   DeviceThreads devices(set);
@@ -36,14 +30,14 @@ std::vector<double> losses_of(const nn::Graph& graph, const Curve& curve) {
                    curve.global_batch / devices.size(), devices.size());
   const GraphModel model("m", graph);
   const LossObjective objective({.inputs = {"x"}, .heads = {Head{}}});
-  Losses losses;
+  testing::Recorder recorder;
   fit({.model = model, .objective = objective, .train = train, .devices = devices},
       {.precision = nn::Precision::kFloat32,
        .seed = 3,
        .optimizer = {.rule = "sgd", .momentum = 0.9F},
        .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.1}},
-      {&losses});
-  return losses.all;
+      {&recorder});
+  return recorder.losses;
 }
 
 TEST(FitGraph, EightDevicesFollowOnesCurve) {

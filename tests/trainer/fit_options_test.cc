@@ -19,35 +19,18 @@ namespace {
 using ::testing::ElementsAre;
 using testing::FakeClock;
 using ::testing::HasSubstr;
-using testing::LocalThreads;
+using testing::LinearRun;
 using testing::make_samples;
 using testing::MemoryFeed;
+using testing::weights_in;
 
-constexpr std::int64_t kFeatures = 20;
-constexpr std::int64_t kClasses = 4;
+constexpr std::int64_t kFeatures = LinearRun::kFeatures;
+constexpr std::int64_t kClasses = LinearRun::kClasses;
 
-/// A linear model on 112 samples: 7 steps of 16.
-struct Small {
-  explicit Small(int world)
-      : train(make_samples(112, kFeatures, kClasses, 1), 16 / world, world),
-        val(make_samples(40, kFeatures, kClasses, 2), 4, world),
-        devices(world) {}
-
-  FitResult run(const TrainOptions& options, const std::vector<Observer*>& observers = {}) {
-    return fit({.model = model,
-                .objective = objective,
-                .train = train,
-                .validation = &val,
-                .devices = devices},
-               options, observers);
-  }
-
-  testing::LinearModel model{kFeatures, kClasses};
-  LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
-  MemoryFeed train;
-  MemoryFeed val;
-  LocalThreads devices;
-};
+/// 7 steps of 16.
+testing::LinearRunOptions small(int world) {
+  return {.world = world, .batch_size = 16 / world, .samples = 112, .val_samples = 40};
+}
 
 /// Plain SGD at rate 1: a step is the clipped gradient itself.
 TrainOptions plain_options() {
@@ -56,25 +39,15 @@ TrainOptions plain_options() {
           .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 1.0}};
 }
 
-std::vector<float> weights_in(const std::string& checkpoint, const Model& model) {
-  std::vector<float> weights(model.parameters().padded_size());
-  std::vector<float> buffers(model.buffers().padded_size());
-  load_checkpoint(checkpoint, model.name(),
-                  {.model = {{.table = &model.parameters(), .values = weights},
-                             {.table = &model.buffers(), .values = buffers}},
-                   .optimizer = {}});
-  return weights;
-}
-
 // It would become a local folder called "gs:".
 TEST(FitOptions, AUrlIsNoPlaceToWriteTo) {
   for (const char* url : {"gs://bucket/run", "file:///tmp/run"}) {
     TrainOptions into_folder = plain_options();
     into_folder.run_folder = url;
-    EXPECT_THROW(Small(1).run(into_folder), Error) << url;
+    EXPECT_THROW(LinearRun(small(1)).run(into_folder), Error) << url;
     TrainOptions checkpoints = plain_options();
     checkpoints.checkpoint.folder = url;
-    EXPECT_THROW(Small(1).run(checkpoints), Error) << url;
+    EXPECT_THROW(LinearRun(small(1)).run(checkpoints), Error) << url;
     EXPECT_THROW(RunLock{url}, Error) << url;
     EXPECT_THROW(save_checkpoint(url, "last", {}, {}), Error) << url;
   }
@@ -85,16 +58,16 @@ TEST(FitOptions, AUrlIsNoPlaceToWriteTo) {
 TEST(FitOptions, ClippingByValueBoundsEveryWeightsStep) {
   for (const int world : {1, 2}) {
     const testing::TempDir folder;
-    Small small(world);
-    small.train = MemoryFeed(make_samples(16, kFeatures, kClasses, 1), 16 / world, world);
+    LinearRun run(small(world));
+    run.train = MemoryFeed(make_samples(16, kFeatures, kClasses, 1), 16 / world, world);
     TrainOptions options = plain_options();
     options.clip.value = 0.001F;
     options.run_folder = folder / "run";
-    small.run(options);
-    std::vector<float> start(small.model.parameters().padded_size());
-    std::vector<float> buffers(small.model.buffers().padded_size());
-    small.model.initialise(options.seed, start, buffers);
-    const auto after = weights_in(folder / "run/checkpoints/last", small.model);
+    run.run(options);
+    std::vector<float> start(run.model.parameters().padded_size());
+    std::vector<float> buffers(run.model.buffers().padded_size());
+    run.model.initialise(options.seed, start, buffers);
+    const auto after = weights_in(folder / "run/checkpoints/last", run.model);
     float largest = 0.0F;
     for (std::size_t i = 0; i < start.size(); ++i) {
       largest = std::max(largest, std::abs(after[i] - start[i]));
@@ -134,7 +107,7 @@ TEST(FitOptions, SavesLastWhenItsTimeHasCome) {
   options.checkpoint.save_best = false;
   options.checkpoint.every = std::chrono::minutes(3);
   options.clock = &clock;
-  Small(2).run(options, {&hourglass});
+  LinearRun(small(2)).run(options, {&hourglass});
   // Asked before a step's batch, saved after that step; an epoch's end begins the time anew.
   EXPECT_THAT(hourglass.saved, ElementsAre(4, 7, 11, 14));
   EXPECT_THAT(hourglass.in_epoch, ElementsAre(4, 0, 4, 0));
@@ -150,7 +123,7 @@ TEST(FitOptions, TheTimeLimitGoesByTheClock) {
   options.run_folder = folder / "run";
   options.max_time = std::chrono::minutes(10);
   options.clock = &clock;
-  const FitResult result = Small(1).run(options, {&hourglass});
+  const FitResult result = LinearRun(small(1)).run(options, {&hourglass});
   EXPECT_EQ("max-time", result.end.stopped_by);
   EXPECT_FALSE(result.end.interrupted);
   const auto steps = read_checkpoint_state(folder / "run/checkpoints/last").global_step;
@@ -173,26 +146,26 @@ TEST(FitOptions, TheSanityCheckEvaluatesBeforeTheFirstStepAndChangesNothing) {
   const testing::TempDir folder;
   TrainOptions options = plain_options();
   options.schedule.base_lr = 0.05;
-  const FitResult plain = Small(2).run(options);
+  const FitResult plain = LinearRun(small(2)).run(options);
   options.sanity_val_steps = 2;
   options.log = Log::to_file(folder / "log");
   SanityWatch watch;
-  const FitResult checked = Small(2).run(options, {&watch});
+  const FitResult checked = LinearRun(small(2)).run(options, {&watch});
   EXPECT_EQ(2, watch.before);
   EXPECT_EQ(plain.epochs[0].val, checked.epochs[0].val);
   EXPECT_THAT(testing::read_file(folder / "log"),
-              HasSubstr("Sanity check: 16 samples evaluated before training"));
+              HasSubstr("Sanity check: 32 samples evaluated before training"));
 }
 
 TEST(FitOptions, TheSanityCheckFindsWhatWouldFailAfterAnEpoch) {
-  Small small(1);
+  LinearRun run(small(1));
   auto samples = make_samples(8, kFeatures, kClasses, 2);
   samples[1].label = kClasses;
-  small.val = MemoryFeed(std::move(samples), 4, 1);
+  run.val = MemoryFeed(std::move(samples), 4, 1);
   TrainOptions options = plain_options();
   options.sanity_val_steps = 1;
   SanityWatch watch;
-  EXPECT_ANY_THROW(small.run(options, {&watch}));
+  EXPECT_ANY_THROW(run.run(options, {&watch}));
   EXPECT_FALSE(watch.trained);
 }
 

@@ -18,48 +18,16 @@ namespace millrace::trainer {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::expect_one_curve;
 using ::testing::HasSubstr;
+using testing::LinearRun;
 using testing::LocalThreads;
 using testing::make_samples;
 using testing::MemoryFeed;
+using testing::weights_in;
 
-constexpr std::int64_t kFeatures = 20;
-constexpr std::int64_t kClasses = 4;
-
-/// Writes down what it is told.
-class Recorder final : public Observer {
- public:
-  void on_step(const StepEvent& event) override { losses.push_back(event.loss); }
-  void on_epoch_end(const EpochEvent& event) override { epochs.push_back(event); }
-  void on_checkpoint(const std::string& path) override { checkpoints.push_back(path); }
-  std::vector<double> losses;
-  std::vector<EpochEvent> epochs;
-  std::vector<std::string> checkpoints;
-};
-
-/// A linear model, its data, and a run of it.
-struct Bench {
-  explicit Bench(int world, std::int64_t batch_size = 16, std::size_t samples = 200)
-      : train(make_samples(samples, kFeatures, kClasses, 1), batch_size, world),
-        val(make_samples(101, kFeatures, kClasses, 2), batch_size, world),
-        devices(world) {}
-
-  FitResult run(const TrainOptions& options) {
-    return fit({.model = model,
-                .objective = objective,
-                .train = train,
-                .validation = &val,
-                .devices = devices},
-               options, {&recorder});
-  }
-
-  testing::LinearModel model{kFeatures, kClasses};
-  LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
-  MemoryFeed train;
-  MemoryFeed val;
-  LocalThreads devices;
-  Recorder recorder;
-};
+constexpr std::int64_t kFeatures = LinearRun::kFeatures;
+constexpr std::int64_t kClasses = LinearRun::kClasses;
 
 TrainOptions options_for(std::int64_t epochs) {
   return {.epochs = epochs,
@@ -69,19 +37,8 @@ TrainOptions options_for(std::int64_t epochs) {
           .schedule = {.kind = ScheduleKind::kCosine, .base_lr = 0.05, .epochs = 6.0}};
 }
 
-std::vector<float> weights_in(const std::string& checkpoint, const Model& model) {
-  std::vector<float> weights(model.parameters().padded_size());
-  std::vector<float> buffers(model.buffers().padded_size());
-  load_checkpoint(checkpoint, model.name(),
-                  {.model = {{.table = &model.parameters(), .values = weights},
-                             {.table = &model.buffers(), .values = buffers}},
-                   .optimizer = {}});
-  weights.insert(weights.end(), buffers.begin(), buffers.end());
-  return weights;
-}
-
 TEST(Fit, LearnsAndEvaluatesEverySampleOnce) {
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   const FitResult result = bench.run(options_for(4));
   ASSERT_EQ(4U, result.epochs.size());
   const EpochEvent& last = result.epochs.back();
@@ -94,7 +51,7 @@ TEST(Fit, LearnsAndEvaluatesEverySampleOnce) {
 }
 
 TEST(Fit, CompilesOnceAShapeAndReplica) {
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   const FitResult result = bench.run(options_for(2));
   ASSERT_EQ(2U, result.epochs[0].compilations.size());
   for (const CompileEvent& compiled : result.epochs[0].compilations) {
@@ -106,7 +63,7 @@ TEST(Fit, CompilesOnceAShapeAndReplica) {
 }
 
 TEST(Fit, OverfitsOneBatchToAboutZero) {
-  Bench bench(1, 8, 8);
+  LinearRun bench({.world = 1, .batch_size = 8, .samples = 8});
   TrainOptions options = options_for(300);
   options.schedule = {.base_lr = 0.5};
   bench.run(options);
@@ -114,17 +71,13 @@ TEST(Fit, OverfitsOneBatchToAboutZero) {
 }
 
 TEST(Fit, FollowsOneCurveAtEqualGlobalBatch) {
-  Bench one(1, 48);
+  LinearRun one({.world = 1, .batch_size = 48});
   one.run(options_for(3));
   for (const int world : {2, 3}) {
-    Bench many(world, 48 / world);
+    LinearRun many({.world = world, .batch_size = 48 / world});
     many.run(options_for(3));
-    ASSERT_EQ(one.recorder.losses.size(), many.recorder.losses.size());
-    for (std::size_t i = 0; i < one.recorder.losses.size(); ++i) {
-      EXPECT_NEAR(one.recorder.losses[i], many.recorder.losses[i],
-                  1e-5 * std::abs(one.recorder.losses[i]) + 1e-6)
-          << "world " << world << " step " << i;
-    }
+    SCOPED_TRACE(world);
+    expect_one_curve(one.recorder.losses, many.recorder.losses);
   }
 }
 
@@ -135,7 +88,7 @@ TEST(Fit, ADeviceWhoseInputEndsEarlierTakesPartWithNoSample) {
     TrainOptions options = options_for(2);
     options.accumulate = accumulate;
     const auto weights_of = [&](bool is_unequal, const std::string& name) {
-      Bench bench(2, 16, 72);
+      LinearRun bench({.world = 2, .batch_size = 16, .samples = 72});
       bench.train.is_unequal = is_unequal;
       options.checkpoint.folder = folder / name;
       EXPECT_EQ(72, bench.run(options).epochs.back().train_samples);
@@ -148,8 +101,8 @@ TEST(Fit, ADeviceWhoseInputEndsEarlierTakesPartWithNoSample) {
 }
 
 TEST(Fit, RepeatsItselfBitForBit) {
-  Bench first(3);
-  Bench second(3);
+  LinearRun first({.world = 3});
+  LinearRun second({.world = 3});
   second.train.before_batch = [](int replica, std::int64_t step) {
     if ((replica + step) % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
@@ -162,16 +115,16 @@ TEST(Fit, ResumedAtAnEpochEqualsUninterrupted) {
   const testing::TempDir folder;
   TrainOptions options = options_for(4);
   options.run_folder = folder / "whole";
-  Bench whole(2);
+  LinearRun whole({.world = 2});
   whole.run(options);
 
   options.run_folder = folder / "broken";
   options.epochs = 2;
-  Bench before(2);
+  LinearRun before({.world = 2});
   before.run(options);
   options.epochs = 4;
   options.resume = "auto";
-  Bench after(2);
+  LinearRun after({.world = 2});
   const FitResult result = after.run(options);
   EXPECT_EQ(2U, result.epochs.size());
 
@@ -188,13 +141,13 @@ TEST(Fit, ResumedInMidEpochEqualsUninterrupted) {
   const testing::TempDir folder;
   TrainOptions options = options_for(3);
   options.run_folder = folder / "whole";
-  Bench whole(2);
+  LinearRun whole({.world = 2});
   const FitResult expected = whole.run(options);
 
   options.run_folder = folder / "broken";
   std::stop_source stop;
   options.stop = stop.get_token();
-  Bench before(2);
+  LinearRun before({.world = 2});
   before.train.before_batch = [&, calls = std::make_shared<std::atomic<int>>(0)](int,
                                                                                  std::int64_t) {
     if (++*calls == 23) stop.request_stop();
@@ -206,7 +159,7 @@ TEST(Fit, ResumedInMidEpochEqualsUninterrupted) {
 
   options.stop = {};
   options.resume = "auto";
-  Bench after(2);
+  LinearRun after({.world = 2});
   const FitResult result = after.run(options);
   std::vector<double> losses = before.recorder.losses;
   losses.insert(losses.end(), after.recorder.losses.begin(), after.recorder.losses.end());
@@ -223,14 +176,14 @@ TEST(Fit, AStopInEvaluationKeepsTheEpochsSteps) {
   options.run_folder = folder / "run";
   std::stop_source stop;
   options.stop = stop.get_token();
-  Bench before(2);
+  LinearRun before({.world = 2});
   before.val.before_batch = [&](int, std::int64_t step) {
     if (step == 2) stop.request_stop();
   };
   EXPECT_TRUE(before.run(options).end.interrupted);
   options.stop = {};
   options.resume = "auto";
-  Bench after(2);
+  LinearRun after({.world = 2});
   const FitResult result = after.run(options);
   ASSERT_EQ(2U, result.epochs.size());
   EXPECT_EQ(101, result.epochs[0].val_samples);
@@ -242,7 +195,7 @@ TEST(Fit, KeepsTheBestByReducedValues) {
   TrainOptions options = options_for(5);
   options.run_folder = folder / "run";
   options.checkpoint.monitor = "val_loss";
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   const FitResult result = bench.run(options);
   double best = std::numeric_limits<double>::infinity();
   std::int64_t best_epoch = 0;
@@ -270,13 +223,13 @@ TEST(Fit, KeepsTheBestByReducedValues) {
 
 TEST(Evaluate, IsExactForEveryNumberOfDevices) {
   const testing::TempDir folder;
-  Bench bench(1);
+  LinearRun bench({.world = 1});
   TrainOptions options = options_for(1);
   options.run_folder = folder / "run";
   bench.run(options);
   std::vector<double> losses;
   for (const int world : {1, 2, 3, 8}) {
-    Bench other(world, 7);
+    LinearRun other({.world = world, .batch_size = 7});
     const EvalResult result = evaluate(
         {.model = other.model,
          .objective = other.objective,
@@ -290,7 +243,7 @@ TEST(Evaluate, IsExactForEveryNumberOfDevices) {
 }
 
 TEST(Fit, AReplicasExceptionReachesTheCaller) {
-  Bench bench(4);
+  LinearRun bench({.world = 4});
   bench.train.before_batch = [](int replica, std::int64_t step) {
     if (replica == 2 && step == 1) throw Error(ErrorCode::kIo, "the disk is gone");
   };
@@ -305,7 +258,7 @@ TEST(Fit, AReplicasExceptionReachesTheCaller) {
 TEST(Fit, ALabelOutsideTheClassesNamesItsSample) {
   auto samples = make_samples(40, kFeatures, kClasses, 1);
   samples[13].label = 9;
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   bench.train = MemoryFeed(std::move(samples), 8, 2);
   try {
     bench.run(options_for(1));
@@ -324,7 +277,7 @@ std::vector<testing::FakeSample> with_a_nan() {
 
 TEST(Fit, ALossThatIsNotFiniteStopsAndIsNotSaved) {
   const testing::TempDir folder;
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   bench.train = MemoryFeed(with_a_nan(), 8, 2);
   TrainOptions options = options_for(2);
   options.run_folder = folder / "run";
@@ -338,7 +291,7 @@ TEST(Fit, ALossThatIsNotFiniteStopsAndIsNotSaved) {
 }
 
 TEST(Fit, ALossThatIsNotFiniteIsSkippedByOption) {
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   bench.train = MemoryFeed(with_a_nan(), 8, 2);
   TrainOptions options = options_for(1);
   options.on_non_finite = OnNonFinite::kSkip;
@@ -363,7 +316,7 @@ class OneBadGradient final : public Objective {
   LossObjective inner_{{.inputs = {"x"}, .heads = {Head{}}}};
 };
 
-FitResult fit_with_a_bad_gradient(Bench& bench, const TrainOptions& options) {
+FitResult fit_with_a_bad_gradient(LinearRun& bench, const TrainOptions& options) {
   const OneBadGradient objective;
   return fit({.model = bench.model,
               .objective = objective,
@@ -376,7 +329,7 @@ FitResult fit_with_a_bad_gradient(Bench& bench, const TrainOptions& options) {
 // Batch 5 is the second device's in the third step.
 TEST(Fit, AGradientThatIsNotFiniteStopsAStepLaterAndIsNotSaved) {
   const testing::TempDir folder;
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   TrainOptions options = options_for(2);
   options.run_folder = folder / "run";
   try {
@@ -392,7 +345,7 @@ TEST(Fit, AGradientThatIsNotFiniteStopsAStepLaterAndIsNotSaved) {
 TEST(Fit, AGradientThatIsNotFiniteIsSkippedByOption) {
   for (const double clip : {0.0, 1.0}) {
     const testing::TempDir folder;
-    Bench bench(2);
+    LinearRun bench({.world = 2});
     TrainOptions options = options_for(1);
     options.on_non_finite = OnNonFinite::kSkip;
     options.clip.norm = clip;
@@ -408,7 +361,7 @@ TEST(Fit, AGradientThatIsNotFiniteIsSkippedByOption) {
 // Where the step is the last one before a checkpoint it is asked at once.
 TEST(Fit, AGradientThatIsNotFiniteIsKnownBeforeACheckpoint) {
   const testing::TempDir folder;
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   TrainOptions options = options_for(1);
   options.run_folder = folder / "run";
   options.checkpoint.every_steps = 3;
@@ -418,7 +371,7 @@ TEST(Fit, AGradientThatIsNotFiniteIsKnownBeforeACheckpoint) {
 
 TEST(Fit, ACheckpointOfAnotherModelIsRefusedBeforeAnythingIsWritten) {
   const testing::TempDir folder;
-  Bench bench(1);
+  LinearRun bench({.world = 1});
   TrainState state{.model = "resnet18", .optimizer = "sgd"};
   save_checkpoint(folder.path(), "last", state, {});
   TrainOptions options = options_for(1);
@@ -429,7 +382,7 @@ TEST(Fit, ACheckpointOfAnotherModelIsRefusedBeforeAnythingIsWritten) {
 }
 
 TEST(Fit, RefusesOptionsThatCannotWork) {
-  Bench bench(1);
+  LinearRun bench({.world = 1});
   EXPECT_THROW(bench.run(options_for(0)), Error);
   TrainOptions options = options_for(1);
   options.checkpoint.monitor = "val_top7";
@@ -438,7 +391,7 @@ TEST(Fit, RefusesOptionsThatCannotWork) {
 
 TEST(Fit, WritesItsRunFolder) {
   const testing::TempDir folder;
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   TrainOptions options = options_for(1);
   options.run_folder = folder / "run";
   options.config_json = R"({"model":"linear"})";
@@ -458,26 +411,22 @@ TEST(Fit, WritesItsRunFolder) {
 }
 
 TEST(Fit, AccumulatedBatchesStepAsOneLargeBatch) {
-  Bench large(1, 48);
+  LinearRun large({.world = 1, .batch_size = 48});
   large.run(options_for(3));
   for (const int world : {1, 2}) {
-    Bench small(world, 48 / world / 4);
+    LinearRun small({.world = world, .batch_size = 48 / world / 4});
     TrainOptions options = options_for(3);
     options.accumulate = 4;
     small.run(options);
-    ASSERT_EQ(large.recorder.losses.size(), small.recorder.losses.size());
-    for (std::size_t i = 0; i < large.recorder.losses.size(); ++i) {
-      EXPECT_NEAR(large.recorder.losses[i], small.recorder.losses[i],
-                  1e-5 * std::abs(large.recorder.losses[i]) + 1e-6)
-          << "world " << world << " step " << i;
-    }
+    SCOPED_TRACE(world);
+    expect_one_curve(large.recorder.losses, small.recorder.losses);
   }
 }
 
 TEST(Fit, ClippingBoundsTheStep) {
   const testing::TempDir folder;
   for (const int world : {1, 3}) {
-    Bench bench(world, 24 / world, 24);
+    LinearRun bench({.world = world, .batch_size = 24 / world, .samples = 24});
     TrainOptions options = options_for(1);
     options.optimizer = {.rule = "sgd"};
     options.schedule = {.base_lr = 1.0};
@@ -502,8 +451,8 @@ TEST(Fit, LarsFollowsOneCurveOverItsSlices) {
   options.optimizer = {.rule = "lars", .momentum = 0.9F, .trust = 0.02F};
   options.schedule = {.base_lr = 1.0};
   options.reducer.bucket_floats = 32;
-  Bench one(1, 48);
-  Bench three(3, 16);
+  LinearRun one({.world = 1, .batch_size = 48});
+  LinearRun three({.world = 3, .batch_size = 16});
   one.run(options);
   three.run(options);
   EXPECT_LT(one.recorder.losses.back(), one.recorder.losses.front());
@@ -515,19 +464,19 @@ TEST(Fit, EvaluatesWithTheMeanOfTheWeightsAndGoesOnWithIt) {
   TrainOptions options = options_for(3);
   options.ema_decay = 0.9;
   options.run_folder = folder / "whole";
-  Bench whole(2);
+  LinearRun whole({.world = 2});
   const FitResult expected = whole.run(options);
-  Bench plain(2);
+  LinearRun plain({.world = 2});
   const FitResult without = plain.run(options_for(3));
   EXPECT_EQ(whole.recorder.losses, plain.recorder.losses) << "training is what it was";
   EXPECT_NE(expected.epochs[0].val, without.epochs[0].val);
 
   options.run_folder = folder / "broken";
   options.epochs = 1;
-  Bench(2).run(options);
+  LinearRun({.world = 2}).run(options);
   options.epochs = 3;
   options.resume = "auto";
-  EXPECT_EQ(expected.epochs.back().val, Bench(2).run(options).epochs.back().val);
+  EXPECT_EQ(expected.epochs.back().val, LinearRun({.world = 2}).run(options).epochs.back().val);
 
   const EvalResult again = evaluate(
       {.model = whole.model,
@@ -544,7 +493,7 @@ TEST(Fit, KeepsTheTopKEpochs) {
   options.run_folder = folder / "run";
   options.checkpoint.monitor = "train_loss";
   options.checkpoint.top_k = 2;
-  Bench(1).run(options);
+  LinearRun({.world = 1}).run(options);
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder / "run/checkpoints")) {
     names.push_back(entry.path().filename());
@@ -565,7 +514,7 @@ TEST(Fit, SavesEverySoManySteps) {
     }
     std::vector<std::int64_t>& steps;
   } reader(steps);
-  Bench bench(2);
+  LinearRun bench({.world = 2});
   fit({.model = bench.model,
        .objective = bench.objective,
        .train = bench.train,
@@ -580,7 +529,7 @@ TEST(Fit, EndsAtItsTimeLimitWithACheckpoint) {
   options.run_folder = folder / "run";
   options.max_time = std::chrono::seconds(1);
   options.checkpoint.save_best = false;
-  const FitResult result = Bench(2).run(options);
+  const FitResult result = LinearRun({.world = 2}).run(options);
   EXPECT_FALSE(result.end.interrupted);
   EXPECT_EQ("max-time", result.end.stopped_by);
   EXPECT_GT(read_checkpoint_state(folder / "run/checkpoints/last").global_step, 0);
@@ -596,7 +545,7 @@ TEST(Fit, ScalesTheRateByTheDevicesAndSaysSo) {
     void on_step(const StepEvent& event) override { lr = event.lr; }
     double lr = 0;
   } rates;
-  Bench bench(3);
+  LinearRun bench({.world = 3});
   fit({.model = bench.model,
        .objective = bench.objective,
        .train = bench.train,
@@ -611,14 +560,14 @@ TEST(Fit, StartsFromGivenWeights) {
   const testing::TempDir folder;
   TrainOptions options = options_for(4);
   options.run_folder = folder / "first";
-  const FitResult first = Bench(1).run(options);
+  const FitResult first = LinearRun({.world = 1}).run(options);
   options = options_for(1);
   options.init = folder / "first/checkpoints/last/model.safetensors";
-  Bench second(1);
+  LinearRun second({.world = 1});
   second.run(options);
   EXPECT_LT(second.recorder.losses.front(), *find_value(first.epochs[0].train, "loss"));
   options.init = folder / "first/checkpoints/last/optimizer.safetensors";
-  EXPECT_THROW(Bench(1).run(options), Error);
+  EXPECT_THROW(LinearRun({.world = 1}).run(options), Error);
 }
 
 /// Cross-entropy, and a record of every sample's label.
@@ -652,7 +601,7 @@ class RecordingObjective final : public Objective {
 
 TEST(Fit, GathersEverySamplesRecordsInEvaluationAlone) {
   for (const int world : {1, 3}) {
-    Bench bench(world);
+    LinearRun bench({.world = world});
     const RecordingObjective objective;
     TrainOptions options = options_for(1);
     options.checkpoint.monitor = "val_loss";

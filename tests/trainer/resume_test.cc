@@ -77,6 +77,15 @@ TrainOptions options_for(const testing::TempDir& folder, std::int64_t epochs) {
           .log = Log::to_file(folder / "log")};
 }
 
+/// Leaves a run of one epoch; gives the options of its second one.
+TrainOptions after_an_epoch(const testing::TempDir& folder) {
+  TrainOptions options = options_for(folder, 1);
+  NamedRun().run(options);
+  options.epochs = 2;
+  options.resume = "auto";
+  return options;
+}
+
 /// Leaves a run that was stopped in its first epoch.
 void stop_in_epoch(const TrainOptions& options) {
   NamedRun run;
@@ -91,10 +100,7 @@ void stop_in_epoch(const TrainOptions& options) {
 
 TEST(Resume, ShardsThatHoldSomethingElseAreRefusedWithBothValues) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder, 1);
-  NamedRun().run(options);
-  options.epochs = 2;
-  options.resume = "auto";
+  TrainOptions options = after_an_epoch(folder);
   NamedRun swapped;
   std::swap(swapped.feed.data.shards[0].checksum, swapped.feed.data.shards[1].checksum);
   EXPECT_THAT(swapped.refusal(options),
@@ -122,10 +128,7 @@ TEST(Resume, InMidEpochOnlyItsOwnInputWillDo) {
 
 TEST(Resume, WhatMayDifferIsWarnedOfWithBothValues) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder, 1);
-  NamedRun().run(options);
-  options.epochs = 2;
-  options.resume = "auto";
+  TrainOptions options = after_an_epoch(folder);
   options.seed = 9;
   EXPECT_EQ("", NamedRun(2, 4).refusal(options));
   EXPECT_THAT(testing::read_file(folder / "log"),

@@ -45,12 +45,6 @@ nn::Graph shared() {
   return builder.build();
 }
 
-class Losses final : public Observer {
- public:
-  void on_step(const StepEvent& event) override { all.push_back(event.loss); }
-  std::vector<double> all;
-};
-
 struct Training {
   std::string log = {};
   std::string init = {};
@@ -69,10 +63,10 @@ std::vector<double> train(const nn::Graph& graph, int world, const Training& how
   options.precision = nn::Precision::kFloat32;
   options.seed = 3;
   options.schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.1};
-  Losses losses;
+  testing::Recorder recorder;
   fit({.model = model, .objective = objective, .train = feed, .devices = devices, .tie = how.tie},
-      options, {&losses});
-  return losses.all;
+      options, {&recorder});
+  return recorder.losses;
 }
 
 std::vector<std::string> names_of(const nn::Graph& graph) {
