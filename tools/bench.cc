@@ -127,7 +127,9 @@ class BenchCommand final : public Command {
   }
 
   Measured run_pipeline(const Context& context) const {
-    pipeline::Pipeline pipeline(options(context));
+    auto with_stop = options(context);
+    with_stop.stop = context.stop;
+    pipeline::Pipeline pipeline(std::move(with_stop));
     const auto start = std::chrono::steady_clock::now();
     Measured measured;
     pipeline::Batch batch;

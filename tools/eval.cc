@@ -137,12 +137,12 @@ class EvalCommand final : public Command {
     exact.topology = {};
     pictures_.checkpoint = checkpoint_;
     make_parent_folders(pictures_.path);
-    write_pictures(choice,
-                   make_pipeline_options({.shards = read_.shards(),
-                                          .shuffle = pictures_.shuffle ? kShuffleSamples : 0,
-                                          .seed = pictures_.shuffle.value_or(0)},
-                                         choice, exact, read_, context),
-                   pictures_);
+    auto input = make_pipeline_options({.shards = read_.shards(),
+                                        .shuffle = pictures_.shuffle ? kShuffleSamples : 0,
+                                        .seed = pictures_.shuffle.value_or(0)},
+                                       choice, exact, read_, context);
+    input.stop = context.stop;
+    write_pictures(choice, std::move(input), pictures_);
     context.log.info("pictures in " + pictures_.path);
   }
 

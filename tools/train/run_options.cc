@@ -106,11 +106,8 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   const auto dtype = run.compute_precision() == trainer::nn::Precision::kFloat32
                          ? decode::DType::kFloat32
                          : decode::DType::kBFloat16;
-  pipeline::PipelineOptions options{.shards = input.shards,
-                                    .faults = read.policy(),
-                                    .opener = read.opener(),
-                                    .stop = context.stop,
-                                    .log = context.log};
+  pipeline::PipelineOptions options{
+      .shards = input.shards, .faults = read.policy(), .opener = read.opener(), .log = context.log};
   options.split = split_of(input.fake > 0 ? kDefaultWorkers : input.shards.size(), run);
   options.shuffle = {.shards = input.shuffle > 0,
                      .buffer_samples = input.shuffle,
