@@ -1,5 +1,5 @@
 // DataIdentity: what a pipeline's samples are and in which order they come, for a checkpoint to
-// know: whoever goes on from it must have the same.
+// know: a run that continues from it must have the same.
 //
 // Of a shard it holds the name without its folder (sets move), and as far as that is known without
 // reading it whole: its samples, from its index; its size, and a checksum of its first 16 KiB; of a

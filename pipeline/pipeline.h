@@ -49,7 +49,7 @@ class Pipeline {
   Pipeline& operator=(Pipeline&&) noexcept;
 
   /// The next batch and true, or false at the end of an epoch; the call after that begins the next
-  /// epoch. False for ever after the last one. Gives back the buffers of what `batch` held before.
+  /// epoch. After the last epoch always false. Gives back the buffers of what `batch` held before.
   /// Throws: Error, the first fault in the order of the batches, and the same again ever after.
   bool next(Batch& batch);
   /// Makes next(), running or to come, throw Cancelled. Threads: any.

@@ -92,7 +92,7 @@ bool holds_checkpoint(const std::string& place, const io::Opener& opener) {
     return true;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kNotFound) return false;
-    if (error.code() == ErrorCode::kCorrupt) return true;  // whoever reads it says why
+    if (error.code() == ErrorCode::kCorrupt) return true;  // its reader reports why
     throw;
   }
 }
@@ -161,7 +161,7 @@ void load_checkpoint_model(const std::string& path, const std::string& model,
 TrainState read_checkpoint_state(const std::string& path, const io::Opener& opener) {
   return annotated(path, [&] {
     const detail::FolderReader folder(path, opener);
-    // A local checkpoint is checked whole: whoever asks is about to choose it.
+    // A local checkpoint is checked whole: the caller is about to choose it.
     if (!io::is_network_url(path)) folder.verify();
     return state_of(folder);
   });

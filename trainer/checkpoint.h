@@ -54,7 +54,7 @@ struct TrainState {
   std::string options = {};  ///< options as run, as JSON, to be compared and read by people
 
   std::string to_json() const;
-  /// Throws: Corrupt for what is no state, or holds numbers that no run writes, naming the value.
+  /// Throws: Corrupt for anything but a state that a run could have written, naming the value.
   static TrainState from_json(const std::string& text);
 };
 

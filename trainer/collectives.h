@@ -60,7 +60,7 @@ class Collectives {
 
 struct ThreadCollectivesOptions {
   /// How long a rank waits for the others before it aborts the group, naming who is missing;
-  /// 0 is for ever.
+  /// 0: without limit.
   std::chrono::milliseconds timeout{0};
 };
 

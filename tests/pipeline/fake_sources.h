@@ -23,7 +23,7 @@ struct FakeStreams {
   std::chrono::microseconds delay_per_block{0};
   /// Called before a block is read; may throw.
   std::function<void(int stream, std::uint32_t epoch, std::uint64_t index)> before_block = {};
-  /// A stream that waits for ever (until it is stopped) at this sample.
+  /// A stream that waits at this sample until it is stopped.
   std::int64_t block_at = -1;
   std::shared_ptr<std::atomic<int>> blocks_read = std::make_shared<std::atomic<int>>(0);
 };

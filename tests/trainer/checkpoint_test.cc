@@ -188,7 +188,7 @@ TEST(Checkpoint, AWriteThatFailsAnywhereLeavesThePreviousOne) {
   EXPECT_EQ(20, load_checkpoint(folder / "last", "linear", model.tensors()).global_step);
 }
 
-// Saves step after step for ever.
+// Saves step after step, without end.
 [[noreturn]] void save_for_ever(const std::string& folder) {
   Model model;
   for (std::int64_t step = 1;; ++step) {

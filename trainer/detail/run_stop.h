@@ -1,5 +1,5 @@
 // RunStop: why this process wants to end a run before its last epoch: a stop that was asked for,
-// of it or by its launcher, or the time limit, which is process 0's. All reach whoever waits for
+// of it or by its launcher, or the time limit, which is process 0's. All reach whatever waits for
 // the input.
 //
 //   const RunStop stop(options, cluster);

@@ -12,7 +12,7 @@
 //
 // Every replica makes the same calls in the same order: reduce(), average_buffers() and update()
 // are collectives. Whether loss and gradients were finite is known to the backend, which leaves the
-// weights alone if not; was_finite() asks it, best when it has gone on with the next step.
+// weights alone if not; was_finite() asks it, preferably after the next step has begun.
 //
 // Threads: the replica's own.
 #pragma once

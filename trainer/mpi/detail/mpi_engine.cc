@@ -404,7 +404,7 @@ void MpiEngine::release_all() {
   posted_.clear();
 }
 
-// All wait for each other's last word: whoever ended without one would be taken for dead.
+// All wait for each other's last word: a process that ends without one would be taken for dead.
 bool MpiEngine::wait_for_last_words() {
   tell_all(kLastWord, "");
   last_word_[static_cast<std::size_t>(process_)] = Clock::now();

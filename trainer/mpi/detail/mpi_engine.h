@@ -6,7 +6,7 @@
 // for 50 us, then giving way to others, then with short sleeps.
 //
 // After an abort the receives that are under way are cancelled, so that MPI writes into no buffer
-// whose owner has been told of the failure; what was to be sent is left to itself.
+// whose owner has already thrown; sends that are under way are abandoned.
 //
 // Threads: exchange() and abort() from any.
 #pragma once
