@@ -354,8 +354,7 @@ class TrainCommand final : public Command {
   }
 
   std::string devices_text() const {
-    const std::string devices =
-        counted(static_cast<std::uint64_t>(run_.topology.devices), "device");
+    std::string devices = counted(static_cast<std::uint64_t>(run_.topology.devices), "device");
     if (run_.topology.processes == 1) return devices;
     return fmt::format("{} processes x {}", run_.topology.processes, devices);
   }

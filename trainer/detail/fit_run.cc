@@ -120,9 +120,9 @@ std::string FitRun::resume() {
   state_.data = input_.train.identity();
   if (lock_) recover_checkpoints(keeper_.folder(), options_.log);
   if (options_.resume.empty()) return {};
-  const std::string from =
-      automatic ? find_newest_checkpoint(keeper_.folder(), options_.log)
-                : find_checkpoint(options_.resume, "last", *checkpoint_opener(options_));
+  std::string from = automatic
+                         ? find_newest_checkpoint(keeper_.folder(), options_.log)
+                         : find_checkpoint(options_.resume, "last", *checkpoint_opener(options_));
   if (from.empty()) return from;
   state_ = resume_from(from, state_, group_.topology().processes, weights_.tensors(), options_);
   return from;
