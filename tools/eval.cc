@@ -73,12 +73,10 @@ class EvalCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    processes_.emplace(num_devices(run_));
-    const auto devices =
-        device::DeviceSet::parse(run_.devices, {.num_cores = processes_->num_cores()});
+    processes_.emplace(run_);
+    const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
-    run_.topology = cluster.topology();
     const bool is_first = run_.topology.process == 0;
     if (!is_first) context.log = {};
     const ModelChoice choice = read_choice(cluster);

@@ -92,12 +92,10 @@ class TrainCommand final : public Command {
   void run(Context& context) override {
     if (summary_) return print_summary(context);
     read_.attach(context);
-    processes_.emplace(num_devices(run_));
-    const auto devices =
-        device::DeviceSet::parse(run_.devices, {.num_cores = processes_->num_cores()});
+    processes_.emplace(run_);
+    const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
-    run_.topology = cluster.topology();
     settle(cluster, context);
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);

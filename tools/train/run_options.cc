@@ -85,10 +85,6 @@ trainer::nn::Precision RunOptions::compute_precision() const {
   return precision == "fp32" ? trainer::nn::Precision::kFloat32 : trainer::nn::Precision::kBFloat16;
 }
 
-int num_devices(const RunOptions& run) {
-  return static_cast<int>(device::DeviceSet::parse(run.devices).size());
-}
-
 std::size_t num_indexes_of(const pipeline::PipelineOptions& options) {
   return options.counts ? options.counts->size() : 0;
 }

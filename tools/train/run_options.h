@@ -36,9 +36,6 @@ struct RunOptions {
   bool rounds_weights() const { return precision == "bf16-true"; }
 };
 
-/// Of each process.
-int num_devices(const RunOptions& run);
-
 /// One of a run's two inputs.
 struct InputOptions {
   std::vector<std::string> shards;

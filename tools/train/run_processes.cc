@@ -47,9 +47,13 @@ class RunProcesses::Started {
 
 #endif
 
-RunProcesses::RunProcesses(int devices) : RunProcesses(devices, process_environment()) {}
+RunProcesses::RunProcesses(RunOptions& run) {
+  join(static_cast<int>(device::DeviceSet::parse(run.devices).size()), process_environment());
+  run.topology = cluster_->topology();
+  devices_ = device::DeviceSet::parse(run.devices, {.num_cores = num_cores()});
+}
 
-RunProcesses::RunProcesses(int devices, const Environment& environment) {
+void RunProcesses::join(int devices, const Environment& environment) {
   if (const auto launched = launched_processes(environment)) {
     started_ = std::make_unique<Started>(*launched);
     cluster_ = started_->make_cluster(devices);
