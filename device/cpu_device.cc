@@ -16,8 +16,8 @@
 namespace millrace::device {
 namespace {
 
-/// For this thread and those that it makes. A core that this process may not use is no fault: the
-/// device then runs where the system puts it.
+/// Binds this thread and those that it creates. If the process may not use the cores, the device
+/// runs unbound.
 void pin_to(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -2,7 +2,7 @@
 //
 // N CPU devices work on any machine, also on one with fewer cores than devices.
 //
-// Threads: as a Device.
+// Threads: as Device.
 #pragma once
 
 #include <memory>
@@ -15,22 +15,23 @@ namespace millrace::device {
 struct CpuDeviceOptions {
   /// Its number on this machine.
   int index = 0;
-  /// The cores it was given; its OpenMP team has as many threads.
+  /// Numbers of its cores, at least one; its OpenMP team has as many threads.
   std::vector<int> cores = {0};
-  /// Whether its threads may run on those cores alone.
+  /// Binds its threads to those cores, as far as the system permits.
   bool pin = false;
 };
 
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(CpuDeviceOptions options);
-  /// Waits for the function that runs; drops those that have not begun.
+  /// Waits for the function that is running. Those that have not begun are dropped; their futures
+  /// throw std::future_error.
   ~CpuDevice() override;
 
   int index() const override;
   const std::string& name() const override;
   std::future<void> submit(std::function<void()> work) override;
-  /// Has landed at once: nothing is copied.
+  /// Returns a future that is ready: nothing is copied.
   std::future<DeviceBatch> land(pipeline::Batch batch) override;
 
   const std::vector<int>& cores() const;

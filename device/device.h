@@ -1,15 +1,15 @@
-// Device: something that replicas run on, with its own thread and its own memory.
+// Device: what a replica runs on, with its own thread and its own memory.
 //
 // A replica does all its work on its device's thread, so that its team of threads and its
 // primitives are its own. Batches are brought to the device's memory before the replica asks for
-// them (ParallelLoader). A CPU device (cpu_device.h) has the process's memory for its own.
+// them (ParallelLoader). A CPU device (cpu_device.h) uses the process's memory.
 //
 //   DeviceSet devices = DeviceSet::parse("8");        // or "[5]": device 5 of the machine alone
 //   devices[3].run([&] { replica.step(batch); });      // waits; throws what the function threw
 //   auto done = devices[3].submit([&] { ... });        // a future
 //
-// Threads: every member may be called from any thread but the device's own; what is handed over
-// runs in the order of the calls.
+// Order: submitted functions run in the order of the calls. Threads: every member may be called
+// from any thread but the device's own.
 #pragma once
 
 #include <cstddef>
@@ -40,14 +40,14 @@ class Device {
   /// "cpu:5".
   virtual const std::string& name() const = 0;
 
-  /// Hands `work` over to the device's thread; the future holds its end or its exception.
+  /// Queues `work` for the device's thread; the future becomes ready when it ends, and throws what
+  /// it threw.
   virtual std::future<void> submit(std::function<void()> work) = 0;
-  /// Begins to bring a batch to the device's memory. A device that copies by itself returns while
-  /// the copy is under way, and keeps `batch` until it is done; several may be on their way. The
-  /// future gives the batch as it landed: fields[i].data lies in the device's memory, which `owner`
-  /// keeps, and all else is as it was. It is asked for on the thread that uses the batch, which is
-  /// where a device may wait for its copy, or throw what became of it. Throws: what cannot be
-  /// begun.
+  /// Begins to bring a batch to the device's memory. A device that copies asynchronously returns
+  /// while the copy is under way, and keeps `batch` until it is done; several copies may be under
+  /// way. The future holds the landed batch: fields[i].data points into the device's memory, which
+  /// `owner` keeps alive, and all else is unchanged. Its get() is called on the thread that uses
+  /// the batch, and there waits for the copy or throws its fault. Throws: a copy that cannot begin.
   virtual std::future<DeviceBatch> land(pipeline::Batch batch) = 0;
 
   /// Runs `work` on the device's thread and waits. Throws what `work` throws.
@@ -55,29 +55,30 @@ class Device {
 };
 
 struct DeviceSetOptions {
-  /// Cores to share out; 0: all that this process may use, by usable_cores().
+  /// Cores to divide among the devices. 0: usable_cores().
   int num_cores = 0;
+  /// As CpuDeviceOptions::pin.
   bool pin = false;
 };
 
-/// The devices of this process, in order. A copy shares them.
+/// The devices of this process, in order. Copies share them.
 class DeviceSet {
  public:
   /// Requires: at least one, none of them null.
   explicit DeviceSet(std::vector<std::shared_ptr<Device>> devices);
-  /// CPU devices 0 to count-1, each with an equal share of the cores, at least one (devices then
-  /// share).
+  /// CPU devices 0 to count-1, each with an equal share of the cores; more devices than cores share
+  /// them, one core each. Throws: InvalidArgument unless 1 <= count <= 1024.
   static DeviceSet cpu(int count, const DeviceSetOptions& options = {});
-  /// "8": eight CPU devices. "[5]" or "[0,2]": those with these numbers, of as many as the largest
-  /// needs. Throws: InvalidArgument, naming what is wrong with the text.
+  /// "8": as cpu(8). "[5]" or "[0,2]": CPU devices with these numbers, among which all cores are
+  /// divided. Throws: InvalidArgument, with the text and the reason.
   static DeviceSet parse(std::string_view text, const DeviceSetOptions& options = {});
 
   std::size_t size() const { return devices_.size(); }
-  /// The device at a place in the set (not by its number).
+  /// The device at a place in the set, which is not its number. Requires: place < size().
   Device& operator[](std::size_t place) const { return *devices_[place]; }
 
-  /// Runs `work(place)` on every device at once and waits for all. Throws the exception of the
-  /// first place that has one.
+  /// Runs `work(place)` on every device at once and waits for all. Throws: what the first place
+  /// that threw has thrown.
   void run_all(const std::function<void(std::size_t)>& work) const;
 
  private:

@@ -30,7 +30,7 @@ std::vector<int> cores_for(const DeviceSetOptions& options) {
   return cores;
 }
 
-/// The cores of device `place` of `count`: a slice, or one that it shares.
+/// The cores of device `place` of `count`: a slice, or one that is shared.
 std::vector<int> slice(const std::vector<int>& cores, std::size_t place, std::size_t count) {
   const std::size_t begin = place * cores.size() / count;
   const std::size_t end = (place + 1) * cores.size() / count;

@@ -10,12 +10,14 @@
 //     for (Batch batch; loader[place].next(batch);) step(batch);  // one epoch
 //   });
 //
+// Every device must take its batches: one that stops blocks the others once its queue is full. A
+// fault of the pipeline is thrown by every device's next(), after the batches before it; a fault of
+// a landing by its own device's next() alone.
+//
 // Concurrency: one thread takes batches from the pipeline and has the devices land them
-// (Device::land()). Buffers: `depth` batches a device that have landed or are about to. Each device
-// must take its batches: one that stops while the others go on holds them up once its queue is
-// full. An exception from the pipeline reaches every device's next(), after the batches that came
-// before it; one of a landing reaches its own device's. Threads: one thread a DeviceLoader;
-// everything else from one at a time.
+// (Device::land()). Order: the pipeline's. Buffers: `depth` batches a device, landed or landing.
+// Threads: one thread per DeviceLoader; ParallelLoader::stop() from any; all else from one at a
+// time.
 #pragma once
 
 #include <chrono>
@@ -32,29 +34,29 @@ struct LoaderOptions {
   int depth = 2;
 };
 
-/// What one device waited for, its batches' landing included.
+/// The time that one device spent in next(), waiting for batches and for their landing.
 struct WaitStatistics {
-  std::uint64_t batches = 0;
-  std::chrono::nanoseconds total{0};
-  std::chrono::nanoseconds longest{0};
+  std::uint64_t batches = 0;            ///< handed out
+  std::chrono::nanoseconds total{0};    ///< ends of epochs included
+  std::chrono::nanoseconds longest{0};  ///< of one call
   /// From the loader's construction to this device's first batch.
   std::chrono::nanoseconds first_batch{0};
 };
 
 class ParallelLoader;
 
-/// One device's end of a ParallelLoader.
+/// The batches of one device of a ParallelLoader, which must outlive it.
 class DeviceLoader {
  public:
-  /// As Pipeline::next(): true and a batch, or false at the end of an epoch, for all devices after
-  /// the same number of batches. Throws: what the pipeline or the landing threw, and the same again
-  /// ever after; Cancelled after stop().
+  /// As Pipeline::next(): waits for a batch and returns true, or returns false at the end of an
+  /// epoch, on all devices after the same number of batches. Throws: the fault of the pipeline or
+  /// of the landing, the same again at every later call; Cancelled after stop().
   bool next(DeviceBatch& batch);
-  /// Whether the last epoch has ended.
+  /// Whether next() has returned false for the last epoch.
   bool finished() const;
-  /// What was read and skipped in the epoch whose end next() told last; null before.
+  /// What was read and skipped in the last epoch for which next() returned false; null before.
   std::shared_ptr<const wds::FaultLedger> ledger() const;
-  /// A batch without a valid slot, with the pixels of the device's last one; zeros before it.
+  /// A batch without a valid slot, with the values of the device's last one; zeros before it.
   DeviceBatch masked_batch() const;
   WaitStatistics waits() const;
   /// Batches that wait for the device now.
@@ -69,18 +71,22 @@ class DeviceLoader {
 
 class ParallelLoader {
  public:
+  /// Starts to take batches. Requires: options.depth > 0.
   ParallelLoader(pipeline::Pipeline pipeline, DeviceSet devices, const LoaderOptions& options = {});
-  /// Stops at once, in mid-epoch too. Nobody may be in a next() any more (see stop()).
+  /// Stops at once, also in the middle of an epoch. Requires: no call of next() is running; stop()
+  /// ends them.
   ~ParallelLoader();
   ParallelLoader(const ParallelLoader&) = delete;
   ParallelLoader& operator=(const ParallelLoader&) = delete;
 
-  /// The end of the device at `place` of the set.
+  /// The loader of the device at `place` of the set. Requires: place < size().
   DeviceLoader& operator[](std::size_t place);
+  /// Number of devices.
   std::size_t size() const;
-  /// Makes every next(), running or to come, throw Cancelled. From any thread.
+  /// Makes the current and all later calls of every next() throw Cancelled. Threads: any.
   void stop();
-  /// The pipeline, for what is const about it: fields, statistics, ledger.
+  /// The pipeline, for its fields and statistics. Its ledger() may be of a later epoch than the
+  /// devices': DeviceLoader::ledger() is theirs.
   const pipeline::Pipeline& pipeline() const;
 
  private:

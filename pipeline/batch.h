@@ -1,8 +1,11 @@
 // Batch: a full, fixed-shape set of slots, and the mask that says which of them hold a sample.
 //
-// Every batch of a pipeline has the same shape. A slot without a sample (the end of an epoch, a
-// sample skipped by policy) has valid[i] == 0 and repeats a valid slot's pixels. A copy shares the
-// buffers, which go back to their pool with the last copy.
+// Every batch of a pipeline has the same shape, but for an epoch's last one with
+// BatchOptions::partial. A slot without a sample (the end of an epoch, a sample skipped by the
+// fault policy) has valid[i] == 0 and repeats a valid slot's values. Copies share the buffer, which
+// returns to its pool when the last copy is destroyed.
+//
+// Threads: as a value; the arrays that copies share are not to be written to.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +27,15 @@ struct BatchField {
   decode::ArraySpec spec;  ///< of the whole batch: shape[0] is the batch size
   std::span<std::byte> data;
 
+  /// The values as T's. Requires: T is the type that spec.dtype names, which is not checked.
   template <typename T>
   std::span<T> as() const {
     return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
   }
 
-  /// As Eigen's maps, with the type and the number of dimensions checked; decode/eigen.h, which
-  /// must be included, has them. tensor(): all axes, (N, H, W, C) for images. matrix(): (N, what a
-  /// sample has). vector(): (N), for labels. Throw: InvalidArgument.
+  /// Eigen maps of the values; include decode/eigen.h to use them. tensor(): all axes, (N, H, W, C)
+  /// for images. matrix(): (N, values of a sample). vector(): (N), for labels. Throws:
+  /// InvalidArgument for another type or number of dimensions.
   template <typename T, int Rank>
   auto tensor() const {
     return decode::EigenView<T>::template tensor<Rank>(view());
@@ -53,15 +57,15 @@ struct Batch {
   /// From 0 in each epoch.
   std::int64_t index = 0;
   std::uint32_t epoch = 0;
-  /// N.
+  /// N, the number of slots.
   std::int64_t size = 0;
   std::int64_t num_valid = 0;
-  std::vector<std::uint8_t> valid;  ///< (N)
+  std::vector<std::uint8_t> valid;  ///< (N), 1 where the slot has a sample, else 0
   std::vector<std::string> keys;    ///< (N), empty where the slot is masked
   std::vector<BatchField> fields;
-  /// Where the pipeline stands once this batch has been used; what a checkpoint saves.
+  /// Where the pipeline stands once this batch has been used: for a checkpoint.
   std::shared_ptr<const Position> position;
-  /// Keeps the buffers.
+  /// Keeps the memory that `fields` point into.
   std::shared_ptr<void> owner;
 
   /// Throws: InvalidArgument when there is no such field.

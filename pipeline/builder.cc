@@ -22,7 +22,7 @@ Pipeline::Builder& Pipeline::Builder::source(std::shared_ptr<const SampleSource>
 }
 
 Pipeline::Builder& Pipeline::Builder::split(wds::SplitOptions split) {
-  options_.split = split;
+  options_.split = std::move(split);
   return *this;
 }
 
@@ -52,7 +52,7 @@ Pipeline::Builder& Pipeline::Builder::resources(ResourceOptions resources) {
 }
 
 Pipeline::Builder& Pipeline::Builder::faults(wds::FaultPolicy policy) {
-  options_.faults = policy;
+  options_.faults = std::move(policy);
   return *this;
 }
 

@@ -26,11 +26,11 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kPieceBytes = std::size_t{16} * 1024;
 constexpr std::size_t kChecksumDigits = 16;
-constexpr std::size_t kReaders = 16;  // files of a network's file system answer slowly
+constexpr std::size_t kReaders = 16;  // a network file system answers slowly
 constexpr std::size_t kMaxObjects = 256;
 constexpr std::size_t kMaxNameBytes = 4096;
 
-/// From where the source stands.
+/// The next kPieceBytes of `source`, or what is left of it.
 std::vector<std::byte> read_piece(io::ByteSource& source) {
   std::vector<std::byte> piece(kPieceBytes);
   std::size_t size = 0;
@@ -76,7 +76,7 @@ void look_at(io::ByteSource& object, ShardIdentity& shard) {
   shard.bytes = object.size();
 }
 
-/// Looks at one shard after the other, on several threads.
+/// Reads what identifies each shard, on several threads.
 class Lookup {
  public:
   Lookup(const PipelineOptions& options, std::vector<ShardIdentity>& shards)
@@ -95,7 +95,7 @@ class Lookup {
   }
 
  private:
-  /// Keeps `count` of `places` at most.
+  /// Keeps at most `count` of `places`, evenly spaced.
   static void spread(std::vector<std::size_t>& places, std::size_t count) {
     if (places.size() <= count) return;
     for (std::size_t i = 0; i < count; ++i) places[i] = places[i * places.size() / count];
@@ -108,7 +108,7 @@ class Lookup {
       look_at_object(objects_[i]);
   }
 
-  // Whoever reads a shard says what is wrong with it.
+  // A fault is reported by the reader of the shard.
   void look_at_file(std::size_t place) {
     try {
       const auto path = io::local_path(options_.shards[place]);
@@ -117,7 +117,7 @@ class Lookup {
     }
   }
 
-  // A network that fails has had its patience.
+  // The opener has retried already: another shard would fail the same way, after the same wait.
   void look_at_object(std::size_t place) {
     try {
       const auto source = options_.opener->open(options_.shards[place], {.stop = options_.stop});

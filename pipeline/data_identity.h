@@ -1,18 +1,18 @@
-// DataIdentity: what a pipeline's samples are and in which order they come, for a checkpoint to
-// know: a run that continues from it must have the same.
+// DataIdentity: which samples a pipeline has and what fixes their order. A checkpoint keeps it,
+// because a run that resumes from the checkpoint must have the same.
 //
-// Of a shard it holds the name without its folder (sets move), and as far as that is known without
-// reading it whole: its samples, from its index; its size, and a checksum of its first 16 KiB; of a
-// local one also a checksum of its size and of three pieces of 16 KiB, at its beginning, middle and
-// end. Two shards that are swapped, or a set that was made anew under the same names, are noticed;
-// a byte that changed elsewhere is the index's business. On the network a request a shard is made,
-// 16 at a time, for 256 shards from all over the set at most. A server's own tags (ETag,
-// Last-Modified) are not used: a copy of the same bytes has others.
+// A shard is known by its name without the folder (sets are moved), and by what can be found
+// without reading it whole: its number of samples, from the index; its size; a checksum of its
+// first 16 KiB; for a local shard also a checksum of its size and of three pieces of 16 KiB, at its
+// beginning, middle and end. This detects two shards swapped, and a set written anew under the same
+// names; a byte changed elsewhere is detected by the index. Over the network one request is made
+// per shard, 16 at a time, for at most 256 shards spread over the set. ETag and Last-Modified are
+// not used, because a copy of the same bytes has others.
 //
 //   const DataIdentity saved = DataIdentity::from_json(text), given = identify(options);
 //   for (const std::string& line : option_differences(saved, given)) log.warn(line);
 //
-// Threads: as values; identify() reads on threads of its own.
+// Threads: as a value; identify() reads on threads of its own.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct ShardIdentity {
   std::optional<std::uint64_t> samples = {};
   std::optional<std::uint64_t> bytes = {};
   std::string checksum = {};  ///< 16 hex digits; empty: unknown
-  std::string head = {};      ///< the beginning's checksum, likewise
+  std::string head = {};      ///< of the first 16 KiB, likewise
 };
 
 struct DataIdentity {
@@ -38,7 +38,7 @@ struct DataIdentity {
   std::vector<std::pair<std::string, std::string>> options = {};
   std::vector<ShardIdentity> shards = {};
 
-  /// Forgets all but the name of the shard at `url`: it is damaged, and will be mended.
+  /// Clears all but the name of the shard at `url`: for a damaged one, which is to be replaced.
   void forget(const std::string& url);
 
   std::string to_json() const;
@@ -46,17 +46,18 @@ struct DataIdentity {
   static DataIdentity from_json(const std::string& text);
 };
 
-/// `options` as a pipeline takes them, or as it has resolved them. Shards that cannot be read have
-/// their name alone; where the network fails, so have all that were not asked for before.
+/// Of the pipeline that `options` describe, as given or as resolved; the numbers of samples are
+/// `options.counts`. A shard that cannot be read has its name alone; after a network fault other
+/// than NotFound no further shard is requested.
 DataIdentity identify(PipelineOptions options);
 
-/// "batch-size: 16 saved, 32 given", a line an option.
+/// "batch-size: 16 saved, 32 given": one line per option that both have and that differs.
 std::vector<std::string> option_differences(const DataIdentity& saved, const DataIdentity& given);
-/// The first place where the two lists name another shard, or where one of them ends; empty when
-/// they name the same.
+/// Describes the first place at which the two lists name different shards, or else their lengths;
+/// empty when they name the same.
 std::string list_difference(const DataIdentity& saved, const DataIdentity& given);
-/// The first shard, of those with the same place and name, that holds something else than it did;
-/// empty when there is none. What one of the two does not know is no difference.
+/// Describes the first shard, of those with the same place and name, whose content differs; empty
+/// when there is none. Only what both know is compared.
 std::string content_difference(const DataIdentity& saved, const DataIdentity& given);
 
 }  // namespace millrace::pipeline

@@ -20,7 +20,7 @@ bool divides_samples(const PipelineOptions& options) {
          !options.epochs.resampled && options.shuffle.order == wds::Order::kMillrace;
 }
 
-void say_undivided(PipelineOptions& options, const Error& fault) {
+void warn_of_undivided(PipelineOptions& options, const Error& fault) {
   const std::string kind = "an index is damaged, so whole shards are divided into streams";
   if (!options.faults.said) options.faults.said = std::make_shared<wds::SaidWarnings>();
   options.faults.said->warn(options.log, kind, kind + ": " + fault.what());
@@ -33,19 +33,19 @@ void look_up(PipelineOptions& options) {
     damaged = true;
     const auto& listed = options.faults.samples_of;
     const auto count = listed ? listed(shard) : std::nullopt;
-    if (!count) say_undivided(options, fault);
+    if (!count) warn_of_undivided(options, fault);
     return count;
   };
   options.counts = wds::sample_counts(
       *options.opener, options.shards, options.stop,
       options.faults.require_index ? wds::OnDamagedIndex() : wds::OnDamagedIndex(ask));
-  // A set that has no indexes would be asked for one at every shard: round trips for nothing.
+  // Without indexes, a request for one at every shard would be a wasted round trip.
   const bool network =
       std::any_of(options.shards.begin(), options.shards.end(), io::is_network_url);
   if (!options.counts && network && !damaged) options.indexed = false;
 }
 
-/// Of one pass through all streams, where that is known.
+/// Of one pass through all streams; nullopt where unknown.
 std::optional<std::int64_t> samples_of_set(const PipelineOptions& options) {
   if (options.source) return options.source->num_samples();
   if (!options.counts) return {};
@@ -53,7 +53,7 @@ std::optional<std::int64_t> samples_of_set(const PipelineOptions& options) {
       std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
 }
 
-/// What the stream gives in an epoch.
+/// Of an epoch in one stream.
 std::int64_t stream_samples(const PipelineOptions& options, std::optional<std::int64_t> total,
                             int stream) {
   const int streams = wds::num_streams(options.split);

@@ -77,7 +77,7 @@ void write_value(DType dtype, float value, std::byte* to) {
   }
 }
 
-/// Values between 0 and 1, or 0 and 255; of a mask, classes.
+/// Values from 0 to 1, or from 0 to 255; class numbers for a mask.
 std::vector<std::byte> random_picture(const decode::ArraySpec& spec, std::uint64_t seed,
                                       std::int64_t classes) {
   KeyedRng rng({.seed = seed, .purpose = Purpose::kSynthetic});
@@ -147,7 +147,7 @@ std::vector<FieldSpec> fake_fields(const PipelineOptions& options, std::int64_t 
 
 PipelineOptions with_fake_data(PipelineOptions options, const FakeDataOptions& fake) {
   require(fake.samples > 0 && fake.classes > 0,
-          "fake data need a number of samples an epoch and of classes, above 0");
+          "fake data: the number of samples per epoch and of classes must be above 0");
   options.fields = fake_fields(options, fake.classes);
   options.source = std::make_shared<const EmptySamples>(fake.samples);
   options.shards = {};

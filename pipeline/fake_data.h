@@ -1,11 +1,11 @@
-// Fake data: batches of the right shapes whose samples are made up. They show what everything but
-// the input can do, and let a training program be tried before there is data.
+// Fake data: batches of the right shapes with synthetic samples. They measure everything but the
+// input, and let a training program be tried before there is data.
 //
 //   Pipeline pipeline(with_fake_data(std::move(options), {.samples = 10'000, .classes = 1000}));
 //
-// Batches, masks, epochs, processes and positions are the real ones; nothing is read or decoded.
-// Images (and every other array) show one random picture, kept from the start; labels (int64, one a
-// sample) are drawn anew for each sample, keyed as all randomness is; numbers (float32) are 0 or 1.
+// Batches, masks, epochs, processes and positions work as with shards; nothing is read or decoded.
+// Labels (one int64 per sample) and lists of numbers (float32, 0 or 1) are drawn for each sample,
+// keyed by it. Images and every other array are the same in all samples: random values, drawn once.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 namespace millrace::pipeline {
 
 struct FakeDataOptions {
-  /// Samples of an epoch over all processes, unless `epochs.samples` says how many.
+  /// Samples of an epoch over all processes, unless `epochs.samples` is set. Required.
   std::int64_t samples = 0;
   /// Labels are drawn from [0, classes).
   std::int64_t classes = 10;
 };
 
-/// `options` with a source and fields that make samples up, in place of what they had; what is for
-/// shards alone is taken out. Throws: InvalidArgument.
+/// `options` with a synthetic source and synthetic fields of the same names and shapes; shards,
+/// indexes and shuffling (but for the seed) are reset. Throws: InvalidArgument.
 PipelineOptions with_fake_data(PipelineOptions options, const FakeDataOptions& fake);
 
 }  // namespace millrace::pipeline

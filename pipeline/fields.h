@@ -1,11 +1,11 @@
-// Fields: what is made of a sample's members, each into one array of the batch.
+// Fields: what a sample's members are decoded to, each field one array of the batch.
 //
 //   builder.field(ImageField{.transforms = {RandomCrop{32, 32, 4}, RandomHorizontalFlip{}}})
 //          .field(LabelField{.classes = 10})
 //          .field(FloatsField{.name = "target", .suffixes = "json", .size = 10});
 //
-// A field whose members are all missing from a sample is a fault of that sample, and goes by the
-// fault policy.
+// A sample without any of a field's members is a fault of that sample, to which the fault policy
+// applies.
 #pragma once
 
 #include <cstdint>
@@ -29,34 +29,34 @@ namespace millrace::pipeline {
 /// An image, decoded and transformed straight into its slot: (N, H, W, C) or (N, C, H, W).
 struct ImageField {
   std::string name = "image";
-  /// "jpg;png": the first that the sample has is taken. Empty: all that `codecs` has.
+  /// "jpg;png": the first that the sample has is used. Empty: all of `codecs`.
   std::string suffixes = {};
   std::vector<decode::Transform> transforms = {};
   int channels = 3;
   decode::DType dtype = decode::DType::kFloat32;
   decode::Layout layout = decode::Layout::kHWC;
   decode::Interpolation interpolation = decode::Interpolation::kBilinear;
-  /// A palette PNG gives its indices (masks); with channels 1 and kNearest.
+  /// Decodes a palette PNG to its indices, not its colours. Requires: channels 1, kNearest.
   bool palette_indices = false;
-  /// A mask of class numbers: int64; with channels 1 and kNearest.
+  /// The image is a mask of class numbers. Requires: channels 1, kInt64, kNearest.
   std::optional<decode::ClassMask> classes = {};
-  /// Turns a JPEG as its Exif orientation says.
+  /// Rotates a JPEG by its Exif orientation.
   bool apply_orientation = false;
   decode::Limits limits = {};
   bool tolerate_truncated = false;
-  /// The formats that are known. Null: decode::standard_codecs().
+  /// Null: decode::standard_codecs().
   std::shared_ptr<const decode::CodecTable> codecs = nullptr;
 };
 
-/// Several images of one sample (a picture, its mask, its depth) under one geometry: crops, resizes
-/// and flips fall the same way for all. Each member is a field of the batch.
+/// Several images of one sample (a picture, its mask, its depth) under one geometry: all get the
+/// same crop, resize and flip. Each member is a field of the batch.
 struct PairedImagesField {
   std::vector<decode::Transform> geometry = {};
-  /// Their own transforms are ColorJitter and Normalize alone.
+  /// A member's own transforms may be ColorJitter and Normalize only.
   std::vector<ImageField> members = {};
 };
 
-/// A class index written as text (`cls`): int64, (N).
+/// A class index as text (`cls`): int64, (N).
 struct LabelField {
   std::string name = "label";
   std::string suffixes = "cls";
@@ -64,13 +64,13 @@ struct LabelField {
   std::int64_t classes = 0;
 };
 
-/// A list of numbers, or of 0 and 1 (multi-label): float32, (N, size). JSON arrays (`json`), or
-/// text with numbers between spaces or commas (any other suffix).
+/// A list of numbers, or of 0 and 1 (multi-label): float32, (N, size). A JSON array (suffix
+/// `json`), or text with numbers separated by spaces or commas (any other suffix).
 struct FloatsField {
   std::string name = "target";
   std::string suffixes = "json";
   std::int64_t size = 0;
-  /// Which value of the JSON it is: a key of the outermost object or a JSON pointer; empty: all.
+  /// Which value of the JSON: a key of the outermost object, or a JSON pointer. Empty: all of it.
   std::string json_key = {};
 };
 
@@ -81,8 +81,9 @@ struct ArrayField {
   decode::ArraySpec output = {};  ///< of one sample
 };
 
-/// Anything else: `decode` writes one sample's array into its slot, which it must fill whole. It is
-/// called from many threads at once; what it throws is a fault of the sample.
+/// Anything else: `decode` writes one sample's array into its slot and must fill it completely. It
+/// is called from many threads at once. What it throws is a fault of the sample, except
+/// std::bad_alloc, which ends the pipeline.
 struct FunctionField {
   std::string name;
   decode::ArraySpec output;  ///< of one sample

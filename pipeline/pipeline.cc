@@ -21,13 +21,12 @@ namespace millrace::pipeline {
 
 using detail::Output;
 
-/// What lies behind a Pipeline: the parts, the graph that joins them, and the consumer's side of
-/// the output. Threads: next() from one at a time, const members from any.
+/// The parts of a Pipeline, the graph that joins them, and the consumer's side of the output.
+/// Threads: next() from one at a time, stop() and const members from any.
 struct Pipeline::State {
   explicit State(PipelineOptions given);
 
   bool next(Batch& batch);
-  /// Makes next() throw Cancelled. Threads: any.
   void stop();
   bool is_finished() const;
   Batch masked_batch() const;
@@ -54,7 +53,7 @@ struct Pipeline::State {
   std::atomic<std::uint64_t> num_masked{0};
 
   std::optional<detail::Graph> graph;
-  /// Last: nothing stops a graph that has gone.
+  /// Last, so that it goes first: no callback runs on a graph that is being destroyed.
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
 
  private:
@@ -76,7 +75,7 @@ struct Pipeline::State {
   std::uint32_t ledger_epoch() const;
   Batch zeros() const;
 
-  // next() alone touches these.
+  // Used by next() only.
   std::exception_ptr fault_;
   std::uint64_t epoch_samples_ = 0;       ///< valid slots of the epoch so far
   std::optional<detail::Output> masked_;  ///< fully masked batches still to be handed out
@@ -216,9 +215,8 @@ void Pipeline::State::end_epoch(std::uint32_t epoch) {
   ledgers.forget_before(epoch);
 }
 
-// An epoch that gave nothing would look like one that was learned from. What is left of an epoch
-// after a resume, and the share of one process among several, may be empty unless something was
-// lost.
+// An epoch without a sample would pass for one that was trained on. Only the rest of an epoch after
+// a resume, and one process's share of it unless samples were lost, may be empty.
 void Pipeline::State::check_epoch(std::uint32_t epoch) {
   const bool whole =
       !options.resume || options.resume->epoch != epoch || options.resume->batches == 0;

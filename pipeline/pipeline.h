@@ -13,15 +13,15 @@
 //     for (Batch batch; pipeline.next(batch);) { ... }  // one epoch
 //   } while (!pipeline.finished());
 //
-// Samples that do not lie in shards come from a SampleSource (sample_source.h).
+// Samples that are not in shards come from a SampleSource (sample_source.h).
 //
 // Epochs follow each other without a gap: while the consumer uses the last batches of one, or
 // evaluates after it, the next one is read ahead up to the prefetch depth.
 //
-// Concurrency: reads on io threads, decodes in an arena of its own. Order: batches, and every bit
-// in them, depend on the options alone (see options.h), never on threads, depth or timing. Buffers:
-// see ResourceOptions::memory_budget_bytes. Threads: next() and the destructor from one thread at a
-// time; const members from any.
+// Concurrency: reads on I/O threads, decodes in an arena of its own. Order: batches, and every bit
+// in them, depend on the options alone (options.h), never on threads, depth or timing. Buffers: at
+// most memory_bound_bytes(). Threads: next() and the destructor from one thread at a time; stop()
+// and const members from any, but not beside the destructor.
 #pragma once
 
 #include <memory>
@@ -40,37 +40,40 @@ class Pipeline {
  public:
   class Builder;
 
-  /// Checks the options and starts to read. Throws: InvalidArgument, saying which option and why.
+  /// Checks the options, reads the indexes' counts where they are asked for, and starts to read.
+  /// Throws: InvalidArgument, naming the option and the reason; as with_counts().
   explicit Pipeline(PipelineOptions options);
-  /// Stops everything, in mid-epoch too, in well under a second. Batches that were handed out live
-  /// on.
+  /// Stops reading and decoding, also in the middle of an epoch, and waits for the threads: a
+  /// sample's decoding at most. Batches that were handed out stay valid.
   ~Pipeline();
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
 
-  /// The next batch and true, or false at the end of an epoch; the call after that begins the next
-  /// epoch. After the last epoch always false. Gives back the buffers of what `batch` held before.
-  /// Throws: Error, the first fault in the order of the batches, and the same again ever after.
+  /// Waits for the next batch, puts it into `batch` and returns true. Returns false, with `batch`
+  /// empty, at the end of an epoch, and always after the last one; the call after an epoch's end
+  /// begins the next epoch. The buffer that `batch` held is released first. Throws: the first fault
+  /// in the order of the batches; NotFound for an epoch without a sample; Cancelled after stop();
+  /// the same again at every later call.
   bool next(Batch& batch);
-  /// Makes next(), running or to come, throw Cancelled. Threads: any.
+  /// Makes the current and all later calls of next() throw Cancelled. Threads: any.
   void stop();
-  /// Whether the last epoch has ended.
+  /// Whether next() has returned false for the last epoch.
   bool finished() const;
-  /// A batch without a valid slot: for a process whose epoch is over while others still step. It
-  /// shares the pixels of the last batch handed out; zeros before the first.
+  /// A batch without a valid slot, for a process whose epoch is over while others still step. It
+  /// shares the values of the last batch handed out; zeros before the first.
   Batch masked_batch() const;
 
-  /// The shapes of a batch's fields: name, spec and no data.
+  /// The names and shapes of a batch's fields, without data.
   const std::vector<BatchField>& fields() const;
-  /// Where the pipeline stands: after the last batch handed out.
+  /// After the last batch handed out; after an epoch's end, the beginning of the next epoch.
   Position position() const;
   Statistics statistics() const;
-  /// What was read, emitted and skipped by the fault policy in the epoch of the last batch (or
-  /// epoch end) handed out. Each epoch has its own ledger, and its own budget of faults.
+  /// What was read, emitted and skipped in the epoch of the last batch (or epoch end) handed out.
+  /// Each epoch has its own ledger, and its own budget of faults.
   std::shared_ptr<const wds::FaultLedger> ledger() const;
   /// The options with every default filled in.
   const PipelineOptions& options() const;
-  /// The ceiling of held bytes that follows from the options; within the budget, when one is set.
+  /// The most bytes that the pipeline may hold, from its options; within the budget, if one is set.
   std::size_t memory_bound_bytes() const;
 
  private:
@@ -78,14 +81,14 @@ class Pipeline {
   std::unique_ptr<State> state_;
 };
 
-/// Fills in PipelineOptions link by link.
+/// Fills in PipelineOptions, one member a call.
 class Pipeline::Builder {
  public:
-  /// A spec: brace pattern, `::` union, folder, or manifest; several calls add up.
+  /// Adds a spec: brace pattern, `::` union, folder, or manifest.
   Builder& shards(std::string_view spec);
-  /// Urls as they are.
+  /// Sets urls that are used as they are, in front of the specs'.
   Builder& shards(std::vector<std::string> urls);
-  /// Samples from elsewhere, in place of shards.
+  /// A source of samples, in place of shards.
   Builder& source(std::shared_ptr<const SampleSource> source);
   Builder& split(wds::SplitOptions split);
   Builder& shuffle(wds::ShuffleOptions shuffle);
@@ -95,17 +98,20 @@ class Pipeline::Builder {
   Builder& epochs(EpochOptions epochs);
   Builder& resources(ResourceOptions resources);
   Builder& faults(wds::FaultPolicy policy);
-  /// Checks samples against the indexes beside the shards, and divides an epoch by them.
+  /// Checks samples against the indexes beside the shards, and balances the streams by their
+  /// counts.
   Builder& indexed(bool indexed = true);
   Builder& opener(std::shared_ptr<const io::Opener> opener);
-  /// Borrowed: it outlives the pipeline.
+  /// Lifetime: borrowed; must outlive the pipeline.
   Builder& opener(const io::Opener& opener);
   Builder& stop(std::stop_token stop);
   Builder& log(Log log);
-  /// Goes on after the batch that `position` came with.
+  /// Starts after the batch that `position` was taken from.
   Builder& resume(Position position);
 
   PipelineOptions& options() { return options_; }
+  /// Expands the specs and builds a pipeline; may be called again. Throws: as expand_shards() and
+  /// Pipeline().
   Pipeline build();
 
  private:

@@ -21,16 +21,16 @@ constexpr std::uint64_t kMaxOffset = std::uint64_t{1} << 60;
 constexpr std::uint32_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max() - 1;
 constexpr std::int64_t kMaxBatches = std::int64_t{1} << 53;
 
-/// What samples' offsets are multiples of: a tar's blocks.
+/// What all offsets are multiples of: a tar's blocks, if the shards are plain tars.
 std::uint64_t unit_of(const SampleRefs& refs) {
   const bool whole =
       std::ranges::all_of(refs, [](const auto& ref) { return ref.offset % kTarBlock == 0; });
   return whole ? kTarBlock : 1;
 }
 
-// A buffer of 10,000 samples in 4 streams is most of a checkpoint's text. By shard, in the shards'
-// order, so that an offset is a few digits more than the one before: {"unit": 512, "shards":
-// [[SHARD, [PLACE IN THE BUFFER, ...], [OFFSET / UNIT, FURTHER / UNIT, ...]], ...]}.
+// A buffer of 10,000 samples in 4 streams is most of a checkpoint's text. So samples are grouped by
+// shard and sorted, and an offset is a few digits, the difference from the one before: {"unit":
+// 512, "shards": [[SHARD, [PLACE IN THE BUFFER, ...], [OFFSET / UNIT, FURTHER / UNIT, ...]], ...]}.
 Json to_value(const SampleRefs& refs) {
   std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, std::size_t>>> by_shard;
   for (std::size_t i = 0; i < refs.size(); ++i)
@@ -76,7 +76,7 @@ Integer number(const Json& value, const char* name, Integer least = 0,
   return json_integer<Integer>(value, std::string("a pipeline's position: ") + name, least, most);
 }
 
-/// Puts the samples of one shard into their places, which nobody else may have.
+/// Puts the samples of one shard into their places, each of which must still be free.
 void take_places(const Json& shard, std::uint64_t unit, SampleRefs& refs,
                  std::vector<bool>& taken) {
   const auto index = number<std::uint32_t>(shard.at(0), "a shard's number");

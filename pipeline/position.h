@@ -1,7 +1,9 @@
 // Position: where a pipeline stands, per stream; kilobytes, saved with the model in one checkpoint.
 //
-// It travels with each batch, and means: "this batch has been used". A pipeline built with it goes
-// on with exactly the batch that would have come next, bit for bit.
+// Each batch has the position after it. A pipeline built with that position continues with the
+// batch that would have come next, bit for bit.
+//
+// Threads: as a value.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +27,11 @@ struct Position {
   std::uint32_t epoch = 0;
   /// Batches of this epoch already used.
   std::int64_t batches = 0;
-  /// The stream that gives the next sample, an index into `streams`.
+  /// The stream of the next sample, an index into `streams`.
   std::uint32_t next_stream = 0;
   /// In the order of this process's streams. Empty: the epoch's beginning.
   std::vector<Stream> streams = {};
-  /// Of the options that fix the order; a pipeline refuses a position that is not its own.
+  /// A hash of all that fixes the order of samples. A pipeline refuses `streams` with another.
   std::uint64_t fingerprint = 0;
 
   /// The beginning of an epoch.

@@ -1,4 +1,4 @@
-// SampleSource: where a pipeline's samples come from, if not from shards.
+// SampleSource: samples for a pipeline that are not in shards.
 //
 //   class Rows final : public SampleSource { ... };  // tests/install/stranger/own_source.cc
 //   auto pipeline = Pipeline::Builder()
@@ -7,14 +7,15 @@
 //       .field(...).batch({.size = 128}).build();
 //
 // The pipeline divides each epoch into streams, opens those of its process, epoch after epoch, and
-// reads them in blocks on its I/O threads. All that comes behind is as with shards: fields, batches
-// and masks, epochs, processes, statistics and positions. The order within a stream is the source's
-// own: ShuffleOptions other than the seed are for shards alone.
+// reads them in blocks on its I/O threads. The later stages work as with shards: fields, batches
+// and masks, epochs, processes, statistics and positions. The order within a stream is up to the
+// source: ShuffleOptions other than the seed are for shards alone.
 //
-// Order: a stream's samples, with their bytes, depend on what its Request says alone, never on
-// threads or timing: then batches do not either, and a position fits.
-// Buffers: whatever a source holds is not in the pipeline's memory budget.
-// Threads: a source's members from any number at once; a Stream's from one at a time.
+// Order: a stream's samples and their bytes must depend on its Request alone, never on threads or
+// timing; only then can a run be repeated and resumed.
+// Buffers: what a source holds is not counted in the pipeline's memory budget.
+// Threads: a source's members are called from several threads at once; a Stream's from one at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -37,16 +38,16 @@ class SampleSource {
     std::uint32_t epoch = 0;
     /// ShuffleOptions::seed, for sources that shuffle: key it by epoch and stream.
     std::uint64_t seed = 0;
-    /// The stream begins again or stops so that it gives just this many, unless it has none to
-    /// give. 0: once through.
+    /// The length of the stream, its samples before `start` included: it ends there, or starts over
+    /// until there, unless it has no sample at all. 0: each of its samples once.
     std::uint64_t max_samples = 0;
-    /// Where to go on, as position() of the same stream gave it. Null: at the beginning. Lifetime:
-    /// the call of open().
+    /// Where to start: an earlier position() of this stream. Null: its beginning. Lifetime: the
+    /// call of open().
     const wds::StreamPosition* start = nullptr;
-    /// Of the epoch: a sample that is skipped is reported here, which throws unless the fault
-    /// policy says otherwise.
+    /// Of the epoch: a lost sample is passed to report(), which throws unless the fault policy
+    /// skips it.
     std::shared_ptr<wds::FaultLedger> ledger = nullptr;
-    /// A stream that waits ends its wait when this is asked for, and throws Cancelled.
+    /// When it is requested, a stream that waits throws Cancelled.
     std::stop_token stop = {};
   };
 
@@ -54,11 +55,12 @@ class SampleSource {
   class Stream {
    public:
     virtual ~Stream() = default;
-    /// Adds the next samples to `block`, which comes empty, until it is full() at the latest, and
-    /// is true; false at the end. Throws: what ends the pipeline, at this place of the order.
+    /// Adds the next samples to `block`, which is empty, at most until it is full(), and returns
+    /// true; returns false, with nothing added, at the end. Throws: the fault that ends the
+    /// pipeline, after the batches before it.
     virtual bool next(wds::SampleBlock& block) = 0;
-    /// Where the stream stands after the last block: `samples_out` is what it gave this epoch,
-    /// those before its start included; the rest is for the source to use, or to leave alone.
+    /// Where the stream stands after the last block: `samples_out` counts the epoch's samples up to
+    /// here, those before `start` included; the other members are the source's to use.
     virtual wds::StreamPosition position() const = 0;
   };
 
@@ -67,13 +69,15 @@ class SampleSource {
   /// What the samples are, in a few words: "rows of table t". A position that was saved with
   /// another name is refused.
   virtual std::string name() const = 0;
+  /// Throws: the fault that ends the pipeline, as Stream::next(). Lifetime: the source outlives its
+  /// streams.
   virtual std::unique_ptr<Stream> open(const Request& request) const = 0;
-  /// Samples of an epoch over all streams, where that is known and stream s gives
-  /// stream_share(n, num_streams, s) of them: schedules and progress then know an epoch's length.
+  /// Samples of an epoch over all streams, for schedules and progress: to be implemented if the
+  /// number is known and stream s has stream_share(n, num_streams, s) of them.
   virtual std::optional<std::int64_t> num_samples() const { return {}; }
 };
 
-/// How many of `samples` fall to `stream` when streams take them in turn.
+/// How many of `samples` belong to `stream` if streams take them in turn.
 constexpr std::uint64_t stream_share(std::int64_t samples, int num_streams, int stream) {
   if (samples <= stream) return 0;
   return static_cast<std::uint64_t>((samples - stream + num_streams - 1) / num_streams);

@@ -10,7 +10,7 @@
 namespace millrace::pipeline {
 namespace {
 
-/// Below this share of waiting the consumer is what limits the rate.
+/// Below this share of waiting the consumer limits the rate.
 constexpr double kNoticeableWait = 0.05;
 
 double seconds(std::chrono::nanoseconds time) {

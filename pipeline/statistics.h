@@ -1,4 +1,4 @@
-// Statistics: what each stage of a pipeline did, and the verdict on what limits it.
+// Statistics: counters of a pipeline's stages, and which of them limits the rate.
 //
 //   std::cerr << pipeline.statistics().to_text();
 #pragma once
@@ -16,11 +16,11 @@ struct StageStatistics {
   std::uint64_t bytes = 0;  ///< encoded bytes; of "deliver": batch bytes
   /// Summed over the stage's threads.
   std::chrono::nanoseconds busy{0};
-  /// How long the stage had nothing to do or could not go on, summed over its threads.
+  /// How long the stage had nothing to do or was blocked, summed over its threads.
   std::chrono::nanoseconds waiting{0};
   int threads = 1;
 
-  /// Share of the time in which the stage's threads were busy, 0 to 1.
+  /// Share of its threads' time that the stage was busy, 0 to 1.
   double utilisation() const;
 };
 
@@ -36,7 +36,7 @@ struct Verdict {
   std::string stage;
   /// Share of the elapsed time that the consumer spent in next(), 0 to 1.
   double wait_share = 0.0;
-  /// "input-bound by decode (98 % busy); the consumer waited 61 % of the time"
+  /// "input-bound by decode (98 % busy): the consumer waited 61.3 % of the time"
   std::string text;
 };
 
@@ -48,27 +48,29 @@ struct Statistics {
   std::uint64_t samples = 0;                  ///< valid slots handed out
   std::uint64_t masked = 0;                   ///< masked slots handed out
   std::uint64_t dropped = 0;                  ///< samples lost to drop_last or a cut epoch
-  std::uint64_t later_faults = 0;             ///< faults after the first one, which was thrown
-  /// Samples with an image that was decoded although its file is untidy (decode::Tidiness).
+  std::uint64_t later_faults = 0;             ///< faults after the one that next() threw
+  /// Samples with an image that was decoded from an untidy file (decode::Tidiness).
   std::uint64_t untidy = 0;
-  /// Samples that the fault policy skipped in the epochs handed out so far, the current one too.
-  /// Between two epoch ends, since() is what an epoch cost.
+  /// Samples that the fault policy skipped, up to and including the epoch being handed out; since()
+  /// between two epoch ends has those of one epoch.
   std::uint64_t skipped = 0;
-  /// Shards among them whose number of samples nobody knows: each counts as one sample.
+  /// Lost shards of unknown size, each of which `skipped` counts as one sample.
   std::uint64_t unknown_shards = 0;
-  /// Samples and indexes that came damaged over the network and whole when they were fetched once
-  /// more, in the same epochs.
+  /// Samples and indexes of the same epochs that arrived damaged over the network and intact when
+  /// fetched again.
   std::uint64_t refetched = 0;
-  /// Bytes of what the pipeline holds now, and at most so far; the budget is their ceiling.
+  /// Bytes of encoded blocks and of batches, now, and a bound of the most so far. Readers and
+  /// shuffle buffers are not counted; with them it is below memory_bound_bytes().
   std::uint64_t held_bytes = 0;
   std::uint64_t peak_held_bytes = 0;
 
   /// Throws: InvalidArgument when there is no such stage.
   const StageStatistics& stage(const std::string& name) const;
   Verdict verdict() const;
-  /// What happened between `earlier` and this; of an epoch, say.
+  /// The counters' increase since `earlier`, for example over an epoch; held bytes stay as they
+  /// are.
   Statistics since(const Statistics& earlier) const;
-  /// A table of the stages and the verdict, a line each.
+  /// A line for each stage, and one for the verdict.
   std::string to_text() const;
   std::string to_json() const;
 };

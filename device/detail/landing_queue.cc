@@ -69,7 +69,7 @@ LandingQueue::Item LandingQueue::take() {
   return item;
 }
 
-// The landing is waited for without the lock.
+// Waits for the landing without the lock.
 bool LandingQueue::hand_out(Item item, DeviceBatch& batch) {
   try {
     if (item.fault) std::rethrow_exception(item.fault);

@@ -21,14 +21,14 @@ class LandingQueue {
  public:
   explicit LandingQueue(std::size_t depth) : depth_(depth) {}
 
-  /// Waits until there is room for a batch. False when the queue was stopped.
+  /// Waits until there is room for a batch and returns true; false if the queue was stopped.
   bool wait_for_room();
   void push(std::future<DeviceBatch> batch);
-  /// Behind the batches: the epoch's end, the last one's, with the account of it.
+  /// After the batches of an epoch: its end, whether it is the last epoch, and its ledger.
   void push_end(bool last, std::shared_ptr<const wds::FaultLedger> ledger);
-  /// Behind the batches: what the pipeline threw.
+  /// After the batches: the exception of the pipeline.
   void push_fault(std::exception_ptr fault);
-  /// Makes wait_for_room() false and next() throw Cancelled.
+  /// Makes wait_for_room() return false and next() throw Cancelled.
   void stop();
 
   bool next(DeviceBatch& batch);

@@ -77,8 +77,7 @@ bool Arena::wait_for_call() {
   return true;
 }
 
-/// Whether there are tasks again for a thread that saw the last ones end; else
-/// it may sleep.
+/// Whether there are new tasks for a thread whose last ones ended; otherwise it counts as asleep.
 bool Arena::is_needed() {
   MutexLock lock(mutex_);
   if (!ended_ && awake_ <= wanted()) return true;

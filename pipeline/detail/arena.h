@@ -1,17 +1,16 @@
-// Arena: a TBB task arena with exactly so many threads, which are its own.
+// Arena: a TBB task arena with a fixed number of threads of its own.
 //
-// TBB's shared pool has as many workers as the machine has cores, less one, for
-// all arenas together, and they outlive the arenas. A pipeline promises a
-// number of threads and to leave none behind, so it brings its own.
+// TBB's shared pool has one worker fewer than the machine has cores, for all arenas together, and
+// its workers outlive the arenas. A pipeline promises a number of threads, all of which end with
+// it, so it brings its own.
 //
-// A thread that finds no task in TBB's arena gives its core away a hundred
-// times (sched_yield) before it sleeps, and is woken by every task of any kind.
-// Small batches made that most of what threads did. So the arena is told of
-// every task, and its threads are in TBB's hands only while there are tasks,
-// and no more of them than can run at once; else they sleep here.
+// A thread that finds no task in a TBB arena yields a hundred times before it sleeps, and is woken
+// by every task of any kind; with small batches that was most of the threads' work. So every task
+// is announced to this class, and its threads enter TBB's arena only while there are tasks, no more
+// of them than can run at once. Otherwise they sleep here.
 //
 //   arena.add(Arena::Need::kParallel);   // before the task is handed to a node
-//   arena.done(Arena::Need::kParallel);  // the last thing that the task does
+//   arena.done(Arena::Need::kParallel);  // the last statement of the task
 //
 // Threads: any.
 #pragma once
@@ -29,8 +28,7 @@ namespace millrace::pipeline::detail {
 
 class Arena {
  public:
-  /// Tasks that run one after the other, whose turns are too short for a thread
-  /// each; or beside each other.
+  /// Whether tasks run one at a time, each too short to wake a thread for, or beside each other.
   enum class Need { kSerial, kParallel };
 
   explicit Arena(int num_threads);
@@ -41,13 +39,15 @@ class Arena {
 
   oneapi::tbb::task_arena &tbb() { return arena_; }
 
+  /// Announces a task, and wakes a thread if one is needed for it.
   void add(Need need);
+  /// The task that add() announced is done.
   void done(Need need);
-  /// Ends the threads, each after the task that it is at. Whoever then waits for what is left runs
-  /// it himself: a thread that waits in the arena may be given another one's whole stay there,
-  /// which ends with the last task only.
+  /// Ends the threads, each after its current task. A caller that then waits for the remaining
+  /// tasks runs them itself. The threads must end first: TBB may hand the waiting caller another
+  /// thread's whole wait, which only ends with the last task.
   void stop() noexcept;
-  /// Threads that are with TBB, or were called to it; the others sleep.
+  /// Threads that are in TBB's arena or were woken for it; the others sleep.
   int awake() const;
 
  private:
@@ -65,8 +65,8 @@ class Arena {
   oneapi::tbb::task_handle hold_ MILLRACE_GUARDED_BY(mutex_);
   int num_tasks_ MILLRACE_GUARDED_BY(mutex_) = 0;     ///< added and not done
   int num_parallel_ MILLRACE_GUARDED_BY(mutex_) = 0;  ///< of these
-  int awake_ MILLRACE_GUARDED_BY(mutex_) = 0;         ///< threads with TBB or called to it
-  int calls_ MILLRACE_GUARDED_BY(mutex_) = 0;         ///< threads called that still sleep
+  int awake_ MILLRACE_GUARDED_BY(mutex_) = 0;         ///< threads in TBB's arena or woken for it
+  int calls_ MILLRACE_GUARDED_BY(mutex_) = 0;         ///< threads woken that still sleep
   bool ended_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
 };

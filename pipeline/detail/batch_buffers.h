@@ -33,7 +33,7 @@ class BatchLayout {
     return {buffer + entry.offset + static_cast<std::size_t>(slot) * entry.slot_bytes,
             entry.slot_bytes};
   }
-  /// The fields as a batch of `size` slots shows them; without data when `buffer` is null.
+  /// The fields of a batch of `size` slots; without data if `buffer` is null.
   std::vector<BatchField> show(std::byte* buffer, std::int64_t size) const;
 
  private:
@@ -50,8 +50,8 @@ class BatchLayout {
   std::vector<Field> fields_;
 };
 
-/// Recycled buffers for batches, all of one size, 64-byte aligned. A buffer goes back with its last
-/// share, from any thread, also after the pool has gone.
+/// Recycled buffers for batches, all of one size, 64-byte aligned. The last owner of a buffer
+/// returns it, from any thread, also after the pool is destroyed.
 class BatchPool {
  public:
   /// Keeps at most `max_kept` free buffers of `buffer_bytes`.

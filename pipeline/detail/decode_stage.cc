@@ -12,7 +12,7 @@
 namespace millrace::pipeline::detail {
 namespace {
 
-/// What a sample's decoder threw, with where it happened.
+/// A decoder's fault, with the sample's place.
 Error located(Error error, const wds::Sample& sample) {
   error.annotate({.key = sample.key, .stage = "decode"});
   if (sample.url) error.annotate({.url = io::printable_url(*sample.url), .offset = sample.offset});

@@ -20,10 +20,10 @@ class DecodeStage {
               ByteGauge& encoded)
       : decoders_(decoders), layout_(layout), meters_(meters), encoded_(encoded) {}
 
-  /// A sample's fault stays in its slot. Lets go of the block's samples. Throws: std::bad_alloc,
-  /// which is nobody's fault but the machine's, and no policy skips.
+  /// Fills the block's slots and releases its samples. A sample's fault is kept in its slot.
+  /// Throws: std::bad_alloc, to which no fault policy applies.
   void decode(DecodeBlock& block) const;
-  /// Makes decode() return after the sample it is at.
+  /// Makes decode() return after its current sample.
   void stop() { stopped_ = true; }
 
  private:

@@ -78,7 +78,7 @@ void DeliverStage::deliver_batch(Output output) {
   output_.push(std::move(output));
 }
 
-/// After the fault that stopped the epoch. A promised number of batches is kept all the same.
+/// After the fault that cut the epoch: nothing, or a masked batch if their number is promised.
 void DeliverStage::replace_batch(const Output& output) {
   if (options_.epochs.batches > 0)
     output_.push({.kind = Output::Kind::kMasked, .epoch = output.epoch, .index = output.index});

@@ -25,7 +25,7 @@ namespace millrace::pipeline::detail {
 class OutputQueue {
  public:
   void push(Output output);
-  /// Overtakes everything in the queue: pop() throws `error` from now on. The first call counts.
+  /// pop() throws `error` from now on, whatever is queued. Later calls have no effect.
   void fail(std::exception_ptr error);
   /// Waits for the next output. Throws: what fail() was given.
   Output pop();
@@ -41,7 +41,7 @@ class OutputQueue {
 class DeliverStage {
  public:
   struct Callbacks {
-    /// A batch goes no further.
+    /// A batch was discarded.
     std::function<void()> return_permit;
     /// The rest of the epoch is not wanted.
     std::function<void(std::uint32_t)> cut_epoch;
@@ -73,7 +73,7 @@ class DeliverStage {
   Meters& meters_;
   Callbacks callbacks_;
   bool over_ = false;
-  /// The epoch that OnFault::kStop ended, until its end arrives.
+  /// The epoch that OnFault::kStop cut, until its kEpochEnd.
   std::optional<std::uint32_t> stopped_epoch_;
 };
 

@@ -198,7 +198,7 @@ struct Compile {
   }
 };
 
-/// Adds the suffixes of one field; false when that may be all there are.
+/// Adds the suffixes of one field; false if the field may ask for any.
 class AddSuffixes {
  public:
   explicit AddSuffixes(std::vector<std::string>& wanted) : wanted_(wanted) {}
@@ -245,7 +245,7 @@ Suffixes::Suffixes(const std::string& list) : list_(list) {
   }
 }
 
-// The members of a sample are few and their suffixes short: looking at each is the fastest way.
+// The members of a sample are few and their suffixes short: a linear search is fastest.
 const wds::Field& Suffixes::find(const wds::Sample& sample) const {
   for (const std::string& suffix : suffixes_) {
     if (const wds::Field* field = sample.find(suffix)) return *field;

@@ -1,4 +1,4 @@
-// FieldDecoder: one field spec, compiled: from a sample to its arrays in a slot.
+// FieldDecoder: a compiled field spec, which decodes a sample into its arrays in a slot.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace millrace::pipeline::detail {
 
 class FieldDecoder {
  public:
-  /// One array that it makes of each sample.
+  /// One array that it decodes of each sample.
   struct Output {
     std::string name;
     decode::ArraySpec spec;
@@ -30,7 +30,7 @@ class FieldDecoder {
   virtual ~FieldDecoder() = default;
 
   const std::vector<Output>& outputs() const { return outputs_; }
-  /// Fills the slots, one an output, whole. Throws: Error, with the member where it is known.
+  /// Fills the slots, one per output, completely. Throws: Error, with the member if it is known.
   /// Threads: any number at once.
   virtual decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id,
                                   Slots slots) const = 0;
@@ -39,7 +39,7 @@ class FieldDecoder {
   std::vector<Output> outputs_;
 };
 
-/// The members that a field may be made of.
+/// The suffixes of the members that a field may be decoded from.
 class Suffixes {
  public:
   /// "jpg;jpeg;png". Throws: InvalidArgument when there is none.
@@ -53,7 +53,7 @@ class Suffixes {
   std::vector<std::string> suffixes_;
 };
 
-/// Runs `decode(bytes)`, and gives its fault the member that it lies in.
+/// Runs `decode(bytes)`; a fault gets the member and its offset.
 template <typename Decode>
 auto decode_member(const wds::Sample& sample, const wds::Field& field, const Decode& decode) {
   try {
@@ -64,7 +64,7 @@ auto decode_member(const wds::Sample& sample, const wds::Field& field, const Dec
   }
 }
 
-/// Every suffix that `fields` may be made of; none when a user's function may ask for any.
+/// Every suffix that `fields` may be decoded from; empty if a user's function may ask for any.
 std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields);
 
 using FieldDecoders = std::vector<std::unique_ptr<const FieldDecoder>>;

@@ -25,7 +25,7 @@ using DecodeNode = flow::function_node<std::shared_ptr<DecodeBlock>>;
 using OrderNode = flow::sequencer_node<Output>;
 using DeliverNode = flow::function_node<Output>;
 
-/// Keeps the graph waiting for a read that is under way, or was dropped before it began.
+/// Makes the graph wait for a read that is under way, until it ends or is dropped.
 class GatewayHold {
  public:
   explicit GatewayHold(ReadNode::gateway_type& gateway) : gateway_(gateway) {
@@ -71,7 +71,7 @@ struct Graph::State final : Merge::Sink {
 
   void tell_merge(const Event& event) { put(*merge_node, to_merge, event); }
 
-  /// Sends a message into the graph, where run_body() will take it up. Threads: any.
+  /// Sends a message into the graph, to be handled by run_body(). Threads: any.
   template <typename Node, typename Message>
   void put(Node& node, Handover& handover, const Message& message,
            Arena::Need need = Arena::Need::kSerial) {
@@ -86,7 +86,7 @@ struct Graph::State final : Merge::Sink {
   std::shared_ptr<BlockRead> read_block(const ReadRequest& request);
   void handle(const Event& event);
   void decode_block(const std::shared_ptr<DecodeBlock>& block);
-  /// A node's body: what no stage expects ends the pipeline at once.
+  /// A node's body: an exception that no stage handles ends the pipeline at once.
   template <typename Work>
   void run_body(Handover& handover, const Work& work, Arena::Need need = Arena::Need::kSerial);
 
@@ -139,8 +139,8 @@ Graph::State::State(const GraphParts& all, const Position& start)
   tell_merge(Started{});
 }
 
-// Reads end by their stop token, waiting tasks by cancellation, decode tasks after the sample they
-// are at; only then may the nodes go.
+// Reads end by their stop token, waiting tasks by cancellation, decode tasks after their current
+// sample; only then may the nodes be destroyed.
 Graph::State::~State() {
   stop.request_stop();
   const TbbCode tbb;

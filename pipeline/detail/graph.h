@@ -5,8 +5,8 @@
 //        ▲                        │  ▲                    │                              │
 //        └──── read requests ─────┘  └─ bytes decoded ────┴──── permits, cuts ───────────┘
 //
-// The merge alone decides what happens next, so what waits anywhere is bounded by what it has let
-// out; nothing ever blocks a thread of the arena. Merge and deliver go before waiting decode tasks.
+// The merge alone starts reads and decodes, so every queue is bounded by what it has started;
+// nothing ever blocks a thread of the arena. Merge and deliver have priority over decode tasks.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace millrace::pipeline::detail {
 
-/// What the graph works with; borrowed, and outlives it.
+/// What the graph works with; borrowed, must outlive it.
 struct GraphParts {
   const PipelineOptions& options;
   const MemoryPlan& plan;
@@ -41,12 +41,12 @@ class Graph {
  public:
   /// Starts to read at once.
   Graph(const GraphParts& parts, const Position& start);
-  /// Cancels what has not begun, and waits for what has.
+  /// Cancels tasks that have not begun, and waits for those that have.
   ~Graph();
 
   /// The consumer took a batch: another one may be opened. Threads: any.
   void return_permit();
-  /// Makes waiting reads end. Threads: any.
+  /// Cancels waiting reads. Threads: any.
   void stop_reading();
 
  private:

@@ -1,6 +1,6 @@
-// IoThreads: threads for work that waits on disk and network, in the order it is handed over.
+// IoThreads: threads for work that waits for disk and network; it begins in the order of submit().
 //
-// Threads: submit() from any. Buffers: what is submitted and not yet begun.
+// Threads: submit() from any, stop() from one. Buffers: what is submitted and has not begun.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +22,7 @@ class IoThreads {
 
   /// `work` must not throw. After stop() it is dropped.
   void submit(std::function<void()> work);
-  /// Drops what has not begun and waits for the rest.
+  /// Drops work that has not begun and waits for the rest.
   void stop();
 
  private:

@@ -1,5 +1,5 @@
-// LedgerBook: a fault ledger for each epoch, so that budgets and sums hold an epoch at a time
-// although epochs overlap in the pipeline.
+// LedgerBook: a fault ledger for each epoch, so that budgets and sums hold per epoch although
+// epochs overlap in the pipeline.
 //
 // Threads: any.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace millrace::pipeline::detail {
 
-/// What the fault policy cost.
+/// Counts over several ledgers.
 struct Skips {
   std::uint64_t samples = 0;
   std::uint64_t unknown_shards = 0;
@@ -27,13 +27,14 @@ class LedgerBook {
     if (!policy_.said) policy_.said = std::make_shared<wds::SaidWarnings>();
   }
 
+  /// The epoch's ledger, a new one at the first call.
   std::shared_ptr<wds::FaultLedger> of(std::uint32_t epoch) {
     MutexLock lock(mutex_);
     std::shared_ptr<wds::FaultLedger>& ledger = ledgers_[epoch];
     if (!ledger) ledger = std::make_shared<wds::FaultLedger>(policy_, log_);
     return ledger;
   }
-  /// Whoever still holds one keeps it.
+  /// Keeps only the counts of the ledgers before `epoch`; who shares one keeps it.
   void forget_before(std::uint32_t epoch) {
     MutexLock lock(mutex_);
     const auto end = ledgers_.lower_bound(epoch);
@@ -41,7 +42,7 @@ class LedgerBook {
     ledgers_.erase(ledgers_.begin(), end);
   }
 
-  /// What epochs cost up to `epoch`, whatever is read ahead behind it.
+  /// Of the epochs up to `epoch`, without those that are read ahead.
   Skips skips_up_to(std::uint32_t epoch) const {
     MutexLock lock(mutex_);
     Skips skips = forgotten_;

@@ -73,8 +73,8 @@ bool Merge::step() {
   return true;
 }
 
-/// The stream that the next slot belongs to, with a sample or a fault at its front; null when that
-/// is still being read, or all streams have ended.
+/// The stream of the next slot, with a sample or a fault at its front; null if that is still being
+/// read, or all streams have ended.
 Merge::Stream* Merge::find_sample() {
   while (num_ended_ < streams_.size()) {
     Stream& stream = streams_[next_stream_];
@@ -127,7 +127,7 @@ void Merge::end_stream(Stream& stream) {
   stream.ended = true;
   stream.used.ended = true;
   ++num_ended_;
-  if (stream.reading == epoch_) {  // only when a position says so: nothing was read
+  if (stream.reading == epoch_) {  // ended in the start position: nothing was read
     if (is_last(epoch_)) stream.idle = true;
     ++stream.reading;
   }
@@ -153,7 +153,7 @@ void Merge::begin_epoch(std::uint32_t epoch) {
   }
 }
 
-/// What was read of an epoch that was cut.
+/// Blocks of an epoch that was cut.
 void Merge::drop_stale_blocks(Stream& stream) {
   while (!stream.ready.empty() && stream.ready.front()->epoch < epoch_) {
     drop_rest(*stream.ready.front(), stream.cursor);
@@ -194,8 +194,8 @@ void Merge::open_batch() {
   batch_ = std::make_shared<OpenBatch>(layout_, pool_.acquire(), epoch_, epoch_batches_);
 }
 
-// It is closed before its last block can be decoded; where there is none, nothing is left to decode
-// or that is under way.
+// Closes before the last block is sent, so that decoding it completes the batch; without a last
+// block close() itself may.
 void Merge::close_batch(Output::Kind kind) {
   const Output output = next_output(kind);
   const std::int64_t assigned = batch_->num_assigned();

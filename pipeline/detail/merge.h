@@ -1,9 +1,10 @@
-// Merge: which sample goes into which slot of which batch. The one place where order is made.
+// Merge: which sample goes into which slot of which batch. The only place that decides the order.
 //
-// Slot j of the process takes the next sample of its stream j mod streams, going round the streams
-// that have not ended. The merge also says when to read: each stream has at most
+// Slot j of the process takes the next sample of its stream j mod streams, cyclically over the
+// streams that have not ended. The merge also decides when to read: each stream has at most
 // `blocks_per_stream` blocks read or being read, and about `decode_bytes` wait for decoding. It
-// never waits itself: an event comes in, what can be done is done, and goes out through the sink.
+// never waits itself: at each event it does all steps that have become possible, and sends the
+// results to its sink.
 //
 // Concurrency: none. Order: a function of the streams' content alone. Buffers: streams ×
 // blocks_per_stream blocks, decode_bytes and one more block, `permits` batches.
@@ -24,7 +25,7 @@
 namespace millrace::pipeline::detail {
 
 struct MergeOptions {
-  /// Among all, the number of each of the process's streams.
+  /// The process's streams, by their numbers among all.
   std::vector<int> stream_numbers;
   std::uint64_t seed = 0;
   BatchOptions batch = {};
@@ -44,11 +45,11 @@ class Merge {
     virtual void read(const ReadRequest& request) = 0;
     virtual void decode(const std::shared_ptr<DecodeBlock>& block) = 0;
     virtual void deliver(const Output& output) = 0;
-    /// Samples that are in no batch that is handed out; `bytes` of them will not be decoded.
+    /// Samples that are in no batch that is handed out, and their bytes if not in decode yet.
     virtual void drop(std::size_t samples, std::size_t bytes) = 0;
   };
 
-  /// Begins at `start`. All that is borrowed outlives the merge.
+  /// Begins at `start`. `layout`, `pool` and `sink` are borrowed and must outlive the merge.
   Merge(MergeOptions options, const Position& start, const BatchLayout& layout, BatchPool& pool,
         Sink& sink);
 
@@ -62,7 +63,7 @@ class Merge {
     bool ended = false;         ///< in the current epoch
     std::deque<std::shared_ptr<BlockRead>> ready;
     std::size_t cursor = 0;  ///< in ready.front()
-    Position::Stream used;   ///< after the last block that was left
+    Position::Stream used;   ///< the position after the last block used up
   };
 
   void on(const Started& started);

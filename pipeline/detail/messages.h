@@ -1,5 +1,5 @@
-// Messages: what travels through the graph, always blocks, never single samples. A stream is named
-// by its place among those of the process; only a SampleId has its number among all.
+// Messages between the stages: always blocks, never single samples. `stream` is an index into the
+// process's streams; only a SampleId has the stream's number among all.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ struct PermitReturned {};
 struct EpochCut {
   std::uint32_t epoch = 0;
 };
-/// What the merge reacts to.
+/// An event of the merge.
 using Event =
     std::variant<Started, std::shared_ptr<BlockRead>, BlockDecoded, PermitReturned, EpochCut>;
 
@@ -68,13 +68,13 @@ struct DecodeBlock {
   std::size_t num_bytes = 0;
 };
 
-/// What the pipeline gives, in the order of `sequence`: to the end of the graph, and from there to
-/// the consumer.
+/// An output, in the order of `sequence`: sent to the deliver stage, and from there to the
+/// consumer.
 struct Output {
   enum class Kind {
     kBatch,
-    kDiscarded,  ///< a batch that nobody gets: the short last one, or one that a fault cut off
-    kMasked,     ///< fully masked batches, up to the number that an epoch is to have
+    kDiscarded,  ///< a batch that is not handed out: the short last one, or one cut by a fault
+    kMasked,     ///< fully masked batches, up to EpochOptions::batches
     kEpochEnd,
     kFault,
   };

@@ -1,4 +1,4 @@
-// Meters: counters that the stages bump and statistics() reads, without locks.
+// Meters: counters that the stages increment and statistics() reads, without locks.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ struct StageMeter {
   }
 };
 
-/// Adds its own lifetime to a counter of nanoseconds.
+/// Adds the time that it exists to a counter of nanoseconds.
 class Stopwatch {
  public:
   explicit Stopwatch(std::atomic<std::int64_t>& total_ns) : total_ns_(total_ns) {}
@@ -35,7 +35,7 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Encoded bytes between reading and the end of decoding, and the most there were.
+/// A number of held bytes, and the most there were.
 class ByteGauge {
  public:
   void add(std::size_t bytes) {

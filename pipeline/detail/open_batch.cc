@@ -64,8 +64,8 @@ void OpenBatch::copy_slot(std::int64_t from, std::int64_t to) const {
   }
 }
 
-// The n-th masked slot repeats the n-th valid one, round and round: even weights for batch
-// statistics, and the same at any timing.
+// The n-th masked slot repeats the n-th valid one, cyclically: even weights for batch statistics,
+// and the same at any timing.
 void OpenBatch::repeat_into_masked_slots() {
   batch_.num_valid = std::count(batch_.valid.begin(), batch_.valid.end(), 1);
   if (batch_.num_valid == batch_.size) return;

@@ -1,7 +1,7 @@
 // OpenBatch: a batch while its slots are being filled.
 //
 // The merge opens it, assigns its slots and closes it; decode tasks fill disjoint slots from any
-// threads and release them. Whoever comes last, a release() or the close(), sends the batch on.
+// threads and release them. The caller of the last release() or close() sends the batch on.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class OpenBatch : public std::enable_shared_from_this<OpenBatch> {
     std::int64_t slot;
     Error error;
   };
-  /// `layout` is borrowed and outlives the open batch (not what take() gives).
+  /// `layout` is borrowed and must outlive the open batch, but not the batch from take().
   OpenBatch(const BatchLayout& layout, std::shared_ptr<std::byte> buffer, std::uint32_t epoch,
             std::int64_t index);
 
@@ -32,8 +32,8 @@ class OpenBatch : public std::enable_shared_from_this<OpenBatch> {
   std::int64_t num_assigned() const { return num_assigned_; }
   bool is_full() const { return num_assigned_ == layout_.batch_size(); }
   std::int64_t assign() { return num_assigned_++; }
-  /// No more slots will be assigned; the batch has the first `size` ones. `output` is what it goes
-  /// on as, all but itself. True as release().
+  /// No more slots will be assigned; the batch has the first `size` ones. `output` is what output()
+  /// returns, but for the batch. Returns as release().
   [[nodiscard]] bool close(const Output& output, std::int64_t size,
                            std::shared_ptr<const Position> position);
 
@@ -42,8 +42,8 @@ class OpenBatch : public std::enable_shared_from_this<OpenBatch> {
   void fill(std::int64_t slot, std::string key);
   void fault(std::int64_t slot, Error error);
 
-  /// Counts `slots` as filled or faulty. True when none is left and the batch is closed: it is
-  /// complete then, its masked slots repeat valid ones, and the caller sends output() on.
+  /// Counts `slots` as filled or faulty. Returns true if none is left and the batch is closed: it
+  /// is complete then, its masked slots repeat valid ones, and the caller sends output() on.
   [[nodiscard]] bool release(std::int64_t slots);
 
   // Once complete, one thread at a time.
@@ -53,7 +53,7 @@ class OpenBatch : public std::enable_shared_from_this<OpenBatch> {
   const Batch& batch() const { return batch_; }
   /// Masks every slot from the first faulty one on.
   void cut_at_first_fault();
-  /// Once, the last of all.
+  /// Moves the batch out: the last call.
   Batch take() { return std::move(batch_); }
 
  private:

@@ -20,17 +20,20 @@ namespace {
 void check_batches(const PipelineOptions& options) {
   const BatchOptions& batch = options.batch;
   require(batch.size > 0, fmt::format("batch size {}: must be above 0", batch.size));
-  require(!(batch.partial && batch.drop_last), "a last batch is either partial or dropped");
+  require(!(batch.partial && batch.drop_last),
+          "the last batch can be partial or dropped, not both");
   require(!options.fields.empty(), "a pipeline needs at least one field");
   const EpochOptions& epochs = options.epochs;
-  require(epochs.samples >= 0 && epochs.batches >= 0, "an epoch's samples and batches: 0 or above");
+  require(epochs.samples >= 0 && epochs.batches >= 0,
+          "an epoch's samples and batches must not be negative");
   require(!epochs.resampled || epochs.samples > 0 || epochs.batches > 0,
-          "resampled shards have no end: an epoch needs its number of samples or batches");
+          "resampled shards have no end: set the samples or batches of an epoch");
 }
 
-/// A user's splitters may leave a stream without shards: better found now than in its epoch.
+/// Calls the user's splitters now, because they may leave a stream without shards.
 void check_splitters(const PipelineOptions& options) {
-  require(!options.epochs.resampled, "resampled shards are drawn from all: no splitters with them");
+  require(!options.epochs.resampled,
+          "resampling draws from all shards: it cannot be combined with splitters");
   wds::StreamSpec spec{.shards = std::make_shared<const std::vector<std::string>>(options.shards),
                        .shuffle = options.shuffle,
                        .num_streams = options.split.streams,
@@ -52,12 +55,12 @@ void check_split(const PipelineOptions& options) {
   }
 }
 
-/// What is for shards alone goes with no other source.
+/// Refuses options that are for shards only.
 void check_source(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
   require(options.shards.empty(), "a pipeline has shards or a source, not both");
   require(!shuffle.shards && shuffle.buffer_samples == 0 && shuffle.order == wds::Order::kMillrace,
-          "shuffle: a source has an order of its own, to which the seed alone applies");
+          "shuffle: a source has an order of its own, and only the seed applies to it");
   require(!options.split.process_splitter && !options.split.worker_splitter &&
               !options.epochs.resampled && !options.indexed,
           "splitters, resampling and indexes are for shards, not for a source");
@@ -65,18 +68,19 @@ void check_source(const PipelineOptions& options) {
 
 void check_counts(const PipelineOptions& options) {
   require(!options.counts || options.counts->size() == options.shards.size(),
-          "counts: one number a shard");
+          "counts: there must be one number per shard");
 }
 
 void check_resources(const ResourceOptions& resources) {
-  require(resources.threads >= 0, fmt::format("threads {}: must be above 0", resources.threads));
+  require(resources.threads >= 0,
+          fmt::format("threads {}: must not be negative", resources.threads));
   require(resources.io_threads >= 0,
-          fmt::format("I/O threads {}: must be above 0", resources.io_threads));
+          fmt::format("I/O threads {}: must not be negative", resources.io_threads));
   require(resources.prefetch > 0, fmt::format("prefetch {}: must be above 0", resources.prefetch));
 }
 
 constexpr std::size_t kMiB = std::size_t{1024} * 1024;
-/// What a stream's reader holds besides its blocks: the network's or the tar reader's buffer.
+/// Held by a stream's reader besides its blocks: the network's or the tar reader's buffer.
 constexpr std::size_t kNetworkReaderBytes = 5 * kMiB;
 constexpr std::size_t kFileReaderBytes = kMiB;
 
@@ -86,7 +90,7 @@ std::size_t reader_bytes(const PipelineOptions& options) {
   return network ? kNetworkReaderBytes : kFileReaderBytes;
 }
 
-/// Batches being filled: enough for every thread to have a block, without holding much memory.
+/// Batches being filled: enough for every thread to have a block, within some 16 MiB.
 std::int64_t batches_in_work(const PipelineOptions& options, std::size_t batch_bytes) {
   constexpr std::size_t kEnoughBytes = 16 * kMiB;
   const auto block = static_cast<std::int64_t>(wds::SampleBlock::kMaxSamples);
@@ -97,7 +101,7 @@ std::int64_t batches_in_work(const PipelineOptions& options, std::size_t batch_b
   return 1 + std::min(for_threads, for_memory);
 }
 
-/// Parts of the sum that no option but the user's own makes smaller.
+/// The parts of the sum that shrink() does not reduce.
 std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
   const bool shuffles = options.shuffle.buffer_samples > 1;
   return streams * (reader_bytes(options) + (shuffles ? options.shuffle.buffer_bytes : 0));
@@ -110,13 +114,11 @@ std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams
          (static_cast<std::size_t>(plan.permits) + 1) * batch_bytes;
 }
 
-/// Takes one step down; false where there is none left.
+/// Reduces one part of the plan; false if all are at their minimum.
 bool shrink(MemoryPlan& plan) {
-  if (plan.permits > 2) {
-    --plan.permits;
-  } else if (plan.blocks_per_stream > 1) {
+  if (plan.permits == 2 && plan.blocks_per_stream > 1) {
     --plan.blocks_per_stream;
-  } else if (plan.decode_bytes > kMiB) {
+  } else if (plan.permits == 2 && plan.decode_bytes > kMiB) {
     plan.decode_bytes = kMiB;
   } else if (plan.permits > 1) {
     --plan.permits;
@@ -180,7 +182,8 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
 
 std::uint64_t order_fingerprint(const PipelineOptions& options) {
   std::string text;
-  for (const auto& [name, value] : order_options(options)) text += name + " " + value + "\n";
+  for (const auto& [name, value] : order_options(options))
+    text += fmt::format("{} {}\n", name, value);
   if (options.counts) text += fmt::format("|{}", fmt::join(*options.counts, " "));
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
@@ -208,10 +211,10 @@ MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes) 
   if (budget > 0 && plan.bound_bytes > budget) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        fmt::format("a memory budget of {} bytes is too small: 2 batches of {} bytes, {} streams "
-                    "of {} bytes and 2 MiB for decoding are the least, {} bytes",
-                    budget, batch_bytes, streams, fixed / streams + wds::SampleBlock::kMaxBytes,
-                    plan.bound_bytes));
+        fmt::format("a memory budget of {} bytes is too small: the minimum is {} bytes, for 2 "
+                    "batches of {} bytes, {} streams of {} bytes and 2 MiB for decoding",
+                    budget, plan.bound_bytes, batch_bytes, streams,
+                    fixed / streams + wds::SampleBlock::kMaxBytes));
   }
   return plan;
 }

@@ -1,5 +1,5 @@
-// What follows from the options: checks, defaults, the order's fingerprint, how the memory is
-// divided.
+// What is derived from the options: checks, defaults, the order's fingerprint, the division of the
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,23 @@
 
 namespace millrace::pipeline::detail {
 
-/// Checks everything but fields and batch size against memory. Throws: InvalidArgument.
+/// The options with every default filled in, checked but for the fields and the memory budget.
+/// Throws: InvalidArgument; as with_counts().
 PipelineOptions resolve_options(PipelineOptions options);
 
-/// The streams that this process owns, ascending.
+/// The streams of this process, ascending.
 std::vector<int> owned_streams(const PipelineOptions& options);
 
 /// Name and value of each option that fixes the order of samples, shards apart.
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options);
 
-/// A shard's name without folder and query string: the same shards may lie elsewhere when a run is
-/// resumed.
+/// A shard's name without folder and query string: shards may have been moved when a run resumes.
 std::string base_name(const std::string& url);
 
-/// Of everything that fixes the order of samples.
+/// A hash of all that fixes the order of samples: order_options(), counts, the shards' names.
 std::uint64_t order_fingerprint(const PipelineOptions& options);
 
-/// What the memory is for. The sum is the pipeline's bound.
+/// What the memory is used for. The sum is the pipeline's bound.
 struct MemoryPlan {
   std::int64_t permits = 1;           ///< batches in the pipeline
   std::size_t blocks_per_stream = 1;  ///< encoded blocks read ahead for each stream
@@ -36,9 +36,9 @@ struct MemoryPlan {
   std::size_t bound_bytes = 0;        ///< the whole sum
 };
 
-/// Fits a pipeline with batches of `batch_bytes` into its budget: fewer batches and less read-ahead
-/// before a refusal. Requires: resolved options. Throws: InvalidArgument, with the sum, when even
-/// the least does not fit.
+/// Fits a pipeline with batches of `batch_bytes` into its budget, with fewer batches and less
+/// read-ahead if need be. Requires: resolved options. Throws: InvalidArgument, with the sum, if
+/// even the minimum does not fit.
 MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes);
 
 }  // namespace millrace::pipeline::detail

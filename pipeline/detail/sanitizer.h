@@ -1,9 +1,9 @@
-// What ThreadSanitizer must be told about TBB, whose library comes uninstrumented.
+// Annotations of TBB for ThreadSanitizer, because the library itself is not instrumented.
 //
-// The hand-over of a task happens inside libtbb, unseen, so that everything after it would look
-// like a race, in TBB's own inlined code above all. So TBB's code is left out (TbbCode) except for
-// the bodies of our nodes (NodeBody), and each node has a Handover that says what its messages
-// order. Nothing of this exists in other builds.
+// A task is handed over inside libtbb, which ThreadSanitizer does not see, so that everything after
+// it would be reported as a race, TBB's own inlined code above all. So TBB's code is ignored
+// (TbbCode) except for the bodies of our nodes (NodeBody), and each node has a Handover that
+// declares what its messages order. In other builds all of this is empty.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)
@@ -28,7 +28,7 @@ void __tsan_release(void* address);
 namespace millrace::pipeline::detail {
 
 #ifdef MILLRACE_TSAN
-/// How often this thread's accesses are left out.
+/// How many times over this thread's accesses are ignored.
 inline thread_local int times_left_out = 0;
 inline void leave_out() {
   ++times_left_out;
@@ -40,9 +40,9 @@ inline void take_in() {
   AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
   AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
 }
-/// False on a worker of TBB's own, which enters an arena of one thread for a task that is enqueued.
+/// False on one of TBB's own workers, which enters an arena of one thread for an enqueued task.
 inline bool is_left_out() { return times_left_out > 0; }
-/// What came before send() is seen by what comes after receive().
+/// Everything before send() happens before everything after receive().
 class Handover {
  public:
   void send() { __tsan_release(this); }
@@ -59,7 +59,7 @@ class Handover {
 };
 #endif
 
-/// While one lives, this thread is in TBB's code.
+/// While one exists, this thread is in TBB's code.
 class TbbCode {
  public:
   TbbCode() { leave_out(); }
@@ -68,7 +68,7 @@ class TbbCode {
   TbbCode& operator=(const TbbCode&) = delete;
 };
 
-/// While one lives, this thread is back in a node's body.
+/// While one exists, this thread is back in a node's body.
 class NodeBody {
  public:
   NodeBody() : was_left_out_(is_left_out()) {

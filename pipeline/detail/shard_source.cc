@@ -7,7 +7,7 @@
 namespace millrace::pipeline::detail {
 namespace {
 
-/// A stream, and what it borrows.
+/// A SampleStream, and shares of what it borrows.
 class ShardStream final : public SampleSource::Stream {
  public:
   ShardStream(const wds::StreamSpec& spec, const SampleSource::Request& request,

@@ -1,4 +1,4 @@
-// ShardSource: the usual source, wds::SampleStream over shards.
+// ShardSource: the source that reads shards, by wds::SampleStream.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class ShardSource final : public SampleSource {
   std::shared_ptr<const io::Opener> opener_;
 };
 
-/// The user's own, or the shards. Requires: resolved options.
+/// options.source, or the shards. Requires: resolved options.
 std::shared_ptr<const SampleSource> source_of(const PipelineOptions& options);
 
 }  // namespace millrace::pipeline::detail

@@ -37,7 +37,7 @@ BlockRead StreamReader::read(const ReadRequest& request) {
 }
 
 void StreamReader::open(std::uint32_t epoch) {
-  stream_.reset();  // its shuffle buffer goes before the next one grows
+  stream_.reset();  // frees its shuffle buffer before the next one is filled
   const Position::Stream from = epoch == first_ ? start_ : Position::Stream{};
   request_.epoch = epoch;
   snapshot_ = from.start;

@@ -1,10 +1,10 @@
-// StreamReader: reads one stream, epoch after epoch, and knows for each block where to begin to
-// read it again.
+// StreamReader: reads one stream, epoch after epoch, and notes for each block the position from
+// which it can be read again.
 //
-// Positions are large when a shuffle buffer is (16 bytes a buffered sample), so one is taken only
-// now and then, and blocks say how many samples after it they begin.
+// A position is as large as the shuffle buffer (16 bytes a buffered sample), so one is taken only
+// now and then, and a block has the number of samples between it and its own first one.
 //
-// Threads: one at a time; read() waits for disk and network, so it runs on io threads.
+// Threads: one at a time; read() waits for disk and network, so it runs on I/O threads.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace millrace::pipeline::detail {
 
 class StreamReader {
  public:
-  /// What all readers of a pipeline share; borrowed.
+  /// Shared by all readers of a pipeline; borrowed.
   struct Shared {
     const PipelineOptions& options;  ///< resolved
     const SampleSource& source;
@@ -29,12 +29,12 @@ class StreamReader {
     std::stop_token stop;
   };
 
-  /// The process's stream at `place`, `number` among all. Epoch `first` begins at `start`, all
-  /// others at their beginning.
+  /// Stream `place` of the process, `number` among all. Epoch `first` begins at `start`, all others
+  /// at their beginning.
   StreamReader(std::size_t place, int number, std::uint32_t first, Position::Stream start,
                const Shared& shared);
 
-  /// Never throws: a fault is in the result.
+  /// The next block of the stream, or the end of the epoch. Never throws: a fault is in the result.
   BlockRead read(const ReadRequest& request);
 
  private:
