@@ -7,6 +7,7 @@
 
 #include "device/detail/landing_queue.h"
 #include "io/base/check.h"
+#include "pipeline/epoch_length.h"
 
 namespace millrace::device {
 
@@ -28,6 +29,7 @@ struct ParallelLoader::State {
   void land_all();
   /// One epoch; false when the loader was stopped.
   bool land_epoch();
+  bool land_whole_rounds();
   bool land(pipeline::Batch batch);
   void stop();
 
@@ -38,6 +40,15 @@ struct ParallelLoader::State {
   std::size_t place = 0;  ///< the device whose turn it is
   std::jthread thread;
 };
+
+namespace {
+
+bool ends_with_whole_round(const pipeline::PipelineOptions& options, std::size_t devices) {
+  const auto batches = pipeline::batches_per_epoch(options);
+  return batches && *batches % static_cast<std::int64_t>(devices) == 0;
+}
+
+}  // namespace
 
 ParallelLoader::State::State(pipeline::Pipeline from, DeviceSet set, std::size_t depth)
     : pipeline(std::move(from)), devices(std::move(set)) {
@@ -55,9 +66,11 @@ void ParallelLoader::State::stop() {
 }
 
 void ParallelLoader::State::land_all() {
+  const bool drops = pipeline.options().batch.uneven == pipeline::Uneven::kDrop &&
+                     !ends_with_whole_round(pipeline.options(), devices.size());
   try {
     while (!pipeline.finished()) {
-      if (!land_epoch()) return;
+      if (!(drops ? land_whole_rounds() : land_epoch())) return;
       const auto ledger = pipeline.ledger();
       for (LandingQueue* queue : queues) queue->push_end(pipeline.finished(), ledger);
     }
@@ -76,6 +89,19 @@ bool ParallelLoader::State::land_epoch() {
     pipeline::Batch masked = pipeline.masked_batch();
     masked.index = index++;
     if (!land(std::move(masked))) return false;
+  }
+  return true;
+}
+
+/// Whether a round is complete is known when its last batch has come.
+bool ParallelLoader::State::land_whole_rounds() {
+  std::vector<pipeline::Batch> round;
+  for (pipeline::Batch batch; pipeline.next(batch);) {
+    round.push_back(std::move(batch));
+    if (round.size() < devices.size()) continue;
+    for (pipeline::Batch& one : round)
+      if (!land(std::move(one))) return false;
+    round.clear();
   }
   return true;
 }

@@ -2,8 +2,8 @@
 //
 // Batch b of an epoch goes to device b mod n, so a step of n devices uses n batches in a row: the
 // same samples as one device with batches n times as large. All devices get the same number of
-// batches: the last round is filled up with fully masked ones. A pipeline is
-// split by process: the devices of a process share it.
+// batches: the last round is filled up with fully masked ones, or left out where the pipeline drops
+// incomplete global batches. A pipeline is split by process: the devices of a process share it.
 //
 //   ParallelLoader loader(std::move(pipeline), devices);
 //   devices.run_all([&](std::size_t place) {

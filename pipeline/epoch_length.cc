@@ -1,12 +1,16 @@
 #include "pipeline/epoch_length.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "io/opener.h"
 #include "pipeline/sample_source.h"
 #include "wds/sample_counts.h"
@@ -65,6 +69,52 @@ std::int64_t stream_samples(const PipelineOptions& options, std::optional<std::i
                                               : share(total.value_or(0));
 }
 
+/// What the streams give in an epoch, where that is known.
+std::optional<std::int64_t> samples_of(const PipelineOptions& options,
+                                       const std::vector<int>& streams) {
+  const auto total = samples_of_set(options);
+  if (!total && options.epochs.samples == 0) return {};
+  std::int64_t samples = 0;
+  for (const int stream : streams) samples += stream_samples(options, total, stream);
+  return samples;
+}
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+/// "2 processes x 4 devices x batch size 32".
+std::string set_up(const PipelineOptions& options) {
+  const Topology& topology = options.split.topology;
+  const auto number = [](int value, const char* noun) {
+    return counted(static_cast<std::uint64_t>(value), noun) + " x ";
+  };
+  return (topology.processes > 1 ? number(topology.processes, "process") : std::string()) +
+         number(topology.devices, "device") + fmt::format("batch size {}", options.batch.size);
+}
+
+/// The batch size next to the given one with which the epoch divides; 0 where none is near.
+std::int64_t even_batch_size(const PipelineOptions& options, std::int64_t samples) {
+  const std::int64_t world = options.split.topology.world_size();
+  const auto divides = [&](std::int64_t size) { return size > 0 && samples % (world * size) == 0; };
+  for (std::int64_t away = 1; away <= options.batch.size / 2; ++away) {
+    if (divides(options.batch.size - away)) return options.batch.size - away;
+    if (divides(options.batch.size + away)) return options.batch.size + away;
+  }
+  return 0;
+}
+
+std::string uneven_text(const PipelineOptions& options, std::int64_t samples) {
+  const std::int64_t global = global_batch_size(options);
+  const std::int64_t size = even_batch_size(options, samples);
+  const std::int64_t below = samples / global * global;
+  const std::int64_t near =
+      below > 0 && samples - below <= below + global - samples ? below : below + global;
+  return fmt::format(
+      "an epoch of {} leaves {} over from global batches of {} ({}): nearest that divide are {}an "
+      "epoch of {} samples",
+      counted(static_cast<std::uint64_t>(samples), "sample"), samples % global, global,
+      set_up(options), size > 0 ? fmt::format("batch size {} and ", size) : "", near);
+}
+
 }  // namespace
 
 PipelineOptions with_counts(PipelineOptions options) {
@@ -76,21 +126,55 @@ PipelineOptions with_counts(PipelineOptions options) {
   return options;
 }
 
+std::int64_t global_batch_size(const PipelineOptions& options) {
+  return options.split.topology.world_size() * options.batch.size;
+}
+
+std::optional<std::int64_t> global_samples_per_epoch(const PipelineOptions& options) {
+  std::vector<int> streams(static_cast<std::size_t>(wds::num_streams(options.split)));
+  std::iota(streams.begin(), streams.end(), 0);
+  return samples_of(options, streams);
+}
+
 std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options) {
-  const auto total = samples_of_set(options);
-  if (!total && options.epochs.samples == 0) return {};
-  std::int64_t samples = 0;
-  for (const int stream : wds::streams_of_process(options.split))
-    samples += stream_samples(options, total, stream);
-  return samples;
+  return samples_of(options, wds::streams_of_process(options.split));
+}
+
+std::optional<std::int64_t> steps_per_epoch(const PipelineOptions& options) {
+  const std::int64_t devices = options.split.topology.devices;
+  if (options.epochs.batches > 0) return divide_up(options.epochs.batches, devices);
+  const auto samples = global_samples_per_epoch(options);
+  if (!samples) return {};
+  const std::int64_t global = global_batch_size(options);
+  return options.batch.uneven == Uneven::kDrop ? *samples / global : divide_up(*samples, global);
 }
 
 std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options) {
   if (options.epochs.batches > 0) return options.epochs.batches;
-  const auto samples = samples_per_epoch(options);
-  if (!samples) return {};
-  const std::int64_t more = options.batch.drop_last ? 0 : options.batch.size - 1;
-  return (*samples + more) / options.batch.size;
+  const auto steps = steps_per_epoch(options);
+  if (!steps) return {};
+  const bool whole_steps =
+      options.split.topology.processes > 1 || options.batch.uneven == Uneven::kDrop;
+  return whole_steps ? *steps * options.split.topology.devices
+                     : divide_up(*samples_per_epoch(options), options.batch.size);
+}
+
+void check_even(const PipelineOptions& options) {
+  const Uneven uneven = options.batch.uneven;
+  if (uneven == Uneven::kPad || options.epochs.batches > 0) return;
+  const auto samples = global_samples_per_epoch(options);
+  const std::int64_t global = global_batch_size(options);
+  if (uneven == Uneven::kDrop) {
+    require(!samples || *samples >= global,
+            fmt::format("an epoch of {} is dropped whole: a global batch has {} ({})",
+                        counted(static_cast<std::uint64_t>(*samples), "sample"), global,
+                        set_up(options)));
+    return;
+  }
+  require(samples.has_value(),
+          "whether an epoch divides by the global batch is not known: index the shards, or say how "
+          "many samples it has");
+  require(*samples % global == 0, uneven_text(options, *samples));
 }
 
 }  // namespace millrace::pipeline

@@ -20,11 +20,24 @@ namespace millrace::pipeline {
 /// wds::sample_counts().
 PipelineOptions with_counts(PipelineOptions options);
 
-/// Samples of an epoch in this process, including those that faults will cost; nullopt where
-/// unknown. Requires: options from with_counts().
+/// Slots of a step of all devices of all processes.
+std::int64_t global_batch_size(const PipelineOptions& options);
+
+// Each includes samples that faults will cost, is nullopt where unknown, and requires options from
+// with_counts().
+
+/// Samples of all processes, whatever batch.uneven leaves out of them.
+std::optional<std::int64_t> global_samples_per_epoch(const PipelineOptions& options);
+/// Samples in this process, likewise.
 std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options);
-/// Batches of an epoch in this process; nullopt where unknown. There are fewer if the fault policy
-/// skips a lost shard, or stops. Requires: options from with_counts().
+/// Steps that each device of each process takes.
+std::optional<std::int64_t> steps_per_epoch(const PipelineOptions& options);
+/// Batches in this process: those of its devices' steps, except that a single process has no fully
+/// masked ones. It then has fewer if the fault policy skips a lost shard, or stops.
 std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options);
+
+/// Throws: InvalidArgument with the numbers if batch.uneven is kError and the epoch does not divide
+/// by the global batch, or its length is unknown; if it is kDrop and no step would be left.
+void check_even(const PipelineOptions& options);
 
 }  // namespace millrace::pipeline

@@ -22,13 +22,22 @@
 
 namespace millrace::pipeline {
 
+/// What to do with an epoch's last samples if they do not fill a global batch, which is a batch of
+/// each device of each process. In any case all devices take the same number of steps.
+enum class Uneven {
+  kPad,    ///< mask the slots without a sample
+  kDrop,   ///< drop the incomplete global batch, in every process at the same step
+  kError,  ///< refuse the epoch before it begins
+};
+
 struct BatchOptions {
   /// N, the slots of a batch. Required.
   std::int64_t size = 0;
-  /// The last batch of an epoch has only as many slots as samples, instead of masked ones.
+  /// The size of a global batch follows from split.topology. Ignored with EpochOptions::batches.
+  Uneven uneven = Uneven::kPad;
+  /// The last batch of an epoch has only as many slots as samples, instead of masked ones. With
+  /// kPad only.
   bool partial = false;
-  /// Drops the last batch of an epoch unless it is full. Not with `partial`.
-  bool drop_last = false;
 };
 
 struct EpochOptions {

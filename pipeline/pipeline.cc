@@ -225,11 +225,10 @@ void Pipeline::State::check_epoch(std::uint32_t epoch) {
   const bool empty = std::exchange(epoch_samples_, 0) == 0;
   if (!empty || !whole || (options.split.topology.processes > 1 && !lost)) return;
   try {
-    if (!lost && options.batch.drop_last)
+    if (!lost && options.batch.uneven == Uneven::kDrop)
       throw Error(
           ErrorCode::kNotFound,
-          fmt::format("epoch {} has no sample: drop_last leaves out a batch that is not full",
-                      epoch));
+          fmt::format("epoch {} has no sample: its only batch is not full and dropped", epoch));
     its_ledger->check_not_empty(fmt::format("epoch {}", epoch));
   } catch (...) {
     fault_ = std::current_exception();

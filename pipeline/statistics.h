@@ -47,9 +47,9 @@ struct Statistics {
   std::uint64_t batches = 0;                  ///< handed out
   std::uint64_t samples = 0;                  ///< valid slots handed out
   std::uint64_t masked = 0;                   ///< masked slots handed out
-  std::uint64_t dropped = 0;                  ///< samples lost to drop_last or a cut epoch
-  std::uint64_t later_faults = 0;             ///< faults after the one that next() threw
-  /// Samples with an image that was decoded from an untidy file (decode::Tidiness).
+  std::uint64_t dropped = 0;                  ///< samples left out: of an incomplete or cut batch
+  std::uint64_t later_faults = 0;             ///< faults after the first one, which was thrown
+  /// Samples with an image that was decoded although its file is untidy (decode::Tidiness).
   std::uint64_t untidy = 0;
   /// Samples that the fault policy skipped, up to and including the epoch being handed out; since()
   /// between two epoch ends has those of one epoch.

@@ -165,10 +165,9 @@ class BenchCommand final : public Command {
                   .log = {}},
                  {&timed});
     if (context.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "measuring was stopped");
-    Measured measured{
-        .seconds = timed.seconds(),
-        .samples = timed.steps() * static_cast<std::uint64_t>(run_.batch_size) * devices.size(),
-        .statistics = feed.pipeline()->statistics()};
+    Measured measured{.seconds = timed.seconds(),
+                      .samples = timed.samples(),
+                      .statistics = feed.pipeline()->statistics()};
     measured.verdict = measured.statistics.verdict().text;
     return measured;
   }

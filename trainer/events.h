@@ -45,11 +45,12 @@ struct StepEvent {
   double loss = 0;                   ///< this step's, mean over all replicas' valid samples
   double mean_loss = 0;              ///< the epoch's running mean
   double lr = 0;
-  double rate = 0;           ///< samples/s of this replica, exponential mean
-  double global_rate = 0;    ///< samples/s of this replica since the epoch began
-  StepTimes times = {};      ///< of this step
-  std::int64_t samples = 0;  ///< of this replica, valid, in this step
-  std::int64_t bytes = 0;    ///< of the batches it took
+  double rate = 0;                  ///< samples/s of this replica, exponential mean
+  double global_rate = 0;           ///< samples/s of this replica since the epoch began
+  StepTimes times = {};             ///< of this step
+  std::int64_t samples = 0;         ///< of this replica, valid, in this step
+  std::int64_t global_samples = 0;  ///< of all replicas, likewise
+  std::int64_t bytes = 0;           ///< of the batches it took
 };
 
 /// One plan that was compiled.

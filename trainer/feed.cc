@@ -19,6 +19,9 @@ class LoaderEpoch final : public EpochFeed {
     return more;
   }
   void stop() override { loader_.stop(); }
+  bool drops_uneven() const override {
+    return loader_.pipeline().options().batch.uneven == pipeline::Uneven::kDrop;
+  }
   std::string busiest_stage() const override {
     return loader_.pipeline().statistics().verdict().stage;
   }
@@ -39,13 +42,21 @@ class LoaderEpoch final : public EpochFeed {
   bool& whole_;
 };
 
+pipeline::PipelineOptions of_devices(pipeline::PipelineOptions options,
+                                     const device::DeviceSet& devices) {
+  options.split.topology.devices = static_cast<int>(devices.size());
+  return options;
+}
+
 }  // namespace
 
 LoaderFeed::LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
                        const device::LoaderOptions& loader)
-    : options_(pipeline::with_counts(std::move(options))),
+    : options_(pipeline::with_counts(of_devices(std::move(options), devices))),
       devices_(devices),
-      loader_options_(loader) {}
+      loader_options_(loader) {
+  pipeline::check_even(options_);
+}
 
 LoaderFeed::~LoaderFeed() = default;
 
@@ -73,8 +84,7 @@ std::optional<pipeline::DataIdentity> LoaderFeed::identity() const {
 }
 
 std::int64_t LoaderFeed::steps_per_epoch() const {
-  const auto devices = static_cast<std::int64_t>(devices_.size());
-  return (pipeline::batches_per_epoch(options_).value_or(0) + devices - 1) / devices;
+  return pipeline::steps_per_epoch(options_).value_or(0);
 }
 
 const pipeline::Pipeline* LoaderFeed::pipeline() const {

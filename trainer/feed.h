@@ -33,6 +33,9 @@ class EpochFeed {
   virtual bool next(int replica, pipeline::Batch& batch) = 0;
   /// Makes every next(), running or to come, throw. From any thread.
   virtual void stop() = 0;
+  /// Whether the epoch ends for all replicas of all processes where the first one has no batch left
+  /// (pipeline::Uneven::kDrop); else those step without samples.
+  virtual bool drops_uneven() const { return false; }
   /// The input's busiest stage so far, for the stall report: "decode"; may be empty.
   virtual std::string busiest_stage() const { return {}; }
   /// Samples of this epoch that the fault policy skipped. When its end has come.
@@ -55,7 +58,7 @@ class Feed {
   /// What the samples are and what fixes their order, for a checkpoint to know; nothing where
   /// nobody knows. May read pieces of local shards.
   virtual std::optional<pipeline::DataIdentity> identity() const { return {}; }
-  /// Batches that a replica gets in an epoch, where that is known before; 0 where not.
+  /// Steps that each replica takes in an epoch, where that is known before; 0 where not.
   virtual std::int64_t steps_per_epoch() const { return 0; }
 };
 
@@ -64,7 +67,8 @@ class Feed {
 class LoaderFeed final : public Feed {
  public:
   /// `devices` is borrowed. Of options.epochs, `first` and `count` are the feed's own business.
-  /// Looks up the shards' counts of samples, where options.indexed asks for it.
+  /// Looks up the shards' counts of samples, where options.indexed asks for it. Throws:
+  /// InvalidArgument, as pipeline::check_even().
   LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
              const device::LoaderOptions& loader = {});
   ~LoaderFeed() override;

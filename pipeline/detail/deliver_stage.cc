@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "pipeline/detail/open_batch.h"
+#include "pipeline/detail/resolve.h"
 
 namespace millrace::pipeline::detail {
 namespace {
@@ -80,7 +81,7 @@ void DeliverStage::deliver_batch(Output output) {
 
 /// After the fault that cut the epoch: nothing, or a masked batch if their number is promised.
 void DeliverStage::replace_batch(const Output& output) {
-  if (options_.epochs.batches > 0)
+  if (least_batches(options_) > 0)
     output_.push({.kind = Output::Kind::kMasked, .epoch = output.epoch, .index = output.index});
   callbacks_.return_permit();
 }

@@ -170,8 +170,8 @@ void Merge::drop_rest(const BlockRead& read, std::size_t from) {
 }
 
 void Merge::end_epoch() {
-  if (batch_)
-    close_batch(options_.batch.drop_last ? Output::Kind::kDiscarded : Output::Kind::kBatch);
+  const bool drops = options_.batch.uneven == Uneven::kDrop && options_.epochs.batches == 0;
+  if (batch_) close_batch(drops ? Output::Kind::kDiscarded : Output::Kind::kBatch);
   mask_up_to_limit();
   sink_.deliver(next_output(Output::Kind::kEpochEnd));
   if (is_last(epoch_)) {
@@ -216,9 +216,10 @@ void Merge::flush_block() {
 }
 
 void Merge::mask_up_to_limit() {
-  if (epoch_batches_ >= options_.epochs.batches) return;
+  const std::int64_t wanted = std::max(options_.epochs.batches, options_.least_batches);
+  if (epoch_batches_ >= wanted) return;
   Output masked = next_output(Output::Kind::kMasked);
-  masked.repeat = options_.epochs.batches - epoch_batches_;
+  masked.repeat = wanted - epoch_batches_;
   sink_.deliver(masked);
 }
 

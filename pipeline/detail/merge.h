@@ -30,6 +30,8 @@ struct MergeOptions {
   std::uint64_t seed = 0;
   BatchOptions batch = {};
   EpochOptions epochs = {};
+  /// An epoch with fewer batches is filled up to so many with fully masked ones.
+  std::int64_t least_batches = 0;
   std::size_t blocks_per_stream = 2;
   std::size_t decode_bytes = 0;
   /// Batches that may be in the pipeline: being filled, or waiting for the consumer.

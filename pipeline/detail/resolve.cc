@@ -20,8 +20,8 @@ namespace {
 void check_batches(const PipelineOptions& options) {
   const BatchOptions& batch = options.batch;
   require(batch.size > 0, fmt::format("batch size {}: must be above 0", batch.size));
-  require(!(batch.partial && batch.drop_last),
-          "the last batch can be partial or dropped, not both");
+  require(!batch.partial || batch.uneven == Uneven::kPad,
+          "a partial last batch is a way to pad: it is neither dropped nor an error");
   require(!options.fields.empty(), "a pipeline needs at least one field");
   const EpochOptions& epochs = options.epochs;
   require(epochs.samples >= 0 && epochs.batches >= 0,
@@ -138,6 +138,7 @@ PipelineOptions resolve_options(PipelineOptions options) {
   options.split.streams = wds::num_streams(options.split);
   options = with_counts(std::move(options));
   check_counts(options);
+  check_even(options);
   if (!options.source) check_split(options);
   ResourceOptions& resources = options.resources;
   const auto streams = static_cast<int>(owned_streams(options).size());
@@ -150,6 +151,19 @@ PipelineOptions resolve_options(PipelineOptions options) {
 
 std::vector<int> owned_streams(const PipelineOptions& options) {
   return wds::streams_of_process(options.split);
+}
+
+EpochOptions resolve_epochs(const PipelineOptions& options) {
+  EpochOptions epochs = options.epochs;
+  const bool drops = options.batch.uneven == Uneven::kDrop;
+  if (drops && options.split.topology.world_size() > 1)
+    epochs.batches = batches_per_epoch(options).value_or(0);
+  return epochs;
+}
+
+std::int64_t least_batches(const PipelineOptions& options) {
+  const bool pads = options.split.topology.processes > 1 && options.batch.uneven != Uneven::kDrop;
+  return pads ? batches_per_epoch(options).value_or(0) : resolve_epochs(options).batches;
 }
 
 std::string base_name(const std::string& url) {

@@ -19,6 +19,13 @@ PipelineOptions resolve_options(PipelineOptions options);
 /// The streams of this process, ascending.
 std::vector<int> owned_streams(const PipelineOptions& options);
 
+/// The epochs as the merge takes them: where incomplete global batches are dropped, a process of
+/// several, or of several devices, ends after its share of the whole ones.
+EpochOptions resolve_epochs(const PipelineOptions& options);
+/// Batches that an epoch is filled up to with fully masked ones, so that all processes take as many
+/// steps; 0: it has as many as its samples fill.
+std::int64_t least_batches(const PipelineOptions& options);
+
 /// Name and value of each option that fixes the order of samples, shards apart.
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options);
 

@@ -89,6 +89,24 @@ TEST_P(ParallelLoaderOn, DealsBatchesRoundAndFillsTheLastRound) {
   }
 }
 
+TEST_P(ParallelLoaderOn, LeavesOutAnIncompleteRoundByOption) {
+  auto options = fake_options(2, 4);
+  options.batch.uneven = pipeline::Uneven::kDrop;
+  options.epochs.count = 2;
+  Pipeline alone = fake_pipeline(options, streams_of(21));  // 10 batches and 2 samples
+  const auto expected = testing::describe_all(alone);
+  const DeviceSet devices = GetParam().make(3);
+  ParallelLoader loader(fake_pipeline(options, streams_of(21)), devices);
+  const auto got = run(loader, devices);
+  for (std::size_t place = 0; place < 3; ++place) {
+    ASSERT_EQ(got[place].size(), 8U) << place;  // 3 batches and an end, twice
+    for (std::size_t round = 0; round < 3; ++round) {
+      EXPECT_EQ(got[place][round], expected[3 * round + place]);
+      EXPECT_EQ(got[place][4 + round], expected[11 + 3 * round + place]);
+    }
+  }
+}
+
 TEST_P(ParallelLoaderOn, HandsOutTheFirstBatchAsSoonAsItHasLanded) {
   FakeStreams streams = streams_of(100);
   streams.block_samples = 4;

@@ -195,7 +195,7 @@ TEST(Merge, EndsAnEpochWithAShortBatchMaskedLeftOutOrDiscarded) {
   for (const auto& [batch, kind, size] :
        {std::tuple(BatchOptions{.size = 4}, Kind::kBatch, 4),
         std::tuple(BatchOptions{.size = 4, .partial = true}, Kind::kBatch, 3),
-        std::tuple(BatchOptions{.size = 4, .drop_last = true}, Kind::kDiscarded, 4)}) {
+        std::tuple(BatchOptions{.size = 4, .uneven = Uneven::kDrop}, Kind::kDiscarded, 4)}) {
     MergeOptions given = options(1, 4);
     given.batch = batch;
     Bench bench(given);

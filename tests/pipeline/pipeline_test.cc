@@ -109,7 +109,7 @@ TEST(Pipeline, LeavesTheLastBatchPartialOrOutByOption) {
   EXPECT_EQ(batch.field("number").spec.shape, (std::vector<std::int64_t>{2, 2}));
   EXPECT_FALSE(partial.next(batch));
 
-  options.batch = {.size = 4, .drop_last = true};
+  options.batch = {.size = 4, .uneven = Uneven::kDrop};
   Pipeline dropped = fake_pipeline(options, six);
   EXPECT_EQ(describe_all(dropped).size(), 2U);
   EXPECT_EQ(dropped.statistics().dropped, 2U);

@@ -632,6 +632,36 @@ TEST(EvaluateCluster, EverySampleCountsOnceWithFewerShardsThanProcesses) {
   }
 }
 
+// Without an index nobody knows beforehand which process runs out first.
+TEST(FitCluster, AnIncompleteGlobalBatchIsDroppedAtTheSameStepEverywhere) {
+  const testing::TempDir folder;
+  const auto shards = write_pictures(folder.path(), "train", 10 * kBatch + 1, 3 * kBatch);
+  const GraphModel model = lenet();
+  for (const bool indexed : {true, false}) {
+    for (const Layout& layout : kLayouts) {
+      expect_no_failure(on_processes(layout, [&](StoppableCluster& cluster) {
+        auto options = pictures(shards, cluster.topology());
+        options.indexed = indexed;
+        options.batch.uneven = pipeline::Uneven::kDrop;
+        const auto devices = device::DeviceSet::cpu(static_cast<std::size_t>(layout.devices));
+        LoaderFeed feed(options, devices);
+        DeviceThreads threads(devices);
+        const LossObjective objective;
+        const auto result = fit({.model = model,
+                                 .objective = objective,
+                                 .train = feed,
+                                 .devices = threads,
+                                 .cluster = &cluster},
+                                {.epochs = 2, .precision = nn::Precision::kFloat32});
+        // Four shards: of four processes without an index, the last has one shard of kBatch + 1.
+        const std::int64_t steps = !indexed && layout.processes == 4 ? 1 : 2;
+        for (const EpochEvent& epoch : result.epochs)
+          EXPECT_EQ(epoch.train_samples, steps * kWorld * kBatch) << name_of(layout) << indexed;
+      }));
+    }
+  }
+}
+
 TEST(EvaluateCluster, WeightsThatAreMissingAreMissedByAll) {
   const auto failures = on_processes({2, 1}, [](StoppableCluster& cluster) {
     LinearProcess own(cluster.topology());

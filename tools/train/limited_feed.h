@@ -43,6 +43,7 @@ class LimitedFeed final : public trainer::Feed {
       return left > 0 && left-- > 0 && feed_->next(replica, batch);
     }
     void stop() override { feed_->stop(); }
+    bool drops_uneven() const override { return feed_->drops_uneven(); }
     std::string busiest_stage() const override { return feed_->busiest_stage(); }
     std::int64_t skipped_samples() const override { return feed_->skipped_samples(); }
     std::int64_t refetched() const override { return feed_->refetched(); }

@@ -1,4 +1,5 @@
-// TimedRun: ends a training run after a number of seconds and counts its steps after the first.
+// TimedRun: ends a training run after a number of seconds and counts its samples after the first
+// step, masked slots left out.
 //
 // The first step is not counted: it compiles and warms up. Threads: as trainer::Observer; the token
 // from any thread.
@@ -19,16 +20,17 @@ class TimedRun final : public trainer::Observer {
       : limit_(seconds), forward_(outer, Forward{source_}) {}
 
   std::stop_token token() const { return source_.get_token(); }
-  std::uint64_t steps() const { return steps_; }
+  /// Of all devices.
+  std::uint64_t samples() const { return samples_; }
   /// From the end of the first step to the end of the last one.
   double seconds() const { return seconds_; }
 
-  void on_step(const trainer::StepEvent& /*event*/) override {
+  void on_step(const trainer::StepEvent& event) override {
     const auto now = std::chrono::steady_clock::now();
     if (!started_)
       start_ = now;
     else
-      ++steps_;
+      samples_ += static_cast<std::uint64_t>(event.global_samples);
     started_ = true;
     seconds_ = std::chrono::duration<double>(now - start_).count();
     if (seconds_ >= limit_) source_.request_stop();
@@ -43,7 +45,7 @@ class TimedRun final : public trainer::Observer {
   double limit_;
   bool started_ = false;
   std::chrono::steady_clock::time_point start_;
-  std::uint64_t steps_ = 0;
+  std::uint64_t samples_ = 0;
   double seconds_ = 0;
   std::stop_source source_;
   std::stop_callback<Forward> forward_;

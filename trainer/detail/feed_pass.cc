@@ -20,7 +20,9 @@ Vote vote(const FeedPass& pass, const ReplicaInput& input, Replica& replica) {
                               input.failed() || stop_requested(pass) ? 1.0 : 0.0};
   replica.control().all_reduce(std::span<double>(votes));
   if (votes[1] > 0.0) return Vote::kBreak;
-  return votes[0] > 0.0 ? Vote::kRound : Vote::kEnd;
+  const double least =
+      pass.feed.drops_uneven() ? static_cast<double>(replica.control().world()) : 1.0;
+  return votes[0] >= least ? Vote::kRound : Vote::kEnd;
 }
 
 }  // namespace

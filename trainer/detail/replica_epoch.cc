@@ -80,7 +80,8 @@ bool ReplicaEpoch::vote() {
   if (input_failed_) return false;
   stop_ = stop_ || stop > 0.0;
   checkpoint_due_ = checkpoint_due_ || checkpoint > 0.0;
-  if (batches == 0.0) return false;
+  const bool all = batches == static_cast<double>(replica_.control().world());
+  if (batches == 0.0 || (context_.feed.drops_uneven() && !all)) return false;
   totals_.batch_size = static_cast<std::int64_t>(slots / batches);
   micro_ = {.batch = input_.has_batch() ? &input_.batch() : nullptr,
             .num_valid = num_valid,
@@ -210,6 +211,7 @@ void ReplicaEpoch::report() {
                         .global_rate = rate_.global_rate(),
                         .times = timer_.times(),
                         .samples = step_.num_samples(),
+                        .global_samples = std::llround(step_.sums().back()),
                         .bytes = step_.num_bytes()};
   if (replica_.rank() == 0) context_.host.on_step(event);
   if (log) context_.host.on_log_step(event);
