@@ -54,11 +54,11 @@ else()
 endif()
 
 # Runs of several processes: without MPI, everything except trainer/mpi is built. It is a separate
-# component of the package: users who do not request it need neither MPI nor a C compiler, which
-# finding MPI requires.
+# component of the package: users who do not request it need no MPI. It is MPI for C++, though only
+# C's functions are called: finding MPI for C requires that the user's project has enabled C.
 set(MILLRACE_MPI AUTO CACHE STRING "Several processes by MPI: ON, OFF, or AUTO, where MPI is installed")
 if(MILLRACE_MPI STREQUAL ON)
-  find_package(MPI REQUIRED COMPONENTS C)
+  find_package(MPI REQUIRED COMPONENTS CXX)
 elseif(MILLRACE_MPI)
-  find_package(MPI QUIET COMPONENTS C)
+  find_package(MPI QUIET COMPONENTS CXX)
 endif()

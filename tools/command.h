@@ -11,6 +11,7 @@
 
 #include "io/base/log.h"
 #include "tools/output.h"
+#include "tools/signal_stop.h"
 
 namespace CLI {
 class App;
@@ -24,10 +25,14 @@ struct Context {
   Output& out;
   /// Standard error: text for people.
   Log log;
-  /// Requested by the first SIGINT or SIGTERM.
+  /// Requested by the first signal that asks for an end.
   std::stop_token stop;
   /// Whether results are written as JSON, one object per line.
   bool json = false;
+  /// Whose stop that is; null: nobody's.
+  SignalStop* signals = nullptr;
+  /// False where another process of the run says why it failed.
+  bool says_failure = true;
 };
 
 class Command {

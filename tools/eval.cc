@@ -11,10 +11,10 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/output_place.h"
+#include "tools/run_processes.h"
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
-#include "tools/train/run_processes.h"
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
@@ -73,19 +73,25 @@ class EvalCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    processes_.emplace(run_);
+    processes_.emplace(context, run_.devices);
+    processes_->guard(context, [&] { evaluate(context); });
+  }
+
+ private:
+  void evaluate(Context& context) {
     const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
-    const bool is_first = run_.topology.process == 0;
-    if (!is_first) context.log = {};
+    const bool is_first = processes_->is_first();
+    trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
     const ModelChoice choice = read_choice(cluster);
-    if (!pictures_.path.empty() && !choice.task.is_dense())
-      throw Error(ErrorCode::kInvalidArgument, "--pictures are of masks and depths");
     if (is_first) say_changes(choice, context);
     const auto model = choice.build();
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
-    auto options = make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context);
+    pipeline::PipelineOptions options;
+    trainer::all_do(cluster, [&] {
+      options = make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context);
+    });
     log_balance(num_indexes_of(options), context.log);
     trainer::LoaderFeed feed(std::move(options), devices);
     LimitedFeed limited(feed, limit_, threads.size());
@@ -106,13 +112,14 @@ class EvalCommand final : public Command {
     if (!pictures_.path.empty()) draw(choice, context);
   }
 
- private:
   /// Process 0 reads the checkpoint's model choice and broadcasts it.
   ModelChoice read_choice(trainer::Cluster& cluster) {
     ModelChoice choice;
     const std::string told = trainer::decide(cluster, [&] {
       checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
       choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
+      require(pictures_.path.empty() || choice.task.is_dense(),
+              "--pictures are of masks and depths");
       return choice.to_json();
     });
     return run_.topology.process == 0 ? choice : ModelChoice::from_json(told);

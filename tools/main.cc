@@ -24,6 +24,6 @@ int main(int argc, char** argv) {
   millrace::tools::hold_signals();
   const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   if (computes(words)) millrace::tools::restart_with_short_waits(argv);
-  const millrace::tools::SignalStop signals;
+  millrace::tools::SignalStop signals;
   return millrace::tools::run_program(words, millrace::tools::all_commands(), signals);
 }

@@ -12,10 +12,10 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
+#include "tools/launcher.h"
 #include "tools/output_place.h"
 #include "tools/predict/dense_shards.h"
 #include "tools/predict/rows.h"
-#include "tools/train/launcher.h"
 #include "tools/train/run_options.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
@@ -105,10 +105,12 @@ class PredictCommand final : public Command {
                        const trainer::PredictionSink& each) const {
     const auto devices = device::DeviceSet::parse(run_.devices);
     trainer::DeviceThreads threads(devices);
+    RunOptions run = in_order();
+    run.settle({.devices = threads.size()});
     const auto model = choice.build();
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
     trainer::LoaderFeed feed(make_pipeline_options({.shards = read_.shards(), .targets = false},
-                                                   choice, in_order(), read_, context),
+                                                   choice, run, read_, context),
                              devices);
     return trainer::predict(
         {.model = *model, .objective = objective, .feed = feed, .devices = threads},

@@ -30,12 +30,14 @@ int complain(const std::string& who, const std::string& text, int status) {
   return status;
 }
 
-/// An Error's text; for a usage error without its code's name, which would be redundant.
+/// An Error's text; without its code's name for a usage error, where it would be redundant, and for
+/// what another process ended.
 std::string text_of(const Error& error) {
   const std::string code = std::string(error_code_name(error.code())) + ": ";
   std::string text = error.what();
-  if (error.code() == ErrorCode::kInvalidArgument && text.starts_with(code))
-    text.erase(0, code.size());
+  const bool is_plain =
+      error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kCancelled;
+  if (is_plain && text.starts_with(code)) text.erase(0, code.size());
   return text;
 }
 
@@ -69,7 +71,7 @@ std::string overview(std::span<const std::unique_ptr<Command>> commands) {
       "\nSPEC names shards: a path or URL with braces (train-{000000..000639}.tar), several "
       "joined\n"
       "by ::, a folder, a .json manifest, or - for standard input.\n"
-      "Exit status: 0 done, 1 a fault, 2 a usage error, 130 or 143 interrupted.\n\n"
+      "Exit status: 0 done, 1 a fault, 2 a usage error, 130, 138 or 143 interrupted.\n\n"
       "  millrace help COMMAND    options of a command, and an example\n"
       "  millrace version\n";
   return text;
@@ -97,12 +99,10 @@ void parse(CLI::App& app, std::span<const std::string> words) {
   for (const CLI::Option* option : app.get_options()) check_given(*option);
 }
 
-int interrupted(const SignalStop& signals, int otherwise) {
-  return signals.signal() == 0 ? otherwise : 128 + signals.signal();
-}
-
-int run_guarded(const std::string& who, Command& command, Context& context,
-                const SignalStop& signals) {
+int run_guarded(const std::string& who, Command& command, Context& context) {
+  const auto complain_once = [&](const std::string& text, int status) {
+    return context.says_failure ? complain(who, text, status) : status;
+  };
   try {
     command.run(context);
     context.out.flush();
@@ -110,18 +110,19 @@ int run_guarded(const std::string& who, Command& command, Context& context,
   } catch (const Output::Closed&) {
     return 128 + SIGPIPE;
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInvalidArgument) return complain(who, text_of(error), kUsage);
-    const bool cancelled = error.code() == ErrorCode::kCancelled;
-    return complain(who, cancelled ? "interrupted" : text_of(error),
-                    cancelled ? interrupted(signals, kFault) : kFault);
+    if (error.code() == ErrorCode::kInvalidArgument) return complain_once(text_of(error), kUsage);
+    const int signal = context.signals->signal();
+    if (error.code() == ErrorCode::kCancelled && signal != 0)
+      return complain_once("interrupted", 128 + signal);
+    return complain_once(text_of(error), kFault);
   } catch (const std::bad_alloc&) {
-    return complain(who, "out of memory", kFault);
+    return complain_once("out of memory", kFault);
   } catch (const std::exception& error) {
-    return complain(who, error.what(), kFault);
+    return complain_once(error.what(), kFault);
   }
 }
 
-int run_command(std::span<const std::string> words, Command& command, const SignalStop& signals) {
+int run_command(std::span<const std::string> words, Command& command, SignalStop& signals) {
   const std::string who = "millrace " + command.name();
   bool json = false;
   CLI::App app;
@@ -137,14 +138,18 @@ int run_command(std::span<const std::string> words, Command& command, const Sign
     return complain(who, text_of(error), kUsage);
   }
   Output out(stdout);
-  Context context{.out = out, .log = Log::to_stderr(), .stop = signals.token(), .json = json};
-  return run_guarded(who, command, context, signals);
+  Context context{.out = out,
+                  .log = Log::to_stderr(),
+                  .stop = signals.token(),
+                  .json = json,
+                  .signals = &signals};
+  return run_guarded(who, command, context);
 }
 
 }  // namespace
 
 int run_program(std::span<const std::string> words,
-                std::span<const std::unique_ptr<Command>> commands, const SignalStop& signals) {
+                std::span<const std::unique_ptr<Command>> commands, SignalStop& signals) {
   if (words.empty()) return complain("millrace", "which command? (see millrace --help)", kUsage);
   const std::string& name = words.front();
   const bool help = name == "--help" || name == "-h" || name == "help";

@@ -1,7 +1,7 @@
 // The program: runs a command and turns what it throws into one line and an exit status.
 //
 // Exit status: 0 done; 1 a fault in data, network, disk or training; 2 a usage error, found before
-// anything is written or opened; 130 and 143 interrupted by SIGINT and SIGTERM.
+// anything is written or opened; 130, 138 and 143 interrupted by SIGINT, SIGUSR1 and SIGTERM.
 #pragma once
 
 #include <cstdio>
@@ -22,6 +22,6 @@ inline constexpr int kUsage = 2;
 /// Runs the command that `words` (without the program's own name) ask for; returns the exit
 /// status.
 int run_program(std::span<const std::string> words,
-                std::span<const std::unique_ptr<Command>> commands, const SignalStop& signals);
+                std::span<const std::unique_ptr<Command>> commands, SignalStop& signals);
 
 }  // namespace millrace::tools

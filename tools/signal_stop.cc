@@ -20,6 +20,7 @@ sigset_t awaited() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR1);
   return set;
 }
 
@@ -55,14 +56,25 @@ void SignalStop::wait() {
     if (::poll(both.data(), both.size(), -1) < 0) continue;
     signalfd_siginfo arrived{};
     if (both[0].revents != 0 && ::read(signals_, &arrived, sizeof arrived) == sizeof arrived) {
-      const auto number = static_cast<int>(arrived.ssi_signo);
-      if (signal_.load() != 0) ::_exit(128 + number);
-      signal_.store(number);
-      source_.request_stop();
+      take(static_cast<int>(arrived.ssi_signo));
     } else if (both[1].revents != 0) {
       return;
     }
   }
+}
+
+void SignalStop::take(int signal) {
+  if (signal != SIGUSR1) {
+    if (may_end_) ::_exit(128 + signal);
+    may_end_ = true;
+  }
+  tell(signal);
+}
+
+void SignalStop::tell(int signal) {
+  int none = 0;
+  signal_.compare_exchange_strong(none, signal);
+  source_.request_stop();
 }
 
 }  // namespace millrace::tools

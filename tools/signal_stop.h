@@ -1,4 +1,6 @@
-// SignalStop: SIGINT and SIGTERM as a stop token; a second signal ends the process at once.
+// SignalStop: SIGINT, SIGTERM and SIGUSR1 as a stop token. A second SIGINT or SIGTERM ends the
+// process at once; SIGUSR1, which a scheduler sends ahead of its time limit, and more than once
+// where a launcher passes it on, does not.
 //
 //   int main() {
 //     hold_signals();              // first: early signals stay pending
@@ -16,7 +18,7 @@
 
 namespace millrace::tools {
 
-/// From here on SIGINT and SIGTERM stay pending until a SignalStop takes them, even across an exec.
+/// From here on these signals stay pending until a SignalStop takes them, even across an exec.
 /// A closed connection, `| head`, and the file size limit (ulimit -f) become errors instead of
 /// fatal signals.
 void hold_signals();
@@ -30,16 +32,20 @@ class SignalStop {
   SignalStop& operator=(const SignalStop&) = delete;
 
   std::stop_token token() const { return source_.get_token(); }
-  /// The signal that arrived, or 0.
+  /// The signal that arrived first, or 0.
   int signal() const { return signal_.load(); }
+  /// A signal that another process of the run has got: as if it had come here.
+  void tell(int signal);
 
  private:
   void wait();
+  void take(int signal);
 
   std::stop_source source_;
   std::atomic<int> signal_ = 0;
-  int signals_ = -1;  // a signalfd
-  int end_ = -1;      // an eventfd, since anyone could send a signal
+  bool may_end_ = false;  ///< the next SIGINT or SIGTERM ends the process; the waiter's own
+  int signals_ = -1;      // a signalfd
+  int end_ = -1;          // an eventfd, since anyone could send a signal
   std::thread waiter_;
 };
 

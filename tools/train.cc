@@ -18,6 +18,7 @@
 #include "tools/commands.h"
 #include "tools/config_file.h"
 #include "tools/label_map.h"
+#include "tools/run_processes.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
 #include "tools/train/json_observer.h"
@@ -26,7 +27,6 @@
 #include "tools/train/optimisation_options.h"
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
-#include "tools/train/run_processes.h"
 #include "tools/train/step_count.h"
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
@@ -92,14 +92,22 @@ class TrainCommand final : public Command {
   void run(Context& context) override {
     if (summary_) return print_summary(context);
     read_.attach(context);
-    processes_.emplace(run_);
+    processes_.emplace(context, run_.devices);
+    processes_->guard(context, [&] { train(context); });
+  }
+
+ private:
+  void train(Context& context) {
     const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
+    trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
     settle(cluster, context);
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
-    RunInput input(input_options(), devices, context);
+    std::optional<RunInput> made;
+    trainer::all_do(cluster, [&] { made.emplace(input_options(), devices, context); });
+    RunInput& input = *made;
     if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
       optimisation_.steps_per_epoch =
           decide_number(cluster, [&] { return find_steps(input, context); });
@@ -117,7 +125,6 @@ class TrainCommand final : public Command {
     check_target(result);
   }
 
- private:
   bool has_validation() const { return limits_.overfit_batches > 0 || !data_.val_specs().empty(); }
 
   void check_evaluation() const {
@@ -144,6 +151,7 @@ class TrainCommand final : public Command {
   }
 
   void print_summary(Context& context) {
+    run_.settle({.devices = static_cast<int>(device::DeviceSet::parse(run_.devices).size())});
     constexpr std::int64_t kImageNetClasses = 1000;
     if (choice_.needs_classes()) {
       choice_.classes = kImageNetClasses;
@@ -166,10 +174,8 @@ class TrainCommand final : public Command {
     return std::stoll(trainer::decide(cluster, [&] { return std::to_string(decision()); }));
   }
 
-  /// Resolves what depends on other options, on existing files or on the data. Process 0 decides
-  /// and is the only one that logs it.
+  /// Resolves what depends on other options, on existing files or on the data. Process 0 decides.
   void settle(trainer::Cluster& cluster, Context& context) {
-    if (cluster.topology().process != 0) context.log = {};
     trainer::decide(cluster, [this] { return check_places(); });
     settle_limits();
     const std::string told = trainer::decide(cluster, [&] {
@@ -392,6 +398,7 @@ class TrainCommand final : public Command {
     auto result = trainer::fit(input, train_options(context), observers);
     if (!result.end.stopped_by.empty() && !result.last_checkpoint.empty())
       context.log.info(result.last_checkpoint + "; --resume auto continues from it");
+    input.cluster->fail_alike();  // from here on: the result is every process's
     if (result.end.interrupted) throw Error(ErrorCode::kCancelled, "training was stopped");
     if (!upload.missing().empty())
       throw Error(ErrorCode::kIo,

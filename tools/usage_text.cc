@@ -27,6 +27,7 @@ constexpr Rule kRules[] = {
     {"^([^ ]+): (\\d+) required .* missing", "$1 takes $2 values"},
     {"^Could not convert: ([^ ]+) = (.*)", "$1: '$2' is not valid"},
     {"^([^ ]+) requires ([^ ]+)", "$1 needs $2"},
+    {"^([^ ]+) excludes ([^ ]+)", "give either $1 or $2"},
 };
 
 }  // namespace

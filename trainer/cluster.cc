@@ -65,8 +65,19 @@ class TransportCluster final : public Cluster {
 
 std::string decide(Cluster& cluster, const std::function<std::string()>& decision) {
   detail::Told told = detail::tell_decision(cluster, decision);
-  if (told.failure) std::rethrow_exception(told.failure);
-  return std::move(told.text);
+  if (!told.failure) return std::move(told.text);
+  cluster.fail_alike();
+  std::rethrow_exception(told.failure);
+}
+
+void all_do(Cluster& cluster, const std::function<void()>& work) {
+  std::exception_ptr own;
+  try {
+    work();
+  } catch (...) {
+    own = std::current_exception();
+  }
+  detail::throw_any(cluster, own);
 }
 
 std::unique_ptr<Cluster> make_local_cluster(int devices) {

@@ -46,12 +46,22 @@ class Cluster {
   /// Makes what any process waits for, in groups too, throw Cancelled with `reason`; the cluster is
   /// of no use afterwards.
   virtual void abort(const std::string& reason) noexcept = 0;
+
+  /// Every process throws the same from here: nobody needs to be told by abort().
+  void fail_alike() noexcept { fails_alike_ = true; }
+  bool fails_alike() const noexcept { return fails_alike_; }
+
+ private:
+  bool fails_alike_ = false;
 };
 
 /// What `decision` gives on process 0, on every process; the others do not call it. What it throws
 /// there, every process throws. For what a program settles by itself before fit(): a folder's name,
 /// a count. Every process calls it.
 std::string decide(Cluster& cluster, const std::function<std::string()>& decision);
+/// Does `work` on every process. Where it throws on one of them, all throw: each its own failure,
+/// or that of the first process that has one, with its number. Every process calls it.
+void all_do(Cluster& cluster, const std::function<void()>& work);
 
 /// This process alone, with so many devices.
 std::unique_ptr<Cluster> make_local_cluster(int devices);

@@ -31,6 +31,21 @@ TEST(Signals, ThatComeBeforeTheRestartAreKept) {
   EXPECT_THAT(result.err, HasSubstr("interrupted")) << "it ended as a run does";
 }
 
+TEST(Signals, ThatASchedulerSendsAheadOfItsLimitSaveAndStop) {
+  const TempDir dir;
+  const ProcessResult result = run_process(
+      {"/bin/sh", "-c",
+       std::string("'") + MILLRACE_PROGRAM +
+           "' train --fake-data 1000000 --model lenet --classes 10 --log-steps 20 --run-dir '" +
+           (dir / "run") +
+           "' 2>log & pid=$!; until grep -q Step=20 log; do sleep 0.02; done; kill -USR1 $pid; "
+           "kill "
+           "-USR1 $pid; wait $pid; echo $?"},
+      {.folder = dir.path().string()});
+  EXPECT_EQ(result.out, std::to_string(128 + SIGUSR1) + "\n");
+  EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/last/state.json"));
+}
+
 TEST(Signals, OfOthersDoNotEndTheWaitForOurs) {
   const ProcessResult result =
       beside_training("kill -USR2 $pid; sleep 0.2; kill -TERM $pid; wait $pid; echo $?");

@@ -1,8 +1,14 @@
 #include "tools/train/run_input.h"
 
+#include <fmt/format.h>
+
+#include <numeric>
 #include <utility>
 
+#include "io/base/error.h"
+#include "io/base/text.h"
 #include "pipeline/epoch_length.h"
+#include "pipeline/sample_source.h"
 
 namespace millrace::tools {
 namespace {
@@ -26,6 +32,26 @@ InputOptions validation_input(const RunInputOptions& options) {
   return {.shards = options.read.shards(specs)};
 }
 
+/// Samples of an epoch, of all processes; nothing where nobody knows.
+std::optional<std::int64_t> epoch_samples(const pipeline::PipelineOptions& options) {
+  if (options.epochs.samples > 0) return options.epochs.samples;
+  if (options.source) return options.source->num_samples();
+  if (!options.counts) return {};
+  return static_cast<std::int64_t>(
+      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
+}
+
+/// A process without a sample of its own would only fill the others' steps.
+void check_enough_samples(const pipeline::PipelineOptions& options) {
+  const auto samples = epoch_samples(options);
+  const int processes = options.split.topology.processes;
+  if (!samples || *samples >= processes) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("{} for {}: start no more processes than there are samples",
+                          counted(static_cast<std::uint64_t>(*samples), "sample"),
+                          counted(static_cast<std::uint64_t>(processes), "process")));
+}
+
 }  // namespace
 
 std::vector<std::string> train_shards(const RunInputOptions& options) {
@@ -40,6 +66,7 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
     return make_pipeline_options(input, options.choice, options.run, options.read, context);
   };
   auto train = pipeline(training_input(options));
+  check_enough_samples(train);
   train_samples_ = pipeline::samples_per_epoch(train).value_or(0);
   std::size_t num_indexes = num_indexes_of(train);
   train_.emplace(std::move(train), devices);

@@ -32,7 +32,7 @@ std::vector<std::string> train_shards(const RunInputOptions& options);
 
 class RunInput {
  public:
-  /// `devices` is borrowed.
+  /// `devices` is borrowed. Throws: InvalidArgument for more processes than samples; as opening.
   RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
            const Context& context);
 

@@ -1,10 +1,13 @@
 #include "tools/train/run_options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "device/device.h"
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/fake_data.h"
 #include "tools/values.h"
@@ -61,8 +64,12 @@ void RunOptions::declare(CLI::App& app) {
          "bf16 (16, 16-mixed, bf16-mixed, bfloat16): bf16 compute, float32 weights; fp32 (32, "
          "float32); bf16-true: bf16 weights too")
       ->transform(one_of({"bf16", "fp32", "bf16-true"}, kPrecisions));
-  app.add_option("--batch-size", batch_size, "Samples per device in a step")
-      ->transform(whole_number(1, 1 << 20));
+  auto* per_device = app.add_option("--batch-size", batch_size, "Samples per device in a step");
+  per_device->transform(whole_number(1, 1 << 20));
+  app.add_option("--global-batch", global_batch,
+                 "The same of all devices of all processes, instead of --batch-size; 0: by that")
+      ->transform(whole_number(0, std::int64_t{1} << 40))
+      ->excludes(per_device);
   app.add_option("--workers", workers,
                  "Streams that shards are divided into; 0: 4, or one per shard if there are fewer")
       ->transform(whole_number(0, 1 << 20));
@@ -79,6 +86,22 @@ void RunOptions::check() const {
   static_cast<void>(device::DeviceSet::parse(devices));
   if (workers > 0 && streams > 0)
     throw Error(ErrorCode::kInvalidArgument, "--workers and --streams are two names for one thing");
+}
+
+void RunOptions::settle(const Topology& where) {
+  topology = where;
+  static_cast<void>(wds::num_streams({.topology = topology, .workers = 1, .streams = streams}));
+  if (global_batch == 0) return;
+  const std::int64_t replicas = topology.world_size();
+  batch_size = global_batch / replicas;
+  if (batch_size * replicas == global_batch) return;
+  const std::int64_t above = (batch_size + 1) * replicas;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("--global-batch {}: {} x {} devices cannot share it evenly: {}{}", global_batch,
+                  counted(static_cast<std::uint64_t>(topology.processes), "process"),
+                  topology.devices,
+                  batch_size > 0 ? fmt::format("{} or ", batch_size * replicas) : "", above));
 }
 
 trainer::nn::Precision RunOptions::compute_precision() const {

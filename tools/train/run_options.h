@@ -19,6 +19,7 @@ struct RunOptions {
   std::string devices = "1";
   std::string precision = "bf16";
   std::int64_t batch_size = 64;
+  std::int64_t global_batch = 0;  ///< of all devices; 0: by batch_size
   int workers = 0;
   int streams = 0;
   int threads = 0;
@@ -26,10 +27,13 @@ struct RunOptions {
   /// The processes that share the work: not an option, but what this one is started as.
   Topology topology = {};
 
-  /// --devices --precision --batch-size --workers --streams --threads --prefetch.
+  /// --devices --precision --batch-size --global-batch --workers --streams --threads --prefetch.
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for impossible devices.
   void check() const;
+  /// Takes over where this process stands. Throws: InvalidArgument for a global batch or streams
+  /// that the processes cannot share evenly.
+  void settle(const Topology& where);
 
   trainer::nn::Precision compute_precision() const;
   /// True for bf16-true: weights and optimizer state are rounded too.

@@ -79,24 +79,14 @@ void Processes::copy_from_first(Backend& backend, DeviceSpan values) {
   if (!is_first()) backend.write(floats, values);
 }
 
-void Processes::throw_any(const std::exception_ptr& own) {
-  const std::vector<std::string> failures = gather(own ? pack_error(own) : "");
-  if (own) throw_alike(own);
-  for (std::size_t process = 0; process < failures.size(); ++process) {
-    if (failures[process].empty()) continue;
-    const Error told = unpack_error(failures[process]);
-    throw_alike(std::make_exception_ptr(
-        Error(told.code(), "process " + std::to_string(process) + " failed: " + told.message(),
-              told.where())));
-  }
-}
+void Processes::throw_any(const std::exception_ptr& own) { detail::throw_any(cluster_, own); }
 
 void Processes::throw_stopped(const std::string& message) {
   throw_alike(std::make_exception_ptr(Error(ErrorCode::kCancelled, message)));
 }
 
 void Processes::throw_alike(const std::exception_ptr& error) {
-  alike_ = true;
+  cluster_.fail_alike();
   std::rethrow_exception(error);
 }
 

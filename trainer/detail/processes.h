@@ -33,7 +33,7 @@ class Processes {
   bool is_first() const { return cluster_.topology().process == 0; }
   bool is_alone() const { return cluster_.topology().processes == 1; }
   /// What was thrown last, every process throws.
-  bool has_thrown_alike() const { return alike_; }
+  bool has_thrown_alike() const { return cluster_.fails_alike(); }
 
   /// Runs this process's whole work. What it throws ends the others, with its reason.
   template <typename Work>
@@ -41,7 +41,8 @@ class Processes {
     try {
       return work();
     } catch (...) {
-      if (!alike_) cluster_.abort(reason_of(std::current_exception(), cluster_.topology()));
+      if (!has_thrown_alike())
+        cluster_.abort(reason_of(std::current_exception(), cluster_.topology()));
       throw;
     }
   }
@@ -58,8 +59,7 @@ class Processes {
   bool any(bool own) { return sum(own ? 1 : 0) > 0; }
   /// Gives process 0's values to all.
   void copy_from_first(Backend& backend, DeviceSpan values);
-  /// Throws on every process when one has failed: there its own failure, elsewhere that of the
-  /// first such process, with its number. `own`: null where nothing failed.
+  /// As detail::throw_any().
   void throw_any(const std::exception_ptr& own);
   /// Throws what every process throws now.
   [[noreturn]] void throw_alike(const std::exception_ptr& error);
@@ -71,7 +71,6 @@ class Processes {
 
   std::unique_ptr<Cluster> own_;
   Cluster& cluster_;
-  bool alike_ = false;  ///< every process throws what this one is throwing
 };
 
 }  // namespace millrace::trainer::detail

@@ -1,5 +1,6 @@
 #include "trainer/detail/telling.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -89,6 +90,19 @@ Told tell_decision(Cluster& cluster, const std::function<std::string()>& decisio
   const std::string_view content = told.substr(1);
   if (told.front() == kDecided) return {.text = std::string(content)};
   return {.failure = std::make_exception_ptr(unpack_error(content))};
+}
+
+void throw_any(Cluster& cluster, const std::exception_ptr& own) {
+  const std::string packed = own ? pack_error(own) : "";
+  const auto failures = cluster.all_gather(std::as_bytes(std::span(packed)));
+  const auto first = std::ranges::find_if(failures, [](const auto& one) { return !one.empty(); });
+  if (first == failures.end()) return;
+  cluster.fail_alike();
+  if (own) std::rethrow_exception(own);
+  const Error told = unpack_error({reinterpret_cast<const char*>(first->data()), first->size()});
+  throw Error(told.code(),
+              "process " + std::to_string(first - failures.begin()) + " failed: " + told.message(),
+              told.where());
 }
 
 }  // namespace millrace::trainer::detail

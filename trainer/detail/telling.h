@@ -27,4 +27,8 @@ struct Told {
 /// Runs `decision` on process 0, and tells all. Throws: what the cluster throws.
 Told tell_decision(Cluster& cluster, const std::function<std::string()>& decision);
 
+/// Throws on every process when one has failed: there its own failure, elsewhere that of the first
+/// such process, with its number. `own`: null where nothing failed.
+void throw_any(Cluster& cluster, const std::exception_ptr& own);
+
 }  // namespace millrace::trainer::detail

@@ -23,6 +23,7 @@ int MpiProcesses::process() const { return impl_->engine.process(); }
 int MpiProcesses::processes() const { return impl_->engine.processes(); }
 const std::string& MpiProcesses::host() const { return impl_->engine.host(); }
 Transport& MpiProcesses::transport() { return *impl_; }
+bool MpiProcesses::ended_by_another() const { return impl_->engine.ended_by_another(); }
 
 Topology MpiProcesses::topology(int devices) const {
   return {.process = process(),

@@ -48,6 +48,8 @@ class MpiProcesses {
   Topology topology(int devices) const;
   /// Lifetime: this object's.
   Transport& transport();
+  /// Whether another process has ended the run, and says why.
+  bool ended_by_another() const;
 
  private:
   class Impl;

@@ -140,6 +140,11 @@ void MpiEngine::abort(const std::string& reason) noexcept {
   wake_.notify_all();
 }
 
+bool MpiEngine::ended_by_another() {
+  const std::lock_guard lock(mutex_);
+  return is_aborted_ && !is_ours_;
+}
+
 void MpiEngine::serve() {
   auto last_progress = Clock::now();
   for (;;) {

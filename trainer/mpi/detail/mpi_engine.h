@@ -47,6 +47,8 @@ class MpiEngine {
   /// As Transport::exchange().
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming);
   void abort(const std::string& reason) noexcept;
+  /// As MpiProcesses::ended_by_another().
+  bool ended_by_another();
 
  private:
   using Clock = std::chrono::steady_clock;

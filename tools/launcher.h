@@ -18,9 +18,11 @@ Environment process_environment();
 struct LaunchedProcesses {
   std::string variable;
   std::int64_t count = 1;
+  std::int64_t process = 0;  ///< this one's number
 };
 
-/// Of Open MPI, MPICH or a Slurm step; nothing where there is one process.
+/// Of Open MPI, MPICH or a Slurm step; nothing without a launcher. The innermost counts: mpirun may
+/// run in a step of Slurm's.
 std::optional<LaunchedProcesses> launched_processes(const Environment& environment);
 
 /// For what only one process can do: several would each do the whole work, and write to the same

@@ -1,4 +1,4 @@
-#include "tools/train/launcher.h"
+#include "tools/launcher.h"
 
 #include <fmt/format.h>
 
@@ -21,6 +21,9 @@ struct Variable {
 // starts.
 constexpr std::array kMpiCounts{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
                                 "SLURM_STEP_NUM_TASKS"};
+/// The numbers of a process, of the same launchers.
+constexpr std::array kMpiRanks{"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+                               "SLURM_PROCID"};
 constexpr std::array<Variable, 7> kVariables{{{"WORLD_SIZE", 1},
                                               {"RANK", 0},
                                               {kMpiCounts[0], 1},
@@ -46,10 +49,13 @@ Environment process_environment() {
 }
 
 std::optional<LaunchedProcesses> launched_processes(const Environment& environment) {
-  for (const char* name : kMpiCounts) {
-    const auto value = environment(name);
+  for (std::size_t i = 0; i < kMpiCounts.size(); ++i) {
+    const auto value = environment(kMpiCounts[i]);
     const std::int64_t count = value ? number_in(*value) : 0;
-    if (count > 1) return LaunchedProcesses{.variable = name, .count = count};
+    if (count < 1) continue;
+    return LaunchedProcesses{.variable = kMpiCounts[i],
+                             .count = count,
+                             .process = number_in(environment(kMpiRanks[i]).value_or(""))};
   }
   return {};
 }

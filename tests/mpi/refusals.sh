@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# refusals.sh MILLRACE: what several processes cannot do together is refused once, with status 2, before anything is
+# made; a signal that reaches one of them is the status of all.
+set -uo pipefail
+source "$(dirname "$0")/start.sh"
+millrace=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+fail() {
+  echo "$*"
+  failed=1
+}
+
+train=("$millrace" train --model lenet --precision fp32 --log-steps 500 --run-dir "$folder/run")
+
+# refused TEXT PROCESSES ARGUMENT...
+refused() {
+  local text=$1 processes=$2 output status=0
+  shift 2
+  output=$(start "$processes" "${train[@]}" "$@" 2>&1) || status=$?
+  ((status == 2)) || fail "$*: status $status"
+  [[ $(grep "^millrace" <<<"$output") == *"$text"* ]] || fail "$*: $output"
+  (($(grep -c "^millrace" <<<"$output") == 1)) || fail "$*: said more than once"
+  [[ ! -e $folder/run ]] || fail "$*: a run folder was made"
+}
+
+refused "--global-batch 33: 2 processes x 1 devices cannot share it evenly: 32 or 34" 2 --fake-data 64 --global-batch 33
+refused "4 streams cannot be shared evenly by 3 processes" 3 --fake-data 64 --streams 4
+refused "2 samples for 3 processes" 3 --fake-data 2
+refused "--devices: process 0 has 2, process 1 has 1" 1 --fake-data 64 --devices 2 : -np 1 "${train[@]}" --fake-data 64
+
+start 2 "${train[@]}" --fake-data 64 --epochs 1 --global-batch 32 --fast-dev-run >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
+grep -q "2 processes x 1 device x batch size 16 = 32 samples a step" "$folder/log" || fail "$(cat "$folder/log")"
+
+# One process of the run gets the signal; the others hear of it.
+start 2 "${train[@]}" --fake-data 1000000 >"$folder/log" 2>&1 &
+shell=$!
+for ((i = 0; i < 300; ++i)); do
+  grep -q "Step=500 " "$folder/log" && break
+  sleep 0.1
+done
+pkill -USR1 -n -f "^$millrace train .*$folder/run"
+status=0
+wait "$shell" || status=$?
+((status == 138)) || fail "SIGUSR1: status $status"
+(($(grep -c "^millrace train: interrupted" "$folder/log") == 1)) || fail "$(cat "$folder/log")"
+[[ -e $folder/run/checkpoints/last/state.json ]] || fail "SIGUSR1: no checkpoint"
+exit $failed

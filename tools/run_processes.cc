@@ -1,0 +1,175 @@
+#include "tools/run_processes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "io/base/cores.h"
+#include "io/base/error.h"
+#include "io/base/text.h"
+#include "tools/launcher.h"
+#ifdef MILLRACE_HAS_MPI
+#include "trainer/mpi/mpi_processes.h"
+#endif
+
+namespace millrace::tools {
+
+namespace {
+
+std::vector<std::string> gather(trainer::Cluster& cluster, const std::string& own) {
+  std::vector<std::string> all;
+  for (const auto& bytes : cluster.all_gather(std::as_bytes(std::span(own))))
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return all;
+}
+
+}  // namespace
+
+#ifdef MILLRACE_HAS_MPI
+
+namespace {
+
+/// Under srun MPI finds the others by PMIx; without it Open MPI ends the process with a page of
+/// advice, and MPICH takes it for the only one.
+void check_connected(const LaunchedProcesses& launched, const Environment& environment) {
+  if (launched.variable != "SLURM_STEP_NUM_TASKS" || environment("PMIX_RANK")) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("{}={}, but srun has not connected them, and MPI would find 1: start "
+                          "with srun --mpi=pmix",
+                          launched.variable, launched.count));
+}
+
+}  // namespace
+
+class RunProcesses::Started {
+ public:
+  explicit Started(const LaunchedProcesses& launched) {
+    if (processes_.processes() == launched.count) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{}={}, but MPI finds {}: start with mpirun, or srun --mpi=pmix",
+                            launched.variable, launched.count, processes_.processes()));
+  }
+  std::unique_ptr<trainer::Cluster> make_cluster(int devices) {
+    return trainer::make_cluster(processes_.topology(devices), processes_.transport());
+  }
+  const std::string& host() const { return processes_.host(); }
+  bool ended_by_another() const { return processes_.ended_by_another(); }
+
+ private:
+  trainer::MpiProcesses processes_;
+};
+
+#else
+
+namespace {
+
+void check_connected(const LaunchedProcesses& /*launched*/, const Environment& /*environment*/) {}
+
+}  // namespace
+
+class RunProcesses::Started {
+ public:
+  explicit Started(const LaunchedProcesses& launched) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{}={}: this program was built without MPI, and each process would do "
+                            "the whole work; start one process, with --devices for what the "
+                            "machine has",
+                            launched.variable, launched.count));
+  }
+  std::unique_ptr<trainer::Cluster> make_cluster(int /*devices*/) { return nullptr; }
+  std::string host() const { return {}; }
+  bool ended_by_another() const { return false; }
+};
+
+#endif
+
+/// What this process may use of its machine.
+struct RunProcesses::Share {
+  int cores = 1;
+  bool is_bound = false;  ///< to fewer than its part of the machine's
+};
+
+RunProcesses::RunProcesses(Context& context, const std::string& devices) {
+  const auto wanted = static_cast<int>(device::DeviceSet::parse(devices).size());
+  join(wanted, context);
+  Share share;
+  guard(context, [&] { share = compare(wanted); });
+  devices_ = device::DeviceSet::parse(devices, {.num_cores = share.cores});
+  if (!is_first()) context.log = {};
+  if (!share.is_bound) return;
+  context.log.warn(fmt::format(
+      "the launcher has bound process 0 to {}, of {} of this machine's for {} on it: mpirun "
+      "--bind-to none, or srun --cpu-bind=none, gives it its share",
+      counted(static_cast<std::uint64_t>(share.cores), "core"), std::thread::hardware_concurrency(),
+      counted(static_cast<std::uint64_t>(topology().node_processes), "process")));
+}
+
+void RunProcesses::join(int devices, Context& context) {
+  const Environment environment = process_environment();
+  const auto launched = launched_processes(environment);
+  has_launcher_ = launched.has_value();
+  if (launched && launched->count > 1) {
+    context.says_failure = launched->process == 0;  // what is wrong is so for all of them
+    check_connected(*launched, environment);
+    started_ = std::make_unique<Started>(*launched);
+    cluster_ = started_->make_cluster(devices);
+    context.says_failure = true;
+  } else {
+    refuse_launcher(environment);
+    cluster_ = trainer::make_local_cluster(devices);
+  }
+}
+
+RunProcesses::~RunProcesses() = default;
+
+// All processes see the same.
+void RunProcesses::check_devices(const std::vector<std::string>& all) {
+  const int first = std::stoi(all.front());
+  for (std::size_t process = 1; process < all.size(); ++process) {
+    const int other = std::stoi(all[process]);
+    if (other == first) continue;
+    cluster_->fail_alike();
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("--devices: process 0 has {}, process {} has {}: all need the same "
+                            "number",
+                            first, process, other));
+  }
+}
+
+// Processes of one machine that may use the same cores divide them; those that the launcher has
+// bound to cores of their own have these.
+RunProcesses::Share RunProcesses::compare(int devices) {
+  const auto mine = fmt::format("{} {} {}", devices, started_ ? started_->host() : "",
+                                fmt::join(allowed_cores(), ","));
+  const auto all = gather(*cluster_, mine);
+  check_devices(all);
+  const auto sharers = static_cast<int>(std::ranges::count(all, mine));
+  const int part =
+      static_cast<int>(std::thread::hardware_concurrency()) / cluster_->topology().node_processes;
+  const int cores = std::max(1, usable_cores() / sharers);
+  const bool alone = sharers < cluster_->topology().node_processes || allowed_cores().size() == 1;
+  return {.cores = cores, .is_bound = has_launcher_ && alone && cores < part};
+}
+
+// Whose failure it is says so; process 0 what all of them throw.
+void RunProcesses::failed(Context& context, const std::exception& error) {
+  if (!started_) return;
+  if (!cluster_->fails_alike()) {
+    cluster_->abort(
+        fmt::format("process {} failed: {}", cluster_->topology().process, error.what()));
+    context.says_failure = !started_->ended_by_another();
+    return;
+  }
+  context.says_failure = is_first();
+  const auto* known = dynamic_cast<const Error*>(&error);
+  if (known == nullptr || known->code() != ErrorCode::kCancelled) return;
+  for (const std::string& signal : gather(*cluster_, std::to_string(context.signals->signal()))) {
+    if (signal != "0") context.signals->tell(std::stoi(signal));
+  }
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,68 @@
+// RunProcesses: the processes of a run, as the program sees them: this one alone, or those that
+// mpirun or srun started, where the program was built with MPI.
+//
+//   RunProcesses processes(context, run.devices);
+//   processes.guard(context, [&] { fit({..., .cluster = &processes.cluster()}, options); });
+//
+// Process 0 alone logs. Keep it until an error has been printed: its end may be the process's.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "tools/command.h"
+#include "trainer/cluster.h"
+
+namespace millrace::tools {
+
+class RunProcesses {
+ public:
+  /// Makes this process's `devices`. Under a launcher that started several processes it waits until
+  /// all have come here. Throws, on all: InvalidArgument where their number is not what the
+  /// launcher's environment says, where this program has no MPI, and where another process has
+  /// another number of devices.
+  explicit RunProcesses(Context& context, const std::string& devices = "1");
+  /// Under a launcher: waits until all have come here.
+  ~RunProcesses();
+  RunProcesses(const RunProcesses&) = delete;
+  RunProcesses& operator=(const RunProcesses&) = delete;
+
+  trainer::Cluster& cluster() { return *cluster_; }
+  Topology topology() const { return cluster_->topology(); }
+  bool is_first() const { return topology().process == 0; }
+  const device::DeviceSet& devices() const { return *devices_; }
+
+  /// Runs the command's work. What one process throws ends the others; it is said once. A signal
+  /// that stopped one process is every process's exit status.
+  template <typename Work>
+  void guard(Context& context, const Work& work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      failed(context, error);
+      throw;
+    }
+  }
+
+ private:
+  class Started;
+  struct Share;
+
+  void join(int devices, Context& context);
+  /// Compares what the processes have; their shares of this machine's cores.
+  Share compare(int devices);
+  void check_devices(const std::vector<std::string>& all);
+  void failed(Context& context, const std::exception& error);
+
+  bool has_launcher_ = false;
+  std::unique_ptr<Started> started_;  ///< null: this process alone
+  std::unique_ptr<trainer::Cluster> cluster_;
+  std::optional<device::DeviceSet> devices_;
+};
+
+}  // namespace millrace::tools
