@@ -30,6 +30,7 @@ struct ParallelLoader::State {
   /// One epoch; false when the loader was stopped.
   bool land_epoch();
   bool land_whole_rounds();
+  pipeline::Batch masked_after(const pipeline::Batch& last) const;
   bool land(pipeline::Batch batch);
   void stop();
 
@@ -80,14 +81,16 @@ void ParallelLoader::State::land_all() {
 }
 
 bool ParallelLoader::State::land_epoch() {
-  std::int64_t index = 0;
+  pipeline::Batch last;
   for (pipeline::Batch batch; pipeline.next(batch);) {
-    index = batch.index + 1;
+    last.index = batch.index;
+    last.position = batch.position;
     if (!land(std::move(batch))) return false;
   }
   while (place != 0) {
-    pipeline::Batch masked = pipeline.masked_batch();
-    masked.index = index++;
+    pipeline::Batch masked = masked_after(last);
+    last.index = masked.index;
+    last.position = masked.position;
     if (!land(std::move(masked))) return false;
   }
   return true;
@@ -104,6 +107,17 @@ bool ParallelLoader::State::land_whole_rounds() {
     round.clear();
   }
   return true;
+}
+
+/// Fills up a round: the epoch's samples have all been given.
+pipeline::Batch ParallelLoader::State::masked_after(const pipeline::Batch& last) const {
+  pipeline::Batch masked = pipeline.masked_batch();
+  masked.index = last.index + 1;
+  auto position = std::make_shared<pipeline::Position>(*last.position);
+  position->slots += pipeline.options().batch.size;
+  for (pipeline::Position::Stream& stream : position->streams) stream.ended = true;
+  masked.position = std::move(position);
+  return masked;
 }
 
 bool ParallelLoader::State::land(pipeline::Batch batch) {

@@ -115,9 +115,30 @@ void check_position(const Position& position, const PipelineOptions& options) {
     refuse(fmt::format("{} streams saved, {} given", position.streams.size(), own));
   }
   if (position.fingerprint != detail::order_fingerprint(options)) {
-    refuse("shards, their indexes, split, shuffle, seed, epoch or batch size differ");
+    refuse("shards, their indexes, streams, shuffle, seed or the epoch's length differ");
   }
-  if (position.next_stream >= position.streams.size()) refuse("its next stream does not exist");
+  if (position.slots % options.batch.size != 0) {
+    refuse(fmt::format("{} slots used do not divide into batches of {}", position.slots,
+                       options.batch.size));
+  }
+}
+
+/// This process's own: a joined position holds all streams.
+Position own_share(const Position& position, const PipelineOptions& options) {
+  const Topology& topology = options.split.topology;
+  const auto streams = static_cast<std::size_t>(options.split.streams);
+  if (position.processes == 1 && !position.streams.empty() && position.streams.size() != streams) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the saved position does not fit this pipeline: {} streams saved, {} "
+                            "given",
+                            position.streams.size(), streams));
+  }
+  try {
+    return position.share(topology.process, topology.processes);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("the saved position does not fit this pipeline: ") + error.message());
+  }
 }
 
 }  // namespace
@@ -143,7 +164,8 @@ Pipeline::State::State(PipelineOptions given)
 }
 
 Position Pipeline::State::first_position() const {
-  return options.resume ? *options.resume : Position::start_of(options.epochs.first);
+  return own_share(options.resume ? *options.resume : Position::start_of(options.epochs.first),
+                   options);
 }
 
 bool Pipeline::State::next(Batch& batch) {
@@ -199,7 +221,7 @@ void Pipeline::State::hand_out_masked(Batch& batch) {
   next.epoch = masked_->epoch;
   next.index = masked_->index++;
   auto after = std::make_shared<Position>(position());
-  after->batches = masked_->index;
+  after->slots = masked_->index * options.batch.size;
   next.position = std::move(after);
   if (--masked_->repeat == 0) masked_.reset();
   hand_out(batch, std::move(next));
@@ -219,7 +241,7 @@ void Pipeline::State::end_epoch(std::uint32_t epoch) {
 // a resume, and one process's share of it unless samples were lost, may be empty.
 void Pipeline::State::check_epoch(std::uint32_t epoch) {
   const bool whole =
-      !options.resume || options.resume->epoch != epoch || options.resume->batches == 0;
+      !options.resume || options.resume->epoch != epoch || options.resume->slots == 0;
   const auto its_ledger = ledgers.of(epoch);
   const bool lost = its_ledger->skipped() > 0;
   const bool empty = std::exchange(epoch_samples_, 0) == 0;

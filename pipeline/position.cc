@@ -1,5 +1,7 @@
 #include "pipeline/position.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -19,7 +21,8 @@ using SampleRefs = std::vector<wds::StreamPosition::SampleRef>;
 constexpr std::uint64_t kTarBlock = 512;
 constexpr std::uint64_t kMaxOffset = std::uint64_t{1} << 60;
 constexpr std::uint32_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max() - 1;
-constexpr std::int64_t kMaxBatches = std::int64_t{1} << 53;
+constexpr std::int64_t kMaxSlots = std::int64_t{1} << 53;
+constexpr int kMaxProcesses = 1 << 20;
 
 /// What all offsets are multiples of: a tar's blocks, if the shards are plain tars.
 std::uint64_t unit_of(const SampleRefs& refs) {
@@ -128,26 +131,134 @@ Position::Stream stream_from(const Json& value) {
   return stream;
 }
 
+std::vector<std::uint32_t> turns_from(const Json& value, std::size_t streams) {
+  if (!value.is_array() || value.empty()) corrupt("turns is not a list");
+  if (value.size() > std::max<std::size_t>(1, streams)) corrupt("more turns than streams");
+  std::vector<std::uint32_t> turns;
+  for (const Json& turn : value) turns.push_back(number<std::uint32_t>(turn, "turns"));
+  const std::size_t own = streams / turns.size();
+  if (own * turns.size() != streams) corrupt("turns do not divide the streams");
+  const bool fit = std::ranges::all_of(
+      turns, [&](std::uint32_t turn) { return turn < std::max<std::size_t>(1, own); });
+  if (!fit) corrupt("its next stream does not exist");
+  return turns;
+}
+
 Position position_from(const Json& value) {
   Position position;
   position.epoch = number<std::uint32_t>(value.at("epoch"), "epoch", 0, kMaxEpoch);
-  position.batches = number<std::int64_t>(value.at("batches"), "batches", 0, kMaxBatches);
-  position.next_stream = number<std::uint32_t>(value.at("next_stream"), "next_stream");
+  position.processes = number<int>(value.at("processes"), "processes", 1, kMaxProcesses);
+  position.process = number<int>(value.at("process"), "process", 0, position.processes - 1);
+  position.slots = number<std::int64_t>(value.at("slots"), "slots", 0, kMaxSlots);
   position.fingerprint = number<std::uint64_t>(value.at("fingerprint"), "fingerprint");
   for (const Json& stream : value.at("streams")) position.streams.push_back(stream_from(stream));
+  position.turns = turns_from(value.at("turns"), position.streams.size());
   return position;
+}
+
+bool all_ended(const Position& position) {
+  return std::ranges::all_of(position.streams, &Position::Stream::ended);
+}
+
+/// Whether slot j was stream j mod S's until here, and the next one will be.
+bool is_in_step(const Position& position) {
+  if (all_ended(position)) return true;
+  if (position.turns.size() > 1) return false;
+  return std::ranges::none_of(position.streams, &Position::Stream::ended) &&
+         position.slots % static_cast<std::int64_t>(position.streams.size()) ==
+             position.turns.front();
+}
+
+void check_part(const Position& part, const Position& of, int process, int processes) {
+  const bool fits = part.epoch == of.epoch && part.fingerprint == of.fingerprint &&
+                    part.process == process && part.processes == processes &&
+                    part.streams.size() == of.streams.size() && part.turns.size() == 1;
+  require(fits, fmt::format("position {} of {} does not belong to the others", process, processes));
+}
+
+/// The position of a process that has taken no batch.
+Position untouched(const Position& like, int process) {
+  Position part = like;
+  part.process = process;
+  part.slots = 0;
+  part.turns = {0};
+  part.streams.assign(like.streams.size(), {});
+  return part;
+}
+
+/// Each process's part, whole; those that ran out are at their streams' ends.
+std::vector<Position> whole_parts(std::span<const Position> given, const Position& most) {
+  std::vector<Position> parts;
+  const auto processes = static_cast<int>(given.size());
+  for (int process = 0; process < processes; ++process) {
+    Position part = given[static_cast<std::size_t>(process)];
+    if (part.streams.empty()) part = untouched(most, process);
+    check_part(part, most, process, processes);
+    if (part.slots < most.slots)
+      for (Position::Stream& stream : part.streams) stream.ended = true;
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 }  // namespace
 
+Position Position::joined(std::span<const Position> parts) {
+  require(!parts.empty(), "no positions to join");
+  const Position& most = *std::ranges::max_element(
+      parts, {}, [](const Position& part) { return std::pair(!part.streams.empty(), part.slots); });
+  Position all{.epoch = most.epoch,
+               .slots = most.slots * static_cast<std::int64_t>(parts.size()),
+               .fingerprint = most.fingerprint};
+  if (most.streams.empty()) return all;
+  const std::vector<Position> whole = whole_parts(parts, most);
+  all.turns.clear();
+  for (std::size_t i = 0; i < most.streams.size(); ++i)
+    for (const Position& part : whole) all.streams.push_back(part.streams[i]);
+  for (const Position& part : whole) all.turns.push_back(part.turns.front());
+  const bool in_step = all_ended(all) || std::ranges::all_of(whole, is_in_step);
+  if (in_step)
+    all.turns = {
+        static_cast<std::uint32_t>(all.slots % static_cast<std::int64_t>(all.streams.size()))};
+  return all;
+}
+
+Position Position::share(int its_process, int of_processes) const {
+  if (process == its_process && processes == of_processes && turns.size() == 1) return *this;
+  require(processes == 1,
+          fmt::format("it is that of process {} of {} alone, not of process {} of {}", process,
+                      processes, its_process, of_processes));
+  const auto count = static_cast<std::size_t>(of_processes);
+  Position own{.epoch = epoch,
+               .process = its_process,
+               .processes = of_processes,
+               .slots = slots / of_processes,
+               .fingerprint = fingerprint};
+  if (streams.empty()) return own;
+  require(streams.size() % count == 0 && slots % of_processes == 0,
+          fmt::format("its {} streams and {} slots do not divide among {} processes",
+                      streams.size(), slots, of_processes));
+  for (auto i = static_cast<std::size_t>(its_process); i < streams.size(); i += count)
+    own.streams.push_back(streams[i]);
+  if (turns.size() == count) {
+    own.turns = {turns[static_cast<std::size_t>(its_process)]};
+  } else {
+    require(is_in_step(*this),
+            fmt::format("a stream ended before the others, and only the {} processes that read "
+                        "them continue this epoch; {} given",
+                        turns.size(), of_processes));
+    own.turns = {
+        static_cast<std::uint32_t>(own.slots % static_cast<std::int64_t>(own.streams.size()))};
+  }
+  return own;
+}
+
 std::string Position::to_json() const {
   Json list = Json::array();
   for (const Stream& stream : streams) list.push_back(to_value(stream));
-  const Json value = {{"epoch", epoch},
-                      {"batches", batches},
-                      {"next_stream", next_stream},
-                      {"fingerprint", fingerprint},
-                      {"streams", std::move(list)}};
+  const Json value = {
+      {"epoch", epoch}, {"process", process},         {"processes", processes},    {"slots", slots},
+      {"turns", turns}, {"fingerprint", fingerprint}, {"streams", std::move(list)}};
   return value.dump();
 }
 

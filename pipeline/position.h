@@ -3,11 +3,20 @@
 // Each batch has the position after it. A pipeline built with that position continues with the
 // batch that would have come next, bit for bit.
 //
+// Streams do not depend on how many processes share them. So the positions of all processes after
+// the same step, joined, are that of the run, which any other number of processes, devices or
+// threads continues:
+//
+//   const Position whole = Position::joined(parts);    // one a process, in their order
+//   ...
+//   auto pipeline = Pipeline::Builder(). ... .resume(whole).build();  // takes its own share
+//
 // Threads: as a value.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +25,7 @@
 namespace millrace::pipeline {
 
 struct Position {
-  /// One stream of this process: start reading at `start` and drop the first `skip` samples.
+  /// One stream: start reading at `start` and drop the first `skip` samples.
   struct Stream {
     /// Shared by the positions of many batches; null: the stream's beginning.
     std::shared_ptr<const wds::StreamPosition> start;
@@ -25,17 +34,32 @@ struct Position {
   };
 
   std::uint32_t epoch = 0;
-  /// Batches of this epoch already used.
-  std::int64_t batches = 0;
-  /// The stream of the next sample, an index into `streams`.
-  std::uint32_t next_stream = 0;
-  /// In the order of this process's streams. Empty: the epoch's beginning.
+  /// Whose it is: `streams[i]` is the epoch's stream process + i * processes. What is joined is
+  /// process 0 of 1.
+  int process = 0;
+  int processes = 1;
+  /// Slots of the epoch already used here, masked ones included.
+  std::int64_t slots = 0;
+  /// The stream that gives the next sample, an index into `streams`. Where a stream ended before
+  /// the others, processes that are joined have no common order any more: then one a process, an
+  /// index into its own streams.
+  std::vector<std::uint32_t> turns = {0};
+  /// Empty: the epoch's beginning.
   std::vector<Stream> streams = {};
   /// A hash of all that fixes the order of samples. A pipeline refuses `streams` with another.
   std::uint64_t fingerprint = 0;
 
   /// The beginning of an epoch.
   static Position start_of(std::uint32_t epoch) { return {.epoch = epoch}; }
+  /// That of all processes together, from each one's after the same step, in their order. One that
+  /// has no streams has taken no batch; one with fewer slots than another had no more to take.
+  /// Throws: InvalidArgument for positions that do not belong together.
+  static Position joined(std::span<const Position> parts);
+  /// What falls to one of `processes`: the position itself, if it is that process's. Throws:
+  /// InvalidArgument, with the numbers, where the position is another process's alone, where
+  /// streams or slots do not divide, and where a stream ended before the others and it was another
+  /// number of processes that took turns.
+  Position share(int process, int processes) const;
 
   std::string to_json() const;
   /// Throws: Corrupt.

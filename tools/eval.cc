@@ -94,7 +94,7 @@ class EvalCommand final : public Command {
     });
     log_balance(num_indexes_of(options), context.log);
     trainer::LoaderFeed feed(std::move(options), devices);
-    LimitedFeed limited(feed, limit_, threads.size());
+    LimitedFeed limited(feed, limit_, run_.topology);
     trainer::ProgressBar bar;
     const auto result = trainer::evaluate({.model = *model,
                                            .objective = objective,

@@ -147,7 +147,8 @@ class TrainCommand final : public Command {
             .choice = choice_,
             .run = run_,
             .read = read_,
-            .seed = seed_};
+            .seed = seed_,
+            .saved_streams = saved_streams_};
   }
 
   void print_summary(Context& context) {
@@ -182,6 +183,7 @@ class TrainCommand final : public Command {
       find_out(context);
       return nlohmann::json{{"run_dir", run_folder_.run_dir},
                             {"resume", run_folder_.resume},
+                            {"streams", run_folder_.saved_streams(*read_.opener())},
                             {"classes", choice_.classes},
                             {"names", choice_.task.names}}
           .dump();
@@ -189,6 +191,7 @@ class TrainCommand final : public Command {
     const auto found = parse_json<nlohmann::json>(told, "what process 0 found out");
     run_folder_.run_dir = found.at("run_dir");
     run_folder_.resume = found.at("resume");
+    saved_streams_ = found.at("streams");
     choice_.classes = found.at("classes");
     choice_.task.names = found.at("names");
   }
@@ -428,6 +431,7 @@ class TrainCommand final : public Command {
   RunFolderOptions run_folder_;
   LimitOptions limits_;
   std::uint64_t seed_ = 0;
+  int saved_streams_ = 0;
   std::int64_t log_steps_ = 20;
   bool summary_ = false;
 };

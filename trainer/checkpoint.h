@@ -38,20 +38,23 @@ struct TrainState {
   std::int64_t global_step = 0;    ///< optimizer steps taken over the run
   std::uint64_t seed = 0;
   int world = 1;
-  std::int64_t batch_size = 0;  ///< per device
+  std::int64_t batch_size = 0;  ///< per device; 0: not known
+  std::int64_t accumulate = 1;  ///< batches of a device in a step
   std::string optimizer = {};
   std::string monitor = {};
   std::optional<double> best = {};
   std::int64_t best_epoch = 0;  ///< from 1; 0 is none
   /// The best k epochs' checkpoints by name, with their values, best first.
   std::vector<std::pair<std::string, double>> top = {};
-  /// Each process's position in its input as JSON, in the order of the processes; of one that has
-  /// taken no batch, and at an epoch's start, empty.
-  std::vector<std::string> positions = {};
+  /// Where all processes together stand in their input, as JSON; empty at an epoch's start.
+  std::string position = {};
   std::string meters = {};  ///< the epoch's running sums as JSON, in mid-epoch
   /// The training set, and what fixes its order; nothing where the feed does not know.
   std::optional<pipeline::DataIdentity> data = {};
   std::string options = {};  ///< options as run, as JSON, to be compared and read by people
+
+  /// Samples of a step over all devices; 0: not known.
+  std::int64_t global_batch() const { return world * batch_size * accumulate; }
 
   std::string to_json() const;
   /// Throws: Corrupt for anything but a state that a run could have written, naming the value.

@@ -49,8 +49,8 @@ class Feed {
  public:
   virtual ~Feed() = default;
 
-  /// Opens `epoch` (from 0) at its beginning, or after the batch that `from` came with. One epoch
-  /// is open at a time.
+  /// Opens `epoch` (from 0) at its beginning, or where all processes of the run stand together,
+  /// after the steps that `from` counts. One epoch is open at a time.
   virtual std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) = 0;
   /// Says that no epoch from `end` on will be opened: there is nothing to read ahead behind it. A
   /// later call takes the place of an earlier one.
@@ -58,6 +58,8 @@ class Feed {
   /// What the samples are and what fixes their order, for a checkpoint to know; nothing where
   /// nobody knows. May read pieces of local shards.
   virtual std::optional<pipeline::DataIdentity> identity() const { return {}; }
+  /// Slots of a replica's full batch; 0 where nobody knows.
+  virtual std::int64_t batch_size() const { return 0; }
   /// Steps that each replica takes in an epoch, where that is known before; 0 where not.
   virtual std::int64_t steps_per_epoch() const { return 0; }
 };
@@ -76,6 +78,7 @@ class LoaderFeed final : public Feed {
   std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override;
   void plan_epochs(std::int64_t end) override { end_epoch_ = end; }
   std::optional<pipeline::DataIdentity> identity() const override;
+  std::int64_t batch_size() const override { return options_.batch.size; }
   std::int64_t steps_per_epoch() const override;
   /// Null before the first open().
   const pipeline::Pipeline* pipeline() const;

@@ -18,6 +18,7 @@ constexpr std::int64_t kMaxEpochs = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 53;
 constexpr int kMaxWorld = 1 << 20;
 constexpr std::int64_t kMaxBatchSize = 1 << 24;
+constexpr std::int64_t kMaxAccumulate = 1 << 16;
 constexpr std::size_t kMaxTextBytes = 256;
 constexpr std::size_t kMaxTop = std::size_t{1} << 20;
 constexpr std::size_t kMaxMeters = std::size_t{1} << 16;
@@ -75,28 +76,10 @@ void check_meters(const Json& meters) {
   for (const Json& sum : meters) static_cast<void>(finite(sum, "meters"));
 }
 
-// One process's position stands by itself, those of several in a list.
-Json positions_to(const std::vector<std::string>& positions) {
-  if (std::ranges::all_of(positions, &std::string::empty)) return nullptr;
-  if (positions.size() == 1) return embedded(positions.front());
-  Json list = Json::array();
-  for (const std::string& one : positions) list.push_back(embedded(one));
-  return list;
-}
-
-std::vector<std::string> positions_from(const Json& json) {
-  if (json.is_null()) return {};
-  if (!json.is_array()) return {extracted(json)};
-  if (json.size() > static_cast<std::size_t>(kMaxWorld)) corrupt("position is too long a list");
-  std::vector<std::string> positions;
-  for (const Json& one : json) positions.push_back(extracted(one));
-  return positions;
-}
-
 // It is parsed where it is used; here only whether it can be.
-void check_position(const TrainState& state, const std::string& text) {
-  if (text.empty()) return;
-  const auto position = pipeline::Position::from_json(text);
+void check_position(const TrainState& state) {
+  if (state.position.empty()) return;
+  const auto position = pipeline::Position::from_json(state.position);
   if (position.epoch != state.epoch) {
     corrupt("the input's position is in epoch " + std::to_string(position.epoch) +
             ", the state in epoch " + std::to_string(state.epoch));
@@ -112,6 +95,7 @@ TrainState state_from(const Json& json) {
   state.seed = number<std::uint64_t>(json, "seed", 0, std::numeric_limits<std::uint64_t>::max());
   state.world = number<int>(json, "world", 1, kMaxWorld);
   state.batch_size = number<std::int64_t>(json, "batch_size", 0, kMaxBatchSize);
+  state.accumulate = number<std::int64_t>(json, "accumulate", 1, kMaxAccumulate);
   state.optimizer = short_text(json, "optimizer");
   state.monitor = short_text(json, "monitor");
   if (!json.at("best").is_null()) state.best = finite(json.at("best"), "best");
@@ -119,8 +103,8 @@ TrainState state_from(const Json& json) {
   if (json.contains("top")) state.top = top_from(json.at("top"));
   check_meters(json.at("meters"));
   state.meters = extracted(json.at("meters"));
-  state.positions = positions_from(json.at("position"));
-  for (const std::string& position : state.positions) check_position(state, position);
+  state.position = extracted(json.at("position"));
+  check_position(state);
   if (json.contains("data") && !json.at("data").is_null())
     state.data = pipeline::DataIdentity::from_json(json.at("data").dump());
   state.options = extracted(json.at("options"));
@@ -137,12 +121,13 @@ std::string TrainState::to_json() const {
             {"seed", seed},
             {"world", world},
             {"batch_size", batch_size},
+            {"accumulate", accumulate},
             {"optimizer", optimizer},
             {"monitor", monitor}};
   json["best"] = best ? Json(*best) : Json(nullptr);
   json["best_epoch"] = best_epoch;
   json["top"] = top;
-  json["position"] = positions_to(positions);
+  json["position"] = embedded(position);
   json["meters"] = embedded(meters);
   json["data"] = data ? embedded(data->to_json()) : Json(nullptr);
   json["options"] = embedded(options);

@@ -114,6 +114,8 @@ Graph::State::State(const GraphParts& all, const Position& start)
     : parts(all),
       readers(make_readers(parts, start, stop.get_token())),
       merge({.stream_numbers = owned_streams(parts.options),
+             .process = parts.options.split.topology.process,
+             .processes = parts.options.split.topology.processes,
              .seed = parts.options.shuffle.seed,
              .batch = parts.options.batch,
              .epochs = resolve_epochs(parts.options),

@@ -12,9 +12,9 @@ Merge::Merge(MergeOptions options, const Position& start, const BatchLayout& lay
       pool_(pool),
       sink_(sink),
       streams_(options_.stream_numbers.size()),
-      next_stream_(start.next_stream),
+      next_stream_(start.turns.front()),
       epoch_(start.epoch),
-      epoch_batches_(start.batches),
+      epoch_batches_(start.slots / options_.batch.size),
       permits_(options_.permits) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     streams_[i].reading = epoch_;
@@ -235,8 +235,10 @@ bool Merge::epoch_is_full() const {
 std::shared_ptr<const Position> Merge::position() const {
   auto position = std::make_shared<Position>();
   position->epoch = epoch_;
-  position->batches = epoch_batches_;
-  position->next_stream = static_cast<std::uint32_t>(next_stream_);
+  position->process = options_.process;
+  position->processes = options_.processes;
+  position->slots = epoch_batches_ * options_.batch.size;
+  position->turns = {static_cast<std::uint32_t>(next_stream_)};
   position->fingerprint = options_.fingerprint;
   position->streams.reserve(streams_.size());
   for (const Stream& stream : streams_) {

@@ -27,6 +27,8 @@ namespace millrace::pipeline::detail {
 struct MergeOptions {
   /// The process's streams, by their numbers among all.
   std::vector<int> stream_numbers;
+  int process = 0;
+  int processes = 1;
   std::uint64_t seed = 0;
   BatchOptions batch = {};
   EpochOptions epochs = {};

@@ -171,13 +171,15 @@ std::string base_name(const std::string& url) {
   return path.substr(path.find_last_of('/') + 1);
 }
 
+// Neither processes nor the batch size are among them, unless whose a stream is decides what is in
+// it: others continue where these stopped.
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
+  const wds::SplitOptions& split = options.split;
   const auto text = [](const auto& value) { return fmt::format("{}", value); };
+  const std::int64_t processes = split.topology.processes;
   std::vector<std::pair<std::string, std::string>> list = {
-      {"processes", text(options.split.topology.processes)},
-      {"process", text(options.split.topology.process)},
-      {"streams", text(wds::num_streams(options.split))},
+      {"streams", text(wds::num_streams(split))},
       {"shuffle-shards", text(shuffle.shards)},
       {"shuffle", text(shuffle.buffer_samples)},
       {"shuffle-bytes", text(shuffle.buffer_bytes)},
@@ -186,10 +188,13 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
       {"order", shuffle.order == wds::Order::kWebDataset ? "webdataset" : "millrace"},
       {"shard-buffer", text(shuffle.shard_buffer)},
       {"detshuffle", text(shuffle.detshuffle)},
-      {"batch-size", text(options.batch.size)},
       {"epoch-samples", text(options.epochs.samples)},
-      {"epoch-batches", text(options.epochs.batches)},
+      {"epoch-slots", text(options.epochs.batches * options.batch.size * processes)},
       {"resampled", text(options.epochs.resampled)}};
+  const bool resamples_by_process =
+      options.epochs.resampled && shuffle.order == wds::Order::kWebDataset;
+  if (split.process_splitter || split.worker_splitter || resamples_by_process)
+    list.emplace_back("processes", text(processes));
   if (options.source) list.emplace_back("source", options.source->name());
   return list;
 }

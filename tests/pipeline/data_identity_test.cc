@@ -84,9 +84,13 @@ TEST(DataIdentity, SaysWhichOptionsOfTheOrderDiffer) {
   const auto saved = through_json(identify(options));
   options.batch.size = 16;
   options.shuffle.seed = 3;
+  options.epochs.samples = 40;
   options.resources.threads = 7;
+  options.split.topology = {.process = 1, .processes = 2};
+  options.split.streams = 2;
   EXPECT_THAT(option_differences(saved, identify(options)),
-              ElementsAre("shuffle-seed: 0 saved, 3 given", "batch-size: 8 saved, 16 given"));
+              ElementsAre("streams: 1 saved, 2 given", "shuffle-seed: 0 saved, 3 given",
+                          "epoch-samples: 0 saved, 40 given"));
 }
 
 TEST(DataIdentity, WhatOneDoesNotKnowIsNoDifference) {

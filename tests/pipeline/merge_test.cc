@@ -272,8 +272,8 @@ TEST(Merge, PositionsSayWhoseTurnItIsAndWhereEachStreamStands) {
   for (const std::size_t stream : {0U, 1U, 2U}) bench.give(stream, 2);
   bench.decode_all();
   const Position position = *bench.outputs.at(0).batch->batch().position;
-  EXPECT_EQ(position.batches, 1);
-  EXPECT_EQ(position.next_stream, 1U);
+  EXPECT_EQ(position.slots, 4);
+  EXPECT_THAT(position.turns, ElementsAre(1));
   std::vector<std::uint64_t> used;
   for (const Position::Stream& stream : position.streams) used.push_back(stream.skip);
   EXPECT_THAT(used, ElementsAre(2, 1, 1));

@@ -51,7 +51,7 @@ TEST(Position, RoundTripsThroughJson) {
                                   .shard = 1,
                                   .offset = 4096,
                                   .buffered = {{0, 512}, {1, 1536}}};
-  Position position{.epoch = 3, .batches = 17, .next_stream = 1};
+  Position position{.epoch = 3, .process = 1, .processes = 3, .slots = 17, .turns = {1}};
   position.streams = {{std::make_shared<const wds::StreamPosition>(start), 12, false},
                       {nullptr, 0, true}};
   position.fingerprint = 0xFFFF'FFFF'FFFF'FFF1;
@@ -82,12 +82,19 @@ TEST(Position, KeepsTheBuffersOrderWhateverItsOffsets) {
 
 /// A position of one stream whose buffer is `buffered`.
 std::string with_buffer(const std::string& buffered) {
-  return R"({"epoch":0,"batches":0,"next_stream":0,"fingerprint":0,"streams":[{"skip":0,"ended":)"
-         R"(false,"start":{"samples_out":0,"samples_in":0,"shard":0,"offset":0,"buffered":)" +
+  return R"({"epoch":0,"process":0,"processes":1,"slots":0,"turns":[0],"fingerprint":0,)"
+         R"("streams":[{"skip":0,"ended":false,"start":{"samples_out":0,"samples_in":0,"shard":0,"offset":0,"buffered":)" +
          buffered + "}}]}";
 }
 
+/// A position without streams.
+std::string with_head(const std::string& head) {
+  return "{" + head + R"(,"fingerprint":0,"streams":[]})";
+}
+
 TEST(Position, RefusesNumbersThatNoPipelineWrites) {
+  EXPECT_NO_THROW(Position::from_json(
+      with_head(R"("epoch":0,"process":0,"processes":1,"slots":0,"turns":[0])")));
   EXPECT_NO_THROW(Position::from_json(with_buffer(R"({"unit":512,"shards":[[0,[1,0],[1,2]]]})")));
   for (const std::string& text :
        {with_buffer(R"({"unit":512,"shards":[[0,[0,0],[1,2]]]})"),
@@ -97,18 +104,23 @@ TEST(Position, RefusesNumbersThatNoPipelineWrites) {
         with_buffer(R"({"unit":512,"shards":[[-1,[0],[1]]]})"),
         with_buffer(R"({"unit":0,"shards":[]})"),
         with_buffer(R"({"unit":1,"shards":[[0,[0,1],[1152921504606846976,1152921504606846976]]]})"),
-        std::string(R"({"epoch":-1,"batches":0,"next_stream":0,"fingerprint":0,"streams":[]})"),
-        std::string(R"({"epoch":4294967295,"batches":0,"next_stream":0,"fingerprint":0,)"
-                    R"("streams":[]})"),
-        std::string(R"({"epoch":0,"batches":-1,"next_stream":0,"fingerprint":0,"streams":[]})"),
-        std::string(R"({"epoch":0,"batches":1e300,"next_stream":0,"fingerprint":0,"streams":[]})")})
+        with_head(R"("epoch":-1,"process":0,"processes":1,"slots":0,"turns":[0])"),
+        with_head(R"("epoch":4294967295,"process":0,"processes":1,"slots":0,"turns":[0])"),
+        with_head(R"("epoch":0,"process":1,"processes":1,"slots":0,"turns":[0])"),
+        with_head(R"("epoch":0,"process":0,"processes":0,"slots":0,"turns":[0])"),
+        with_head(R"("epoch":0,"process":0,"processes":1,"slots":-1,"turns":[0])"),
+        with_head(R"("epoch":0,"process":0,"processes":1,"slots":1e300,"turns":[0])"),
+        with_head(R"("epoch":0,"process":0,"processes":1,"slots":0,"turns":[])"),
+        with_head(R"("epoch":0,"process":0,"processes":1,"slots":0,"turns":[1])"),
+        with_head(R"("epoch":0,"process":0,"processes":1,"slots":0,"turns":[0,0])")})
     EXPECT_THROW(Position::from_json(text), Error) << text;
 }
 
 TEST(Position, RefusesTextThatIsNone) {
   for (const char* text :
        {"", "{}", "[]", "null", R"({"epoch":"x"})",
-        R"({"epoch":1,"batches":1,"next_stream":0,"fingerprint":1,"streams":[1]})"}) {
+        R"({"epoch":1,"process":0,"processes":1,"slots":1,"turns":[0],"fingerprint":1,)"
+        R"("streams":[1]})"}) {
     try {
       Position::from_json(text);
       ADD_FAILURE() << text;

@@ -191,7 +191,7 @@ class CheckpointMutants : public MutationRun {
                   {"best", 2.5},
                   {"best_epoch", 1},
                   {"meters", {8.5, 1.0, 4.0, 4.0}}});
-    state["position"].update({{"epoch", 1}, {"batches", 4}, {"next_stream", 0}});
+    state["position"].update({{"epoch", 1}, {"slots", 4}, {"turns", {0}}});
     for (json& stream : state["position"]["streams"]) stream = {{"skip", 2}, {"ended", false}};
     const std::string text = state.dump(2);
     write_file(folder + "/state.json", text);

@@ -58,9 +58,9 @@ TEST(Checkpoint, ComesBackAsItWasSaved) {
   model.set(2.0F);
   TrainState state = state_at(30);
   const auto position =
-      pipeline::Position{.epoch = 3, .batches = 17, .fingerprint = 0xFFFF'FFFF'FFFF'FFF1}.to_json();
+      pipeline::Position{.epoch = 3, .slots = 17, .fingerprint = 0xFFFF'FFFF'FFFF'FFF1}.to_json();
   // Of three processes the second one has taken no batch.
-  state.positions = {position, "", position};
+  state.position = position;
   state.meters = "[0.1,0.30000000000000004]";
   save_checkpoint(folder / "ckpt", "last", state, model.tensors());
   Model loaded;
@@ -69,7 +69,7 @@ TEST(Checkpoint, ComesBackAsItWasSaved) {
   EXPECT_EQ(model.momentum, loaded.momentum);
   EXPECT_EQ(30, found.global_step);
   EXPECT_EQ(0.5, found.best);
-  EXPECT_EQ(state.positions, found.positions);
+  EXPECT_EQ(state.position, found.position);
   EXPECT_EQ(state.meters, found.meters);
 }
 

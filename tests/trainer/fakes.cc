@@ -56,7 +56,7 @@ class LinearPlan final : public trainer::nn::Plan {
     ready(memory_.gradients.size());
   }
   void parameters_changed() override {}
-  void set_random_key(const RngKey&) override {}
+  void set_random_key(const trainer::nn::BatchKey&) override {}
   std::size_t activation_bytes() const override { return 4 * output_.size(); }
 
  private:
@@ -155,7 +155,7 @@ class MemoryEpoch final : public trainer::EpochFeed {
     batch.owner = buffers;
     auto position = std::make_shared<pipeline::Position>();
     position->epoch = epoch_;
-    position->batches = index + 1;
+    position->slots = (index + 1) * batch_size_;
     batch.position = position;
   }
 
@@ -213,7 +213,7 @@ MemoryFeed::MemoryFeed(std::vector<FakeSample> samples, std::int64_t batch_size,
 std::unique_ptr<trainer::EpochFeed> MemoryFeed::open(std::uint32_t epoch,
                                                      const pipeline::Position* from) {
   return std::make_unique<MemoryEpoch>(*this, samples_, batch_size_, world_, epoch,
-                                       from == nullptr ? 0 : from->batches);
+                                       from == nullptr ? 0 : from->slots / batch_size_);
 }
 
 std::int64_t MemoryFeed::steps_per_epoch() const {

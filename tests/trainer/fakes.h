@@ -55,6 +55,7 @@ class MemoryFeed final : public trainer::Feed {
 
   std::unique_ptr<trainer::EpochFeed> open(std::uint32_t epoch,
                                            const pipeline::Position* from) override;
+  std::int64_t batch_size() const override { return batch_size_; }
   std::int64_t steps_per_epoch() const override;
 
   /// Called before each batch; may throw, or change the batch's number.

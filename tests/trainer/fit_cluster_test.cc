@@ -261,9 +261,10 @@ class ShareFeed final : public Feed {
 
   std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override {
     pipeline::Position start{.epoch = epoch};
-    if (from != nullptr) start.batches = from->batches / topology_.devices * topology_.world_size();
+    if (from != nullptr) start.slots = from->slots;
     return std::make_unique<Share>(all.open(epoch, &start), topology_);
   }
+  std::int64_t batch_size() const override { return all.batch_size(); }
   std::int64_t steps_per_epoch() const override { return all.steps_per_epoch(); }
 
   MemoryFeed all;
@@ -276,7 +277,7 @@ class ShareFeed final : public Feed {
     bool next(int replica, pipeline::Batch& batch) override {
       if (!feed_->next(topology_.first_rank() + replica, batch)) return false;
       auto position = std::make_shared<pipeline::Position>(*batch.position);
-      position->batches = (batch.index / topology_.world_size() + 1) * topology_.devices;
+      position->slots = (batch.index / topology_.world_size() + 1) * topology_.devices * batch.size;
       batch.position = position;
       return true;
     }
@@ -399,9 +400,9 @@ TEST(FitCluster, AStopOfOneProcessEndsAllAtTheSameStep) {
     }
     const TrainState state = read_checkpoint_state(run + "/checkpoints/last");
     EXPECT_GT(state.global_step, 0);
-    EXPECT_EQ(2U, state.positions.size());
+    EXPECT_FALSE(state.position.empty());
     EXPECT_EQ(4, state.world);
-    expect_resumes({2, 2}, run, expected);
+    expect_resumes(by_launcher ? Layout{1, 4} : Layout{4, 1}, run, expected);
   }
 }
 
@@ -566,25 +567,6 @@ TEST(FitCluster, TheTimeLimitIsProcess0s) {
     EXPECT_EQ("max-time", result.end.stopped_by);
     EXPECT_FALSE(result.end.interrupted);
   }
-}
-
-TEST(FitCluster, InMidEpochAnotherNumberOfProcessesIsRefused) {
-  const testing::TempDir folder;
-  expect_no_failure(run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
-                      if (own.is(1)) own.cluster->stop.request_stop();
-                    }).failures);
-  const Change resume = [](LinearProcess& own) { own.options.resume = "auto"; };
-  expect_no_failure(run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
-                      resume(own);
-                      own.train.all.before_batch = [stop = own.cluster->stop, &own](
-                                                       int, std::int64_t step) mutable {
-                        if (own.is(1) && step == 3) stop.request_stop();
-                      };
-                    }).failures);
-  const LinearRun refused = run_linear({4, 1}, folder / "run", resume);
-  for (const auto& failure : refused.failures)
-    EXPECT_THAT(error_of(failure).message(),
-                HasSubstr("its own number of processes: 2 saved, 4 given"));
 }
 
 // ---- evaluate() and predict() ----

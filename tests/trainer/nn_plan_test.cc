@@ -114,7 +114,7 @@ TEST(Plan, DropsByKeyAndOnlyInTraining) {
   Network network(builder.build(), {.batch_size = 8});
   const std::vector<float> ones(8000, 1.0F);
   const auto run = [&](std::uint64_t step, Mode mode) {
-    network.plan().set_random_key({.seed = 3, .index = step});
+    network.plan().set_random_key({.first = {.seed = 3, .index = step}});
     const OutputView view = network.forward({ones}, mode);
     return std::vector<float>(view.data.begin(), view.data.end());
   };
@@ -124,6 +124,27 @@ TEST(Plan, DropsByKeyAndOnlyInTraining) {
   EXPECT_NE(run(2, Mode::kTrain), first);
   EXPECT_EQ(run(1, Mode::kTrain), first);
   EXPECT_EQ(run(1, Mode::kEvaluate), ones);
+}
+
+// Sample by sample, so that two devices of two processes drop what one device drops.
+TEST(Plan, DropsByTheSamplesSlots) {
+  const auto dropped = [](std::int64_t batch_size, const BatchKey& key) {
+    GraphBuilder builder;
+    const Value x = builder.input("features", {100});
+    builder.output("kept", builder.dropout("dropout", x, {.probability = 0.5F}));
+    Network network(builder.build(), {.batch_size = batch_size});
+    network.plan().set_random_key(key);
+    const OutputView view = network.forward(
+        {std::vector<float>(static_cast<std::size_t>(batch_size) * 100, 1.0F)}, Mode::kTrain);
+    return std::vector<float>(view.data.begin(), view.data.end());
+  };
+  const auto whole = dropped(8, {.first = {.seed = 3, .index = 40}});
+  for (const std::uint64_t process : {0U, 1U}) {
+    const auto half = dropped(4, {.first = {.seed = 3, .index = 40 + process}, .stride = 2});
+    for (std::size_t i = 0; i < half.size(); ++i)
+      ASSERT_EQ(whole[(i / 100 * 2 + process) * 100 + i % 100], half[i]) << process << " " << i;
+  }
+  EXPECT_FALSE(std::ranges::equal(std::span(whole).first(100), std::span(whole).subspan(100, 100)));
 }
 
 TEST(Plan, RefusesInputsOfTheWrongSize) {

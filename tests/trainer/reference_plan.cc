@@ -82,7 +82,7 @@ class ReferencePlan final : public Plan {
     if (ready) ready(memory_.gradients.size());
   }
   void parameters_changed() override {}
-  void set_random_key(const RngKey&) override {}
+  void set_random_key(const trainer::nn::BatchKey&) override {}
   std::size_t activation_bytes() const override {
     std::size_t bytes = 0;
     for (const Cell& cell : cells_) bytes += cell.value.size() * sizeof(double);

@@ -31,7 +31,7 @@ class NamedFeed final : public Feed {
  public:
   NamedFeed(std::int64_t batch_size, int world)
       : feed(make_samples(64, 6, 2, 1), batch_size, world) {
-    data.options = {{"batch-size", std::to_string(batch_size)}};
+    data.options = {{"shuffle", "100"}};
     data.shards = {{.name = "a.tar", .bytes = 10'240, .checksum = "0123456789abcdef"},
                    {.name = "b.tar", .bytes = 20'480, .checksum = "123456789abcdef0"}};
   }
@@ -39,6 +39,7 @@ class NamedFeed final : public Feed {
     return feed.open(epoch, from);
   }
   std::optional<pipeline::DataIdentity> identity() const override { return data; }
+  std::int64_t batch_size() const override { return feed.batch_size(); }
   std::int64_t steps_per_epoch() const override { return feed.steps_per_epoch(); }
 
   MemoryFeed feed;
@@ -116,7 +117,9 @@ TEST(Resume, InMidEpochOnlyItsOwnInputWillDo) {
   TrainOptions options = options_for(folder, 2);
   stop_in_epoch(options);
   options.resume = "auto";
-  EXPECT_THAT(NamedRun(1, 16).refusal(options), HasSubstr("batch-size: 8 saved, 16 given"));
+  NamedRun shuffled;
+  shuffled.feed.data.options[0].second = "200";
+  EXPECT_THAT(shuffled.refusal(options), HasSubstr("shuffle: 100 saved, 200 given"));
   NamedRun longer;
   longer.feed.data.shards.push_back({.name = "c.tar"});
   EXPECT_THAT(longer.refusal(options), HasSubstr("2 shards saved, 3 given"));
@@ -130,22 +133,46 @@ TEST(Resume, WhatMayDifferIsWarnedOfWithBothValues) {
   const testing::TempDir folder;
   TrainOptions options = after_an_epoch(folder);
   options.seed = 9;
-  EXPECT_EQ("", NamedRun(2, 4).refusal(options));
+  NamedRun other(2, 8);
+  other.feed.data.options[0].second = "200";
+  EXPECT_EQ("", other.refusal(options));
   EXPECT_THAT(testing::read_file(folder / "log"),
               AllOf(HasSubstr("devices: 1 saved, 2 given"), HasSubstr("seed: 0 saved, 9 given"),
-                    HasSubstr("batch-size: 8 saved, 4 given")));
+                    HasSubstr("global batch: 8 saved, 16 given"),
+                    HasSubstr("shuffle: 100 saved, 200 given")));
 }
 
-TEST(Resume, InMidEpochAnotherNumberOfDevicesCountsItsOwnSteps) {
+TEST(Resume, InMidEpochAnyDevicesOfTheSameGlobalBatchWillDo) {
+  const testing::TempDir whole;
+  const double loss = *find_value(NamedRun().run(options_for(whole, 1)).epochs[0].train, "loss");
+  for (const auto& [devices, batch_size, accumulate] :
+       std::vector<std::tuple<int, std::int64_t, std::int64_t>>{{2, 4, 1}, {1, 4, 2}, {2, 2, 2}}) {
+    const testing::TempDir folder;
+    TrainOptions options = options_for(folder, 1);
+    stop_in_epoch(options);
+    ASSERT_EQ(4, read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
+    options.resume = "auto";
+    options.accumulate = accumulate;
+    const FitResult result = NamedRun(devices, batch_size).run(options);
+    EXPECT_NEAR(loss, *find_value(result.epochs[0].train, "loss"), 1e-6) << devices;
+    EXPECT_EQ(64, result.epochs[0].train_samples);
+    EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("at epoch 1, step 4"));
+  }
+}
+
+TEST(Resume, InMidEpochAnotherGlobalBatchIsRefusedWithTheNearest) {
   const testing::TempDir folder;
   TrainOptions options = options_for(folder, 1);
   stop_in_epoch(options);
-  const auto steps = read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch;
-  ASSERT_EQ(4, steps);
   options.resume = "auto";
-  EXPECT_EQ("", NamedRun(2).refusal(options));
-  EXPECT_THAT(testing::read_file(folder / "log"),
-              AllOf(HasSubstr("devices: 1 saved, 2 given"), HasSubstr("at epoch 1, step 2")));
+  EXPECT_THAT(NamedRun(1, 16).refusal(options),
+              HasSubstr("8 = 1 device x 8 saved, 16 = 1 device x 16 given; a batch size of 8 "
+                        "continues it"));
+  EXPECT_THAT(NamedRun(3, 8).refusal(options),
+              HasSubstr("24 = 3 devices x 8 given; 1 device with a batch size of 8 continue it"));
+  options.accumulate = 2;
+  EXPECT_THAT(NamedRun(2, 8).refusal(options),
+              HasSubstr("32 = 2 devices x 8 x 2 batches a step given; a batch size of 2"));
 }
 
 TEST(Resume, TheShardThatFailedMayHoldSomethingElse) {
@@ -279,7 +306,7 @@ std::string sound_state() {
   state.best = 0.5;
   state.best_epoch = 1;
   state.top = {{"epoch-0001", 0.5}};
-  state.positions = {pipeline::Position{.epoch = 2, .batches = 4}.to_json()};
+  state.position = pipeline::Position{.epoch = 2, .slots = 32}.to_json();
   state.meters = "[1.5,32]";
   return state.to_json();
 }
@@ -300,6 +327,7 @@ TEST(HostileCheckpoint, NumbersThatNoRunWritesAreRefusedByName) {
       {"world", "-1"},
       {"world", "4294967297"},
       {"batch_size", "-1"},
+      {"accumulate", "0"},
       {"batch_size", "1099511627776"},
       {"best_epoch", "-1"},
       {"best", "\"x\""},
@@ -310,9 +338,11 @@ TEST(HostileCheckpoint, NumbersThatNoRunWritesAreRefusedByName) {
       {"meters", R"({"a": 1})"},
       {"model", "\"" + std::string(1000, 'x') + "\""},
       {"position",
-       R"({"epoch": 3, "batches": 4, "next_stream": 0, "fingerprint": 0, "streams": []})"},
+       R"({"epoch": 3, "process": 0, "processes": 1, "slots": 4, "turns": [0], "fingerprint": 0, )"
+       R"("streams": []})"},
       {"position",
-       R"({"epoch": 2, "batches": -4, "next_stream": 0, "fingerprint": 0, "streams": []})"},
+       R"({"epoch": 2, "process": 0, "processes": 1, "slots": -4, "turns": [0], "fingerprint": 0, )"
+       R"("streams": []})"},
       {"data", R"({"options": {}, "shards": [["a.tar", -1, 5, ""]]})"},
       {"data", R"({"options": {}, "shards": [[]]})"}};
   for (const auto& [key, value] : cases) {
@@ -352,11 +382,11 @@ TEST(Checkpoint, HoldsAShuffleBufferInFewBytes) {
   for (std::uint32_t i = 0; i < 10'000; ++i)
     start->buffered.push_back({3 + (i * 7) % 3, std::uint64_t{512} * 220 * ((i * 7919) % 10'000)});
   TrainState state{.model = "linear", .epoch = 2, .step_in_epoch = 4, .global_step = 20};
-  state.positions = {
-      pipeline::Position{.epoch = 2, .batches = 4, .streams = {{.start = start}}}.to_json()};
+  state.position =
+      pipeline::Position{.epoch = 2, .slots = 4, .streams = {{.start = start}}}.to_json();
   const std::string text = state.to_json();
   EXPECT_LT(text.size(), 120'000U) << "378,000 with indentation, a number a line";
-  const auto back = pipeline::Position::from_json(TrainState::from_json(text).positions.at(0));
+  const auto back = pipeline::Position::from_json(TrainState::from_json(text).position);
   ASSERT_EQ(start->buffered.size(), back.streams[0].start->buffered.size());
   for (std::size_t i = 0; i < start->buffered.size(); ++i) {
     ASSERT_EQ(start->buffered[i].shard, back.streams[0].start->buffered[i].shard) << i;

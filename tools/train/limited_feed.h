@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/topology.h"
 #include "trainer/feed.h"
 
 namespace millrace::tools {
@@ -13,20 +14,21 @@ namespace millrace::tools {
 class LimitedFeed final : public trainer::Feed {
  public:
   /// `feed` is borrowed; a `limit` of 0 means no limit.
-  LimitedFeed(trainer::Feed& feed, std::int64_t limit, int replicas)
-      : feed_(feed), limit_(limit), replicas_(static_cast<std::size_t>(replicas)) {}
+  LimitedFeed(trainer::Feed& feed, std::int64_t limit, const Topology& topology)
+      : feed_(feed), limit_(limit), topology_(topology) {}
 
   std::unique_ptr<trainer::EpochFeed> open(std::uint32_t epoch,
                                            const pipeline::Position* from) override {
-    const std::int64_t done =
-        from == nullptr ? 0 : from->batches / static_cast<std::int64_t>(replicas_);
     auto opened = feed_.open(epoch, from);
     if (limit_ == 0) return opened;
+    const std::int64_t slots = batch_size() * topology_.world_size();
+    const std::int64_t done = from == nullptr ? 0 : from->slots / slots;
     return std::make_unique<Epoch>(std::move(opened), std::max<std::int64_t>(0, limit_ - done),
-                                   replicas_);
+                                   static_cast<std::size_t>(topology_.devices));
   }
   void plan_epochs(std::int64_t end) override { feed_.plan_epochs(end); }
   std::optional<pipeline::DataIdentity> identity() const override { return feed_.identity(); }
+  std::int64_t batch_size() const override { return feed_.batch_size(); }
   std::int64_t steps_per_epoch() const override {
     const std::int64_t steps = feed_.steps_per_epoch();
     return limit_ == 0 || steps == 0 ? std::max(steps, limit_) : std::min(steps, limit_);
@@ -55,7 +57,7 @@ class LimitedFeed final : public trainer::Feed {
 
   trainer::Feed& feed_;
   std::int64_t limit_;
-  std::size_t replicas_;
+  Topology topology_;
 };
 
 }  // namespace millrace::tools

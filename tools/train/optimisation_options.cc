@@ -241,8 +241,7 @@ std::string OptimisationOptions::warmup_reason() const {
   if (run_steps_ == 0) return " (no indexes: the length of the run is unknown)";
   if (chosen_warmup_steps() == defaults().warmup_steps) return {};
   const bool slow = optimizer == "sgd" && run_steps_ < kFewSteps;
-  return fmt::format(" (the run has {}{})",
-                     counted(static_cast<std::uint64_t>(run_steps_), "step"),
+  return fmt::format(" (the run has {}{})", counted(static_cast<std::uint64_t>(run_steps_), "step"),
                      slow ? "; sgd learns little in so few" : "");
 }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <filesystem>
 
@@ -144,6 +145,28 @@ void RunFolderOptions::settle(const std::string& model, const io::Opener& opener
   if (here || !is_there(opener, upload + "/last")) return;
   resume = upload + "/last";
   log.info("no checkpoint in " + run_dir + ": using the uploaded one");
+}
+
+// What is wrong with the checkpoint is told by whoever resumes from it.
+int RunFolderOptions::saved_streams(const io::Opener& opener) const {
+  if (resume.empty()) return 0;
+  try {
+    const std::string path = resume == kAuto
+                                 ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", {})
+                                 : trainer::find_checkpoint(resume, "last", opener);
+    if (path.empty()) return 0;
+    const auto data = trainer::read_checkpoint_state(path, opener).data;
+    if (!data) return 0;
+    const auto streams =
+        std::ranges::find(data->options, "streams", [](const auto& one) { return one.first; });
+    int number = 0;
+    if (streams != data->options.end())
+      std::from_chars(streams->second.data(), streams->second.data() + streams->second.size(),
+                      number);
+    return std::max(number, 0);
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 void RunFolderOptions::apply(trainer::TrainOptions& options) const {

@@ -22,7 +22,8 @@ InputOptions training_input(const RunInputOptions& options) {
           .seed = options.seed,
           .order = options.read.order(),
           .training = !overfits,
-          .epoch_samples = options.data.epoch_samples};
+          .epoch_samples = options.data.epoch_samples,
+          .streams = options.saved_streams};
 }
 
 InputOptions validation_input(const RunInputOptions& options) {
@@ -61,7 +62,6 @@ std::vector<std::string> train_shards(const RunInputOptions& options) {
 
 RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
                    const Context& context) {
-  const auto replicas = static_cast<int>(devices.size());
   const auto pipeline = [&](const InputOptions& input) {
     return make_pipeline_options(input, options.choice, options.run, options.read, context);
   };
@@ -70,12 +70,12 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
   train_samples_ = pipeline::samples_per_epoch(train).value_or(0);
   std::size_t num_indexes = num_indexes_of(train);
   train_.emplace(std::move(train), devices);
-  limited_train_.emplace(*train_, options.limits.train_batches, replicas);
+  limited_train_.emplace(*train_, options.limits.train_batches, options.run.topology);
   if (const InputOptions input = validation_input(options); !input.is_empty()) {
     auto val = pipeline(input);
     num_indexes += num_indexes_of(val);
     val_.emplace(std::move(val), devices);
-    limited_val_.emplace(*val_, options.limits.val_batches, replicas);
+    limited_val_.emplace(*val_, options.limits.val_batches, options.run.topology);
   }
   log_balance(num_indexes, context.log);
 }

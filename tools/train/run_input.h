@@ -25,6 +25,7 @@ struct RunInputOptions {
   const RunOptions& run;
   const ReadOptions& read;
   std::uint64_t seed = 0;
+  int saved_streams = 0;
 };
 
 /// The shards to train on; none for fake data.

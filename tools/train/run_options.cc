@@ -19,7 +19,10 @@ namespace {
 /// The default number of streams: it may depend on the data, never on the machine.
 constexpr int kDefaultWorkers = 4;
 
-wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run) {
+wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run, int saved_streams = 0) {
+  const bool is_open = run.workers == 0 && run.streams == 0;
+  if (is_open && saved_streams > 0 && saved_streams % run.topology.processes == 0)
+    return {.topology = run.topology, .streams = saved_streams};
   const std::size_t own = num_shards / static_cast<std::size_t>(run.topology.processes);
   const auto usual = static_cast<int>(std::clamp<std::size_t>(own, 1, kDefaultWorkers));
   return {.topology = run.topology,
@@ -127,7 +130,8 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                          : decode::DType::kBFloat16;
   pipeline::PipelineOptions options{
       .shards = input.shards, .faults = read.policy(), .opener = read.opener(), .log = context.log};
-  options.split = split_of(input.fake > 0 ? kDefaultWorkers : input.shards.size(), run);
+  options.split =
+      split_of(input.fake > 0 ? kDefaultWorkers : input.shards.size(), run, input.streams);
   options.shuffle = {.shards = input.shuffle > 0,
                      .buffer_samples = input.shuffle,
                      .seed = input.seed,

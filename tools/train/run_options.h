@@ -50,6 +50,8 @@ struct InputOptions {
   bool training = false;
   bool targets = true;             ///< false: only the images
   std::int64_t epoch_samples = 0;  ///< 0: all
+  /// Of the run that is resumed: used where the options leave the number open. 0: none.
+  int streams = 0;
 
   bool is_empty() const { return shards.empty() && fake == 0; }
 };

@@ -40,7 +40,7 @@ std::shared_ptr<const pipeline::Position> last_position(const std::vector<EpochT
   std::shared_ptr<const pipeline::Position> last;
   for (const EpochTotals& one : totals) {
     if (one.position == nullptr) continue;
-    if (last == nullptr || one.position->batches > last->batches) last = one.position;
+    if (last == nullptr || one.position->slots > last->slots) last = one.position;
   }
   return last;
 }
@@ -91,6 +91,8 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
       state_{.model = input.model.name(),
              .seed = options.seed,
              .world = group_.topology().world_size(),
+             .batch_size = input.train.batch_size(),
+             .accumulate = options.accumulate,
              .optimizer = options.optimizer.rule,
              .monitor = resolve_monitor(options.checkpoint.monitor, input.objective.measures(),
                                         input.validation != nullptr),
@@ -195,6 +197,8 @@ EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed, Failure& i
           .feed = feed,
           .input_failure = input,
           .host = *this,
+          .topology = group_.topology(),
+          .batch_size = input_.train.batch_size(),
           .epoch = epoch,
           .first_step = state_.step_in_epoch,
           .global_step = state_.global_step,
@@ -319,13 +323,21 @@ bool FitRun::evaluate_or_stop(EpochEvent& event) {
   return false;
 }
 
+/// Of all processes, which are at the same step.
+std::string FitRun::joined_position() {
+  if (!position_) return {};
+  std::vector<pipeline::Position> parts;
+  for (const std::string& part : processes_.gather(position_->to_json()))
+    parts.push_back(pipeline::Position::from_json(part));
+  return pipeline::Position::joined(parts).to_json();
+}
+
 void FitRun::save_in_epoch() {
   const EpochTotals& first = totals_.front();
-  if (const auto position = last_position(totals_)) position_ = position->to_json();
-  state_.positions = processes_.gather(position_);
+  if (const auto position = last_position(totals_)) position_ = *position;
+  state_.position = joined_position();
   state_.step_in_epoch = first.steps;
   state_.global_step = first.global_step;
-  if (first.batch_size > 0) state_.batch_size = first.batch_size;
   state_.meters = nlohmann::json(first.sums).dump();
   processes_.first_does([&] { keeper_.save_in_epoch(); });
 }
@@ -352,17 +364,23 @@ void FitRun::stop_in_epoch() {
   result_.end.interrupted = result_.end.stopped_by == "signal";
 }
 
+/// At its beginning, or where the run that is resumed stood.
+std::unique_ptr<EpochFeed> FitRun::open_epoch(std::int64_t epoch) {
+  const Topology topology = group_.topology();
+  const auto number = static_cast<std::uint32_t>(epoch);
+  position_ = pipeline::Position::start_of(number);
+  if (state_.position.empty()) return input_.train.open(number, nullptr);
+  const auto saved = pipeline::Position::from_json(state_.position);
+  position_ = saved.share(topology.process, topology.processes);
+  return input_.train.open(number, &saved);
+}
+
 void FitRun::run_epoch(std::int64_t epoch) {
   const auto start = SteadyClock::now();
   tell(&Observer::on_epoch_start, epoch + 1);
   options_.log.info(epoch_begin_line(epoch + 1, clock_time()));
   const std::int64_t first_step = state_.step_in_epoch;
-  const auto process = static_cast<std::size_t>(group_.topology().process);
-  position_ = state_.positions.empty() ? "" : state_.positions[process];
-  std::optional<pipeline::Position> position;
-  if (!position_.empty()) position = pipeline::Position::from_json(position_);
-  const auto feed =
-      input_.train.open(static_cast<std::uint32_t>(epoch), position ? &*position : nullptr);
+  const auto feed = open_epoch(epoch);
   train(epoch, *feed);
   EpochEvent event = make_event(epoch, first_step, *feed);
   const EpochTotals& totals = totals_.front();
@@ -371,7 +389,6 @@ void FitRun::run_epoch(std::int64_t epoch) {
         fmt::format("Epoch {}: {} steps skipped, their loss or gradients were not finite",
                     event.epoch, totals.skipped_steps));
   }
-  if (totals.batch_size > 0) state_.batch_size = totals.batch_size;
   if (totals.stopped) return stop_in_epoch();
   shown_steps_ = totals.steps;
   tell(&Observer::on_train_end, event);
@@ -385,7 +402,7 @@ void FitRun::end_epoch(EpochEvent& event) {
   state_.epoch = event.epoch;
   state_.global_step = totals_.front().global_step;
   state_.step_in_epoch = 0;
-  state_.positions.clear();
+  state_.position.clear();
   state_.meters.clear();
   const std::string best =
       processes_.decide([&] { return keeper_.end_epoch(event) ? "best" : ""; });

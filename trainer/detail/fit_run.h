@@ -7,10 +7,12 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "pipeline/position.h"
 #include "trainer/checkpoint.h"
 #include "trainer/detail/checkpoint_keeper.h"
 #include "trainer/detail/epoch_host.h"
@@ -59,6 +61,8 @@ class FitRun final : private EpochHost {
   void on_step_start(const StepStart& step) override;
   void on_step(const StepEvent& event) override;
   void on_log_step(const StepEvent& event) override;
+  std::unique_ptr<EpochFeed> open_epoch(std::int64_t epoch);
+  std::string joined_position();
   void save_in_epoch();
   /// What the steps before a failure made, if no replica was changing it, and if all processes came
   /// to it alike: what they would have to send each other is lost otherwise. The shard at `faulty`
@@ -91,8 +95,8 @@ class FitRun final : private EpochHost {
   CheckpointKeeper keeper_;
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
-  bool saves_ = false;               ///< process 0 writes checkpoints
-  std::string position_;             ///< of this process, as JSON: after what is to be saved
+  bool saves_ = false;                          ///< process 0 writes checkpoints
+  std::optional<pipeline::Position> position_;  ///< of this process, after what is to be saved
   std::vector<EpochTotals> totals_;  ///< one a replica of this process, of the epoch at hand
   std::int64_t shown_steps_ = 0;
   FitResult result_;

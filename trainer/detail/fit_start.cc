@@ -8,6 +8,7 @@
 
 #include "io/base/error.h"
 #include "io/byte_sink.h"
+#include "pipeline/position.h"
 #include "trainer/detail/checkpoint_opener.h"
 
 namespace millrace::trainer::detail {
@@ -22,6 +23,9 @@ std::vector<std::string> differences_of(const TrainState& saved, const TrainStat
   std::vector<std::string> lines;
   if (saved.world != given.world)
     lines.push_back(fmt::format("devices: {} saved, {} given", saved.world, given.world));
+  if (saved.global_batch() != given.global_batch())
+    lines.push_back(fmt::format("global batch: {} saved, {} given", saved.global_batch(),
+                                given.global_batch()));
   if (saved.seed != given.seed)
     lines.push_back(fmt::format("seed: {} saved, {} given", saved.seed, given.seed));
   return lines;
@@ -39,7 +43,7 @@ void check_input(const std::string& path, const TrainState& saved, const TrainSt
   std::vector<std::string> lines = option_differences(*saved.data, *given.data);
   if (const std::string list = list_difference(*saved.data, *given.data); !list.empty())
     lines.insert(lines.begin(), list);
-  if (!lines.empty() && !saved.positions.empty()) {
+  if (!lines.empty() && !saved.position.empty()) {
     refuse(path,
            fmt::format("the checkpoint is in mid-epoch and continues only with its own input: {}",
                        fmt::join(lines, "; ")));
@@ -117,11 +121,38 @@ void check_alike(Processes& processes, const std::vector<std::string>& own) {
   }
 }
 
-void check_processes(const std::string& path, const TrainState& saved, int processes) {
-  if (saved.positions.empty() || static_cast<int>(saved.positions.size()) == processes) return;
-  refuse(path, fmt::format("the checkpoint is in mid-epoch and continues only with its own number "
-                           "of processes: {} saved, {} given",
-                           saved.positions.size(), processes));
+std::string batch_text(const TrainState& state) {
+  const std::string steps =
+      state.accumulate > 1 ? fmt::format(" x {} batches a step", state.accumulate) : "";
+  return fmt::format("{} = {} device{} x {}{}", state.global_batch(), state.world,
+                     state.world == 1 ? "" : "s", state.batch_size, steps);
+}
+
+/// The batch size that keeps the global batch, or what else does.
+std::string remedy(const TrainState& saved, const TrainState& given) {
+  const std::int64_t others = given.world * given.accumulate;
+  if (saved.global_batch() % others == 0)
+    return fmt::format("a batch size of {} continues it", saved.global_batch() / others);
+  return fmt::format("{} device{} with a batch size of {} continue it", saved.world,
+                     saved.world == 1 ? "" : "s", saved.batch_size);
+}
+
+/// An epoch is continued by any number of devices and processes, in steps of as many samples.
+void check_steps(const std::string& path, const TrainState& saved, const TrainState& given,
+                 int processes) {
+  if (saved.position.empty()) return;
+  const bool is_known = saved.global_batch() > 0 && given.global_batch() > 0;
+  if (is_known && saved.global_batch() != given.global_batch()) {
+    refuse(path,
+           fmt::format("the checkpoint is in mid-epoch and continues only with its own global "
+                       "batch: {} saved, {} given; {}",
+                       batch_text(saved), batch_text(given), remedy(saved, given)));
+  }
+  try {
+    static_cast<void>(pipeline::Position::from_json(saved.position).share(0, processes));
+  } catch (const Error& error) {
+    refuse(path, std::string("the checkpoint is in mid-epoch: ") + error.message());
+  }
 }
 
 }  // namespace
@@ -164,7 +195,7 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, int pro
   }
   std::vector<std::string> differences = differences_of(found, fresh);
   check_input(path, found, fresh, options, differences);
-  check_processes(path, found, processes);
+  check_steps(path, found, fresh, processes);
   TrainState state = load_checkpoint(path, fresh.model, tensors, *opener);
   if (!differences.empty()) {
     options.log.warn(fmt::format(
@@ -172,8 +203,6 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, int pro
         "without a break",
         fmt::join(differences, "; ")));
   }
-  // Steps of the epoch, as this number of devices counts them.
-  state.step_in_epoch = state.step_in_epoch * state.world / fresh.world;
   if (state.monitor != fresh.monitor) {
     state.best.reset();
     state.best_epoch = 0;
@@ -181,6 +210,8 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, int pro
   }
   state.seed = fresh.seed;
   state.world = fresh.world;
+  state.batch_size = fresh.batch_size;
+  state.accumulate = fresh.accumulate;
   state.monitor = fresh.monitor;
   state.data = fresh.data;
   state.options = fresh.options;

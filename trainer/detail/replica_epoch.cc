@@ -16,8 +16,7 @@ ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const 
       totals_(context.totals[static_cast<std::size_t>(replica.device())]),
       timer_(replica),
       step_(context.step, replica, timer_),
-      input_(context.feed, context.input_failure, replica.device()),
-      micro_batches_(context.first_step * context.options.accumulate) {
+      input_(context.feed, context.input_failure, replica.device()) {
   totals_ = {
       .sums = context.first_sums, .steps = context.first_step, .global_step = context.global_step};
   totals_.sums.resize(step_.sums().size());
@@ -42,7 +41,6 @@ void ReplicaEpoch::take_steps() {
   while (!(stop_ && step_.is_empty()) && next_micro_batch()) {
     if (step_.is_empty()) tell_start();
     step_.add(micro_);
-    ++micro_batches_;
     if (step_.is_full()) finish_step();
   }
   if (input_failed_) {
@@ -90,12 +88,17 @@ bool ReplicaEpoch::vote() {
   return true;
 }
 
-RngKey ReplicaEpoch::random_key() const {
-  return {.seed = context_.options.seed,
-          .epoch = static_cast<std::uint32_t>(context_.epoch),
-          .stream = static_cast<std::uint32_t>(replica_.rank()),
-          .index = static_cast<std::uint64_t>(micro_batches_),
-          .purpose = Purpose::kDropout};
+// By the slots of the epoch, which the processes take in turn: the same on any number of devices.
+nn::BatchKey ReplicaEpoch::random_key() const {
+  RngKey first{.seed = context_.options.seed, .epoch = static_cast<std::uint32_t>(context_.epoch)};
+  const auto processes = static_cast<std::uint64_t>(context_.topology.processes);
+  if (input_.has_batch()) {
+    const pipeline::Batch& batch = input_.batch();
+    const std::int64_t size = context_.batch_size > 0 ? context_.batch_size : batch.size;
+    first.index = static_cast<std::uint64_t>(batch.index * size) * processes +
+                  static_cast<std::uint64_t>(context_.topology.process);
+  }
+  return {.first = first, .stride = processes};
 }
 
 void ReplicaEpoch::tell_start() {

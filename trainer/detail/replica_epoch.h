@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/topology.h"
 #include "trainer/detail/epoch_host.h"
 #include "trainer/detail/failure.h"
 #include "trainer/detail/replica.h"
@@ -63,6 +64,8 @@ struct EpochContext {
   EpochFeed& feed;
   Failure& input_failure;  ///< what feed.next() throws is kept here; it stops the feed
   EpochHost& host;
+  Topology topology;
+  std::int64_t batch_size = 0;   ///< of a replica; 0: what each batch has
   std::int64_t epoch = 0;        ///< from 0
   std::int64_t first_step = 0;   ///< steps already taken in this epoch (resumed)
   std::int64_t global_step = 0;  ///< steps taken before this epoch's first one here
@@ -84,7 +87,7 @@ class ReplicaEpoch {
   void take_steps();
   bool next_micro_batch();
   bool vote();
-  RngKey random_key() const;
+  nn::BatchKey random_key() const;
   void tell_start();
   void finish_step();
   bool settle();
@@ -105,7 +108,6 @@ class ReplicaEpoch {
   RateMeter rate_;
   ReplicaInput input_;
   MicroBatch micro_;
-  std::int64_t micro_batches_ = 0;                           ///< of this epoch
   std::shared_ptr<const pipeline::Position> position_ = {};  ///< after the last batch
   /// The last step's, until it is known whether it was finite; empty: it is known.
   std::vector<double> pending_sums_;

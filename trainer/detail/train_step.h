@@ -47,7 +47,7 @@ struct MicroBatch {
   const pipeline::Batch* batch = nullptr;
   double num_valid = 0;         ///< samples, of all replicas
   std::int64_t batch_size = 1;  ///< slots of one replica's batch
-  RngKey random_key = {};
+  nn::BatchKey random_key = {};
 };
 
 class TrainStep {

@@ -57,6 +57,13 @@ struct OutputView {
   }
 };
 
+/// The keys of a batch's samples: sample i has `first`, its index greater by i * stride. With the
+/// samples' slots in the epoch as indexes, choices are the same on any number of devices.
+struct BatchKey {
+  RngKey first = {};
+  std::uint64_t stride = 1;
+};
+
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -79,9 +86,9 @@ class Plan {
   /// Says that the flat parameter buffer was written, so that the next forward() prepares the
   /// weights anew (layout, bf16).
   virtual void parameters_changed() = 0;
-  /// What the random choices of the following forward() calls are keyed by: (seed, epoch, rank as
-  /// stream, step as index). The purpose is the layer's.
-  virtual void set_random_key(const RngKey& key) = 0;
+  /// What the random choices of the following forward() calls are keyed by. Purpose and stream are
+  /// the layer's.
+  virtual void set_random_key(const BatchKey& key) = 0;
 
   /// Bytes of the arena that activations and their gradients share.
   virtual std::size_t activation_bytes() const = 0;

@@ -98,7 +98,7 @@ class CpuPlan final : public nn::Plan {
   void parameters_changed() override {
     for (const OpPointer& op : ops_) op->parameters_changed();
   }
-  void set_random_key(const RngKey& key) override { pass_.key = key; }
+  void set_random_key(const nn::BatchKey& key) override { pass_.key = key; }
   std::size_t activation_bytes() const override { return memory_.arena.size(); }
 
  private:

@@ -43,6 +43,7 @@ class DropoutOp final : public Op {
   DropoutOp(Lowering& lowering, const nn::Group& group, float probability)
       : input_(lowering.node(group.head).inputs[0]),
         layer_(group.head),
+        batch_size_(lowering.context().batch_size),
         probability_(probability),
         scale_(1.0F / (1.0F - probability)) {
     x_ = lowering.value(input_);
@@ -62,7 +63,7 @@ class DropoutOp final : public Op {
   void forward(const Pass& pass) override {
     const std::size_t count = padded_values(y_.memory);
     const bool train = pass.mode == nn::Mode::kTrain;
-    if (train) draw_keep(key_of(pass.key), probability_, {keep(), count});
+    if (train) draw_keep(key_of(pass.key), probability_, batch_size_, {keep(), count});
     if (!train) std::fill_n(keep(), count, std::uint8_t{1});
     keep_some(storage_of(y_.memory), count,
               {.x = x_.data(), .keep = keep(), .scale = train ? scale_ : 1.0F, .out = y_.data()});
@@ -77,15 +78,15 @@ class DropoutOp final : public Op {
  private:
   std::uint8_t* keep() const { return static_cast<std::uint8_t*>(keep_.data()); }
 
-  // Steps, layers and a layer's chunks share the index: 24, 12 and 28 bits.
-  RngKey key_of(RngKey key) const {
-    key.index = key.index << 40 | static_cast<std::uint64_t>(layer_) << 28;
-    key.purpose = Purpose::kDropout;
+  nn::BatchKey key_of(nn::BatchKey key) const {
+    key.first.stream = static_cast<std::uint32_t>(layer_);
+    key.first.purpose = Purpose::kDropout;
     return key;
   }
 
   nn::Value input_;
   std::size_t layer_;
+  std::int64_t batch_size_;
   float probability_;
   float scale_;
   Tensor x_, y_, keep_, dx_;

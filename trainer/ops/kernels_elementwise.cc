@@ -156,17 +156,16 @@ void keep_some(Storage storage, std::size_t count, const KeepArguments& argument
   });
 }
 
-void draw_keep(const RngKey& key, float probability, std::span<std::uint8_t> keep) {
-  constexpr std::size_t kDraws = 4096;
-  const auto chunks = static_cast<std::ptrdiff_t>((keep.size() + kDraws - 1) / kDraws);
-#pragma omp parallel for schedule(static) if (chunks > 1)
-  for (std::ptrdiff_t i = 0; i < chunks; ++i) {
-    RngKey chunk = key;
-    chunk.index += static_cast<std::uint64_t>(i);
-    KeyedRng rng(chunk);
-    const std::size_t begin = static_cast<std::size_t>(i) * kDraws;
-    const std::size_t end = std::min(keep.size(), begin + kDraws);
-    for (std::size_t k = begin; k < end; ++k) keep[k] = rng.uniform() < probability ? 0 : 1;
+void draw_keep(const nn::BatchKey& key, float probability, std::int64_t samples,
+               std::span<std::uint8_t> keep) {
+  const std::size_t each = keep.size() / static_cast<std::size_t>(samples);
+#pragma omp parallel for schedule(static) if (samples > 1)
+  for (std::int64_t i = 0; i < samples; ++i) {
+    RngKey own = key.first;
+    own.index += static_cast<std::uint64_t>(i) * key.stride;
+    KeyedRng rng(own);
+    for (std::uint8_t& one : keep.subspan(static_cast<std::size_t>(i) * each, each))
+      one = rng.uniform() < probability ? 0 : 1;
   }
 }
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "io/base/rng.h"
+#include "trainer/nn/plan.h"
 #include "trainer/ops/detail/onednn.h"
 
 namespace millrace::trainer::ops {
@@ -48,8 +48,9 @@ struct KeepArguments {
 };
 void keep_some(Storage storage, std::size_t count, const KeepArguments& arguments);
 
-/// keep[i] = 0 with the given probability, else 1; chunk c of 4096 draws with key.index + c.
-void draw_keep(const RngKey& key, float probability, std::span<std::uint8_t> keep);
+/// keep[i] = 0 with the given probability, else 1, for `samples` samples in a row, each by its key.
+void draw_keep(const nn::BatchKey& key, float probability, std::int64_t samples,
+               std::span<std::uint8_t> keep);
 
 /// Float32 values to the nearest bf16 ones, in place.
 void round_to_bfloat16(const dnnl::memory& memory);

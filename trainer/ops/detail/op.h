@@ -33,7 +33,7 @@ struct Gradient {
 
 struct Pass {
   nn::Mode mode = nn::Mode::kTrain;
-  RngKey key;
+  nn::BatchKey key;
 };
 
 class Op {
