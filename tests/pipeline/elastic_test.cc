@@ -9,8 +9,12 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/rng.h"
 #include "pipeline/position.h"
 #include "tests/pipeline/fake_sources.h"
+#include "tests/support/tar_builder.h"
+#include "tests/support/temp_dir.h"
+#include "wds/shard_index.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -49,17 +53,15 @@ struct History {
   std::vector<std::string> positions;  ///< after each step, joined
 };
 
-/// The pipelines of `processes` processes, which step together.
-History run(const FakeStreams& streams, int processes, const std::string& from = {}) {
+/// The pipelines of `processes` processes, which step together; `whole` is what one would be.
+History run(const PipelineOptions& whole, int processes, const std::string& from = {}) {
   std::vector<Pipeline> pipelines;
   for (int process = 0; process < processes; ++process) {
-    PipelineOptions options = fake_options(kStreams, kGlobalBatch / processes);
-    options.split = {.topology = {.process = process, .processes = processes}, .streams = kStreams};
-    options.source = fake_source(streams);
-    options.resources.threads = 1;
-    options.epochs.count = kEpochs;
+    PipelineOptions options = whole;
+    options.batch.size = whole.batch.size / processes;
+    options.split.topology = {.process = process, .processes = processes};
     if (!from.empty()) options.resume = std::make_shared<const Position>(Position::from_json(from));
-    pipelines.emplace_back(options);
+    pipelines.emplace_back(std::move(options));
   }
   History history;
   while (!pipelines.front().finished()) {
@@ -87,6 +89,15 @@ History run(const FakeStreams& streams, int processes, const std::string& from =
     }
   }
   return history;
+}
+
+History run(const FakeStreams& streams, int processes, const std::string& from = {}) {
+  PipelineOptions options = fake_options(kStreams, kGlobalBatch);
+  options.split.streams = kStreams;
+  options.source = fake_source(streams);
+  options.resources.threads = 1;
+  options.epochs.count = kEpochs;
+  return run(options, processes, from);
 }
 
 TEST(Elastic, GlobalBatchesAreTheSameForEveryNumberOfProcesses) {
@@ -169,6 +180,67 @@ TEST(Elastic, PositionsThatDoNotBelongTogetherAreRefused) {
   EXPECT_EQ(first.to_json(), Position::joined(epochs).to_json());
   epochs[1].epoch = 1;
   EXPECT_THROW(Position::joined(epochs), Error);
+}
+
+/// Uneven shards with indexes.
+class Shards {
+ public:
+  Shards() {
+    for (const int count : {17, 5, 41, 1, 23, 9, 30, 14}) write(count);
+  }
+  const std::vector<std::string>& urls() const { return urls_; }
+
+ private:
+  void write(int count) {
+    const std::string shard = std::to_string(urls_.size());
+    testing::TarBuilder tar;
+    for (int i = 0; i < count; ++i)
+      tar.file(shard + "-" + std::to_string(i) + ".cls", std::to_string(i % 10));
+    urls_.push_back(folder_ / ("x-" + shard + ".tar"));
+    testing::write_file(urls_.back(), tar.end().bytes());
+    wds::write_index(wds::build_index(io::UrlOpener(), urls_.back()), wds::index_url(urls_.back()));
+  }
+
+  testing::TempDir folder_;
+  std::vector<std::string> urls_;
+};
+
+/// Options that fix an order, drawn by `rng`.
+PipelineOptions any_order(const Shards& shards, KeyedRng& rng) {
+  PipelineOptions options;
+  options.shards = shards.urls();
+  options.indexed = true;
+  options.fields = {LabelField{.classes = 10}};
+  options.split.streams = static_cast<int>(4 * (1 + rng.below(3)));
+  options.shuffle = {.shards = rng.below(2) == 0,
+                     .buffer_samples = static_cast<std::int64_t>(rng.below(3) * 15),
+                     .seed = rng.below(100)};
+  options.batch.size = static_cast<std::int64_t>(8 * (1 + rng.below(5)));
+  options.epochs.count = 2;
+  options.epochs.samples = static_cast<std::int64_t>(rng.below(3) == 0 ? 60 + rng.below(200) : 0);
+  options.resources.threads = 1;
+  return options;
+}
+
+// 100 places: in a shuffle buffer, at an epoch's end, behind its last sample.
+TEST(Elastic, AHundredBreaksLeaveTheStreamOfSamplesAsItIs) {
+  const Shards shards;
+  for (std::uint64_t seed = 0; seed < 25; ++seed) {
+    KeyedRng rng({.seed = seed});
+    const PipelineOptions options = any_order(shards, rng);
+    const int processes[] = {1, 2, 4};
+    const int before = processes[rng.below(3)];
+    const History whole = run(options, before);
+    EXPECT_EQ(whole.steps, run(options, 1).steps) << seed;
+    for (int i = 0; i < 4; ++i) {
+      const auto step = rng.below(whole.steps.size() - 1);
+      const int after = i % 2 == 0 ? before : processes[rng.below(3)];
+      const auto rest = whole.steps.begin() + static_cast<std::ptrdiff_t>(step) + 1;
+      EXPECT_EQ(run(options, after, whole.positions[step]).steps,
+                std::vector(rest, whole.steps.end()))
+          << "seed " << seed << ": " << before << " processes, after step " << step << " " << after;
+    }
+  }
 }
 
 }  // namespace

@@ -267,10 +267,10 @@ TEST_F(TrainRuns, ResumeSeesThatShardsHoldSomethingElse) {
 TEST_F(TrainRuns, ResumeWithOtherDevicesOrBatchesSaysBothValues) {
   train_whole(dir_ / "run");
   const ProcessResult result = train({"--run-dir", dir_ / "run", "--resume", "auto", "--epochs",
-                                      "2", "--devices", "2", "--batch-size", "4"});
+                                      "2", "--devices", "2"});
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.err, AllOf(HasSubstr("devices: 1 saved, 2 given"),
-                                HasSubstr("batch-size: 8 saved, 4 given")));
+                                HasSubstr("global batch: 8 saved, 16 given")));
 }
 
 /// Writes `text` to a checkpoint's state.json, and the matching hash to its manifest.
