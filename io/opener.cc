@@ -7,9 +7,8 @@
 #include "io/base/error.h"
 #include "io/detail/file_source.h"
 #include "io/detail/http_source.h"
-#include "io/detail/http_target.h"
+#include "io/detail/http_store.h"
 #include "io/detail/pipe_source.h"
-#include "io/detail/upload_sink.h"
 #include "io/detail/url.h"
 
 namespace millrace::io {
@@ -43,27 +42,31 @@ struct UrlOpener::State {
       : options(std::move(the_options)), stores(options.stores) {
     add(file_store());
     add(pipe_store(options.allow_pipe));
-    for (const detail::HttpStore& store : detail::http_stores()) add(http_store(&store));
+    for (const detail::HttpStoreKind& kind : detail::http_store_kinds())
+      if (find(kind.scheme) == nullptr) add(http_store(kind));
   }
 
   void add(Store store) {
     if (find(store.scheme) == nullptr) stores.push_back(std::move(store));
   }
 
-  Store http_store(const detail::HttpStore* store) {
-    const auto target = [this, store](const std::string& url) {
-      return detail::http_target(*store, url, options.http, options.object_stores);
-    };
-    return {.scheme = store->scheme,
-            .open =
-                [this, target](const std::string& url, const OpenOptions& asked) {
-                  return detail::open_http(http(), target(url), asked);
-                },
-            .create =
-                [this, target](const std::string& url, const FileSinkOptions&,
-                               const std::stop_token& stop) {
-                  return detail::open_upload(http(), target(url), stop);
-                }};
+  Store http_store(const detail::HttpStoreKind& kind) {
+    const std::shared_ptr<detail::HttpStore> store = kind.make(options.http, options.object_stores);
+    Store made{.scheme = kind.scheme,
+               .open =
+                   [this, store](const std::string& url, const OpenOptions& asked) {
+                     return detail::open_http(http(), store->target(url), asked);
+                   },
+               .create =
+                   [this, store](const std::string& url, const FileSinkOptions& asked,
+                                 const std::stop_token& stop) {
+                     return store->create(http(), url, asked, stop);
+                   }};
+    if (store->can_list())
+      made.list = [this, store](const std::string& prefix, const ListOptions& asked) {
+        return store->list(*http(), prefix, asked);
+      };
+    return made;
   }
 
   // Made on first use: a program that only reads files never has a network thread.
@@ -109,6 +112,36 @@ std::unique_ptr<ByteSource> UrlOpener::open(const std::string& url,
   const std::string scheme = detail::url_scheme(url);
   if (scheme.empty()) return detail::open_file(url, options);
   return state_->store_of(scheme, url).open(url, options);
+}
+
+bool Opener::can_list(const std::string&) const { return false; }
+
+std::vector<ListedObject> Opener::list(const std::string& prefix, const ListOptions&) const {
+  throw Error(ErrorCode::kInvalidArgument, "what lies there cannot be listed",
+              {.url = printable_url(prefix)});
+}
+
+std::unique_ptr<ByteSink> Opener::open_sink(const std::string& url, const FileSinkOptions&,
+                                            const std::stop_token&) const {
+  throw Error(ErrorCode::kInvalidArgument, "nothing can be written there",
+              {.url = printable_url(url)});
+}
+
+bool UrlOpener::can_list(const std::string& url) const {
+  const Store* store = state_->find(detail::url_scheme(url));
+  return store != nullptr && store->list;
+}
+
+std::vector<ListedObject> UrlOpener::list(const std::string& prefix,
+                                          const ListOptions& asked) const {
+  const Store& store = state_->store_of(detail::url_scheme(prefix), prefix);
+  if (!store.list) return Opener::list(prefix, asked);
+  ListOptions options = asked;
+  options.stop = state_->stop_of(asked.stop);
+  std::vector<ListedObject> listed = store.list(prefix, options);
+  std::sort(listed.begin(), listed.end(),
+            [](const ListedObject& a, const ListedObject& b) { return a.url < b.url; });
+  return listed;
 }
 
 std::unique_ptr<ByteSink> UrlOpener::open_sink(const std::string& url,

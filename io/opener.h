@@ -1,12 +1,13 @@
-// Opener: turns a url into a ByteSource. What a url may name is decided only here.
+// Opener: turns a url into a ByteSource, or into a ByteSink. What a url may name is decided only
+// here.
 //
 //   UrlOpener opener({.allow_pipe = false});
 //   auto source = opener.open("shards/train-000000.tar");
 //   auto rest = opener.open("https://host/a.tar", {.offset = 1'048'576});
 //
-// Schemes: a path or file://, http:// and https://, s3://BUCKET/KEY and gs://BUCKET/KEY, `-`
-// (standard input), `pipe:COMMAND` if allowed, and those of user-defined stores. A path may contain
-// any character: `x#1.tar` and `a:b?.tar` are files.
+// Schemes: a path or file://, http:// and https://, s3://BUCKET/KEY and gs://BUCKET/KEY,
+// hf://datasets/OWNER/NAME/PATH, `-` (standard input), `pipe:COMMAND` if allowed, and those of
+// user-defined stores. A path may contain any character: `x#1.tar` and `a:b?.tar` are files.
 //
 // Threads: open() may be called from many threads. All HTTP sources of an opener share one thread,
 // its connections and its retry budget, and may outlive the opener.
@@ -33,6 +34,22 @@ struct OpenOptions {
   std::stop_token stop = {};
 };
 
+/// What a store has under a url.
+struct ListedObject {
+  std::string url = {};
+  std::uint64_t bytes = 0;
+};
+
+struct ListOptions {
+  /// Whether what lies below a further slash is listed object by object, or as one entry whose url
+  /// ends in that slash.
+  bool recursive = false;
+  /// Maximum number of entries.
+  std::size_t most = 100'000;
+  /// Once requested, list() throws Cancelled.
+  std::stop_token stop = {};
+};
+
 /// How urls of one scheme are opened. A scheme is added by listing a Store in
 /// UrlOpenerOptions::stores; tests/install/stranger/own_store.h is an example.
 struct Store {
@@ -42,10 +59,13 @@ struct Store {
   /// threads.
   std::function<std::unique_ptr<ByteSource>(const std::string& url, const OpenOptions& options)>
       open;
-  /// Creates an object; the contract is UrlOpener::open_sink()'s. Empty if the store is read-only.
+  /// Creates an object; the contract is Opener::open_sink()'s. Empty if the store is read-only.
   std::function<std::unique_ptr<ByteSink>(const std::string& url, const FileSinkOptions& options,
                                           const std::stop_token& stop)>
       create = {};
+  /// Lists objects; the contract is Opener::list()'s. Empty if the store cannot.
+  std::function<std::vector<ListedObject>(const std::string& prefix, const ListOptions& options)>
+      list = {};
 };
 
 class Opener {
@@ -56,6 +76,23 @@ class Opener {
   /// malformed url). Network faults are thrown by the first read(): open() sends the request only.
   virtual std::unique_ptr<ByteSource> open(const std::string& url,
                                            const OpenOptions& options = {}) const = 0;
+
+  /// Whether list() knows the scheme of `url`. Opens nothing. Default: no.
+  virtual bool can_list(const std::string& url) const;
+  /// All objects of a store whose urls begin with `prefix` ("s3://bucket/train-"), sorted by url.
+  /// Throws: InvalidArgument (the store cannot list, a malformed url), Exhausted (there are more
+  /// than `options.most`), NotFound, Io, Corrupt, Cancelled.
+  virtual std::vector<ListedObject> list(const std::string& prefix,
+                                         const ListOptions& options = {}) const;
+
+  /// Creates the object at `url`, which appears whole or not at all: a file by open_file_sink(), an
+  /// object of a store by an upload that finish() completes and `stop` cancels. Throws:
+  /// InvalidArgument (an unknown or read-only scheme; an object that exists and may not be
+  /// replaced), and as open_file_sink(); write() and finish() also Cancelled. Default: nothing can
+  /// be written.
+  virtual std::unique_ptr<ByteSink> open_sink(const std::string& url,
+                                              const FileSinkOptions& options = {},
+                                              const std::stop_token& stop = {}) const;
 };
 
 struct UrlOpenerOptions {
@@ -75,12 +112,14 @@ class UrlOpener final : public Opener {
   ~UrlOpener() override;
   std::unique_ptr<ByteSource> open(const std::string& url,
                                    const OpenOptions& options = {}) const override;
+  bool can_list(const std::string& url) const override;
+  std::vector<ListedObject> list(const std::string& prefix,
+                                 const ListOptions& options = {}) const override;
 
-  /// Creates the object at `url`: a file by open_file_sink(), or a PUT to http(s)://, s3:// or
-  /// gs:// that finish() sends and `stop` cancels, replacing what is there. Throws: InvalidArgument
-  /// (an unknown or read-only scheme), and as open_file_sink(); finish() also Cancelled.
+  /// http(s)://: one PUT, which replaces what is there. s3:// and gs://: in parts, from at most 64
+  /// MiB of buffers.
   std::unique_ptr<ByteSink> open_sink(const std::string& url, const FileSinkOptions& options = {},
-                                      const std::stop_token& stop = {}) const;
+                                      const std::stop_token& stop = {}) const override;
 
  private:
   struct State;

@@ -2,7 +2,7 @@
 # Installs what millrace needs on Debian 12. Does nothing, and needs no root rights, if everything
 # is installed.
 #   tools/bootstrap.sh            what the build and the demo need
-#   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles
+#   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles, stores' servers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,13 +37,20 @@ if ((${#missing[@]} > 0)); then
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# The one oracle that Debian does not package. Without it, the tests that need it are skipped, with
-# the reason.
-if [[ ${1:-} == --tests && ! -e build/oracle/bin/webdataset-ready ]]; then
-  /usr/bin/python3 -m venv --system-site-packages build/oracle
-  if build/oracle/bin/pip install -q --disable-pip-version-check webdataset==1.0.2; then
-    touch build/oracle/bin/webdataset-ready
+# The oracles that Debian does not package. Without one, the tests that need it are skipped, with the
+# reason.
+oracle() {  # NAME WHAT-WILL-SKIP PACKAGE...
+  local name=$1 tests=$2
+  [[ -e build/oracle/bin/$name-ready ]] && return
+  [[ -e build/oracle/bin/pip ]] || /usr/bin/python3 -m venv --system-site-packages build/oracle
+  if build/oracle/bin/pip install -q --disable-pip-version-check "${@:3}"; then
+    touch "build/oracle/bin/$name-ready"
   else
-    echo "bootstrap: no webdataset from PyPI: its parity tests will skip" >&2
+    echo "bootstrap: no $name from PyPI: its $tests will skip" >&2
   fi
+}
+if [[ ${1:-} == --tests ]]; then
+  oracle webdataset "parity tests" webdataset==1.0.2
+  oracle moto "tests of s3://" 'moto[server]==5.2.5'
+  oracle gcp-storage-emulator "tests of gs://" gcp-storage-emulator==2026.7.19
 fi

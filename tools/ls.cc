@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "io/base/hash.h"
@@ -33,23 +34,34 @@ std::string text_line(const wds::Sample& sample) {
   return line;
 }
 
+// An entry of a store's folder; a folder in it has no size.
+std::string entry_line(const io::ListedObject& entry, bool json) {
+  if (json) return nlohmann::ordered_json{{"url", entry.url}, {"bytes", entry.bytes}}.dump();
+  const std::string size = entry.url.ends_with('/') ? "" : std::to_string(entry.bytes);
+  return fmt::format("{:>14}  {}", size, entry.url);
+}
+
 class LsCommand final : public Command {
  public:
   std::string name() const override { return "ls"; }
-  std::string summary() const override { return "Lists samples: key, fields, sizes"; }
+  std::string summary() const override {
+    return "Lists samples: key, fields, sizes; or a bucket's folder";
+  }
   std::string example() const override {
     return "  millrace ls 'train-{000000..000019}.tar'\n"
-           "  millrace ls --json https://host/train-000000.tar | head -n 3\n";
+           "  millrace ls --json https://host/train-000000.tar | head -n 3\n"
+           "  millrace ls s3://bucket/train/\n";
   }
   void declare(CLI::App& app) override {
     read_.declare(app);
-    app.add_option("--limit", limit_, "Maximum samples to list; 0: all")
+    app.add_option("--limit", limit_, "Maximum samples or objects to list; 0: all")
         ->transform(whole_number(0));
   }
   void check() override { read_.check(); }
 
   void run(Context& context) override {
     read_.attach(context);
+    if (list_folders(context)) return;
     const auto urls = read_.shards();
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
@@ -65,6 +77,23 @@ class LsCommand final : public Command {
   }
 
  private:
+  // Whether the specs are stores' folders: then what lies in them is listed, not their samples.
+  bool list_folders(Context& context) const {
+    const auto opener = read_.opener();
+    const auto is_folder = [&](const std::string& spec) {
+      return spec.ends_with('/') && spec.find("::") == std::string::npos && opener->can_list(spec);
+    };
+    if (!std::ranges::all_of(read_.specs(), is_folder)) return false;
+    std::int64_t listed = 0;
+    for (const std::string& spec : read_.specs()) {
+      for (const io::ListedObject& entry : opener->list(spec)) {
+        if (limit_ != 0 && listed++ == limit_) return true;
+        context.out.line(entry_line(entry, context.json));
+      }
+    }
+    return true;
+  }
+
   ReadOptions read_;
   std::int64_t limit_ = 0;
 };

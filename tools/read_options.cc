@@ -20,11 +20,6 @@
 namespace millrace::tools {
 namespace {
 
-/// A manifest on the network: what it lists is not known before work starts.
-bool names_network_manifest(const std::string& spec) {
-  return spec.find("://") != std::string::npos && spec.find(".json") != std::string::npos;
-}
-
 bool is_missing(const std::string& url) {
   const auto path = io::local_path(url);
   return path && !std::filesystem::exists(*path);
@@ -49,7 +44,9 @@ void ReadOptions::declare_for_survey(CLI::App& app) {
 }
 
 void ReadOptions::declare_specs(CLI::App& app) {
-  app.add_option("SPEC", specs_, "Shards: braces, :: unions, folders, manifests, URLs or -")
+  app.add_option(
+         "SPEC", specs_,
+         "Shards: braces, :: unions, folders, manifests, URLs, s3://b/f/, gs://b/*.tar or -")
       ->required();
 }
 
@@ -109,7 +106,9 @@ void ReadOptions::check(const std::vector<std::string>& specs) const {
 }
 
 bool ReadOptions::lists_shards(const std::vector<std::string>& specs) const {
-  return std::none_of(specs.begin(), specs.end(), names_network_manifest);
+  return std::none_of(specs.begin(), specs.end(), [this](const std::string& spec) {
+    return wds::expands_over_network(spec, {.opener = opener().get()});
+  });
 }
 
 void ReadOptions::check_number(const std::vector<std::string>& shards,
@@ -131,7 +130,7 @@ const std::vector<wds::ManifestShard>& ReadOptions::listed_shards(
     const std::vector<std::string>& specs) const {
   const auto known = expanded_.find(specs);
   if (known != expanded_.end()) return known->second;
-  auto listed = wds::list_shards(specs, {.opener = opener().get()});
+  auto listed = wds::list_shards(specs, {.opener = opener().get(), .stop = stop_});
   listed_->add(listed);
   return expanded_.emplace(specs, std::move(listed)).first->second;
 }

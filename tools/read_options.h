@@ -59,7 +59,7 @@ class ReadOptions {
   void check_number(const std::vector<std::string>& shards, const wds::SplitOptions& split,
                     wds::Order order) const;
 
-  /// Whether the shards are known without reading a manifest from the network.
+  /// Whether the shards are known without reading a manifest or a listing from the network.
   bool lists_shards(const std::vector<std::string>& specs) const;
 
   /// The shards' urls, in order. The first call may read folders and manifests: the same specs are

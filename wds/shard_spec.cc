@@ -1,5 +1,7 @@
 #include "wds/shard_spec.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -101,14 +103,45 @@ Shards shards_in_manifest(const std::string& url, const ShardSpecOptions& option
   return shards;
 }
 
+bool has_wild_card(std::string_view name) {
+  return name.find_first_of("*?[") != std::string_view::npos;
+}
+
+bool is_listed(const std::string& name, const ShardSpecOptions& options) {
+  return options.opener != nullptr && options.opener->can_list(name) &&
+         (name.ends_with('/') || has_wild_card(name));
+}
+
+bool is_manifest(const std::string& name) {
+  return !io::is_stream_url(name) && io::printable_url(name).ends_with(".json");
+}
+
+// The objects of a store's folder that are shards by their names, or those that match a pattern.
+Shards shards_in_store(const std::string& name, const ShardSpecOptions& options) {
+  const std::size_t wild = std::min(name.find_first_of("*?["), name.size());
+  const bool deep = name.find('/', wild) != std::string::npos;
+  Shards shards;
+  for (io::ListedObject& object :
+       options.opener->list(name.substr(0, wild), {.recursive = deep, .stop = options.stop})) {
+    const std::string& url = object.url;
+    if (url.ends_with('/')) continue;
+    const bool wanted = wild == name.size() ? is_shard_name(url.substr(url.rfind('/') + 1))
+                                            : ::fnmatch(name.c_str(), url.c_str(),
+                                                        FNM_PATHNAME | FNM_NOESCAPE) == 0;
+    if (wanted) shards.push_back({.url = std::move(object.url)});
+  }
+  if (shards.empty())
+    invalid(wild == name.size() ? "no shard (*.tar*) in " + name : "no object matches " + name);
+  return shards;
+}
+
 Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
   if (name.empty()) invalid("a shard's name is empty");
   const auto path = io::local_path(name);
   std::error_code ignored;
   if (path && fs::is_directory(*path, ignored)) return shards_in_folder(*path);
-  if (!io::is_stream_url(name) && io::printable_url(name).ends_with(".json")) {
-    return shards_in_manifest(name, options);
-  }
+  if (is_listed(name, options)) return shards_in_store(name, options);
+  if (is_manifest(name)) return shards_in_manifest(name, options);
   return {{.url = name}};
 }
 
@@ -152,6 +185,14 @@ std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
   if (shards.empty()) invalid("no shard is named");
   if (!options.allow_duplicates) check_duplicates(shards);
   return shards;
+}
+
+bool expands_over_network(std::string_view spec, const ShardSpecOptions& options) {
+  const auto parts = split_union(spec);
+  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
+    const std::string name = substituted(part, options);
+    return is_listed(name, options) || (io::is_network_url(name) && is_manifest(name));
+  });
 }
 
 void check_local_shards(std::span<const std::string> shards) {

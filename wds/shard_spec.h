@@ -3,7 +3,9 @@
 // A spec is a union of parts joined by `::`. In each part `${NAME}` is replaced by the environment
 // variable WDS_NAME, then braces expand as in bash ("{000..099}", "{a,b}"), then a folder expands
 // to its *.tar* files in byte order, and a .json manifest to its shards (relative urls are resolved
-// against the manifest).
+// against the manifest). In a store that lists its objects, a url that ends in a slash is a folder
+// (s3://bucket/train/), and one with a wild card stands for the objects that it matches, in byte
+// order: `*`, `?` and `[...]` match within a name, never a slash; "[*]" is a star itself.
 //
 //   const auto shards = expand_shards("data/train-{000000..000019}.tar::extra",
 //                                     {.opener = &opener});
@@ -19,6 +21,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,10 +35,13 @@ class Opener;
 namespace millrace::wds {
 
 struct ShardSpecOptions {
-  /// Reads manifests; borrowed. Null: a manifest is refused.
+  /// Reads manifests and lists stores' folders; borrowed. Null: a manifest is refused, and a wild
+  /// card is none.
   const io::Opener* opener = nullptr;
   /// Whether a shard may occur twice in the list.
   bool allow_duplicates = false;
+  /// Ends a listing. The opener's own stop ends reading a manifest.
+  std::stop_token stop = {};
   /// Maximum number of names that the whole spec may expand to.
   std::size_t max_shards = 1'000'000;
   /// Looks up an environment variable. Default: the process's own environment.
@@ -43,7 +49,8 @@ struct ShardSpecOptions {
 };
 
 /// All shards of `spec`, in order; never empty. Throws: InvalidArgument (syntax, a missing
-/// variable, no shard, too many, a duplicate), NotFound, Io, Corrupt (the manifest).
+/// variable, no shard, too many, a duplicate), NotFound, Io, Corrupt (a manifest or a listing),
+/// Exhausted (a listing of more than 100,000 objects).
 std::vector<std::string> expand_shards(std::string_view spec, const ShardSpecOptions& options = {});
 /// The same for several specs, concatenated.
 std::vector<std::string> expand_shards(std::span<const std::string> specs,
@@ -52,6 +59,10 @@ std::vector<std::string> expand_shards(std::span<const std::string> specs,
 /// The same with what the specs' manifests say about their shards; the others have only a url.
 std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
                                        const ShardSpecOptions& options = {});
+
+/// Whether expanding `spec` reads from the network: a manifest, or a store's folder. Opens nothing.
+/// Throws: InvalidArgument (a missing variable).
+bool expands_over_network(std::string_view spec, const ShardSpecOptions& options);
 
 /// Brace expansion alone; the leftmost brace varies slowest. Throws: InvalidArgument (unbalanced
 /// braces, more than `max_names` names).

@@ -6,24 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "io/object_store_options.h"
+#include "io/detail/aws_credentials.h"
+#include "io/detail/signer.h"
 
 namespace millrace::io::detail {
 
-struct AwsRequest {
-  std::string method;
-  std::string host;
-  /// Already percent-encoded.
-  std::string path;
-  /// "20130524T000000Z"
-  std::string time;
-  /// SHA-256 of the body in hex, or "UNSIGNED-PAYLOAD".
-  std::string payload = "UNSIGNED-PAYLOAD";
-};
-
-/// The header lines that sign `request` with the credentials `who`: Authorization and the signed
-/// headers except Host.
-std::vector<std::string> aws_signature_lines(const AwsRequest& request,
-                                             const ObjectStoreOptions::S3& who);
+/// The header lines that sign `request`: Authorization and the signed headers except Host and
+/// those of the request. Its query has to be sorted by name; of its header lines, those whose names
+/// begin with "x-amz-" are signed. Without a body's hash the payload is unsigned. `time`:
+/// "20130524T000000Z".
+std::vector<std::string> aws_signature_lines(const UnsignedRequest& request,
+                                             const std::string& time, const std::string& region,
+                                             const AwsKeys& keys);
 
 }  // namespace millrace::io::detail

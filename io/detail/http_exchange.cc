@@ -1,20 +1,40 @@
 #include "io/detail/http_exchange.h"
 
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "io/base/json.h"
+#include "io/base/text.h"
 #include "io/detail/url.h"
 #include "io/opener.h"
 
 namespace millrace::io::detail {
 namespace {
 
-// 301, 302 and 303 may turn a PUT into a GET, so a PUT follows only 307 and 308.
-bool is_redirect(long status, bool put) {
-  if (status == 307 || status == 308) return true;
-  return !put && (status == 301 || status == 302 || status == 303);
+// 301, 302 and 303 may turn a PUT into a GET, so only a GET follows them. To an upload's part,
+// Google answers 308 without a Location: what it has so far.
+bool is_redirect(const HttpHead& head, const std::string& method) {
+  const long status = head.status();
+  if (status == 307 || status == 308) return method == "GET" || !head.field("location").empty();
+  return method == "GET" && (status == 301 || status == 302 || status == 303);
+}
+
+std::string region_hint(const HttpHead& head) {
+  const std::string_view region = head.field("x-amz-bucket-region");
+  if (region.empty() || (head.status() != 301 && head.status() != 400)) return "";
+  return ": the bucket is in " + printable(region) + ", which AWS_REGION should name";
 }
 
 bool may_pass(long status) {
   return status == 408 || status == 425 || status == 429 || status == 500 || status == 502 ||
          status == 503 || status == 504;
+}
+
+// The server did not get what we sent.
+bool was_damaged_on_the_way(const std::string& code) {
+  return code == "RequestTimeout" || code == "BadDigest" || code == "XAmzContentSHA256Mismatch" ||
+         code == "IncompleteBody";
 }
 
 bool may_not_be_seen(long status) {
@@ -23,6 +43,35 @@ bool may_not_be_seen(long status) {
 
 HttpFault final_fault(std::string message) {
   return {.error = Error(ErrorCode::kIo, std::move(message)), .retry = false};
+}
+
+// A code is a word; whatever else stands there is not repeated in messages.
+std::string as_code(std::string_view text) {
+  const bool is_word =
+      text.size() <= kEchoBytes && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+      });
+  return is_word ? std::string(text) : "";
+}
+
+std::string json_error_code(std::string_view body) {
+  try {
+    const auto error = parse_json<nlohmann::json>(body, "answer", {.depth = 8}).at("error");
+    if (error.is_string()) return error.get<std::string>();
+    if (error.contains("errors")) return error["errors"].at(0).at("reason").get<std::string>();
+    return error.at("status").get<std::string>();
+  } catch (const std::exception&) {  // an error without a code
+    return "";
+  }
+}
+
+std::string error_code_of(std::string_view body) {
+  if (body.starts_with('{')) return as_code(json_error_code(body));
+  constexpr std::string_view kOpen = "<Code>";
+  const std::size_t from = body.find(kOpen);
+  if (from == std::string_view::npos) return "";
+  const std::string_view rest = body.substr(from + kOpen.size());
+  return as_code(rest.substr(0, rest.find('<')));
 }
 
 // The bytes that a stalling transfer receives before it is aborted again.
@@ -67,25 +116,25 @@ void wait_for_next_try(HttpClient& client, const std::string& name, Backoff& bac
   }
 }
 
-HttpFault refusal(const HttpHead& head) {
-  const long status = head.status();
-  const ErrorCode code = may_not_be_seen(status) ? ErrorCode::kNotFound : ErrorCode::kIo;
-  return {.error = Error(code, "the server answered with status " + std::to_string(status)),
-          .retry = may_pass(status),
-          .how = {.retry_after = retry_after(head)}};
-}
-
-HttpExchange::HttpExchange(HttpClient& client, const HttpTarget& target,
-                           std::vector<std::string> header_lines,
-                           std::optional<Clock::Duration> limit, std::optional<HttpBody> body)
+HttpExchange::HttpExchange(HttpClient& client, const HttpTarget& target, HttpAsk ask,
+                           const std::stop_token& stop)
     : client_(client),
       name_(target.name),
       url_(target.url),
-      header_lines_(std::move(header_lines)),
-      secret_lines_(target.secret_lines(body ? "PUT" : "GET")),
-      limit_(limit),
-      body_(std::move(body)) {
+      signer_(target.signer),
+      ask_(std::move(ask)) {
+  sign(stop);
   send();
+}
+
+void HttpExchange::sign(const std::stop_token& stop) {
+  if (!signer_) return;
+  secret_ = signer_->sign(client_,
+                          {.method = ask_.method,
+                           .url = url_,
+                           .header_lines = ask_.header_lines,
+                           .body_sha256 = ask_.body_sha256},
+                          stop);
 }
 
 HttpExchange::~HttpExchange() { drop(); }
@@ -97,12 +146,41 @@ void HttpExchange::drop() {
 }
 
 void HttpExchange::send() {
-  HttpRequest request{
-      .url = url_, .name = name_, .header_lines = header_lines_, .body = body_, .limit = limit_};
-  request.header_lines.insert(request.header_lines.end(), secret_lines_.begin(),
-                              secret_lines_.end());
+  HttpRequest request{.method = ask_.method,
+                      .url = url_,
+                      .name = name_,
+                      .header_lines = ask_.header_lines,
+                      .body = ask_.body,
+                      .limit = ask_.limit};
+  request.header_lines.insert(request.header_lines.end(), secret_.lines.begin(),
+                              secret_.lines.end());
+  error_code_.reset();
   transfer_ = std::make_shared<HttpTransfer>(request, client_.options, client_.news);
   client_.loop.start(transfer_);
+}
+
+const std::string& HttpExchange::error_code(const std::stop_token& stop) {
+  if (!error_code_) error_code_ = error_code_of(transfer_->error_text(stop));
+  return *error_code_;
+}
+
+// Once: credentials that are refused right after they were fetched are not the right ones.
+bool HttpExchange::may_sign_again(const std::stop_token& stop) {
+  const long status = head_.status();
+  if (!signer_ || signed_again_ || (status != 400 && status != 401 && status != 403)) return false;
+  signed_again_ = signer_->reconsider(head_, error_code(stop), secret_.version);
+  return signed_again_;
+}
+
+HttpFault HttpExchange::refusal(const std::stop_token& stop) {
+  const long status = head_.status();
+  const std::string& reason = error_code(stop);
+  const ErrorCode code = may_not_be_seen(status) ? ErrorCode::kNotFound : ErrorCode::kIo;
+  return {
+      .error = Error(code, "the server answered with status " + std::to_string(status) +
+                               (reason.empty() ? "" : " (" + reason + ")") + region_hint(head_)),
+      .retry = may_pass(status) || was_damaged_on_the_way(reason),
+      .how = {.retry_after = retry_after(head_)}};
 }
 
 HttpFault HttpExchange::transport_fault(const TransferEnd& end) const {
@@ -120,8 +198,15 @@ std::optional<HttpFault> HttpExchange::wait_for_head(const std::stop_token& stop
     if (!head) return transport_fault(transfer_->wait_for_end(stop));
     client_.answered(url_);
     head_ = *std::move(head);
-    if (!is_redirect(head_.status(), body_.has_value())) return std::nullopt;
-    if (auto fault = follow(hops)) return fault;
+    if (may_sign_again(stop)) {
+      drop();
+      sign(stop);
+      send();
+    } else if (!is_redirect(head_, ask_.method)) {
+      return std::nullopt;
+    } else if (auto fault = follow(hops)) {
+      return fault;
+    }
   }
 }
 
@@ -130,7 +215,7 @@ std::optional<HttpFault> HttpExchange::follow(int hops) {
     return final_fault("more than " + std::to_string(client_.options.max_redirects) + " redirects");
   }
   const std::string location(head_.field("location"));
-  if (location.empty()) return final_fault("a redirect without a Location");
+  if (location.empty()) return final_fault("a redirect without a Location" + region_hint(head_));
   const std::string target = resolve_url(url_, location);
   const std::string scheme = url_scheme(target);
   if (scheme != "http" && scheme != "https") {
@@ -141,7 +226,10 @@ std::optional<HttpFault> HttpExchange::follow(int hops) {
   }
   // Once dropped they stay dropped, even if a later redirect leads back to the first host: another
   // host in the chain must not choose what our credentials open.
-  if (!same_origin(url_, target)) secret_lines_.clear();
+  if (!same_origin(url_, target)) {
+    secret_ = {};
+    signer_ = nullptr;
+  }
   drop();
   url_ = target;
   send();

@@ -1,4 +1,5 @@
-// HttpExchange: one request, followed through its redirects to the final response.
+// HttpExchange: one request, followed through its redirects to the final response, and signed once
+// more if the store refused its credentials as expired.
 //
 // HttpClient is what all sources of one opener share: the options, the retry budget, the event
 // loop.
@@ -57,16 +58,24 @@ struct HttpFault {
 void wait_for_next_try(HttpClient& client, const std::string& name, Backoff& backoff,
                        const HttpFault& fault, const std::stop_token& stop);
 
-/// The fault for a status that is neither success nor a redirect.
-HttpFault refusal(const HttpHead& head);
+/// What is asked of a target.
+struct HttpAsk {
+  std::string method = "GET";
+  /// Sent to every host along the redirects; the target's secret lines go only to its own.
+  std::vector<std::string> header_lines = {};
+  std::optional<HttpBody> body = {};
+  /// SHA-256 of the body in hex, for stores that sign it.
+  std::string body_sha256 = {};
+  /// Shortens the time limits of each request.
+  std::optional<Clock::Duration> limit = {};
+};
 
 class HttpExchange {
  public:
-  /// Sends the request at once: a GET, or a PUT if there is a body. `header_lines` are sent to
-  /// every host along the redirects, the target's secret lines only to its own. `limit` shortens
-  /// the time limits of each request.
-  HttpExchange(HttpClient& client, const HttpTarget& target, std::vector<std::string> header_lines,
-               std::optional<Clock::Duration> limit, std::optional<HttpBody> body = {});
+  /// Sends the request at once, unless the signer has to wait for credentials first, which `stop`
+  /// ends. Throws: as Signer::sign().
+  HttpExchange(HttpClient& client, const HttpTarget& target, HttpAsk ask,
+               const std::stop_token& stop);
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
@@ -75,26 +84,32 @@ class HttpExchange {
   /// the fault if there is none.
   std::optional<HttpFault> wait_for_head(const std::stop_token& stop);
   const HttpHead& head() const { return head_; }
+  /// The fault for a status that is neither success nor a redirect, with the code of its body.
+  HttpFault refusal(const std::stop_token& stop);
   /// Reads some bytes of the body. Returns 0 when there are no more; wait_for_end() says why.
   std::size_t read(std::span<std::byte> into, const std::stop_token& stop);
   /// How the body ended: nullopt if it ended cleanly, a fault if the connection broke.
   std::optional<HttpFault> wait_for_end(const std::stop_token& stop);
 
  private:
+  void sign(const std::stop_token& stop);
   void send();
   void drop();
+  bool may_sign_again(const std::stop_token& stop);
+  const std::string& error_code(const std::stop_token& stop);
   std::optional<HttpFault> follow(int hops);
   HttpFault transport_fault(const TransferEnd& end) const;
 
   HttpClient& client_;
   std::string name_;
   std::string url_;
-  std::vector<std::string> header_lines_;
-  std::vector<std::string> secret_lines_;
-  std::optional<Clock::Duration> limit_;
-  std::optional<HttpBody> body_;
+  std::shared_ptr<Signer> signer_;  // null once a redirect led to another host
+  HttpAsk ask_;
+  SecretLines secret_;
+  bool signed_again_ = false;
   std::shared_ptr<HttpTransfer> transfer_;
   HttpHead head_;
+  std::optional<std::string> error_code_;
 };
 
 }  // namespace millrace::io::detail

@@ -78,15 +78,19 @@ std::optional<std::uint64_t> content_length(const HttpHead& head) {
   return number(head.field("content-length"));
 }
 
+std::optional<std::int64_t> server_time(const HttpHead& head) {
+  const std::string date(head.field("date"));
+  const std::time_t time = curl_getdate(date.c_str(), nullptr);
+  return time < 0 ? std::nullopt : std::optional<std::int64_t>(time);
+}
+
 std::optional<std::chrono::seconds> retry_after(const HttpHead& head) {
   const std::string text(head.field("retry-after"));
   constexpr std::uint64_t kDay = 86'400;
   if (const auto seconds = number(text)) return std::chrono::seconds(std::min(*seconds, kDay));
   const std::time_t until = curl_getdate(text.c_str(), nullptr);
   if (until < 0) return std::nullopt;
-  const std::string date(head.field("date"));
-  const std::time_t server_now = curl_getdate(date.c_str(), nullptr);
-  const std::time_t now = server_now < 0 ? std::time(nullptr) : server_now;
+  const std::int64_t now = server_time(head).value_or(std::time(nullptr));
   return std::chrono::seconds(std::clamp<std::int64_t>(until - now, 0, kDay));
 }
 

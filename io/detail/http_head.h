@@ -40,6 +40,8 @@ struct ContentRange {
 /// Nullopt if the field is missing or malformed by RFC 9110.
 std::optional<ContentRange> content_range(const HttpHead& head);
 std::optional<std::uint64_t> content_length(const HttpHead& head);
+/// The server's own time, in seconds since 1970.
+std::optional<std::int64_t> server_time(const HttpHead& head);
 /// How long the server asks us to wait, at most a day. A date is taken relative to the server's own
 /// Date.
 std::optional<std::chrono::seconds> retry_after(const HttpHead& head);

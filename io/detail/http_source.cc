@@ -44,7 +44,8 @@ class HttpSource final : public ByteSource {
         position_(options.offset),
         stop_(options.stop),
         backoff_(client_->options.retry, client_->budget) {
-    ask();
+    // open() does not wait for a server, not even for one that has our credentials.
+    if (!target_.signer || target_.signer->ready()) ask();
   }
 
   std::size_t read(std::span<std::byte> into) override {
@@ -135,8 +136,11 @@ void HttpSource::ask() {
     lines.push_back("If-Unmodified-Since: " + version_.last_modified);
   }
   accepted_ = false;
-  exchange_ = std::make_unique<HttpExchange>(*client_, target_, std::move(lines),
-                                             backoff_.left(client_->options.clock->now()));
+  exchange_ =
+      std::make_unique<HttpExchange>(*client_, target_,
+                                     HttpAsk{.header_lines = std::move(lines),
+                                             .limit = backoff_.left(client_->options.clock->now())},
+                                     stop_);
 }
 
 std::optional<HttpFault> HttpSource::await_response() {
@@ -165,7 +169,7 @@ std::optional<HttpFault> HttpSource::accept() {
     case 416:
       return accept_past_end();
     default:
-      return refusal(head);
+      return exchange_->refusal(stop_);
   }
 }
 

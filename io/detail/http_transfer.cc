@@ -23,8 +23,10 @@ constexpr milliseconds kLongWait{2'000};
 constexpr std::size_t kWorthWaking = std::size_t{256} << 10;
 // libcurl hands over at most CURL_MAX_WRITE_SIZE at once; a smaller buffer would pause forever.
 constexpr std::size_t kLeastBuffer = std::size_t{4} * CURL_MAX_WRITE_SIZE;
-// How much of an error response's body is read so that the connection stays usable.
-constexpr std::size_t kMostDropped = std::size_t{64} << 10;
+// How much of an error response's body is read: it says why, and read to its end it leaves the
+// connection usable.
+constexpr std::size_t kMostErrorText = kLeastBuffer;
+constexpr milliseconds kErrorTextWait{1'000};
 // Fewer system calls than with libcurl's 16 KiB, and still within the L2 cache.
 constexpr long kReceiveBuffer = 256L << 10;
 
@@ -64,6 +66,31 @@ bool hopeless(CURLcode code) {
 }
 
 }  // namespace
+
+HttpBody file_body(std::shared_ptr<const UniqueFd> file, std::uint64_t bytes) {
+  return {.read = [file = std::move(file)](std::span<std::byte> into,
+                                           std::uint64_t offset) -> std::optional<std::size_t> {
+            for (;;) {
+              const ssize_t got =
+                  ::pread(file->get(), into.data(), into.size(), static_cast<off_t>(offset));
+              if (got >= 0) return static_cast<std::size_t>(got);
+              if (errno != EINTR) return std::nullopt;
+            }
+          },
+          .bytes = bytes};
+}
+
+HttpBody memory_body(Bytes content) {
+  const std::uint64_t bytes = content.size();
+  return {.read =
+              [content = std::move(content)](std::span<std::byte> into, std::uint64_t offset) {
+                const auto rest = content.span().subspan(static_cast<std::size_t>(offset));
+                const std::size_t count = std::min(rest.size(), into.size());
+                std::copy_n(rest.begin(), count, into.begin());
+                return std::optional(count);
+              },
+          .bytes = bytes};
+}
 
 HttpTransfer::HttpTransfer(const HttpRequest& request, const HttpOptions& options, NetworkLog& news)
     : options_(options),
@@ -105,11 +132,18 @@ void HttpTransfer::set_options(const HttpRequest& request) {
   set(easy_, CURLOPT_HEADEROPT, static_cast<long>(CURLHEADER_SEPARATE));
   set(easy_, CURLOPT_USERAGENT, "millrace");
   if (!options_.ca_file.empty()) set(easy_, CURLOPT_CAINFO, options_.ca_file.c_str());
-  if (body_) set_body();
+  if (body_) {
+    set_body(request.method);
+  } else if (request.method == "HEAD") {
+    set(easy_, CURLOPT_NOBODY, 1L);
+  } else if (request.method != "GET") {
+    set(easy_, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  }
 }
 
-void HttpTransfer::set_body() {
+void HttpTransfer::set_body(const std::string& method) {
   set(easy_, CURLOPT_UPLOAD, 1L);
+  if (method != "PUT") set(easy_, CURLOPT_CUSTOMREQUEST, method.c_str());
   set(easy_, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(body_->bytes));
   set(easy_, CURLOPT_READFUNCTION, &on_send);
   set(easy_, CURLOPT_READDATA, this);
@@ -159,6 +193,14 @@ std::size_t HttpTransfer::read(std::span<std::byte> into, const std::stop_token&
   MutexLock lock(mutex_);
   ring_.taken(run.size());
   return run.size();
+}
+
+std::string HttpTransfer::error_text(const std::stop_token& stop) {
+  MutexLock lock(mutex_);
+  changed_.wait_for(lock, stop, kErrorTextWait,
+                    [this]() MILLRACE_REQUIRES(mutex_) { return end_.has_value(); });
+  const auto text = std::as_bytes(ring_.filled_run(kMostErrorText));
+  return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
 TransferEnd HttpTransfer::wait_for_end(const std::stop_token& stop) {
@@ -236,14 +278,11 @@ std::optional<TransferEnd> HttpTransfer::overdue(Clock::TimePoint now) {
 
 std::size_t HttpTransfer::on_send(char* data, std::size_t, std::size_t count, void* self) noexcept {
   auto& transfer = *static_cast<HttpTransfer*>(self);
-  const auto offset = static_cast<off_t>(transfer.sent_);
-  for (;;) {
-    const ssize_t got = ::pread(transfer.body_->file->get(), data, count, offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return CURL_READFUNC_ABORT;
-    transfer.sent_ += static_cast<std::size_t>(got);
-    return static_cast<std::size_t>(got);
-  }
+  const auto into = std::as_writable_bytes(std::span(data, count));
+  const std::optional<std::size_t> got = transfer.body_->read(into, transfer.sent_);
+  if (!got) return CURL_READFUNC_ABORT;
+  transfer.sent_ += *got;
+  return *got;
 }
 
 int HttpTransfer::on_seek(void* self, curl_off_t offset, int origin) noexcept {
@@ -268,16 +307,12 @@ void HttpTransfer::take_header(std::string_view line) {
   if (head_.complete()) changed_.notify_one();
 }
 
-std::size_t HttpTransfer::drop_body(std::size_t count) {
-  dropped_ += count;
-  return dropped_ > kMostDropped ? 0 : count;
-}
-
 std::size_t HttpTransfer::take_body(std::span<const std::byte> data) {
   {
     MutexLock lock(mutex_);
     if (abandoned_) return 0;
-    if (body_ || (head_.status() != 200 && head_.status() != 206)) return drop_body(data.size());
+    const bool is_error = head_.status() < 200 || head_.status() > 299;
+    if (is_error && received_ + data.size() > kMostErrorText) return 0;
     if (ring_.space() < data.size()) {
       paused_ = true;
       changed_.notify_one();

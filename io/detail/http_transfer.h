@@ -2,10 +2,10 @@
 // reader that consumes it.
 //
 // The loop's thread fills a ring buffer from libcurl's callbacks. When it is full the transfer
-// pauses, and continues once the reader has taken enough (HttpLoop::resume). Bodies of error
-// responses (any status but 200 and 206) are dropped, so that their connection can be reused.
+// pauses, and continues once the reader has taken enough (HttpLoop::resume). Of the body of an
+// error response the first 64 KiB are kept, for what they say about the refusal.
 //
-// A request body is read from its file on the loop's thread.
+// A request body is read on the loop's thread.
 //
 // Threads: the reader's members from one thread, the loop's from the loop's thread. Buffers:
 // HttpOptions::buffer_bytes; a reader that keeps up touches only its first pages.
@@ -13,6 +13,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +23,7 @@
 
 #include "io/base/clock.h"
 #include "io/base/thread_annotations.h"
+#include "io/bytes.h"
 #include "io/detail/curl.h"
 #include "io/detail/http_head.h"
 #include "io/detail/network_log.h"
@@ -32,14 +34,19 @@
 
 namespace millrace::io::detail {
 
-/// What a PUT sends: a file from its beginning.
+/// What a request sends. `read` copies bytes from `offset` on into its buffer and returns how many;
+/// nullopt: they cannot be read. Threads: called on the loop's thread.
 struct HttpBody {
-  std::shared_ptr<const UniqueFd> file;
+  std::function<std::optional<std::size_t>(std::span<std::byte> into, std::uint64_t offset)> read;
   std::uint64_t bytes = 0;
 };
 
-/// A GET, or a PUT if there is a body.
+/// The first `bytes` of a file.
+HttpBody file_body(std::shared_ptr<const UniqueFd> file, std::uint64_t bytes);
+HttpBody memory_body(Bytes content);
+
 struct HttpRequest {
+  std::string method = "GET";
   std::string url;
   /// The printable url.
   std::string name = {};
@@ -76,6 +83,8 @@ class HttpTransfer {
   std::optional<HttpHead> wait_for_head(const std::stop_token& stop);
   /// Reads some bytes of the body. Returns 0 when there are no more; wait_for_end() says why.
   std::size_t read(std::span<std::byte> into, const std::stop_token& stop);
+  /// What an error response's body says. Waits for its end, at most 1 s.
+  std::string error_text(const std::stop_token& stop);
   /// Waits until the transfer has ended.
   TransferEnd wait_for_end(const std::stop_token& stop);
   /// Returns true, once, when a pause should end: at least half of the buffer is free again.
@@ -103,12 +112,11 @@ class HttpTransfer {
   static int on_seek(void* self, curl_off_t offset, int origin) noexcept;
 
   void set_options(const HttpRequest& request);
-  void set_body();
+  void set_body(const std::string& method);
   Clock::Duration limited(Clock::Duration limit) const;
   std::optional<TransferEnd> overdue_to_connect(Clock::TimePoint now);
   void take_header(std::string_view line);
   std::size_t take_body(std::span<const std::byte> data);
-  std::size_t drop_body(std::size_t count) MILLRACE_REQUIRES(mutex_);
   void push(std::span<const std::byte> data);
   template <typename Ready>
   void wait(MutexLock& lock, const std::stop_token& stop, Ready ready);
@@ -136,7 +144,6 @@ class HttpTransfer {
   RingBuffer ring_ MILLRACE_GUARDED_BY(mutex_);
   std::optional<TransferEnd> end_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t received_ MILLRACE_GUARDED_BY(mutex_) = 0;
-  std::size_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::size_t wanted_ MILLRACE_GUARDED_BY(mutex_) = 0;
   bool paused_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool abandoned_ MILLRACE_GUARDED_BY(mutex_) = false;

@@ -39,7 +39,7 @@ class UploadSink final : public ByteSink {
 
   void finish() override {
     MILLRACE_CHECK(spool_, "a sink is finished once");
-    const HttpBody body{.file = std::exchange(spool_, nullptr), .bytes = position_};
+    const HttpBody body = file_body(std::exchange(spool_, nullptr), position_);
     Backoff backoff(client_->options.retry, client_->budget);
     const Clock& clock = *client_->options.clock;
     backoff.begin(clock.now());
@@ -56,12 +56,16 @@ class UploadSink final : public ByteSink {
 
  private:
   std::optional<HttpFault> send(const HttpBody& body, std::optional<Clock::Duration> limit) {
-    HttpExchange exchange(*client_, target_, {"Content-Type: application/octet-stream"}, limit,
-                          body);
+    HttpExchange exchange(*client_, target_,
+                          {.method = "PUT",
+                           .header_lines = {"Content-Type: application/octet-stream"},
+                           .body = body,
+                           .limit = limit},
+                          stop_);
     if (auto fault = exchange.wait_for_head(stop_)) return fault;
     const long status = exchange.head().status();
     if (status == 200 || status == 201 || status == 204) return std::nullopt;
-    return refusal(exchange.head());
+    return exchange.refusal(stop_);
   }
 
   std::shared_ptr<HttpClient> client_;

@@ -68,6 +68,42 @@ std::string url_host(const std::string& url) {
   return part(handle, CURLUPART_HOST) + ":" + part(handle, CURLUPART_PORT, CURLU_DEFAULT_PORT);
 }
 
+std::string percent_encoded(std::string_view text, std::string_view kept) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  std::string encoded;
+  for (const char c : text) {
+    if (kPlain.find(c) != std::string_view::npos || kept.find(c) != std::string_view::npos) {
+      encoded += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    encoded.append({'%', kDigits[byte >> 4U], kDigits[byte & 15U]});
+  }
+  return encoded;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string plain(text);
+  std::replace(plain.begin(), plain.end(), '+', ' ');
+  int size = 0;
+  const CurlText decoded(
+      curl_easy_unescape(nullptr, plain.c_str(), static_cast<int>(plain.size()), &size));
+  return {decoded.get(), static_cast<std::size_t>(size)};
+}
+
+BucketAndKey bucket_and_key(const std::string& url, EmptyKey empty) {
+  const std::size_t bucket = url.find("://") + 3;
+  const std::size_t slash = url.find('/', bucket);
+  if (slash == std::string::npos || slash == bucket ||
+      (slash + 1 == url.size() && empty == EmptyKey::kRefused)) {
+    throw Error(ErrorCode::kInvalidArgument, "not of the form scheme://BUCKET/KEY",
+                {.url = printable_url(url)});
+  }
+  return {url.substr(bucket, slash - bucket), url.substr(slash + 1)};
+}
+
 std::string resolve_url(const std::string& base, const std::string& location) {
   const CurlUrl handle = parse(base);
   set_url(handle.get(), location);

@@ -7,7 +7,7 @@
 
 #include "io/base/error.h"
 #include "io/detail/aws_signature.h"
-#include "io/detail/http_target.h"
+#include "io/detail/http_store.h"
 #include "io/opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/nginx.h"
@@ -40,11 +40,11 @@ void write_text(ByteSink& sink, std::string_view text) {
 // Amazon's published GET example also signs a Range, which we do not. The signature here is from a
 // Python transcription of the procedure, which reproduces Amazon's result for that example.
 TEST(AwsSignature, CoversHostDateAndPayload) {
-  const auto lines = detail::aws_signature_lines({.method = "GET",
-                                                  .host = "examplebucket.s3.amazonaws.com",
-                                                  .path = "/test.txt",
-                                                  .time = "20130524T000000Z"},
-                                                 kExampleKeys);
+  const auto lines = detail::aws_signature_lines(
+      {.method = "GET", .url = "https://examplebucket.s3.amazonaws.com/test.txt"},
+      "20130524T000000Z", "us-east-1",
+      {.access_key_id = kExampleKeys.access_key_id,
+       .secret_access_key = kExampleKeys.secret_access_key});
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[0], "x-amz-content-sha256: UNSIGNED-PAYLOAD");
   EXPECT_EQ(lines[1], "x-amz-date: 20130524T000000Z");
@@ -55,10 +55,23 @@ TEST(AwsSignature, CoversHostDateAndPayload) {
             "Signature=5c0d4ff29e72b8f94c5b6720369921e587e39bf7a64e456887dec4b43a2d1b77");
 }
 
+// "GET Bucket (List Objects)" of the same page, whose signature Amazon publishes.
+TEST(AwsSignature, CoversTheQuery) {
+  const auto lines = detail::aws_signature_lines(
+      {.method = "GET",
+       .url = "https://examplebucket.s3.amazonaws.com/?max-keys=2&prefix=J",
+       .body_sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+      "20130524T000000Z", "us-east-1",
+      {.access_key_id = kExampleKeys.access_key_id,
+       .secret_access_key = kExampleKeys.secret_access_key});
+  EXPECT_THAT(lines.back(),
+              HasSubstr("34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"));
+}
+
 std::string url_of(const std::string& url, const ObjectStoreOptions& stores = {}) {
-  for (const detail::HttpStore& store : detail::http_stores())
-    if (url.starts_with(std::string(store.scheme) + "://"))
-      return detail::http_target(store, url, {}, stores).url;
+  for (const detail::HttpStoreKind& kind : detail::http_store_kinds())
+    if (url.starts_with(std::string(kind.scheme) + "://"))
+      return kind.make({}, stores)->target(url).url;
   return "";
 }
 
@@ -69,7 +82,15 @@ TEST(ObjectStore, UrlsLeadToTheStores) {
   EXPECT_EQ(url_of("s3://bucket/a b+c#1?.tar", {.s3 = {.endpoint = "http://127.0.0.1:9000"}}),
             "http://127.0.0.1:9000/bucket/a%20b%2Bc%231%3F.tar");
   EXPECT_EQ(url_of("gs://bucket/a.tar"), "https://storage.googleapis.com/bucket/a.tar");
-  for (const std::string bad : {"s3://bucket", "s3://bucket/", "s3:///key", "gs://"}) {
+  EXPECT_EQ(url_of("hf://datasets/owner/name/a b/0.tar"),
+            "https://huggingface.co/datasets/owner/name/resolve/main/a%20b/0.tar");
+  EXPECT_EQ(url_of("hf://datasets/owner/name@refs%2Fpr%2F1/0.tar"),
+            "https://huggingface.co/datasets/owner/name/resolve/refs%2Fpr%2F1/0.tar");
+  EXPECT_EQ(url_of("hf://owner/name/w.safetensors"),
+            "https://huggingface.co/owner/name/resolve/main/w.safetensors");
+  for (const std::string bad :
+       {"s3://bucket", "s3://bucket/", "s3:///key", "gs://", "hf://a.tar",
+        "hf://datasets/owner/name", "hf://datasets//name/a", "hf://a/b@/c"}) {
     EXPECT_THROW(url_of(bad), Error) << bad;
   }
 }
@@ -149,7 +170,7 @@ TEST(Upload, IsTriedAgainAndSignedEachTime) {
   ObjectStoreOptions stores{.s3 = kExampleKeys};
   stores.s3.endpoint = store.url("");
   const UrlOpener opener({.http = {.clock = &clock}, .object_stores = stores});
-  const auto sink = opener.open_sink("s3://bucket/a");
+  const auto sink = opener.open_sink("s3://bucket/a", {.replace = Replace::kAtomically});
   write_text(*sink, "hello");
   sink->finish();
   ASSERT_EQ(store.requests().size(), 3U);

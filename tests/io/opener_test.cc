@@ -89,7 +89,7 @@ TEST(UrlOpener, AUsersOwnStoreIsOneEntry) {
     FAIL() << "opened";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
-                ::testing::HasSubstr("az, gs, file, pipe, http, https, s3 are known"));
+                ::testing::HasSubstr("az, gs, file, pipe, http, https, s3, hf are known"));
   }
 }
 

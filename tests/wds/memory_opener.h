@@ -64,6 +64,19 @@ class MemoryOpener final : public io::Opener {
                   {.url = url, .offset = options.offset});
     return std::make_unique<MemorySource>(url, found->second, options, step, knows_size);
   }
+
+  /// Of "s3:" urls alone.
+  bool can_list(const std::string& url) const override { return url.starts_with("s3://"); }
+  std::vector<io::ListedObject> list(const std::string& prefix,
+                                     const io::ListOptions& options = {}) const override {
+    std::vector<io::ListedObject> listed;
+    for (const auto& [url, content] : files) {
+      const bool below = url.find('/', prefix.size()) != std::string::npos;
+      if (url.starts_with(prefix) && (options.recursive || !below))
+        listed.push_back({.url = url, .bytes = content.size()});
+    }
+    return listed;
+  }
 };
 
 }  // namespace millrace::testing

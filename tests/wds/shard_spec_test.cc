@@ -93,6 +93,31 @@ TEST(ShardSpec, AFolderIsItsShardsSorted) {
   EXPECT_EQ(code_of([&] { expand_shards(empty.path().string()); }), ErrorCode::kInvalidArgument);
 }
 
+TEST(ShardSpec, AStoresFolderAndAWildCardAreWhatIsThere) {
+  MemoryOpener opener;
+  for (const char* name : {"d/a-1.tar", "d/a-0.tar", "d/a-0.tar.idx", "d/b[0].tar", "d/c.txt",
+                           "d/e/a-2.tar", "d/f/a-3.tar.gz", "d/manifest.json"})
+    opener.files[std::string("s3://b/") + name] = "";
+  const auto expand = [&](const std::string& spec) {
+    Strings names;
+    for (const std::string& url : expand_shards(spec, {.opener = &opener}))
+      names.push_back(url.substr(7));
+    return names;
+  };
+  EXPECT_EQ(expand("s3://b/d/"), (Strings{"d/a-0.tar", "d/a-1.tar", "d/b[0].tar"}));
+  EXPECT_EQ(expand("s3://b/d/a-?.tar"), (Strings{"d/a-0.tar", "d/a-1.tar"}));
+  EXPECT_EQ(expand("s3://b/d/[!b]*.tar"), (Strings{"d/a-0.tar", "d/a-1.tar"}));
+  EXPECT_EQ(expand("s3://b/d/b[[]0].tar"), (Strings{"d/b[0].tar"}));
+  EXPECT_EQ(expand("s3://b/d/{e,f}/a-*"), (Strings{"d/e/a-2.tar", "d/f/a-3.tar.gz"}));
+  EXPECT_EQ(expand("s3://b/*/*/a-*"), (Strings{"d/e/a-2.tar", "d/f/a-3.tar.gz"}));
+  EXPECT_EQ(code_of([&] { expand("s3://b/none/"); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { expand("s3://b/d/x*"); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(expand_shards("http://h/a*.tar?b", {.opener = &opener}), Strings{"http://h/a*.tar?b"});
+  EXPECT_TRUE(expands_over_network("x.tar::s3://b/d/", {.opener = &opener}));
+  EXPECT_TRUE(expands_over_network("http://h/m.json", {.opener = &opener}));
+  EXPECT_FALSE(expands_over_network("s3://b/{0..3}.tar::m.json", {.opener = &opener}));
+}
+
 TEST(ShardSpec, AManifestIsItsShardsBesideIt) {
   MemoryOpener opener;
   opener.files["d/m.json"] =
