@@ -7,7 +7,8 @@
 // as many threads (no tar, no batches), and a bare libarchive loop over the same shards on one
 // thread. jpeg: 110 KB JPEGs → random-resized-crop 224, flip, normalise, bf16, batches of 64; next
 // to it a bare libjpeg-turbo full decode on as many threads, and the bare libarchive loop. growth:
-// time per sample of N and of 4 N samples in one epoch; the ratio must stay at 1.
+// time per sample of N and of 4 N samples in one epoch; the ratio must stay at 1. gaps: how long a
+// consumer waits for the first batch, for an epoch's first one, and for one within an epoch.
 #include "pipeline/pipeline.h"
 
 #include <archive.h>
@@ -263,6 +264,48 @@ void growth(const Set& set, int threads, int rounds) {
              median(many) / median(few));
 }
 
+struct Waits {
+  std::vector<double> first = {};    ///< from the start to the first batch, seconds
+  std::vector<double> within = {};   ///< a next() in an epoch's second half
+  std::vector<double> between = {};  ///< from an epoch's last batch to the next one's first
+};
+
+/// A few epochs, with so much work for each batch.
+void add_waits(const Set& set, int threads, std::chrono::duration<double> work, Waits& waits) {
+  constexpr int kEpochs = 4;
+  Clock::time_point begin = Clock::now();
+  pipeline::Pipeline pipeline = build(set, threads, {.count = kEpochs});
+  for (int epoch = 0; epoch < kEpochs; ++epoch) {
+    std::vector<double> each;
+    for (pipeline::Batch batch; pipeline.next(batch); begin = Clock::now()) {
+      each.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+      std::this_thread::sleep_for(work);
+    }
+    (epoch == 0 ? waits.first : waits.between).push_back(each.front());
+    waits.within.insert(waits.within.end(),
+                        each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2), each.end());
+  }
+}
+
+void print_waits(const char* consumer, const Waits& waits) {
+  fmt::print(
+      "  {:<28} {:>8.3f} ms to the first batch, {:.3f} ms to an epoch's first, {:.3f} ms to "
+      "one within an epoch\n",
+      consumer, 1e3 * median(waits.first), 1e3 * median(waits.between), 1e3 * median(waits.within));
+}
+
+/// What a consumer waits between two epochs, next to what it waits within one.
+void gaps(const Set& set, int threads, int rounds) {
+  Waits hungry, busy;
+  for (int round = 0; round < rounds; ++round) add_waits(set, threads, {}, hungry);
+  const std::chrono::duration<double> work(2 * median(hungry.within));
+  for (int round = 0; round < rounds; ++round) add_waits(set, threads, work, busy);
+  fmt::print("gaps of {}, {} batches an epoch\n", set.name,
+             hungry.within.size() * 2 / (hungry.first.size() + hungry.between.size()));
+  print_waits("a consumer that only takes", hungry);
+  print_waits("one that takes half the rate", busy);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -272,6 +315,9 @@ int main(int argc, char** argv) {
   const Set cifar = make_set(folder, "cifar", 8, 5000);
   compare(cifar, threads, rounds);
   growth(cifar, threads, rounds);
-  compare(make_set(folder, "jpeg", 4, 240), threads, rounds);
+  gaps(cifar, threads, rounds);
+  const Set jpeg = make_set(folder, "jpeg", 4, 240);
+  compare(jpeg, threads, rounds);
+  gaps(jpeg, threads, rounds);
   return 0;
 }

@@ -68,6 +68,7 @@ struct Pipeline::State {
 
   Position first_position() const;
   bool fetch(Batch& batch);
+  void log_restore() const;
   void hand_out(Batch& batch, Batch next);
   void hand_out_masked(Batch& batch);
   void end_epoch(std::uint32_t epoch);
@@ -203,8 +204,19 @@ bool Pipeline::State::fetch(Batch& batch) {
   return true;
 }
 
+/// The first batch has a sample of each stream, or of as many as it has slots.
+void Pipeline::State::log_restore() const {
+  constexpr double kMega = 1e6;
+  const detail::RestoreMeter& restore = meters.restore;
+  if (restore.samples == 0) return;
+  options.log.info(fmt::format(
+      "Input restored in {:.2f} s: {} samples read again, {:.1f} MB",
+      std::chrono::duration<double>(std::chrono::nanoseconds(restore.longest_ns)).count(),
+      restore.samples.load(), static_cast<double>(restore.bytes) / kMega));
+}
+
 void Pipeline::State::hand_out(Batch& batch, Batch next) {
-  ++num_batches;
+  if (num_batches++ == 0) log_restore();
   num_samples += static_cast<std::uint64_t>(next.num_valid);
   num_masked += static_cast<std::uint64_t>(next.size - next.num_valid);
   epoch_samples_ += static_cast<std::uint64_t>(next.num_valid);
@@ -326,6 +338,9 @@ Statistics Pipeline::State::statistics() const {
   statistics.refetched = skips.refetched;
   statistics.later_faults = meters.later_faults;
   statistics.untidy = meters.untidy;
+  statistics.restored_samples = meters.restore.samples;
+  statistics.restored_bytes = meters.restore.bytes;
+  statistics.restore_time = std::chrono::nanoseconds(meters.restore.longest_ns);
   statistics.held_bytes = encoded.held() + pool.held_bytes();
   statistics.peak_held_bytes = encoded.peak() + pool.peak_bytes();
   return statistics;

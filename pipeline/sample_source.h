@@ -62,6 +62,8 @@ class SampleSource {
     /// Where the stream stands after the last block: `samples_out` counts the epoch's samples up to
     /// here, those before `start` included; the other members are the source's to use.
     virtual wds::StreamPosition position() const = 0;
+    /// Bytes of samples that were read again to continue at Request::start, for people to see.
+    virtual std::uint64_t restored_bytes() const { return 0; }
   };
 
   virtual ~SampleSource() = default;

@@ -59,6 +59,11 @@ struct Statistics {
   /// Samples and indexes of the same epochs that arrived damaged over the network and intact when
   /// fetched again.
   std::uint64_t refetched = 0;
+  /// What it took to continue at PipelineOptions::resume: samples read again to fill the shuffle
+  /// buffers and to reach the position, their bytes, and how long the slowest stream took.
+  std::uint64_t restored_samples = 0;
+  std::uint64_t restored_bytes = 0;
+  std::chrono::nanoseconds restore_time{0};
   /// Bytes of encoded blocks and of batches, now, and a bound of the most so far. Readers and
   /// shuffle buffers are not counted; with them it is below memory_bound_bytes().
   std::uint64_t held_bytes = 0;

@@ -64,6 +64,7 @@ struct SampleStream::State {
   std::uint64_t number = 0;                      // samples seen since the shard was opened
   std::uint32_t shard = 0;                       // the open shard, or the next one
   std::uint64_t start_offset = 0;                // where to open it
+  std::uint64_t restored_bytes = 0;
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
   std::uint64_t earlier_passes = 0;  // samples of earlier passes
@@ -77,10 +78,10 @@ void SampleStream::State::restore(const StreamPosition& position) {
   shard = position.shard;
   start_offset = position.offset;
   earlier_passes = position.earlier_passes;
-  buffer.restore(detail::fetch_samples(
-                     position.buffered, [this](std::uint32_t index) { return url_of(index); },
-                     opener, spec.shard),
-                 samples_in - earlier_passes, samples_out - earlier_passes);
+  std::vector<BufferedSample> samples = detail::fetch_samples(
+      position.buffered, [this](std::uint32_t index) { return url_of(index); }, opener, spec.shard);
+  for (const BufferedSample& one : samples) restored_bytes += one.sample.num_bytes();
+  buffer.restore(std::move(samples), samples_in - earlier_passes, samples_out - earlier_passes);
 }
 
 std::string SampleStream::State::url_of(std::uint32_t index) {
@@ -272,6 +273,8 @@ SampleStream::SampleStream(SampleStream&&) noexcept = default;
 SampleStream& SampleStream::operator=(SampleStream&&) noexcept = default;
 
 bool SampleStream::next(SampleBlock& block) { return state_->next(block); }
+
+std::uint64_t SampleStream::restored_bytes() const { return state_->restored_bytes; }
 
 StreamPosition SampleStream::position() const {
   StreamPosition position;

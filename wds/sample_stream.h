@@ -129,6 +129,8 @@ class SampleStream {
   bool next(SampleBlock& block);
   /// The position after the last block.
   StreamPosition position() const;
+  /// Bytes of the samples that were read again to continue at a position.
+  std::uint64_t restored_bytes() const;
 
  private:
   struct State;

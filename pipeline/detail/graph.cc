@@ -42,7 +42,8 @@ class GatewayHold {
 
 std::vector<StreamReader> make_readers(const GraphParts& parts, const Position& start,
                                        const std::stop_token& stop) {
-  const StreamReader::Shared shared{parts.options, parts.source, parts.ledgers, stop};
+  const StreamReader::Shared shared{parts.options, parts.source, parts.ledgers,
+                                    parts.meters.restore, stop};
   const std::vector<int> numbers = owned_streams(parts.options);
   std::vector<StreamReader> readers;
   readers.reserve(numbers.size());

@@ -53,11 +53,26 @@ class ByteGauge {
   std::atomic<std::size_t> peak_{0};
 };
 
+/// What it took to continue at a position, of all streams.
+struct RestoreMeter {
+  std::atomic<std::uint64_t> samples{0};  ///< read again
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::int64_t> longest_ns{0};  ///< of the slowest stream
+
+  void add(std::uint64_t stream_samples, std::uint64_t stream_bytes, std::int64_t stream_ns) {
+    samples += stream_samples;
+    bytes += stream_bytes;
+    std::int64_t longest = longest_ns;
+    while (longest < stream_ns && !longest_ns.compare_exchange_weak(longest, stream_ns)) continue;
+  }
+};
+
 struct Meters {
   StageMeter read;
   StageMeter merge;
   StageMeter decode;
   StageMeter deliver;
+  RestoreMeter restore;
   std::atomic<std::uint64_t> dropped{0};
   std::atomic<std::uint64_t> later_faults{0};
   std::atomic<std::uint64_t> untidy{0};

@@ -20,6 +20,7 @@ class ShardStream final : public SampleSource::Stream {
 
   bool next(wds::SampleBlock& block) override { return stream_.next(block); }
   wds::StreamPosition position() const override { return stream_.position(); }
+  std::uint64_t restored_bytes() const override { return stream_.restored_bytes(); }
 
  private:
   std::shared_ptr<const io::Opener> opener_;

@@ -1,6 +1,7 @@
 #include "pipeline/detail/stream_reader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace millrace::pipeline::detail {
@@ -12,6 +13,7 @@ StreamReader::StreamReader(std::size_t place, int number, std::uint32_t first,
       start_(std::move(start)),
       source_(shared.source),
       ledgers_(shared.ledgers),
+      restore_(shared.restore),
       request_{.stream = number,
                .num_streams = shared.options.split.streams,
                .seed = shared.options.shuffle.seed,
@@ -23,9 +25,14 @@ StreamReader::StreamReader(std::size_t place, int number, std::uint32_t first,
 BlockRead StreamReader::read(const ReadRequest& request) {
   BlockRead result{.stream = place_, .epoch = request.epoch};
   try {
-    if (!stream_ || request.epoch != request_.epoch) open(request.epoch);
-    take_snapshot();
-    result.end = !next_block(result.block);
+    const bool opens = !stream_ || request.epoch != request_.epoch;
+    if (opens && request.epoch == first_ && (start_.start || start_.skip > 0)) {
+      result.end = !restore(result.block);
+    } else {
+      if (opens) open(request.epoch);
+      take_snapshot();
+      result.end = !next_block(result.block);
+    }
     result.start = snapshot_;
     result.skip = since_snapshot_;
     since_snapshot_ += result.block.samples.size();
@@ -49,13 +56,28 @@ void StreamReader::open(std::uint32_t epoch) {
   stream_ = source_.open(request_);
 }
 
+/// Opens the stream where the position says, and says what that took.
+bool StreamReader::restore(wds::SampleBlock& block) {
+  const auto begin = std::chrono::steady_clock::now();
+  open(first_);
+  const bool more = next_block(block);
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+  const std::uint64_t buffered = start_.start ? start_.start->buffered.size() : 0;
+  const std::uint64_t bytes = stream_ ? stream_->restored_bytes() : 0;
+  restore_.add(buffered + start_.skip, bytes + skipped_bytes_, took.count());
+  return more;
+}
+
 bool StreamReader::next_block(wds::SampleBlock& block) {
   do {
     block = {};
     if (is_empty_ || !stream_->next(block)) return false;
     const std::size_t skipped = std::min<std::size_t>(to_skip_, block.samples.size());
     const auto end = block.samples.begin() + static_cast<std::ptrdiff_t>(skipped);
-    for (auto one = block.samples.begin(); one != end; ++one) block.num_bytes -= one->num_bytes();
+    for (auto one = block.samples.begin(); one != end; ++one) {
+      block.num_bytes -= one->num_bytes();
+      skipped_bytes_ += one->num_bytes();
+    }
     block.samples.erase(block.samples.begin(), end);
     to_skip_ -= skipped;
     since_snapshot_ += skipped;

@@ -14,6 +14,7 @@
 
 #include "pipeline/detail/ledger_book.h"
 #include "pipeline/detail/messages.h"
+#include "pipeline/detail/meters.h"
 #include "pipeline/options.h"
 #include "pipeline/position.h"
 
@@ -26,6 +27,7 @@ class StreamReader {
     const PipelineOptions& options;  ///< resolved
     const SampleSource& source;
     LedgerBook& ledgers;
+    RestoreMeter& restore;
     std::stop_token stop;
   };
 
@@ -39,6 +41,7 @@ class StreamReader {
 
  private:
   void open(std::uint32_t epoch);
+  bool restore(wds::SampleBlock& block);
   bool next_block(wds::SampleBlock& block);
   void take_snapshot();
 
@@ -47,12 +50,14 @@ class StreamReader {
   const Position::Stream start_;
   const SampleSource& source_;
   LedgerBook& ledgers_;
+  RestoreMeter& restore_;
   SampleSource::Request request_;
   bool is_empty_;  ///< an epoch has too few samples for this stream
   std::unique_ptr<SampleSource::Stream> stream_;
   std::shared_ptr<const wds::StreamPosition> snapshot_;
   std::uint64_t since_snapshot_ = 0;
   std::uint64_t to_skip_ = 0;
+  std::uint64_t skipped_bytes_ = 0;
 };
 
 }  // namespace millrace::pipeline::detail

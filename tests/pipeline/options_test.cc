@@ -39,8 +39,9 @@ TEST(PipelineOptions, NameWhatCanNeverWork) {
   EXPECT_THAT(refusal([](auto& o) { o.split.topology.process = 1; }), HasSubstr("process 1"));
   EXPECT_THAT(refusal([](auto& o) { o.split.streams = 5; }), HasSubstr("4"));
   EXPECT_THAT(refusal([](auto& o) { o.epochs.resampled = true; }), HasSubstr("resampled"));
-  EXPECT_THAT(refusal([](auto& o) { o.batch = {.size = 8, .uneven = Uneven::kDrop, .partial = true}; }),
-              HasSubstr("partial"));
+  EXPECT_THAT(
+      refusal([](auto& o) { o.batch = {.size = 8, .uneven = Uneven::kDrop, .partial = true}; }),
+      HasSubstr("partial"));
   EXPECT_THAT(refusal([](auto& o) { o.batch.size = std::int64_t{1} << 60; }), HasSubstr("memory"));
 }
 

@@ -1,11 +1,13 @@
 #include "pipeline/position.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <string>
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/rng.h"
 #include "tests/pipeline/fake_sources.h"
 
 namespace millrace::pipeline {
@@ -128,6 +130,26 @@ TEST(Position, RefusesTextThatIsNone) {
       EXPECT_EQ(error.code(), ErrorCode::kCorrupt) << text;
     }
   }
+}
+
+/// As zlib packs it.
+std::size_t packed_size(const std::string& text) {
+  uLongf size = compressBound(text.size());
+  std::vector<Bytef> packed(size);
+  compress(packed.data(), &size, reinterpret_cast<const Bytef*>(text.data()), text.size());
+  return size;
+}
+
+TEST(Position, AShuffleBufferIn64StreamsTakesLessThan64KiBPacked) {
+  KeyedRng rng({.seed = 4});
+  Position position{.epoch = 2, .slots = 640};
+  for (int stream = 0; stream < 64; ++stream) {
+    auto start = std::make_shared<wds::StreamPosition>();
+    for (int i = 0; i < 10'000 / 64; ++i)
+      start->buffered.push_back({static_cast<std::uint32_t>(rng.below(3)), 4608 * rng.below(600)});
+    position.streams.push_back({.start = start, .skip = rng.below(64)});
+  }
+  EXPECT_LT(packed_size(position.to_json()), 64U * 1024);
 }
 
 }  // namespace

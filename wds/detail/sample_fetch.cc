@@ -1,7 +1,10 @@
 #include "wds/detail/sample_fetch.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "io/base/error.h"
@@ -11,6 +14,8 @@ namespace {
 
 // Reading and dropping this much costs less than a new request.
 constexpr std::uint64_t kWideGap = std::uint64_t{4} * 1024 * 1024;
+// A buffer's samples lie in few shards: the one that was open, and some before it.
+constexpr std::size_t kShardsAtOnce = 4;
 
 /// One shard, read forward from one wanted sample to the next.
 class Fetcher {
@@ -51,27 +56,63 @@ class Fetcher {
   std::optional<ShardReader> reader_;
 };
 
+/// What is wanted of one shard: indexes into the refs, by their offsets.
+struct WantedShard {
+  std::string url;
+  std::uint32_t shard = 0;
+  std::vector<std::size_t> wanted = {};
+};
+
+std::vector<WantedShard> by_shard(const std::vector<StreamPosition::SampleRef>& refs,
+                                  const std::function<std::string(std::uint32_t shard)>& url_of) {
+  std::vector<std::size_t> order(refs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&refs](std::size_t a, std::size_t b) {
+    return std::pair(refs[a].shard, refs[a].offset) < std::pair(refs[b].shard, refs[b].offset);
+  });
+  std::vector<WantedShard> shards;
+  for (const std::size_t i : order) {
+    if (shards.empty() || shards.back().shard != refs[i].shard)
+      shards.push_back({.url = url_of(refs[i].shard), .shard = refs[i].shard});
+    shards.back().wanted.push_back(i);
+  }
+  return shards;
+}
+
+void fetch_shard(const WantedShard& shard, const std::vector<StreamPosition::SampleRef>& refs,
+                 const io::Opener& opener, const ShardOptions& options,
+                 std::vector<BufferedSample>& samples) {
+  Fetcher fetcher(shard.url, opener, options);
+  for (const std::size_t i : shard.wanted) samples[i] = {fetcher.at(refs[i].offset), refs[i].shard};
+}
+
 }  // namespace
 
 std::vector<BufferedSample> fetch_samples(
     const std::vector<StreamPosition::SampleRef>& refs,
     const std::function<std::string(std::uint32_t shard)>& url_of, const io::Opener& opener,
     const ShardOptions& options) {
-  std::vector<std::size_t> order(refs.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&refs](std::size_t a, std::size_t b) {
-    return std::pair(refs[a].shard, refs[a].offset) < std::pair(refs[b].shard, refs[b].offset);
-  });
   std::vector<BufferedSample> samples(refs.size());
-  std::optional<Fetcher> fetcher;
-  std::optional<std::uint32_t> open_shard;
-  for (const std::size_t i : order) {
-    if (open_shard != refs[i].shard) {
-      open_shard = refs[i].shard;
-      fetcher.emplace(url_of(refs[i].shard), opener, options);
+  const std::vector<WantedShard> shards = by_shard(refs, url_of);
+  std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> failures(shards.size());
+  const auto work = [&] {
+    for (std::size_t i = next++; i < shards.size(); i = next++) {
+      try {
+        fetch_shard(shards[i], refs, opener, options, samples);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
     }
-    samples[i] = {fetcher->at(refs[i].offset), refs[i].shard};
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (std::size_t i = 1; i < std::min(kShardsAtOnce, shards.size()); ++i)
+      helpers.emplace_back(work);
+    work();
   }
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
   return samples;
 }
 

@@ -11,8 +11,8 @@
 
 namespace millrace::wds::detail {
 
-/// The samples at `refs`, in that order. Each shard is read in one pass, skipping wide gaps.
-/// Throws: Corrupt if a shard no longer has a sample there, and as reading does.
+/// The samples at `refs`, in that order. Each shard is read in one pass, skipping wide gaps; up to
+/// four at a time. Throws: Corrupt if a shard no longer has a sample there, and as reading does.
 std::vector<BufferedSample> fetch_samples(
     const std::vector<StreamPosition::SampleRef>& refs,
     const std::function<std::string(std::uint32_t shard)>& url_of, const io::Opener& opener,
