@@ -18,6 +18,7 @@
 // time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -62,6 +63,12 @@ class SampleSource {
     /// Where the stream stands after the last block: `samples_out` counts the epoch's samples up to
     /// here, those before `start` included; the other members are the source's to use.
     virtual wds::StreamPosition position() const = 0;
+    /// True if what next() still returns needs no more reading. Then the stream of the next epoch
+    /// is opened and may read ahead, so that no consumer waits between epochs.
+    virtual bool is_draining() const { return false; }
+    /// Before the first next(): may read ahead, and then hold, at most so many samples and bytes.
+    /// What next() returns stays the same. Throws: as next().
+    virtual void prefill(std::size_t /*samples*/, std::size_t /*bytes*/) {}
     /// Bytes of samples that were read again to continue at Request::start, for people to see.
     virtual std::uint64_t restored_bytes() const { return 0; }
   };

@@ -37,7 +37,8 @@ struct SampleStream::State {
   bool next(SampleBlock& block);
   bool next_sample(Sample& sample);
   bool read_sample(BufferedSample& sample);
-  bool at_new_pass();
+  bool at_new_pass() const;
+  bool is_draining() const;
   bool try_read(BufferedSample& sample);
   bool next_in_piece(Sample& sample);
   void count_refetched();
@@ -129,10 +130,15 @@ bool SampleStream::State::read_sample(BufferedSample& sample) {
 }
 
 // Whether the next sample is the first of another pass through the stream's shards.
-bool SampleStream::State::at_new_pass() {
+bool SampleStream::State::at_new_pass() const {
   const std::size_t round = shards.round();
   return !spec.resampled && !reader && shard > 0 && start_offset == 0 && round > 0 &&
          shard % round == 0;
+}
+
+// Between two passes of one epoch the next epoch is not near.
+bool SampleStream::State::is_draining() const {
+  return !buffer.held().empty() && (ended || (spec.max_samples == 0 && at_new_pass()));
 }
 
 bool SampleStream::State::try_read(BufferedSample& sample) {
@@ -273,6 +279,12 @@ SampleStream::SampleStream(SampleStream&&) noexcept = default;
 SampleStream& SampleStream::operator=(SampleStream&&) noexcept = default;
 
 bool SampleStream::next(SampleBlock& block) { return state_->next(block); }
+
+bool SampleStream::is_draining() const { return state_->is_draining(); }
+
+void SampleStream::prefill(std::size_t samples, std::size_t bytes) {
+  state_->buffer.prefill(state_->read, samples, bytes);
+}
 
 std::uint64_t SampleStream::restored_bytes() const { return state_->restored_bytes; }
 

@@ -129,6 +129,11 @@ class SampleStream {
   bool next(SampleBlock& block);
   /// The position after the last block.
   StreamPosition position() const;
+  /// True if all has been read, and what next() still returns comes from the shuffle buffer.
+  bool is_draining() const;
+  /// Before the first next(): reads into the shuffle buffer ahead of it, at most so many samples
+  /// and bytes. The order stays as it is. Throws: as next().
+  void prefill(std::size_t samples, std::size_t bytes);
   /// Bytes of the samples that were read again to continue at a position.
   std::uint64_t restored_bytes() const;
 

@@ -20,6 +20,10 @@ class ShardStream final : public SampleSource::Stream {
 
   bool next(wds::SampleBlock& block) override { return stream_.next(block); }
   wds::StreamPosition position() const override { return stream_.position(); }
+  bool is_draining() const override { return stream_.is_draining(); }
+  void prefill(std::size_t samples, std::size_t bytes) override {
+    stream_.prefill(samples, bytes);
+  }
   std::uint64_t restored_bytes() const override { return stream_.restored_bytes(); }
 
  private:

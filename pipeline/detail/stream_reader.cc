@@ -20,6 +20,9 @@ StreamReader::StreamReader(std::size_t place, int number, std::uint32_t first,
                .max_samples = stream_share(shared.options.epochs.samples,
                                            shared.options.split.streams, number),
                .stop = shared.stop},
+      end_epoch_(shared.options.epochs.count == 0
+                     ? 0
+                     : shared.options.epochs.first + shared.options.epochs.count),
       is_empty_(shared.options.epochs.samples > 0 && request_.max_samples == 0) {}
 
 BlockRead StreamReader::read(const ReadRequest& request) {
@@ -33,6 +36,7 @@ BlockRead StreamReader::read(const ReadRequest& request) {
       take_snapshot();
       result.end = !next_block(result.block);
     }
+    if (stream_ && stream_->is_draining()) prepare_next(result.block);
     result.start = snapshot_;
     result.skip = since_snapshot_;
     since_snapshot_ += result.block.samples.size();
@@ -44,16 +48,46 @@ BlockRead StreamReader::read(const ReadRequest& request) {
 }
 
 void StreamReader::open(std::uint32_t epoch) {
-  stream_.reset();  // frees its shuffle buffer before the next one is filled
+  stream_.reset();  // its shuffle buffer goes before the next one grows
   const Position::Stream from = epoch == first_ ? start_ : Position::Stream{};
   request_.epoch = epoch;
   snapshot_ = from.start;
   since_snapshot_ = 0;
   to_skip_ = from.skip;
   if (is_empty_) return;
-  request_.start = from.start.get();
-  request_.ledger = ledgers_.of(epoch);
-  stream_ = source_.open(request_);
+  std::optional<Next> next = std::exchange(next_, std::nullopt);
+  if (!next || next->epoch != epoch) {
+    stream_ = open_stream(epoch, from.start.get());
+    return;
+  }
+  if (next->error) std::rethrow_exception(next->error);
+  stream_ = std::move(next->stream);
+}
+
+std::unique_ptr<SampleSource::Stream> StreamReader::open_stream(std::uint32_t epoch,
+                                                                const wds::StreamPosition* start) {
+  SampleSource::Request request = request_;
+  request.epoch = epoch;
+  request.start = start;
+  request.ledger = ledgers_.of(epoch);
+  return source_.open(request);
+}
+
+// A fault there is one of the next epoch, and comes at its place.
+void StreamReader::prepare_next(const wds::SampleBlock& drained) {
+  const std::uint32_t epoch = request_.epoch + 1;
+  if (epoch == end_epoch_) return;
+  if (!next_) next_ = Next{.epoch = epoch};
+  if (next_->error) return;
+  next_->samples += drained.samples.size();
+  next_->bytes += drained.num_bytes;
+  try {
+    if (!next_->stream) next_->stream = open_stream(epoch, nullptr);
+    next_->stream->prefill(next_->samples, next_->bytes);
+  } catch (...) {
+    next_->error = std::current_exception();
+    next_->stream.reset();
+  }
 }
 
 /// Opens the stream where the position says, and says what that took.

@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <stop_token>
 
 #include "pipeline/detail/ledger_book.h"
@@ -42,6 +44,9 @@ class StreamReader {
  private:
   void open(std::uint32_t epoch);
   bool restore(wds::SampleBlock& block);
+  std::unique_ptr<SampleSource::Stream> open_stream(std::uint32_t epoch,
+                                                    const wds::StreamPosition* start);
+  void prepare_next(const wds::SampleBlock& drained);
   bool next_block(wds::SampleBlock& block);
   void take_snapshot();
 
@@ -52,8 +57,18 @@ class StreamReader {
   LedgerBook& ledgers_;
   RestoreMeter& restore_;
   SampleSource::Request request_;
-  bool is_empty_;  ///< an epoch has too few samples for this stream
+  const std::uint32_t end_epoch_;  ///< behind the last one; 0: no end
+  bool is_empty_;                  ///< an epoch has too few samples for this stream
   std::unique_ptr<SampleSource::Stream> stream_;
+  /// The next epoch's, which fills its shuffle buffer in the room that this one's leaves.
+  struct Next {
+    std::uint32_t epoch = 0;
+    std::unique_ptr<SampleSource::Stream> stream = {};
+    std::exception_ptr error = {};
+    std::size_t samples = 0;  ///< that it may hold
+    std::size_t bytes = 0;
+  };
+  std::optional<Next> next_;
   std::shared_ptr<const wds::StreamPosition> snapshot_;
   std::uint64_t since_snapshot_ = 0;
   std::uint64_t to_skip_ = 0;

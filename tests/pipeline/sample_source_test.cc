@@ -245,5 +245,56 @@ TEST(SampleSource, SkipsByTheFaultPolicy) {
   EXPECT_THROW(failing.next(batch), Error);
 }
 
+/// Streams of 20 samples each epoch that say they drain from the first block on; what the next
+/// epoch's reads ahead fails.
+class BrokenAhead final : public SampleSource {
+ public:
+  std::string name() const override { return "broken ahead"; }
+  std::unique_ptr<Stream> open(const Request& request) const override {
+    return std::make_unique<Drain>(request.epoch);
+  }
+
+ private:
+  class Drain final : public Stream {
+   public:
+    explicit Drain(std::uint32_t epoch) : epoch_(epoch) {}
+    bool next(wds::SampleBlock& block) override {
+      for (int i = 0; i < 5 && next_ < 20; ++i, ++next_)
+        block.add({.key = std::to_string(next_),
+                   .fields = {{.suffix = "cls", .data = io::Bytes::copy_of("1")}}});
+      return !block.samples.empty();
+    }
+    wds::StreamPosition position() const override { return {.samples_out = next_}; }
+    bool is_draining() const override { return true; }
+    void prefill(std::size_t samples, std::size_t bytes) override {
+      EXPECT_EQ(epoch_, 1U);
+      EXPECT_EQ(samples, bytes) << "as much room as was left";
+      if (samples > 10) throw Error(ErrorCode::kTruncated, "cut");
+    }
+
+   private:
+    std::uint32_t epoch_;
+    std::uint64_t next_ = 0;
+  };
+};
+
+TEST(SampleSource, AFaultOfTheNextEpochComesAfterThisOne) {
+  PipelineOptions options = fake_options(1, 4);
+  options.fields = {LabelField{.classes = 10}};
+  options.source = std::make_shared<const BrokenAhead>();
+  options.epochs.count = 2;
+  Pipeline pipeline(options);
+  Batch batch;
+  int batches = 0;
+  while (pipeline.next(batch)) ++batches;
+  EXPECT_EQ(batches, 5);
+  try {
+    pipeline.next(batch);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kTruncated);
+  }
+}
+
 }  // namespace
 }  // namespace millrace::pipeline

@@ -156,6 +156,34 @@ TEST(SampleStream, TheBuffersBytesAreBounded) {
   EXPECT_EQ(drain(stream).size() + block.samples.size(), set.num_samples);
 }
 
+TEST(SampleStream, PrefillingChangesNoOrder) {
+  const Set set = make_set(6, 30);
+  for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
+    for (const std::int64_t buffer : {0, 40, 1000}) {
+      const StreamSpec spec{.shards = set.shards,
+                            .shuffle = {.buffer_samples = buffer, .seed = 1, .order = order}};
+      FaultLedger ledger;
+      SampleStream stream(spec, set.opener, ledger);
+      for (const std::size_t samples : {3U, 7U, 25U, 60U}) stream.prefill(samples, 1'000'000);
+      EXPECT_LE(stream.position().buffered.size(), std::min<std::size_t>(60, buffer));
+      EXPECT_EQ(drain(stream), all_keys(set, spec)) << buffer;
+    }
+  }
+}
+
+TEST(SampleStream, DrainsItsBufferWhenAllIsRead) {
+  const Set set = make_set(3, 40);
+  const StreamSpec spec{.shards = set.shards, .shuffle = {.buffer_samples = 70, .seed = 1}};
+  FaultLedger ledger;
+  SampleStream stream(spec, set.opener, ledger);
+  std::size_t given = 0;
+  for (SampleBlock block; stream.next(block);) {
+    given += block.samples.size();
+    EXPECT_EQ(stream.is_draining(), given < set.num_samples && given + 70 > set.num_samples)
+        << given;
+  }
+}
+
 TEST(SampleStream, GoesOnExactlyAtAnyPosition) {
   const Set set = make_set(40, 3);
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {

@@ -1,5 +1,6 @@
 #include "wds/detail/shuffle_buffer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "io/base/error.h"
@@ -68,9 +69,19 @@ void ShuffleBuffer::gather(const std::function<bool(BufferedSample&)>& read) {
                     std::to_string(options_.buffer_bytes) + " bytes");
   }
   const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(1, options_.buffer_samples));
-  while (held_.size() < wanted && (held_.empty() || held_bytes_ < options_.buffer_bytes) &&
-         append(read)) {
-  }
+  fill(read, wanted, options_.buffer_bytes);
+}
+
+void ShuffleBuffer::fill(const std::function<bool(BufferedSample&)>& read, std::size_t samples,
+                         std::size_t bytes) {
+  while (held_.size() < samples && (held_.empty() || held_bytes_ < bytes) && append(read)) continue;
+}
+
+void ShuffleBuffer::prefill(const std::function<bool(BufferedSample&)>& read, std::size_t samples,
+                            std::size_t bytes) {
+  const auto limit = static_cast<std::size_t>(std::max<std::int64_t>(0, options_.buffer_samples));
+  if (webdataset_ || limit < 2) return;
+  fill(read, std::min(limit, samples), std::min(options_.buffer_bytes, bytes));
 }
 
 std::size_t ShuffleBuffer::pick(std::uint64_t index) {

@@ -32,6 +32,12 @@ class ShuffleBuffer {
   bool next(const std::function<bool(BufferedSample&)>& read, std::uint64_t index,
             BufferedSample& picked);
 
+  /// Gathers samples before the first is picked, at most so many samples and bytes, and no more
+  /// than next() would. Does nothing in WebDataset's order, whose picks depend on when samples
+  /// come.
+  void prefill(const std::function<bool(BufferedSample&)>& read, std::size_t samples,
+               std::size_t bytes);
+
   /// Starts another pass over the samples. In WebDataset's order the draws start over too, as with
   /// its with_epoch(). Requires: the buffer is empty.
   void begin_pass();
@@ -44,6 +50,8 @@ class ShuffleBuffer {
  private:
   bool append(const std::function<bool(BufferedSample&)>& read);
   void gather(const std::function<bool(BufferedSample&)>& read);
+  void fill(const std::function<bool(BufferedSample&)>& read, std::size_t samples,
+            std::size_t bytes);
   std::size_t pick(std::uint64_t index);
 
   RngKey key_;
