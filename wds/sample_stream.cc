@@ -298,9 +298,7 @@ StreamPosition SampleStream::position() const {
   if (!shard_done) {
     position.offset = state_->reader ? state_->reader->position() : state_->start_offset;
   }
-  for (const BufferedSample& one : state_->buffer.held()) {
-    position.buffered.push_back({one.shard, one.sample.offset});
-  }
+  position.buffered = state_->buffer.refs();
   return position;
 }
 

@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace millrace::pipeline::detail {
+namespace {
+
+// A resumed run reads so many samples and a block of each stream again, beyond its buffer's.
+constexpr std::size_t kMostSinceSnapshot = 512;
+
+}  // namespace
 
 StreamReader::StreamReader(std::size_t place, int number, std::uint32_t first,
                            Position::Stream start, const Shared& shared)
@@ -121,7 +127,7 @@ bool StreamReader::next_block(wds::SampleBlock& block) {
 
 void StreamReader::take_snapshot() {
   const std::size_t buffered = snapshot_ ? snapshot_->buffered.size() : 0;
-  if (since_snapshot_ <= buffered / 4) return;
+  if (since_snapshot_ <= std::min(buffered / 4, kMostSinceSnapshot)) return;
   snapshot_ = std::make_shared<const wds::StreamPosition>(stream_->position());
   since_snapshot_ = 0;
 }

@@ -35,9 +35,12 @@ bool ShuffleBuffer::next(const std::function<bool(BufferedSample&)>& read, std::
                          BufferedSample& picked) {
   gather(read);
   if (held_.empty()) return false;
-  std::swap(held_[pick(index)], held_.back());
+  const std::size_t place = pick(index);
+  std::swap(held_[place], held_.back());
   picked = std::move(held_.back());
   held_.pop_back();
+  refs_[place] = refs_.back();
+  refs_.pop_back();
   held_bytes_ -= bytes_of(picked.sample);
   return true;
 }
@@ -46,7 +49,11 @@ void ShuffleBuffer::restore(std::vector<BufferedSample> held, std::uint64_t samp
                             std::uint64_t samples_out) {
   held_ = std::move(held);
   held_bytes_ = 0;
-  for (const BufferedSample& one : held_) held_bytes_ += bytes_of(one.sample);
+  refs_.clear();
+  for (const BufferedSample& one : held_) {
+    held_bytes_ += bytes_of(one.sample);
+    refs_.push_back({one.shard, one.sample.offset});
+  }
   if (webdataset_) webdataset_->replay(samples_in, samples_out);
 }
 
@@ -54,6 +61,7 @@ bool ShuffleBuffer::append(const std::function<bool(BufferedSample&)>& read) {
   BufferedSample one;
   if (!read(one)) return false;
   held_bytes_ += bytes_of(one.sample);
+  refs_.push_back({one.shard, one.sample.offset});
   held_.push_back(std::move(one));
   return true;
 }

@@ -46,6 +46,8 @@ class ShuffleBuffer {
   void restore(std::vector<BufferedSample> held, std::uint64_t samples_in,
                std::uint64_t samples_out);
   const std::vector<BufferedSample>& held() const { return held_; }
+  /// Where held() came from: close together, as positions are taken often.
+  const std::vector<StreamPosition::SampleRef>& refs() const { return refs_; }
 
  private:
   bool append(const std::function<bool(BufferedSample&)>& read);
@@ -58,6 +60,7 @@ class ShuffleBuffer {
   ShuffleOptions options_;
   std::optional<WebDatasetShuffle> webdataset_;
   std::vector<BufferedSample> held_;
+  std::vector<StreamPosition::SampleRef> refs_;
   std::size_t held_bytes_ = 0;
 };
 
