@@ -38,6 +38,10 @@ class ByteSource {
   /// The size of the whole object in bytes; nullopt if unknown (streams; HTTP before the first
   /// read()). Once known it does not change.
   virtual std::optional<std::uint64_t> size() const = 0;
+  /// What tells this content of the object from an earlier one of the same size: a server's ETag or
+  /// Last-Modified, a file's time of modification. Empty if unknown (streams; HTTP before the first
+  /// read()). Default: empty.
+  virtual std::string version() const { return {}; }
   /// The url as the user wrote it, without credentials and query string: safe to print. Lifetime:
   /// the source's.
   virtual const std::string& url() const = 0;

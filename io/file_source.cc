@@ -19,11 +19,12 @@ namespace {
 class FileSource final : public ByteSource {
  public:
   FileSource(detail::UniqueFd fd, std::string path, std::uint64_t offset, std::uint64_t size,
-             std::stop_token stop)
+             std::string version, std::stop_token stop)
       : fd_(std::move(fd)),
         path_(std::move(path)),
         position_(offset),
         size_(size),
+        version_(std::move(version)),
         stop_(std::move(stop)) {}
 
   std::size_t read(std::span<std::byte> into) override {
@@ -45,6 +46,7 @@ class FileSource final : public ByteSource {
   }
   std::uint64_t position() const override { return position_; }
   std::optional<std::uint64_t> size() const override { return size_; }
+  std::string version() const override { return version_; }
   const std::string& url() const override { return path_; }
 
  private:
@@ -70,8 +72,13 @@ class FileSource final : public ByteSource {
   std::string path_;
   std::uint64_t position_;
   std::uint64_t size_;
+  std::string version_;
   std::stop_token stop_;
 };
+
+std::string version_of(const struct stat& status) {
+  return std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec);
+}
 
 std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOptions& options) {
   // Without O_NONBLOCK opening a FIFO would block, uncancellable, until it has a writer.
@@ -90,8 +97,9 @@ std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOption
   if (::lseek(fd.get(), static_cast<off_t>(options.offset), SEEK_SET) < 0) {
     throw_errno("seek in", path, errno);
   }
-  ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
-  return std::make_unique<FileSource>(std::move(fd), path, options.offset, size, options.stop);
+  if (options.expected == 0) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  return std::make_unique<FileSource>(std::move(fd), path, options.offset, size, version_of(status),
+                                      options.stop);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The path on this machine's disk that a url names.
 //
-// Threads: a pure function, callable from any thread.
+// Threads: free functions, callable from any thread.
 #pragma once
 
 #include <optional>
@@ -11,5 +11,8 @@ namespace millrace::io {
 /// A path unchanged, or a file: url's path with %XX decoded; nullopt for standard input, pipes and
 /// stores. Opens nothing. Throws: InvalidArgument for a file: url that names another host.
 std::optional<std::string> local_path(const std::string& url);
+/// True for what can be read only once, from start to end: standard input, pipes, and paths of
+/// FIFOs and devices. Looks at the path. Throws: as local_path().
+bool is_read_once(const std::string& url);
 
 }  // namespace millrace::io

@@ -107,7 +107,8 @@ UrlOpener::~UrlOpener() = default;
 
 std::unique_ptr<ByteSource> UrlOpener::open(const std::string& url,
                                             const OpenOptions& asked) const {
-  const OpenOptions options{.offset = asked.offset, .stop = state_->stop_of(asked.stop)};
+  OpenOptions options = asked;
+  options.stop = state_->stop_of(asked.stop);
   if (url == "-") return detail::open_stdin(options);
   const std::string scheme = detail::url_scheme(url);
   if (scheme.empty()) return detail::open_file(url, options);

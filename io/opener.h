@@ -30,6 +30,10 @@ namespace millrace::io {
 struct OpenOptions {
   /// Where to start, in bytes from the object's beginning. A pipe reads and drops those before.
   std::uint64_t offset = 0;
+  /// Bytes that will be read from `offset` on, or before the next skip(), as far as is known; 0:
+  /// all there are. A server is asked for so many at first, and for the rest when it is read, so
+  /// that a source that is left or skips early does not cost its connection.
+  std::uint64_t expected = 0;
   /// Once requested, reads throw Cancelled.
   std::stop_token stop = {};
 };

@@ -61,6 +61,12 @@ Pipeline::Builder& Pipeline::Builder::indexed(bool indexed) {
   return *this;
 }
 
+Pipeline::Builder& Pipeline::Builder::scan(bool scan, std::string cache) {
+  options_.scan = scan;
+  options_.scan_cache = std::move(cache);
+  return *this;
+}
+
 Pipeline::Builder& Pipeline::Builder::opener(std::shared_ptr<const io::Opener> opener) {
   options_.opener = std::move(opener);
   return *this;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/local_path.h"
 #include "io/opener.h"
 #include "pipeline/sample_source.h"
 #include "wds/sample_counts.h"
@@ -24,29 +26,111 @@ bool divides_samples(const PipelineOptions& options) {
          !options.epochs.resampled && options.shuffle.order == wds::Order::kMillrace;
 }
 
-void warn_of_undivided(PipelineOptions& options, const Error& fault) {
-  const std::string kind = "an index is damaged, so whole shards are divided into streams";
-  if (!options.faults.said) options.faults.said = std::make_shared<wds::SaidWarnings>();
-  options.faults.said->warn(options.log, kind, kind + ": " + fault.what());
+bool scans(const PipelineOptions& options) {
+  return options.scan && !options.faults.require_index &&
+         std::none_of(options.shards.begin(), options.shards.end(), io::is_read_once);
 }
 
-void look_up(PipelineOptions& options) {
-  if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
-  bool damaged = false;
+bool is_complete(const std::vector<std::optional<std::uint64_t>>& counts) {
+  return std::none_of(counts.begin(), counts.end(), [](const auto& one) { return !one; });
+}
+
+using Found = std::vector<std::optional<std::uint64_t>>;
+
+void say_once(PipelineOptions& options, const std::string& kind, const std::string& line) {
+  if (!options.faults.said) options.faults.said = std::make_shared<wds::SaidWarnings>();
+  options.faults.said->warn(options.log, kind, line);
+}
+
+/// The counts by indexes, where there are any.
+Found look_up(PipelineOptions& options) {
+  std::optional<Error> damage;
   const auto ask = [&](const std::string& shard, const Error& fault) {
-    damaged = true;
     const auto& listed = options.faults.samples_of;
     const auto count = listed ? listed(shard) : std::nullopt;
-    if (!count) warn_of_undivided(options, fault);
+    if (!count && !damage) damage = fault;
     return count;
   };
-  options.counts = wds::sample_counts(
+  Found found = wds::indexed_counts(
       *options.opener, options.shards, options.stop,
       options.faults.require_index ? wds::OnDamagedIndex() : wds::OnDamagedIndex(ask));
+  if (damage && !scans(options)) {
+    const std::string kind = "an index is damaged, so whole shards are divided into streams";
+    say_once(options, kind, kind + ": " + damage->what());
+  }
   // Without indexes, a request for one at every shard would be a wasted round trip.
   const bool network =
       std::any_of(options.shards.begin(), options.shards.end(), io::is_network_url);
-  if (!options.counts && network && !damaged) options.indexed = false;
+  const bool none = std::none_of(found.begin(), found.end(), [](const auto& one) { return one; });
+  if (network && !damage && (none || (!is_complete(found) && !scans(options))))
+    options.indexed = false;
+  return found;
+}
+
+/// Fills in the counts of shards that have no index.
+void scan(PipelineOptions& options, Found& found) {
+  std::vector<bool> wanted;
+  for (const auto& count : found) wanted.push_back(!count);
+  options.scans = wds::scan_shards(*options.opener, options.shards, wanted,
+                                   {.lenient = options.faults.lenient,
+                                    .concatenated = options.faults.concatenated,
+                                    .cache = options.scan_cache,
+                                    .fail = options.faults.on_fault == wds::OnFault::kFail,
+                                    .stop = options.stop,
+                                    .log = options.log});
+  if (!options.scans) return;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (wanted[i]) found[i] = (*options.scans)[i]->count;
+}
+
+/// Samples of each process in the first epoch when whole shards are divided; empty where a shard's
+/// count is unknown.
+std::vector<std::uint64_t> undivided_samples(const PipelineOptions& options) {
+  std::map<std::string, std::uint64_t> counts;
+  for (const std::string& shard : options.shards) {
+    const auto count = options.faults.samples_of ? options.faults.samples_of(shard) : std::nullopt;
+    if (!count) return {};
+    counts[shard] = *count;
+  }
+  wds::StreamSpec spec{.shards = std::make_shared<const std::vector<std::string>>(options.shards),
+                       .shuffle = options.shuffle,
+                       .num_streams = wds::num_streams(options.split),
+                       .epoch = options.epochs.first};
+  const auto processes = static_cast<std::size_t>(options.split.topology.processes);
+  std::vector<std::uint64_t> samples(processes);
+  for (; spec.stream < spec.num_streams; ++spec.stream)
+    for (const std::string& shard : wds::stream_shards(spec))
+      samples[static_cast<std::size_t>(spec.stream) % processes] += counts[shard];
+  return samples;
+}
+
+/// What it costs that nothing is scanned, where that is known.
+void say_cost(PipelineOptions& options) {
+  if (options.scan || wds::num_streams(options.split) == 1) return;
+  const auto batch = static_cast<std::uint64_t>(std::max<std::int64_t>(1, options.batch.size));
+  std::string cost = "how many slots will be masked is unknown";
+  if (const auto samples = undivided_samples(options); !samples.empty()) {
+    const std::uint64_t most = *std::max_element(samples.begin(), samples.end());
+    const std::uint64_t slots = (most + batch - 1) / batch * batch * samples.size();
+    const auto all = std::accumulate(samples.begin(), samples.end(), std::uint64_t{0});
+    cost = fmt::format(
+        "{:.1f} % of the epoch's slots will be masked",
+        slots == 0 ? 0.0 : 100.0 * static_cast<double>(slots - all) / static_cast<double>(slots));
+  }
+  const std::string kind = "without a scan whole shards are divided into streams";
+  say_once(options, kind,
+           kind + ": the order is another for every number of processes, and " + cost);
+}
+
+void find_counts(PipelineOptions& options) {
+  if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
+  Found found(options.shards.size());
+  if (options.indexed) found = look_up(options);
+  if (!is_complete(found) && scans(options)) scan(options, found);
+  if (!is_complete(found)) return say_cost(options);
+  auto counts = std::make_shared<std::vector<std::uint64_t>>();
+  for (const auto& count : found) counts->push_back(*count);
+  options.counts = std::move(counts);
 }
 
 /// Of one pass through all streams; nullopt where unknown.
@@ -120,8 +204,9 @@ std::string uneven_text(const PipelineOptions& options, std::int64_t samples) {
 PipelineOptions with_counts(PipelineOptions options) {
   if (options.source || !divides_samples(options)) {
     options.counts = nullptr;
-  } else if (options.indexed && !options.counts) {
-    look_up(options);
+    options.scans = nullptr;
+  } else if (!options.counts) {
+    find_counts(options);
   }
   return options;
 }

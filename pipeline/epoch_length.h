@@ -1,7 +1,7 @@
 // The length of an epoch, where it is known before the epoch is read.
 //
-//   options = with_counts(std::move(options));  // reads the indexes, which the pipeline then need
-//   not if (const auto batches = batches_per_epoch(options)) schedule(*batches);
+//   options = with_counts(std::move(options));  // reads indexes and headers; the pipeline need not
+//   if (const auto batches = batches_per_epoch(options)) schedule(*batches);
 //
 // Threads: free functions, callable from any thread.
 #pragma once
@@ -13,11 +13,12 @@
 
 namespace millrace::pipeline {
 
-/// `options` with `counts` as the pipeline will use them: read from the indexes if `indexed` is set
-/// and they are null; null where whole shards are divided among streams. A damaged index whose
-/// count faults.samples_of does not know is logged and leaves them null, or is a fault with
+/// `options` with `counts` and `scans` as the pipeline will use them, if `counts` is null: from the
+/// indexes if `indexed` is set, from scans of the other shards if `scan` is; null where whole
+/// shards are divided among streams, and a warning says what it costs to do so without a scan. A
+/// damaged index whose count faults.samples_of does not know counts as none, or is a fault with
 /// faults.require_index. Clears `indexed` for shards on the network without indexes. Throws: as
-/// wds::sample_counts().
+/// wds::indexed_counts() and wds::scan_shards().
 PipelineOptions with_counts(PipelineOptions options);
 
 /// Slots of a step of all devices of all processes.

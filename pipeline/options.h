@@ -88,8 +88,19 @@ struct PipelineOptions {
   /// streams if its count is lost; with faults.require_index it is a fault. Users' splitters,
   /// resampling and Order::kWebDataset always divide whole shards.
   bool indexed = false;
-  /// Samples in each of `shards`. Null: from the indexes, when `indexed`.
+  /// Scans the headers of shards that have no index when the pipeline is built, so that streams get
+  /// equal shares as with indexes (wds/shard_scan.h). Not where a shard is a pipe, which can be
+  /// read only once, or with faults.require_index: then, and without it, whole shards are divided.
+  /// A shard's damage is counted as the samples it costs, and reported when it is read.
+  bool scan = true;
+  /// The folder in which scans are kept (wds::default_scan_cache()); empty: they are not.
+  std::string scan_cache = {};
+  /// Samples in each of `shards`. Null: from the indexes, when `indexed`, and from scans, when
+  /// `scan`.
   std::shared_ptr<const std::vector<std::uint64_t>> counts = nullptr;
+  /// The scans that `counts` came from, one a shard, null where an index has the count. Found with
+  /// `counts`.
+  std::shared_ptr<const wds::ShardScans> scans = nullptr;
   /// Null: a UrlOpener with default options.
   std::shared_ptr<const io::Opener> opener = nullptr;
   /// Ends the pipeline: next() throws Cancelled.

@@ -101,6 +101,8 @@ class Pipeline::Builder {
   /// Checks samples against the indexes beside the shards, and balances the streams by their
   /// counts.
   Builder& indexed(bool indexed = true);
+  /// Whether shards without an index are scanned, and the folder in which scans are kept.
+  Builder& scan(bool scan, std::string cache = {});
   Builder& opener(std::shared_ptr<const io::Opener> opener);
   /// Lifetime: borrowed; must outlive the pipeline.
   Builder& opener(const io::Opener& opener);

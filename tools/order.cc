@@ -111,18 +111,23 @@ class OrderCommand final : public Command {
     const auto found = pipeline::with_counts({.shards = read_.shards(),
                                               .split = split_,
                                               .shuffle = shuffle(),
+                                              .faults = read_.policy(),
                                               .indexed = read_.indexed(),
+                                              .scan = read_.scan(),
+                                              .scan_cache = ReadOptions::scan_cache(),
                                               .opener = read_.opener(),
-                                              .stop = context.stop});
+                                              .stop = context.stop,
+                                              .log = context.log});
     if (!found.counts) wds::check_enough_shards(found.shards.size(), split_);
-    log_balance(found.counts ? found.counts->size() : 0, context.log);
+    log_balance(num_indexes_of(found), context.log);
     return {.shards = std::make_shared<const std::vector<std::string>>(found.shards),
             .shuffle = found.shuffle,
             .num_streams = wds::num_streams(split_),
             .epoch = epoch_,
             .processes = split_.topology.processes,
             .indexed = found.indexed,
-            .counts = found.counts};
+            .counts = found.counts,
+            .scans = found.scans};
   }
 
   std::vector<ProcessStreams> open(wds::StreamSpec spec, const io::Opener& opener,

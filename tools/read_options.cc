@@ -78,9 +78,12 @@ void ReadOptions::declare_leniency(CLI::App& app) {
 
 void ReadOptions::declare_index(CLI::App& app) {
   app.add_flag("--no-index", no_index_,
-               "Ignore the shards' indexes: samples are not checked against them, and streams get "
-               "whole shards")
+               "Ignore the shards' indexes: samples are not checked against them")
       ->excludes(app.get_option("--require-index"));
+  app.add_flag(
+      "--no-scan", no_scan_,
+      "Do not read the headers of shards without an index first: streams get whole shards, "
+      "in an order that depends on the number of processes");
 }
 
 void ReadOptions::declare_order(CLI::App& app) {
@@ -113,9 +116,10 @@ bool ReadOptions::lists_shards(const std::vector<std::string>& specs) const {
 
 void ReadOptions::check_number(const std::vector<std::string>& shards,
                                const wds::SplitOptions& split, wds::Order order) const {
-  if (order == wds::Order::kMillrace && indexed() &&
-      std::all_of(shards.begin(), shards.end(), may_have_index))
-    return;
+  const bool all_scanned =
+      scan() && !requires_index() && std::ranges::none_of(shards, io::is_read_once);
+  const bool all_indexed = indexed() && std::ranges::all_of(shards, may_have_index);
+  if (order == wds::Order::kMillrace && (all_scanned || all_indexed)) return;
   wds::check_enough_shards(shards.size(), split);
 }
 
@@ -178,6 +182,14 @@ std::shared_ptr<const io::UrlOpener> ReadOptions::opener() const {
     opener_ = std::make_shared<io::UrlOpener>(
         io::UrlOpenerOptions{.http = http(), .stop = stop_, .allow_pipe = allow_pipe_});
   return opener_;
+}
+
+std::string ReadOptions::scan_cache() { return wds::default_scan_cache(); }
+
+std::size_t num_indexes_of(const pipeline::PipelineOptions& options) {
+  if (!options.counts) return 0;
+  if (!options.scans) return options.counts->size();
+  return static_cast<std::size_t>(std::ranges::count(*options.scans, nullptr));
 }
 
 void log_balance(std::size_t num_indexes, const Log& log) {

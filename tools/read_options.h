@@ -4,7 +4,7 @@
 //   ReadOptions read;
 //   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --concatenated
 //                             // --require-index --tolerate-truncated --allow-pipe;
-//                             // --no-index by its own call
+//                             // --no-index --no-scan by their own call
 //   read.check();             // no shard matches, a shard twice: before anything is opened
 //   read.attach(context);     // first thing in run(): stops end its waits, retries are logged
 //   auto shards = read.shards();
@@ -20,6 +20,7 @@
 
 #include "io/base/log.h"
 #include "io/opener.h"
+#include "pipeline/options.h"
 #include "tools/listed_samples.h"
 #include "wds/fault_ledger.h"
 #include "wds/manifest.h"
@@ -41,8 +42,8 @@ class ReadOptions {
   void declare(CLI::App& app);
   /// Declares only the options, for commands whose specs have other names.
   void declare_policy(CLI::App& app);
-  /// Declares --no-index, for commands that use indexes if they exist; after declare() or
-  /// declare_policy().
+  /// Declares --no-index and --no-scan, for commands that divide an epoch into streams; after
+  /// declare() or declare_policy().
   void declare_index(CLI::App& app);
   /// Declares --order, for commands that shuffle.
   void declare_order(CLI::App& app);
@@ -53,9 +54,10 @@ class ReadOptions {
   void check() const { check(specs_); }
   void check(const std::vector<std::string>& specs) const;
 
-  /// Throws: InvalidArgument if there are fewer shards than streams and no index can help: local
-  /// shards without indexes, --no-index, or WebDataset's order, which divides whole shards. For
-  /// shards on the network it is not known yet whether they have indexes. Opens nothing.
+  /// Throws: InvalidArgument if there are fewer shards than streams and neither an index nor a scan
+  /// can help: pipes, --no-scan beside local shards without indexes, or WebDataset's order, which
+  /// divides whole shards. For shards on the network it is not known yet whether they have indexes.
+  /// Opens nothing.
   void check_number(const std::vector<std::string>& shards, const wds::SplitOptions& split,
                     wds::Order order) const;
 
@@ -79,6 +81,9 @@ class ReadOptions {
   wds::ShardOptions shard_options(std::stop_token stop) const;
   /// Whether the shards' indexes are used.
   bool indexed() const { return !no_index_; }
+  /// Whether shards without an index are scanned, and where scans are kept.
+  bool scan() const { return !no_scan_; }
+  static std::string scan_cache();
   /// How shuffles are drawn.
   wds::Order order() const;
   /// Whether a shard without a usable index is a fault.
@@ -105,6 +110,7 @@ class ReadOptions {
   bool tolerate_truncated_ = false;
   bool allow_pipe_ = false;
   bool no_index_ = false;
+  bool no_scan_ = false;
   std::string retry_for_ = "60s";
   std::stop_token stop_;
   Log log_;
@@ -115,6 +121,8 @@ class ReadOptions {
   std::shared_ptr<wds::SaidWarnings> said_ = std::make_shared<wds::SaidWarnings>();
 };
 
+/// The number of shards whose indexes say how samples are divided; 0 if whole shards are divided.
+std::size_t num_indexes_of(const pipeline::PipelineOptions& options);
 /// Logs that streams are balanced; nothing for 0 indexes.
 void log_balance(std::size_t num_indexes, const Log& log);
 

@@ -13,13 +13,22 @@ namespace {
 
 using Counts = std::vector<std::uint64_t>;
 
+/// Whether shards behind one without an index are looked up.
+enum class AfterNone { kGoOn, kStop };
+
 /// Shards are looked up in order, so all before the first one without a count have been.
 class Lookup {
  public:
-  Lookup(const io::Opener& opener, std::span<const std::string> shards, const std::stop_token& stop)
-      : opener_(opener), shards_(shards), stop_(stop), found_(shards.size()) {}
+  Lookup(const io::Opener& opener, std::span<const std::string> shards, const std::stop_token& stop,
+         AfterNone after_none)
+      : opener_(opener),
+        shards_(shards),
+        stop_(stop),
+        after_none_(after_none),
+        found_(shards.size()) {}
 
-  /// Looks up the next shard. Returns false once all are looked up or one has no count.
+  /// Looks up the next shard. Returns false once all are looked up, one is at fault, or one that
+  /// has no count ends the lookup.
   bool step() {
     if (ended_) return false;
     const std::size_t shard = next_++;
@@ -29,9 +38,12 @@ class Lookup {
     } catch (...) {
       found_[shard].fault = std::current_exception();
     }
-    if (!found_[shard].count && !is_damage(found_[shard])) ended_ = true;
+    const bool none = !found_[shard].count && !found_[shard].fault;
+    if (none && after_none_ == AfterNone::kStop) ended_ = true;
+    if (found_[shard].fault && !is_damage(found_[shard])) ended_ = true;
     return !ended_;
   }
+  bool found_first() const { return found_.front().count || found_.front().fault; }
 
   void run(std::size_t threads) {
     std::vector<std::jthread> others;
@@ -42,15 +54,13 @@ class Lookup {
     while (step()) continue;
   }
 
-  std::shared_ptr<const Counts> counts(const OnDamagedIndex& on_damaged) const {
-    auto counts = std::make_shared<Counts>();
+  std::vector<std::optional<std::uint64_t>> counts(const OnDamagedIndex& on_damaged) const {
+    std::vector<std::optional<std::uint64_t>> counts(found_.size());
     for (std::size_t i = 0; i < found_.size(); ++i) {
       const Found& found = found_[i];
       if (found.fault && !(on_damaged && is_damage(found))) std::rethrow_exception(found.fault);
-      if (!found.fault && !found.count) return nullptr;
-      const auto count = found.fault ? ask(shards_[i], found, on_damaged) : found.count;
-      if (!count) counts = nullptr;
-      if (counts) counts->push_back(*count);
+      if (!found.fault && !found.count && after_none_ == AfterNone::kStop) break;
+      counts[i] = found.fault ? ask(shards_[i], found, on_damaged) : found.count;
     }
     return counts;
   }
@@ -84,10 +94,24 @@ class Lookup {
   const io::Opener& opener_;
   std::span<const std::string> shards_;
   const std::stop_token& stop_;
+  const AfterNone after_none_;
   std::vector<Found> found_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> ended_{false};
 };
+
+std::vector<std::optional<std::uint64_t>> look_up(const io::Opener& opener,
+                                                  std::span<const std::string> shards,
+                                                  const std::stop_token& stop,
+                                                  const OnDamagedIndex& on_damaged,
+                                                  AfterNone after_none) {
+  constexpr std::size_t kMaxThreads = 16;
+  const bool waits = std::any_of(shards.begin(), shards.end(), io::is_network_url);
+  Lookup lookup(opener, shards, stop, after_none);
+  if (lookup.step() && (!waits || lookup.found_first()))
+    lookup.run(waits ? std::min(shards.size(), kMaxThreads) : 1);
+  return lookup.counts(on_damaged);
+}
 
 }  // namespace
 
@@ -95,12 +119,20 @@ std::shared_ptr<const Counts> sample_counts(const io::Opener& opener,
                                             std::span<const std::string> shards,
                                             const std::stop_token& stop,
                                             const OnDamagedIndex& on_damaged) {
-  constexpr std::size_t kMaxThreads = 16;
   if (std::any_of(shards.begin(), shards.end(), io::is_stream_url)) return nullptr;
-  const bool waits = std::any_of(shards.begin(), shards.end(), io::is_network_url);
-  Lookup lookup(opener, shards, stop);
-  if (lookup.step()) lookup.run(waits ? std::min(shards.size(), kMaxThreads) : 1);
-  return lookup.counts(on_damaged);
+  auto counts = std::make_shared<Counts>();
+  for (const auto& count : look_up(opener, shards, stop, on_damaged, AfterNone::kStop)) {
+    if (!count) return nullptr;
+    counts->push_back(*count);
+  }
+  return counts;
+}
+
+std::vector<std::optional<std::uint64_t>> indexed_counts(const io::Opener& opener,
+                                                         std::span<const std::string> shards,
+                                                         const std::stop_token& stop,
+                                                         const OnDamagedIndex& on_damaged) {
+  return look_up(opener, shards, stop, on_damaged, AfterNone::kGoOn);
 }
 
 std::optional<std::uint64_t> samples_in_shard(const FaultPolicy& policy, const Error& fault,

@@ -31,6 +31,12 @@ using OnDamagedIndex =
 std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(
     const io::Opener& opener, std::span<const std::string> shards, const std::stop_token& stop = {},
     const OnDamagedIndex& on_damaged = {});
+/// The same shard by shard: nullopt where there is no index, or `on_damaged` knows no count. On the
+/// network, if the first shard has none, the others are not asked for theirs.
+std::vector<std::optional<std::uint64_t>> indexed_counts(const io::Opener& opener,
+                                                         std::span<const std::string> shards,
+                                                         const std::stop_token& stop = {},
+                                                         const OnDamagedIndex& on_damaged = {});
 
 /// Samples in the shard at `url`, which `fault` made unreadable: from policy.samples_of, else from
 /// its index unless the fault is Io. Nullopt if unknown. Throws: Cancelled.

@@ -45,10 +45,12 @@ struct SampleStream::State {
   bool open_shard();
   ShardOptions options_of_piece();
   void place_piece(ShardOptions& options);
+  void place_by_scan(ShardOptions& options);
   void close_shard();
   void survive(const Error& fault);
   bool is_own(const Error& fault) const;
   std::optional<std::uint64_t> lost_samples(const Error& fault) const;
+  std::optional<std::uint64_t> listed_in_piece() const;
   std::optional<std::uint64_t> samples_in_piece(const Error& fault) const;
 
   StreamSpec spec;
@@ -62,7 +64,7 @@ struct SampleStream::State {
   std::optional<detail::ShardPiece> open_piece;  // of the open shard, or of the one being opened
   std::shared_ptr<const ShardIndex> open_index;  // its index, if usable
   std::uint64_t refetched = 0;                   // of its samples; reported to the ledger
-  std::uint64_t number = 0;                      // samples seen since the shard was opened
+  std::uint64_t number = 0;                      // samples of it before the reader's position
   std::uint32_t shard = 0;                       // the open shard, or the next one
   std::uint64_t start_offset = 0;                // where to open it
   std::uint64_t restored_bytes = 0;
@@ -152,8 +154,8 @@ bool SampleStream::State::try_read(BufferedSample& sample) {
   return true;
 }
 
-// Without an index a piece is found by counting samples from the shard's beginning. Samples beyond
-// the known count belong to the last piece.
+// Without an index a piece is found by counting samples from the shard's beginning, or from where
+// its scan has found one. Samples beyond the known count belong to the last piece.
 bool SampleStream::State::next_in_piece(Sample& sample) {
   const bool all = open_index || !open_piece->cut();
   const std::uint64_t end = open_piece->first + open_piece->count;
@@ -186,19 +188,17 @@ bool SampleStream::State::open_shard() {
 ShardOptions SampleStream::State::options_of_piece() {
   ShardOptions options = spec.shard;
   options.offset = start_offset;
-  if (spec.indexed || open_piece->cut() || ledger.policy().require_index)
+  const bool sought = open_piece->cut() && !open_piece->scan;
+  if (spec.indexed || sought || ledger.policy().require_index)
     open_index = usable_index(opener, open_piece->url, ledger, stop);
   options.index = open_index;
   if (open_piece->cut()) place_piece(options);
   return options;
 }
 
-// Finds the piece's position in its shard, by its index if there is one.
+// Finds the piece's position in its shard, by its index or scan if there is one.
 void SampleStream::State::place_piece(ShardOptions& options) {
-  if (!open_index) {
-    options.offset = 0;
-    return;
-  }
+  if (!open_index) return place_by_scan(options);
   const std::vector<IndexedSample>& samples = open_index->samples;
   const std::uint64_t end =
       open_piece->count == 0 ? samples.size() : open_piece->first + open_piece->count;
@@ -208,6 +208,15 @@ void SampleStream::State::place_piece(ShardOptions& options) {
   }
   options.offset = std::max(start_offset, samples[open_piece->first].offset);
   options.max_samples = end - open_index->sample_at(options.offset);
+}
+
+// Damage may lie before the piece, and then it matters that it is read.
+void SampleStream::State::place_by_scan(ShardOptions& options) {
+  options.offset = 0;
+  const ShardScan* scan = open_piece->scan.get();
+  if (scan == nullptr || scan->damage || open_piece->first >= scan->blocks.size()) return;
+  options.offset = std::max(start_offset, scan->offset_of(open_piece->first));
+  number = scan->sample_at(options.offset);
 }
 
 void SampleStream::State::close_shard() {
@@ -246,11 +255,20 @@ std::optional<std::uint64_t> SampleStream::State::lost_samples(const Error& faul
   if (ledger.policy().on_fault == OnFault::kFail || fault.code() == ErrorCode::kCancelled)
     return {};
   if (reader && open_index) return reader->lost_samples();
-  const auto all = samples_in_piece(fault);
+  const bool unread_rest = !open_index && open_piece->scan && open_piece->scan->damage;
+  const auto all = unread_rest ? listed_in_piece() : samples_in_piece(fault);
   if (open_index || !all) return all;
   if (start_offset > 0 && !open_piece->cut()) return {};  // what was read before was not counted
   const std::uint64_t done = number - std::min(number, open_piece->first);
   return *all - std::min(*all, done);
+}
+
+// A scan does not know what lies behind damage; a manifest may.
+std::optional<std::uint64_t> SampleStream::State::listed_in_piece() const {
+  const auto& listed = ledger.policy().samples_of;
+  const auto samples = listed ? listed(open_piece->url) : std::nullopt;
+  if (!samples) return {};
+  return *samples - std::min(*samples, open_piece->first);
 }
 
 std::optional<std::uint64_t> SampleStream::State::samples_in_piece(const Error& fault) const {

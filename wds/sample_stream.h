@@ -23,6 +23,7 @@
 #include "wds/fault_ledger.h"
 #include "wds/sample.h"
 #include "wds/shard_reader.h"
+#include "wds/shard_scan.h"
 #include "wds/split_options.h"
 
 namespace millrace::wds {
@@ -68,9 +69,12 @@ struct StreamSpec {
   /// damaged is read without it, the same samples in the same order, with a warning.
   bool indexed = false;
   /// Samples in each of `shards`, from sample_counts() or a manifest. If set, kMillrace divides
-  /// samples, not shards: streams differ by at most one sample. A shard that is cut and has no
-  /// usable index is read from its beginning by each of its streams.
+  /// samples, not shards: streams differ by at most one sample. A shard that is cut and has neither
+  /// a usable index nor a scan is read from its beginning by each of its streams.
   std::shared_ptr<const std::vector<std::uint64_t>> counts = {};
+  /// The scans of those `shards` whose `counts` came from one: a piece that begins in mid-shard is
+  /// then sought without an index.
+  std::shared_ptr<const ShardScans> scans = {};
   /// As in SplitOptions; if one is set, whole shards are divided regardless of `counts`.
   ShardSplitter process_splitter = {};
   ShardSplitter worker_splitter = {};

@@ -43,6 +43,8 @@ struct ShardOptions {
   std::vector<std::string> suffixes = {};
   /// Where to start: a sample's Sample::offset.
   std::uint64_t offset = 0;
+  /// Bytes that will be read from there, as far as is known: OpenOptions::expected.
+  std::uint64_t expected_bytes = 0;
   /// The shard's index. If set, every sample is checked against it (key; each member's offset, size
   /// and header; the CRC-32 of each field wanted), a missing end is detected, and damage costs only
   /// the samples it hits. A sample that arrived damaged over the network is fetched once more; in a

@@ -43,7 +43,8 @@ TarWarnings& TarWarnings::operator+=(const TarWarnings& more) {
 
 struct TarReader::State {
   State(std::unique_ptr<io::ByteSource> source, const TarOptions& wanted, std::uint64_t start)
-      : options(wanted), tape(std::make_unique<detail::Tape>(std::move(source), start)) {}
+      : options(wanted),
+        tape(std::make_unique<detail::Tape>(std::move(source), start, wanted.buffer_bytes)) {}
 
   bool next(TarMember& member);
   io::Bytes read_payload();

@@ -13,7 +13,7 @@
 //
 // After an Error the reader can continue with the next member if can_continue() is true; otherwise
 // the rest of the tar is lost. Offsets are in bytes of the (decompressed) tar stream. Order: the
-// tar's. Buffers: 256 KiB and one member. Threads: one at a time.
+// tar's. Buffers: TarOptions::buffer_bytes and one member. Threads: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +45,9 @@ struct TarOptions {
   std::uint64_t max_expansion = 100;
   /// Maximum window of a zstd frame, in bytes; 8 MiB suits `zstd -19` and is RFC 8878's advice.
   std::uint64_t max_window_bytes = std::uint64_t{8} * 1024 * 1024;
+  /// Bytes read at once, and the least gap that is skipped rather than read along. Less than the
+  /// default suits single samples and headers alone.
+  std::size_t buffer_bytes = std::size_t{256} * 1024;
   /// Fills in TarMember::header_crc32.
   bool header_checksums = false;
 };

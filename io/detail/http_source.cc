@@ -10,6 +10,10 @@ namespace {
 // then the ring buffer's 4 MiB are in flight, and about as much more would arrive during the three
 // round trips of a new connection (25 ms each, at 50 MiB/s).
 constexpr std::uint64_t kWideGap = std::uint64_t{8} * 1024 * 1024;
+// Where so little of a response is left that it has arrived, its connection stays, and skipping
+// costs a round trip alone.
+constexpr std::uint64_t kLittleLeft = std::uint64_t{64} * 1024;
+constexpr std::uint64_t kNarrowGap = std::uint64_t{1024} * 1024;
 
 // Identifies one version of an object. An empty member is unknown.
 struct Version {
@@ -42,6 +46,8 @@ class HttpSource final : public ByteSource {
         target_(std::move(target)),
         start_(options.offset),
         position_(options.offset),
+        expected_(options.expected),
+        window_(options.expected),
         stop_(options.stop),
         backoff_(client_->options.retry, client_->budget) {
     // open() does not wait for a server, not even for one that has our credentials.
@@ -63,20 +69,28 @@ class HttpSource final : public ByteSource {
   // Only once a response has shown that the server supports ranges and how large the object is.
   bool skip(std::uint64_t bytes) override {
     const bool ranged = accepted_ && body_end_ && version_.size && skip_ == 0 && knows_ranges_;
-    if (!ranged || bytes < kWideGap || bytes > *version_.size - position_) return false;
+    if (!ranged || bytes < least_gap() || bytes > *version_.size - position_) return false;
     exchange_.reset();
     accepted_ = false;
+    window_ = expected_;
     position_ += bytes;
     ended_ = position_ == *version_.size;
     return true;
   }
   std::uint64_t position() const override { return position_; }
   std::optional<std::uint64_t> size() const override { return version_.size; }
+  std::string version() const override {
+    return version_.etag.empty() ? version_.last_modified : version_.etag;
+  }
   const std::string& url() const override { return target_.name; }
 
  private:
   std::size_t try_read(std::span<std::byte> into);
+  std::uint64_t least_gap() const {
+    return expected_ > 0 && *body_end_ - position_ <= kLittleLeft ? kNarrowGap : kWideGap;
+  }
   void ask();
+  std::string next_range();
   std::optional<HttpFault> await_response();
   std::optional<HttpFault> accept();
   std::optional<HttpFault> accept_whole();
@@ -93,6 +107,8 @@ class HttpSource final : public ByteSource {
   HttpTarget target_;
   std::uint64_t start_;
   std::uint64_t position_;
+  const std::uint64_t expected_;  // 0: all
+  std::uint64_t window_;          // what the next request is for; 0: all
   std::stop_token stop_;
   Backoff backoff_;
 
@@ -129,7 +145,7 @@ std::size_t HttpSource::try_read(std::span<std::byte> into) {
 
 void HttpSource::ask() {
   std::vector<std::string> lines{"Accept-Encoding: identity"};
-  if (use_range_) lines.push_back("Range: bytes=" + std::to_string(position_) + "-");
+  if (use_range_) lines.push_back(next_range());
   if (!version_.etag.empty()) {
     lines.push_back("If-Match: " + version_.etag);
   } else if (!version_.last_modified.empty()) {
@@ -141,6 +157,15 @@ void HttpSource::ask() {
                                      HttpAsk{.header_lines = std::move(lines),
                                              .limit = backoff_.left(client_->options.clock->now())},
                                      stop_);
+}
+
+// What is read on and on is asked for in growing pieces, so that round trips do not add up.
+std::string HttpSource::next_range() {
+  constexpr std::uint64_t kLargest = kWideGap;
+  std::string range = "Range: bytes=" + std::to_string(position_) + "-";
+  if (window_ > 0) range += std::to_string(position_ + window_ - 1);
+  window_ = window_ > kLargest ? 0 : 2 * window_;
+  return range;
 }
 
 std::optional<HttpFault> HttpSource::await_response() {

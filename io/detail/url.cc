@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "io/base/error.h"
 #include "io/detail/curl.h"
@@ -147,6 +148,16 @@ std::optional<std::string> local_path(const std::string& url) {
   const std::string scheme = detail::url_scheme(url);
   if (scheme.empty()) return url;
   return scheme == "file" ? std::optional(detail::file_url_path(url)) : std::nullopt;
+}
+
+bool is_read_once(const std::string& url) {
+  if (is_stream_url(url)) return true;
+  const auto path = local_path(url);
+  std::error_code ignored;
+  const auto status =
+      path ? std::filesystem::status(*path, ignored) : std::filesystem::file_status();
+  const bool folder = std::filesystem::is_directory(status);
+  return std::filesystem::exists(status) && !folder && !std::filesystem::is_regular_file(status);
 }
 
 std::string printable_url(const std::string& url) {

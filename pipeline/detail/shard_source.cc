@@ -42,6 +42,7 @@ ShardSource::ShardSource(const PipelineOptions& options)
             .processes = options.split.topology.processes,
             .indexed = options.indexed,
             .counts = options.counts,
+            .scans = options.scans,
             .process_splitter = options.split.process_splitter,
             .worker_splitter = options.split.worker_splitter},
       opener_(options.opener) {

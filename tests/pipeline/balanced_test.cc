@@ -106,7 +106,7 @@ TEST(BalancedStreams, OneShardIsEnoughForManyStreams) {
     EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), 10U) << streams;
     EXPECT_EQ(keys.size(), 10U);
   }
-  EXPECT_THAT(fault_of(builder(shards).split({.workers = 4}).indexed(false)).message(),
+  EXPECT_THAT(fault_of(builder(shards).split({.workers = 4}).indexed(false).scan(false)).message(),
               HasSubstr("1 shard is too few for 4 streams"));
 }
 
@@ -141,6 +141,7 @@ TEST(BalancedStreams, ResumeInMidEpoch) {
   ASSERT_EQ(positions.size(), 18U);
   EXPECT_THAT(fault_of(make()
                            .shards({"x-0.tar", "x-1.tar", "x-2.tar"})
+                           .scan(false)
                            .resume(Position::from_json(positions[3])))
                   .message(),
               HasSubstr("streams"));
@@ -151,9 +152,11 @@ TEST(BalancedStreams, APositionOfOtherCountsDoesNotFit) {
   Pipeline balanced = builder(shards).split({.workers = 2}).build();
   Batch batch;
   ASSERT_TRUE(balanced.next(batch));
-  EXPECT_THAT(fault_of(builder(shards).split({.workers = 2}).indexed(false).resume(*batch.position))
-                  .message(),
-              HasSubstr("indexes"));
+  const auto whole = [&] {
+    return builder(shards).split({.workers = 2}).indexed(false).resume(*batch.position);
+  };
+  EXPECT_THAT(fault_of(whole().scan(false)).message(), HasSubstr("indexes"));
+  EXPECT_EQ(fault_of(whole()).code(), ErrorCode::kCancelled) << "a scan finds the same counts";
 }
 
 TEST(BalancedStreams, AnEpochOfAllSamplesGivesEachOnce) {
@@ -183,13 +186,95 @@ TEST(BalancedStreams, AFlippedByteIsAFaultWithUrlKeyAndOffset) {
 TEST(BalancedStreams, WhereOneShardHasNoIndexWholeShardsAreDividedAndTheOthersChecked) {
   const Shards shards({6, 6, 6});
   std::filesystem::remove(shards.index(0));
-  Pipeline pipeline = builder(shards).split({.workers = 3}).build();
+  Pipeline pipeline = builder(shards).split({.workers = 3}).scan(false).build();
   EXPECT_EQ(pipeline.options().counts, nullptr);
   EXPECT_EQ(keys_of(pipeline).size(), 18U);
   std::string bytes = testing::read_file(shards.path(2));
   bytes[512] ^= 1;
   testing::write_file(shards.path(2), bytes);
   EXPECT_EQ(fault_of(builder(shards)).where().key, "2-0");
+}
+
+TEST(ScannedStreams, HaveTheOrderOfIndexes) {
+  const Shards shards({40, 0, 13, 66, 1, 150});
+  for (const int processes : {1, 2, 3}) {
+    for (int process = 0; process < processes; ++process) {
+      const auto keys = [&](bool indexed, bool some) {
+        if (some) std::filesystem::rename(shards.index(3), shards.index(3) + ".away");
+        Pipeline pipeline =
+            builder(shards)
+                .indexed(indexed)
+                .split({.topology = {.process = process, .processes = processes}, .streams = 6})
+                .epochs({.first = 4, .count = 1})
+                .build();
+        auto found = keys_of(pipeline);
+        if (some) std::filesystem::rename(shards.index(3) + ".away", shards.index(3));
+        EXPECT_EQ(batches_per_epoch(pipeline.options()), (found.size() + 7) / 8);
+        return found;
+      };
+      const auto by_index = keys(true, false);
+      EXPECT_EQ(keys(false, false), by_index);
+      EXPECT_EQ(keys(true, true), by_index) << "one shard is scanned";
+    }
+  }
+}
+
+TEST(ScannedStreams, ResumeInMidEpochWithIndexesOrWithout) {
+  const Shards shards({40, 13, 66});
+  const auto make = [&](bool indexed) {
+    return builder(shards).indexed(indexed).split({.workers = 3}).epochs({.count = 2});
+  };
+  const auto positions = testing::expect_same_after_any_resume(make(false).options());
+  ASSERT_EQ(positions.size(), 32U);
+  const auto rest = [&](bool indexed) {
+    Pipeline pipeline = make(indexed).resume(Position::from_json(positions[4])).build();
+    return keys_of(pipeline);
+  };
+  EXPECT_EQ(rest(true), rest(false));
+}
+
+TEST(ScannedStreams, DamageIsReportedWhenItIsReadAndCostsNothingElse) {
+  const Shards shards({30, 30, 30});
+  std::filesystem::resize_file(shards.path(1), 20 * 1024 + 700);  // within the 21st sample
+  for (const int workers : {1, 2, 5}) {
+    const auto make = [&] { return builder(shards).indexed(false).split({.workers = workers}); };
+    const Error fault = fault_of(make());
+    EXPECT_EQ(fault.code(), ErrorCode::kTruncated);
+    EXPECT_EQ(fault.where().url, shards.path(1));
+    EXPECT_EQ(fault.where().key, "1-20");
+    Pipeline pipeline = make().faults({.on_fault = wds::OnFault::kSkip}).build();
+    const auto keys = keys_of(pipeline);
+    EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), 80U);
+    EXPECT_EQ(keys.size(), 80U);
+    EXPECT_EQ(pipeline.ledger()->skipped(), 1U);
+    EXPECT_EQ(pipeline.ledger()->unknown_shards(), 1U) << "nobody knows what was behind";
+    const auto listed = [](const std::string&) { return 30; };
+    Pipeline known = make().faults({.on_fault = wds::OnFault::kSkip, .samples_of = listed}).build();
+    EXPECT_EQ(keys_of(known).size(), 80U);
+    EXPECT_EQ(known.ledger()->skipped(), 10U);
+    EXPECT_EQ(known.ledger()->unknown_shards(), 0U);
+  }
+}
+
+TEST(ScannedStreams, WithoutAScanItsCostIsSaid) {
+  const Shards shards({20, 10});
+  const TempDir dir;
+  const auto said = [&](const wds::FaultPolicy& policy) {
+    with_counts(builder(shards)
+                    .indexed(false)
+                    .scan(false)
+                    .faults(policy)
+                    .batch({.size = 5})
+                    .split({.topology = {.processes = 2}})
+                    .log(Log::to_file(dir / "log"))
+                    .options());
+    const std::string text = testing::read_file(dir / "log");
+    std::filesystem::remove(dir / "log");
+    return text;
+  };
+  EXPECT_THAT(said({}), HasSubstr("how many slots will be masked is unknown"));
+  const auto listed = [&](const std::string& url) { return url == shards.path(0) ? 20 : 10; };
+  EXPECT_THAT(said({.samples_of = listed}), HasSubstr("25.0 % of the epoch's slots"));
 }
 
 TEST(BalancedStreams, ADamagedIndexIsAFaultWhereOneIsRequired) {
@@ -205,9 +290,12 @@ TEST(BalancedStreams, ADamagedIndexCostsNoSample) {
   Pipeline sound = builder(shards).split({.workers = 3}).build();
   const auto expected = keys_of(sound);
   const std::string index = testing::read_file(shards.index(1));
-  // Without its count whole shards are divided, unless a manifest has it.
+  // Without its count the shard is scanned, or else whole shards are divided, unless a manifest has
+  // it.
   testing::write_file(shards.index(1), "{\"count\": \"many\"");
-  Pipeline whole = builder(shards).split({.workers = 3}).build();
+  Pipeline scanned = builder(shards).split({.workers = 3}).build();
+  EXPECT_EQ(keys_of(scanned), expected);
+  Pipeline whole = builder(shards).split({.workers = 3}).scan(false).build();
   EXPECT_EQ(whole.options().counts, nullptr);
   EXPECT_EQ(keys_of(whole).size(), 51U);
   const wds::FaultPolicy listed{.samples_of = [](const std::string&) { return 30; }};
@@ -270,7 +358,8 @@ TEST(BalancedStreams, AnEpochsBatchesAreKnownBeforeItIsRead) {
       << "as many as process 0";
   EXPECT_EQ(batches(builder(shards).epochs({.samples = 100})), 13);
   EXPECT_EQ(batches(builder(shards).epochs({.batches = 3})), 3);
-  EXPECT_EQ(batches(builder(shards).indexed(false)), std::nullopt);
+  EXPECT_EQ(batches(builder(shards).indexed(false)), 5);
+  EXPECT_EQ(batches(builder(shards).indexed(false).scan(false)), std::nullopt);
   EXPECT_EQ(batches(builder(shards).epochs({.batches = 3, .resampled = true})), 3);
 }
 

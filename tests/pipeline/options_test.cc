@@ -37,7 +37,7 @@ TEST(PipelineOptions, NameWhatCanNeverWork) {
   EXPECT_THAT(refusal([](auto& o) { o.fields.clear(); }), HasSubstr("field"));
   EXPECT_THAT(refusal([](auto& o) { o.fields.push_back(o.fields[0]); }), HasSubstr("two fields"));
   EXPECT_THAT(refusal([](auto& o) { o.split.topology.process = 1; }), HasSubstr("process 1"));
-  EXPECT_THAT(refusal([](auto& o) { o.split.streams = 5; }), HasSubstr("4"));
+  EXPECT_THAT(refusal([](auto& o) { o.split.streams = 5, o.scan = false; }), HasSubstr("4"));
   EXPECT_THAT(refusal([](auto& o) { o.epochs.resampled = true; }), HasSubstr("resampled"));
   EXPECT_THAT(
       refusal([](auto& o) { o.batch = {.size = 8, .uneven = Uneven::kDrop, .partial = true}; }),

@@ -144,6 +144,7 @@ TEST_F(Uneven37, AnErrorSaysTheNumbersAndWhatDivides) {
   EXPECT_EQ(refusal(given), "accepted");
   given.epochs.samples = 0;
   given.indexed = false;
+  given.scan = false;
   given.split.streams = 2;
   EXPECT_THAT(refusal(given), HasSubstr("is not known"));
 }

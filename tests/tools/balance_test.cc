@@ -87,8 +87,9 @@ TEST_F(Balance, OrderDividesSamplesEvenlyAndSaysSo) {
   std::map<int, int> lengths;
   for (const auto& line : json_lines(result.out)) ++lengths[line["stream"].get<int>()];
   EXPECT_EQ(lengths, (std::map<int, int>{{0, 13}, {1, 13}, {2, 12}, {3, 12}}));
-  for (const std::vector<std::string>& whole : std::vector<std::vector<std::string>>{
-           {"--workers", "4", "--no-index"}, {"--workers", "4", "--order", "webdataset"}}) {
+  for (const std::vector<std::string>& whole :
+       std::vector<std::vector<std::string>>{{"--workers", "4", "--no-index", "--no-scan"},
+                                             {"--workers", "4", "--order", "webdataset"}}) {
     const ProcessResult refused = order(whole);
     EXPECT_EQ(refused.status, 2);
     EXPECT_THAT(refused.err, HasSubstr("2 shards are too few"));
@@ -96,7 +97,7 @@ TEST_F(Balance, OrderDividesSamplesEvenlyAndSaysSo) {
 }
 
 TEST_F(Balance, TrainChecksSamplesAndTakesFewerShardsThanStreams) {
-  EXPECT_EQ(train(shards_, {}).status, 2);
+  EXPECT_EQ(train(shards_, {"--no-scan"}).status, 2);
   add_indexes();
   const ProcessResult whole = train(shards_, {"--val", shards_});
   ASSERT_EQ(whole.status, 0) << whole.err;
@@ -110,6 +111,25 @@ TEST_F(Balance, TrainChecksSamplesAndTakesFewerShardsThanStreams) {
   const ProcessResult unchecked = train(shards_, {"--no-index"}, "2");
   EXPECT_EQ(unchecked.status, 0) << unchecked.err;
   EXPECT_THAT(unchecked.err, Not(HasSubstr("balanced")));
+}
+
+TEST_F(Balance, AScanGivesTheOrderOfIndexesInEveryCommandThatDividesStreams) {
+  const std::vector<std::string> asked = {"--processes", "2", "--workers", "3", "--shuffle", "9"};
+  const ProcessResult scanned = order(asked);
+  ASSERT_EQ(scanned.status, 0) << scanned.err;
+  EXPECT_THAT(scanned.err,
+              HasSubstr("scanned the headers of 2 shards without an index: 50 samples"));
+  const ProcessResult trained = train(shards_, {"--schedule", "cosine", "--schedule-unit", "step"});
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  EXPECT_THAT(trained.err, AllOf(HasSubstr("scanned the headers of 2 shards"),
+                                 HasSubstr("50 samples make 7 steps an epoch")));
+  const std::vector<std::string> whole = {"--processes", "2", "--shuffle", "9", "--no-scan"};
+  const ProcessResult divided = order(whole);
+  ASSERT_EQ(divided.status, 0) << divided.err;
+  EXPECT_THAT(divided.err, AllOf(HasSubstr("whole shards are divided"), HasSubstr("unknown"),
+                                 Not(HasSubstr("scanned"))));
+  add_indexes();
+  EXPECT_EQ(order(asked).out, scanned.out);
 }
 
 TEST_F(Balance, ADamagedIndexIsNamedOnceAndCostsNoSample) {
@@ -207,7 +227,7 @@ TEST_F(Balance, OverHttpTheFirstShardSaysWhetherThereAreIndexes) {
   if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
   Nginx nginx(dir_.path());
   const std::string url = nginx.url("set-{000000..000001}.tar");
-  const ProcessResult refused = train(url, {});
+  const ProcessResult refused = train(url, {"--no-scan"});
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err, HasSubstr("2 shards are too few for 3 streams"));
   EXPECT_EQ(train(url, {}, "2").status, 0);
@@ -217,7 +237,7 @@ TEST_F(Balance, OverHttpTheFirstShardSaysWhetherThereAreIndexes) {
   EXPECT_EQ(balanced.status, 0) << balanced.err;
   EXPECT_THAT(balanced.err, AllOf(HasSubstr("streams balanced by 2 indexes"),
                                   HasSubstr("50 samples make 7 steps an epoch")));
-  EXPECT_EQ(train(url, {"--no-index"}).status, 2);
+  EXPECT_EQ(train(url, {"--no-index", "--no-scan"}).status, 2);
 }
 
 }  // namespace

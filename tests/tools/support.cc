@@ -10,7 +10,9 @@ namespace millrace::testing {
 
 ProcessResult millrace(std::vector<std::string> words, const ProcessOptions& options) {
   words.insert(words.begin(), MILLRACE_PROGRAM);
-  return run_process(words, options);
+  ProcessOptions without_cache = options;  // tests leave nothing in the user's
+  without_cache.environment.try_emplace("XDG_CACHE_HOME", "/dev/null");
+  return run_process(words, without_cache);
 }
 
 std::vector<nlohmann::json> json_lines(const std::string& text) {

@@ -111,10 +111,6 @@ trainer::nn::Precision RunOptions::compute_precision() const {
   return precision == "fp32" ? trainer::nn::Precision::kFloat32 : trainer::nn::Precision::kBFloat16;
 }
 
-std::size_t num_indexes_of(const pipeline::PipelineOptions& options) {
-  return options.counts ? options.counts->size() : 0;
-}
-
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
                    const ReadOptions& read, wds::Order order) {
   if (!read.lists_shards(specs)) return;
@@ -149,6 +145,8 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
         std::move(options),
         {.samples = input.fake, .classes = std::max<std::int64_t>(1, choice.classes)});
   options.indexed = read.indexed();
+  options.scan = read.scan();
+  options.scan_cache = ReadOptions::scan_cache();
   options = pipeline::with_counts(std::move(options));
   if (!options.counts) wds::check_enough_shards(input.shards.size(), options.split);
   return options;

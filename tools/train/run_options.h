@@ -57,14 +57,11 @@ struct InputOptions {
 };
 
 /// The pipeline of image and targets for `choice`. It does not use the context's stop: the trainer
-/// ends it after the step in flight. Reads the indexes' counts. Throws: InvalidArgument if there
-/// are fewer shards than streams and not all of them have an index.
+/// ends it after the step in flight. Reads the indexes' counts, and scans shards that have no
+/// index. Throws: InvalidArgument if whole shards are divided and there are fewer than streams.
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                                 const ModelChoice& choice, const RunOptions& run,
                                                 const ReadOptions& read, const Context& context);
-
-/// The number of indexes by which samples are divided; 0 if whole shards are divided.
-std::size_t num_indexes_of(const pipeline::PipelineOptions& options);
 
 /// Throws: InvalidArgument if the shards of `specs` are too few for the requested workers, as far
 /// as that is known before anything is opened.

@@ -12,7 +12,9 @@ GroupReader::GroupReader(const io::Opener& opener, std::shared_ptr<const std::st
     : opener_(opener), options_(options), url_(std::move(url)) {
   options_.tar.lenient = options_.lenient;
   try {
-    auto source = opener.open(*url_, {.offset = options_.offset, .stop = options_.stop});
+    auto source = opener.open(
+        *url_,
+        {.offset = options_.offset, .expected = options_.expected_bytes, .stop = options_.stop});
     tar_ = std::make_unique<TarReader>(std::move(source), options_.tar, options_.offset);
   } catch (const Error& error) {
     // The offset may lie beyond the file's end if the shard is compressed.

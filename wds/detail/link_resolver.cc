@@ -1,7 +1,6 @@
 #include "wds/detail/link_resolver.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <utility>
 
@@ -16,16 +15,6 @@ constexpr std::uint64_t kFreeBytes = std::uint64_t{64} * 1024 * 1024;
 
 std::uint64_t hash_of(const std::string& name) { return std::hash<std::string>{}(name); }
 
-// Opening a FIFO again would wait for another writer.
-bool is_read_once(const std::string& url) {
-  if (io::is_stream_url(url)) return true;
-  const auto path = io::local_path(url);
-  std::error_code ignored;
-  const auto status =
-      path ? std::filesystem::status(*path, ignored) : std::filesystem::file_status();
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-}
-
 }  // namespace
 
 LinkResolver::LinkResolver(const io::Opener& opener, std::string url, const TarOptions& options,
@@ -36,7 +25,7 @@ LinkResolver::LinkResolver(const io::Opener& opener, std::string url, const TarO
 LinkResolver::~LinkResolver() = default;
 
 LinkResolver::Target LinkResolver::resolve(const TarMember& link) {
-  if (is_read_once(url_)) {
+  if (io::is_read_once(url_)) {  // opening a FIFO again would wait for another writer
     throw Error(ErrorCode::kUnsupported,
                 "hard link to " + link.link + ", in a stream that cannot be read twice");
   }

@@ -99,6 +99,7 @@ std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
                                                  " shards for a list of " +
                                                  std::to_string(spec.shards->size()));
   }
+  MILLRACE_CHECK(!spec.scans || spec.scans->size() == counts.size(), "a scan, or none, a shard");
   const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const auto streams = static_cast<std::uint64_t>(spec.num_streams);
   // The first streams get the extra sample: so slot j belongs to stream j mod S until the epoch's
@@ -119,7 +120,8 @@ std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
       pieces.push_back({.url = (*spec.shards)[shard],
                         .first = first - at,
                         .count = count,
-                        .to_end = last == at + counts[shard]});
+                        .to_end = last == at + counts[shard],
+                        .scan = spec.scans ? (*spec.scans)[shard] : nullptr});
     }
     at += counts[shard];
   }

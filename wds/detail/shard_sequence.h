@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,9 +19,10 @@ namespace millrace::wds::detail {
 /// The part of one shard that a stream reads.
 struct ShardPiece {
   std::string url;
-  std::uint64_t first = 0;  ///< number of the first sample
-  std::uint64_t count = 0;  ///< samples; 0: the whole shard
-  bool to_end = true;       ///< the piece ends where the shard ends
+  std::uint64_t first = 0;                     ///< number of the first sample
+  std::uint64_t count = 0;                     ///< samples; 0: the whole shard
+  bool to_end = true;                          ///< the piece ends where the shard ends
+  std::shared_ptr<const ShardScan> scan = {};  ///< of the shard, if there is one
 
   bool cut() const { return first > 0 || count > 0; }
 };

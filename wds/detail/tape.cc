@@ -10,14 +10,13 @@
 namespace millrace::wds::detail {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{256} * 1024;
 // From this size on, an extra read call costs less than copying through the buffer.
 constexpr std::size_t kDirectBytes = std::size_t{32} * 1024;
 
 }  // namespace
 
-Tape::Tape(std::unique_ptr<io::ByteSource> source, std::uint64_t start)
-    : source_(std::move(source)), position_(start) {}
+Tape::Tape(std::unique_ptr<io::ByteSource> source, std::uint64_t start, std::size_t buffer_bytes)
+    : source_(std::move(source)), buffer_bytes_(buffer_bytes), position_(start) {}
 
 std::span<const std::byte> Tape::peek(std::size_t size) {
   while (end_ - begin_ < size && refill(size)) {
@@ -57,7 +56,7 @@ void Tape::skip(std::uint64_t size) {
   consume(shown);
   size -= shown;
   // A shorter gap is read along with what follows it.
-  if (size >= kBufferBytes && !ended_ && source_->skip(size)) {
+  if (size >= buffer_bytes_ && !ended_ && source_->skip(size)) {
     position_ += size;
     return;
   }
@@ -105,7 +104,7 @@ void Tape::make_room(std::size_t wanted) {
 }
 
 void Tape::grow() {
-  const std::size_t capacity = std::max(kBufferBytes, capacity_ * 2);
+  const std::size_t capacity = std::max(buffer_bytes_, capacity_ * 2);
   auto larger = std::make_unique_for_overwrite<std::byte[]>(capacity);
   std::copy_n(buffer_.get(), end_, larger.get());
   buffer_ = std::move(larger);

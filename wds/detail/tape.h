@@ -1,10 +1,10 @@
 // Tape: a buffered ByteSource from which a tar is read, block by block and payload by payload.
 //
-// Small reads come from a reused 256 KiB buffer; a large one goes from the source directly to its
-// destination. A region of consumed bytes can be kept, so that the header blocks that libarchive
-// was fed can be inspected afterwards.
+// Small reads come from a reused buffer, usually of 256 KiB; a large one goes from the source
+// directly to its destination. A region of consumed bytes can be kept, so that the header blocks
+// that libarchive was fed can be inspected afterwards.
 //
-// Buffers: 256 KiB, or the region if that is larger. Threads: one at a time.
+// Buffers: that buffer, or the region if that is larger. Threads: one at a time.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,11 @@ namespace millrace::wds::detail {
 
 class Tape {
  public:
-  /// `source` is positioned at offset `start` of the tar stream.
-  Tape(std::unique_ptr<io::ByteSource> source, std::uint64_t start);
+  static constexpr std::size_t kUsualBytes = std::size_t{256} * 1024;
+
+  /// `source` is positioned at offset `start` of the tar stream. `buffer_bytes` are read at once.
+  Tape(std::unique_ptr<io::ByteSource> source, std::uint64_t start,
+       std::size_t buffer_bytes = kUsualBytes);
 
   /// The next `size` bytes, or fewer at the tape's end, without consuming them. Lifetime: until the
   /// next call of a non-const member.
@@ -55,6 +58,7 @@ class Tape {
   [[noreturn]] void truncated(std::uint64_t missing) const;
 
   std::unique_ptr<io::ByteSource> source_;
+  std::size_t buffer_bytes_;
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t capacity_ = 0;
   std::size_t begin_ = 0;  // of the bytes not yet consumed
