@@ -8,6 +8,7 @@ set(millrace_dependencies
   "CURL 7.80 PC libcurl"
   "ZLIB PC zlib"
   "ISAL 2.30 PC libisal"
+  "pugixml 1.12 PC pugixml"
   "OpenSSL COMPONENTS Crypto PC libcrypto"
   "JPEG PC libjpeg"
   "PNG PC libpng"

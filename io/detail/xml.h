@@ -1,7 +1,7 @@
 // XML as object stores answer with it: elements and text, parsed within limits.
 //
-// Attributes, comments and processing instructions are skipped; a document type is refused, and
-// with it every entity but XML's own five.
+// Attributes, comments and processing instructions are skipped; a document type is refused. Source:
+// pugixml.
 //
 // Threads: pure functions.
 #pragma once
@@ -25,8 +25,8 @@ struct XmlElement {
   std::string_view text_of(std::string_view wanted) const;
 };
 
-/// The document's root. `what` begins the message. Throws: Corrupt (not XML, cut short, deeper than
-/// 16 elements, more than 100,000).
+/// The document's root. `what` begins the message. Throws: Corrupt (not XML, cut short, with a
+/// document type, deeper than 16 elements, more than 100,000).
 XmlElement parse_xml(std::string_view text, std::string_view what);
 
 /// `text` with &, < and > escaped.

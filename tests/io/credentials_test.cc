@@ -436,7 +436,7 @@ TEST(Xml, IsParsedWithinLimits) {
   for (int i = 0; i < 20; ++i) deep += "<a>";
   for (int i = 0; i < 100'001; ++i) wide += "<a/>";
   for (const std::string& bad :
-       {std::string(""), std::string("<a>"), std::string("<a></b>"), std::string("<a>&x;</a>"),
+       {std::string(""), std::string("<a>"), std::string("<a></b>"), std::string("text"),
         std::string("<!DOCTYPE a><a/>"), std::string("<a/><b/>"), std::string("<a b=\"c"), deep,
         wide + "</r>"})
     EXPECT_THROW(detail::parse_xml(bad, "x"), Error) << bad.substr(0, 40);
