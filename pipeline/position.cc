@@ -1,6 +1,7 @@
 #include "pipeline/position.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -201,6 +202,13 @@ std::vector<Position> whole_parts(std::span<const Position> given, const Positio
   return parts;
 }
 
+std::vector<std::size_t> divisors(std::size_t number) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 1; i <= number; ++i)
+    if (number % i == 0) found.push_back(i);
+  return found;
+}
+
 }  // namespace
 
 Position Position::joined(std::span<const Position> parts) {
@@ -235,9 +243,11 @@ Position Position::share(int its_process, int of_processes) const {
                .slots = slots / of_processes,
                .fingerprint = fingerprint};
   if (streams.empty()) return own;
-  require(streams.size() % count == 0 && slots % of_processes == 0,
-          fmt::format("its {} streams and {} slots do not divide among {} processes",
-                      streams.size(), slots, of_processes));
+  require(streams.size() % count == 0,
+          fmt::format("its {} streams do not divide among {} processes: {} do", streams.size(),
+                      of_processes, fmt::join(divisors(streams.size()), ", ")));
+  require(slots % of_processes == 0,
+          fmt::format("{} slots used do not divide among {} processes", slots, of_processes));
   for (auto i = static_cast<std::size_t>(its_process); i < streams.size(); i += count)
     own.streams.push_back(streams[i]);
   if (turns.size() == count) {

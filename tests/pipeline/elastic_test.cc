@@ -144,10 +144,16 @@ TEST(Elastic, WhatAnotherNumberCannotContinueIsRefusedWithTheNumbers) {
   Position odd = whole;
   odd.slots = 47;
   EXPECT_THAT(refusal_of(streams, 2, odd),
-              HasSubstr("8 streams and 47 slots do not divide among 2"));
+              HasSubstr("47 slots used do not divide among 2 processes"));
   odd.slots = 16;
   EXPECT_THAT(refusal_of(streams, 1, odd),
               HasSubstr("16 slots used do not divide into batches of 24"));
+  try {
+    static_cast<void>(whole.share(0, 3));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ("its 8 streams do not divide among 3 processes: 1, 2, 4, 8 do", error.message());
+  }
   const Position alone = whole.share(1, 2);
   EXPECT_THAT(refusal_of(streams, 4, alone), HasSubstr("that of process 1 of 2 alone"));
   odd = whole;

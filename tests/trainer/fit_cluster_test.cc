@@ -623,7 +623,7 @@ TEST(FitCluster, AnIncompleteGlobalBatchIsDroppedAtTheSameStepEverywhere) {
     for (const Layout& layout : kLayouts) {
       expect_no_failure(on_processes(layout, [&](StoppableCluster& cluster) {
         auto options = pictures(shards, cluster.topology());
-        options.indexed = indexed;
+        options.indexed = options.scan = indexed;
         options.batch.uneven = pipeline::Uneven::kDrop;
         const auto devices = device::DeviceSet::cpu(static_cast<std::size_t>(layout.devices));
         LoaderFeed feed(options, devices);

@@ -194,8 +194,8 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, int pro
                      fresh.optimizer);
   }
   std::vector<std::string> differences = differences_of(found, fresh);
-  check_input(path, found, fresh, options, differences);
   check_steps(path, found, fresh, processes);
+  check_input(path, found, fresh, options, differences);
   TrainState state = load_checkpoint(path, fresh.model, tensors, *opener);
   if (!differences.empty()) {
     options.log.warn(fmt::format(
