@@ -234,6 +234,7 @@ void Pipeline::State::hand_out_masked(Batch& batch) {
   next.index = masked_->index++;
   auto after = std::make_shared<Position>(position());
   after->slots = masked_->index * options.batch.size;
+  for (Position::Stream& stream : after->streams) stream.ended = true;  // no sample is left
   next.position = std::move(after);
   if (--masked_->repeat == 0) masked_.reset();
   hand_out(batch, std::move(next));

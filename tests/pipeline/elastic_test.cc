@@ -215,7 +215,7 @@ class Shards {
 PipelineOptions any_order(const Shards& shards, KeyedRng& rng) {
   PipelineOptions options;
   options.shards = shards.urls();
-  options.indexed = true;
+  options.indexed = rng.below(2) == 0;  // else the shards are scanned
   options.fields = {LabelField{.classes = 10}};
   options.split.streams = static_cast<int>(4 * (1 + rng.below(3)));
   options.shuffle = {.shards = rng.below(2) == 0,
