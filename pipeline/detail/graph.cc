@@ -13,6 +13,7 @@
 #include "pipeline/detail/resolve.h"
 #include "pipeline/detail/sanitizer.h"
 #include "pipeline/detail/stream_reader.h"
+#include "pipeline/epoch_length.h"
 
 namespace millrace::pipeline::detail {
 namespace {
@@ -117,6 +118,7 @@ Graph::State::State(const GraphParts& all, const Position& start)
       merge({.stream_numbers = owned_streams(parts.options),
              .process = parts.options.split.topology.process,
              .processes = parts.options.split.topology.processes,
+             .num_samples = global_samples_per_epoch(parts.options).value_or(0),
              .seed = parts.options.shuffle.seed,
              .batch = parts.options.batch,
              .epochs = resolve_epochs(parts.options),

@@ -247,6 +247,11 @@ std::shared_ptr<const Position> Merge::position() const {
     const BlockRead& read = *stream.ready.front();
     position->streams.back() = {read.start, read.skip + stream.cursor, false};
   }
+  // Full last batches do not show it: some processes' may be full, and others' not.
+  const bool is_done =
+      options_.num_samples > 0 && position->slots * options_.processes >= options_.num_samples;
+  if (is_done)
+    for (Position::Stream& stream : position->streams) stream.ended = true;
   return position;
 }
 

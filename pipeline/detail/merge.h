@@ -29,6 +29,8 @@ struct MergeOptions {
   std::vector<int> stream_numbers;
   int process = 0;
   int processes = 1;
+  /// Of an epoch, over all processes; 0: not known.
+  std::int64_t num_samples = 0;
   std::uint64_t seed = 0;
   BatchOptions batch = {};
   EpochOptions epochs = {};
