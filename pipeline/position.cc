@@ -56,12 +56,16 @@ Json to_value(const SampleRefs& refs) {
 }
 
 Json to_value(const wds::StreamPosition& position) {
-  return {{"samples_out", position.samples_out},
-          {"samples_in", position.samples_in},
-          {"shard", position.shard},
-          {"offset", position.offset},
-          {"earlier_passes", position.earlier_passes},
-          {"buffered", to_value(position.buffered)}};
+  Json value = {{"samples_out", position.samples_out},
+                {"samples_in", position.samples_in},
+                {"shard", position.shard},
+                {"offset", position.offset},
+                {"earlier_passes", position.earlier_passes},
+                {"buffered", to_value(position.buffered)}};
+  if (position.open.empty()) return value;
+  value["turn"] = position.turn;
+  for (const auto& one : position.open) value["open"].push_back({one.shard, one.offset});
+  return value;
 }
 
 Json to_value(const Position::Stream& stream) {
@@ -107,6 +111,13 @@ SampleRefs refs_from(const Json& value) {
   return refs;
 }
 
+void take_open(const Json& value, wds::StreamPosition& position) {
+  for (const Json& one : value.at("open"))
+    position.open.push_back({number<std::uint32_t>(one.at(0), "a shard's number"),
+                             number<std::uint64_t>(one.at(1), "an offset", 0, kMaxOffset)});
+  position.turn = number<std::uint32_t>(value.at("turn"), "turn");
+}
+
 wds::StreamPosition stream_position_from(const Json& value) {
   wds::StreamPosition position{
       .samples_out = number<std::uint64_t>(value.at("samples_out"), "samples_out"),
@@ -114,6 +125,7 @@ wds::StreamPosition stream_position_from(const Json& value) {
       .shard = number<std::uint32_t>(value.at("shard"), "shard"),
       .offset = number<std::uint64_t>(value.at("offset"), "offset", 0, kMaxOffset),
       .buffered = refs_from(value.at("buffered"))};
+  if (value.contains("open")) take_open(value, position);
   if (value.contains("earlier_passes"))
     position.earlier_passes = number<std::uint64_t>(value.at("earlier_passes"), "earlier_passes");
   if (position.earlier_passes > std::min(position.samples_in, position.samples_out))

@@ -110,9 +110,12 @@ class BenchCommand final : public Command {
   };
 
   pipeline::PipelineOptions options(const Context& context) const {
-    auto options = make_pipeline_options(
-        {.shards = read_.shards(), .shuffle = shuffle_, .order = read_.order(), .training = true},
-        choice_, run_, read_, context);
+    auto options = make_pipeline_options({.shards = read_.shards(),
+                                          .shuffle = shuffle_,
+                                          .order = read_.order(),
+                                          .open_shards = read_.open_shards(),
+                                          .training = true},
+                                         choice_, run_, read_, context);
     log_balance(num_indexes_of(options), context.log);
     options.epochs.count = 0;
     if (stage_ != "train") options.fields.resize(1);

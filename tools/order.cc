@@ -153,6 +153,7 @@ class OrderCommand final : public Command {
     wds::ShuffleOptions shuffle = shuffle_;
     shuffle.shards = shuffle.buffer_samples > 0;
     shuffle.order = read_.order();
+    shuffle.open_shards = read_.open_shards();
     return shuffle;
   }
 

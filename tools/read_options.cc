@@ -90,6 +90,11 @@ void ReadOptions::declare_order(CLI::App& app) {
   app.add_option("--order", order_,
                  "The shuffle: millrace's own, or WebDataset 1.0.2's bit for bit")
       ->transform(one_of({"millrace", "webdataset"}));
+  app.add_option(
+         "--open-shards", open_shards_,
+         "Shards that each stream reads in turn, a sample each, so that shards of one class "
+         "each are mixed")
+      ->transform(whole_number(1, 1024));
 }
 
 wds::Order ReadOptions::order() const {
@@ -99,6 +104,8 @@ wds::Order ReadOptions::order() const {
 void ReadOptions::check(const std::vector<std::string>& specs) const {
   static_cast<void>(policy());
   static_cast<void>(http());
+  require(open_shards_ == 1 || order() == wds::Order::kMillrace,
+          "--open-shards: --order webdataset reads one shard after the other");
   if (!lists_shards(specs)) return;
   const std::vector<std::string> urls = shards(specs);
   const bool runs_shell =

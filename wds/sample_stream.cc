@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <utility>
 
 #include "io/base/error.h"
+#include "wds/detail/piece_reader.h"
 #include "wds/detail/sample_fetch.h"
 #include "wds/detail/shard_sequence.h"
 #include "wds/detail/shuffle_buffer.h"
-#include "wds/sample_counts.h"
-#include "wds/shard_index.h"
 
 namespace millrace::wds {
 
@@ -20,53 +18,44 @@ struct SampleStream::State {
   State(StreamSpec wanted, const io::Opener& borrowed_opener, FaultLedger& borrowed_ledger,
         std::stop_token token)
       : spec(std::move(wanted)),
-        opener(borrowed_opener),
-        ledger(borrowed_ledger),
         stop(std::move(token)),
+        shared{spec, borrowed_opener, borrowed_ledger},
         shards(spec),
         buffer(spec),
         read([this](BufferedSample& sample) { return read_sample(sample); }) {
+    const FaultPolicy& policy = borrowed_ledger.policy();
     spec.shard.stop = stop;
-    spec.shard.lenient = ledger.policy().lenient;
-    if (ledger.policy().concatenated) spec.shard.tar.behind_end = BehindEnd::kRead;
+    spec.shard.lenient = policy.lenient;
+    if (policy.concatenated) spec.shard.tar.behind_end = BehindEnd::kRead;
     spec.shard.offset = 0;
   }
 
   void restore(const StreamPosition& position);
+  StreamPosition position() const;
+  void list_open(StreamPosition& position) const;
   std::string url_of(std::uint32_t index);
   bool next(SampleBlock& block);
   bool next_sample(Sample& sample);
   bool read_sample(BufferedSample& sample);
   bool at_new_pass() const;
   bool is_draining() const;
-  bool try_read(BufferedSample& sample);
-  bool next_in_piece(Sample& sample);
-  void count_refetched();
-  bool open_shard();
-  ShardOptions options_of_piece();
-  void place_piece(ShardOptions& options);
-  void place_by_scan(ShardOptions& options);
-  void close_shard();
-  void survive(const Error& fault);
-  bool is_own(const Error& fault) const;
-  std::optional<std::uint64_t> lost_samples(const Error& fault) const;
-  std::optional<std::uint64_t> listed_in_piece() const;
-  std::optional<std::uint64_t> samples_in_piece(const Error& fault) const;
+  bool fill();
+  bool ends_pass() const;
+  bool begin(std::uint32_t shard, std::uint64_t offset);
+  std::size_t next_turn() const;
+  bool try_read(std::size_t place, BufferedSample& sample);
+  void close(std::size_t place);
+  void survive(std::size_t place, const Error& fault);
 
   StreamSpec spec;
-  const io::Opener& opener;
-  FaultLedger& ledger;
   std::stop_token stop;
+  detail::PieceReader::Shared shared;
   detail::ShardSequence shards;
   detail::ShuffleBuffer buffer;
   std::function<bool(BufferedSample&)> read;
-  std::optional<ShardReader> reader;
-  std::optional<detail::ShardPiece> open_piece;  // of the open shard, or of the one being opened
-  std::shared_ptr<const ShardIndex> open_index;  // its index, if usable
-  std::uint64_t refetched = 0;                   // of its samples; reported to the ledger
-  std::uint64_t number = 0;                      // samples of it before the reader's position
-  std::uint32_t shard = 0;                       // the open shard, or the next one
-  std::uint64_t start_offset = 0;                // where to open it
+  std::vector<detail::PieceReader> open;  // at most spec.shuffle.open_shards, which take turns
+  std::size_t turn = 0;                   // place of the one whose sample is next
+  std::uint32_t next_shard = 0;           // to be opened
   std::uint64_t restored_bytes = 0;
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
@@ -78,13 +67,44 @@ struct SampleStream::State {
 void SampleStream::State::restore(const StreamPosition& position) {
   samples_in = position.samples_in;
   samples_out = position.samples_out;
-  shard = position.shard;
-  start_offset = position.offset;
   earlier_passes = position.earlier_passes;
+  next_shard = position.shard;
+  if (position.offset > 0 && begin(position.shard, position.offset)) ++next_shard;
+  if (open.size() + position.open.size() > static_cast<std::size_t>(spec.shuffle.open_shards))
+    throw Error(ErrorCode::kInvalidArgument,
+                "the saved position has more open shards than the stream");
+  for (const StreamPosition::SampleRef& one : position.open) begin(one.shard, one.offset);
+  turn = open.empty() ? 0 : position.turn % open.size();
   std::vector<BufferedSample> samples = detail::fetch_samples(
-      position.buffered, [this](std::uint32_t index) { return url_of(index); }, opener, spec.shard);
+      position.buffered, [this](std::uint32_t index) { return url_of(index); }, shared.opener,
+      spec.shard);
   for (const BufferedSample& one : samples) restored_bytes += one.sample.num_bytes();
   buffer.restore(std::move(samples), samples_in - earlier_passes, samples_out - earlier_passes);
+}
+
+// One shard is `shard` and `offset`; several are in `open`. Shards that are read to their end are
+// not among them: they would be closed before the next sample is read.
+StreamPosition SampleStream::State::position() const {
+  StreamPosition position{.samples_out = samples_out,
+                          .samples_in = samples_in,
+                          .shard = next_shard,
+                          .earlier_passes = earlier_passes};
+  if (spec.shuffle.open_shards > 1) {
+    list_open(position);
+  } else if (!open.empty() && !open.front().is_done()) {
+    position.shard = open.front().shard();
+    position.offset = open.front().position();
+  }
+  position.buffered = buffer.refs();
+  return position;
+}
+
+void SampleStream::State::list_open(StreamPosition& position) const {
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    if (i == turn) position.turn = static_cast<std::uint32_t>(position.open.size());
+    if (!open[i].is_done()) position.open.push_back({open[i].shard(), open[i].position()});
+  }
+  if (position.turn >= position.open.size()) position.turn = 0;
 }
 
 std::string SampleStream::State::url_of(std::uint32_t index) {
@@ -121,11 +141,12 @@ bool SampleStream::State::read_sample(BufferedSample& sample) {
       earlier_passes = samples_in;
       buffer.begin_pass();
     }
+    if (!fill()) return false;
+    const std::size_t place = next_turn();
     try {
-      if (!reader && !open_shard()) return false;
-      if (try_read(sample)) return true;
+      if (try_read(place, sample)) return true;
     } catch (const Error& fault) {
-      survive(fault);
+      survive(place, fault);
     }
   }
   return false;
@@ -134,8 +155,7 @@ bool SampleStream::State::read_sample(BufferedSample& sample) {
 // Whether the next sample is the first of another pass through the stream's shards.
 bool SampleStream::State::at_new_pass() const {
   const std::size_t round = shards.round();
-  return !spec.resampled && !reader && shard > 0 && start_offset == 0 && round > 0 &&
-         shard % round == 0;
+  return !spec.resampled && open.empty() && next_shard > 0 && round > 0 && next_shard % round == 0;
 }
 
 // Between two passes of one epoch the next epoch is not near.
@@ -143,143 +163,62 @@ bool SampleStream::State::is_draining() const {
   return !buffer.held().empty() && (ended || (spec.max_samples == 0 && at_new_pass()));
 }
 
-bool SampleStream::State::try_read(BufferedSample& sample) {
-  if (!next_in_piece(sample.sample)) {
-    close_shard();
+// Opens shards until there are enough, or the pass has no more. Returns false at the stream's end.
+bool SampleStream::State::fill() {
+  // If a whole round gave nothing, the next one will not either.
+  ended = barren_shards > shards.round();
+  const auto most = static_cast<std::size_t>(spec.shuffle.open_shards);
+  while (!ended && open.size() < most && (open.empty() || spec.resampled || !ends_pass())) {
+    if (!begin(next_shard, 0)) break;
+    ++next_shard;
+  }
+  ended = ended || open.empty();
+  return !ended;
+}
+
+bool SampleStream::State::ends_pass() const { return next_shard % shards.round() == 0; }
+
+bool SampleStream::State::begin(std::uint32_t shard, std::uint64_t offset) {
+  auto piece = shards.at(shard);
+  if (piece) open.emplace_back(shared, shard, *std::move(piece), offset);
+  return piece.has_value();
+}
+
+// Shards that are read to their end are closed first, so that a stream that was restored without
+// them opens the same ones in their place.
+std::size_t SampleStream::State::next_turn() const {
+  const auto done =
+      std::find_if(open.begin(), open.end(), [](const auto& one) { return one.is_done(); });
+  return done == open.end() ? turn : static_cast<std::size_t>(done - open.begin());
+}
+
+bool SampleStream::State::try_read(std::size_t place, BufferedSample& sample) {
+  if (!open[place].next(sample.sample)) {
+    close(place);
     return false;
   }
-  sample.shard = shard;
+  sample.shard = open[place].shard();
   ++samples_in;
   barren_shards = 0;
+  turn = (place + 1) % open.size();
   return true;
 }
 
-// Without an index a piece is found by counting samples from the shard's beginning, or from where
-// its scan has found one. Samples beyond the known count belong to the last piece.
-bool SampleStream::State::next_in_piece(Sample& sample) {
-  const bool all = open_index || !open_piece->cut();
-  const std::uint64_t end = open_piece->first + open_piece->count;
-  while (all || open_piece->to_end || number < end) {
-    if (!reader->next(sample)) return false;
-    count_refetched();
-    ++number;
-    if (all || (number > open_piece->first && sample.offset >= start_offset)) return true;
-  }
-  return false;
-}
-
-void SampleStream::State::count_refetched() {
-  const std::uint64_t all = reader->refetched();
-  ledger.count_refetched(open_piece->url, all - std::exchange(refetched, all));
-}
-
-bool SampleStream::State::open_shard() {
-  open_piece = shards.at(shard);
-  open_index = nullptr;
-  number = refetched = 0;
-  // If a whole round gave nothing, the next one will not either.
-  ended = !open_piece || barren_shards > shards.round();
-  if (ended) return false;
-  const ShardOptions options = options_of_piece();
-  reader.emplace(opener, open_piece->url, options);
-  return true;
-}
-
-ShardOptions SampleStream::State::options_of_piece() {
-  ShardOptions options = spec.shard;
-  options.offset = start_offset;
-  const bool sought = open_piece->cut() && !open_piece->scan;
-  if (spec.indexed || sought || ledger.policy().require_index)
-    open_index = usable_index(opener, open_piece->url, ledger, stop);
-  options.index = open_index;
-  if (open_piece->cut()) place_piece(options);
-  return options;
-}
-
-// Finds the piece's position in its shard, by its index or scan if there is one.
-void SampleStream::State::place_piece(ShardOptions& options) {
-  if (!open_index) return place_by_scan(options);
-  const std::vector<IndexedSample>& samples = open_index->samples;
-  const std::uint64_t end =
-      open_piece->count == 0 ? samples.size() : open_piece->first + open_piece->count;
-  if (open_piece->first >= samples.size() || end > samples.size()) {
-    throw Error(ErrorCode::kCorrupt, "index holds fewer samples than were counted",
-                {.url = io::printable_url(open_piece->url)});
-  }
-  options.offset = std::max(start_offset, samples[open_piece->first].offset);
-  options.max_samples = end - open_index->sample_at(options.offset);
-}
-
-// Damage may lie before the piece, and then it matters that it is read.
-void SampleStream::State::place_by_scan(ShardOptions& options) {
-  options.offset = 0;
-  const ShardScan* scan = open_piece->scan.get();
-  if (scan == nullptr || scan->damage || open_piece->first >= scan->blocks.size()) return;
-  options.offset = std::max(start_offset, scan->offset_of(open_piece->first));
-  number = scan->sample_at(options.offset);
-}
-
-void SampleStream::State::close_shard() {
-  if (reader) ledger.warn_of(reader->warnings(), open_piece->url);
-  reader.reset();
-  ++shard;
-  start_offset = 0;
+void SampleStream::State::close(std::size_t place) {
+  open[place].close();
+  open.erase(open.begin() + static_cast<std::ptrdiff_t>(place));
+  if (place < turn) --turn;
+  if (turn == open.size()) turn = 0;
   ++barren_shards;
 }
 
-void SampleStream::State::survive(const Error& fault) {
-  const bool goes_on = reader && reader->can_continue();
-  const bool own = is_own(fault);
-  if (goes_on && !open_index) ++number;
-  if (goes_on && !own) return;
-  const OnFault then = goes_on ? ledger.report(fault, reader->lost_samples())
-                               : ledger.report_shard(fault, lost_samples(fault));
-  if (then == OnFault::kStop) {
-    ended = true;
-    reader.reset();
-    shard = static_cast<std::uint32_t>(shards.round());  // so that a restored stream ends too
-  } else if (!goes_on) {
-    close_shard();
-  }
-}
-
-// A faulty sample of another piece is reported by that piece; one before the position was already
-// reported.
-bool SampleStream::State::is_own(const Error& fault) const {
-  if (open_index || !open_piece->cut()) return true;
-  return number >= open_piece->first && fault.where().offset.value_or(start_offset) >= start_offset;
-}
-
-// How many samples the unreadable rest of the open piece has.
-std::optional<std::uint64_t> SampleStream::State::lost_samples(const Error& fault) const {
-  if (ledger.policy().on_fault == OnFault::kFail || fault.code() == ErrorCode::kCancelled)
-    return {};
-  if (reader && open_index) return reader->lost_samples();
-  const bool unread_rest = !open_index && open_piece->scan && open_piece->scan->damage;
-  const auto all = unread_rest ? listed_in_piece() : samples_in_piece(fault);
-  if (open_index || !all) return all;
-  if (start_offset > 0 && !open_piece->cut()) return {};  // what was read before was not counted
-  const std::uint64_t done = number - std::min(number, open_piece->first);
-  return *all - std::min(*all, done);
-}
-
-// A scan does not know what lies behind damage; a manifest may.
-std::optional<std::uint64_t> SampleStream::State::listed_in_piece() const {
-  const auto& listed = ledger.policy().samples_of;
-  const auto samples = listed ? listed(open_piece->url) : std::nullopt;
-  if (!samples) return {};
-  return *samples - std::min(*samples, open_piece->first);
-}
-
-std::optional<std::uint64_t> SampleStream::State::samples_in_piece(const Error& fault) const {
-  if (open_index && start_offset > 0) {
-    const std::uint64_t end =
-        open_piece->count == 0 ? open_index->samples.size() : open_piece->first + open_piece->count;
-    return end - std::min<std::uint64_t>(end, open_index->sample_at(start_offset));
-  }
-  if (open_piece->count > 0) return open_piece->count;
-  if (open_index) return open_index->samples.size();
-  return samples_in_shard(ledger.policy(), fault, opener, open_piece->url, stop);
+void SampleStream::State::survive(std::size_t place, const Error& fault) {
+  const auto then = open[place].survive(fault);
+  if (then == detail::PieceReader::After::kNextShard) close(place);
+  if (then != detail::PieceReader::After::kEnd) return;
+  ended = true;
+  open.clear();
+  next_shard = static_cast<std::uint32_t>(shards.round());  // so that a restored stream ends too
 }
 
 SampleStream::SampleStream(StreamSpec spec, const io::Opener& opener, FaultLedger& ledger,
@@ -306,18 +245,6 @@ void SampleStream::prefill(std::size_t samples, std::size_t bytes) {
 
 std::uint64_t SampleStream::restored_bytes() const { return state_->restored_bytes; }
 
-StreamPosition SampleStream::position() const {
-  StreamPosition position;
-  position.samples_out = state_->samples_out;
-  position.samples_in = state_->samples_in;
-  position.earlier_passes = state_->earlier_passes;
-  const bool shard_done = state_->reader && state_->reader->at_end();
-  position.shard = state_->shard + (shard_done ? 1 : 0);
-  if (!shard_done) {
-    position.offset = state_->reader ? state_->reader->position() : state_->start_offset;
-  }
-  position.buffered = state_->buffer.refs();
-  return position;
-}
+StreamPosition SampleStream::position() const { return state_->position(); }
 
 }  // namespace millrace::wds

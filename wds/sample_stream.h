@@ -37,6 +37,9 @@ struct ShuffleOptions {
   bool shards = false;
   /// Samples in each stream's shuffle buffer; 0 or 1: off.
   std::int64_t buffer_samples = 0;
+  /// kMillrace only: shards of each stream that are read in turn, a sample each, in front of the
+  /// buffer. So shards that hold one class each are mixed. At least 1.
+  int open_shards = 1;
   /// The buffer's limit in payload bytes, including those that ShardOptions::suffixes leaves out.
   /// It affects the order, so it must not depend on timing or on the fields wanted.
   std::size_t buffer_bytes = std::size_t{256} * 1024 * 1024;
@@ -110,6 +113,10 @@ struct StreamPosition {
   /// Samples of earlier passes, if an epoch makes several passes over the shards.
   std::uint64_t earlier_passes = 0;
   std::vector<SampleRef> buffered = {};  ///< the shuffle buffer, in order
+  /// With ShuffleOptions::open_shards > 1: the open shards and the next sample's offset in each;
+  /// then `shard` is the next one to open.
+  std::vector<SampleRef> open = {};
+  std::uint32_t turn = 0;  ///< place in `open` of the one to be read next
 };
 
 /// The urls of one stream this epoch, in reading order. Requires: not resampled. Throws:

@@ -59,7 +59,8 @@ void check_split(const PipelineOptions& options) {
 void check_source(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
   require(options.shards.empty(), "a pipeline has shards or a source, not both");
-  require(!shuffle.shards && shuffle.buffer_samples == 0 && shuffle.order == wds::Order::kMillrace,
+  require(!shuffle.shards && shuffle.buffer_samples == 0 && shuffle.open_shards == 1 &&
+              shuffle.order == wds::Order::kMillrace,
           "shuffle: a source has an order of its own, and only the seed applies to it");
   require(!options.split.process_splitter && !options.split.worker_splitter &&
               !options.epochs.resampled && !options.indexed,
@@ -69,6 +70,14 @@ void check_source(const PipelineOptions& options) {
 void check_counts(const PipelineOptions& options) {
   require(!options.counts || options.counts->size() == options.shards.size(),
           "counts: there must be one number per shard");
+}
+
+void check_shuffle(const wds::ShuffleOptions& shuffle) {
+  constexpr int kMostOpen = 1024;
+  require(shuffle.open_shards >= 1 && shuffle.open_shards <= kMostOpen,
+          fmt::format("open shards {}: from 1 to {}", shuffle.open_shards, kMostOpen));
+  require(shuffle.open_shards == 1 || shuffle.order == wds::Order::kMillrace,
+          "open shards: WebDataset's order reads one shard after the other");
 }
 
 void check_resources(const ResourceOptions& resources) {
@@ -104,7 +113,9 @@ std::int64_t batches_in_work(const PipelineOptions& options, std::size_t batch_b
 /// The parts of the sum that shrink() does not reduce.
 std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
   const bool shuffles = options.shuffle.buffer_samples > 1;
-  return streams * (reader_bytes(options) + (shuffles ? options.shuffle.buffer_bytes : 0));
+  const auto readers = static_cast<std::size_t>(options.shuffle.open_shards);
+  return streams *
+         (readers * reader_bytes(options) + (shuffles ? options.shuffle.buffer_bytes : 0));
 }
 
 std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams,
@@ -133,6 +144,7 @@ bool shrink(MemoryPlan& plan) {
 PipelineOptions resolve_options(PipelineOptions options) {
   check_batches(options);
   check_resources(options.resources);
+  check_shuffle(options.shuffle);
   if (options.source) check_source(options);
   require(options.source || !options.shards.empty(), "no shards");
   options.split.streams = wds::num_streams(options.split);
@@ -195,6 +207,8 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
       options.epochs.resampled && shuffle.order == wds::Order::kWebDataset;
   if (split.process_splitter || split.worker_splitter || resamples_by_process)
     list.emplace_back("processes", text(processes));
+  // Only where it is used, so that positions from before there was a choice still fit.
+  if (shuffle.open_shards != 1) list.emplace_back("open-shards", text(shuffle.open_shards));
   if (options.source) list.emplace_back("source", options.source->name());
   return list;
 }

@@ -224,6 +224,10 @@ TEST(ScannedStreams, ResumeInMidEpochWithIndexesOrWithout) {
   const auto make = [&](bool indexed) {
     return builder(shards).indexed(indexed).split({.workers = 3}).epochs({.count = 2});
   };
+  testing::expect_same_after_any_resume(
+      make(false)
+          .shuffle({.shards = true, .buffer_samples = 20, .open_shards = 3, .seed = 3})
+          .options());
   const auto positions = testing::expect_same_after_any_resume(make(false).options());
   ASSERT_EQ(positions.size(), 32U);
   const auto rest = [&](bool indexed) {

@@ -201,6 +201,47 @@ TEST(SampleStream, GoesOnExactlyAtAnyPosition) {
   }
 }
 
+TEST(SampleStream, OpenShardsTakeTurns) {
+  const Set set = make_set(3, 2);  // shards of 2, 3 and 4
+  EXPECT_EQ(all_keys(set, {.shards = set.shards, .shuffle = {.open_shards = 2}}),
+            (Strings{"s0-0", "s1-0", "s0-1", "s1-1", "s2-0", "s1-2", "s2-1", "s2-2", "s2-3"}));
+}
+
+TEST(SampleStream, GoesOnExactlyWithAnyNumberOfOpenShards) {
+  const Set set = make_set(40, 3);
+  for (const int open : {2, 3, 7, 100}) {
+    for (const std::int64_t buffer : {0, 100}) {
+      for (const std::uint64_t samples : {0, 1000}) {
+        expect_goes_on_anywhere(
+            set,
+            {.shards = set.shards,
+             .shuffle = {.shards = true, .buffer_samples = buffer, .open_shards = open, .seed = 8},
+             .num_streams = 2,
+             .stream = 1,
+             .max_samples = samples});
+      }
+    }
+  }
+}
+
+TEST(SampleStream, OpenShardsLoseAndRepeatNothingWhateverIsDamaged) {
+  Set set = make_set(12, 5);
+  set.opener.files["3.tar"].resize(7 * 512);
+  set.opener.files.erase("5.tar");
+  const StreamSpec one{.shards = set.shards, .shuffle = {.shards = true, .seed = 4}};
+  StreamSpec four = one;
+  four.shuffle.open_shards = 4;
+  FaultLedger one_by_one({.on_fault = OnFault::kSkip});
+  FaultLedger in_turn({.on_fault = OnFault::kSkip});
+  Strings expected = all_keys(set, one, one_by_one);
+  Strings keys = all_keys(set, four, in_turn);
+  EXPECT_NE(keys, expected);
+  std::sort(expected.begin(), expected.end());
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(keys, expected);
+  EXPECT_EQ(in_turn.skipped(), one_by_one.skipped());
+}
+
 void add_indexes(Set& set) {
   const TempDir dir;
   for (const std::string& shard : *set.shards) {
@@ -292,6 +333,25 @@ TEST(SampleStream, ADamagedIndexCostsNothingOfItsShard) {
         set.opener.files[index_url("2.tar")] = damaged;
       }
     }
+  }
+}
+
+TEST(SampleStream, GoesOnInPiecesOfSeveralOpenShards) {
+  Set set = make_set(5, 90);
+  add_indexes(set);
+  StreamSpec spec{.shards = set.shards,
+                  .shuffle = {.shards = true, .buffer_samples = 20, .open_shards = 3, .seed = 2},
+                  .num_streams = 3,
+                  .indexed = true,
+                  .counts = sample_counts(set.opener, *set.shards)};
+  expect_each_once(set, spec);
+  for (spec.stream = 0; spec.stream < 3; ++spec.stream) expect_goes_on_anywhere(set, spec);
+  StreamSpec scanned = spec;
+  scanned.indexed = false;
+  scanned.scans = scan_shards(set.opener, *set.shards, std::vector<bool>(5, true));
+  for (spec.stream = scanned.stream = 0; spec.stream < 3; ++spec.stream, ++scanned.stream) {
+    EXPECT_EQ(all_keys(set, scanned), all_keys(set, spec));
+    expect_goes_on_anywhere(set, scanned);
   }
 }
 

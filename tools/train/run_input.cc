@@ -21,6 +21,7 @@ InputOptions training_input(const RunInputOptions& options) {
           .shuffle = overfits ? 0 : options.data.shuffle,
           .seed = options.seed,
           .order = options.read.order(),
+          .open_shards = options.read.open_shards(),
           .training = !overfits,
           .epoch_samples = options.data.epoch_samples,
           .streams = options.saved_streams};

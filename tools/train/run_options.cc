@@ -130,6 +130,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
       split_of(input.fake > 0 ? kDefaultWorkers : input.shards.size(), run, input.streams);
   options.shuffle = {.shards = input.shuffle > 0,
                      .buffer_samples = input.shuffle,
+                     .open_shards = input.open_shards,
                      .seed = input.seed,
                      .order = input.order};
   options.fields = input.targets

@@ -47,6 +47,7 @@ struct InputOptions {
   std::int64_t shuffle = 0;  ///< samples in each stream's buffer; 0: no shuffle, not even of shards
   std::uint64_t seed = 0;
   wds::Order order = wds::Order::kMillrace;
+  int open_shards = 1;  ///< shards that a stream reads in turn
   bool training = false;
   bool targets = true;             ///< false: only the images
   std::int64_t epoch_samples = 0;  ///< 0: all

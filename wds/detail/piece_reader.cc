@@ -1,0 +1,129 @@
+#include "wds/detail/piece_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/base/error.h"
+#include "wds/sample_counts.h"
+#include "wds/shard_index.h"
+
+namespace millrace::wds::detail {
+
+PieceReader::PieceReader(const Shared& shared, std::uint32_t shard, ShardPiece piece,
+                         std::uint64_t start_offset)
+    : shared_(&shared), shard_(shard), piece_(std::move(piece)), start_offset_(start_offset) {}
+
+// Without an index a piece is found by counting samples from the shard's beginning, or from where
+// its scan has found one. Samples beyond the known count belong to the last piece.
+bool PieceReader::next(Sample& sample) {
+  if (!reader_) open();
+  while (reads_all() || piece_.to_end || number_ < end()) {
+    if (!reader_->next(sample)) return false;
+    count_refetched();
+    ++number_;
+    if (reads_all() || (number_ > piece_.first && sample.offset >= start_offset_)) return true;
+  }
+  return false;
+}
+
+bool PieceReader::is_done() const {
+  if (!reader_) return false;
+  return reader_->at_end() || !(reads_all() || piece_.to_end || number_ < end());
+}
+
+void PieceReader::close() {
+  if (reader_) shared_->ledger.warn_of(reader_->warnings(), piece_.url);
+  reader_.reset();
+}
+
+void PieceReader::count_refetched() {
+  const std::uint64_t all = reader_->refetched();
+  shared_->ledger.count_refetched(piece_.url, all - std::exchange(refetched_, all));
+}
+
+void PieceReader::open() {
+  const StreamSpec& spec = shared_->spec;
+  ShardOptions options = spec.shard;
+  options.offset = start_offset_;
+  const bool sought = piece_.cut() && !piece_.scan;
+  if (spec.indexed || sought || shared_->ledger.policy().require_index)
+    index_ = usable_index(shared_->opener, piece_.url, shared_->ledger, spec.shard.stop);
+  options.index = index_;
+  if (piece_.cut()) place(options);
+  reader_.emplace(shared_->opener, piece_.url, options);
+}
+
+// Finds the piece's position in its shard, by its index or scan if there is one.
+void PieceReader::place(ShardOptions& options) {
+  if (!index_) return place_by_scan(options);
+  const std::vector<IndexedSample>& samples = index_->samples;
+  const std::uint64_t last = piece_.count == 0 ? samples.size() : end();
+  if (piece_.first >= samples.size() || last > samples.size()) {
+    throw Error(ErrorCode::kCorrupt, "index holds fewer samples than were counted",
+                {.url = io::printable_url(piece_.url)});
+  }
+  options.offset = std::max(start_offset_, samples[piece_.first].offset);
+  options.max_samples = last - index_->sample_at(options.offset);
+}
+
+// Damage may lie before the piece, and then it matters that it is read.
+void PieceReader::place_by_scan(ShardOptions& options) {
+  options.offset = 0;
+  const ShardScan* scan = piece_.scan.get();
+  if (scan == nullptr || scan->damage || piece_.first >= scan->blocks.size()) return;
+  options.offset = std::max(start_offset_, scan->offset_of(piece_.first));
+  number_ = scan->sample_at(options.offset);
+}
+
+PieceReader::After PieceReader::survive(const Error& fault) {
+  FaultLedger& ledger = shared_->ledger;
+  const bool goes_on = reader_ && reader_->can_continue();
+  const bool own = is_own(fault);
+  if (goes_on && !index_) ++number_;
+  if (goes_on && !own) return After::kGoOn;
+  const OnFault then = goes_on ? ledger.report(fault, reader_->lost_samples())
+                               : ledger.report_shard(fault, lost_samples(fault));
+  if (then == OnFault::kStop) return After::kEnd;
+  return goes_on ? After::kGoOn : After::kNextShard;
+}
+
+// A faulty sample of another piece is reported by that piece; one before the position was already
+// reported.
+bool PieceReader::is_own(const Error& fault) const {
+  if (index_ || !piece_.cut()) return true;
+  return number_ >= piece_.first && fault.where().offset.value_or(start_offset_) >= start_offset_;
+}
+
+// How many samples the unreadable rest of the piece has.
+std::optional<std::uint64_t> PieceReader::lost_samples(const Error& fault) const {
+  if (shared_->ledger.policy().on_fault == OnFault::kFail || fault.code() == ErrorCode::kCancelled)
+    return {};
+  if (reader_ && index_) return reader_->lost_samples();
+  const bool unread_rest = !index_ && piece_.scan && piece_.scan->damage;
+  const auto all = unread_rest ? listed_samples() : all_samples(fault);
+  if (index_ || !all) return all;
+  if (start_offset_ > 0 && !piece_.cut()) return {};  // what was read before was not counted
+  const std::uint64_t done = number_ - std::min(number_, piece_.first);
+  return *all - std::min(*all, done);
+}
+
+// A scan does not know what lies behind damage; a manifest may.
+std::optional<std::uint64_t> PieceReader::listed_samples() const {
+  const auto& listed = shared_->ledger.policy().samples_of;
+  const auto samples = listed ? listed(piece_.url) : std::nullopt;
+  if (!samples) return {};
+  return *samples - std::min(*samples, piece_.first);
+}
+
+std::optional<std::uint64_t> PieceReader::all_samples(const Error& fault) const {
+  if (index_ && start_offset_ > 0) {
+    const std::uint64_t last = piece_.count == 0 ? index_->samples.size() : end();
+    return last - std::min<std::uint64_t>(last, index_->sample_at(start_offset_));
+  }
+  if (piece_.count > 0) return piece_.count;
+  if (index_) return index_->samples.size();
+  return samples_in_shard(shared_->ledger.policy(), fault, shared_->opener, piece_.url,
+                          shared_->spec.shard.stop);
+}
+
+}  // namespace millrace::wds::detail

@@ -1,0 +1,69 @@
+// PieceReader: the samples of one piece of a shard, with its index, by its scan or by counting.
+//
+// The shard is opened by the first next(). Faults come out of next() and go back into survive(),
+// which reports them by the policy.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "wds/detail/shard_sequence.h"
+#include "wds/fault_ledger.h"
+#include "wds/sample_stream.h"
+#include "wds/shard_reader.h"
+
+namespace millrace::wds::detail {
+
+class PieceReader {
+ public:
+  /// What all pieces of a stream share; borrowed.
+  struct Shared {
+    const StreamSpec& spec;  ///< spec.shard is how shards are read
+    const io::Opener& opener;
+    FaultLedger& ledger;
+  };
+  enum class After { kGoOn, kNextShard, kEnd };
+
+  /// `shard` is the piece's number in the stream's own list; it is read from `start_offset` on.
+  PieceReader(const Shared& shared, std::uint32_t shard, ShardPiece piece,
+              std::uint64_t start_offset);
+
+  /// Fills `sample` and returns true; false at the piece's end. Throws: as ShardReader::next().
+  bool next(Sample& sample);
+  /// Reports what next() has thrown. Throws: it, or Exhausted, by the policy.
+  After survive(const Error& fault);
+  /// Whether next() will return false, or find a fault of the shard's end.
+  bool is_done() const;
+  /// Tells the ledger of the shard's oddities.
+  void close();
+
+  std::uint32_t shard() const { return shard_; }
+  /// Offset of the next sample, as far as is known.
+  std::uint64_t position() const { return reader_ ? reader_->position() : start_offset_; }
+
+ private:
+  void open();
+  void place(ShardOptions& options);
+  void place_by_scan(ShardOptions& options);
+  bool reads_all() const { return index_ || !piece_.cut(); }
+  std::uint64_t end() const { return piece_.first + piece_.count; }
+  void count_refetched();
+  bool is_own(const Error& fault) const;
+  std::optional<std::uint64_t> lost_samples(const Error& fault) const;
+  std::optional<std::uint64_t> listed_samples() const;
+  std::optional<std::uint64_t> all_samples(const Error& fault) const;
+
+  const Shared* shared_;
+  std::uint32_t shard_;
+  ShardPiece piece_;
+  std::uint64_t start_offset_;
+  std::shared_ptr<const ShardIndex> index_;  // if usable
+  std::optional<ShardReader> reader_;
+  std::uint64_t refetched_ = 0;  // of its samples; reported to the ledger
+  std::uint64_t number_ = 0;     // samples of the shard before the reader's position
+};
+
+}  // namespace millrace::wds::detail
