@@ -56,6 +56,7 @@ class Reader {
 
   std::int64_t signed_at(std::size_t index) const {
     const auto unused = static_cast<int>(64 - 8 * array_.item_size);
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): item_size is at least 1.
     return static_cast<std::int64_t>(bits(index) << unused) >> unused;
   }
 

@@ -103,7 +103,7 @@ io::Bytes unpack(const io::Bytes& archive, const Zip& zip, const Entry& entry,
   const std::size_t data =
       entry.local + kLocalSize + zip.number(entry.local + 26, 2) + zip.number(entry.local + 28, 2);
   zip.part(data, entry.packed);  // checks that all of it is present
-  const io::Bytes packed = archive.slice(data, entry.packed);
+  io::Bytes packed = archive.slice(data, entry.packed);
   if (entry.method == 0) return packed;
   if (entry.method != 8) throw Error(ErrorCode::kUnsupported, "npz: an unknown compression");
   return io::Bytes::take(detail::inflate_all(packed.span(), detail::Packing::kDeflate, limits));

@@ -11,7 +11,7 @@
 namespace millrace::decode {
 namespace {
 
-using std::string_view_literals::operator""sv;
+using namespace std::string_view_literals;
 
 struct Magic {
   std::size_t offset;

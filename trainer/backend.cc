@@ -16,10 +16,10 @@
 namespace millrace::trainer {
 namespace {
 
-/// Where a CPU's vector instructions and its cache lines begin.
+/// The alignment of vector registers and cache lines.
 constexpr std::align_val_t kAlignment{64};
 
-/// Fewer floats are not worth another thread.
+/// Floats per thread at least.
 constexpr std::size_t kShareFloats = std::size_t{1} << 17;
 
 /// The CPU's memory is the host's: its addresses are pointers.
@@ -32,8 +32,8 @@ std::span<float> part_of(std::span<float> values, Range range) {
   return values.subspan(range.begin, range.size());
 }
 
-/// Cuts `range` into a share a thread, bounds at multiples of 16 but for its own end, and calls
-/// work(share) for each on the thread's OpenMP team.
+/// Cuts `range` into one share per thread, bounds at multiples of 16 except its own end, and calls
+/// work(share) for each on the calling thread's OpenMP team.
 template <typename Work>
 void in_shares(Range range, const Work& work) {
   const std::size_t most = range.size() / kShareFloats;
@@ -80,7 +80,7 @@ class CpuUpdater final : public Updater {
     for (const DeviceSpan state : setup.states) states_.push_back(host(state));
   }
 
-  // The sum of squares tells by itself whether all is finite.
+  // Without clipping by value, the sum of squares also shows whether all gradients are finite.
   void measure(double scale, std::span<double> sums) override {
     double squares = 0.0;
     bool finite = true;
@@ -152,7 +152,7 @@ class CpuUpdater final : public Updater {
   std::span<const float> kept_buffers_;
   std::vector<Range> owned_;
   Collectives& group_;
-  std::vector<double> square_sums_;  // of each parameter, for rules that go by them
+  std::vector<double> square_sums_;  // of each parameter, for rules that use norms
   std::vector<double> exchanged_;
   double squares_ = 0.0;
   bool is_finite_ = true;  // the measured gradients

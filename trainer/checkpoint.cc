@@ -34,7 +34,7 @@ bool all_finite(const FlatValues& values) {
   return true;
 }
 
-// A model that has blown up must never take a good one's place.
+// A model that has diverged must never replace a good one.
 void check_finite(const std::vector<FlatTensors>& tensors) {
   if (std::ranges::all_of(tensors, [](const FlatTensors& one) { return all_finite(one.values); })) {
     return;
@@ -46,7 +46,7 @@ TrainState state_of(const detail::FolderReader& folder) {
   return TrainState::from_json(std::string(folder.read(kStateFile, kMaxStateBytes).text()));
 }
 
-/// What a file of such tensors takes at most: twice their size, for another dtype.
+/// The largest file of such tensors: twice their size in float32, for another dtype.
 std::uint64_t bytes_for(const std::vector<FlatTensors>& tensors) {
   constexpr std::uint64_t kSlack = std::uint64_t{64} << 20;
   std::uint64_t values = 0;
@@ -137,7 +137,7 @@ TrainState load_checkpoint(const std::string& path, const std::string& model,
     };
     read(kModelFile, tensors.model);
     read(kOptimizerFile, tensors.optimizer);
-    // A run that begins to keep a mean begins it at the weights.
+    // A run that begins to keep an EMA starts it with the weights.
     read(model_to_use(folder), tensors.ema);
     for (const auto& [file, into] : files) copy_checked_tensors(file, *into);
     return state;
@@ -161,7 +161,7 @@ void load_checkpoint_model(const std::string& path, const std::string& model,
 TrainState read_checkpoint_state(const std::string& path, const io::Opener& opener) {
   return annotated(path, [&] {
     const detail::FolderReader folder(path, opener);
-    // A local checkpoint is checked whole: the caller is about to choose it.
+    // All of a local checkpoint is checked, because the caller is about to choose it.
     if (!io::is_network_url(path)) folder.verify();
     return state_of(folder);
   });
@@ -187,7 +187,7 @@ std::string find_newest_checkpoint(const std::string& folder, const Log& log) {
   for (const std::string& path : folders_in(folder)) {
     try {
       const TrainState state = read_checkpoint_state(path);
-      // Equal steps: `last` knows of the evaluation after them, and sorts after `best`.
+      // At equal steps `last`, which includes the evaluation after them, sorts after `best`.
       const std::tuple steps{state.global_step, state.epoch};
       if (steps >= most) {
         newest = path;

@@ -58,7 +58,7 @@ class TransportCluster final : public Cluster {
   Topology topology_;
   Transport& transport_;
   std::uint32_t next_tag_ = 0;
-  std::unique_ptr<Collectives> processes_;  ///< one rank a process
+  std::unique_ptr<Collectives> processes_;  ///< one rank per process
 };
 
 }  // namespace
@@ -86,7 +86,7 @@ std::unique_ptr<Cluster> make_local_cluster(int devices) {
 
 std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport) {
   require(topology.processes > 0 && topology.process >= 0 && topology.process < topology.processes,
-          "a process's number lies below the number of processes");
+          "a process's number must be below the number of processes");
   return std::make_unique<TransportCluster>(topology, transport);
 }
 

@@ -1,15 +1,15 @@
 // Cluster: the processes that train together, as fit() and evaluate() see them.
 //
 // Every process runs the same program with the same options and its own share of the data, and
-// calls fit() or evaluate() with its Cluster. Process 0 decides, writes and reports; what it
-// decides is told to the others, so that no collective depends on what one process alone knows.
+// calls fit() or evaluate() with its Cluster. Process 0 decides, writes and reports; its decisions
+// are broadcast, so that no collective depends on what one process alone knows.
 //
 //   const auto cluster = make_cluster(topology, transport);
 //   fit({.model = model, ..., .devices = threads, .cluster = cluster.get()}, options);
 //
 // To add one (another network, another launcher): a class derived from Cluster, whose make_group()
-// gives one's own Collectives; tests/install/stranger/own_collective.cc is one in one file. Where
-// only the messages are one's own, a Transport is less (transport.h).
+// returns its own Collectives; tests/install/stranger/own_collective.cc is an example. If only the
+// messages between processes differ, derive from Transport instead (transport.h).
 //
 // Threads: one at a time; stop_requested() and abort() from any.
 #pragma once
@@ -33,18 +33,20 @@ class Cluster {
 
   virtual Topology topology() const = 0;
   /// A new group of all replicas of all processes: a handle for each of this process's devices, in
-  /// their order. Every process makes its groups in the same order. Lifetime: within the cluster's.
+  /// their order. Requires: every process makes its groups in the same order. Lifetime: the cluster
+  /// must outlive them.
   virtual std::vector<std::unique_ptr<Collectives>> make_group() = 0;
 
-  /// Copies `data` of process `root` to all processes; sizes are equal.
+  /// Copies `data` of process `root` to all processes. Requires: equal sizes. A collective.
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
-  /// Every process's bytes, in the order of the processes, to all. Sizes may differ.
+  /// Returns every process's bytes, in the order of the processes, on every process. Sizes may
+  /// differ. A collective.
   virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> data) = 0;
-  /// Whether the run should end after the step in flight, as TrainOptions::stop asks: for what a
-  /// launcher tells this process. One process that is asked is enough. Default: never.
+  /// Whether a launcher has requested that the run end after the current step, as
+  /// TrainOptions::stop does; one process suffices. Default: never.
   virtual bool stop_requested() const { return false; }
-  /// Makes what any process waits for, in groups too, throw Cancelled with `reason`; the cluster is
-  /// of no use afterwards.
+  /// Makes current and later calls that wait for another process, in groups too, throw Cancelled
+  /// with `reason`, on all processes. The cluster cannot be used afterwards.
   virtual void abort(const std::string& reason) noexcept = 0;
 
   /// Every process throws the same from here: nobody needs to be told by abort().
@@ -55,21 +57,21 @@ class Cluster {
   bool fails_alike_ = false;
 };
 
-/// What `decision` gives on process 0, on every process; the others do not call it. What it throws
-/// there, every process throws. For what a program settles by itself before fit(): a folder's name,
-/// a count. Every process calls it.
+/// Calls `decision` on process 0 only, and returns its result on every process; an exception is
+/// thrown on every process. For what a program decides itself before fit(): a folder's name, a
+/// count. A collective.
 std::string decide(Cluster& cluster, const std::function<std::string()>& decision);
 /// Does `work` on every process. Where it throws on one of them, all throw: each its own failure,
 /// or that of the first process that has one, with its number. Every process calls it.
 void all_do(Cluster& cluster, const std::function<void()>& work);
 
-/// This process alone, with so many devices.
+/// This process alone, with `devices` devices. Its abort() does nothing: no other process waits.
 std::unique_ptr<Cluster> make_local_cluster(int devices);
 
-/// Processes that send each other messages: the replicas of a process talk through shared memory,
-/// and device i of a process with device i of the others. A sum over values needs one message from
-/// each process to each other one, and as many bytes in all as the values have, there and back.
-/// `transport` is borrowed.
+/// Processes that exchange messages: the replicas of a process communicate through shared memory,
+/// device i of a process with device i of the others through `transport`. A process sends about as
+/// many bytes for a sum as the values have, and receives as many. Lifetime: `transport` is
+/// borrowed. Throws: InvalidArgument for a process number that is not below `processes`.
 std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport);
 
 }  // namespace millrace::trainer

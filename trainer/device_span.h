@@ -1,12 +1,12 @@
-// DeviceSpan: floats in a backend's memory, which only the backend may look into.
+// DeviceSpan: floats in a backend's memory, which only the backend may access.
 //
-// A span is passed around, cut and compared as any other; the address means something to the
-// backend that gave it alone (trainer/backend.h).
+// A span can be passed, cut and compared as any other; its address is meaningful only to the
+// backend that returned it (trainer/backend.h).
 //
 //   const DeviceBuffer weights = backend.allocate(table.padded_size());
 //   backend.write(values, weights.span.subspan(16, values.size()));
 //
-// Threads: as values.
+// Threads: as a value.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class DeviceSpan {
   bool empty() const { return size_ == 0; }
   /// Requires: offset + count <= size().
   DeviceSpan subspan(std::size_t offset, std::size_t count) const {
-    MILLRACE_CHECK(offset <= size_ && count <= size_ - offset, "a part past the end of its span");
+    MILLRACE_CHECK(offset <= size_ && count <= size_ - offset, "a subspan past the end");
     return {address_ + offset * sizeof(float), count};
   }
 
@@ -39,7 +39,7 @@ class DeviceSpan {
   std::size_t size_ = 0;
 };
 
-/// Memory that lasts as long as `owner`; movable, shared when copied.
+/// Memory that is freed with the last copy of `owner`.
 struct DeviceBuffer {
   DeviceSpan span = {};
   std::shared_ptr<void> owner = {};

@@ -30,16 +30,15 @@ struct EvalOptions {
   nn::Precision precision = nn::Precision::kBFloat16;
   /// A checkpoint's folder or URL, or a .safetensors file with the model's weights. Required.
   std::string weights = {};
-  /// What `weights` is read through where it is a url. Null: an io::UrlOpener that ends with
-  /// `stop`.
+  /// Reads `weights` from a url. Null: an io::UrlOpener that ends with `stop`.
   std::shared_ptr<const io::Opener> opener = {};
   std::stop_token stop = {};
   Log log = {};
-  /// predict(): int64 fields of the batch that come with each sample's outputs.
+  /// predict(): int64 batch fields to return with each sample's outputs.
   std::vector<std::string> carried = {};
 };
 
-/// Borrowed.
+/// What is evaluated, on what; borrowed.
 struct EvalInput {
   const Model& model;
   const Objective& objective;
@@ -57,10 +56,11 @@ struct EvalResult {
   double seconds = 0;
 };
 
-/// Scores every sample once, whatever the number of processes and devices and the last batch's
-/// fill. Every process gets the same result; process 0 reads the weights, and its observers alone
-/// are told. Throws: NotFound, Corrupt, InvalidArgument for `weights`; Exhausted without a sample;
-/// Cancelled after any process's stop; what a feed threw, on every process.
+/// Scores every sample once, for any number of processes and devices and a last batch that is not
+/// full. Returns the same result on every process; process 0 reads the weights. Of the observers
+/// only on_evaluation_step() is called, in process 0. Throws: NotFound, Corrupt, InvalidArgument
+/// for `weights`; Exhausted without a sample; Cancelled after any process's stop; a feed's fault,
+/// on every process.
 EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
                     const std::vector<Observer*>& observers = {});
 

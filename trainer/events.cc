@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no NaN and no infinity: they become null, as dump() would write them.
+// NaN and infinity, which JSON lacks, are written as null by dump().
 void add_values(Json& json, const std::string& prefix, const NamedValues& values) {
   for (const auto& [name, value] : values) json[prefix + name] = value;
 }

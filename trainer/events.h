@@ -1,5 +1,5 @@
 // Events: what a run reports, as plain structs; log lines, metrics.jsonl, `--json` lines and the
-// progress bar are all made from these. Epochs and steps count from 1, as people count.
+// progress bar are all made from these. Epochs and steps count from 1.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace millrace::trainer {
 /// Named values in the objective's order: {"loss", 0.31}, {"top1", 0.892}.
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-/// Seconds of a replica's thread by what it did.
+/// How a replica's thread spent its time, in seconds.
 struct StepTimes {
   double wait = 0;     ///< for a batch
   double forward = 0;  ///< and the loss
   double backward = 0;
-  double reduce = 0;     ///< what of the collectives backward did not hide
-  double peer_wait = 0;  ///< in collectives, for replicas that came to them later
+  double reduce = 0;     ///< in collectives, as far as backward does not hide them
+  double peer_wait = 0;  ///< in collectives, waiting for slower replicas
   double update = 0;
 
   double total() const { return wait + forward + backward + reduce + peer_wait + update; }
@@ -61,14 +61,14 @@ struct CompileEvent {
   std::size_t activation_bytes = 0;
 };
 
-/// The verdict of an epoch (DESIGN D13). Its first step, which waits for the input to start and
-/// compiles, stands apart; of an epoch of one step there is nothing else.
+/// What an epoch's steps spent their time on, and what limits them. The first step, which waits for
+/// the input to start and compiles, is kept apart: without a second one there is no mean.
 struct StallReport {
-  StepTimes mean_step;         ///< seconds a step, mean over replicas
-  StepTimes first_step;        ///< likewise
+  StepTimes mean_step;         ///< mean over steps but the first, and over replicas
+  StepTimes first_step;        ///< mean over replicas
   std::int64_t steps = 0;      ///< in mean_step
   double wait_share = 0;       ///< of the replicas' time
-  double free_input_step = 0;  ///< seconds a step would take if batches were free
+  double free_input_step = 0;  ///< seconds a step would take if it never waited for a batch
   std::string slowest_stage;
   std::string verdict;  ///< "input-bound by decode (waits 7.1 %)"
 };
@@ -79,7 +79,7 @@ struct EpochEvent {
   std::int64_t train_samples = 0;  ///< of all replicas
   std::int64_t replica_train_samples = 0;
   std::int64_t skipped_samples = 0;  ///< of the training set, by the fault policy
-  std::int64_t refetched = 0;        ///< damaged on the way over the network, and fetched once more
+  std::int64_t refetched = 0;        ///< damaged over the network and intact when fetched again
   NamedValues val;                   ///< empty without evaluation
   NamedValues replica_val;           ///< of rank 0's share of the samples
   std::int64_t val_samples = 0;
@@ -105,10 +105,10 @@ struct EndEvent {
   std::string stopped_by = {};  ///< "signal", "max-time"; empty: all epochs are done
 };
 
-/// The value called `name`, if there is one.
+/// The value called `name`; nullopt if there is none.
 std::optional<double> find_value(const NamedValues& values, const std::string& name);
 
-/// One JSON object without a line's end, as DESIGN §4 has them.
+/// One JSON object without a newline, with "event": "step", "epoch" or "end".
 std::string to_json(const StepEvent& event);
 std::string to_json(const EpochEvent& event);
 std::string to_json(const EndEvent& event);

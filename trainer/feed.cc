@@ -14,7 +14,7 @@ class LoaderEpoch final : public EpochFeed {
 
   bool next(int replica, pipeline::Batch& batch) override {
     const bool more = loader_[static_cast<std::size_t>(replica)].next(batch);
-    // The end comes to all replicas; one of them writes it down.
+    // All replicas see the end; one of them records it.
     if (!more && replica == 0) whole_ = true;
     return more;
   }
@@ -71,9 +71,9 @@ void LoaderFeed::start(std::uint32_t epoch, const pipeline::Position* from) {
 }
 
 std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline::Position* from) {
-  const bool goes_on = loader_ != nullptr && whole_ && next_epoch_ == epoch && from == nullptr &&
-                       !(*loader_)[0].finished();
-  if (!goes_on) start(epoch, from);
+  const bool continues = loader_ != nullptr && whole_ && next_epoch_ == epoch && from == nullptr &&
+                         !(*loader_)[0].finished();
+  if (!continues) start(epoch, from);
   whole_ = false;
   next_epoch_ = epoch + 1;
   return std::make_unique<LoaderEpoch>(*loader_, whole_);

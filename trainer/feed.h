@@ -1,12 +1,12 @@
 // Feed: where a run's batches come from, an epoch at a time.
 //
-// LoaderFeed is a ParallelLoader over a pipeline, which gives all replicas the same number of
-// batches; tests bring fakes. In training a replica whose feed ends before another's takes part in
-// the steps that are left with no sample.
+// LoaderFeed is a ParallelLoader over a pipeline, with the same number of batches for all replicas.
+// In training, a replica whose batches end before another's takes part in the remaining steps
+// without a sample.
 //
 //   LoaderFeed train(pipeline_options, devices);
 //
-// Threads: a Feed one at a time; EpochFeed::next() from one thread a replica.
+// Threads: a Feed one at a time; EpochFeed::next() from one thread per replica.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +27,21 @@ class EpochFeed {
  public:
   virtual ~EpochFeed() = default;
 
-  /// The replica's next batch and true, or false at the epoch's end, after which it is not called
-  /// again. Waits.
-  /// Throws: what went wrong, to every replica; Cancelled after stop().
+  /// Waits for the replica's next batch and returns true; returns false at the epoch's end, after
+  /// which it is not called again. `replica` counts this process's. Throws: the input's fault, to
+  /// every replica; Cancelled after stop().
   virtual bool next(int replica, pipeline::Batch& batch) = 0;
-  /// Makes every next(), running or to come, throw. From any thread.
+  /// Makes current and later calls of next() throw. Threads: any.
   virtual void stop() = 0;
   /// Whether the epoch ends for all replicas of all processes where the first one has no batch left
   /// (pipeline::Uneven::kDrop); else those step without samples.
   virtual bool drops_uneven() const { return false; }
   /// The input's busiest stage so far, for the stall report: "decode"; may be empty.
   virtual std::string busiest_stage() const { return {}; }
-  /// Samples of this epoch that the fault policy skipped. When its end has come.
+  /// Samples of this epoch that the fault policy skipped, once it has ended.
   virtual std::int64_t skipped_samples() const { return 0; }
-  /// What of this epoch came damaged over the network and whole when it was fetched once more. When
-  /// its end has come.
+  /// Samples and indexes of this epoch that arrived damaged over the network and intact when
+  /// fetched again, once it has ended.
   virtual std::int64_t refetched() const { return 0; }
 };
 
@@ -49,28 +49,29 @@ class Feed {
  public:
   virtual ~Feed() = default;
 
-  /// Opens `epoch` (from 0) at its beginning, or where all processes of the run stand together,
-  /// after the steps that `from` counts. One epoch is open at a time.
+  /// Opens `epoch` (from 0) at its beginning, or at a position of all processes together, after the
+  /// steps that `from` counts. Requires: no other epoch is open.
   virtual std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) = 0;
-  /// Says that no epoch from `end` on will be opened: there is nothing to read ahead behind it. A
-  /// later call takes the place of an earlier one.
+  /// Announces that no epoch from `end` on will be opened, so that none is read ahead. Replaces an
+  /// earlier call.
   virtual void plan_epochs(std::int64_t /*end*/) {}
-  /// What the samples are and what fixes their order, for a checkpoint to know; nothing where
-  /// nobody knows. May read pieces of local shards.
+  /// What the samples are and what fixes their order, for checkpoints; nullopt if unknown. May read
+  /// pieces of the shards.
   virtual std::optional<pipeline::DataIdentity> identity() const { return {}; }
-  /// Slots of a replica's full batch; 0 where nobody knows.
+  /// Slots of a replica's full batch; 0 if unknown.
   virtual std::int64_t batch_size() const { return 0; }
-  /// Steps that each replica takes in an epoch, where that is known before; 0 where not.
+  /// Steps that each replica takes in an epoch; 0 if unknown before the epoch is read.
   virtual std::int64_t steps_per_epoch() const { return 0; }
 };
 
-/// A pipeline whose batches go round the devices. It is built at the first open() and goes on from
-/// epoch to epoch, reading ahead as far as plan_epochs() allows; only a jump builds it again.
+/// A pipeline whose batches the devices take in turn. It is built at the first open() and continues
+/// from epoch to epoch, reading ahead as far as plan_epochs() allows; it is built again only for an
+/// epoch that does not follow the last one read to its end.
 class LoaderFeed final : public Feed {
  public:
-  /// `devices` is borrowed. Of options.epochs, `first` and `count` are the feed's own business.
-  /// Looks up the shards' counts of samples, where options.indexed asks for it. Throws:
-  /// InvalidArgument, as pipeline::check_even().
+  /// `devices` is borrowed. options.epochs.first and count are ignored. Reads the shards' counts if
+  /// options.indexed is set. Throws: as pipeline::with_counts(); InvalidArgument, as
+  /// pipeline::check_even().
   LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
              const device::LoaderOptions& loader = {});
   ~LoaderFeed() override;
@@ -90,9 +91,9 @@ class LoaderFeed final : public Feed {
   const device::DeviceSet& devices_;
   device::LoaderOptions loader_options_;
   std::unique_ptr<device::ParallelLoader> loader_;
-  std::int64_t end_epoch_ = 0;    ///< of those that are planned; 0: without end
-  std::uint32_t next_epoch_ = 0;  ///< the one that the loader will give, if `whole_`
-  bool whole_ = false;            ///< the epoch before was read to its end
+  std::int64_t end_epoch_ = 0;    ///< of the planned epochs; 0: no end
+  std::uint32_t next_epoch_ = 0;  ///< the loader's next one, if `whole_`
+  bool whole_ = false;            ///< the last epoch was read to its end
 };
 
 }  // namespace millrace::trainer

@@ -1,10 +1,10 @@
-// fit: the training loop, the trainer's front door.
+// fit: the training loop.
 //
-// One replica a device, on the device's own thread, all of a process with one set of weights: a
-// step is forward, loss, backward with the gradients' reduction beside it, then each replica
-// updates its slices of the weights, which processes send each other. The loss is the mean over the
-// valid samples of all replicas; running statistics are averaged over the replicas every step, so
-// that a checkpoint of them is all there is to know.
+// There is one replica per device, on the device's own thread; the replicas of a process share one
+// set of weights. A step is forward, loss, and backward with the gradients' reduction beside it;
+// then each replica updates its slices of the weights, which the processes exchange. The loss is
+// the mean over the valid samples of all replicas; running statistics are averaged over the
+// replicas every step, so that one copy of them is the whole state.
 //
 //   GraphModel model("lenet", build_model("lenet", {.num_classes = 10}));
 //   LossObjective objective;
@@ -15,8 +15,8 @@
 //                                {.epochs = 3, .run_folder = "runs/lenet"}, {&bar, &json});
 //
 // Several processes train together when each calls fit() with its own Cluster, the same options and
-// its own share of the data (PipelineOptions::split). Process 0 decides, writes and reports; of the
-// others only the stop is heard.
+// its own share of the data (PipelineOptions::split). Process 0 decides, writes and reports; a stop
+// may be requested in any of them.
 //
 // Threads: call from one thread; it returns when every replica has ended.
 #pragma once
@@ -43,15 +43,15 @@ struct FitInput {
   Feed& train;                 ///< this process's share of the samples; likewise:
   Feed* validation = nullptr;  ///< null: no evaluation
   ReplicaThreads& devices;
-  /// Called once, when the devices are there and before anything is placed on them. The number of
-  /// parameters before it and after it is logged, as a warning: tying may be meant, losing is not.
+  /// Called once, before memory is allocated. The number of parameters before and after it is
+  /// logged as a warning, because a hook may have lost some.
   TieHook tie = {};
   Backend* backend = nullptr;  ///< null: the CPU's
   /// The processes that train together. Null: this one alone, with its devices.
   Cluster* cluster = nullptr;
 };
 
-/// The same on every process, but for seconds.
+/// The same on every process, except for times.
 struct FitResult {
   EndEvent end;
   std::vector<EpochEvent> epochs;  ///< of this call
@@ -59,10 +59,11 @@ struct FitResult {
   std::string best_checkpoint;
 };
 
-/// Throws: InvalidArgument (options, a checkpoint of another model) before anything is written, on
-/// every process; otherwise the first replica's or the input's Error, within a second of it. The
-/// other processes throw an Error that names the process and its reason. `observers` are told in
-/// process 0 alone.
+/// Returns after the last epoch, or after a stop with what was trained until then. `observers` are
+/// called in process 0 only. Throws: InvalidArgument (options, a checkpoint of another model)
+/// before anything is written, on every process; otherwise the first replica's or the input's
+/// Error, within a second of it; the other processes throw an Error that names the process and its
+/// reason.
 FitResult fit(const FitInput& input, const TrainOptions& options,
               const std::vector<Observer*>& observers = {});
 

@@ -1,8 +1,8 @@
 // GradientReducer: sums the replicas' gradients in buckets while backward still runs.
 //
 // The flat gradient buffer is cut into buckets of fixed bounds, front to back, which is the order
-// in which backward finishes them. Each rank keeps its slice of each bucket (owned()), and updates
-// the weights there and nowhere else.
+// in which backward finishes them. Each rank owns a slice of each bucket (owned()), and updates the
+// weights only there.
 //
 //   const auto reducer = backend.make_reducer(gradients, *group[rank], {});
 //   reducer->begin();
@@ -10,9 +10,9 @@
 //   reducer->wait();
 //   for (Range range : reducer->owned()) ...
 //
-// A backend brings its own; BucketReducer is that of gradients in the host's memory.
+// Each backend has its own; BucketReducer is the one for gradients in the host's memory.
 //
-// Threads: one at a time; the group belongs to the reducer alone.
+// Threads: one at a time; nothing else may use the group.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@
 namespace millrace::trainer {
 
 struct GradientReducerOptions {
-  /// Floats in a bucket but the last; rounded up to a multiple of 16.
+  /// Floats in each bucket except the last; rounded up to a multiple of 16.
   std::size_t bucket_floats = std::size_t{1024} * 1024;
 };
 
@@ -38,36 +38,36 @@ class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
-  /// What is summed at once: they tile the gradients, and of each one a rank owns its
-  /// Collectives::slice().
+  /// The ranges that are summed at a time: they tile the gradients, and a rank owns its
+  /// Collectives::slice() of each.
   virtual const std::vector<Range>& buckets() const = 0;
   /// The ranges whose sums this rank holds after wait(), bounds at multiples of 16.
   virtual const std::vector<Range>& owned() const = 0;
   /// Starts a step: no gradient is ready.
   virtual void begin() = 0;
-  /// The first `n` floats are final on this rank.
+  /// The first `n` floats are final on this rank; `n` never decreases within a step.
   virtual void gradients_ready(std::size_t n) = 0;
-  /// Returns when every bucket is summed; what is left of the gradients counts as ready.
-  /// Throws: what the collective threw.
+  /// Returns when every bucket is summed; the rest of the gradients counts as ready. Throws: what
+  /// the collective threw.
   virtual void wait() = 0;
-  /// What this rank has waited for others, as Collectives::peer_wait().
+  /// How long this rank has waited for others, as Collectives::peer_wait().
   virtual std::chrono::nanoseconds peer_wait() const = 0;
 };
 
-/// A finished bucket goes to a thread of the reducer's own, which sums it over the ranks. The last
-/// one is summed by wait() itself: backward is over, and handing it on would only cost the two
-/// threads' wake-ups. With one bucket, or one rank, there is no thread.
+/// A thread of the reducer's own sums finished buckets over the ranks. The last one is summed by
+/// wait() itself: backward is over by then, and another thread would only add two wake-ups. With
+/// one bucket, or one rank, there is no thread.
 class BucketReducer final : public GradientReducer {
  public:
-  /// `gradients` and `group` are borrowed and outlive the reducer.
+  /// `gradients` and `group` are borrowed and must outlive the reducer.
   BucketReducer(std::span<float> gradients, Collectives& group,
                 const GradientReducerOptions& options = {});
-  /// Waits for a collective in flight: abort the group first when others may not come.
+  /// Waits for a running collective: abort the group first if other ranks may not join it.
   ~BucketReducer() override;
   BucketReducer(const BucketReducer&) = delete;
   BucketReducer& operator=(const BucketReducer&) = delete;
 
-  /// False where there is nothing to sum while backward runs.
+  /// False if there is nothing to sum while backward runs.
   bool has_thread() const { return thread_.joinable(); }
 
   const std::vector<Range>& buckets() const override { return buckets_; }

@@ -1,7 +1,6 @@
 #include "trainer/log_lines.h"
 
 #include <fmt/format.h>
-#include <time.h>
 
 #include <ctime>
 #include <string_view>

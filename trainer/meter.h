@@ -1,6 +1,6 @@
 // Meters: the running mean weighted by valid samples, and the rate of samples.
 //
-// Threads: as values.
+// Threads: as a value.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace millrace::trainer {
 
-/// {value, average, sum, count}: `value` is the last one seen.
+/// {value, average, sum, count}: `value` is the mean of the last add().
 class AverageMeter {
  public:
   /// `sum` over `count` samples.
@@ -29,7 +29,7 @@ class AverageMeter {
   double count_ = 0.0;
 };
 
-/// Samples a second: since the last look, smoothed (0.6 new + 0.4 old), and since the start.
+/// Samples per second: since the last mark(), smoothed (0.6 new + 0.4 old), and since the start.
 class RateMeter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -37,7 +37,7 @@ class RateMeter {
   explicit RateMeter(Clock::time_point start = Clock::now()) : start_(start), last_(start) {}
 
   void add(std::int64_t samples) { count_ += samples; }
-  /// Updates rate() with what came since the last call.
+  /// Updates rate() with the samples since the last call.
   void mark(Clock::time_point now = Clock::now()) {
     const double seconds = std::chrono::duration<double>(now - last_).count();
     if (seconds <= 0.0) return;

@@ -33,8 +33,8 @@ double auroc(std::span<const float> scores, std::span<const float> targets) {
   return (rank_sum - positives * (positives + 1.0) / 2.0) / (positives * negatives);
 }
 
-// A loop over integers, which the compiler vectorises: Eigen 3.4 compares value by value, in ten
-// times the time.
+// A loop over integers, which the compiler vectorises: Eigen 3.4 compares value by value and takes
+// ten times as long.
 void MaskCounts::add(std::span<const float> logits, std::span<const float> targets) {
   std::int64_t both_here = 0;
   std::int64_t predicted = 0;

@@ -1,6 +1,6 @@
 // Metrics: measures of a model beside its loss, from sums that add up over batches and replicas.
 //
-// Threads: functions and values.
+// Threads: functions, and values.
 #pragma once
 
 #include <cstddef>
@@ -24,24 +24,26 @@ struct MaskCounts {
   void add(std::span<const float> logits, std::span<const float> targets);
 };
 
-/// Intersection over union, mean over the two classes; a class that never occurs is left out.
+/// Intersection over union, mean over the two classes without one that never occurs; NaN if neither
+/// does.
 double mean_iou(const MaskCounts& counts);
 
 /// Counts of a mask of many classes, by class. Whole numbers, so that they add up exactly.
 struct ClassCounts {
-  std::vector<double> both;  ///< pixels of the class that are predicted so
+  std::vector<double> both;  ///< pixels of the class that are predicted as such
   std::vector<double> predicted;
   std::vector<double> wanted;
 
   explicit ClassCounts(std::size_t classes) : both(classes), predicted(classes), wanted(classes) {}
-  /// Adds one sample: `logits` (K, pixels), of which the first of the largest is predicted.
+  /// Adds one sample: `logits` (K, pixels), the first of the largest being the prediction. Pixels
+  /// with label `ignore` do not count. Requires: all other labels in [0, K).
   void add(std::span<const float> logits, std::span<const std::int64_t> labels,
            std::int64_t ignore);
 };
 
 /// Intersection over union of each class; NaN for one that neither occurs nor is predicted.
 std::vector<double> class_ious(const ClassCounts& counts);
-/// The mean of those that are not NaN.
+/// The mean of those that are not NaN; NaN if all are.
 double mean_iou(const ClassCounts& counts);
 
 /// Sum of squared differences.

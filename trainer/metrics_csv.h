@@ -1,7 +1,7 @@
-// MetricsCsv: metrics.csv in long form, which every spreadsheet and data frame reads:
+// MetricsCsv: metrics.csv in long form, for spreadsheets and data frames:
 // event,epoch,global_step,name,value.
 //
-// Threads: as an Observer.
+// Threads: as Observer.
 #pragma once
 
 #include <fstream>
@@ -14,7 +14,7 @@ namespace millrace::trainer {
 
 class MetricsCsv final : public Observer {
  public:
-  /// Appends to the file at `path`; a new one gets its header. Throws: Io.
+  /// Appends to the file at `path`; a new one gets a header line. Throws: Io, here and in on_...().
   explicit MetricsCsv(const std::string& path);
 
   void on_step(const StepEvent& event) override { global_step_ = event.global_step; }

@@ -1,6 +1,6 @@
 // MetricsLog: metrics.jsonl, one JSON object a line: every logged step, every epoch, the end.
 //
-// Threads: as an Observer.
+// Threads: as Observer.
 #pragma once
 
 #include <fstream>
@@ -12,7 +12,7 @@ namespace millrace::trainer {
 
 class MetricsLog final : public Observer {
  public:
-  /// Appends to the file at `path`. Throws: Io.
+  /// Appends to the file at `path`. Throws: Io, here and in on_...().
   explicit MetricsLog(const std::string& path);
 
   void on_log_step(const StepEvent& event) override { write(to_json(event)); }

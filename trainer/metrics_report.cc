@@ -115,12 +115,12 @@ std::vector<std::string> MetricsReport::warnings() const {
   if (steady_.steps == 0) return found;
   const double step = steady_.total / static_cast<double>(steady_.steps);
   if (step < kSmallStepSeconds) {
-    found.push_back(fmt::format("a step takes {}: batches are too small for the work to show",
+    found.push_back(fmt::format("a step takes {}, most of it overhead: batches are too small",
                                 time_text(step)));
   }
   const double share = steady_.total > 0.0 ? steady_.wait / steady_.total : 0.0;
   if (share > detail::kInputBoundShare) {
-    found.push_back(fmt::format("input-bound: {:.0f} % of the time went into waiting for batches",
+    found.push_back(fmt::format("input-bound: {:.0f} % of the time was spent waiting for batches",
                                 100.0 * share));
   }
   return found;

@@ -1,12 +1,12 @@
-// MetricsReport: what a run's steps cost, in the manner that users of PyTorch/XLA know: counters,
-// accumulators with percentiles, compilations by shape, and warnings.
+// MetricsReport: how long a run's steps took, in the format of PyTorch/XLA's metrics report:
+// counters, accumulators with percentiles, compilations by shape, and warnings.
 //
 //   MetricsReport report;
 //   fit(input, options, {&report});
 //   std::cerr << report.text();
 //
-// It tells of rank 0's steps; compilations of all replicas. Buffers: one number a step and metric,
-// the newest 65,536. Threads: as an Observer; text() when the run is over.
+// It covers rank 0's steps, and the compilations of all replicas. Buffers: one number per step and
+// metric, the newest 65,536. Threads: as Observer; text() between its calls.
 #pragma once
 
 #include <cstddef>
@@ -26,12 +26,12 @@ class MetricsReport final : public Observer {
   void on_epoch_end(const EpochEvent& event) override;
 
   std::string text() const;
-  /// One line a thing that costs speed: shapes that change, batches too small, input-bound steps.
-  /// An epoch's first step, which waits for the input to start and compiles, does not count.
+  /// A line for each cause of slowness found: changing shapes, batches too small, input-bound
+  /// steps. An epoch's first step, which waits for the input to start and compiles, does not count.
   std::vector<std::string> warnings() const;
 
  private:
-  /// A number a step.
+  /// One number per step.
   struct Series {
     void add(double value);
     std::vector<double> newest;
@@ -45,7 +45,7 @@ class MetricsReport final : public Observer {
     std::size_t activation_bytes = 0;
   };
 
-  /// Steps that warnings go by.
+  /// The steps that warnings are based on: all but each epoch's first.
   struct Steady {
     std::int64_t steps = 0;
     double wait = 0;

@@ -1,7 +1,7 @@
-// Model: what fit() trains, as far as fit() needs to know it: tables, start values, a graph.
+// Model: what fit() trains: tables of parameters and buffers, start values, a graph.
 //
-// GraphModel is the one for graphs, which any backend compiles; a model without a graph brings its
-// own plan, for the CPU. A model holds no weights: those are flat buffers of the run's backend.
+// A GraphModel is compiled by any backend; a model without a graph makes its own plan, for the CPU
+// only. A model holds no weights: those are flat buffers of the run's backend.
 //
 //   GraphModel model("resnet18", build_model("resnet18", {.num_classes = 10}));
 //
@@ -21,7 +21,7 @@
 
 namespace millrace::trainer {
 
-/// Gives the graph back with layers tied, by nn::tie_weights().
+/// Returns the graph with layers tied, by nn::tie_weights().
 using TieHook = std::function<nn::Graph(const nn::Graph&)>;
 
 class Model {
@@ -30,15 +30,15 @@ class Model {
 
   virtual const std::string& name() const = 0;
   virtual const ParameterTable& parameters() const = 0;
-  /// What is kept beside the parameters, as PyTorch's buffers: running statistics. May be empty.
+  /// PyTorch's buffers: running statistics. May be empty.
   virtual const ParameterTable& buffers() const = 0;
   /// Start values, a function of `seed` alone.
   virtual void initialise(std::uint64_t seed, std::span<float> parameters,
                           std::span<float> buffers) const = 0;
-  /// What a backend compiles; null for a model that only compile() can.
+  /// What a backend compiles; null for a model that has only compile().
   virtual const nn::Graph* graph() const { return nullptr; }
   /// A plan for the CPU, over the host's memory. Default: nn::compile() of the graph. Throws: as
-  /// that; Unsupported without a graph.
+  /// nn::compile(); Unsupported without a graph.
   virtual std::unique_ptr<nn::Plan> compile(const nn::PlanOptions& options,
                                             const nn::PlanMemory& memory) const;
   /// The model with its layers tied. Throws: InvalidArgument for a model that has no graph.

@@ -31,7 +31,7 @@ Target target_of(const pipeline::Batch& batch, const std::string& name) {
               "target field " + name + " is neither int64 nor float32");
 }
 
-// Names the sample whose label is outside the classes; what the loss itself cannot know.
+// A label outside the classes is reported with the sample's key, which the loss does not have.
 void check_labels(const pipeline::Batch& batch, const Target& target, std::int64_t classes,
                   std::optional<std::int64_t> ignore) {
   const auto bad = first_bad_label(target.labels, batch.valid, classes, ignore);
@@ -46,9 +46,9 @@ void check_labels(const pipeline::Batch& batch, const Target& target, std::int64
 
 bool wants_shares(const Head& head) { return head.loss == "bce" || head.loss == "dice"; }
 
-// Names the sample with a target that is no share: a mask of 255s that was taken for one of 1s.
+// A target outside [0, 1] is reported with the sample's key: a mask of 255s instead of 1s.
 void check_shares(const pipeline::Batch& batch, const Target& target, const std::string& name) {
-  constexpr float kMost = 1.0F + 1e-4F;  // 255 / 255, as floats have it
+  constexpr float kMost = 1.0F + 1e-4F;  // 255 / 255, rounded
   const std::size_t width = target.values.size() / static_cast<std::size_t>(batch.size);
   for (std::size_t i = 0; i < target.values.size(); ++i) {
     const std::size_t slot = i / width;
@@ -110,7 +110,7 @@ void for_each_sample(const pipeline::Batch& batch, const nn::OutputView& output,
   }
 }
 
-// Four counts as they lie in the sums.
+// The four sums of iou.
 void add_mask(std::span<const float> logits, std::span<const float> target,
               std::span<double> sums) {
   MaskCounts counts;
@@ -135,7 +135,7 @@ ClassCounts count_classes(const pipeline::Batch& batch, const nn::OutputView& ou
   return counts;
 }
 
-// As they lie in the sums of miou: one row after the other.
+// The sums of miou: one row after the other.
 void add_class_counts(const ClassCounts& counts, std::span<double> sums) {
   auto to = sums.begin();
   for (const auto* row : {&counts.both, &counts.predicted, &counts.wanted})
@@ -154,7 +154,7 @@ double sum_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// The classes that occur, by their names or numbers.
+// Of the classes that occur, by their names or numbers.
 void add_class_ious(const ClassCounts& counts, const Head& head, NamedValues& values) {
   const std::vector<double> ious = class_ious(counts);
   for (std::size_t k = 0; k < ious.size(); ++k) {
@@ -236,7 +236,7 @@ LossObjective::LossObjective(LossObjectiveOptions options) : options_(std::move(
   add_part({.name = "top1"});
   add_part({.name = "top5"});
   if (std::none_of(heads.begin(), heads.end(), is_classification)) {
-    // The two sums stay where they are, and are nobody's measure.
+    // The two sums keep their places, and no measure uses them.
     measures_.resize(1);
     parts_.resize(1);
   }
@@ -272,7 +272,7 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
   if (wants_shares(head)) check_shares(request.batch, target, head.target);
   const std::span<float> gradient =
       request.gradients ? request.plan.output_gradient(head.output).data : std::span<float>();
-  // The head's weight goes into the divisor, so that the gradient carries it.
+  // The divisor includes the head's weight, so that the gradient does.
   const LossSums result = losses_[index]->evaluate({.prediction = output,
                                                     .target = target,
                                                     .valid = request.batch.valid,
@@ -330,7 +330,7 @@ void LossObjective::score_classes(const ClassCounts& counts, std::size_t index,
 
 NamedValues LossObjective::finish(const Tally& tally) const {
   NamedValues values;
-  NamedValues by_class;  // after what there is once
+  NamedValues by_class;  // after the others
   const double count = tally.samples > 0.0 ? tally.samples : std::nan("");
   for (const Part& part : parts_) {
     const double* sums = tally.sums.data() + part.first;
@@ -345,7 +345,7 @@ NamedValues LossObjective::finish(const Tally& tally) const {
     } else if (part.metric == Metric::kMiou) {
       const Head& head = options_.heads[part.head];
       ClassCounts counts = class_counts_of({sums, sums_of(part.metric, head)});
-      // A class whose pixels are ignored is none that could be right.
+      // An ignored class cannot be predicted right: its predictions do not count.
       const auto ignored = static_cast<std::uint64_t>(head.options.ignore_label);
       if (ignored < counts.predicted.size()) counts.predicted[ignored] = 0.0;
       values.emplace_back(part.name, mean_iou(counts));

@@ -1,7 +1,7 @@
 // Objective: what a run minimises and what it measures, over one batch's outputs.
 //
-// Measures are made of sums over valid samples, which add up over batches and replicas exactly,
-// and, in evaluation, of records: numbers of every sample, for measures that no sum can give.
+// Measures are computed from sums over valid samples, which add up over batches and replicas, and,
+// in evaluation, from records: values of every sample, for measures that sums do not determine.
 //
 //   LossObjective objective({.inputs = {"image"}, .heads = {{.loss = "cross_entropy"}}});
 //
@@ -33,18 +33,18 @@ struct ScoreRequest {
   std::vector<float>* records = nullptr;
 };
 
-/// All that was counted, over all replicas.
+/// The sums and records of all batches, over all replicas.
 struct Tally {
   std::span<const double> sums;  ///< the first is the loss's
   double samples = 0;
-  std::span<const float> records = {};  ///< in no particular order of the samples
+  std::span<const float> records = {};  ///< in no particular order of the samples; whole records
 };
 
 class Objective {
  public:
   virtual ~Objective() = default;
 
-  /// Names of what finish() gives: "loss" first, then for example "top1", "top5".
+  /// The names of finish()'s values: "loss" first, then for example "top1", "top5".
   virtual const std::vector<std::string>& measures() const = 0;
   /// Names of the batch fields that are the plan's inputs, in the plan's order.
   virtual const std::vector<std::string>& inputs() const = 0;
@@ -52,18 +52,18 @@ class Objective {
   /// Adds the batch's sums to `sums`, num_sums() of them. Throws: Corrupt, with the sample's key,
   /// for a label outside the classes; InvalidArgument for fields that do not fit the outputs.
   virtual void score(const ScoreRequest& request, std::span<double> sums) const = 0;
-  /// The measures' values; those that need records are missing without. Default: each sum over the
-  /// number of samples.
+  /// The measures' values, without those that need records if there are none. Default: each sum
+  /// divided by the number of samples.
   virtual NamedValues finish(const Tally& tally) const;
 };
 
-/// What may be measured of a head beside its loss.
+/// Measures of a head beside its loss.
 enum class Metric {
-  kAuroc,          ///< "auroc": mean over the labels that occur; evaluation alone
+  kAuroc,          ///< "auroc": mean over the labels that occur; in evaluation only
   kIou,            ///< "iou": of binary masks, mean over both classes
   kRmse,           ///< "rmse"
   kMiou,           ///< "miou": of masks of classes, mean over those that occur; "iou/NAME" of each
-  kPixelAccuracy,  ///< "pixel_accuracy": of masks of classes, pixels that are right
+  kPixelAccuracy,  ///< "pixel_accuracy": of masks of classes, share of pixels predicted right
 };
 
 /// One output of the model and what it is compared with.
@@ -74,7 +74,7 @@ struct Head {
   LossOptions options = {};
   std::string target = "label";               ///< a batch field: int64 labels, or float32 values
   std::int64_t classes = 0;                   ///< of a mask of classes; for kMiou
-  std::vector<std::string> class_names = {};  ///< for "iou/NAME"; the number of one without
+  std::vector<std::string> class_names = {};  ///< for "iou/NAME"; without a name, the number
   std::vector<float> class_weights = {};      ///< for the loss, as LossOptions has them
   double weight = 1.0;                        ///< of this head's loss in the sum
   std::vector<Metric> metrics = {};
@@ -85,10 +85,10 @@ struct LossObjectiveOptions {
   std::vector<Head> heads = {Head{}};
 };
 
-/// The weighted sum of one loss a head. Measures: "loss"; with cross-entropy "top1" and "top5";
+/// The weighted sum of the heads' losses. Measures: "loss"; with cross-entropy "top1" and "top5";
 /// each head's metrics: auroc, iou and rmse for float32 targets, miou and pixel_accuracy for
-/// labels. With several heads: each one's loss as "loss.mask", and a metric that several have as
-/// "iou.mask".
+/// labels. With several heads also each one's loss, as "loss.mask", and a metric that several have
+/// is named "iou.mask".
 class LossObjective final : public Objective {
  public:
   /// Throws: InvalidArgument for an unknown loss, or no head.

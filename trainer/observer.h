@@ -1,4 +1,4 @@
-// Observer: somebody who is told what a run does. Hooks at the usual places; all do nothing here.
+// Observer: hooks that a run calls. The defaults do nothing.
 //
 // A run of two steps that evaluates, saves and has one epoch calls, in this order:
 //
@@ -11,10 +11,12 @@
 //     on_epoch_end
 //   on_fit_end
 //
-// Steps and evaluations are called on rank 0's replica thread, between collectives, the rest on
-// fit()'s: an observer that takes long slows every replica, and one that throws ends the run. What
-// is broken off by a failure or a stop has a start and no end; on_fit_end follows a stop, and no
-// failure.
+// A part that is ended early by a fault or a stop has its start hook and no end hook; on_fit_end is
+// called after a stop, not after a fault.
+//
+// Threads: the hooks of steps, of evaluation steps and of checkpoints within an epoch are called on
+// rank 0's replica thread, between collectives, the rest on fit()'s. An observer that takes long
+// slows every replica, and one that throws ends the run.
 #pragma once
 
 #include <string>
@@ -30,7 +32,7 @@ class Observer {
   virtual void on_fit_start() {}
   /// `epoch` from 1.
   virtual void on_epoch_start(std::int64_t /*epoch*/) {}
-  /// When its first batch has come.
+  /// Before every step, after its first batch has arrived.
   virtual void on_step_start(const StepStart& /*step*/) {}
   /// After every step, when the weights are updated.
   virtual void on_step(const StepEvent& /*event*/) {}
@@ -39,14 +41,14 @@ class Observer {
   virtual void on_train_end(const EpochEvent& /*event*/) {}
   /// `epoch` from 1; 0 is the check before training (TrainOptions::sanity_val_steps).
   virtual void on_evaluation_start(std::int64_t /*epoch*/) {}
-  /// Batches of rank 0 evaluated so far.
+  /// `batches`: of rank 0, evaluated so far.
   virtual void on_evaluation_step(std::int64_t /*batches*/) {}
-  /// With what was measured; of a check before training there is nothing else in the event.
+  /// With the evaluation's values; for the check before training nothing else is set.
   virtual void on_evaluation_end(const EpochEvent& /*event*/) {}
   virtual void on_epoch_end(const EpochEvent& /*event*/) {}
   /// A checkpoint will be written to `path`.
   virtual void on_checkpoint_start(const std::string& /*path*/) {}
-  /// A whole checkpoint lies at `path`.
+  /// The checkpoint at `path` is complete.
   virtual void on_checkpoint(const std::string& /*path*/) {}
   virtual void on_fit_end(const EndEvent& /*event*/) {}
 };

@@ -9,7 +9,7 @@
 namespace millrace::trainer {
 namespace {
 
-// What is updated at a time where it is rounded next: weights, gradients and two states stay in the
+// Floats that are updated and then rounded at a time: weights, gradients and two states stay in the
 // second-level cache.
 constexpr std::size_t kRoundedFloats = 8192;
 
@@ -68,8 +68,8 @@ void Optimizer::apply(const Update& update, const RuleStep& step, Range range) c
 
 void Optimizer::update(const Update& update, Range range) const {
   MILLRACE_CHECK(range.end <= update.weights.size(), "range past the end of the weights");
-  MILLRACE_CHECK(update.states.size() == state_names_.size(), "the rule keeps state");
-  MILLRACE_CHECK(update.square_sums.size() == num_square_sums_, "the rule goes by norms");
+  MILLRACE_CHECK(update.states.size() == state_names_.size(), "one state per name of the rule");
+  MILLRACE_CHECK(update.square_sums.size() == num_square_sums_, "square sums: as many as needed");
   for (const Run& run : runs_) {
     const Range common = common_part(run.range, range);
     if (common.begin >= common.end) continue;

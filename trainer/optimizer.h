@@ -2,7 +2,7 @@
 // numerics.
 //
 // All buffers (weights, gradients, the rule's state) belong to the caller and have the parameters'
-// layout. An update may be divided: each replica passes over its own ranges.
+// layout. An update may be divided: each replica updates its own ranges.
 //
 //   const Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, model.parameters());
 //   optimizer.update({.weights = w, .gradients = g, .states = states, .lr = 0.1F, .step = 1},
@@ -31,7 +31,7 @@ struct Range {
   std::size_t size() const { return end - begin; }
 };
 
-/// Bounds on a step's gradient, the mean over its samples. Values are clipped before the norm.
+/// Bounds of a step's gradients (of the mean over its samples). Values are clipped before the norm.
 struct ClipOptions {
   double norm = 0.0;   ///< of all gradients together, at most; 0: no bound
   float value = 0.0F;  ///< of each gradient's magnitude, at most; 0: no bound
@@ -41,11 +41,11 @@ struct ClipOptions {
 struct Update {
   std::span<float> weights;
   std::span<const float> gradients;
-  std::span<const std::span<float>> states = {};  ///< one a state_names(), zero before step 1
+  std::span<const std::span<float>> states = {};  ///< as state_names(), zero before step 1
   float lr = 0.0F;
-  float gradient_scale = 1.0F;  ///< gradients count times this (norm clipping)
+  float gradient_scale = 1.0F;  ///< factor of the gradients, for clipping by norm
   std::int64_t step = 1;        ///< from 1, over the whole run
-  /// add_square_sums() of all ranges together; empty where num_square_sums() is 0.
+  /// add_square_sums() of all ranges together; empty if num_square_sums() is 0.
   std::span<const double> square_sums = {};
 };
 
@@ -57,20 +57,20 @@ class Optimizer {
   const OptimizerOptions& options() const { return options_; }
   const std::vector<std::string>& state_names() const { return state_names_; }
 
-  /// Updates those weights and that state which lie in `range`, its bounds multiples of 16.
+  /// Updates the weights and state in `range`. Requires: its bounds are multiples of 16.
   void update(const Update& update, Range range) const;
 
-  /// For rules that go by norms, two doubles a parameter, (|w|², |g|²); for others 0.
+  /// For a rule that uses norms two doubles per parameter, (|w|², |g|²); for others 0.
   std::size_t num_square_sums() const { return num_square_sums_; }
-  /// Adds this range's share of those to `sums`.
+  /// Adds the range's part of them to `sums`.
   void add_square_sums(const Update& update, Range range, std::span<double> sums) const;
 
  private:
-  /// A run of floats whose parameters are treated alike.
+  /// A run of floats with the same decay and rate.
   struct Run {
     Range range;
     bool decay = true;
-    int parameter = -1;  ///< where its norms count
+    int parameter = -1;  ///< whose norms its rate depends on; -1: none
   };
 
   void build_runs(const ParameterTable& table);

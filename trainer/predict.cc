@@ -10,7 +10,7 @@
 namespace millrace::trainer {
 namespace {
 
-/// What a replica's batch gave, packed for the way to rank 0.
+/// The outputs for a replica's batch, packed to be sent to rank 0.
 struct Packed {
   std::vector<std::byte> keys;  ///< of the valid slots, each with a NUL: no file's name has one
   std::vector<float> values;    ///< one sample after the other, of each all outputs
@@ -65,7 +65,7 @@ std::vector<T> values_of(std::span<const std::byte> bytes) {
   return values;
 }
 
-/// The first `width` of `rest`, which loses them.
+/// Removes the first `width` values of `rest` and returns them.
 template <typename T>
 std::span<const T> take(std::span<const T>& rest, std::size_t width) {
   const auto taken = rest.first(width);
@@ -95,7 +95,7 @@ struct Received {
   std::span<const std::byte> carried;
 };
 
-/// Gives one replica's samples to the sink; returns how many there were.
+/// Passes one replica's samples to the sink; returns their number.
 std::int64_t unpack(const Received& received, const Widths& widths, const PredictionSink& each) {
   const auto values = values_of<float>(received.values);
   const auto carried = values_of<std::int64_t>(received.carried);
@@ -113,7 +113,7 @@ std::int64_t unpack(const Received& received, const Widths& widths, const Predic
   return samples;
 }
 
-/// What a replica without a batch sends: nothing.
+/// Computes a replica's batch, if it has one; without one it sends nothing.
 Packed pack(const pipeline::Batch* batch, const EvalOptions& options, detail::Replica& replica,
             Widths& widths) {
   if (batch == nullptr) return {};
@@ -123,13 +123,13 @@ Packed pack(const pipeline::Batch* batch, const EvalOptions& options, detail::Re
   return pack(*batch, plan, widths, options.carried);
 }
 
-/// A round of one batch a replica; the samples that rank 0 gave away.
+/// A round of one batch per replica; returns the samples that rank 0 passed on.
 std::int64_t predict_round(const pipeline::Batch* batch, const EvalOptions& options,
                            detail::Replica& replica, const PredictionSink& each) {
   Collectives& control = replica.control();
   Widths widths;
   const Packed own = pack(batch, options, replica, widths);
-  // Rank 0 may have no batch of its own to know them by.
+  // Rank 0 may have no batch of its own to take them from.
   const auto all_widths = control.all_gather_bytes(packed_widths(widths));
   const auto keys = control.all_gather_bytes(own.keys);
   const auto values = control.all_gather_bytes(std::as_bytes(std::span(own.values)));
@@ -151,8 +151,8 @@ std::int64_t predict_in(detail::Processes& processes, const EvalInput& input,
   const bool whole = detail::run_pass(
       {.group = group.replicas, .processes = processes, .feed = *feed, .stop = options.stop},
       [&](detail::Replica& replica, const pipeline::Batch* batch) {
-        const std::int64_t given = predict_round(batch, options, replica, each);
-        if (replica.rank() == 0) samples += given;
+        const std::int64_t passed_on = predict_round(batch, options, replica, each);
+        if (replica.rank() == 0) samples += passed_on;
       },
       [](detail::Replica&) {});
   if (!whole) processes.throw_stopped("the prediction was stopped");

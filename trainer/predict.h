@@ -1,5 +1,4 @@
-// predict: what a checkpoint makes of samples: its outputs, one sample after the other. No labels
-// are needed.
+// predict: a model's outputs for samples, one after the other. No labels are needed.
 //
 //   predict({.model = model, .objective = objective, .feed = feed, .devices = threads},
 //           {.weights = "run/checkpoints/best"},
@@ -20,8 +19,8 @@ namespace millrace::trainer {
 
 struct Prediction {
   std::string_view key;
-  /// One of each of the model's outputs, as it leaves the last layer, before softmax or sigmoid:
-  /// (classes), or an image's values (C, H, W).
+  /// Each of the model's outputs, before softmax or sigmoid: (classes), or an image's values (C, H,
+  /// W).
   std::vector<std::span<const float>> outputs;
   /// The values of each of EvalOptions::carried.
   std::vector<std::span<const std::int64_t>> carried = {};
@@ -29,11 +28,11 @@ struct Prediction {
 
 using PredictionSink = std::function<void(const Prediction&)>;
 
-/// Calls `each` with every sample, in the feed's order whatever the number of devices, on rank 0's
-/// replica thread, so in process 0 alone; the spans last until it returns. Several processes take
-/// turns: a round of one batch a replica, in the order of the ranks. Of the objective only the
-/// names of the inputs are used. Returns the number of samples, on every process. Throws: as
-/// evaluate(), and what `each` throws.
+/// Calls `each` with every sample, in the feed's order for any number of devices, on rank 0's
+/// replica thread, so only in process 0; key and spans are valid until it returns. With several
+/// processes the order is by rounds of one batch per replica, in the order of the ranks. Of the
+/// objective only inputs() is used. Returns the number of samples, on every process. Throws: as
+/// evaluate(), but not Exhausted; what `each` throws.
 std::int64_t predict(const EvalInput& input, const EvalOptions& options,
                      const PredictionSink& each);
 

@@ -1,6 +1,6 @@
-// ProgressBar: one line on a terminal that tells how a run goes; nothing where there is none.
+// ProgressBar: a run's progress as one line on a terminal; on anything else it draws nothing.
 //
-// Threads: as an Observer.
+// Threads: as Observer.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace millrace::trainer {
 
 class ProgressBar final : public Observer {
  public:
-  /// Draws on `terminal` if it is one. Borrowed.
+  /// Draws on `terminal`, borrowed, if it is one.
   explicit ProgressBar(std::FILE* terminal = stderr);
 
   void on_step(const StepEvent& event) override;
@@ -22,8 +22,8 @@ class ProgressBar final : public Observer {
   void on_epoch_end(const EpochEvent& event) override;
   void on_log_step(const StepEvent& event) override;
 
-  /// The line's text, `width` columns wide: "Epoch 3 [=====>    ]  57 % 222/391 loss 0.2676
-  /// 1079/s".
+  /// The line's text, at most `width` columns: "Epoch 3 [=====>    ]  57 % 222/391 loss 0.2676 lr
+  /// 0.1 1079/s".
   static std::string text(const StepEvent& event, std::size_t width);
 
  private:

@@ -1,4 +1,4 @@
-// ReplicaThreads: the threads on which replicas run, one a device.
+// ReplicaThreads: the threads on which replicas run, one per device.
 //
 //   DeviceThreads threads(devices);
 //   threads.run([&](int replica) { ... });   // returns when all have ended
@@ -18,10 +18,10 @@ class ReplicaThreads {
   virtual ~ReplicaThreads() = default;
 
   virtual int size() const = 0;
-  /// The device's name as it is printed: "cpu:0".
+  /// The device's name: "cpu:0".
   virtual std::string name(int replica) const = 0;
-  /// Runs `work(replica)` on every device's thread at once and waits for all. Throws what one of
-  /// them throws.
+  /// Runs `work(replica)` on every device's thread at once and waits for all. Throws: what one of
+  /// them threw.
   virtual void run(const std::function<void(int)>& work) = 0;
 };
 

@@ -1,4 +1,4 @@
-// RunLock: one run a folder.
+// RunLock: ensures that only one run writes to a folder.
 //
 // The file `.lock` in a run's folder is locked while a process trains into it, and holds its
 // process number. The kernel frees it when the process ends, however it ends.
@@ -15,11 +15,11 @@ namespace millrace::trainer {
 
 class RunLock {
  public:
-  /// Makes `folder` where it is missing, and locks it. Throws: InvalidArgument when another run has
+  /// Creates `folder` if it is missing, and locks it. Throws: InvalidArgument if another run has
   /// it, with its process number; Io.
   explicit RunLock(const std::string& folder);
 
-  /// Throws: Io when the folder was deleted, or moved, since it was locked.
+  /// Throws: Io if the folder has been deleted or moved since it was locked.
   void check_in_place() const;
 
  private:
@@ -27,7 +27,7 @@ class RunLock {
   std::unique_ptr<FileLock> lock_;
 };
 
-/// Throws: InvalidArgument when another run has `folder`, which may be missing. Makes nothing.
+/// Throws: InvalidArgument if another run has `folder`, which may be missing. Creates nothing.
 void check_not_running(const std::string& folder);
 
 }  // namespace millrace::trainer

@@ -24,7 +24,7 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kHeaderDepth = 3;     // the header, a tensor, its shape
 constexpr std::size_t kMaxNameBytes = 512;  // every fault repeats it
 constexpr std::size_t kDataAlignment = 64;
-/// Of a tensor that is read as it is written.
+/// Read at a time from a TensorView with `read`.
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kTypes{
     {{"F32", 4}, {"BF16", 2}, {"F16", 2}, {"I64", 8}}};
@@ -52,7 +52,7 @@ std::uint64_t unsigned_value(const Json& value, const std::string& tensor) {
   return json_integer<std::uint64_t>(value, "safetensors: tensor " + tensor + ": a number");
 }
 
-// What one header entry claims, checked by itself.
+// One header entry, checked by itself.
 struct Claim {
   std::string name;
   TensorType type;
@@ -74,7 +74,7 @@ std::vector<std::int64_t> parse_shape(const std::string& name, const Json& dims)
   return shape;
 }
 
-// Bytes that the shape asks for; nothing when the product does not fit `limit`.
+// Bytes of a tensor of that shape; nullopt if they exceed `limit`.
 std::optional<std::size_t> shape_bytes(const Claim& claim, std::size_t limit) {
   std::size_t bytes = tensor_type_size(claim.type);
   if (std::find(claim.shape.begin(), claim.shape.end(), 0) != claim.shape.end()) return 0;
@@ -148,7 +148,7 @@ std::size_t header_length(const io::Bytes& file) {
   return static_cast<std::size_t>(length);
 }
 
-// A foreign file's tensors need not be aligned: they are copied before they are looked at.
+// Tensors in other programs' files may be unaligned: values are copied before they are converted.
 template <typename From>
 void convert_all(const io::Bytes& data, std::span<float> into) {
   constexpr std::size_t kBlock = 1024;

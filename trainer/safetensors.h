@@ -1,4 +1,4 @@
-// Safetensors: the file format in which weights travel.
+// Safetensors: the file format for weights.
 //
 // Eight bytes of header length (little endian), a JSON header (name → dtype, shape, data_offsets),
 // then the data, without holes. A file is hostile until parsed: lengths, offsets, shape products,
@@ -8,6 +8,7 @@
 //   tensors.at("conv1.weight").copy_to(weights);
 //
 // Source: the safetensors format description (github.com/huggingface/safetensors).
+// Threads: functions, and values.
 #pragma once
 
 #include <cstddef>
@@ -50,14 +51,14 @@ struct Safetensors {
   const Tensor& at(std::string_view name) const;
 };
 
-/// Header length at most; the format's own limit.
+/// The largest header in bytes: the format's own limit.
 inline constexpr std::size_t kMaxSafetensorsHeader = 100'000'000;
 
 /// Throws: Truncated, Corrupt, Unsupported (a dtype that is not in TensorType). The tensors share
 /// `file`.
 Safetensors parse_safetensors(const io::Bytes& file);
 
-/// What is to be written, borrowed: `data`, or what `read` gives, a piece at a time.
+/// A tensor to be written: `data`, borrowed, or else what `read` fills in, a piece at a time.
 struct TensorView {
   std::string name;
   TensorType type = TensorType::kFloat32;
@@ -69,6 +70,7 @@ struct TensorView {
 };
 
 /// Writes the tensors in the given order, the data 64-byte aligned. Does not finish() the sink.
+/// Throws: what the sink and `read` throw.
 void write_safetensors(io::ByteSink& sink, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

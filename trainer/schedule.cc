@@ -21,7 +21,7 @@ constexpr std::array<std::pair<std::string_view, ScheduleKind>, 7> kNames{
      {"cosine", ScheduleKind::kCosine},
      {"one-cycle", ScheduleKind::kOneCycle}}};
 
-// From `from` at 0 to `to` at 1, along half a cosine.
+// From `from` at 0 to `to` at 1, along half a period of a cosine.
 double cosine_between(double from, double to, double share) {
   return to + (from - to) * (1.0 + std::cos(std::numbers::pi * share)) / 2.0;
 }
@@ -100,7 +100,7 @@ double Schedule::shape(double epochs_done) const {
   return base;
 }
 
-// How far warm-up has come: 0 to 1. In steps the first one already learns.
+// The progress of warm-up: 0 to 1. In steps, the first one has a rate above 0.
 double Schedule::warmup_share(const SchedulePoint& point, double epochs_done) const {
   if (options_.warmup_steps > 0) {
     const auto steps = static_cast<double>(options_.warmup_steps);

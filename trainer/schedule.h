@@ -1,14 +1,13 @@
-// Schedule: the learning rate as a pure function of where the run stands.
+// Schedule: the learning rate as a pure function of epoch and step.
 //
-// There is no state: what a resumed run needs is the epoch and the step. Per epoch, the rate
-// changes at epoch bounds only; per step, time runs as epoch + step / steps_per_epoch. Warm-up is
-// always per step where the number of steps is known.
+// There is no state to resume. Per epoch, the rate changes at the epochs' bounds only; per step, it
+// is a function of epoch + step / steps_per_epoch. Warm-up is always per step.
 //
 //   Schedule schedule({.kind = ScheduleKind::kCosine, .base_lr = 0.1, .epochs = 30});
 //   const float lr = schedule.lr({.epoch = 3, .step = 17, .steps_per_epoch = 391});
 //
-// Source: torch.optim.lr_scheduler's formulas; warm-up + exponential as TRAINING.md has it.
-// Threads: const.
+// Source: torch.optim.lr_scheduler's formulas.
+// Threads: const, from any.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ enum class ScheduleKind {
 };
 
 /// "constant", "step", "multi-step", "exponential", "warmup-exponential", "cosine", "one-cycle".
-/// Throws: InvalidArgument, naming the ones there are.
+/// Throws: InvalidArgument for another name, with the list.
 ScheduleKind parse_schedule_kind(std::string_view name);
 std::string_view schedule_kind_name(ScheduleKind kind);
 
@@ -41,18 +40,18 @@ struct ScheduleOptions {
   double base_lr = 0.1;
   /// Length of the whole run: where cosine and one-cycle end.
   double epochs = 1.0;
-  /// step: epochs between two cuts; warmup-exponential: between two divisions.
+  /// step, warmup-exponential: epochs between two reductions.
   int step_epochs = 30;
   double gamma = 0.1;
   std::vector<double> milestones = {};  ///< multi-step, in epochs, rising
   double divisor = 5.0;                 ///< warmup-exponential
-  /// Linear warm-up to the schedule's rate, in epochs; 0 is none. warmup-exponential's default,
-  /// 0.9, is set when this is 0.
+  /// Linear warm-up to the schedule's rate, in epochs. 0: none, or for warmup-exponential 0.9 if
+  /// warmup_steps is 0, too.
   double warmup_epochs = 0.0;
-  /// Linear warm-up over the run's first steps, for who does not know how many an epoch has; not
-  /// with warmup_epochs.
+  /// Linear warm-up over the run's first steps, for an unknown number of steps per epoch. Not with
+  /// warmup_epochs.
   std::int64_t warmup_steps = 0;
-  /// What warm-up starts from, as a share of the rate.
+  /// The rate at which warm-up starts, as a share of the schedule's.
   double warmup_start = 0.0;
   double min_lr = 0.0;              ///< cosine
   double one_cycle_rise = 0.3;      ///< one-cycle: share of the run in which the rate rises
@@ -70,13 +69,13 @@ struct SchedulePoint {
 
 class Schedule {
  public:
-  /// Throws: InvalidArgument for rates, lengths or divisors that make no sense.
+  /// Throws: InvalidArgument for rates, lengths or divisors out of range.
   explicit Schedule(const ScheduleOptions& options);
 
   const ScheduleOptions& options() const { return options_; }
   /// True when lr() needs SchedulePoint::steps_per_epoch.
   bool needs_steps_per_epoch() const;
-  /// Throws: InvalidArgument when needs_steps_per_epoch() and they are unknown.
+  /// Throws: InvalidArgument if needs_steps_per_epoch() and the point has none.
   float lr(const SchedulePoint& point) const;
 
  private:

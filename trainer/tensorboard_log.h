@@ -6,7 +6,7 @@
 //   TensorBoardLog log("runs/lenet");   // runs/lenet/events.out.tfevents.<time>.<host>.<pid>
 //
 // Source: TFRecord framing and tensorflow/core/util/event.proto, summary.proto.
-// Threads: as an Observer.
+// Threads: as Observer.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace millrace::trainer {
 
 class TensorBoardLog final : public Observer {
  public:
-  /// Makes a new file in `folder`. Throws: Io.
+  /// Creates a new file in `folder`. Throws: Io, here and in on_...().
   explicit TensorBoardLog(const std::string& folder);
 
   const std::string& path() const { return path_; }

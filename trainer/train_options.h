@@ -1,6 +1,6 @@
 // TrainOptions: how a run trains, what it keeps, and when it ends.
 //
-// Threads: as values.
+// Threads: as a value.
 #pragma once
 
 #include <chrono>
@@ -19,73 +19,72 @@
 
 namespace millrace::trainer {
 
-/// What to do when a step's loss or a gradient is not a number or infinite: its update is left out
-/// in both cases.
+/// What to do after a step whose loss or gradients are not finite: end the run, or count it and
+/// continue. Its update is skipped in both cases.
 enum class OnNonFinite { kFail, kSkip };
 
 struct CheckpointOptions {
-  /// Where `last` and `best` lie; empty: `<run_folder>/checkpoints`, none without a run folder.
+  /// Where checkpoints are written. Empty: `<run_folder>/checkpoints`; none without a run folder.
   std::string folder = {};
   bool save_last = true;
   bool save_best = true;
-  /// The measure that decides what is best; "val_loss" and "train_loss" are best when low,
-  /// "val_top1" and all others when high. Empty: val_top1 where measured, else val_loss, else
-  /// train_loss.
+  /// The measure that decides which epoch is best: "val_top1". Lower is better if its name contains
+  /// "loss", "rmse" or "error". Empty: val_top1, val_miou, val_loss or train_loss, the first that
+  /// is measured.
   std::string monitor = {};
-  /// `last` is also written in mid-epoch: every so many steps, or seconds; 0 is never.
+  /// Steps, and seconds, after which `last` is also written in mid-epoch. 0: never.
   std::int64_t every_steps = 0;
   std::chrono::seconds every{0};
-  /// The best k epochs are kept as `epoch-0007`; 0: none but `best`.
+  /// Keeps the best k epochs as `epoch-0007`. 0: only `best`.
   std::int64_t top_k = 0;
 };
 
 struct TrainOptions {
   std::int64_t epochs = 1;
   nn::Precision precision = nn::Precision::kBFloat16;
-  /// Start weights and dropout. The order of the samples has its own, in the feed's options.
+  /// Of start weights and dropout. The order of the samples has its own, in the feed's options.
   std::uint64_t seed = 0;
   OptimizerOptions optimizer = {};
   ScheduleOptions schedule = {};
   GradientReducerOptions reducer = {};
-  /// Multiplies base_lr by the number of devices.
+  /// Multiplies base_lr by the number of replicas.
   bool scale_lr = false;
-  /// Batches a device takes for one step. The epoch's last step may have fewer.
+  /// Batches per device in one step; an epoch's last step may have fewer.
   std::int64_t accumulate = 1;
   ClipOptions clip = {};
   /// Keeps an EMA of the weights (decay * ema + (1 - decay) * weights, every step),
   /// evaluates with it, and saves it beside the weights as ema.safetensors. 0: none.
   double ema_decay = 0.0;
-  /// Batches a device gets in an epoch, for schedules per step; 0: what the feed says.
+  /// Steps in an epoch, for schedules per step. 0: from Feed::steps_per_epoch().
   std::int64_t steps_per_epoch = 0;
-  std::int64_t log_steps = 20;  ///< steps between two log lines; 0 is none
+  std::int64_t log_steps = 20;  ///< steps between two log lines; 0: no lines
   OnNonFinite on_non_finite = OnNonFinite::kFail;
-  /// The run ends, with a checkpoint, at the first step after this long; a wait for the input and
-  /// an evaluation end there, too. 0: no limit.
+  /// Ends the run, with a checkpoint, at the first step after this time; also ends a wait for the
+  /// input and an evaluation. 0: no limit.
   std::chrono::seconds max_time{0};
-  /// Batches a device evaluates before training begins, to find out early what would fail.
+  /// Batches per device to evaluate before training begins, so that a fault there shows early.
   std::int64_t sanity_val_steps = 0;
-  /// A .safetensors file to start from, in torchvision's names, or a checkpoint or run folder; with
-  /// replace_head the last layer keeps its own start values.
+  /// Weights to start from: a .safetensors file with torchvision's names, or a checkpoint or run
+  /// folder. With replace_head the last layer keeps its own start values.
   std::string init = {};
   bool replace_head = false;
   CheckpointOptions checkpoint = {};
-  /// metrics.jsonl, config.json, checkpoints/, rank logs go here; empty: nothing is written. One
-  /// run at a time may have it.
+  /// Where metrics.jsonl, config.json, checkpoints/ and rank logs are written, by one run at a
+  /// time. Empty: nothing is written.
   std::string run_folder = {};
   /// The options as the user gave them, as JSON: written to config.json and into checkpoints.
   std::string config_json = {};
-  /// A checkpoint to go on from, by its folder or URL, or a run's folder: its last one; "auto": the
-  /// newest whole one of this run's folder, or from the start where there is none.
+  /// A checkpoint to continue from: its folder or URL, or a run's folder (then its last one).
+  /// "auto": the newest intact one of this run's folder, or the start if there is none.
   std::string resume = {};
-  /// What `init` and `resume` are read through where they are urls: how long it tries, what stops
-  /// it. Null: an io::UrlOpener that ends with `stop`.
+  /// Reads `init` and `resume` from urls. Null: an io::UrlOpener that ends with `stop`.
   std::shared_ptr<const io::Opener> opener = {};
-  /// Goes on even where shards hold something else than they did when the checkpoint was written.
+  /// Continues even if shards have changed since the checkpoint was written.
   bool accept_changed_data = false;
-  /// A stop makes the run checkpoint after the step in flight, and end (`interrupted`).
+  /// A stop makes the run write a checkpoint after the current step, and end (`interrupted`).
   std::stop_token stop = {};
-  Log log = {};  ///< the master's lines for people
-  /// What max_time and timed checkpoints go by; borrowed. Null: the machine's own.
+  Log log = {};  ///< lines for people; used on process 0 only
+  /// The clock of max_time and timed checkpoints; borrowed. Null: the system's.
   const Clock* clock = nullptr;
 
   Clock::TimePoint now() const { return (clock != nullptr ? *clock : Clock::system()).now(); }

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// More than any run has; what is derived from them stays within an int64.
+// More than any run has; sums and products of them stay within an int64.
 constexpr std::int64_t kMaxEpochs = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 53;
 constexpr int kMaxWorld = 1 << 20;
@@ -22,7 +22,7 @@ constexpr std::int64_t kMaxAccumulate = 1 << 16;
 constexpr std::size_t kMaxTextBytes = 256;
 constexpr std::size_t kMaxTop = std::size_t{1} << 20;
 constexpr std::size_t kMaxMeters = std::size_t{1} << 16;
-// The position of a shuffle buffer of millions of samples is the most of it.
+// Enough for the position of a shuffle buffer of millions of samples.
 constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
 [[noreturn]] void corrupt(const std::string& what) {
@@ -52,7 +52,7 @@ double finite(const Json& value, const char* name) {
   return value.get<double>();
 }
 
-/// A name becomes a path, under which a checkpoint is deleted.
+/// The name becomes a path, under which a checkpoint is deleted.
 bool is_epoch_name(const std::string& name) {
   constexpr std::string_view kPrefix = "epoch-";
   return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
@@ -76,7 +76,7 @@ void check_meters(const Json& meters) {
   for (const Json& sum : meters) static_cast<void>(finite(sum, "meters"));
 }
 
-// It is parsed where it is used; here only whether it can be.
+// Only checks that it can be parsed; the run parses it when it opens the input.
 void check_position(const TrainState& state) {
   if (state.position.empty()) return;
   const auto position = pipeline::Position::from_json(state.position);
@@ -138,7 +138,7 @@ TrainState TrainState::from_json(const std::string& text) {
   try {
     return state_from(parse_json<Json>(text, "state.json", {.bytes = kMaxBytes}));
   } catch (const nlohmann::json::exception& error) {
-    corrupt(std::string("not what a checkpoint holds: ") + error.what());
+    corrupt(std::string("not a checkpoint's state: ") + error.what());
   }
 }
 

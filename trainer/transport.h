@@ -1,13 +1,13 @@
 // Transport: messages between the processes of a run, below a Cluster (cluster.h).
 //
-// A message goes from one process to another under a tag; those of one sender and tag arrive in the
-// order in which they were sent. Several threads exchange at once, each under tags of its own.
+// A message is sent from one process to another with a tag; those of one sender and tag arrive in
+// the order in which they were sent. Several threads may exchange at once, each with its own tags.
 //
 //   transport.exchange({{.process = 1, .tag = 7, .data = mine}}, {{.process = 1, .tag = 7, .data =
 //   theirs}});
 //
-// To add one: a class derived from Transport and make_cluster(). tests/trainer/fake_transport.h is
-// one within a process.
+// To add one: a class derived from Transport, passed to make_cluster().
+// tests/trainer/fake_transport.h is one within a process.
 //
 // Threads: any.
 #pragma once
@@ -26,7 +26,7 @@ struct Outgoing {
   std::span<const std::byte> data = {};
 };
 
-/// Where a message from `process` goes; as large as the message.
+/// The memory for a message from `process`, of the message's size.
 struct Incoming {
   int process = 0;
   std::uint32_t tag = 0;
@@ -37,12 +37,13 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Sends and receives all of these, in whatever order they get through: two processes may send to
-  /// each other at once. Returns when all have arrived here and what is sent may be reused.
-  /// Throws: Cancelled with the reason after abort(); InvalidArgument for a message of another size
-  /// than the place for it; Io when a process cannot be reached.
+  /// Sends and receives all of these, in any order: two processes may send to each other at once.
+  /// Returns when all incoming messages have arrived and the memory of the outgoing ones may be
+  /// reused. Throws: Cancelled with the reason after abort(); InvalidArgument for a message of
+  /// another size than its memory; Io if a process cannot be reached.
   virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) = 0;
-  /// Makes every exchange(), running or to come, of every process throw; the first reason stays.
+  /// Makes current and later calls of exchange() throw, on every process, with the reason of the
+  /// first abort().
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 

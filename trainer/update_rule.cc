@@ -25,7 +25,7 @@ UpdateRuleTable make_standard_rules() {
 float UpdateRule::rate_factor(const ParameterNorms& /*norms*/) const { return 1.0F; }
 
 void UpdateRuleTable::add(UpdateRuleEntry entry) {
-  require(!entry.name.empty() && entry.make, "an update rule has a name and a maker");
+  require(!entry.name.empty() && entry.make, "an update rule needs a name and a factory function");
   require(std::ranges::find(entries_, entry.name, &UpdateRuleEntry::name) == entries_.end(),
           "there is an update rule called '" + entry.name + "' already");
   entries_.push_back(std::move(entry));

@@ -1,14 +1,13 @@
-// UpdateRule: how an optimizer changes weights, one object a rule, found by name in a table.
+// UpdateRule: how an optimizer changes weights; one class per rule, found by name in a table.
 //
-// A rule sees flat runs of floats in the host's memory: the Optimizer cuts the model's buffers into
-// runs whose parameters are treated alike.
+// A rule works on flat runs of floats in the host's memory: the Optimizer cuts the model's buffers
+// into runs with the same decay and rate.
 //
 //   const std::unique_ptr<UpdateRule> rule = make_update_rule({.rule = "adam"});
 //   rule->apply({.lr = 1e-3F, .step = 1}, {.weights = w, .gradients = g, .states = states});
 //
-// To add one, here: a file in rules/, a line in the table of update_rule.cc. In a program of one's
-// own (tests/install/stranger/own_rule.cc): an entry in a copy of the table, given to the optimizer
-// that is to know it:
+// To add one, here: a file in rules/, a line in the table of update_rule.cc. In another program
+// (tests/install/stranger/own_rule.cc): an entry in a copy of the table, passed with the options:
 //
 //   UpdateRuleTable rules = *standard_update_rules();
 //   rules.add({.name = "signum", .make = make_signum});
@@ -55,10 +54,10 @@ struct OptimizerOptions {
   bool round_to_bf16 = false;
 };
 
-/// What a rule is used with where its user says nothing.
+/// A rule's default hyperparameters.
 struct RuleDefaults {
   double lr = 0.1;
-  /// The global batch from which on `lr` holds; a smaller one takes it in proportion. 0: any batch.
+  /// The global batch size that `lr` is for; smaller ones get a proportion of it. 0: any size.
   std::int64_t lr_batch = 0;
   std::int64_t warmup_steps = 0;
   float momentum = 0.0F;
@@ -67,8 +66,8 @@ struct RuleDefaults {
 
 /// One step's numbers for a run of floats.
 struct RuleStep {
-  float lr = 0.0F;              ///< with the parameter's rate_factor()
-  float gradient_scale = 1.0F;  ///< gradients count times this
+  float lr = 0.0F;              ///< times the parameter's rate_factor()
+  float gradient_scale = 1.0F;  ///< factor of the gradients
   float weight_decay = 0.0F;    ///< of this run
   std::int64_t step = 1;        ///< from 1, over the whole run
 };
@@ -97,13 +96,13 @@ class UpdateRule {
   /// Changes weights and state. Each float's result depends on its own numbers alone.
   virtual void apply(const RuleStep& step, const RuleBuffers& buffers) const = 0;
 
-  /// Whether each parameter's rate goes by its norms, biases and norms excepted.
+  /// Whether each parameter's rate depends on its norms. Biases and norms keep the plain rate.
   virtual bool uses_norms() const { return false; }
-  /// What the rate of a parameter is multiplied by. Called only where uses_norms().
+  /// The factor of a parameter's rate. Called only if uses_norms().
   virtual float rate_factor(const ParameterNorms& norms) const;
 };
 
-/// A rule's name, what it is used with by default, and what makes it.
+/// A rule's name, its defaults, and its factory function.
 struct UpdateRuleEntry {
   std::string name;
   RuleDefaults defaults = {};
@@ -118,7 +117,8 @@ class UpdateRuleTable {
   void add(UpdateRuleEntry entry);
 
   std::vector<std::string> names() const;
-  /// Throws: InvalidArgument for a name that the table does not have, with the list.
+  /// Throws: InvalidArgument for a name that is not in the table, with the list. Lifetime: until
+  /// add().
   const UpdateRuleEntry& at(std::string_view name) const;
 
  private:
@@ -128,7 +128,7 @@ class UpdateRuleTable {
 /// "sgd", "adam", "adamw", "lars". Never null.
 const std::shared_ptr<const UpdateRuleTable>& standard_update_rules();
 
-/// The rule that `options` name. Throws: as UpdateRuleTable::at(); InvalidArgument for options that
+/// The rule called options.rule. Throws: as UpdateRuleTable::at(); InvalidArgument for options that
 /// contradict each other.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
 

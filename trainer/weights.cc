@@ -25,7 +25,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + ")";
 }
 
-// PyTorch counts batches where we may not; nobody needs the count to use the weights.
+// A file may lack PyTorch's counter of batches, or have one that the model lacks: it has no effect
+// on the outputs.
 bool is_counter(std::string_view name) { return name.ends_with("num_batches_tracked"); }
 
 // A scalar may be written as () or (1).
@@ -34,8 +35,8 @@ bool same_shape(const Tensor& tensor, const Parameter& entry) {
 }
 
 struct Mismatch {
-  std::vector<std::string> entries;  // that keep their start values
-  std::vector<std::string> lines;    // what is wrong, for people
+  std::vector<std::string> entries;  // parameters that the file has no values for
+  std::vector<std::string> lines;    // all differences, for people
 };
 
 void compare_entry(const Safetensors& file, const std::string& prefix, const Parameter& entry,
@@ -126,7 +127,7 @@ std::vector<std::string> head_of(const ParameterTable& table) {
   return names;
 }
 
-// What keeps its start values. Throws: InvalidArgument when that is more than a replaced head.
+// The names that keep their start values. Throws: InvalidArgument for more than a replaced head.
 std::vector<std::string> left_out(const Mismatch& found, const std::vector<FlatTensors>& into,
                                   const InitOptions& options) {
   if (!options.replace_head) {

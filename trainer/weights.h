@@ -18,7 +18,7 @@ namespace millrace::trainer {
 
 class Backend;
 
-/// A flat buffer's values, borrowed: the host's own, or in a backend's memory.
+/// A flat buffer's values, borrowed: in the host's memory, or in a backend's.
 class FlatValues {
  public:
   FlatValues() = default;
@@ -27,7 +27,7 @@ class FlatValues {
   FlatValues(Backend& backend, DeviceSpan values) : backend_(&backend), device_(values) {}
 
   std::size_t size() const { return backend_ == nullptr ? host_.size() : device_.size(); }
-  /// Between those from `offset` on and the host.
+  /// Copies the values from `offset` on to and from the host. Requires: they lie in the buffer.
   void read(std::size_t offset, std::span<float> into) const;
   void write(std::size_t offset, std::span<const float> from) const;
 
@@ -37,7 +37,7 @@ class FlatValues {
   DeviceSpan device_;
 };
 
-/// A flat buffer and its table, borrowed; `prefix` goes before each tensor's name.
+/// A flat buffer and its table, borrowed; each tensor's name is `prefix` and the parameter's.
 struct FlatTensors {
   std::string prefix = {};
   const ParameterTable* table = nullptr;
@@ -47,22 +47,22 @@ struct FlatTensors {
 /// Writes every entry of `tensors`. Does not finish() the sink.
 void write_flat_tensors(io::ByteSink& sink, const std::vector<FlatTensors>& tensors);
 
-/// Copies the file's tensors into `into` by name. Throws: InvalidArgument, naming what is missing,
-/// left over or of another shape, or a tie that the file does not hold to; then nothing was copied.
-/// A parameter that several layers share may be there under any of their names.
+/// Copies the file's tensors into `into` by name. A parameter that several layers share may be in
+/// the file under any of their names. Throws: InvalidArgument, before anything is copied, naming
+/// tensors that are missing, unknown or of another shape, or tied ones that differ in the file.
 void copy_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& into);
 
-/// What copy_flat_tensors() would refuse, without copying: the values of `like` may be empty.
-/// Throws: as copy_flat_tensors().
+/// Checks as copy_flat_tensors() without copying: the values of `like` may be empty. Throws: as
+/// copy_flat_tensors().
 void check_flat_tensors(const Safetensors& file, const std::vector<FlatTensors>& like);
 
-/// Copies tensors that were checked: by check_flat_tensors() or check_weights().
+/// Copies tensors. Requires: check_flat_tensors() or check_weights() has passed.
 void copy_checked_tensors(const Safetensors& file, const std::vector<FlatTensors>& into);
 
 struct InitOptions {
   /// The model's last layer keeps its start values, whatever the file has under its name, and
-  /// tensors that the model does not know are passed over. Refused where all of that layer's
-  /// weights are tied to another's.
+  /// tensors that the model does not have are ignored. Refused if all of that layer's weights are
+  /// tied to another's.
   bool replace_head = false;
 };
 
@@ -71,22 +71,23 @@ struct LoadedWeights {
   std::vector<std::string> warnings;  ///< ties that file and model do not both have
 };
 
-/// The tensors of a .safetensors file, by torchvision's names; or those of the model in a
-/// checkpoint or a run's folder (its best one), the mean of its weights where there is one. Throws:
-/// Truncated, Corrupt, Unsupported, what opening throws; Cancelled, by the opener's stop.
+/// The tensors of a .safetensors file, with torchvision's names; or of the model in a checkpoint or
+/// a run's folder (its best one), the EMA of its weights if there is one. Throws: Truncated,
+/// Corrupt, Unsupported; as the opener; Cancelled after the opener's stop.
 Safetensors read_weights(const std::string& path, const io::Opener& opener = io::UrlOpener());
 
-/// What of `file` load_weights() would take; values of `like` may be empty, so that nobody
-/// allocates them before the file is known to fit. Throws: as copy_flat_tensors(), but for ties.
+/// What load_weights() would return for `file`. The values of `like` may be empty, so that nothing
+/// need be allocated before the file is known to fit. Throws: as copy_flat_tensors(), except for
+/// ties, which are warnings.
 LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTensors>& like,
                             const InitOptions& options = {});
 
-/// Loads what read_weights() gives. Throws: as check_weights().
+/// Copies the tensors of read_weights() to `into`. Throws: as read_weights(), check_weights().
 LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
                            const InitOptions& options = {},
                            const io::Opener& opener = io::UrlOpener());
 
-/// Writes one safetensors file that appears whole, replacing one that is there.
+/// Writes one safetensors file, replacing an earlier one atomically. Throws: Io.
 void save_weights(const std::string& path, const std::vector<FlatTensors>& tensors);
 
 }  // namespace millrace::trainer

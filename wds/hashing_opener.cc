@@ -59,7 +59,7 @@ std::pair<std::uint64_t, std::string> HashingOpener::finish(const io::Opener& op
   if (count_->sources > 1) *count_ = Count();
   if (!count_->ended) {
     const auto rest = opener.open(url, {.offset = count_->bytes, .stop = stop});
-    std::vector<std::byte> buffer(256 * 1024);
+    std::vector<std::byte> buffer(std::size_t{256} * 1024);
     while (!count_->ended) count_->took(std::span(buffer).first(rest->read(buffer)));
   }
   return {count_->bytes, count_->hash.hex()};

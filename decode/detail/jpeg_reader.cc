@@ -177,7 +177,7 @@ bool JpegReader::State::smooths_blocks() const {
   if (info.progressive_mode == FALSE || info.coef_bits == nullptr) return false;
   if (errors.lost_data) return true;
   const int* bits = info.coef_bits[0];  // 0 if all bits of a coefficient are present
-  return std::any_of(bits, bits + info.num_components * DCTSIZE2,
+  return std::any_of(bits, bits + std::ptrdiff_t{info.num_components} * DCTSIZE2,
                      [](int left) { return left != 0; });
 }
 

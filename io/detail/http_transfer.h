@@ -119,7 +119,7 @@ class HttpTransfer {
   std::size_t take_body(std::span<const std::byte> data);
   void push(std::span<const std::byte> data);
   template <typename Ready>
-  void wait(MutexLock& lock, const std::stop_token& stop, Ready ready);
+  void wait(MutexLock& lock, const std::stop_token& stop, Ready ready) MILLRACE_REQUIRES(mutex_);
   std::string awaited() const MILLRACE_REQUIRES(mutex_);
 
   const HttpOptions& options_;

@@ -1,5 +1,5 @@
-// CopyingDevice: a device with memory of its own, to which batches are copied beside everything
-// else, as by a GPU's copy engine. A test can hold the copies up, and make one fail.
+// CopyingDevice: a device with memory of its own, to which batches are copied asynchronously, as by
+// a GPU's copy engine. A test can delay the copies, and make one fail.
 //
 // Threads: any.
 #pragma once
@@ -48,7 +48,7 @@ class CopyingDevice final : public device::Device {
 
   int begun() const { return read(begun_); }
   int landed() const { return read(landed_); }
-  /// Whether `data` lies in the device's memory.
+  /// Whether `data` points into the device's memory.
   bool holds(std::span<const std::byte> data) const {
     MutexLock lock(memory_->mutex);
     return std::ranges::any_of(memory_->blocks, [&](const auto& block) {

@@ -31,7 +31,7 @@ FakeStreams streams_of(std::int64_t samples) {
   return {.length = [samples](int, std::uint32_t) { return samples; }};
 }
 
-/// What each device got, epoch ends included.
+/// What each device got, including epoch ends.
 std::vector<std::vector<std::string>> run(ParallelLoader& loader, const DeviceSet& devices) {
   std::vector<std::vector<std::string>> got(devices.size());
   devices.run_all([&](std::size_t place) {
@@ -43,7 +43,7 @@ std::vector<std::vector<std::string>> run(ParallelLoader& loader, const DeviceSe
   return got;
 }
 
-/// What a loader does, it does for every kind of device.
+/// Tests for every kind of device.
 struct DeviceKind {
   std::string name;
   std::function<DeviceSet(int count)> make;
@@ -110,7 +110,7 @@ TEST_P(ParallelLoaderOn, LeavesOutAnIncompleteRoundByOption) {
 TEST_P(ParallelLoaderOn, HandsOutTheFirstBatchAsSoonAsItHasLanded) {
   FakeStreams streams = streams_of(100);
   streams.block_samples = 4;
-  streams.block_at = 4;  // only the first batch ever comes
+  streams.block_at = 4;  // only the first batch arrives
   const DeviceSet devices = GetParam().make(8);
   ParallelLoader loader(fake_pipeline(fake_options(1, 4), streams), devices);
   DeviceBatch batch;
@@ -252,7 +252,7 @@ TEST(Landing, AFaultReachesItsDeviceAndEverAfter) {
 TEST(Landing, IsForMaskedBatchesToo) {
   const auto device = std::make_shared<CopyingDevice>(0);
   FakeStreams streams;
-  streams.block_at = 0;  // no batch ever comes
+  streams.block_at = 0;  // no batch arrives
   ParallelLoader loader(fake_pipeline(fake_options(1, 4), streams), DeviceSet({device}));
   const DeviceBatch masked = loader[0].masked_batch();
   EXPECT_EQ(masked.num_valid, 0);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# failures.sh PROGRAM: the last of three processes fails in each way; all end, with its reason, and none is left.
+# failures.sh PROGRAM: the last of three processes fails in each way; all processes end with its reason.
 set -uo pipefail
 source "$(dirname "$0")/start.sh"
 failed=0
 
-# expect HOW REASON PROCESS...: that each of these processes has printed the reason.
+# expect HOW REASON PROCESS...: checks that each of these processes has printed the reason.
 expect() {
   local how=$1 reason=$2
   shift 2

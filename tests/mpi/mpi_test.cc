@@ -90,8 +90,8 @@ INSTANTIATE_TEST_SUITE_P(Mpi, CollectivesConformance,
 
 }  // namespace
 
-/// What the tests of failures have one process do, while the others wait for it: it throws, hangs
-/// or dies. The others print the reason that they are given.
+/// What one process does in the tests of failures while the others wait for it: it throws, hangs or
+/// is killed. The others print the reason that they get.
 int fail(const std::string& how) {
   MpiProcesses own({.peer_timeout = std::chrono::milliseconds(3000)});
   const auto cluster = make_cluster(own.topology(1), own.transport());

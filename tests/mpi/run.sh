@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh PROGRAM N: the tests, in N processes at once. The one that aborts has a run of its own: after it MPI ends
+# run.sh PROGRAM N: the tests, in N processes at once. The test that aborts has a run of its own: after it MPI ends
 # every process with status 1.
 set -euo pipefail
 source "$(dirname "$0")/start.sh"

@@ -1,5 +1,5 @@
-# To be sourced: start N PROGRAM ARGUMENT... runs N processes of a program on this machine; leaves the test as
-# skipped where mpirun cannot start any.
+# To be sourced: start N PROGRAM ARGUMENT... runs N processes of a program on this machine; skips the test if
+# mpirun cannot start any.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 

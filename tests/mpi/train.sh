@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# train.sh MILLRACE: four replicas as processes x devices; a stop and a resume; a launcher that MPI does not know.
+# train.sh MILLRACE: four replicas as processes x devices; a stop and a resume; a launcher other than MPI's.
 set -uo pipefail
 source "$(dirname "$0")/start.sh"
 millrace=$1
@@ -20,7 +20,7 @@ train() {
     --streams 4 --lr 0.01 --warmup-steps 0 --log-steps 500 "$@"
 }
 
-# The mean loss of an epoch, as far as another order of summation leaves it alone.
+# The mean loss of an epoch, in the digits that do not depend on the order of summation.
 loss() { sed -nE 's/.*Train loss=([0-9]+\.[0-9]{3}).*/\1/p' "$1"; }
 
 for shape in "1 4" "2 2" "4 1"; do
@@ -34,7 +34,7 @@ for shape in "1 4" "2 2" "4 1"; do
   ((failed)) && cat "$run.log"
 done
 
-# Fewer shards than processes: every sample counts once all the same.
+# Fewer shards than processes: every sample still counts once.
 "$millrace" create "$folder/t-%06d.tar" --synthetic classes --count 50 --maxcount 25 --size 28 2>/dev/null >&2
 for processes in 1 3; do
   start "$processes" "$millrace" eval --checkpoint "$folder/1" "$folder/t-{000000..000001}.tar" --precision fp32 \
@@ -43,7 +43,7 @@ done
 grep -q "^50 samples: loss" "$folder/eval.1" || fail "$(cat "$folder/eval.1")"
 cmp "$folder/eval.1" "$folder/eval.3" || fail "another score: $(cat "$folder/eval.3")"
 
-# The first log line has come: the run is under way when it is asked to stop.
+# After the first log line the run is under way, and is stopped.
 run=$folder/stopped
 train 2 1 --fake-data 1000000 --run-dir "$run" >"$run.log" 2>&1 &
 shell=$!

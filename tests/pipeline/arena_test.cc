@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Hands the arena a task of its own.
+/// Submits a task to the arena.
 void run(Arena& arena, Arena::Need need, const std::function<void()>& work) {
   arena.add(need);
   const TbbCode tbb;

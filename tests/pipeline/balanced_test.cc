@@ -294,8 +294,8 @@ TEST(BalancedStreams, ADamagedIndexCostsNoSample) {
   Pipeline sound = builder(shards).split({.workers = 3}).build();
   const auto expected = keys_of(sound);
   const std::string index = testing::read_file(shards.index(1));
-  // Without its count the shard is scanned, or else whole shards are divided, unless a manifest has
-  // it.
+  // Without the shard's count the shard is scanned, or else whole shards are divided, unless a
+  // manifest has it.
   testing::write_file(shards.index(1), "{\"count\": \"many\"");
   Pipeline scanned = builder(shards).split({.workers = 3}).build();
   EXPECT_EQ(keys_of(scanned), expected);
@@ -305,7 +305,7 @@ TEST(BalancedStreams, ADamagedIndexCostsNoSample) {
   const wds::FaultPolicy listed{.samples_of = [](const std::string&) { return 30; }};
   Pipeline balanced = builder(shards).split({.workers = 3}).faults(listed).build();
   EXPECT_EQ(keys_of(balanced), expected);
-  // With its count the streams stay as they were, and so does the order.
+  // With its count the streams and the order are unchanged.
   testing::write_file(shards.index(1), index.substr(0, index.size() - 10));
   for (const wds::OnFault policy : {wds::OnFault::kFail, wds::OnFault::kSkip}) {
     Pipeline counted = builder(shards).split({.workers = 3}).faults({.on_fault = policy}).build();

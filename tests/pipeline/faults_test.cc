@@ -65,7 +65,7 @@ TEST(PipelineFaults, LetsBatchesBeforeAFaultOfReadingThrough) {
   };
   Pipeline pipeline = fake_pipeline(fake_options(2, 4), streams);
   const auto [before, fault] = run_to_fault(pipeline);
-  EXPECT_EQ(before.size(), 10U);  // 43 samples come before it
+  EXPECT_EQ(before.size(), 10U);  // 43 samples before the fault
   EXPECT_EQ(fault.code(), ErrorCode::kTruncated);
   EXPECT_EQ(fault.where().url, "fake-1.tar");
 }

@@ -1,4 +1,4 @@
-// The merge by itself: what it sends to its sink for what it hears.
+// The merge by itself: what it sends to its sink after which events.
 #include "pipeline/detail/merge.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using Kind = Output::Kind;
 
 constexpr std::size_t kSampleBytes = 10;
 
-/// A merge, all that it sends, and the stages around it played by hand.
+/// A merge, all that it sends, and the stages around it imitated by the test.
 class Bench : public Merge::Sink {
  public:
   explicit Bench(MergeOptions options, const Position& start = {})
@@ -44,7 +44,7 @@ class Bench : public Merge::Sink {
   }
 
   void handle(const Event& event) { merge_.handle(event); }
-  /// A block of so many samples of a stream, from its `first` one on.
+  /// A block of `count` samples of a stream, from its `first` one on.
   void give(std::size_t stream, std::size_t count, std::uint64_t first = 0,
             std::uint32_t epoch = 0) {
     BlockRead read{.stream = stream, .epoch = epoch, .skip = first};
@@ -73,7 +73,7 @@ class Bench : public Merge::Sink {
     }
     return text;
   }
-  /// Decodes the blocks that were sent since the last time.
+  /// Decodes the blocks that were sent since the last call.
   void decode_all() {
     for (; num_decoded_ < blocks.size(); ++num_decoded_) {
       DecodeBlock& block = *blocks[num_decoded_];
@@ -244,12 +244,12 @@ TEST(Merge, DropsWhatWasReadOfAnEpochThatIsCut) {
   EXPECT_EQ(bench.sent(), "0/0 1/0 0/1 1/1 | 0/2 ");
   bench.handle(EpochCut{0});
   EXPECT_EQ(bench.dropped_samples, 2U) << "0/3 and 0/4";
-  bench.give(1, 9, 2);  // was under way
+  bench.give(1, 9, 2);  // the read was under way
   EXPECT_EQ(bench.dropped_samples, 2U + 9U);
   EXPECT_EQ(bench.dropped_bytes, (2 + 9) * kSampleBytes);
   bench.give(0, 2, 0, 1);
   bench.give(1, 2, 0, 1);
-  bench.handle(EpochCut{0});  // has been
+  bench.handle(EpochCut{0});  // already ended
   EXPECT_THAT(bench.sent(), ::testing::EndsWith("| 0/0 1/0 0/1 1/1 "));
 }
 

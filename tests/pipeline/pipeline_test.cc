@@ -123,7 +123,7 @@ TEST(Pipeline, RunsEpochAfterEpochAndReadsTheNextOneAhead) {
   Batch batch;
   ASSERT_TRUE(pipeline.next(batch));
   EXPECT_EQ(batch.keys[0], "0/3/0");
-  // Nobody asks for the next epoch yet, but its blocks are read: 2 of each stream and epoch.
+  // The next epoch was not requested yet, but its blocks are read: 2 of each stream and epoch.
   while (*streams.blocks_read < 8) std::this_thread::yield();
   ASSERT_TRUE(pipeline.next(batch));
   EXPECT_FALSE(pipeline.next(batch));

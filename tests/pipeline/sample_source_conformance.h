@@ -1,4 +1,4 @@
-// What every SampleSource must do, alone and behind a pipeline. To put one to it, in a file of its
+// The requirements of every SampleSource, alone and in a pipeline. To test one, in a file of its
 // own:
 //
 //   INSTANTIATE_TEST_SUITE_P(Mine, SampleSourceConformance,
@@ -27,8 +27,8 @@ namespace millrace::pipeline {
 
 /// A set of samples: 30 to 300 of them, each with a key of its own within an epoch.
 struct SourceData {
-  PipelineOptions options = {};      ///< the source, or the shards, and what belongs to them
-  std::shared_ptr<void> owner = {};  ///< what is read from
+  PipelineOptions options = {};      ///< with the source or the shards
+  std::shared_ptr<void> owner = {};  ///< of the data that is read
 };
 
 struct SourceCase {
@@ -40,7 +40,7 @@ inline std::string case_name(const ::testing::TestParamInfo<SourceCase>& info) {
   return info.param.name;
 }
 
-/// A number that tells one sample from another: of its key, its fields and its randomness.
+/// A hash of a sample's key, fields and randomness.
 inline FieldSpec content_field() {
   return FunctionField{.name = "content",
                        .output = {decode::DType::kInt64, {1}},
@@ -79,7 +79,7 @@ class SampleSourceConformance : public ::testing::TestWithParam<SourceCase> {
     return source(request.num_streams)->open(request);
   }
 
-  /// Keys and contents of what is left, and that each block keeps to the contract.
+  /// Returns keys and contents of the rest, and checks each block against the contract.
   static Keys drain(SampleSource::Stream& stream) {
     Keys all;
     for (;;) {

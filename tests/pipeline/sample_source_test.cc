@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using testing::TarBuilder;
 using testing::TempDir;
 
-/// What a user may bring: rows of a table, in each epoch from another one on.
+/// A user's source: rows of a table, starting at another row in each epoch.
 class Rows final : public SampleSource {
  public:
   explicit Rows(std::vector<std::string> rows) : rows_(std::move(rows)) {}
@@ -196,7 +196,7 @@ TEST(SampleSource, AStreamsFaultNamesItsSample) {
   }
 }
 
-/// Every third sample is lost on the way.
+/// Every third sample is lost.
 class Lossy final : public SampleSource {
  public:
   std::string name() const override { return "lossy"; }

@@ -97,7 +97,8 @@ TEST(PipelineOverShards, ADamagedMaskIsNamedWithItsShardAndOffset) {
   } catch (const Error& error) {
     EXPECT_EQ(error.where().url, folder / "x.tar");
     EXPECT_EQ(error.where().member, "a.mask.png");
-    EXPECT_EQ(error.where().offset, 512U * 3);  // behind the picture's header and data, and its own
+    EXPECT_EQ(error.where().offset,
+              512U * 3);  // after the picture's header and data, and its own header
   }
 }
 
@@ -146,7 +147,7 @@ TEST(PipelineOverShards, AUsersOwnSplitterDecidesWhoReadsWhat) {
   const Shards shards(4, 12);
   wds::SplitOptions split{.topology = {.process = 1, .processes = 2}, .workers = 1};
   split.process_splitter = [](const std::vector<std::string>& all, const wds::SplitPart& part) {
-    std::vector<std::string> own;  // process 1 keeps the last shard alone
+    std::vector<std::string> own;  // process 1 has only the last shard
     for (const std::string& url : all) {
       if (url.ends_with("x-3.tar") == (part.index == 1)) own.push_back(url);
     }

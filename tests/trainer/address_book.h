@@ -1,7 +1,7 @@
-// AddressBook: addresses to hand out for memory that lies elsewhere.
+// AddressBook: addresses that stand for memory elsewhere.
 //
-// The pages at those addresses may not be touched (PROT_NONE): who follows one in place of asking
-// its backend ends the program.
+// The pages at those addresses are PROT_NONE: code that dereferences one instead of calling its
+// backend ends the program.
 //
 // Threads: any.
 #pragma once
@@ -19,11 +19,11 @@
 
 namespace millrace::testing {
 
-/// `Storage` is what lies behind an address: `storage.part(offset, count)` is a part of it.
+/// `Storage` is what an address stands for: `storage.part(offset, count)` is a part of it.
 template <typename Storage>
 class AddressBook {
  public:
-  /// Addresses for `storage`, so many floats of it; given back with the buffer.
+  /// Addresses for `floats` floats of `storage`, released with the buffer.
   trainer::DeviceBuffer add(Storage storage, std::size_t floats) {
     if (floats == 0) return {};
     const std::size_t bytes = floats * sizeof(float);
@@ -42,7 +42,7 @@ class AddressBook {
     return {{begin, floats}, std::shared_ptr<void>(pages, release)};
   }
 
-  /// What lies behind `span`.
+  /// The storage that `span` stands for.
   auto find(trainer::DeviceSpan span) const {
     using Part = decltype(std::declval<Storage>().part(0, 0));
     if (span.empty()) return Part{};

@@ -1,4 +1,4 @@
-// What every Backend must do. To put one to it, in a file of its own:
+// The requirements of every Backend. To test one, in a file of its own:
 //
 //   INSTANTIATE_TEST_SUITE_P(
 //       Mine, BackendConformance,
@@ -48,7 +48,7 @@ inline ParameterTable conformance_table() {
   return table;
 }
 
-/// Values at the places of parameters, zeros between them.
+/// Random values for the parameters, zeros between them.
 inline std::vector<float> flat_values(const ParameterTable& table, float phase) {
   std::vector<float> values(table.padded_size());
   for (const Parameter& entry : table.entries())
@@ -57,7 +57,7 @@ inline std::vector<float> flat_values(const ParameterTable& table, float phase) 
   return values;
 }
 
-/// What one process holds of a run, and its replicas' Updaters.
+/// One process's buffers of a run, and its replicas' Updaters.
 class UpdaterBench {
  public:
   UpdaterBench(Backend& backend, const OptimizerOptions& options, int world, ClipOptions clip = {})
@@ -310,7 +310,7 @@ TEST_P(BackendConformance, ClipsEachValueAndThenTheNorm) {
   }
 }
 
-/// One rank's gradient is enough, and so is the loss alone.
+/// One rank's gradient suffices, and so does the loss.
 TEST_P(BackendConformance, AStepThatIsNotFiniteLeavesTheWeightsAlone) {
   const OptimizerOptions options{.rule = "adam"};
   const float infinity = std::numeric_limits<float>::infinity();

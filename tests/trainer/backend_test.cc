@@ -1,4 +1,4 @@
-// The backends that there are, put to the suite of all; and what is said of one alone.
+// All backends in the suite of all; and tests of single ones.
 #include "trainer/backend.h"
 
 #include <gtest/gtest.h>

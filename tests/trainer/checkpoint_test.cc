@@ -151,7 +151,7 @@ TEST(Checkpoint, NeverHoldsAModelThatBlewUp) {
   EXPECT_EQ(20, read_checkpoint_state(folder / "last").global_step);
 }
 
-/// No file may grow past `bytes` while it lives: what a full disk looks like to write().
+/// While one exists, no file may grow past `bytes`: imitates a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -230,7 +230,7 @@ TEST(Weights, MismatchNamesTheTensors) {
   }
 }
 
-// What lies at a url is read through the opener that is given: its store, its patience, its stop.
+// A checkpoint at a url is read through the given opener: its store, its retries, its stop.
 TEST(Weights, AreReadThroughTheGivenOpener) {
   const testing::TempDir folder;
   Model model;

@@ -1,5 +1,5 @@
-// What every implementation of Collectives must do. The last test aborts the group, and all that
-// it shares with others. To put one to it, in a file of its own:
+// The requirements of every implementation of Collectives. The last test aborts the group, and all
+// that it shares with others. To test one, in a file of its own:
 //
 //   INSTANTIATE_TEST_SUITE_P(Mine, CollectivesConformance,
 //                            ::testing::Values(CollectivesCase{"mine", [] { return my_group(); }}),
@@ -24,8 +24,8 @@
 
 namespace millrace::trainer {
 
-/// The ranks of a group that this process of the test has, in their order: all of them, or, where
-/// several processes run the same tests, those of one.
+/// The ranks of a group in this process of the test, in their order: all of them, or, if several
+/// processes run the same tests, those of one.
 struct CollectivesGroup {
   std::vector<std::unique_ptr<Collectives>> ranks;
   int devices = 1;                   ///< ranks of one process of a run, which may share memory
@@ -41,7 +41,7 @@ inline std::string case_name(const ::testing::TestParamInfo<CollectivesCase>& in
   return info.param.name;
 }
 
-/// Runs `work` on one thread a rank.
+/// Runs `work` on one thread per rank.
 inline void on_all(std::vector<std::unique_ptr<Collectives>>& ranks,
                    const std::function<void(Collectives&)>& work) {
   std::vector<std::jthread> threads;
@@ -118,7 +118,7 @@ TEST_P(CollectivesConformance, ReduceScatterFillsTheRanksOwnSlice) {
   });
 }
 
-// The ranks of a process may have one buffer, of which each fills its slice.
+// The ranks of a process may share one buffer, of which each fills its slice.
 TEST_P(CollectivesConformance, AllGatherGivesEveryRanksSliceToAll) {
   for (const bool is_shared : {false, true}) {
     for (const std::size_t count : {0U, 5U, 16U, 1000U, 5003U}) {
@@ -139,7 +139,8 @@ TEST_P(CollectivesConformance, AllGatherGivesEveryRanksSliceToAll) {
   }
 }
 
-// Small sums may go another way than large ones: sizes on both sides of every bound, in turns.
+// Small sums may use another algorithm than large ones: sizes on both sides of every bound, in
+// turn.
 TEST_P(CollectivesConformance, SumsOfAllSizesFollowEachOther) {
   on_all([&](Collectives& rank) {
     for (int round = 0; round < 120; ++round) {

@@ -100,7 +100,7 @@ TEST(Cluster, AnAbortReachesTheGroupsOfEveryProcess) {
   fakes.clusters[0]->abort("no space left");
 }
 
-// Rank 0 comes last, time and again: on however busy a machine, not to every meeting first.
+// Rank 0 arrives late again and again: even on a busy machine it is not first at every meeting.
 TEST(ThreadCollectives, CountsTheWaitForRanksThatComeLater) {
   Group group = make_thread_collectives(3);
   on_all(group, [&](Collectives& rank) {
@@ -163,7 +163,7 @@ TEST(BucketReducer, SumsWhatEachRankOwnsBucketByBucket) {
   EXPECT_EQ(std::vector<int>(kFloats, 1), owners) << "every float has one owner";
 }
 
-// Waking a thread for what nothing can hide costs more than to sum it at once.
+// With nothing to overlap it with, waking a thread costs more than summing at once.
 TEST(BucketReducer, SumsItsLastBucketOnTheCallersThread) {
   Group group = make_thread_collectives(2);
   on_all(group, [&](Collectives& rank) {

@@ -1,4 +1,4 @@
-// Batches' fields as Eigen's maps: the same memory, and refused where type or rank are others.
+// Batches' fields as Eigen's maps: the same memory, and refused for another type or rank.
 #include "decode/eigen.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A network within the test's process: what several processes of a run send each other.
+// A network within the test's process, for several processes of a run.
 #pragma once
 
 #include <condition_variable>

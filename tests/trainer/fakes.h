@@ -1,4 +1,4 @@
-// A model, an input and threads of a few lines each, for tests of the loop alone.
+// A model, an input and threads of a few lines each, for tests of the loop.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,7 @@ class MemoryFeed final : public trainer::Feed {
 
   /// Called before each batch; may throw, or change the batch's number.
   std::function<void(int replica, std::int64_t step)> before_batch;
-  /// In the last round a replica for which no sample is left gets the end, not a masked batch.
+  /// In the last round a replica without a sample left gets the end, not a masked batch.
   bool is_unequal = false;
 
  private:
@@ -81,7 +81,7 @@ class LocalThreads final : public trainer::ReplicaThreads {
   int size_;
 };
 
-/// Writes down what it is told.
+/// Records all events.
 class Recorder final : public trainer::Observer {
  public:
   void on_step(const trainer::StepEvent& event) override { losses.push_back(event.loss); }
@@ -94,7 +94,7 @@ class Recorder final : public trainer::Observer {
 
 struct LinearRunOptions {
   int world = 1;
-  std::int64_t batch_size = 16;  ///< a replica's
+  std::int64_t batch_size = 16;  ///< per replica
   std::size_t samples = 200;
   std::size_t val_samples = 101;
 };
@@ -108,7 +108,7 @@ struct LinearRun {
   LinearRun(const LinearRun&) = delete;
   LinearRun& operator=(const LinearRun&) = delete;
 
-  /// `more` are told before the recorder.
+  /// `more` are called before the recorder.
   trainer::FitResult run(const trainer::TrainOptions& options,
                          const std::vector<trainer::Observer*>& more = {});
 
@@ -116,7 +116,7 @@ struct LinearRun {
   trainer::LossObjective objective{{.inputs = {"x"}, .heads = {trainer::Head{}}}};
   MemoryFeed train;
   MemoryFeed val;
-  trainer::Feed* train_feed = &train;  ///< another may take its place
+  trainer::Feed* train_feed = &train;  ///< may be replaced
   trainer::Feed* val_feed = &val;      ///< likewise
   LocalThreads devices;
   Recorder recorder;
@@ -125,7 +125,7 @@ struct LinearRun {
 /// A checkpoint's weights, then its buffers.
 std::vector<float> weights_in(const std::string& checkpoint, const trainer::Model& model);
 
-/// Losses of two runs, to rounding in another order.
+/// Expects equal losses of two runs, but for the order of rounding.
 void expect_one_curve(const std::vector<double>& expected, const std::vector<double>& losses);
 
 }  // namespace millrace::testing

@@ -47,7 +47,7 @@ std::string name_of(const Layout& layout) {
   return std::to_string(layout.processes) + " x " + std::to_string(layout.devices);
 }
 
-/// A process's cluster, whose launcher may ask it to stop.
+/// A process's cluster, whose launcher may request a stop.
 class StoppableCluster final : public Cluster {
  public:
   explicit StoppableCluster(std::unique_ptr<Cluster> cluster) : cluster_(std::move(cluster)) {}
@@ -66,7 +66,7 @@ class StoppableCluster final : public Cluster {
   std::unique_ptr<Cluster> cluster_;
 };
 
-/// Runs `work` once a process, each on a thread of its own. What it throws is kept, by process.
+/// Runs `work` once per process, each on its own thread. Keeps its exceptions, by process.
 std::vector<std::exception_ptr> on_processes(const Layout& layout,
                                              const std::function<void(StoppableCluster&)>& work) {
   FakeNetwork network(layout.processes);
@@ -115,7 +115,7 @@ constexpr std::int64_t kBatch = 4;
 constexpr std::int64_t kClasses = 4;
 constexpr int kSide = 28;
 
-/// Shards of `per_shard` grey pictures each, brighter in the quarter that the label names.
+/// Shards of `per_shard` grey pictures each, brighter in the quarter given by the label.
 std::vector<std::string> write_pictures(const std::string& folder, const std::string& name,
                                         int count, std::uint64_t per_shard) {
   wds::ShardWriter writer({.pattern = folder + "/" + name + "-%06d.tar", .maxcount = per_shard});
@@ -180,7 +180,7 @@ std::vector<std::string> files_of(const std::string& checkpoint) {
 
 struct LeNetRun {
   std::vector<std::string> files;
-  std::vector<FitResult> results;  ///< one a process
+  std::vector<FitResult> results;  ///< one per process
 };
 
 LeNetRun train_lenet(const Layout& layout, const std::vector<std::string>& train_shards,
@@ -220,7 +220,7 @@ LeNetRun train_lenet(const Layout& layout, const std::vector<std::string>& train
 
 TEST(FitCluster, ProcessesAndDevicesTrainToTheSameBits) {
   const testing::TempDir folder;
-  // The last round has batches for two ranks only, and one shard is to evaluate on.
+  // The last round has batches for two ranks only, and one shard is for evaluation.
   const auto shards = write_pictures(folder.path(), "train", 6 * 16 + 8, 4);
   const auto val = write_pictures(folder.path(), "val", 18, 100);
   ASSERT_EQ(26U, shards.size());
@@ -291,7 +291,7 @@ class ShareFeed final : public Feed {
   Topology topology_;
 };
 
-/// What one process brings to a run.
+/// One process's part of a run.
 struct LinearProcess {
   explicit LinearProcess(const Topology& topology)
       : train(make_samples(200, kFeatures, kClasses, 1), topology),
@@ -319,7 +319,7 @@ struct LinearRun {
 
 using Change = std::function<void(LinearProcess&)>;
 
-/// Two epochs of 7 steps, for 4 ranks; `change` makes a process another than the others.
+/// Two epochs of 7 steps, for 4 ranks; `change` makes one process differ from the others.
 LinearRun run_linear(const Layout& layout, const std::string& folder, const Change& change = {}) {
   LinearRun run;
   run.results.resize(static_cast<std::size_t>(layout.processes));
@@ -368,7 +368,7 @@ TEST(FitCluster, RulesThatGoByNormsTrainToTheSameBits) {
   }
 }
 
-/// Resumes the run in `folder`, and expects what it would have come to without a break.
+/// Resumes the run in `folder`, and expects the result of a run without a break.
 void expect_resumes(const Layout& layout, const std::string& folder,
                     const std::vector<std::string>& expected) {
   const LinearRun resumed =
@@ -511,7 +511,7 @@ TEST(FitCluster, OptionsThatDifferAreRefusedEverywhere) {
   EXPECT_FALSE(fs::exists(folder / "run"));
 }
 
-// Each of these steered something once: none may hang a run, or change a bit of it.
+// Decisions that once depended on one rank: none may hang a run, or change a bit of it.
 TEST(FitCluster, WhatOneProcessAloneHasSteersNothing) {
   const testing::TempDir folder;
   const auto expected = undisturbed(folder);

@@ -1,4 +1,4 @@
-// What a run leaves behind when its input, its evaluation or a hook fails, and when it is stopped.
+// What a run leaves after a fault of its input, its evaluation or a hook, and after a stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ std::vector<double> joined(std::vector<double> first, const std::vector<double>&
   return first;
 }
 
-/// What the run does when the damage is mended must be what an undamaged run does.
+/// After the damage is repaired, the run must continue like an undamaged one.
 void expect_goes_on_as_if_whole(const LinearRun& broken, TrainOptions options,
                                 const testing::LinearRunOptions& setup = {.world = 2}) {
   options.resume = "auto";
@@ -127,7 +127,7 @@ TEST(FitFaults, AFaultInAnEvaluationKeepsTheEpochsSteps) {
   expect_goes_on_as_if_whole(broken, options);
 }
 
-/// Fails at an evaluation's start or end, when a stop was asked for.
+/// Fails at an evaluation's start or end, after a stop was requested.
 class FailingHook final : public Observer {
  public:
   FailingHook(bool at_end, std::stop_source& stop) : at_end_(at_end), stop_(stop) {}
@@ -161,7 +161,7 @@ TEST(FitFaults, AHookThatFailsAtAnEvaluationNeverLeavesTheMeanInTheWeightsPlace)
   }
 }
 
-/// Gives the batches of another feed, but for one that never comes.
+/// Returns the batches of another feed, except one that never arrives.
 class StallingFeed final : public Feed {
  public:
   StallingFeed(Feed& feed, std::function<void()> on_stall)
@@ -269,7 +269,7 @@ TEST(FitFaults, AnEpochOrAnEvaluationWithoutASampleIsAnError) {
   }
 }
 
-/// Counts how often each shard is asked for.
+/// Counts how often each shard is requested.
 class CountingOpener final : public io::Opener {
  public:
   std::unique_ptr<io::ByteSource> open(const std::string& url,

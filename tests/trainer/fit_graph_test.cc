@@ -1,4 +1,4 @@
-// fit() with models that are compiled, on CPU devices: curves that must not depend on how many.
+// fit() with compiled models on CPU devices: loss curves that must not depend on their number.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -76,7 +76,7 @@ TEST(FitOptions, ClippingByValueBoundsEveryWeightsStep) {
   }
 }
 
-/// Passes time at every step, and writes down after which a checkpoint came.
+/// Advances the clock at every step, and records after which steps a checkpoint was written.
 class Hourglass final : public Observer {
  public:
   explicit Hourglass(FakeClock& clock) : clock_(clock) {}
@@ -108,7 +108,7 @@ TEST(FitOptions, SavesLastWhenItsTimeHasCome) {
   options.checkpoint.every = std::chrono::minutes(3);
   options.clock = &clock;
   LinearRun(small(2)).run(options, {&hourglass});
-  // Asked before a step's batch, saved after that step; an epoch's end begins the time anew.
+  // Due before a step's batch, saved after that step; an epoch's end restarts the interval.
   EXPECT_THAT(hourglass.saved, ElementsAre(4, 7, 11, 14));
   EXPECT_THAT(hourglass.in_epoch, ElementsAre(4, 0, 4, 0));
 }

@@ -358,7 +358,7 @@ TEST(Fit, AGradientThatIsNotFiniteIsSkippedByOption) {
   }
 }
 
-// Where the step is the last one before a checkpoint it is asked at once.
+// Before a checkpoint, the last step's outcome is asked at once.
 TEST(Fit, AGradientThatIsNotFiniteIsKnownBeforeACheckpoint) {
   const testing::TempDir folder;
   LinearRun bench({.world = 2});

@@ -1,5 +1,5 @@
 // Arithmetic on flat buffers against plain float64, at every length around a chunk's and at every
-// alignment: a buffer's place and a range's bounds must not change a bit.
+// alignment: a buffer's alignment and a range's bounds must not change a bit.
 #include "trainer/detail/flat_math.h"
 
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ TEST(FlatMath, RoundsToBf16AsEigenDoes) {
   EXPECT_TRUE(std::isnan(nan[1])) << "one whose bits are all in the half that is cut off";
 }
 
-// exp() of a packet and exp() of the library differ in the last bit: no value may go by the latter.
+// exp() of a packet and exp() of the library differ in the last bit: none may be by the latter.
 TEST(FlatChunks, GiveTheSameBitsWhereverABufferBeginsAndEnds) {
   const auto work = [](std::span<float> values) {
     for_each_chunk([](auto value) { value = value.exp() / 3.0F + value.sqrt(); }, values);

@@ -114,7 +114,7 @@ struct Append {
   Value operator()(const nn::Linear& layer) const { return builder.linear(name, x[0], layer); }
 };
 
-// Where a case lies in its model.
+// A case's place in its model.
 struct Place {
   std::vector<std::size_t> nodes;  // of its layers
   std::vector<Value> inputs;
@@ -196,7 +196,7 @@ nn::Graph graph_of(const LayerCase& taken, std::int64_t batch_size) {
     reads = {y, residual};
     name += '+';
   }
-  // A layer within a model hands its result on in the plan's own type.
+  // The result of a layer within a model has the plan's type.
   Value result = reads[0];
   if (!taken.makes_output) result = builder.reshape("result", result, builder.shape(result));
   builder.output("result", result);

@@ -1,10 +1,10 @@
-// Every layer of the models, and those that no model has, beside PyTorch's alone: the same inputs,
-// weights and incoming gradient give the same output, gradients and running statistics, in training
-// and in evaluation, within a plain limit. What a whole model adds to that, nn_parity_test.cc
-// compares.
+// Every layer of the models, and those that no model has, each alone against PyTorch's: the same
+// inputs, weights and incoming gradient must give the same output, gradients and running
+// statistics, in training and in evaluation, within a fixed limit. nn_parity_test.cc compares whole
+// models.
 //
-// The exact answer is PyTorch's in float64 on the values that the layer receives. Skipped where
-// python3 has no torch. MILLRACE_PARITY_PRINT shows every distance.
+// The exact answer is PyTorch's in float64 on the values that the layer receives. Skipped if
+// python3 has no torch. MILLRACE_PARITY_PRINT prints every distance.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,13 +28,13 @@ using testing::LayerTensor;
 
 constexpr std::int64_t kBatch = 2;
 constexpr double kFloat32 = 1e-5;
-constexpr double kBFloat16 = 5e-3;  // two roundings and a little
+constexpr double kBFloat16 = 5e-3;  // a little above two roundings
 
 const char* name_of(Precision precision) {
   return precision == Precision::kBFloat16 ? "bf16" : "fp32";
 }
 
-// A case in one precision, with the values that PyTorch was given for it.
+// A case in one precision, with PyTorch's input values.
 class LayerComparison {
  public:
   LayerComparison(const LayerCase& taken, Precision precision, std::vector<LayerTensor> tensors)
@@ -64,7 +64,7 @@ class LayerComparison {
     }
   }
 
-  // The image; or the identity, which the layers that hand out the inputs read.
+  // The image; or the identity, from which the layers before compute the inputs.
   std::vector<float> input() const {
     if (const LayerTensor* image = find("image")) return image->values;
     std::vector<float> identity(kBatch * kBatch, 0.0F);
@@ -123,7 +123,7 @@ void compare(const std::vector<LayerCase>& cases) {
   }
 }
 
-// Sides that differ, so that height and width cannot be mixed up unseen, at which the last stages
+// Sides that differ, so that exchanging height and width fails, and with which the last stages
 // still have six pixels: batch norm needs a few values.
 std::vector<nn::Graph> zoo() {
   const ModelOptions wide{.num_classes = 10, .image = {64, 96}};
@@ -137,7 +137,7 @@ std::vector<nn::Graph> zoo() {
   return models;
 }
 
-// Each kind of layer at each shape once, however many models have it.
+// Each kind of layer at each shape once.
 std::vector<LayerCase> layers_of_the_zoo() {
   std::vector<LayerCase> cases;
   std::set<std::string> seen;

@@ -1,4 +1,4 @@
-// Every op's way back against finite differences, in float32. A first convolution makes the
+// Every op's backward pass against finite differences, in float32. A first convolution makes the
 // gradient of the op's input visible as a gradient of weights.
 #include <gtest/gtest.h>
 

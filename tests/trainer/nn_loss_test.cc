@@ -64,7 +64,7 @@ TEST(CrossEntropy, GradientAgreesWithFiniteDifferences) {
 TEST(CrossEntropy, LeavesMaskedSlotsOut) {
   Problem problem;
   problem.valid = {1, 0, 1};
-  problem.labels[1] = 77;  // nobody's label, and nobody asks
+  problem.labels[1] = 77;  // not a label, and its slot is masked
   const LossSums masked = make_loss("cross_entropy")->evaluate(problem.input(2));
   EXPECT_EQ(masked.num_valid, 2);
   for (std::size_t k = 4; k < 8; ++k) EXPECT_EQ(problem.gradient[k], 0.0F);
@@ -124,7 +124,7 @@ TEST_P(ValueLoss, GradientAgreesWithFiniteDifferences) {
     const double below = evaluate().loss;
     x[i] = kept;
     const double step = (above - below) / 2e-3 / 2.0;
-    // BerHu's threshold is a constant to its gradient, and the largest error makes it.
+    // BerHu's threshold, set by the largest error, is a constant for its gradient.
     if (std::string_view(GetParam()) == "berhu" && is_largest(i)) continue;
     EXPECT_NEAR(static_cast<double>(analytic[i]), step, 2e-3) << i;
   }
@@ -146,7 +146,7 @@ TEST(ValueLosses, HaveTheTextbooksValues) {
   const double bce = std::log(2.0) + std::log1p(std::exp(-2.0)) + 1 + std::log1p(std::exp(-1.0)) +
                      4 + std::log1p(std::exp(-4.0));
   EXPECT_NEAR(value("bce"), bce / 4, 1e-6);
-  // c = 0.8: three errors lie beyond it.
+  // c = 0.8: three errors are above it.
   EXPECT_NEAR(value("berhu"), ((1 + 4 + 16 + 3 * 0.64) / 1.6) / 4, 1e-5);
   const double p1 = 1 / (1 + std::exp(-2.0)), p2 = 1 / (1 + std::exp(1.0)),
                p3 = 1 / (1 + std::exp(-4.0));

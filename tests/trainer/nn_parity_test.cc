@@ -1,12 +1,12 @@
-// The models beside PyTorch: the same weights and batch give the same outputs, loss, gradients and
-// running statistics, and the same training. Skipped where python3 has no torch (apt install
-// python3-torchvision). MILLRACE_PARITY_PRINT shows every distance.
+// The models against PyTorch: the same weights and batch must give the same outputs, loss,
+// gradients and running statistics, and the same training. Skipped if python3 has no torch (apt
+// install python3-torchvision). MILLRACE_PARITY_PRINT prints every distance.
 //
-// The limits are plain: 1e-4 in float32, for each parameter's gradient too, and 2e-2 in bf16. Only
-// in bf16, and only for a single step's outputs, loss and gradients, a whole model may be away from
-// float64 by 2.5 times what PyTorch's own bf16 is, where that is more: through kinks and batch
-// norms rounding alone turns a deep net's gradients by a tenth to a half. layer_parity_test.cc
-// holds each layer to plain limits in both precisions.
+// The limits are 1e-4 in float32, for each parameter's gradient too, and 2e-2 in bf16. Only in
+// bf16, and only for a single step's outputs, loss and gradients, a whole model's error against
+// float64 may be 2.5 times that of PyTorch's own bf16, if that is more: through kinks and batch
+// norms rounding alone changes a deep net's gradients by a tenth to a half. layer_parity_test.cc
+// tests each layer with fixed limits in both precisions.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace millrace::trainer {
 namespace {
 
-// Stops after the float32 step where that has put something into `faults`.
+// Stops after the float32 step if it has added to `faults`.
 void compare_instance(const ParitySetup& setup,
                       const ::testing::TestPartResultArray* faults = nullptr) {
   TorchParity parity(setup);
@@ -27,9 +27,8 @@ void compare_instance(const ParitySetup& setup,
   parity.compare_training(nn::Precision::kBFloat16);
 }
 
-// Where an instance's activation lies at a kink, rounding decides on which side of it, otherwise
-// with each instruction set. So up to three instances are tried; what is wrong is wrong in all of
-// them.
+// If an activation of an instance is at a kink, rounding decides on which side, differently with
+// each instruction set. So up to three instances are tried; an error shows in all of them.
 void compare(ParitySetup setup) {
   if (!testing::have_torchvision()) GTEST_SKIP() << "python3 has no torchvision";
   for (int tries = 1; tries < 3; ++tries, setup.seed += 100) {
@@ -83,7 +82,7 @@ TEST(Parity, ResNet50) {
            .lr = 0.000003F});
 }
 
-// Without dropout: nobody else draws our numbers.
+// Without dropout: PyTorch draws other random numbers.
 TEST(Parity, AlexNet) {
   compare({.model = "alexnet", .options = {.num_classes = 10, .image = 64, .dropout = 0}});
 }

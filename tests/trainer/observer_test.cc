@@ -28,7 +28,7 @@ std::string at(const char* hook, const std::string& path) {
   return std::string(hook) + " " + std::filesystem::path(path).filename().string();
 }
 
-/// Writes down every call.
+/// Records every call.
 class Diary final : public Observer {
  public:
   void on_fit_start() override { calls.emplace_back("fit start"); }

@@ -19,7 +19,7 @@ ParameterTable small_table() {
   return table;
 }
 
-// The same start and gradients as the script below.
+// The same start values and gradients as the script below.
 float weight_at(std::size_t i) { return std::sin(static_cast<float>(i) + 1.0F); }
 float gradient_at(std::size_t i, int step) {
   return std::cos(static_cast<float>(i) + 0.1F * static_cast<float>(step));

@@ -1,5 +1,5 @@
-// The plainest Collectives there can be, to compare others with: every operation is one exchange of
-// everybody's bytes under a mutex, and each rank works its result out by itself.
+// The simplest Collectives, to compare others with: every operation is one exchange of all ranks'
+// bytes under a mutex, and each rank computes its result itself.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace millrace::testing {
 
-/// values[first] + ... + values[last - 1], as Collectives says that sums are taken.
+/// values[first] + ... + values[last - 1], in the order that Collectives specifies.
 template <typename T>
 T plain_tree_sum(std::span<const T> values) {
   if (values.size() == 1) return values.front();
@@ -65,7 +65,7 @@ class PlainCollectives final : public trainer::Collectives {
     for (int r = 0; r < world(); ++r) {
       const auto [begin, end] = slice(values.size(), r);
       if (begin == end || r == rank_) continue;
-      // Another rank of this test may be at the same memory, with the same value.
+      // Another rank of this test may write the same value to the same memory.
       const std::lock_guard lock(table_->mutex);
       std::memcpy(values.data() + begin,
                   all[static_cast<std::size_t>(r)].data() + begin * sizeof(float),

@@ -1,4 +1,4 @@
-// predict: every sample's outputs, once and in order, whatever the number of devices.
+// predict: every sample's outputs, once and in order, for any number of devices.
 #include "trainer/predict.h"
 
 #include <gtest/gtest.h>

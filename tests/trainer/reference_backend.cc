@@ -13,7 +13,7 @@ namespace {
 
 using trainer::Range;
 
-/// Sums once, when all gradients are there.
+/// Sums once, when all gradients are ready.
 class PlainReducer final : public trainer::GradientReducer {
  public:
   PlainReducer(std::span<double> gradients, trainer::Collectives& group)
@@ -42,13 +42,13 @@ struct Place {
   double& second;
 };
 
-/// The rules' formulas, as trainer/detail/update_rules.h has them.
+/// The rules' formulas in trainer/detail/update_rules.h.
 class Formula {
  public:
   Formula(const trainer::OptimizerOptions& options, double lr, std::int64_t step)
       : options_(options), lr_(lr), step_(static_cast<double>(step)) {}
 
-  /// `rate` is the layer's part of LARS's rate.
+  /// `rate` is the layer's factor of LARS's rate.
   void apply(double gradient, double decay, double rate, const Place& place) const {
     const std::string& rule = options_.rule;
     if (rule == "sgd") return sgd(gradient + decay * place.weight, place);
@@ -164,7 +164,7 @@ class ReferenceUpdater final : public trainer::Updater {
     const bool decays = table_.entries()[entry].decay || !options_.no_decay_on_biases_and_norms;
     return decays ? static_cast<double>(options_.weight_decay) : 0.0;
   }
-  /// Each parameter's part of LARS's rate; 1 for other rules.
+  /// Each parameter's factor of LARS's rate; 1 for other rules.
   std::vector<double> rates_of(double scale) const {
     std::vector<double> rates(table_.entries().size(), 1.0);
     if (options_.rule != "lars") return rates;
@@ -263,7 +263,7 @@ std::unique_ptr<trainer::nn::Plan> ReferenceBackend::compile(
 
 std::unique_ptr<trainer::Updater> ReferenceBackend::make_updater(
     const trainer::UpdaterSetup& setup) {
-  trainer::make_update_rule(setup.optimizer);  // refuses what contradicts itself
+  trainer::make_update_rule(setup.optimizer);  // refuses options that contradict each other
   if (setup.optimizer.rules != nullptr)
     throw Error(ErrorCode::kUnsupported, "the reference knows millrace's own rules alone");
   ReferenceUpdater::Spans spans{.weights = book_.find(setup.weights),

@@ -1,5 +1,5 @@
 // ReferenceBackend: everything in float64 and plain loops, to compare others with. Its memory holds
-// doubles; nobody may touch its addresses.
+// doubles; its addresses may not be dereferenced.
 #pragma once
 
 #include <memory>

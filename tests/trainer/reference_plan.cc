@@ -33,7 +33,7 @@ struct Dims {
   std::size_t size() const { return static_cast<std::size_t>(n * c * h * w); }
 };
 
-/// One node's value and gradient, and what its way back needs.
+/// One node's value and gradient, and what its backward pass needs.
 struct Cell {
   Values value, gradient;
   Values mean, inverse;            // batch norm
@@ -167,7 +167,7 @@ class ReferencePlan final : public Plan {
     return static_cast<double>(value);
   }
 
-  /// Calls each(out, in, weight): places of what is multiplied, for every product of a convolution.
+  /// Calls each(out, in, weight), the indices of the factors, for every product of a convolution.
   template <typename Each>
   void for_each_product(const Conv2d& conv, std::size_t node, const Each& each) const {
     const Dims out = dims(node);
@@ -197,7 +197,7 @@ class ReferencePlan final : public Plan {
   }
 
   template <typename Other>
-  void run(const Other&, std::size_t) {}  // an input, or what check() has refused
+  void run(const Other&, std::size_t) {}  // an input, or a layer that check() has refused
   template <typename Other>
   void back(const Other&, std::size_t) {}
 
@@ -358,7 +358,7 @@ class ReferencePlan final : public Plan {
   const Graph& graph_;
   PlanOptions options_;
   ReferenceMemory memory_;
-  std::vector<Cell> cells_;  // one a node
+  std::vector<Cell> cells_;  // one per node
   std::vector<std::vector<float>> outputs_, gradients_;
   bool trains_ = false;
 };

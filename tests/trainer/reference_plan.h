@@ -1,4 +1,4 @@
-// A graph's plan in float64 and plain loops: what the layers' formulas say, and nothing else.
+// A graph's plan in float64 and plain loops: the layers' formulas, and nothing else.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ struct ReferenceMemory {
   std::span<double> buffers;
 };
 
-/// Knows the layers of LeNet and the ResNets. Throws: Unsupported, naming the layer, for others.
+/// Has the layers of LeNet and the ResNets. Throws: Unsupported, naming the layer, for others.
 std::unique_ptr<trainer::nn::Plan> compile_reference(const trainer::nn::Graph& graph,
                                                      const trainer::nn::PlanOptions& options,
                                                      const ReferenceMemory& memory);

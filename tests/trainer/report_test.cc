@@ -133,12 +133,12 @@ TEST(StallReport, OneStepIsTooShortToTell) {
   const StepTimes slow{.wait = 9, .forward = 3};
   for (const std::int64_t steps : {0, 1}) {
     const auto report = detail::make_stall_report({{.all = slow, .first = slow}}, steps, "decode");
-    EXPECT_EQ("too short to tell what binds it", report.verdict);
+    EXPECT_EQ("too short for a verdict", report.verdict);
     EXPECT_EQ(0.0, report.wait_share);
     EpochEvent event;
     event.stall = report;
     EXPECT_EQ(
-        "Epoch 1 too short to tell what binds it: first step 12000.0 ms = wait 9000.0 + forward "
+        "Epoch 1 too short for a verdict: first step 12000.0 ms = wait 9000.0 + forward "
         "3000.0 + backward 0.0 + reduce 0.0 + peers 0.0 + update 0.0",
         stall_line(event));
   }
@@ -166,7 +166,7 @@ TEST(ProgressBar, FitsItsTerminal) {
   EXPECT_LE(ProgressBar::text(event, 20).size(), 20U);
 }
 
-// Reads an event file with nothing but Python's standard library: frames, checksums, scalars.
+// Reads an event file with Python's standard library only: frames, checksums, scalars.
 constexpr const char* kReader = R"(
 import struct, sys
 def crc32c(data):
@@ -255,10 +255,10 @@ TEST(MetricsReport, WarnsOfInputBoundStepsAndOfSmallBatches) {
       << "the input's start";
   EXPECT_THAT(
       warnings_of(good, {.wait = 0.3, .forward = 0.1}),
-      ::testing::ElementsAre("input-bound: 75 % of the time went into waiting for batches"));
+      ::testing::ElementsAre("input-bound: 75 % of the time was spent waiting for batches"));
   EXPECT_THAT(warnings_of(good, {.forward = 0.0005}),
-              ::testing::ElementsAre("a step takes 500.000us: batches are too small for the work "
-                                     "to show"));
+              ::testing::ElementsAre("a step takes 500.000us, most of it overhead: batches are "
+                                     "too small"));
 }
 
 TEST(MetricsCsv, KeepsItsHeaderOverARestart) {

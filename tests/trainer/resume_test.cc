@@ -1,4 +1,4 @@
-// What a run goes on from: which checkpoints, of which data, in which folder.
+// What a run resumes from: which checkpoints, of which data, in which folder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ using testing::LocalThreads;
 using testing::make_samples;
 using testing::MemoryFeed;
 
-/// A feed that says what it is.
+/// A feed with an identity.
 class NamedFeed final : public Feed {
  public:
   NamedFeed(std::int64_t batch_size, int world)
@@ -53,7 +53,7 @@ struct NamedRun {
     return fit({.model = model, .objective = objective, .train = feed, .devices = devices}, options,
                observers);
   }
-  /// What it is refused with; empty when it is not.
+  /// The message with which it is refused; empty if it is not.
   std::string refusal(const TrainOptions& options) {
     try {
       run(options);
@@ -78,7 +78,7 @@ TrainOptions options_for(const testing::TempDir& folder, std::int64_t epochs) {
           .log = Log::to_file(folder / "log")};
 }
 
-/// Leaves a run of one epoch; gives the options of its second one.
+/// Runs one epoch; returns the options of the second one.
 TrainOptions after_an_epoch(const testing::TempDir& folder) {
   TrainOptions options = options_for(folder, 1);
   NamedRun().run(options);
@@ -87,7 +87,7 @@ TrainOptions after_an_epoch(const testing::TempDir& folder) {
   return options;
 }
 
-/// Leaves a run that was stopped in its first epoch.
+/// Runs until a stop in the first epoch.
 void stop_in_epoch(const TrainOptions& options) {
   NamedRun run;
   std::stop_source stop;
@@ -297,7 +297,7 @@ TEST(RunLock, ARunFolderThatIsDeletedDuringTheRunFailsIt) {
   EXPECT_FALSE(fs::exists(folder / "run")) << "it is not made again";
 }
 
-// What a run would write, for mutants of it.
+// A state that a run would write, to be mutated.
 std::string sound_state() {
   TrainState state{.model = "linear", .epoch = 2, .global_step = 20, .optimizer = "sgd"};
   state.step_in_epoch = 4;

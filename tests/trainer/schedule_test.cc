@@ -125,7 +125,7 @@ TEST(Schedule, CosineFollowsTorch) {
 }
 
 TEST(Schedule, OneCycleFollowsTorch) {
-  // Torch's last step is step total - 1; ours ends when the run does, so it is 31 steps of theirs.
+  // Torch's last step is step total - 1; ours is the run's end, so it corresponds to 31 steps.
   const Schedule schedule({.kind = ScheduleKind::kOneCycle,
                            .unit = ScheduleUnit::kStep,
                            .base_lr = 0.5,

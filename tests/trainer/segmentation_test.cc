@@ -28,7 +28,7 @@ const std::vector<float> kWeights = {0.5F, 2.0F, 1.0F, 0.1F};
 constexpr std::size_t kSlots = 3;
 constexpr std::size_t kClasses = 4;
 constexpr std::size_t kHeight = 23;
-constexpr std::size_t kWidth = 31;  // more pixels than are worked on at a time
+constexpr std::size_t kWidth = 31;  // more pixels than one chunk
 constexpr std::size_t kPixels = kHeight * kWidth;
 
 struct Problem {
@@ -56,7 +56,7 @@ struct Problem {
   }
 };
 
-/// The formula as it stands, in double precision.
+/// The formula, in double precision.
 double reference(const Problem& problem, const LossOptions& options) {
   double total = 0;
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
@@ -173,7 +173,7 @@ TEST(PixelCrossEntropy, AgreesWithPyTorchPictureByPicture) {
 
 TEST(ClassCounts, AreAPlainCountOfPixels) {
   ClassCounts counts(3);
-  // Pixels: right 0; 2 taken for 1; ignored; 1 and 2 equal, of which the first is predicted.
+  // Pixels: right 0; 2 predicted as 1; ignored; 1 and 2 equal, of which the first is predicted.
   counts.add(std::vector<float>{5, 0, 9, 0, /**/ 1, 4, 0, 2, /**/ 0, 1, 0, 2},
              std::vector<std::int64_t>{0, 2, 255, 1}, 255);
   EXPECT_EQ(counts.both, (std::vector<double>{1, 1, 0}));

@@ -1,6 +1,6 @@
-// ShadowBackend: the CPU's backend as if its memory were a device's. The addresses that it hands
-// out are of pages that nobody may touch; the values lie elsewhere. Whatever looks into a flat
-// buffer past the backend ends the program.
+// ShadowBackend: the CPU's backend as if its memory were a device's. The addresses that it returns
+// are PROT_NONE pages; the values are elsewhere. Any access to a flat buffer past the backend ends
+// the program.
 #pragma once
 
 #include <memory>

@@ -32,7 +32,7 @@ nn::Graph separate() {
   return builder.build();
 }
 
-/// The same, the second layer on the first one's handle.
+/// The same, the second layer with the first one's weights.
 nn::Graph shared() {
   nn::GraphBuilder builder;
   const nn::Value x = builder.input("x", {kWidth});

@@ -1,5 +1,5 @@
-// TorchLayers: PyTorch's answers for layers taken alone, streamed from one process that works on
-// the next case meanwhile. See torch_layers.py for the values that it chooses.
+// TorchLayers: PyTorch's results for single layers, streamed from one process that computes the
+// next case meanwhile. See torch_layers.py for the values that it chooses.
 #pragma once
 
 #include <cstdio>
@@ -12,8 +12,8 @@
 namespace millrace::testing {
 
 struct LayerTensor {
-  /// What a layer is given: "parameter", "state", "image", "incoming" (gradient); what must come
-  /// out: "output", "evaluated", "gradient", "state_after".
+  /// A layer's inputs: "parameter", "state", "image", "incoming" (gradient); its results: "output",
+  /// "evaluated", "gradient", "state_after".
   std::string kind;
   std::string name;  ///< of the parameter or state; else "-"
   std::vector<float> values;
@@ -21,10 +21,10 @@ struct LayerTensor {
 
 class TorchLayers {
  public:
-  /// `cases`: one line each, "fp32 BATCH DESCRIPTION" or "bf16 ...", as describe() has it.
+  /// `cases`: one line each, "fp32 BATCH DESCRIPTION" or "bf16 ...", from describe().
   explicit TorchLayers(const std::string& cases);
 
-  /// The next case's tensors. Nothing where PyTorch has failed; it has said why.
+  /// The next case's tensors; nullopt if PyTorch has failed, with its reason on standard error.
   std::vector<LayerTensor> next();
 
  private:

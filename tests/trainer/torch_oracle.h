@@ -10,10 +10,10 @@
 
 namespace millrace::testing {
 
-/// True where /usr/bin/python3 has torch and torchvision.
+/// Whether /usr/bin/python3 has torch and torchvision.
 bool have_torchvision();
 
-/// Shows how far a value is from the oracle's, where MILLRACE_PARITY_PRINT is set.
+/// Prints the distance of a value from the oracle's if MILLRACE_PARITY_PRINT is set.
 void print_distance(const std::string& what, double error);
 
 /// The float32 values of a file that numpy's tofile() wrote.
@@ -24,8 +24,8 @@ void write_values(const std::string& path, std::span<const T> values) {
   write_file(path, {reinterpret_cast<const char*>(values.data()), values.size_bytes()});
 }
 
-/// The numbers that `script` (with torch imported) prints, one a line. Nothing when there is no
-/// Python with torch: the test then skips.
+/// The numbers that `script` (with torch imported) prints, one per line; nullopt without a Python
+/// that has torch: the test then skips.
 std::optional<std::vector<double>> run_torch(const std::string& script);
 
 }  // namespace millrace::testing

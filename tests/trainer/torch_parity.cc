@@ -21,7 +21,7 @@ using nn::Precision;
 constexpr const char* kPython = "OMP_NUM_THREADS=1 /usr/bin/python3";
 constexpr double kFloat32 = 1e-4;
 constexpr double kBFloat16 = 2e-2;
-constexpr double kSlack = 2.5;  // times PyTorch's own bf16: which bits fall is luck
+constexpr double kSlack = 2.5;  // times PyTorch's own bf16 error, which depends on chance
 
 std::string table_text(const ParameterTable& table) {
   std::string text;
@@ -38,8 +38,8 @@ std::size_t num_pixels(const ParitySetup& setup) {
                                   setup.options.image.width);
 }
 
-// Branches that add a quarter, as in a net that has learnt a little: from 1, each block multiplies
-// the rounding of the one before.
+// Branches scaled to a quarter, as in a slightly trained net: scaled to 1, each block multiplies
+// the rounding error of the last.
 float start_scale(const std::string& name) {
   return name.ends_with(".bn2.weight") || name.ends_with(".bn3.weight") ? 0.25F : 1.0F;
 }
@@ -70,7 +70,7 @@ void TorchParity::make_heads() {
 Network TorchParity::make(Precision precision) const {
   Network network(build_model(setup_.model, setup_.options),
                   {.batch_size = setup_.batch, .precision = precision}, 11);
-  // A batch norm that starts at (1, 0) would hide a mix-up.
+  // A batch norm that starts at (1, 0) would hide exchanged parameters.
   for (const Parameter& entry : network.graph().parameters().entries()) {
     if (entry.decay) continue;
     const auto noise = random_values(entry.size, entry.offset);
@@ -123,7 +123,7 @@ void TorchParity::near(const std::string& what, std::span<const float> ours) con
   expect_within(what, ours, half_ ? kBFloat16 : kFloat32);
 }
 
-// What rounding does to a deep net is no matter of ours: beside PyTorch's own bf16.
+// A deep net's rounding errors are compared with those of PyTorch's own bf16.
 void TorchParity::near_in_one_step(const std::string& what, std::span<const float> ours) const {
   if (!half_) return near(what, ours);
   const double theirs = relative_error(read("half_" + what), read(what));

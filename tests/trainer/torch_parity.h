@@ -1,9 +1,9 @@
-// TorchParity: a model beside PyTorch's, from the same weights on the same batch: one step looked
-// at closely, and some steps of training.
+// TorchParity: compares a model with PyTorch's, from the same weights on the same batch: one step
+// in detail, and some steps of training.
 //
 // Near a kink of a ReLU or a tie of a max-pool the last bit decides, and a deep net has thousands.
-// In float32 images and steps are chosen so that the plain limit holds all the same; in bf16 what
-// rounding does to PyTorch's own single step, beside its float64, bounds what it may do to ours.
+// In float32 images and steps are chosen so that the fixed limit holds; in bf16 the limit of a
+// single step is a multiple of the error of PyTorch's own bf16 against its float64.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,25 @@ struct ParitySetup {
   ModelOptions options;
   std::int64_t batch = 4;
   float smoothing = 0;
-  /// Of the images. There are seeds for which an activation falls so near a kink that float32 takes
-  /// the other side; these are not the ones to compare a single step with.
+  /// Of the images. With some seeds an activation is so near a kink that float32 takes the other
+  /// side; with those a single step cannot be compared.
   std::uint64_t seed = 4;
-  /// Of training: what a step does to the next one shows in a few.
+  /// Of training: a few show errors that one step passes to the next.
   int steps = 5;
-  /// Of the steps: SGD, momentum 0.9. Small steps for deep nets: from start values large
-  /// ones double a rounding every step, PyTorch's as ours.
+  /// Of the steps: SGD, momentum 0.9. Small for deep nets: from start values large steps double a
+  /// rounding error every step, in PyTorch too.
   float lr = 0.002F;
 };
 
 class TorchParity {
  public:
-  /// Has PyTorch compute the step in float64, and the rest when it is first compared.
+  /// PyTorch computes the step in float64 now, and the rest when it is first compared.
   explicit TorchParity(const ParitySetup& setup);
 
-  /// Expects one step's outputs, loss, gradients, running statistics and evaluation to be near.
+  /// Expects one step's outputs, loss, gradients, running statistics and evaluation within the
+  /// limits.
   void compare_step(nn::Precision precision);
-  /// Expects each step's loss, and what the weights and running statistics became.
+  /// Expects each step's loss, and the final weights and running statistics.
   void compare_training(nn::Precision precision);
 
  private:
@@ -59,7 +60,7 @@ class TorchParity {
   float evaluate_losses(Network& network) const;
   void compare_outputs(Network& network, const std::string& prefix) const;
   void compare_each_gradient(Network& network) const;
-  /// Within the plain limit.
+  /// Within the fixed limit.
   void near(const std::string& what, std::span<const float> ours) const;
   void near_in_one_step(const std::string& what, std::span<const float> ours) const;
   void expect_within(const std::string& what, std::span<const float> ours, double limit) const;

@@ -1,5 +1,5 @@
-// Weights as torchvision knows them: ours load into its models, strictly, and give the same logits;
-// its own load into ours. Skipped where python3 has no torchvision.
+// Weights with torchvision's names: ours load into its models, strictly, with the same logits; its
+// own load into ours. Skipped if python3 has no torchvision.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -21,7 +21,7 @@ constexpr double kScale = 0.5;
 constexpr double kDecay = 0.01;
 constexpr double kLr = 0.02;
 
-/// One float's weight and state, updated as the formula says.
+/// One float's weight and state, updated by the formula.
 using Reference =
     std::function<void(int step, double gradient, double& weight, double& first, double& second)>;
 

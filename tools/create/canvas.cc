@@ -59,7 +59,7 @@ void Canvas::set(int x, int y, const Rgb& colour) {
 }
 
 void Canvas::fill_noise(KeyedRng& rng, const Rgb& base, int amplitude) {
-  const auto bound = static_cast<std::uint64_t>(2 * amplitude + 1);
+  const auto bound = 2 * static_cast<std::uint64_t>(amplitude) + 1;
   for (int y = 0; y < height_; ++y) {
     for (int x = 0; x < width_; ++x) {
       const int noise = static_cast<int>(rng.below(bound)) - amplitude;

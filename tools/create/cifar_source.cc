@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSide = 32;
-constexpr std::size_t kPlane = kSide * kSide;
+constexpr std::size_t kPlane = std::size_t{kSide} * kSide;
 constexpr std::size_t kPixels = 3 * kPlane;
 constexpr std::size_t kMaxCifarBytes = std::size_t{4} << 30;
 

@@ -54,6 +54,7 @@ std::string text_of(const Json& json) {
 
 std::vector<std::size_t> columns_of(const CsvFile& table, const std::vector<std::string>& names) {
   std::vector<std::size_t> columns;
+  columns.reserve(names.size());
   for (const std::string& name : names) columns.push_back(table.column(name));
   return columns;
 }

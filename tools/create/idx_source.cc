@@ -24,10 +24,12 @@ void check_shapes(const IdxFile& images, const IdxFile& labels, const std::strin
   if (labels.shape.size() != 1)
     throw Error(ErrorCode::kUnsupported, "labels must be (N)", {.url = labels_path});
   if (images.shape[0] != labels.shape[0])
-    throw Error(ErrorCode::kCorrupt,
-                fmt::format("{}, but {} in {}", counted(images.shape[0], "image"),
-                            counted(labels.shape[0], "label"), labels_path),
-                {.url = images_path});
+    throw Error(
+        ErrorCode::kCorrupt,
+        fmt::format("{}, but {} in {}",
+                    counted(static_cast<std::uint64_t>(images.shape[0]), "image"),
+                    counted(static_cast<std::uint64_t>(labels.shape[0]), "label"), labels_path),
+        {.url = images_path});
 }
 
 class IdxSource final : public SampleSource {

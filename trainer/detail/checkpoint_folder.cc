@@ -28,9 +28,9 @@ constexpr const char* kManifest = "manifest.json";
 constexpr std::size_t kMaxManifestBytes = std::size_t{1024} * 1024;
 constexpr std::size_t kMaxFiles = 64;
 constexpr std::size_t kChunkBytes = std::size_t{1024} * 1024;
-constexpr const char* kTooLong = "a file is longer than its manifest says";
+constexpr const char* kTooLong = "a file is longer than in its manifest";
 
-// Passes on what it is given, and hashes it.
+// Hashes what is written to another sink.
 class HashingSink final : public io::ByteSink {
  public:
   explicit HashingSink(std::unique_ptr<io::ByteSink> sink) : sink_(std::move(sink)) {}
@@ -53,7 +53,7 @@ void sync_folder(const std::string& path) {
   const int result = ::fsync(fd);
   const int error_number = errno;
   ::close(fd);
-  // Some file systems cannot sync a folder and say EINVAL: then there is nothing to wait for.
+  // Some file systems cannot sync a folder and return EINVAL: then there is nothing to wait for.
   if (result != 0 && error_number != EINVAL) throw_errno("fsync", path, error_number);
 }
 
@@ -90,12 +90,12 @@ Json parse_manifest(const io::Bytes& file) {
     if (files.is_object() && files.size() <= kMaxFiles) return files;
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::exception&) {  // said below
+  } catch (const std::exception&) {  // reported below
   }
-  corrupt("the manifest is not what a checkpoint holds");
+  corrupt("the manifest is not a checkpoint's");
 }
 
-/// Where the checkpoint called `path` lies.
+/// The folder of the checkpoint `path`: `path` itself or `path`.previous.
 std::string find_folder(const std::string& path) {
   if (io::is_network_url(path)) return path;
   const std::string previous = path + ".previous";
@@ -119,12 +119,12 @@ bool is_whole(const std::string& path) {
 void check_file(std::uint64_t size, const Sha256& hash, std::uint64_t bytes,
                 const std::string& sha256, const Where& where) {
   if (size < bytes) {
-    throw Error(ErrorCode::kTruncated, "a file is shorter than its manifest says", where);
+    throw Error(ErrorCode::kTruncated, "a file is shorter than in its manifest", where);
   }
   if (hash.hex() != sha256) corrupt("a file's SHA-256 is not its manifest's", where);
 }
 
-/// Names under which a folder is missing, though there is a new or a previous one.
+/// Names under which a folder is missing although there is a new or a previous one.
 std::set<std::string> interrupted_swaps(const std::string& parent) {
   constexpr std::string_view kFresh = ".tmp";
   constexpr std::string_view kPrevious = ".previous";
@@ -191,7 +191,7 @@ void recover_folders(const std::string& parent, const Log& log) {
       continue;
     }
     sync_folder(parent);
-    log.info("an earlier run was killed as it replaced a checkpoint: " + path + " is restored");
+    log.info("an earlier run was killed while replacing a checkpoint: " + path + " is restored");
   }
 }
 
@@ -217,8 +217,8 @@ io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes)
   const Entry& entry = found->second;
   const Where where{.url = path_ + "/" + name, .stage = "checkpoint"};
   if (entry.bytes > limit_bytes) {
-    corrupt("a file of " + std::to_string(entry.bytes) + " bytes; this one needs no more than " +
-                std::to_string(limit_bytes),
+    corrupt("a file of " + std::to_string(entry.bytes) + " bytes; at most " +
+                std::to_string(limit_bytes) + " are needed",
             where);
   }
   io::Bytes file;

@@ -89,7 +89,7 @@ void CheckpointKeeper::save_top(const EpochEvent& event) {
     top.pop_back();
   }
   save(name);
-  std::error_code ignored;  // one too many is no reason to end a run
+  std::error_code ignored;  // a checkpoint too many does not end a run
   if (!dropped.empty()) std::filesystem::remove_all(folder_ + "/" + dropped, ignored);
 }
 

@@ -15,7 +15,7 @@
 
 namespace millrace::trainer::detail {
 
-/// Who is told of each checkpoint's path.
+/// Called with each checkpoint's path, before it is written and after.
 struct CheckpointHooks {
   std::function<void(const std::string& path)> before;
   std::function<void(const std::string& path)> saved;
@@ -27,17 +27,17 @@ class CheckpointKeeper {
   CheckpointKeeper(const TrainOptions& options, RunWeights& weights, TrainState& state,
                    CheckpointHooks hooks);
 
-  /// Where they lie; empty: nothing is saved.
+  /// Where checkpoints are written; empty: none are.
   const std::string& folder() const { return folder_; }
-  /// Paths of this call's; empty: none.
+  /// The checkpoints written by this object; empty: none.
   const std::string& last() const { return last_; }
   const std::string& best() const { return best_; }
 
-  /// Whether the time between two checkpoints has passed; then it begins anew.
+  /// Whether the time between two checkpoints has passed; if so, starts it again.
   bool due();
   /// Saves `last` in mid-epoch.
   void save_in_epoch();
-  /// Saves what an epoch's end asks for; true when the epoch was the best so far.
+  /// Saves the checkpoints due at an epoch's end; returns whether the epoch is the best so far.
   bool end_epoch(const EpochEvent& event);
 
  private:

@@ -1,4 +1,4 @@
-// What a run reads checkpoints and weights through.
+// The opener through which checkpoints and weights are read.
 #pragma once
 
 #include <memory>

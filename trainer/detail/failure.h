@@ -1,4 +1,4 @@
-// Failure: the first thing that goes wrong on any replica's thread, and the end of all the others.
+// Failure: the first exception on any replica's thread, which ends all the others.
 //
 // Threads: every member from any thread.
 #pragma once
@@ -17,7 +17,7 @@ class Failure {
   explicit Failure(std::function<void(const std::exception_ptr&)> end_all)
       : end_all_(std::move(end_all)) {}
 
-  /// Runs `work`; what it throws is kept, if it is the first.
+  /// Runs `work`; keeps its exception if it is the first.
   template <typename Work>
   void guard(const Work& work) noexcept {
     try {
@@ -27,7 +27,7 @@ class Failure {
     }
   }
 
-  /// The first failure; null where there is none. Requires: every guarded work has ended.
+  /// The first failure; null if there is none. Requires: every guarded work has ended.
   const std::exception_ptr& first() const { return first_; }
   /// Throws the first failure, if there is one. Requires: every guarded work has ended.
   void rethrow() const {

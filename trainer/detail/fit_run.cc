@@ -27,14 +27,14 @@ double seconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
-/// The objective's sums, then the number of samples, to its measures.
+/// The measures, from the objective's sums followed by the number of samples.
 NamedValues values_of(const Objective& objective, const std::vector<double>& sums,
                       std::span<const float> records = {}) {
   return objective.finish(
       {.sums = std::span(sums).first(sums.size() - 1), .samples = sums.back(), .records = records});
 }
 
-/// Behind the last batch that any replica took: of a step's batches that of the last device, or of
+/// After the last batch that any replica took: of a step's batches that of the last device, or of
 /// the last one whose input had not ended.
 std::shared_ptr<const pipeline::Position> last_position(const std::vector<EpochTotals>& totals) {
   std::shared_ptr<const pipeline::Position> last;
@@ -61,7 +61,7 @@ std::vector<double> sums_from_json(const std::string& meters, std::size_t wanted
   if (sums.size() != wanted) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("the checkpoint is in mid-epoch and of another task: {} sums saved, {} "
-                            "wanted",
+                            "needed",
                             sums.size(), wanted),
                 {.stage = "checkpoint"});
   }
@@ -130,7 +130,7 @@ std::string FitRun::resume() {
   return from;
 }
 
-// Of a run that was killed before it saved `last`, the best checkpoint may be the newest.
+// If the earlier run was killed before it saved `last`, the best checkpoint may be the newest.
 void FitRun::save_if_behind(const std::string& resumed) {
   const bool done = !resumed.empty() && state_.epoch >= options_.epochs;
   if (done && resumed != keeper_.folder() + "/last") keeper_.save_in_epoch();
@@ -142,7 +142,7 @@ void FitRun::check_folder() const {
 
 std::string FitRun::open() {
   const std::string& folder = options_.run_folder;
-  // A run that is refused leaves nothing behind: a new folder is made last.
+  // A new folder is created last, so that a run that is refused leaves nothing behind.
   if (!folder.empty() && std::filesystem::exists(folder)) lock_.emplace(folder);
   weights_.initialise(options_);
   const std::string ties = ties_line(input_.model.parameters());
@@ -214,14 +214,14 @@ void FitRun::agree_on_stop(const Failure& input) {
   agree_on_stop();
 }
 
-// A signal counts before the time limit, of whatever process.
+// A signal to any process counts before the time limit.
 void FitRun::agree_on_stop() {
   for (const std::string& reason : processes_.gather(stop_.reason())) {
     if (result_.end.stopped_by.empty() || reason == "signal") result_.end.stopped_by = reason;
   }
 }
 
-// A stop reaches replicas that wait for the input, too.
+// A stop also ends waits for the input.
 void FitRun::train(std::int64_t epoch, EpochFeed& feed) {
   Failure input([&](const std::exception_ptr&) { feed.stop(); });
   const std::stop_callback on_stop(stop_.token(), [&] { feed.stop(); });
@@ -311,7 +311,8 @@ bool FitRun::evaluate(EpochEvent& event, std::int64_t max_batches) {
   return true;
 }
 
-// The epoch's steps are kept when a stop or a fault comes in its evaluation: that is done again.
+// A stop or a fault in an epoch's evaluation keeps the epoch's steps; a resumed run evaluates
+// again.
 bool FitRun::evaluate_or_stop(EpochEvent& event) {
   try {
     if (evaluate(event, 0)) return true;
@@ -452,7 +453,7 @@ FitResult FitRun::run() {
   try {
     run_epochs();
   } catch (const Error& error) {
-    // What could not be written because the folder has gone is said so.
+    // If the folder was deleted or moved, report that instead.
     if (error.code() == ErrorCode::kIo || error.code() == ErrorCode::kNotFound) check_folder();
     throw;
   }

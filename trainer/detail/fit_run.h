@@ -1,7 +1,7 @@
 // FitRun: one call of fit(), from the first check to the end event.
 //
-// Every process of a run has one, and all go through the same calls. Process 0 reads and writes,
-// within Processes::decide(), so that what fails there ends all of them alike.
+// Every process of a run has one, and all make the same calls. Process 0 reads and writes, within
+// Processes::decide(), so that a fault there is thrown on all of them.
 //
 // It runs on the caller's thread; replicas run inside ReplicaGroup::run() and are idle between.
 #pragma once
@@ -31,7 +31,7 @@ namespace millrace::trainer::detail {
 
 class FitRun final : private EpochHost {
  public:
-  /// All borrowed; `options` as settle_options() gives them.
+  /// All borrowed; `options` from settle_options().
   FitRun(Processes& processes, const FitInput& input, const TrainOptions& options,
          const std::vector<Observer*>& observers);
 
@@ -39,10 +39,10 @@ class FitRun final : private EpochHost {
 
  private:
   void start();
-  /// What process 0 does at the start: it takes the folder, reads weights or a checkpoint, and
-  /// gives the path of the latter.
+  /// What process 0 does at the start: locks the folder, and reads weights or a checkpoint. Returns
+  /// the latter's path.
   std::string open();
-  /// Resumes, where that is asked for; gives the checkpoint's path.
+  /// Resumes, if the options ask for it; returns the checkpoint's path, or else "".
   std::string resume();
   void check_folder() const;
   void save_if_behind(const std::string& resumed);
@@ -50,8 +50,8 @@ class FitRun final : private EpochHost {
   void run_epoch(std::int64_t epoch);
   EpochContext context_for(std::int64_t epoch, EpochFeed& feed, Failure& input);
   void train(std::int64_t epoch, EpochFeed& feed);
-  /// After an epoch that was broken off: throws what an input failed with, unless that was the
-  /// stop; else says by what the run is stopped.
+  /// After an epoch that ended early: throws an input's fault, unless that was the stop; otherwise
+  /// sets what the run was stopped by.
   void agree_on_stop(const Failure& input);
   void agree_on_stop();
   bool stop_due() override { return !stop_.reason().empty(); }
@@ -64,20 +64,20 @@ class FitRun final : private EpochHost {
   std::unique_ptr<EpochFeed> open_epoch(std::int64_t epoch);
   std::string joined_position();
   void save_in_epoch();
-  /// What the steps before a failure made, if no replica was changing it, and if all processes came
-  /// to it alike: what they would have to send each other is lost otherwise. The shard at `faulty`
-  /// may hold something else when the run goes on.
+  /// Saves the state after the last step before a fault, if no replica was changing it and the
+  /// fault is on all processes: otherwise they cannot gather it. The shard at `faulty` may have
+  /// another content when the run resumes.
   void save_finished_steps(const std::string& faulty = "");
   void stop_in_epoch();
   void check_sanity();
-  /// `max_batches`: a replica's; 0: all. False: a stop ended it.
+  /// `max_batches`: per replica; 0: all. Returns false after a stop.
   bool evaluate(EpochEvent& event, std::int64_t max_batches);
-  /// False: a stop ended it, and the epoch's steps are saved.
+  /// Returns false after a stop; then the epoch's steps are saved.
   bool evaluate_or_stop(EpochEvent& event);
   EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed);
   void end_epoch(EpochEvent& event);
   void finish();
-  /// A run without indexes does not know how short it is.
+  /// Warns if the run ended within its warm-up: without indexes its length is unknown before.
   void warn_of_warmup() const;
   template <typename Member, typename... Args>
   void tell(Member member, const Args&... args);
@@ -96,8 +96,8 @@ class FitRun final : private EpochHost {
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
   bool saves_ = false;                          ///< process 0 writes checkpoints
-  std::optional<pipeline::Position> position_;  ///< of this process, after what is to be saved
-  std::vector<EpochTotals> totals_;  ///< one a replica of this process, of the epoch at hand
+  std::optional<pipeline::Position> position_;  ///< of this process, for the next checkpoint
+  std::vector<EpochTotals> totals_;  ///< of the current epoch, one per replica of this process
   std::int64_t shown_steps_ = 0;
   FitResult result_;
   double samples_ = 0;        ///< trained on in this call, all replicas

@@ -18,7 +18,7 @@ namespace {
   throw Error(ErrorCode::kInvalidArgument, why, {.url = path, .stage = "checkpoint"});
 }
 
-/// Of the run itself; its input has its own.
+/// Differences of the run itself, without its input's.
 std::vector<std::string> differences_of(const TrainState& saved, const TrainState& given) {
   std::vector<std::string> lines;
   if (saved.world != given.world)
@@ -31,7 +31,7 @@ std::vector<std::string> differences_of(const TrainState& saved, const TrainStat
   return lines;
 }
 
-/// Adds what differs in the input and may.
+/// Adds the permitted differences of the input; refuses others.
 void check_input(const std::string& path, const TrainState& saved, const TrainState& given,
                  const TrainOptions& options, std::vector<std::string>& differences) {
   if (!saved.data || !given.data) return;
@@ -67,7 +67,7 @@ void check_options(const TrainOptions& options) {
   io::check_local_path(options.checkpoint.folder);
 }
 
-/// What all processes must have alike, a line each: what is computed, and how often they meet.
+/// What must be equal on all processes, a line each: what is computed, and in how many collectives.
 std::vector<std::string> shared_options(const FitInput& input, const TrainOptions& options) {
   const OptimizerOptions& optimizer = options.optimizer;
   const ScheduleOptions& schedule = options.schedule;
@@ -102,7 +102,7 @@ std::vector<std::string> shared_options(const FitInput& input, const TrainOption
       fmt::format("checkpoint.every_steps {}", options.checkpoint.every_steps)};
 }
 
-/// Throws, on every process: InvalidArgument for the first line that is another than process 0's.
+/// Throws, on every process: InvalidArgument for the first line that differs from process 0's.
 void check_alike(Processes& processes, const std::vector<std::string>& own) {
   const auto all = processes.gather(fmt::format("{}\n", fmt::join(own, "\n")));
   for (std::size_t process = 1; process < all.size(); ++process) {

@@ -1,16 +1,18 @@
-// Flat buffers as Eigen sees them: a whole span as one array, or in chunks of 16 floats.
+// Flat buffers as Eigen arrays: a whole span as one array, or in chunks of 16 floats.
 //
-// Chunks are for what a plain expression over a whole array does badly: several arrays written in
-// one pass over memory (an optimizer's rule), and sums. A chunk has a fixed size, so that Eigen
-// unrolls it into whole packets and keeps it in registers, and every float goes through the same
-// code wherever the buffer begins and wherever a range of it ends: an array whose size is not known
-// to the compiler has a scalar head and tail instead, which round exp() and fused multiply-adds
-// otherwise than packets do. Hence the same bits for any number of threads and replicas.
+// Chunks are for what Eigen does badly with whole arrays: several arrays written in one pass over
+// memory (an optimizer's rule), and sums. A chunk has a fixed size, so that Eigen unrolls it into
+// whole packets and keeps it in registers, and every float is computed by the same code wherever
+// the buffer begins and wherever a range of it ends: an array whose size is not known to the
+// compiler has a scalar head and tail instead, which round exp() and fused multiply-adds
+// differently from packets. Hence the same bits for any number of threads and replicas.
 //
-// The packets are those of the instruction set that millrace is compiled for. They do not bind:
-// Adam over 47 MB of weights takes 9.9 ms with SSE2's packets and 9.0 ms with AVX2's, at the
-// machine's memory bandwidth (bench/README.md), so there is one build of this code, not one a
-// processor.
+// The packets are those of the instruction set that millrace is compiled for. They are not the
+// bottleneck: Adam over 47 MB of weights takes 9.9 ms with SSE2's packets and 9.0 ms with AVX2's,
+// at the machine's memory bandwidth (bench/README.md), so this code is built once, not once per
+// instruction set.
+//
+// Threads: functions.
 #pragma once
 
 #include <Eigen/Core>
@@ -26,11 +28,11 @@ inline constexpr std::size_t kChunk = 16;
 template <typename T>
 using Chunk = Eigen::Array<T, static_cast<int>(kChunk), 1>;
 
-/// Eigen's map of a T span as an Array type; of const values where T is const.
+/// Eigen's map of a span of T as an Array type; of const values if T is const.
 template <typename T, typename Array>
 using MapOf = Eigen::Map<std::conditional_t<std::is_const_v<T>, const Array, Array>>;
 
-/// All of `values`. For expressions of one result a float, without exp() and the like.
+/// All of `values`. For expressions with one result per float, without exp() and the like.
 template <typename T>
 auto whole(std::span<T> values) {
   using Array = Eigen::Array<std::remove_const_t<T>, Eigen::Dynamic, 1>;
@@ -64,7 +66,7 @@ class PaddedTail {
 
 }  // namespace detail
 
-/// Calls visit(map, ...) for each chunk of equally long spans, with a map a span; what is left over
+/// Calls visit(map, ...) for each chunk of equally long spans, with one map per span; the rest
 /// comes last, padded with zeros, and only its own values are written back.
 template <typename Visit, typename... T>
 void for_each_chunk(const Visit& visit, std::span<T>... values) {
@@ -80,8 +82,8 @@ void for_each_chunk(const Visit& visit, std::span<T>... values) {
 }
 
 /// The sum of value(map, ...) over equally long spans, added in double, in an order that depends on
-/// their length alone. `value` gives an expression of a chunk's size, which is evaluated before it
-/// is cast: Eigen 3.4 takes no packets through a cast.
+/// their length alone. `value` returns an expression of a chunk's size, which is evaluated before
+/// it is cast: Eigen 3.4 does not vectorise casts.
 template <typename Value, typename... T>
 double sum_over(const Value& value, std::span<const T>... values) {
   using Result = typename std::invoke_result_t<Value, detail::ChunkMap<const T>...>::Scalar;

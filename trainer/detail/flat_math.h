@@ -1,7 +1,7 @@
 // Arithmetic on flat buffers: what optimizers, replicas and checkpoints do to them, in Eigen.
 //
-// Results have the same bits however the buffer is cut into ranges, sums excepted, which depend on
-// their range alone. bench/flat_math.cc has each function beside the loop it replaced.
+// Results have the same bits however the buffer is cut into ranges, except sums, which depend on
+// their range. bench/flat_math.cc compares each function with the loop it replaced.
 //
 // Threads: functions.
 #pragma once
@@ -19,7 +19,7 @@ void add(std::span<double> into, std::span<const double> values);
 void sum(std::span<float> into, std::span<const float* const> sources);
 void sum(std::span<double> into, std::span<const double* const> sources);
 void scale(std::span<float> values, float factor);
-/// Into [-bound, bound]; NaN stays NaN.
+/// Clamps to [-bound, bound]; NaN stays NaN.
 void clamp(std::span<float> values, float bound);
 /// ema = decay * ema + (1 - decay) * values.
 void update_ema(std::span<float> ema, std::span<const float> values, float decay);
@@ -32,7 +32,7 @@ double square_sum(std::span<const float> values);
 double square_sum(std::span<const float> values, float scale);
 bool all_finite(std::span<const float> values);
 
-/// To the nearest bf16 values, ties to even, NaN stays NaN; in place.
+/// Rounds to the nearest bf16 values, in place; ties to even, NaN stays NaN.
 void round_to_bf16(std::span<float> values);
 
 }  // namespace millrace::trainer::flat

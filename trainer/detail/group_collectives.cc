@@ -27,8 +27,9 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// What one rank shows the others in a round. Rounds use two boards in turns: a rank can write its
-// third round's only after all have come to the second's meeting, and so have done with the first.
+// What one rank offers the others in a round. Rounds use two boards in turn: a rank can write for
+// the third round only after all have reached the second one's rendezvous, and so are done with the
+// first.
 struct Offer {
   static constexpr std::size_t kInline = 512;  // bytes
 
@@ -39,6 +40,7 @@ struct Offer {
 
 std::vector<RankRange> single_ranks(int count) {
   std::vector<RankRange> ranks;
+  ranks.reserve(static_cast<std::size_t>(count));
   for (int r = 0; r < count; ++r) ranks.push_back({r, r + 1});
   return ranks;
 }
@@ -66,7 +68,7 @@ struct SharedGroup {
   MeetingPoint point;
   std::vector<Offer> offers;
   std::vector<RankRange> ranks;               ///< each by itself
-  std::vector<std::vector<RankRange>> nodes;  ///< what each process adds up of the tree
+  std::vector<std::vector<RankRange>> nodes;  ///< the nodes of the tree that each process sums
   std::vector<RankRange> all_nodes;           ///< the same, one process after the other
   std::vector<Bytes> gathered;                ///< by device 0, for the others
 };
@@ -200,7 +202,7 @@ class GroupCollectives final : public Collectives {
     sum_tree(into, std::span(shared_->ranks).first(sources.size()), sources);
   }
 
-  // Leaves in `values`, of which this rank owns it, the sum of its slice.
+  // Replaces this rank's slice of `values` by its sum over the ranks.
   template <typename T>
   void sum_slice(std::span<T> values) {
     const auto [begin, end] = slice(values.size(), rank());
@@ -209,7 +211,7 @@ class GroupCollectives final : public Collectives {
     sum_slice_of_processes(values.size(), begin, own);
   }
 
-  // Gives all ranks of this process the slices that each rank has.
+  // Copies every rank's slice to all ranks of this process.
   template <typename T>
   void gather_slices(std::span<T> values) {
     if (is_clustered()) gather_own_device(values);
@@ -228,13 +230,13 @@ class GroupCollectives final : public Collectives {
     if (values.size_bytes() <= Offer::kInline) return all_reduce_small(values);
     offer_equal(values);
     sum_slice(values);
-    if (is_clustered()) meet();  // before slices arrive where others read
+    if (is_clustered()) meet();  // others may still read where slices are received
     gather_slices(values);
     meet();
   }
 
-  // Each rank leaves a copy on its board and adds up all of them: one meeting instead of three.
-  // Between processes device 0 does it, and leaves the sum on its board.
+  // Each rank puts a copy on its board and sums all of them: one rendezvous instead of three.
+  // Between processes device 0 does so, and puts the sum on its board.
   template <typename T>
   void all_reduce_small(std::span<T> values) {
     Offer& own = offer(values.size_bytes(), nullptr);
@@ -253,7 +255,7 @@ class GroupCollectives final : public Collectives {
 
   // ---- between processes ----
 
-  // What the transport throws ends this process's group too.
+  // A fault of the transport ends this process's group too.
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
     try {
       shared_->setup.transport->exchange(outgoing, incoming);
@@ -292,7 +294,7 @@ class GroupCollectives final : public Collectives {
     exchange({}, std::span(&incoming, 1));
   }
 
-  // This process's sums of the nodes that it adds up, one after the other.
+  // This process's sums of its nodes, one after the other.
   template <typename T>
   std::vector<T> sum_own_nodes(std::size_t at, std::size_t count) {
     const auto& nodes = shared_->own_nodes();
@@ -306,7 +308,7 @@ class GroupCollectives final : public Collectives {
     return shared_->nodes[static_cast<std::size_t>(process)].size();
   }
 
-  /// The sums of every process's nodes, one after the other, to the sum of all.
+  /// into = the sum of all ranks, from the sums of every process's nodes, one after the other.
   template <typename T>
   void sum_nodes(std::span<const T> sums, std::span<T> into) {
     std::vector<const T*> sources;
@@ -315,7 +317,7 @@ class GroupCollectives final : public Collectives {
     sum_tree(into, shared_->all_nodes, sources);
   }
 
-  // Every process adds up its nodes of each slice, and sends them to the slice's owner.
+  // Every process sums its nodes of each slice, and sends the sums to the slice's owner.
   template <typename T>
   void sum_slice_of_processes(std::size_t size, std::size_t begin, std::span<T> own) {
     std::vector<std::vector<T>> sent;
@@ -340,7 +342,7 @@ class GroupCollectives final : public Collectives {
     sum_nodes(std::span<const T>(sums), own);
   }
 
-  // Every process has the nodes' sums of all, and adds them up itself.
+  // Every process gets all nodes' sums, and adds them up itself.
   template <typename T>
   void sum_processes(std::span<T> values) {
     const std::vector<T> own = sum_own_nodes<T>(0, values.size());
@@ -363,7 +365,7 @@ class GroupCollectives final : public Collectives {
     sum_nodes(std::span<const T>(sums), values);
   }
 
-  // The slices of this device in all processes.
+  // Exchanges the slices of this device with all processes.
   template <typename T>
   void gather_own_device(std::span<T> values) {
     const auto part_of = [&](int process) {
@@ -379,7 +381,7 @@ class GroupCollectives final : public Collectives {
     exchange(outgoing, incoming);
   }
 
-  /// What each process has said; `own` is what this one says.
+  /// Each process's number; `own` is this one's.
   std::vector<std::uint64_t> exchange_sizes(std::uint64_t own) {
     std::vector<std::uint64_t> sizes(static_cast<std::size_t>(topology_.processes), own);
     std::vector<Outgoing> outgoing;
@@ -394,22 +396,26 @@ class GroupCollectives final : public Collectives {
     return sizes;
   }
 
-  // One device after the other, so that every message's size is told before it.
+  // One device after the other, because the messages' sizes are exchanged first.
   std::vector<Bytes> gather_processes() {
     std::vector<Bytes> all(static_cast<std::size_t>(world()));
     for (int device = 0; device < topology_.devices; ++device) {
+      const auto bytes_from = [&](int process) -> Bytes& {
+        const int rank = process * topology_.devices + device;
+        return all[static_cast<std::size_t>(rank)];
+      };
       const Bytes own = bytes_of(device);
       const std::vector<std::uint64_t> sizes = exchange_sizes(own.size());
       std::vector<Outgoing> outgoing;
       std::vector<Incoming> incoming;
       for (const int process : others()) {
-        Bytes& place = all[static_cast<std::size_t>(process * topology_.devices + device)];
+        Bytes& place = bytes_from(process);
         place.resize(sizes[static_cast<std::size_t>(process)]);
         outgoing.push_back({process, tag(), own});
         incoming.push_back({process, tag(), place});
       }
       exchange(outgoing, incoming);
-      all[static_cast<std::size_t>(topology_.first_rank() + device)] = own;
+      bytes_from(topology_.process) = own;
     }
     return all;
   }
@@ -429,6 +435,7 @@ std::vector<std::unique_ptr<Collectives>> make_group_collectives(const Collectiv
                  "several processes need a transport");
   auto shared = std::make_shared<SharedGroup>(setup);
   std::vector<std::unique_ptr<Collectives>> group;
+  group.reserve(static_cast<std::size_t>(setup.topology.devices));
   for (int device = 0; device < setup.topology.devices; ++device)
     group.push_back(std::make_unique<GroupCollectives>(shared, device));
   return group;

@@ -1,4 +1,4 @@
-// The groups behind make_thread_collectives() and make_cluster(): a process's ranks talk through
+// The groups of make_thread_collectives() and make_cluster(): a process's ranks communicate through
 // shared memory, device i of one process with device i of the others through a Transport.
 //
 // Threads: as Collectives.
@@ -17,7 +17,7 @@ namespace millrace::trainer::detail {
 struct CollectivesSetup {
   Topology topology = {};
   Transport* transport = nullptr;  ///< borrowed; null for one process
-  /// Messages go under this tag and those behind it, one for each device.
+  /// The tag of device 0's messages; device i's is i higher.
   std::uint32_t first_tag = 0;
   ThreadCollectivesOptions options = {};
 };

@@ -8,7 +8,7 @@
 namespace millrace::trainer::detail {
 namespace {
 
-/// What fits the model, or is refused: how large that is, is the checkpoint's claim until then.
+/// Reads and checks the weights before anything is allocated for them.
 Safetensors read_fitting(const EvalInput& input, const EvalOptions& options) {
   const std::string& path = options.weights;
   const auto opener = checkpoint_opener(options);
@@ -28,7 +28,7 @@ Safetensors read_fitting(const EvalInput& input, const EvalOptions& options) {
   }
 }
 
-/// On process 0: the others get an empty one, and their values from there.
+/// On process 0; empty on the others, which get the values from there.
 Safetensors read_on_first(Processes& processes, const EvalInput& input,
                           const EvalOptions& options) {
   Safetensors file;

@@ -1,5 +1,4 @@
-// LoadedGroup: the replicas that evaluate() and predict() work with, a checkpoint's weights in
-// them.
+// LoadedGroup: the replicas of evaluate() and predict(), with a checkpoint's weights.
 #pragma once
 
 #include "trainer/detail/processes.h"
@@ -10,10 +9,9 @@
 namespace millrace::trainer::detail {
 
 struct LoadedGroup {
-  /// Loads the checkpoint or weights file that `options` names, on process 0, and gives it to all;
-  /// memory is taken when it has been
-  /// found to fit the model. Ties that the file does not hold to are warned of. Throws: as
-  /// read_checkpoint_model() and load_weights().
+  /// Loads the checkpoint or weights file `options.weights` on process 0 and copies it to all.
+  /// Memory is allocated after it was found to fit the model. Tied weights that differ in a file
+  /// cause a warning. Throws: as read_checkpoint_model() and load_weights().
   LoadedGroup(Processes& processes, const EvalInput& input, const EvalOptions& options);
 
   ReplicaGroup replicas;

@@ -10,7 +10,7 @@ namespace millrace::trainer::detail {
 namespace {
 
 constexpr std::chrono::microseconds kSpin{50};
-constexpr int kLooksAtOnce = 64;  // between two looks at the clock
+constexpr int kLooksAtOnce = 64;  // between two readings of the clock
 
 void pause_core() {
 #if defined(__x86_64__)
@@ -38,7 +38,7 @@ std::chrono::nanoseconds MeetingPoint::meet(int rank) {
     return {};
   }
   if (!(spins_ && spin(meeting, came))) sleep(meeting);
-  // The next meeting cannot write it before this rank has come there.
+  // The next meeting cannot write last_came_ before this rank has arrived there.
   return std::max(std::chrono::nanoseconds(0), last_came_ - came);
 }
 
@@ -54,8 +54,8 @@ void MeetingPoint::abort(const std::string& reason) noexcept {
   changed_.notify_all();
 }
 
-// A sleeper counts itself before it looks at meeting_, and the last rank writes meeting_ before
-// it looks at the count: one of the two sees the other.
+// A sleeper counts itself before it reads meeting_, and the last rank writes meeting_ before it
+// reads the count: one of the two sees the other.
 void MeetingPoint::open(std::uint64_t meeting, Clock::time_point came) {
   last_came_ = came;
   arrived_.store(0, std::memory_order_relaxed);

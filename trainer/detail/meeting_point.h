@@ -1,9 +1,9 @@
 // MeetingPoint: where the threads of a group wait for each other.
 //
-// A rank that comes early spins for a short while, since its peers mostly come within microseconds
-// and waking a thread takes tens of them; then it sleeps.
+// A rank that arrives early spins for a short while, since its peers mostly arrive within
+// microseconds and waking a thread takes tens of them; then it sleeps.
 //
-// Threads: one a rank; abort() from any.
+// Threads: one per rank; abort() from any.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,10 @@ class MeetingPoint {
  public:
   MeetingPoint(int ranks, const ThreadCollectivesOptions& options);
 
-  /// Returns when every rank has come, with the time that the last one came after this one. Throws:
-  /// Cancelled, after abort().
+  /// Returns when every rank has arrived: the time from this one's arrival to the last one's.
+  /// Throws: Cancelled after abort().
   std::chrono::nanoseconds meet(int rank);
-  /// Makes every meet(), running or to come, throw. The first reason stays.
+  /// Makes current and later calls of meet() throw, with the first reason.
   void abort(const std::string& reason) noexcept;
 
  private:
@@ -43,7 +43,7 @@ class MeetingPoint {
   const int ranks_;
   const ThreadCollectivesOptions options_;
   const bool spins_;
-  std::vector<std::atomic<std::uint64_t>> here_;  ///< the meeting that each rank came to last, + 1
+  std::vector<std::atomic<std::uint64_t>> here_;  ///< the last meeting of each rank, + 1
   Clock::time_point last_came_;                   ///< ordered by meeting_
   std::atomic<int> arrived_{0};
   std::atomic<std::uint64_t> meeting_{0};

@@ -22,7 +22,7 @@ std::string resolve_monitor(const std::string& wanted, const std::vector<std::st
     return std::find(known.begin(), known.end(), name) != known.end();
   };
   if (wanted.empty()) {
-    for (const std::string name : {"val_top1", "val_miou", "val_loss"}) {
+    for (const char* name : {"val_top1", "val_miou", "val_loss"}) {
       if (has(name)) return name;
     }
     return "train_loss";

@@ -1,4 +1,4 @@
-// The measure by which a run's epochs are compared.
+// The measure that decides which epoch of a run is best.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace millrace::trainer::detail {
 
-/// `wanted`, or when that is empty val_top1, val_miou, val_loss or train_loss, the first that is
-/// measured. Throws: InvalidArgument for one that is not, naming those that are.
+/// `wanted`, or if it is empty val_top1, val_miou, val_loss or train_loss, the first that is
+/// measured. Throws: InvalidArgument for one that is not measured, with the list.
 std::string resolve_monitor(const std::string& wanted, const std::vector<std::string>& measures,
                             bool has_validation);
 
-/// The monitored value of an epoch: "val_top1" is event.val's "top1".
+/// The monitored value of an epoch ("val_top1" is event.val's "top1"); NaN if it has none.
 double monitored_value(const std::string& monitor, const EpochEvent& event);
 
-/// Whether less is better: losses and errors.
+/// Whether lower is better: for losses and errors.
 bool less_is_better(const std::string& monitor);
 
 }  // namespace millrace::trainer::detail

@@ -34,7 +34,7 @@ std::string to_text(const ProcessReport& report) {
       .dump();
 }
 
-/// Adds a process's report to `all`; the seconds that its replicas waited for input.
+/// Adds a process's report to `all`; returns the seconds that its replicas waited for input.
 double add(const std::string& text, ProcessReport& all) {
   const auto json = parse_json<Json>(text, "a process's report");
   all.samples += json.at("samples").get<std::int64_t>();

@@ -1,4 +1,4 @@
-// ProcessReport: what a process's replicas did in an epoch, for process 0's event of it.
+// ProcessReport: counts and times of a process's replicas in an epoch, for process 0's event.
 //
 // Threads: as a value; gather_reports() one at a time.
 #pragma once
@@ -17,7 +17,7 @@ struct ProcessReport {
   std::int64_t samples = 0;  ///< valid ones, of all its replicas
   std::int64_t skipped = 0;
   std::int64_t refetched = 0;
-  std::vector<ReplicaTimes> times = {};  ///< one a replica
+  std::vector<ReplicaTimes> times = {};  ///< one per replica
   std::string busiest_stage = {};        ///< of its input
 };
 

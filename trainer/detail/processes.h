@@ -1,8 +1,8 @@
-// Processes: those that a call of fit(), evaluate() or predict() works with, who decides among
-// them, and what the others are told.
+// Processes: the processes of a call of fit(), evaluate() or predict(); what process 0 decides, the
+// others get from here.
 //
 // Every process makes the same calls in the same order. A process that fails by itself ends the
-// others through guard(); what all of them throw alike needs nobody to be told.
+// others through guard(); an exception that all of them throw does not need to.
 //
 // Threads: one at a time.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace millrace::trainer::detail {
 
-/// "process 1 failed: no space left", or without the process where it is alone.
+/// "process 1 failed: no space left", or without the process if it is alone.
 std::string reason_of(const std::exception_ptr& error, const Topology& topology) noexcept;
 
 class Processes {
@@ -29,13 +29,14 @@ class Processes {
   Processes(Cluster* given, int devices);
 
   Cluster& cluster() const { return cluster_; }
-  /// Whether this one decides, writes and reports.
+  /// Whether this is process 0, which decides, writes and reports.
   bool is_first() const { return cluster_.topology().process == 0; }
   bool is_alone() const { return cluster_.topology().processes == 1; }
-  /// What was thrown last, every process throws.
+  /// Whether every process throws the exception that this one threw last.
   bool has_thrown_alike() const { return cluster_.fails_alike(); }
 
-  /// Runs this process's whole work. What it throws ends the others, with its reason.
+  /// Runs this process's whole work. An exception of this process alone ends the others, with its
+  /// reason.
   template <typename Work>
   auto guard(const Work& work) {
     try {
@@ -49,7 +50,7 @@ class Processes {
 
   /// As trainer::decide().
   std::string decide(const std::function<std::string()>& decision);
-  /// The same for what only process 0 does.
+  /// The same for work without a result.
   void first_does(const std::function<void()>& work);
   /// Each process's text, in the order of the processes.
   std::vector<std::string> gather(const std::string& own);
@@ -57,13 +58,13 @@ class Processes {
   std::int64_t sum(std::int64_t own);
   std::int64_t max(std::int64_t own);
   bool any(bool own) { return sum(own ? 1 : 0) > 0; }
-  /// Gives process 0's values to all.
+  /// Copies process 0's values to all.
   void copy_from_first(Backend& backend, DeviceSpan values);
   /// As detail::throw_any().
   void throw_any(const std::exception_ptr& own);
-  /// Throws what every process throws now.
+  /// Throws `error`. Requires: every process does.
   [[noreturn]] void throw_alike(const std::exception_ptr& error);
-  /// Cancelled, likewise.
+  /// Throws Cancelled, likewise.
   [[noreturn]] void throw_stopped(const std::string& message);
 
  private:

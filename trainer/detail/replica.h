@@ -1,10 +1,10 @@
-// Replica: what one device has of a run for itself: gradients, running statistics, plans.
+// Replica: one device's own part of a run: gradients, running statistics, plans.
 //
-// Weights are the run's, shared by all its replicas; each replica writes only the slices that its
-// reducer owns, and only while no replica computes.
+// The weights are shared by all replicas of the process; each replica writes only the slices that
+// its reducer owns, and only while no replica computes.
 //
-// Each combination of batch size and input type compiles once. A run whose shapes change compiles
-// again and again; the list of compilations makes that visible.
+// Each combination of batch size and input type is compiled once. The list of compilations shows
+// whether a run's shapes keep changing.
 //
 // Threads: its device's own thread, one at a time.
 #pragma once
@@ -51,7 +51,7 @@ class Replica {
 
   /// Of all replicas of the run.
   int rank() const { return setup_.control.rank(); }
-  /// Of this process's: an index into what the process has one of for each device.
+  /// Of this process's devices: an index into what there is one of per device.
   int device() const { return setup_.device; }
   Backend& backend() { return setup_.backend; }
   const Model& model() const { return setup_.model; }
@@ -61,14 +61,14 @@ class Replica {
   DeviceSpan buffers() const { return buffers_.span; }
   GradientReducer& reducer() { return *reducer_; }
 
-  /// Gives what this replica's reducer owns of `values`, laid out as the gradients, to the other
-  /// processes. A collective.
+  /// Copies the ranges of `values`, laid out as the gradients, from the replicas whose reducers own
+  /// them to the other processes. A collective.
   void gather(DeviceSpan values);
-  /// The plan for batches like this one, compiled when it is the first.
+  /// The plan for batches of this shape, compiled at the first.
   nn::Plan& plan_for(const pipeline::Batch& batch);
   /// The batch's input fields, in the plan's order.
   std::vector<std::span<const std::byte>> inputs_of(const pipeline::Batch& batch) const;
-  /// Says that the weights were written.
+  /// To be called after the weights were written.
   void parameters_changed();
   const std::vector<Compilation>& compilations() const { return compilations_; }
 

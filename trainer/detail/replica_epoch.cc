@@ -51,17 +51,17 @@ void ReplicaEpoch::take_steps() {
   settle_or_fail();
 }
 
-// False when all replicas' input has ended, or one's has failed.
+// False if all replicas' inputs have ended, or one has failed.
 bool ReplicaEpoch::next_micro_batch() {
   input_.next();
   timer_.lap(&StepTimes::wait);
-  const bool goes_on = vote();
+  const bool more = vote();
   timer_.lap_collectives();
-  if (goes_on && input_.has_batch()) position_ = input_.batch().position;
-  return goes_on;
+  if (more && input_.has_batch()) position_ = input_.batch().position;
+  return more;
 }
 
-// A process speaks through its first replica: process 0 alone on what it decides.
+// A process votes through its first replica; on checkpoints process 0 alone.
 bool ReplicaEpoch::vote() {
   const auto counted = [&](std::int64_t value) {
     return input_.has_batch() ? static_cast<double>(value) : 0.0;
@@ -118,7 +118,7 @@ float ReplicaEpoch::learning_rate() const {
 void ReplicaEpoch::finish_step() {
   settle_or_fail();
   step_.reduce();
-  totals_.whole = false;  // no replica can fail before its update any more, and leave ours ahead
+  totals_.whole = false;  // from here on a replica that fails is behind those that have updated
   step_.average_buffers();
   timer_.lap_collectives();
   step_.update(learning_rate(), totals_.global_step + 1);
@@ -132,7 +132,7 @@ void ReplicaEpoch::finish_step() {
   totals_.whole = true;
 }
 
-// Whether the last step changed the weights; it is counted by that. The answer is equal on all
+// Whether the last step changed the weights, which decides how it is counted. Equal on all
 // replicas.
 bool ReplicaEpoch::settle() {
   if (pending_sums_.empty()) return true;
@@ -161,7 +161,7 @@ void ReplicaEpoch::settle_or_fail() {
               {.stage = "train"});
 }
 
-/// Of the epoch so far, the step that is not settled included where its loss is finite.
+/// Of the epoch so far, including the unsettled step if its loss is finite.
 double ReplicaEpoch::mean_loss() const {
   double loss = totals_.sums.front();
   double samples = totals_.sums.back();

@@ -1,16 +1,16 @@
-// ReplicaEpoch: one replica's way through one epoch of training, step by step.
+// ReplicaEpoch: one replica's part of one epoch of training, step by step.
 //
 // Every replica makes the same collective calls in the same order: whatever only one of them knows
-// (its batch has come, somebody asked to stop, it is time for a checkpoint) is put to the vote that
-// begins each micro-batch. The vote also keeps a fast replica from reading weights that a slow one
-// still updates. A replica whose input ends before another's takes part in the steps that are left
-// with no sample.
+// (it has a batch, a stop was requested, a checkpoint is due) is put to the vote that begins each
+// micro-batch. The vote also keeps a fast replica from reading weights that a slow one still
+// updates. A replica whose input ends before another's takes part in the remaining steps without a
+// sample.
 //
-// Whether a step was finite is asked a step later, so that nobody waits for the device; before a
-// checkpoint and at the end it is asked at once.
+// Whether a step was finite is asked a step later, so that the loop need not wait for the device;
+// before a checkpoint and at the end it is asked at once.
 //
-// A fault of the input is voted on too: every replica ends at the same step, with weights that a
-// checkpoint may hold. What the broken step did to the buffers is taken back.
+// A fault of the input is voted on too: every replica ends after the same step, with weights that
+// can be saved. The unfinished step's changes to the buffers are undone.
 //
 // Threads: the replica's device's own thread.
 #pragma once
@@ -37,16 +37,16 @@
 
 namespace millrace::trainer::detail {
 
-/// What a replica has done in an epoch, or stands at after a step.
+/// A replica's totals of an epoch so far.
 struct EpochTotals {
-  /// Over all replicas: one a measure, then the number of valid samples.
+  /// Over all replicas: the objective's sums, then the number of valid samples.
   std::vector<double> sums = {};
   std::int64_t replica_samples = 0;
-  std::int64_t steps = 0;  ///< of the epoch, those before a resume included
+  std::int64_t steps = 0;  ///< of the epoch, including those before a resume
   std::int64_t global_step = 0;
   std::int64_t skipped_steps = 0;  ///< not finite; they count as steps
   bool stopped = false;            ///< before the epoch's end
-  /// Weights and buffers are those after `steps`: false while a step changes them.
+  /// Whether weights and buffers are those after `steps`: false while a step changes them.
   bool whole = true;
   std::int64_t batch_size = 0;
   StepTimes times = {};
@@ -56,13 +56,13 @@ struct EpochTotals {
   std::shared_ptr<const pipeline::Position> position = {};
 };
 
-/// What all replicas of an epoch share.
+/// What all replicas share in an epoch.
 struct EpochContext {
   const TrainOptions& options;
   const Schedule& schedule;
   TrainStepSetup step;
   EpochFeed& feed;
-  Failure& input_failure;  ///< what feed.next() throws is kept here; it stops the feed
+  Failure& input_failure;  ///< keeps what feed.next() throws, and stops the feed
   EpochHost& host;
   Topology topology;
   std::int64_t batch_size = 0;   ///< of a replica; 0: what each batch has
@@ -70,9 +70,9 @@ struct EpochContext {
   std::int64_t first_step = 0;   ///< steps already taken in this epoch (resumed)
   std::int64_t global_step = 0;  ///< steps taken before this epoch's first one here
   std::int64_t steps_per_epoch = 0;
-  std::int64_t shown_steps = 0;         ///< steps_per_epoch for people: may be learnt
+  std::int64_t shown_steps = 0;         ///< for people: steps_per_epoch, or the last epoch's steps
   std::vector<double> first_sums = {};  ///< of the steps already taken; empty: zeros
-  std::span<EpochTotals> totals;        ///< one a replica of this process
+  std::span<EpochTotals> totals;        ///< one per replica of this process
 };
 
 class ReplicaEpoch {
@@ -80,7 +80,7 @@ class ReplicaEpoch {
   /// `context` and `replica` are borrowed.
   ReplicaEpoch(const EpochContext& context, Replica& replica, const std::string& device);
 
-  /// Leaves what it did in context.totals.
+  /// Trains the epoch; context.totals has the result, also after an exception.
   void run();
 
  private:
@@ -109,7 +109,7 @@ class ReplicaEpoch {
   ReplicaInput input_;
   MicroBatch micro_;
   std::shared_ptr<const pipeline::Position> position_ = {};  ///< after the last batch
-  /// The last step's, until it is known whether it was finite; empty: it is known.
+  /// The last step's, until it is known whether it was finite; empty afterwards.
   std::vector<double> pending_sums_;
   double last_loss_ = 0;  ///< the sum of the last settled step
   bool stop_ = false;

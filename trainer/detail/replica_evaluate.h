@@ -19,16 +19,16 @@ struct EvaluationSums {
   std::vector<float> all_records = {};
   std::vector<float> replica_records = {};
   std::int64_t skipped = 0;  ///< samples, by the fault policy, over all processes
-  bool stopped = false;      ///< before the end, on every process: the rest is of no use
+  bool stopped = false;      ///< before the end, on every process: then nothing else is valid
 
   std::int64_t samples() const;
 };
 
-/// `on_step` gets the rounds so far, on rank 0's thread. Throws: as run_pass().
+/// Calls `on_step` with the number of rounds so far, on rank 0's thread. Throws: as run_pass().
 EvaluationSums evaluate_group(const FeedPass& pass,
                               const std::function<void(std::int64_t)>& on_step);
 
-/// Throws, on every process: Exhausted when what is called `what` had no `samples`.
+/// Throws, on every process: Exhausted if `samples` is 0; `what` names the epoch or evaluation.
 void check_not_empty(Processes& processes, const std::string& what, std::int64_t samples,
                      std::int64_t skipped);
 

@@ -54,7 +54,7 @@ std::vector<CompileEvent> ReplicaGroup::take_compilations() {
   return events;
 }
 
-// A failure aborts the groups at once: a reducer's thread may wait for ranks that will not come.
+// A failure aborts the groups at once: a reducer's thread may wait for ranks that will not join.
 void ReplicaGroup::run(EpochFeed& feed, const std::function<void(Replica&)>& work) {
   Failure failure([&](const std::exception_ptr& error) {
     const std::string reason = reason_of(error, topology_);

@@ -1,5 +1,5 @@
-// ReplicaGroup: the replicas of this process, their shared weights, and the groups they talk
-// through to all replicas of the run.
+// ReplicaGroup: the replicas of this process, their shared weights, and their groups with all
+// replicas of the run.
 //
 // Threads: one at a time; run() works on the devices' threads.
 #pragma once
@@ -21,7 +21,7 @@ struct GroupSetup {
   const Model& model;
   const Objective& objective;
   ReplicaThreads& devices;
-  Cluster& cluster;            ///< of as many devices a process
+  Cluster& cluster;            ///< with as many devices per process
   Backend* backend = nullptr;  ///< null: the CPU's
   nn::Precision precision = nn::Precision::kBFloat16;
   bool trains = false;
@@ -38,26 +38,26 @@ class ReplicaGroup {
   Backend& backend() { return backend_; }
   DeviceSpan weights() const { return weights_.span; }
   Replica& replica(int device) { return *replicas_[static_cast<std::size_t>(device)]; }
-  /// Gives every replica device 0's running statistics, and news of the weights.
+  /// Copies device 0's running statistics to every replica, after the weights were written.
   void spread_from_device0();
-  /// Plans compiled since the last call, of these replicas.
+  /// The plans that these replicas have compiled since the last call.
   std::vector<CompileEvent> take_compilations();
 
-  /// Runs `work` for every replica on its device's thread, and waits. The first failure ends the
-  /// groups, those of other processes too, and the feed, and is thrown: the group is of no use
+  /// Runs `work` for every replica on its device's thread, and waits. The first failure aborts the
+  /// groups, also in other processes, stops the feed, and is thrown; the group cannot be used
   /// afterwards.
   void run(EpochFeed& feed, const std::function<void(Replica&)>& work);
 
  private:
   ReplicaThreads& devices_;
   Topology topology_;
-  std::unique_ptr<Backend> own_backend_;  ///< where none was given
+  std::unique_ptr<Backend> own_backend_;  ///< if none was given
   Backend& backend_;
   DeviceBuffer weights_;
   std::vector<std::unique_ptr<Collectives>> control_;
   std::vector<std::unique_ptr<Collectives>> gradients_;
   std::vector<std::unique_ptr<Replica>> replicas_;
-  std::vector<std::size_t> compilations_;  ///< already taken, one a replica
+  std::vector<std::size_t> compilations_;  ///< already taken, one per replica
 };
 
 }  // namespace millrace::trainer::detail

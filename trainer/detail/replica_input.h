@@ -1,6 +1,6 @@
-// ReplicaInput: one replica's end of an epoch's feed. What the feed throws is kept for the vote of
-// all replicas that follows, so that they end alike; after its end, or a failure, the feed is not
-// asked again.
+// ReplicaInput: one replica's batches of an epoch's feed. What the feed throws is kept for the next
+// vote of all replicas, so that they end after the same step; after its end, or a failure, the feed
+// is not called again.
 //
 // Threads: the replica's device's own thread.
 #pragma once
@@ -17,7 +17,7 @@ class ReplicaInput {
   ReplicaInput(EpochFeed& feed, Failure& failure, int device)
       : feed_(feed), failure_(failure), device_(device) {}
 
-  /// Waits for the next batch, unless there is none any more.
+  /// Waits for the next batch, unless the feed has ended or failed.
   void next() {
     if (has_ended_) return;
     failed_ = true;

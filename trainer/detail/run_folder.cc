@@ -29,7 +29,7 @@ void write_text(const std::string& path, const std::string& text) {
   sink->finish();
 }
 
-/// Leaves the metrics report in report.txt, anew after every epoch.
+/// Writes the metrics report to report.txt after every epoch.
 class ReportFile final : public Observer {
  public:
   explicit ReportFile(std::string path) : path_(std::move(path)) {}

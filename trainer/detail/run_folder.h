@@ -1,5 +1,5 @@
-// RunFolder: where a run writes: config.json, metrics.jsonl, metrics.csv, a TensorBoard event file,
-// report.txt, rank-N.log of each of process 0's replicas; its checkpoints lie in checkpoints/.
+// RunFolder: the files of a run: config.json, metrics.jsonl, metrics.csv, a TensorBoard event file,
+// report.txt, and rank-N.log of each of process 0's replicas. Its checkpoints are in checkpoints/.
 //
 // Threads: one at a time; line() from every rank's own thread.
 #pragma once
@@ -15,13 +15,12 @@ namespace millrace::trainer::detail {
 
 class RunFolder {
  public:
-  /// Makes the folder and its files; an empty `path` makes nothing and swallows every line.
-  /// Throws: Io.
+  /// Creates the folder and its files; with an empty `path` nothing is written. Throws: Io.
   RunFolder(const std::string& path, const std::string& config_json, int devices);
 
-  /// What writes the files; empty without a folder. Borrowed.
+  /// The writers of the files; empty without a folder. Lifetime: this object's.
   std::vector<Observer*> observers() const;
-  /// A line into the rank's own log.
+  /// Writes a line to the rank's log.
   void line(int rank, const std::string& text) const;
 
  private:

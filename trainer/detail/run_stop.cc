@@ -5,7 +5,7 @@
 namespace millrace::trainer::detail {
 namespace {
 
-/// Between two looks at the clock, which may be any that the options bring.
+/// Between two readings of the options' clock.
 constexpr std::chrono::milliseconds kLook{100};
 
 }  // namespace

@@ -1,6 +1,5 @@
-// RunStop: why this process wants to end a run before its last epoch: a stop that was asked for,
-// of it or by its launcher, or the time limit, which is process 0's. All reach whatever waits for
-// the input.
+// RunStop: the reasons to end a run before its last epoch: a requested stop, of this process or by
+// its launcher, or the time limit (on process 0). Its token ends waits for the input.
 //
 //   const RunStop stop(options, cluster);
 //   const std::stop_callback on_stop(stop.token(), [&] { feed.stop(); });
@@ -21,13 +20,12 @@ namespace millrace::trainer::detail {
 
 class RunStop {
  public:
-  /// The time limit counts from here. Both are borrowed.
+  /// The time limit begins here. Both are borrowed.
   RunStop(const TrainOptions& options, const Cluster& cluster);
 
-  /// Requested once there is a reason; 100 ms after a time limit, or a launcher's stop, at the
-  /// latest.
+  /// Requested when there is a reason, at most 100 ms after a time limit or a launcher's stop.
   std::stop_token token() const { return source_.get_token(); }
-  /// "signal", "max-time"; empty while there is none.
+  /// "signal", "max-time"; empty if there is none.
   std::string reason() const;
 
  private:

@@ -1,5 +1,5 @@
-// RunWeights: what a run changes, as named tensors: the weights, the buffers, the weights' EMA, and
-// the optimizer's state.
+// RunWeights: what a run changes, as named tensors: weights, buffers, the weights' EMA, and the
+// optimizer's state.
 //
 // Threads: one at a time, while no replica computes.
 #pragma once
@@ -23,18 +23,18 @@ class RunWeights {
   /// options of it that contradict each other.
   RunWeights(const Model& model, ReplicaGroup& group, const OptimizerOptions& optimizer);
 
-  /// Start values: the model's own, or a file's. Throws: as load_weights().
+  /// Sets start values: the model's own, or a file's. Throws: as load_weights().
   void initialise(const TrainOptions& options);
-  /// Gives all processes, and all replicas, what process 0 has.
+  /// Copies process 0's values to all processes and replicas.
   void copy_from_first(Processes& processes);
-  /// Gives all processes this replica's share of what training does not gather by itself: the
-  /// optimizer's state and the EMA. On every replica's thread; a collective.
+  /// Copies this replica's ranges of what training does not gather, the optimizer's state and the
+  /// EMA, to all processes. On every replica's thread; a collective.
   void gather(Replica& replica);
-  /// For checkpoints: whole after gather().
+  /// For checkpoints; complete after gather().
   CheckpointTensors tensors();
-  /// Empty where none is kept.
+  /// Empty if none is kept.
   DeviceSpan ema() const { return ema_.span; }
-  /// The optimizer's, one a UpdateRule::state_names().
+  /// The optimizer's, in the order of UpdateRule::state_names().
   std::vector<DeviceSpan> states() const;
 
  private:
@@ -49,8 +49,7 @@ class RunWeights {
   DeviceBuffer ema_;
 };
 
-/// While it lives, the EMA has the weights' place, and the weights the EMA's; where no EMA is kept
-/// it does nothing.
+/// While one exists, EMA and weights are swapped; without an EMA it does nothing.
 class EmaInPlace {
  public:
   explicit EmaInPlace(RunWeights& weights) : weights_(weights) { weights_.swap_ema(); }

@@ -8,7 +8,7 @@ namespace millrace::trainer::detail {
 namespace {
 
 std::string verdict_of(const StallReport& report) {
-  if (report.steps == 0) return "too short to tell what binds it";
+  if (report.steps == 0) return "too short for a verdict";
   const double percent = 100.0 * report.wait_share;
   if (report.wait_share < kInputBoundShare) {
     return fmt::format("compute-bound (waits {:.1f} %)", percent);

@@ -1,4 +1,4 @@
-// The stall report of an epoch, from what its replicas' threads did.
+// The stall report of an epoch, from its replicas' times.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace millrace::trainer::detail {
 /// Above this share of waiting an epoch is input-bound.
 inline constexpr double kInputBoundShare = 0.05;
 
-/// Seconds of one replica in an epoch.
+/// Times of one replica in an epoch.
 struct ReplicaTimes {
-  StepTimes all;    ///< the first step's included
+  StepTimes all;    ///< including the first step's
   StepTimes first;  ///< of the first step alone
 };
 
-/// `times`: one a replica, over `steps` steps.
+/// `times`: one per replica, over `steps` steps.
 StallReport make_stall_report(const std::vector<ReplicaTimes>& times, std::int64_t steps,
                               const std::string& busiest_stage);
 

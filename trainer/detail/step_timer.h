@@ -1,4 +1,4 @@
-// StepTimer: where a replica's time goes within a step, as laps of one clock.
+// StepTimer: how a replica spends its time within a step, as laps of one clock.
 //
 // Threads: the replica's own.
 #pragma once
@@ -15,12 +15,12 @@ class StepTimer {
   /// Starts the first lap. `replica` is borrowed.
   explicit StepTimer(Replica& replica);
 
-  /// Forgets the laps of the step before; the lap at hand goes on.
+  /// Clears the times of the last step; the current lap continues.
   void begin_step() { times_ = {}; }
-  /// Ends a lap, whose time counts as `part`.
+  /// Ends a lap, whose time is added to `part`.
   void lap(double StepTimes::*part);
-  /// Ends a lap of collectives: what of it was waiting for slower replicas counts as peer_wait, the
-  /// rest as reduce.
+  /// Ends a lap of collectives: the time waiting for slower replicas is added to peer_wait, the
+  /// rest to reduce.
   void lap_collectives();
   const StepTimes& times() const { return times_; }
 

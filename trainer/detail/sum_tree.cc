@@ -29,7 +29,7 @@ void add_nodes(RankRange node, RankRange part, std::vector<RankRange>& nodes) {
   add_nodes({middle, node.end}, part, nodes);
 }
 
-/// What of `nodes` lies in the first half of the node that they tile.
+/// How many of `nodes` are in the first half of the node that they tile.
 std::size_t half_of(std::span<const RankRange> nodes) {
   const int middle = middle_of({nodes.front().begin, nodes.back().end});
   const auto second =
@@ -37,7 +37,7 @@ std::size_t half_of(std::span<const RankRange> nodes) {
   return static_cast<std::size_t>(second - nodes.begin());
 }
 
-/// Whether adding one after the other is what the tree does.
+/// Whether the tree adds the nodes one after the other.
 bool is_chain(std::span<const RankRange> nodes) {
   return nodes.size() < 3 || (nodes.size() == 3 && half_of(nodes) == 2);
 }

@@ -9,7 +9,7 @@
 namespace millrace::trainer::detail {
 namespace {
 
-// What process 0 tells begins with one of these.
+// The first byte of process 0's message.
 constexpr char kDecided = 'd';
 constexpr char kFailed = 'f';
 

@@ -1,4 +1,4 @@
-// What one process of a run tells the others: a decision of process 0, or an error, as bytes.
+// What one process of a run sends the others: a decision of process 0, or an error, as bytes.
 //
 // Threads: functions.
 #pragma once
@@ -13,18 +13,18 @@
 
 namespace millrace::trainer::detail {
 
-/// What `error` holds; an exception that is no Error becomes a Cancelled one with its text.
+/// `error` as bytes; an exception that is no Error becomes a Cancelled one with its text.
 std::string pack_error(const std::exception_ptr& error);
-/// Throws: Corrupt for what pack_error() did not make.
+/// The reverse. Throws: Corrupt for bytes that are not from pack_error().
 Error unpack_error(std::string_view packed);
 
-/// What process 0's decision gave: a text, or a failure.
+/// The outcome of process 0's decision: a text, or a failure.
 struct Told {
   std::string text = {};
   std::exception_ptr failure = {};  ///< null: none
 };
 
-/// Runs `decision` on process 0, and tells all. Throws: what the cluster throws.
+/// Runs `decision` on process 0, and returns its outcome on all. Throws: what the cluster throws.
 Told tell_decision(Cluster& cluster, const std::function<std::string()>& decision);
 
 /// Throws on every process when one has failed: there its own failure, elsewhere that of the first

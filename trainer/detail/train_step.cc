@@ -51,7 +51,7 @@ void TrainStep::begin() {
 
 void TrainStep::add(const MicroBatch& micro) {
   // How many samples an accumulated step will have is not known yet: its gradients are divided by
-  // how many there may be, and scaled when it is.
+  // the most there may be, and scaled in the update.
   const std::int64_t accumulate = setup_.options.accumulate;
   num_valid_ += micro.num_valid;
   divisor_ = accumulate == 1
@@ -98,7 +98,7 @@ void TrainStep::backward(nn::Plan& plan) {
   });
 }
 
-// Where this replica had no batch at the step's end, or the epoch ended in the step's middle.
+// If this replica had no batch in the last micro-batch, or the epoch ended within the step.
 void TrainStep::complete_gradients() {
   if (is_reducing_) return;
   if (accumulated_.span.empty()) {

@@ -1,6 +1,6 @@
-// TrainStep: one replica's way through a step of training: micro-batches go forward and backward,
-// their gradients add up, are summed over the replicas, and change what this replica owns of the
-// weights.
+// TrainStep: one replica's part of a step of training: forward and backward of micro-batches, whose
+// gradients are accumulated, the sum over the replicas, and the update of the ranges of the weights
+// that this replica owns.
 //
 //   TrainStep step({.options = options, .weights = weights}, replica, timer);
 //   step.begin();
@@ -11,8 +11,8 @@
 //   step.update(lr, global_step);
 //
 // Every replica makes the same calls in the same order: reduce(), average_buffers() and update()
-// are collectives. Whether loss and gradients were finite is known to the backend, which leaves the
-// weights alone if not; was_finite() asks it, preferably after the next step has begun.
+// are collectives. If loss or gradients are not finite, the backend leaves the weights unchanged;
+// was_finite() asks it, preferably after the next step has begun.
 //
 // Threads: the replica's own.
 #pragma once
@@ -31,19 +31,19 @@
 
 namespace millrace::trainer::detail {
 
-/// What the replicas of a run share; borrowed.
+/// What the replicas of a process share; borrowed.
 struct TrainStepSetup {
   const TrainOptions& options;
   DeviceSpan weights;
   std::vector<DeviceSpan> states = {};
   DeviceSpan ema = {};  ///< empty: none is kept
-  /// Other processes have weights of their own: each update ends with giving them to all.
+  /// Whether each update ends with an all-gather of the weights: for several processes.
   bool gathers_weights = false;
 };
 
 struct MicroBatch {
-  /// This replica's; null where its input has ended before another replica's. Then it takes part in
-  /// the step with no sample.
+  /// This replica's; null if its input has ended before another replica's. Then it takes part
+  /// without a sample.
   const pipeline::Batch* batch = nullptr;
   double num_valid = 0;         ///< samples, of all replicas
   std::int64_t batch_size = 1;  ///< slots of one replica's batch
@@ -54,27 +54,27 @@ class TrainStep {
  public:
   TrainStep(const TrainStepSetup& setup, Replica& replica, StepTimer& timer);
 
-  /// Starts a step: no micro-batch is taken, the buffers are those to come back to.
+  /// Starts a step without micro-batches, and keeps a copy of the buffers.
   void begin();
-  /// Takes one. Throws: what the plan and the objective throw.
+  /// Computes one. Throws: what the plan and the objective throw.
   void add(const MicroBatch& micro);
   bool is_empty() const { return micro_batches_ == 0; }
-  /// Whether it has as many micro-batches as a step takes; the epoch's last one may have fewer.
+  /// Whether it has all micro-batches of a step; an epoch's last step may have fewer.
   bool is_full() const { return micro_batches_ == setup_.options.accumulate; }
 
-  /// Sums gradients and measures over the replicas. Until it has returned nothing has changed but
-  /// the buffers, on any replica.
+  /// Sums gradients and measures over the replicas. Until it returns, only buffers have changed, on
+  /// any replica.
   void reduce();
-  /// The buffers become their mean over the replicas that had a batch: rank 0's are all there is to
-  /// save.
+  /// Replaces the buffers by their mean over the replicas that had a batch, so that they are equal
+  /// on all.
   void average_buffers();
-  /// Updates this replica's slices of the weights and their EMA; a step without a valid sample
-  /// leaves them as they are, and so does one whose loss or gradients are not finite, which takes
-  /// the buffers back too. `global_step` counts from 1.
+  /// Updates this replica's ranges of the weights and their EMA. A step without a valid sample
+  /// changes nothing; one whose loss or gradients are not finite restores the buffers.
+  /// `global_step` counts from 1.
   void update(float lr, std::int64_t global_step);
-  /// Whether the last update() found all finite: equal on all replicas.
+  /// Whether loss and gradients of the last update() were finite: equal on all replicas.
   bool was_finite() { return !has_updated_ || updater_->was_finite(); }
-  /// Puts the buffers back to where the step began.
+  /// Restores the buffers to their values at begin().
   void restore_buffers();
 
   /// After reduce(), over all replicas: the objective's sums, then the number of valid samples.

@@ -13,7 +13,7 @@ bool same_values(const Tensor& a, const Tensor& b) {
          std::memcmp(a.data.data(), b.data.data(), a.data.size()) == 0;
 }
 
-/// Whether all values are one: then that two tensors are equal says nothing.
+/// Whether all values are equal: then two equal tensors are no sign of a tie.
 bool is_constant(const Tensor& tensor) {
   const std::size_t size = tensor_type_size(tensor.type);
   const std::byte* data = tensor.data.data();

@@ -1,4 +1,4 @@
-// Tied weights in a model and in a file: where the two do not agree.
+// Tied weights: differences between a model and a file.
 #pragma once
 
 #include <string>
@@ -10,18 +10,17 @@
 
 namespace millrace::trainer::detail {
 
-/// The file's tensor for an entry: by its name, else by an alias; null where it has neither.
+/// The file's tensor for an entry: by its name, else by an alias; null if it has neither.
 const Tensor* tensor_for(const Safetensors& file, const std::string& prefix,
                          const Parameter& entry);
 
-/// A line for each tie of the model that does not hold in the file: there both names have values of
-/// their own. Those under the parameter's first name count.
+/// A line for each tie of the model whose two names have different values in the file. Those under
+/// the parameter's first name are used.
 std::vector<std::string> ties_broken_in_file(const Safetensors& file,
                                              const std::vector<FlatTensors>& into);
 
-/// A line for each pair of parameters that the model keeps apart though the file has the same
-/// values for both (and not one value throughout, as start values of biases and norms): a tie was
-/// lost.
+/// A line for each pair of separate parameters of the model that have the same values in the file
+/// (and not all the same value, as start values of biases and norms have): a tie may be missing.
 std::vector<std::string> ties_lost_in_model(const Safetensors& file,
                                             const std::vector<FlatTensors>& into);
 

@@ -12,7 +12,8 @@ namespace {
 
 using Row = std::span<const float>;
 
-// How many classes stand before `label`; of equals the lower index is first.
+// How many classes have a larger logit than `label`; of equal ones the lower index counts as
+// larger.
 std::size_t rank_of(Row logits, std::size_t label) {
   const auto x = flat::whole(logits);
   const auto equals = x.head(static_cast<Eigen::Index>(label)) == logits[label];
@@ -102,7 +103,7 @@ class CrossEntropy final : public Loss {
 
 std::unique_ptr<Loss> cross_entropy(const LossOptions& options) {
   if (options.label_smoothing < 0 || options.label_smoothing >= 1) {
-    throw Error(ErrorCode::kInvalidArgument, "label smoothing lies in [0, 1)");
+    throw Error(ErrorCode::kInvalidArgument, "label smoothing must lie in [0, 1)");
   }
   return std::make_unique<CrossEntropy>(options.label_smoothing);
 }

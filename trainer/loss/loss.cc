@@ -49,6 +49,7 @@ std::optional<std::size_t> first_bad_label(std::span<const std::int64_t> labels,
 
 std::vector<std::string_view> loss_names() {
   std::vector<std::string_view> names;
+  names.reserve(kLosses.size());
   for (const Entry& entry : kLosses) names.push_back(entry.name);
   return names;
 }

@@ -1,4 +1,4 @@
-// Cross-entropy of every pixel of a mask, with the Dice of the softmax on top where it is wanted.
+// Cross-entropy of every pixel of a mask, optionally plus the Dice loss of the softmax.
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
@@ -12,16 +12,16 @@ namespace millrace::trainer::losses {
 namespace {
 
 using Labels = std::span<const std::int64_t>;
-// (K, P): a row a class, a column a pixel.
+// (K, P): one row per class, one column per pixel.
 using Plane = Eigen::Array<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Planes = Eigen::Map<const Plane, 0, Eigen::OuterStride<>>;
 using Row = Eigen::Array<float, 1, Eigen::Dynamic>;
 
-/// Pixels at a time: the classes' rows of so many stay in the cache.
+/// Pixels at a time: few enough for all classes' rows to stay in the cache.
 constexpr Eigen::Index kChunk = 512;
 constexpr double kSmooth = 1.0;
 
-/// What Dice needs of a class: sums over the counted pixels.
+/// The sums over the counted pixels from which a class's Dice is computed.
 struct Overlap {
   double both = 0;       ///< of probabilities where the mask has the class
   double predicted = 0;  ///< of all probabilities
@@ -58,7 +58,7 @@ class PixelCrossEntropy final : public Loss {
   }
 
  private:
-  /// One slot on its way through the two passes.
+  /// The state of one slot in the two passes.
   struct Slot {
     std::span<const float> logits;
     Labels labels;
@@ -120,7 +120,7 @@ class PixelCrossEntropy final : public Loss {
     return loss;
   }
 
-  // The chunk's losses; its probabilities go where the gradient will be.
+  // The chunk's loss; its probabilities are stored in the gradient.
   double forward(Slot& slot, Eigen::Index at, std::span<float> gradient) const {
     const Eigen::Index count = std::min(kChunk, slot.pixels() - at);
     const Eigen::OuterStride<> stride(slot.pixels());
@@ -253,10 +253,10 @@ class PixelCrossEntropy final : public Loss {
 
 std::unique_ptr<Loss> pixel_cross_entropy(const LossOptions& options) {
   require(options.label_smoothing >= 0 && options.label_smoothing < 1,
-          "label smoothing lies in [0, 1)");
-  require(options.dice >= 0, "the weight of Dice is 0 or more");
+          "label smoothing must lie in [0, 1)");
+  require(options.dice >= 0, "the weight of Dice must not be negative");
   for (const float weight : options.class_weights)
-    require(weight >= 0 && std::isfinite(weight), "a class weight is 0 or more");
+    require(weight >= 0 && std::isfinite(weight), "a class weight must be finite and not negative");
   return std::make_unique<PixelCrossEntropy>(options);
 }
 

@@ -1,5 +1,5 @@
-// Losses that compare values: each is a function of one slot's prediction and target, and the mean
-// over the slot's values, so that masks and devices only ever add slots up.
+// Losses that compare values: each is a function of one slot's prediction and target, a mean over
+// the slot's values, so that slots are simply added up over masks and devices.
 #include <algorithm>
 #include <string>
 
@@ -11,7 +11,7 @@ namespace millrace::trainer::losses {
 namespace {
 
 using Values = std::span<const float>;
-// Gives a slot's loss; writes scale times its derivative unless `gradient` is empty.
+// Returns a slot's loss; writes scale times its derivative unless `gradient` is empty.
 using SlotFunction = double (*)(Values x, Values y, float scale, std::span<float> gradient);
 
 class SlotLoss final : public Loss {
@@ -46,7 +46,7 @@ class SlotLoss final : public Loss {
     if (fits) return;
     throw Error(ErrorCode::kInvalidArgument,
                 name_ + " needs a target of the prediction's shape " +
-                    nn::shape_text(input.prediction.shape) + " and a flag a slot, got " +
+                    nn::shape_text(input.prediction.shape) + " and one flag per slot, got " +
                     std::to_string(input.target.values.size()) + " values and " +
                     std::to_string(input.valid.size()) + " flags");
   }
@@ -86,7 +86,7 @@ double mse_slot(Values x, Values y, float scale, std::span<float> gradient) {
       [](auto a, auto b) { return 2.0F * (a - b); });
 }
 
-// Beyond c the parabola goes on where the line ends: min(|d|, c) + (max(|d|, c)^2 - c^2) / 2c.
+// Beyond c a parabola continues the line: min(|d|, c) + (max(|d|, c)^2 - c^2) / 2c.
 double berhu_slot(Values x, Values y, float scale, std::span<float> gradient) {
   const float largest = (flat::whole(x) - flat::whole(y)).abs().maxCoeff();
   const float c = std::max(0.2F * largest, 1e-12F);

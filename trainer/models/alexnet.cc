@@ -1,5 +1,5 @@
-// AlexNet in its one-tower form. Source: Krizhevsky, "One weird trick for parallelizing
-// convolutional neural networks" (2014); names as in torchvision.
+// AlexNet in its one-tower form, with torchvision's names. Source: Krizhevsky, "One weird trick for
+// parallelizing convolutional neural networks" (2014).
 #include <string>
 
 #include "trainer/models/detail/builders.h"

@@ -1,5 +1,5 @@
 // LeNet-5 with ReLU and max-pooling. Source: LeCun, Bottou, Bengio, Haffner, "Gradient-based
-// learning applied to document recognition" (1998), in the form that today's tutorials train.
+// learning applied to document recognition" (1998), in the form of today's tutorials.
 #include "trainer/models/detail/builders.h"
 
 namespace millrace::trainer::models {

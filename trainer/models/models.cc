@@ -25,6 +25,7 @@ constexpr std::array kModels = {
 
 std::vector<std::string_view> model_names() {
   std::vector<std::string_view> names;
+  names.reserve(kModels.size());
   for (const Entry& entry : kModels) names.push_back(entry.name);
   return names;
 }

@@ -4,8 +4,10 @@
 //                                                    .image = {32, 32}});
 //
 // Layer and parameter names, shapes and counts are torchvision's; LeNet's layers are conv1, conv2,
-// fc1, fc2, fc3. The U-Net has two outputs, "mask" (logits) and "depth", each (C, H, W) with as
-// many channels as are asked for, and takes no notice of num_classes.
+// fc1, fc2, fc3. The U-Net has up to two outputs, "mask" (logits) and "depth", each (C, H, W) with
+// mask_channels and depth_channels; it ignores num_classes.
+//
+// Threads: functions.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@
 
 namespace millrace::trainer {
 
-/// A ResNet's entry: 7x7 stride 2 and a max-pool (ImageNet), or 3x3 stride 1 alone (CIFAR).
+/// A ResNet's first layers: 7x7 stride 2 and a max-pool (ImageNet), or only 3x3 stride 1 (CIFAR).
 enum class Stem { kImageNet, k3x3 };
 
 struct ModelOptions {
@@ -32,8 +34,8 @@ struct ModelOptions {
 /// "alexnet", "lenet", "resnet18", "resnet34", "resnet50", "unet".
 std::vector<std::string_view> model_names();
 
-/// Throws: InvalidArgument for a name that is none of model_names(), with the list, and for an
-/// image that is too small for the model.
+/// Throws: InvalidArgument for a name that is not in model_names(), with the list, and for an image
+/// size that the model does not take.
 nn::Graph build_model(std::string_view name, const ModelOptions& options);
 
 }  // namespace millrace::trainer

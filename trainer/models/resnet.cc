@@ -20,7 +20,7 @@ Value shortcut(GraphBuilder& builder, const std::string& block, Value x, std::in
   return builder.batch_norm(block + ".downsample.1", x);
 }
 
-// Two thin 1x1 convolutions around a 3x3 one, which has the stride.
+// Two 1x1 convolutions around a 3x3 one, which has the stride.
 Value bottleneck(GraphBuilder& builder, const std::string& name, Value x, std::int64_t width,
                  std::int64_t stride) {
   Value y = builder.conv2d(name + ".conv1", x, convolution(width, 1, 1));

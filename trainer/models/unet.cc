@@ -22,7 +22,7 @@ Value unit(GraphBuilder& builder, const std::string& name, Value x, std::int64_t
   return builder.relu(name + ".relu", builder.batch_norm(name + ".bn", x));
 }
 
-// Twice the size; the encoder's features of that size are added.
+// Doubles the size and adds the encoder's features of that size.
 Value expand(GraphBuilder& builder, const std::string& name, Value x, const Value* skip,
              std::int64_t channels) {
   x = unit(builder, name + ".reduce", x, channels);

@@ -37,7 +37,8 @@ class Fuser {
     return is<Conv2d>(node) || is<Linear>(node) || is<BatchNorm>(node) || is<Add>(node);
   }
 
-  // Groups are found from the last node backwards, so that a group stands where its result stands.
+  // Groups are found from the last node backwards, so that a group has its result's place in the
+  // order.
   Group ending_at(std::size_t result) {
     Group group{.head = result, .residual = {}, .relu = false, .result = result};
     taken_[result] = true;

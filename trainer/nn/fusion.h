@@ -1,7 +1,7 @@
-// Fusion: which neighbouring layers one pass over memory computes.
+// Fusion: which neighbouring layers are computed in one pass over memory.
 //
 // conv2d + relu, linear + relu, batch_norm + relu, batch_norm + add + relu, add + relu: the value
-// between them is used by nobody else, so it is never stored.
+// between them has no other use, so it is never stored.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace millrace::trainer::nn {
 
-/// Layers that run as one: `head`, then perhaps an addition, then perhaps a ReLU.
+/// Layers that run as one: `head`, then optionally an addition, then optionally a ReLU.
 struct Group {
   std::size_t head = 0;           ///< node index
   std::optional<Value> residual;  ///< what is added to a batch_norm's output
   bool relu = false;
-  std::size_t result = 0;  ///< the node whose value comes out
+  std::size_t result = 0;  ///< the node whose value the group computes
 };
 
-/// Every node once, except inputs, in an order in which every group follows what it reads.
+/// Every node once, except inputs, in an order in which every group follows those that it reads.
 std::vector<Group> fuse(const Graph& graph);
 
 }  // namespace millrace::trainer::nn

@@ -178,7 +178,7 @@ Value GraphBuilder::relu(std::string name, Value x) {
 }
 
 template <typename Pool>
-Value GraphBuilder::pool(std::string name, Value x, const Pool& options) {
+Value GraphBuilder::pool(const std::string& name, Value x, const Pool& options) {
   const Shape in = image_shape(name, options, x);
   if (!positive(options.kernel) || !positive(options.stride)) {
     refuse(name, options, "needs a kernel and a stride above 0", {x});
@@ -188,7 +188,7 @@ Value GraphBuilder::pool(std::string name, Value x, const Pool& options) {
       window_outputs(in[1], options.kernel.height, options.stride.height, options.padding.height),
       window_outputs(in[2], options.kernel.width, options.stride.width, options.padding.width)};
   if (num_values(out) <= 0) refuse(name, options, "the image is smaller than the kernel", {x});
-  return append(std::move(name), options, {x}, out);
+  return append(name, options, {x}, out);
 }
 
 Value GraphBuilder::conv_transpose2d(std::string name, Value x, const ConvTranspose2d& options) {
@@ -243,7 +243,7 @@ Value GraphBuilder::concat(std::string name, const std::vector<Value>& parts) {
   return append(std::move(name), Concat{}, parts, out);
 }
 
-Value GraphBuilder::reshape(std::string name, Value x, Shape to) {
+Value GraphBuilder::reshape(std::string name, Value x, const Shape& to) {
   const bool known = to.size() == 1 || to.size() == 3;
   if (!known || num_values(to) != num_values(shape(x))) {
     refuse(name, Reshape{to}, "cannot become " + shape_text(to), {x});
@@ -258,12 +258,12 @@ Value GraphBuilder::upsample(std::string name, Value x, const Upsample& options)
                 {in[0], in[1] * options.factor, in[2] * options.factor});
 }
 
-Value GraphBuilder::avg_pool2d(std::string name, Value x, const AvgPool2d& options) {
-  return pool(std::move(name), x, options);
+Value GraphBuilder::avg_pool2d(const std::string& name, Value x, const AvgPool2d& options) {
+  return pool(name, x, options);
 }
 
-Value GraphBuilder::max_pool2d(std::string name, Value x, const MaxPool2d& options) {
-  return pool(std::move(name), x, options);
+Value GraphBuilder::max_pool2d(const std::string& name, Value x, const MaxPool2d& options) {
+  return pool(name, x, options);
 }
 
 Value GraphBuilder::add(std::string name, Value a, Value b) {

@@ -1,8 +1,8 @@
-// Graph: a model as a list of layers, and GraphBuilder, which makes one.
+// Graph: a model as a list of layers, and GraphBuilder, which builds one.
 //
-// A model is a function that builds a graph; nothing is computed or allocated until a Plan compiles
-// it. The builder infers every shape at once and throws, naming the layer and the shapes, where
-// they don't fit.
+// A model is a function that builds a graph; nothing is computed or allocated until the graph is
+// compiled to a Plan. The builder infers every shape at once and throws, naming the layer and the
+// shapes, if they do not fit.
 //
 //   GraphBuilder builder;
 //   Value x = builder.input("image", {3, 32, 32});
@@ -36,7 +36,7 @@ struct Value {
   std::size_t node = 0;
 };
 
-/// Index of no parameter.
+/// The index for "no parameter".
 inline constexpr std::size_t kNoParameter = static_cast<std::size_t>(-1);
 
 struct Node {
@@ -44,14 +44,14 @@ struct Node {
   Layer layer;
   std::vector<Value> inputs;
   Shape shape;  ///< of the output, without the batch
-  /// Indices into Graph::parameters(), weight then bias; kNoParameter where the layer has none.
+  /// Indices into Graph::parameters(), weight then bias; kNoParameter if the layer has none.
   std::size_t weight = kNoParameter;
   std::size_t bias = kNoParameter;
   /// Index of the first buffer (running_mean) in Graph::buffers().
   std::size_t buffers = kNoParameter;
 };
 
-/// How one parameter starts: see initialise().
+/// The distribution of one parameter's start values: see initialise().
 struct InitSpec {
   Init kind = Init::kZeros;
   std::int64_t fan = 1;
@@ -73,11 +73,11 @@ class Graph {
   const Node& node(Value value) const { return nodes_[value.node]; }
 
   const ParameterTable& parameters() const { return parameters_; }
-  /// What a model keeps beside its parameters: batch norm's running statistics.
+  /// Batch norm's running statistics.
   const ParameterTable& buffers() const { return buffers_; }
 
-  /// Fills the flat buffers as PyTorch would start them, from `seed` alone: a parameter's values
-  /// depend on its place in the model and on nothing else.
+  /// Fills the flat buffers with start values of PyTorch's distributions, from `seed` alone: a
+  /// parameter's values depend on its place in the model and on nothing else.
   /// Requires: the spans have parameters().padded_size() and buffers().padded_size() floats.
   void initialise(std::uint64_t seed, std::span<float> parameters, std::span<float> buffers) const;
 
@@ -91,11 +91,11 @@ class Graph {
   std::vector<GraphOutput> outputs_;
   ParameterTable parameters_;
   ParameterTable buffers_;
-  std::vector<InitSpec> init_;  // one a parameter
+  std::vector<InitSpec> init_;  // one per parameter
 };
 
-/// Every layer member throws InvalidArgument, naming the layer and the shapes, for inputs that do
-/// not fit and for a name that is taken.
+/// Every member that adds a layer throws InvalidArgument, naming the layer and the shapes, for
+/// inputs that do not fit and for a name in use.
 class GraphBuilder {
  public:
   /// `shape` without the batch: (C, H, W) or (F).
@@ -109,24 +109,25 @@ class GraphBuilder {
   Value gelu(std::string name, Value x);
   Value softmax(std::string name, Value x);
   Value concat(std::string name, const std::vector<Value>& parts);
-  Value reshape(std::string name, Value x, Shape shape);
+  Value reshape(std::string name, Value x, const Shape& shape);
   Value upsample(std::string name, Value x, const Upsample& options = {});
-  Value avg_pool2d(std::string name, Value x, const AvgPool2d& options = {});
+  Value avg_pool2d(const std::string& name, Value x, const AvgPool2d& options = {});
   Value add(std::string name, Value a, Value b);
   Value dropout(std::string name, Value x, const Dropout& options = {});
-  Value max_pool2d(std::string name, Value x, const MaxPool2d& options = {});
+  Value max_pool2d(const std::string& name, Value x, const MaxPool2d& options = {});
   Value adaptive_avg_pool2d(std::string name, Value x, const AdaptiveAvgPool2d& options = {});
   Value flatten(std::string name, Value x);
   Value linear(std::string name, Value x, const Linear& options);
   void output(std::string name, Value x);
 
-  /// The parameters of the layer that made `x`, for another layer of the same shapes to share.
+  /// The parameters of the layer with output `x`, for another layer of the same shapes to share.
+  /// Throws: InvalidArgument for a layer without parameters.
   SharedWeights weights_of(Value x) const;
 
   const Shape& shape(Value x) const { return nodes_[x.node].shape; }
 
-  /// Ends the graph. Throws: InvalidArgument without an input or an output. The builder is empty
-  /// afterwards.
+  /// Returns the graph; the builder is empty afterwards. Throws: InvalidArgument without an input
+  /// or an output.
   Graph build();
 
  private:
@@ -138,7 +139,7 @@ class GraphBuilder {
   };
 
   template <typename Pool>
-  Value pool(std::string name, Value x, const Pool& options);
+  Value pool(const std::string& name, Value x, const Pool& options);
   Value append(std::string name, Layer layer, std::vector<Value> inputs, Shape shape);
   std::size_t declare(Declared parameter);
   void declare_weights(Value at, Shape shape, InitSpec init, bool bias,

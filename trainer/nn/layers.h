@@ -1,7 +1,7 @@
 // The layers that a Graph is made of: what each computes, as plain options.
 //
 // Shapes are of one sample, without the batch: (C, H, W) for images, (F) for features. Numerics,
-// defaults and parameter shapes are PyTorch's, so that weights travel both ways.
+// defaults and parameter shapes are PyTorch's, so that weights can be exchanged in both directions.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ using Shape = std::vector<std::int64_t>;
 std::string shape_text(const Shape& shape);
 std::int64_t num_values(const Shape& shape);
 
-/// Height and width; one number stands for both.
+/// Height and width; one number sets both.
 struct Extent2d {
   std::int64_t height;
   std::int64_t width;
@@ -29,7 +29,7 @@ struct Extent2d {
   constexpr Extent2d(std::int64_t h, std::int64_t w) : height(h), width(w) {}
 };
 
-/// How a parameter starts.
+/// The distribution of a parameter's start values.
 enum class Init {
   kZeros,
   kOnes,
@@ -40,7 +40,7 @@ enum class Init {
 
 struct Input {};
 
-/// Another layer's parameters, to be used instead of own ones: GraphBuilder::weights_of().
+/// Another layer's parameters, used instead of a layer's own: GraphBuilder::weights_of().
 struct SharedWeights {
   std::size_t weight = 0;
   std::size_t bias = 0;
@@ -71,7 +71,7 @@ struct Relu {};
 struct Add {};
 
 enum class ActivationKind {
-  kLeakyRelu,  ///< x below 0 counts `slope` times
+  kLeakyRelu,  ///< x, or slope * x below 0
   kSigmoid,
   kGelu,  ///< x Phi(x), by the error function
 };
@@ -113,8 +113,8 @@ struct AvgPool2d {
   Extent2d padding = 0;
 };
 
-/// In training each value is zeroed with this probability and else scaled by 1 / (1 - probability);
-/// in evaluation nothing happens. Which, is keyed: Plan::set_random_key().
+/// In training each value is zeroed with this probability and otherwise scaled by 1 / (1 -
+/// probability); in evaluation nothing happens. Plan::set_random_key() keys the choice.
 struct Dropout {
   float probability = 0.5F;
 };
@@ -144,7 +144,7 @@ using Layer = std::variant<Input, Conv2d, ConvTranspose2d, BatchNorm, Relu, Acti
                            Add, Concat, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample,
                            Flatten, Reshape, Linear>;
 
-/// "conv2d", "batch_norm": what messages and summaries call it.
+/// "conv2d", "batch_norm": the layer's kind in messages and summaries.
 std::string_view layer_name(const Layer& layer);
 
 }  // namespace millrace::trainer::nn

@@ -1,7 +1,9 @@
-// MemoryPlan: where in one arena each buffer of a step lies, given when each is alive.
+// MemoryPlan: the offset of each buffer of a step in one arena, given its lifetime.
 //
-// Buffers whose lifetimes overlap never overlap in memory; others share it. Placed by size, the
-// largest first, each at the lowest offset that is free during its life.
+// Buffers whose lifetimes overlap never overlap in memory; others may share it. They are placed by
+// size, the largest first, each at the lowest offset that is free during its lifetime.
+//
+// Threads: functions, and values.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +20,7 @@ struct Lifetime {
 };
 
 struct MemoryPlan {
-  std::vector<std::size_t> offsets;  ///< one a buffer, multiples of 64
+  std::vector<std::size_t> offsets;  ///< one per buffer, multiples of 64
   std::size_t total_bytes = 0;
 };
 

@@ -1,5 +1,5 @@
-// Plan: a model compiled for one device, one batch size, one precision; and compile(), which makes
-// the CPU's from a graph. A run's plans come from its backend (trainer/backend.h).
+// Plan: a model compiled for one device, one batch size and one precision; and compile(), which
+// compiles a graph for the CPU. A run's plans come from its backend (trainer/backend.h).
 //
 // Compiling creates primitives, chooses layouts, and plans all activations into one arena. A Plan
 // reads weights and running statistics from, and writes gradients and running statistics to, the
@@ -14,8 +14,8 @@
 //   ...                          // the weights change
 //   plan->parameters_changed();
 //
-// Threads: one at a time, on the device's own thread, which also compiles it: that thread's OpenMP
-// team (omp_set_num_threads) does the work.
+// Threads: one at a time, on the device's own thread, which also compiles it: the work is done by
+// that thread's OpenMP team (omp_set_num_threads).
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ struct OutputView {
   std::vector<std::int64_t> shape;
   std::span<float> data;
 
-  /// As Eigen's maps (decode/eigen.h, which must be included): all axes, or (N, what a sample has).
-  /// Throw: InvalidArgument for another number of dimensions.
+  /// Eigen maps; include decode/eigen.h to use them: all axes, or (N, values of a sample). Throws:
+  /// InvalidArgument for another number of dimensions.
   template <typename T, int Rank>
   auto tensor() const {
     return decode::EigenView<T>::template tensor<Rank>(view());
@@ -68,26 +68,26 @@ class Plan {
  public:
   virtual ~Plan() = default;
 
-  /// `inputs`: one a graph input, (N, H, W, C) for images and (N, F) for features, densely packed,
-  /// of PlanOptions::input_dtype. They must live until backward() has returned.
-  /// Throws: InvalidArgument for a wrong number of inputs or bytes.
+  /// `inputs`: one per graph input, (N, H, W, C) for images and (N, F) for features, densely
+  /// packed, of PlanOptions::input_dtype. Lifetime: borrowed until backward() has returned. Throws:
+  /// InvalidArgument for a wrong number of inputs or bytes.
   virtual void forward(std::span<const std::span<const std::byte>> inputs, Mode mode) = 0;
   virtual std::size_t num_outputs() const = 0;
   /// In the host's memory, filled by forward() and valid until the next one. Images are (N, C, H,
   /// W).
   virtual OutputView output(std::size_t index) = 0;
-  /// Where the loss writes d loss / d output before backward(); in the host's memory.
+  /// For the loss to write d loss / d output to before backward(); in the host's memory.
   virtual OutputView output_gradient(std::size_t index) = 0;
-  /// Overwrites every parameter's gradient; the gaps between them keep their zeros. `ready(n)` is
-  /// called as the first n floats of the buffer become final, n growing to the buffer's size.
-  /// Requires: a forward() in Mode::kTrain, once each.
+  /// Overwrites every parameter's gradient; the gaps between them keep their zeros. Calls
+  /// `ready(n)` when the first n floats of the buffer are final, with n growing to the buffer's
+  /// size. Requires: compiled with gradients; one forward() in Mode::kTrain before each.
   virtual void backward(const std::function<void(std::size_t)>& ready) = 0;
 
-  /// Says that the flat parameter buffer was written, so that the next forward() prepares the
-  /// weights anew (layout, bf16).
+  /// To be called after the flat parameter buffer was written: the next forward() converts the
+  /// weights again (layout, bf16).
   virtual void parameters_changed() = 0;
-  /// What the random choices of the following forward() calls are keyed by. Purpose and stream are
-  /// the layer's.
+  /// Keys the random choices of the following forward() calls. Purpose and stream are set by the
+  /// layer.
   virtual void set_random_key(const BatchKey& key) = 0;
 
   /// Bytes of the arena that activations and their gradients share.
@@ -97,12 +97,12 @@ class Plan {
 struct PlanOptions {
   std::int64_t batch_size = 1;
   Precision precision = Precision::kFloat32;
-  /// What forward() gets: float32 or bf16.
+  /// Of forward()'s inputs: float32 or bf16.
   decode::DType input_dtype = decode::DType::kFloat32;
 };
 
 /// Flat buffers in the host's memory, laid out by graph.parameters() and graph.buffers(). Lifetime:
-/// they outlive the plan.
+/// must outlive the plan.
 struct PlanMemory {
   std::span<const float> parameters;
   std::span<float> gradients;  ///< empty for a plan that never calls backward()
@@ -110,11 +110,11 @@ struct PlanMemory {
 };
 
 /// Throws: InvalidArgument for buffers of the wrong size, a batch below 1, an input dtype other
-/// than float32 and bf16.
+/// than float32 and bf16; Unsupported for a layer that oneDNN cannot compute on this processor.
 std::unique_ptr<Plan> compile(const Graph& graph, const PlanOptions& options,
                               const PlanMemory& memory);
 
-/// False where bf16 is computed in float32 and rounded: for the one line that says so.
+/// Whether the processor computes in bf16; otherwise plans compute in float32 and round.
 bool has_native_bfloat16();
 
 }  // namespace millrace::trainer::nn

@@ -7,8 +7,8 @@
 namespace millrace::trainer::nn {
 namespace {
 
-// A weight is used once for every output place of its layer; for a transposed convolution once for
-// every input place.
+// A weight is used once for every output position of its layer; for a transposed convolution once
+// for every input position.
 std::int64_t multiply_adds(const Graph& graph, const Node& node) {
   const bool products = std::holds_alternative<Conv2d>(node.layer) ||
                         std::holds_alternative<ConvTranspose2d>(node.layer) ||
@@ -20,7 +20,7 @@ std::int64_t multiply_adds(const Graph& graph, const Node& node) {
   return weights * (num_values(places) / places[0]);
 }
 
-// A shared parameter counts where it is used first.
+// A shared parameter counts for the first layer that uses it.
 std::size_t own_parameters(const Graph& graph, const Node& node, std::set<std::size_t>& seen) {
   std::size_t count = 0;
   for (const std::size_t index : {node.weight, node.bias}) {

@@ -1,4 +1,6 @@
 // Summary: a model's layers as a table for people: shapes, parameters, multiply-adds, activations.
+//
+// Threads: functions, and values.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +18,7 @@ struct LayerSummary {
   std::string kind;  ///< "conv2d"
   Shape shape;       ///< of the output
   std::size_t parameters = 0;
-  std::int64_t multiply_adds = 0;  ///< convolutions and products alone, as is usual
+  std::int64_t multiply_adds = 0;  ///< of convolutions and linear layers only, as is usual
   std::int64_t values = 0;         ///< of the output
 };
 

@@ -27,7 +27,7 @@ void check_tie(const Graph& graph, const Node& owner, const Node& other) {
                                                other.name + " of " + shape_text(wanted));
 }
 
-/// Which parameter stands in for which.
+/// Which parameter replaces which.
 using Replacements = std::map<std::size_t, std::size_t>;
 
 Replacements replacements_for(const Node& owner, const Node& other) {
@@ -40,8 +40,8 @@ Replacements replacements_for(const Node& owner, const Node& other) {
 
 }  // namespace
 
-// A layer whose parameter has another layer's name is tied to that one; so may the last layer be,
-// which is then not the one whose parameters the table has first.
+// A layer whose parameter has another layer's name is tied to that layer. The last layer may be one
+// of them: then its parameters are not the table's first.
 void Graph::name_shared() {
   for (const Node& node : nodes_) {
     if (node.weight != kNoParameter) parameters_.set_head(node.name);
@@ -54,7 +54,7 @@ void Graph::name_shared() {
 }
 
 Graph tie_weights(const Graph& graph, const Tie& tie) {
-  // The first layer's gradient is the last to be ready, and so the sum's place is where it lies.
+  // The first layer's gradient becomes ready last, so the sum must be in its place.
   const auto [first, second] =
       std::minmax({node_named(graph, tie.layer), node_named(graph, tie.to)});
   const Node& owner = graph.nodes()[first];

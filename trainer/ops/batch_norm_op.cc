@@ -77,8 +77,9 @@ class BatchNormOp final : public Op {
              .inverse_deviation = inverse_deviation_};
   }
 
-  // Two parts of the gradient are added on the fly; what is more, before. g, the gradient after the
-  // ReLU, is the residual's too, and then dx must lie elsewhere; otherwise dx takes dy's place.
+  // Two parts of the gradient are added in the same pass, further ones before it. g, the gradient
+  // after the ReLU, is the residual's too, and then dx needs its own memory; otherwise dx
+  // overwrites dy.
   void place_gradients(Lowering& lowering, std::vector<Gradient> parts) {
     std::ranges::stable_sort(parts, {}, &Gradient::shared);
     if (parts.size() > 2) {

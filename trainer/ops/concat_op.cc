@@ -1,4 +1,4 @@
-// Concatenation along the channels, by way of the plain order, in which each part is a slice.
+// Concatenation along the channels, through the plain order, in which each part is a slice.
 #include "trainer/ops/detail/gradient_sum.h"
 #include "trainer/ops/detail/ops.h"
 
@@ -48,7 +48,7 @@ class ConcatOp final : public Op {
     return {dims, tensor.desc().data_type(), dims.size() == 4 ? FormatTag::abcd : FormatTag::ab};
   }
 
-  // The channels of `whole`, which is plain, that belong to `part`.
+  // The channels of `part` in `whole`, which is in plain order.
   static dnnl::memory slice(Lowering& lowering, const Tensor& whole, const Tensor& part,
                             std::int64_t channel) {
     dnnl::memory::dims offsets(whole.desc().dims().size(), 0);

@@ -1,4 +1,5 @@
-// The CPU's Plan: ops on oneDNN and on millrace's own loops, run in order and back.
+// The CPU's Plan: ops of oneDNN and of millrace's own loops, run forward in order and backward in
+// reverse.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -156,12 +157,12 @@ class CpuPlan final : public nn::Plan {
         refuse("input " + std::to_string(i) + " has " + std::to_string(inputs[i].size()) +
                " bytes, the model takes " + std::to_string(bytes));
       }
-      // oneDNN's handles are never const; as a source it is only read.
+      // oneDNN's handles are never const; a source is only read.
       inputs_[i].set_data_handle(const_cast<std::byte*>(inputs[i].data()));
     }
   }
 
-  using Roundings = std::vector<std::vector<dnnl::memory>>;  // one list an op, or none at all
+  using Roundings = std::vector<std::vector<dnnl::memory>>;  // one list per op, or empty
   static void round(const Roundings& roundings, std::size_t op) {
     if (roundings.empty()) return;
     for (const dnnl::memory& memory : roundings[op]) round_to_bfloat16(memory);
@@ -172,11 +173,11 @@ class CpuPlan final : public nn::Plan {
   Pass pass_;
   std::vector<OpPointer> ops_;
   std::vector<OutputOp*> outputs_;    // the last of ops_
-  std::vector<std::size_t> results_;  // the node that each op but the outputs makes
+  std::vector<std::size_t> results_;  // the node that each op computes, without the outputs
   std::vector<dnnl::memory> inputs_;
   std::vector<Call> input_calls_;
-  std::vector<bool> reached_;       // whether the op has a way back
-  std::vector<std::size_t> ready_;  // floats that are final after each op's way back
+  std::vector<bool> reached_;       // whether the op has a backward pass
+  std::vector<std::size_t> ready_;  // floats that are final after each op's backward pass
   std::vector<std::span<float>> without_gradient_;
   Roundings round_forward_, round_backward_;
 };

@@ -8,7 +8,7 @@
 namespace millrace::trainer::ops {
 namespace {
 
-// relu(a + b), relu(a), a + b: one pass either way.
+// relu(a + b), relu(a), a + b: one pass in each direction.
 class AddOp final : public Op {
  public:
   AddOp(Lowering& lowering, const nn::Group& group, bool relu)
@@ -138,8 +138,8 @@ class AdaptiveAvgPoolOp final : public Op {
   GradientSum dy_;
 };
 
-// The same values in (N, C, H, W) order as another shape: a view where both layouts agree, else a
-// copy by way of the plain order.
+// The same values in (N, C, H, W) order as another shape: a view if both layouts agree, else a copy
+// through the plain order.
 class ReshapeOp final : public Op {
  public:
   ReshapeOp(Lowering& lowering, const nn::Group& group)
@@ -170,7 +170,7 @@ class ReshapeOp final : public Op {
   }
 
  private:
-  // Whether the blocked order of an image is the plain one.
+  // Whether blocked and plain order are the same for this shape.
   bool agrees(const nn::Shape& shape) const {
     return shape.size() == 1 ||
            (shape[1] == 1 && shape[2] == 1 && shape[0] % context_.channel_block == 0);

@@ -1,5 +1,5 @@
-// The way back through batch normalisation. With g = dy after the ReLU, M values a channel and x^ =
-// (x - mean) r: dx = gamma r (g - sum(g) / M - x^ sum(g x^) / M).
+// The backward pass of batch normalisation. With g = dy after the ReLU, M values per channel and x^
+// = (x - mean) r: dx = gamma r (g - sum(g) / M - x^ sum(g x^) / M).
 //
 // Source: Ioffe, Szegedy, "Batch normalization" (2015).
 
@@ -18,7 +18,7 @@ namespace {
 
 enum class Mask { kNone, kFromX, kFromY };
 
-// The gradient after the ReLU at one place.
+// The gradient after the ReLU, at one position.
 template <typename T, int kBlock, Mask kMask, bool kTwo>
 struct GradientAt {
   using Vs = Vectors<kBlock>;
@@ -105,8 +105,8 @@ struct BlockConstants {
   Affine affine;
 };
 
-// Writes the parameters' gradients and gives the slopes of dx. A block may have fewer channels than
-// Lanes holds: what follows them is the next block's, which another thread may have written.
+// Writes the parameters' gradients and returns the slopes of dx. A block may have fewer channels
+// than Lanes: the values after them are the next block's, which another thread may have written.
 template <int kBlock>
 Slopes finish_sums(const BatchNormBackward& args, const BlockConstants& constants, const Sums& sum,
                    const Sums& sum_x, std::int64_t first, double count) {

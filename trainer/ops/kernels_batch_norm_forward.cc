@@ -1,5 +1,5 @@
-// Batch normalisation, one block of channels at a time: both passes over a block follow each other
-// while it is still in the cache, and no sum is shared between threads.
+// Batch normalisation, one block of channels at a time: the second pass over a block finds it in
+// the cache, and no sum is shared between threads.
 //
 // Source: Ioffe, Szegedy, "Batch normalization" (2015).
 #include <algorithm>
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace millrace::trainer::ops::HWY_NAMESPACE {
 namespace {
 
-// Sums of x - pivot and its square: with a pivot among the values nothing cancels.
+// Sums of x - pivot and of its square: a pivot among the values avoids cancellation.
 template <typename T, int kBlock>
 struct MomentStep {
   using Vs = Vectors<kBlock>;

@@ -14,7 +14,8 @@ HWY_BEFORE_NAMESPACE();
 namespace millrace::trainer::ops::HWY_NAMESPACE {
 namespace {
 
-// Counts are multiples of 8: blocked channels or padded chunks; what is left over is done singly.
+// Most counts are multiples of 8, of blocked channels or padded chunks; the rest is done one by
+// one.
 using Wide = hn::CappedTag<float, 16>;
 using One = hn::CappedTag<float, 1>;
 
@@ -114,7 +115,7 @@ HWY_EXPORT(AddRange);
 HWY_EXPORT(KeepRange);
 HWY_EXPORT(MaskRange);
 
-// Below this a team costs more than it brings.
+// Values per thread at least: with fewer, starting the team costs more than it saves.
 constexpr std::size_t kChunk = 8192;
 
 template <typename Range>

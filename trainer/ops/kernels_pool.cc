@@ -24,7 +24,7 @@ Span1d window(std::int64_t index, std::int64_t in, std::int64_t out) {
   return {index * in / out, ((index + 1) * in + out - 1) / out};
 }
 
-// One output's rows and columns of the input.
+// The rows and columns of the input that one output averages.
 struct Window {
   Span1d rows;
   Span1d columns;
@@ -37,7 +37,7 @@ struct Window {
   }
 };
 
-// The outputs that average an input are a window too: the rule with the two sizes exchanged.
+// The outputs that average one input are a window too: the rule with the two sizes exchanged.
 PoolShape reversed(const PoolShape& shape) {
   PoolShape back = shape;
   std::swap(back.in_height, back.out_height);

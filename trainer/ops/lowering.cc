@@ -51,14 +51,14 @@ void Lowering::set_step(std::size_t op, bool backward) {
 
 Tensor Lowering::make(const Desc& desc) {
   lifetimes_.push_back({desc.get_size(), step_, step_});
-  const Tensor tensor{dnnl::memory(desc, context_.engine, nullptr), lifetimes_.size() - 1};
+  Tensor tensor{dnnl::memory(desc, context_.engine, nullptr), lifetimes_.size() - 1};
   bindings_.push_back({tensor.memory, tensor.buffer});
   return tensor;
 }
 
 Tensor Lowering::view(const Tensor& tensor, const Desc& desc) {
   MILLRACE_CHECK(tensor.buffer != kOutsideArena, "only arrays of the arena have views");
-  const Tensor other{dnnl::memory(desc, context_.engine, nullptr), tensor.buffer};
+  Tensor other{dnnl::memory(desc, context_.engine, nullptr), tensor.buffer};
   bindings_.push_back({other.memory, other.buffer});
   use(other);
   return other;
@@ -87,14 +87,14 @@ Tensor Lowering::raw_input(nn::Value value) const { return inputs_[value.node]; 
 
 Tensor Lowering::value(nn::Value value) {
   if (!values_[value.node] && inputs_[value.node]) values_[value.node] = convert_input(value);
-  MILLRACE_CHECK(static_cast<bool>(values_[value.node]), "an op reads what no op has made");
+  MILLRACE_CHECK(static_cast<bool>(values_[value.node]), "an op reads a value without a writer");
   use(values_[value.node]);
   return values_[value.node];
 }
 
-// An input's copy is made before the first op runs, whichever op asks for it first.
+// An input is copied before the first op runs, whichever op asks for it first.
 Tensor Lowering::convert_input(nn::Value value) {
-  const Tensor copy = make(gradient_desc(value));
+  Tensor copy = make(gradient_desc(value));
   lifetimes_[copy.buffer].first = -1;
   input_calls_.push_back(reorder_call(inputs_[value.node].memory, copy.memory));
   return copy;
@@ -123,7 +123,7 @@ Desc Lowering::gradient_desc(nn::Value value) const {
 
 dnnl::memory Lowering::parameter(std::size_t index, const dnnl::memory::dims& dims,
                                  FormatTag tag) const {
-  // oneDNN's handles are never const; as a source it is only read.
+  // oneDNN's handles are never const; a source is only read.
   auto* data = const_cast<float*>(parameter_values(index).data());
   return {{dims, DataType::f32, tag}, context_.engine, data};
 }

@@ -6,7 +6,7 @@
 namespace millrace::trainer::ops {
 namespace {
 
-// One call operator a layer; the variant makes the compiler ask for every one.
+// One call operator per layer; std::visit() does not compile without all of them.
 struct Maker {
   Lowering& lowering;
   const nn::Group& group;

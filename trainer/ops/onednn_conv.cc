@@ -14,7 +14,7 @@ using dnnl::convolution_forward;
 using dnnl::prop_kind;
 using Dims = dnnl::memory::dims;
 
-// The layer in oneDNN's words.
+// The layer's shape in oneDNN's terms.
 struct Geometry {
   Dims strides;
   Dims dilates;
@@ -38,9 +38,9 @@ struct Geometry {
   }
 };
 
-// oneDNN has fast code for blocked images of a block's channels or more, and none for the way back
-// from fewer to a plain image's. So what has fewer is shown to it as a whole block: the channels
-// beyond the layer's own are zero, in images, weights and bias.
+// oneDNN has fast code for blocked images with a whole block of channels or more, and none for the
+// backward pass from fewer to a plain image. So fewer channels are described to it as a whole
+// block: those beyond the layer's own are zero, in images, weights and bias.
 std::int64_t shown(const Context& context, std::int64_t channels, std::int64_t groups) {
   return groups == 1 && channels < context.channel_block ? context.channel_block : channels;
 }
@@ -100,8 +100,8 @@ class Conv2dOp final : public WeightedOp {
     return std::string_view(primitive.impl_info_str()).starts_with("ref");
   }
 
-  // Blocked images in and out; oneDNN's own choice for the few channels of an input image, and
-  // where it has no fast code for the blocked form.
+  // Blocked images in and out; oneDNN's own choice for the few channels of an input image, and if
+  // it has no fast code for the blocked layout.
   void choose(Lowering& lowering) {
     const Desc x = context().image(in_shape_);
     Desc y = context().image(out_shape_);
@@ -123,14 +123,15 @@ class Conv2dOp final : public WeightedOp {
     lowering.set_value(group().result, as_shape(lowering, y_, node().shape));
   }
 
-  // The same bytes with more or fewer of the block's channels shown.
+  // The same bytes described with more or fewer of the block's channels.
   static Tensor as_shape(Lowering& lowering, const Tensor& tensor, const nn::Shape& shape) {
     Desc desc = lowering.context().image(shape);
     desc.data.data_type = tensor.desc().data.data_type;
     return lowering.view(tensor, desc);
   }
 
-  // Where a primitive writes what copy() then brings to `tensor`; itself where the layouts agree.
+  // A primitive's output, which copy() then copies to `tensor`; `tensor` itself if the layouts
+  // agree.
   static Tensor beside(Lowering& lowering, const Tensor& tensor, const Desc& made) {
     return tensor.desc() == made ? tensor : lowering.make(made);
   }
@@ -174,8 +175,8 @@ class Conv2dOp final : public WeightedOp {
     lowering.add_gradient(input, dx);
   }
 
-  Tensor raw_;                      // the input, where it is the graph's own
-  nn::Shape in_shape_, out_shape_;  // as oneDNN sees them
+  Tensor raw_;                      // the input, if it is the graph's
+  nn::Shape in_shape_, out_shape_;  // as described to oneDNN
   Geometry geometry_;               // likewise
   Desc bias_;
   convolution_forward::primitive_desc descriptor_;

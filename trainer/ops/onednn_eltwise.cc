@@ -11,8 +11,8 @@ dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
-// What differs between them: how the two primitives are described, and which value the way back
-// reads beside the gradient.
+// What differs between them: the descriptions of the two primitives, and which value the backward
+// pass reads beside the gradient.
 struct EltwiseTraits {
   using Forward = dnnl::eltwise_forward;
   using Backward = dnnl::eltwise_backward;

@@ -29,8 +29,8 @@ class LinearOp final : public WeightedOp {
     lower_forward(lowering);
   }
 
-  // As the parameters and their gradients lie: oneDNN's blocked layouts gain less in the products
-  // than it costs to bring every step's new weights into them, and the gradients back.
+  // The layout of the parameters and their gradients: oneDNN's blocked layouts save less time in
+  // the products than converting the weights and gradients of every step costs.
   Desc plain_weights(DataType type) const { return {weights_dims_, type, FormatTag::ab}; }
 
   void lower_forward(Lowering& lowering) {

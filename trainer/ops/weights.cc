@@ -20,7 +20,7 @@ Desc plain(const Desc& desc) {
   return {desc.dims(), DataType::f32, bias ? FormatTag::a : FormatTag::abcd};
 }
 
-// A row is an output channel; the shorter row is the front of the longer one.
+// A row is an output channel; the shorter row is the first part of the longer one.
 RowCopy rows_between(const dnnl::memory& from, const dnnl::memory& to) {
   const std::int64_t have = row_size(from.get_desc());
   const std::int64_t want = row_size(to.get_desc());

@@ -9,7 +9,7 @@ namespace {
 
 enum class Decay { kInGradient, kOfWeights };
 
-// One step's numbers, in the form in which every float takes them.
+// One step's constants.
 struct Factors {
   float beta1;
   float beta2;

@@ -36,7 +36,7 @@ class Lars final : public UpdateRule {
 
   bool uses_norms() const override { return true; }
 
-  // Weights or gradients that are all zero have no direction to trust: the plain rate.
+  // Weights or gradients that are all zero have no ratio of norms: they keep the plain rate.
   float rate_factor(const ParameterNorms& norms) const override {
     const double under = norms.gradient + norms.weight_decay * norms.weights;
     if (!(norms.weights > 0.0 && under > 0.0)) return 1.0F;

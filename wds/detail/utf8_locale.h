@@ -3,7 +3,7 @@
 // In the C locale libarchive returns NULL for a pax name that is not ASCII. Threads: one at a time.
 #pragma once
 
-#include <locale.h>
+#include <clocale>
 
 namespace millrace::wds::detail {
 

@@ -1,4 +1,4 @@
-// One maker a loss; loss.cc holds the table of names.
+// One factory function per loss; loss.cc has the table of names.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ std::unique_ptr<Loss> cross_entropy(const LossOptions& options);
 /// Logits (N, K, H, W), labels (N, H, W): over a slot's pixels that are not ignored, the mean of
 /// (1 - e) w_y nll + e / K sum_k w_k (-log p_k), weighted by w_y, as PyTorch's; with `dice` d above
 /// 0, plus d (1 - the mean over the slot's classes of (2 sum p y + 1) / (sum p + sum y + 1)), p the
-/// softmax. The mean is a slot's own, so that a loss does not depend on how a batch is divided: a
-/// slot without counted pixels has none.
+/// softmax. The mean is over one slot, so that a loss does not depend on how a batch is divided; a
+/// slot without counted pixels has loss 0.
 std::unique_ptr<Loss> pixel_cross_entropy(const LossOptions& options);
 
 /// Logits x, targets y in [0, 1]: mean of max(x, 0) - x y + log1p(exp(-|x|)).
@@ -25,7 +25,7 @@ std::unique_ptr<Loss> l1(const LossOptions& options);
 std::unique_ptr<Loss> mse(const LossOptions& options);
 /// Mean of |d| where |d| <= c, else (d^2 + c^2) / 2c, with d = x - y and c a fifth of the slot's
 /// largest |d|, taken as a constant. Source: Laina et al., "Deeper depth prediction with fully
-/// convolutional residual networks" (2016); there c is the batch's, which would make a loss depend
+/// convolutional residual networks" (2016); there c is the batch's, with which a loss would depend
 /// on how a batch is divided.
 std::unique_ptr<Loss> berhu(const LossOptions& options);
 /// 1 - (2 sum(p y) + 1) / (sum(p) + sum(y) + 1), p = sigmoid(x), over a slot's values. Source:

@@ -1,4 +1,4 @@
-// One builder a model family; models.cc holds the table of names.
+// One function per model; models.cc has the table of names.
 #pragma once
 
 #include "trainer/models/models.h"

@@ -10,7 +10,7 @@
 
 namespace millrace::trainer::models {
 
-/// A convolution as ResNets have it: no bias, kaiming_normal, padding that keeps the size.
+/// A ResNet's convolution: no bias, kaiming_normal, padding that keeps the size.
 nn::Conv2d convolution(std::int64_t channels, std::int64_t kernel, std::int64_t stride);
 
 using Depths = std::array<int, 4>;
@@ -21,7 +21,7 @@ nn::Value basic_block(nn::GraphBuilder& builder, const std::string& name, nn::Va
                       std::int64_t width, std::int64_t stride);
 /// conv1, bn1, relu.
 nn::Value resnet_entry(nn::GraphBuilder& builder, nn::Value x, Stem stem);
-/// layer1 to layer4; the output of each.
+/// layer1 to layer4; returns the output of each.
 std::vector<nn::Value> resnet_stages(nn::GraphBuilder& builder, nn::Value x, Block block,
                                      const Depths& depths);
 

@@ -36,7 +36,7 @@ struct Constant {
   typename Vectors<kBlock>::V parts[Vectors<kBlock>::kParts];
 };
 
-// Two running sums a channel, in float32 for a stretch of pixels and in double across stretches.
+// Two running sums per channel, in float32 for a stretch of pixels and in double across stretches.
 template <int kBlock>
 class PairOfSums {
  public:
@@ -83,19 +83,20 @@ class PairOfSums {
 // Calls step.template pixel<way>(offset, sums) for every pixel of the planes.
 template <int kBlock, class Step>
 HWY_INLINE void sum_planes(const Planes& planes, const Step& step, Sums& first, Sums& second) {
-  constexpr std::int64_t kStretch = 2048 * kBlock;
+  constexpr std::int64_t kPixel = kBlock;
+  constexpr std::int64_t kStretch = 2048 * kPixel;
   PairOfSums<kBlock> sums;
   std::int64_t pending = 0;
   for (std::int64_t n = 0; n < planes.images; ++n) {
     std::int64_t at = planes.first + n * planes.stride;
     const std::int64_t end = at + planes.values;
-    for (; at + 4 * kBlock <= end; at += 4 * kBlock) {
+    for (; at + 4 * kPixel <= end; at += 4 * kPixel) {
       step.template pixel<0>(at, sums);
-      step.template pixel<1>(at + kBlock, sums);
-      step.template pixel<2>(at + 2 * kBlock, sums);
-      step.template pixel<3>(at + 3 * kBlock, sums);
+      step.template pixel<1>(at + kPixel, sums);
+      step.template pixel<2>(at + 2 * kPixel, sums);
+      step.template pixel<3>(at + 3 * kPixel, sums);
     }
-    for (; at < end; at += kBlock) step.template pixel<0>(at, sums);
+    for (; at < end; at += kPixel) step.template pixel<0>(at, sums);
     pending += planes.values;
     if (pending < kStretch) continue;
     sums.flush(first, second);

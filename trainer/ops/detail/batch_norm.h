@@ -1,4 +1,4 @@
-// What both passes of batch normalisation work with, for one block of channels.
+// Shapes and constants of both passes of batch normalisation, for one block of channels.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace millrace::trainer::ops {
 
-using Lanes = std::array<float, 16>;  // one value a channel of a block
+using Lanes = std::array<float, 16>;  // one value per channel of a block
 using Sums = std::array<double, 16>;
 
 // The planes of one block of channels: image n's is `pixels * block` values at n * stride.
@@ -33,7 +33,7 @@ inline Lanes lanes_of(std::span<const float> values, std::int64_t first, std::in
   return lanes;
 }
 
-// The two per-channel factors that batch norm comes down to: y = x * scale + shift.
+// Batch norm as two numbers per channel: y = x * scale + shift.
 struct Affine {
   Lanes scale{};
   Lanes shift{};

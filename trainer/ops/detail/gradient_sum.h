@@ -1,5 +1,5 @@
-// GradientSum: the one array that an op's way back starts from: the sum of the gradient's parts,
-// where the op's ReLU let something through.
+// GradientSum: the array that an op's backward pass starts from: the sum of the gradient's parts,
+// masked by the op's ReLU if it has one.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ class GradientSum {
   GradientSum(Lowering& lowering, std::vector<Gradient> parts, const Tensor& relu_output = {});
 
   const Tensor& tensor() const { return sum_; }
-  /// Whether someone else reads it after this op.
+  /// Whether another op reads it later.
   bool shared() const { return shared_; }
   void run() const;
 

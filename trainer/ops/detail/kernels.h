@@ -1,4 +1,4 @@
-// The loops that millrace writes itself: what oneDNN cannot fuse, in one pass over memory each.
+// millrace's own loops: what oneDNN cannot fuse, in one pass over memory each.
 //
 // Arrays are float32 or bf16 (rounded to nearest even); arithmetic is float32. Images are blocked:
 // (N, C / block, H * W, block). Work is split over the calling thread's OpenMP team, and results do
@@ -64,7 +64,7 @@ struct ImageShape {
   std::int64_t channels = 0;
 };
 
-/// y = gamma * (x - mean) * inverse_deviation + beta, then + residual, then ReLU, as asked for.
+/// y = gamma * (x - mean) * inverse_deviation + beta, then + residual, then ReLU, if they are set.
 struct BatchNormForward {
   const void* x = nullptr;
   const void* residual = nullptr;  ///< or null
@@ -74,12 +74,12 @@ struct BatchNormForward {
   std::span<const float> beta;
   std::span<float> running_mean;
   std::span<float> running_variance;
-  std::span<float> mean;               ///< (padded C): the batch's, saved for the way back
+  std::span<float> mean;               ///< (padded C): the batch's, saved for the backward pass
   std::span<float> inverse_deviation;  ///< likewise
   float epsilon = 1e-5F;
   float momentum = 0.1F;
 };
-/// With the batch's statistics, which also move the running ones.
+/// With the batch's statistics, with which the running ones are updated.
 void batch_norm_train(Storage storage, const ImageShape& shape, const BatchNormForward& arguments);
 /// With the running statistics.
 void batch_norm_evaluate(Storage storage, const ImageShape& shape,
@@ -89,10 +89,10 @@ struct BatchNormBackward {
   const void* x = nullptr;
   const void* dy = nullptr;
   const void* dy2 = nullptr;  ///< a second part of the gradient, or null
-  const void* y = nullptr;    ///< the output, where the ReLU's mask cannot be had from x alone
+  const void* y = nullptr;    ///< the output, if the ReLU's mask does not follow from x alone
   bool relu = false;
   void* g = nullptr;   ///< dy after the ReLU, for the residual; may be dy or null
-  void* dx = nullptr;  ///< may be dy; null when nobody wants it
+  void* dx = nullptr;  ///< may be dy; null if not needed
   std::span<const float> gamma;
   std::span<const float> beta;
   std::span<const float> mean;

@@ -1,5 +1,5 @@
-// Lowering: what ops are made with. It turns a graph's values into tensors, counts when each is
-// alive, and in the end gives all of them addresses in one arena.
+// Lowering: the state in which ops are compiled. It turns a graph's values into tensors, records
+// the lifetime of each, and at the end assigns them addresses in one arena.
 //
 // Step numbers order a training step: op i runs forward at i and backward at kTurn - i.
 #pragma once
@@ -34,24 +34,24 @@ class Lowering {
   const nn::Graph& graph() const { return graph_; }
   const nn::Node& node(std::size_t index) const { return graph_.nodes()[index]; }
 
-  /// The op whose turn it is, and whether on its way back.
+  /// Sets the current op, and whether it is its backward pass.
   void set_step(std::size_t op, bool backward);
   bool trains() const { return !memory_.gradients.empty(); }
 
   /// A new array, alive from this step on.
   Tensor make(const Desc& desc);
-  /// The same array seen in another layout of as many bytes.
+  /// The same array in another layout of as many bytes.
   Tensor view(const Tensor& tensor, const Desc& desc);
-  /// Says that this step reads or writes it.
+  /// Records that this step reads or writes it.
   void use(const Tensor& tensor);
   /// An array that keeps its content between steps.
   dnnl::memory keep(const Desc& desc);
-  /// The workspace that all primitives share, one after the other.
+  /// The workspace that all primitives share, one at a time.
   dnnl::memory scratchpad(const Desc& desc);
 
   /// A value in the plan's own layout (blocked images, plain features) and type.
   Tensor value(nn::Value value);
-  /// An input as the caller hands it over; a null tensor for any other value.
+  /// An input in the caller's layout; a null tensor for any other value.
   Tensor raw_input(nn::Value value) const;
   void set_value(std::size_t node, Tensor tensor);
 
@@ -62,29 +62,30 @@ class Lowering {
   /// The gradient's layout: the value's, in the plan's type.
   Desc gradient_desc(nn::Value value) const;
 
-  /// Parameter `index` as a float32 memory of `dims` in the order that `tag` says.
+  /// Parameter `index` as a float32 memory of `dims` in the order of `tag`.
   dnnl::memory parameter(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag) const;
-  /// Its gradient; says that this step makes it final.
+  /// Its gradient; records that this step writes it.
   dnnl::memory gradient(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag);
-  /// Whether no op has written this gradient yet on the way back: the next one that shares the
-  /// parameter adds its own.
+  /// Whether no op has written this gradient yet in the backward pass: another op that shares the
+  /// parameter adds to it.
   bool is_first_gradient(std::size_t index) const { return final_at_[index] < 0; }
   std::span<const float> parameter_values(std::size_t index) const;
   std::span<float> gradient_values(std::size_t index);
   std::span<float> buffer_values(std::size_t index) const;
 
-  /// After op i's way back, how many floats at the gradient buffer's front are final.
+  /// For each op, how many floats at the front of the gradient buffer are final after its backward
+  /// pass.
   std::vector<std::size_t> ready_counts(std::size_t num_ops) const;
-  /// Parameters that no step gives a gradient: nothing that the loss sees depends on them.
+  /// Parameters whose gradient no step writes, because no output depends on them.
   std::vector<std::size_t> without_gradient() const;
 
-  /// Plans the arena and hands every tensor its address.
+  /// Plans the arena and sets every tensor's address.
   void finish(PlanMemory& memory);
 
-  /// What turns inputs into the plan's layout before the ops run.
+  /// The conversions of inputs to the plan's layout, to be run before the ops.
   std::vector<Call> take_input_calls() { return std::move(input_calls_); }
 
-  /// What an op hands on, for rounding where bf16 is not native: (op, tensor).
+  /// A result of an op, to be rounded if bf16 is not native.
   struct Result {
     std::size_t op;
     Tensor tensor;
@@ -113,7 +114,7 @@ class Lowering {
   std::size_t scratchpad_bytes_ = 0;
   std::vector<AlignedBuffer> kept_;
 
-  std::vector<Tensor> inputs_;  // by node: as the caller hands them over
+  std::vector<Tensor> inputs_;  // by node: in the caller's layout
   std::vector<Tensor> values_;  // by node: in the plan's layout
   std::vector<bool> wants_gradient_;
   std::vector<std::vector<Gradient>> gradients_;  // by node

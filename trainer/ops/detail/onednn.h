@@ -1,4 +1,4 @@
-// What every oneDNN operation here shares: the engine, the settings of one plan, a prepared call.
+// What all oneDNN operations share: the engine, the settings of one plan, a prepared call.
 //
 // oneDNN's 2.x and 3.x interfaces differ; nothing outside trainer/ops names either.
 #pragma once
@@ -15,12 +15,12 @@ using Desc = dnnl::memory::desc;
 using DataType = dnnl::memory::data_type;
 using FormatTag = dnnl::memory::format_tag;
 
-/// Engine, stream and number formats that a plan's operations work with.
+/// Engine, stream and number formats of a plan's operations.
 struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   DataType type = DataType::f32;    ///< of activations and prepared weights
-  bool round_to_bfloat16 = false;   ///< type is f32, but values are to be bf16's
+  bool round_to_bfloat16 = false;   ///< type is f32, and results are rounded to bf16
   std::int64_t channel_block = 16;  ///< images are (N, C / block, H, W, block)
   std::int64_t batch_size = 1;
 

@@ -1,4 +1,4 @@
-// Op: one group of layers as a plan runs it; Tensor: one of the arrays that ops hand each other.
+// Op: one group of layers as a plan runs it; Tensor: an array between ops.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct Tensor {
 /// One part of the gradient of a value; the gradient is the sum of its parts.
 struct Gradient {
   Tensor tensor;
-  bool shared = false;  ///< someone else reads it too: not to be overwritten
+  bool shared = false;  ///< another op reads it too: not to be overwritten
 };
 
 struct Pass {
@@ -40,8 +40,8 @@ class Op {
  public:
   virtual ~Op() = default;
 
-  /// Plans the way back: reads `parts` (at least one), gives Lowering::add_gradient() what it
-  /// makes. Called once, in the reverse of the ops' order.
+  /// Plans the backward pass, which reads `parts` (at least one), and passes its results to
+  /// Lowering::add_gradient(). Called once, in the reverse of the ops' order.
   virtual void lower_backward(Lowering& lowering, std::vector<Gradient> parts) = 0;
   /// The flat parameters have changed.
   virtual void parameters_changed() {}

@@ -1,4 +1,4 @@
-// One maker an op; make_op() finds the one for a group.
+// One factory function per op; make_op() calls the one for a group.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class OutputOp : public Op {
 };
 std::unique_ptr<OutputOp> make_output(Lowering& lowering, nn::Value value);
 
-/// The type in which an op leaves a result: float32 for what is a graph's output and nothing else.
+/// The type of an op's result: float32 if its only use is as a graph's output.
 DataType result_type(const Lowering& lowering, const nn::Group& group);
 
 }  // namespace millrace::trainer::ops

@@ -1,7 +1,7 @@
-// WeightedOp: what convolution, its transpose and the linear layer share: weights and bias in the
-// layouts that their primitives want, and the calls of the three passes in order.
+// WeightedOp: the common part of convolution, its transpose and the linear layer: weights and bias
+// in the layouts of their primitives, and the calls of the three passes in order.
 //
-// A layer derives from it, makes its primitives' descriptors, and hands them over with the tensors:
+// A layer derives from it, makes its primitives' descriptors, and passes them with the tensors:
 //
 //   call_forward<convolution_forward>(lowering, descriptor, x, y);
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace millrace::trainer::ops {
 
-/// Workspace from the caller, and ReLU on the result where asked.
+/// With the caller's workspace, and ReLU on the result if set.
 dnnl::primitive_attr weighted_attributes(bool relu = false);
 
 class WeightedOp : public Op {
@@ -27,17 +27,17 @@ class WeightedOp : public Op {
   using Dims = dnnl::memory::dims;
   using Calls = std::vector<Call>;
 
-  /// The layer's weights as they lie in the flat parameters.
+  /// `weights` and `tag`: the layer's weights in the flat parameters.
   WeightedOp(Lowering& lowering, const nn::Group& group, const Dims& weights, FormatTag tag);
 
   const Context& context() const { return context_; }
   const nn::Group& group() const { return group_; }
   const nn::Node& node() const { return node_; }
   bool has_bias() const { return node_.bias != nn::kNoParameter; }
-  /// Of `features` float32; empty for a layer without bias.
+  /// `features` float32 values; empty for a layer without bias.
   Desc bias_desc(std::int64_t features) const;
 
-  /// `tensor`, or a copy in the layout that a primitive reads, added to `calls`.
+  /// `tensor`, or a copy of it in the layout `wanted`, which `calls` make.
   static Tensor in_layout(Lowering& lowering, const Tensor& tensor, const Desc& wanted,
                           Calls& calls);
 

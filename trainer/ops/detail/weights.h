@@ -1,12 +1,12 @@
-// PreparedWeights: a parameter in the layout and type that a primitive wants; WeightGradient: the
-// way back, from a primitive's layout into the flat gradient buffer.
+// PreparedWeights: a parameter in the layout and type of a primitive; WeightGradient: a gradient
+// from a primitive's layout to the flat gradient buffer.
 #pragma once
 
 #include "trainer/ops/detail/lowering.h"
 
 namespace millrace::trainer::ops {
 
-/// Rows that lie `from_stride` floats apart here and `to_stride` there.
+/// A copy of rows that are `from_stride` floats apart to rows `to_stride` floats apart.
 struct RowCopy {
   dnnl::memory from, to;
   std::int64_t rows = 0;
@@ -17,8 +17,8 @@ struct RowCopy {
   void run() const;
 };
 
-/// Copied anew once after each change of the flat parameters, not once a use. Where the primitive
-/// sees more channels than the layer has (padded to a block), theirs are zero.
+/// Copied once after each change of the flat parameters, not at each use. Channels of the primitive
+/// beyond the layer's (padding to a block) are zero.
 class PreparedWeights {
  public:
   PreparedWeights() = default;
@@ -31,12 +31,12 @@ class PreparedWeights {
  private:
   dnnl::memory memory_;
   RowCopy pad_;
-  Call copy_;            // none where the master's own layout is wanted
-  bool rounds_ = false;  // to bf16, where that is not native; a bias stays float32
+  Call copy_;            // none if the primitive takes the master's layout
+  bool rounds_ = false;  // to bf16, if that is not native; a bias stays float32
   bool stale_ = true;
 };
 
-/// A parameter's place in the flat buffers, as oneDNN describes it.
+/// A parameter in the flat buffers, in oneDNN's terms.
 struct FlatView {
   std::size_t parameter = 0;
   dnnl::memory::dims dims;
@@ -46,7 +46,7 @@ struct FlatView {
 class WeightGradient {
  public:
   WeightGradient() = default;
-  /// Where the primitive writes `made`; the op's own step is the only one that needs it.
+  /// For a primitive that writes `made`. Only the op's own step uses it.
   WeightGradient(Lowering& lowering, const FlatView& view, const Desc& made);
 
   const dnnl::memory& memory() const { return memory_; }
@@ -56,7 +56,7 @@ class WeightGradient {
   dnnl::memory memory_;
   Call copy_;
   RowCopy trim_;
-  // For a parameter that another layer shares and has written already: what is added to what.
+  // For a parameter whose gradient another layer has written already: own_ is added to sum_.
   dnnl::memory own_, sum_;
 };
 
