@@ -17,7 +17,6 @@
 #endif
 
 namespace millrace::tools {
-
 namespace {
 
 std::vector<std::string> gather(trainer::Cluster& cluster, const std::string& own) {

@@ -3,9 +3,9 @@
 #include <chrono>
 
 #include "io/base/error.h"
+#include "trainer/detail/feed_pass.h"
 #include "trainer/detail/loaded_group.h"
 #include "trainer/detail/processes.h"
-#include "trainer/detail/replica_evaluate.h"
 
 namespace millrace::trainer {
 namespace {

@@ -8,7 +8,6 @@
 #include "io/base/error.h"
 
 namespace millrace::trainer {
-
 namespace {
 
 void require_new(const ParameterTable& table, const std::string& name) {

@@ -10,7 +10,6 @@
 
 #include "decode/image.h"
 #include "io/opener.h"
-#include "tests/tools/made_shards.h"
 #include "tests/tools/support.h"
 #include "wds/shard_reader.h"
 #include "wds/shard_writer.h"

@@ -6,7 +6,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "tests/tools/made_shards.h"
 #include "tests/tools/support.h"
 
 namespace millrace::testing {

@@ -11,7 +11,6 @@
 #include "decode/class_mask.h"
 #include "decode/encode.h"
 #include "io/opener.h"
-#include "tests/tools/made_shards.h"
 #include "tests/tools/support.h"
 #include "wds/shard_reader.h"
 #include "wds/shard_writer.h"

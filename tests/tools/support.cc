@@ -1,10 +1,17 @@
 #include "tests/tools/support.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <sstream>
+#include <vector>
+
+#include "decode/encode.h"
+#include "io/base/rng.h"
+#include "wds/shard_writer.h"
 
 namespace millrace::testing {
 
@@ -56,6 +63,85 @@ std::vector<std::string> list_dir(const std::string& path) {
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+namespace {
+
+io::Bytes png(int side, int channels, const std::vector<std::uint8_t>& pixels) {
+  return decode::encode_png({.height = side,
+                             .width = side,
+                             .channels = channels,
+                             .pixels = io::Bytes::copy_of(std::as_bytes(std::span(pixels)))});
+}
+
+KeyedRng rng_of(int index) {
+  return KeyedRng(
+      {.seed = 3, .index = static_cast<std::uint64_t>(index), .purpose = Purpose::kSynthetic});
+}
+
+wds::WriterSample labelled_sample(int index) {
+  KeyedRng rng = rng_of(index);
+  std::vector<int> labels;
+  for (int k = 0; k < 3; ++k) labels.push_back(rng.uniform() < 0.5F ? 0 : 1);
+  std::vector<std::uint8_t> pixels;
+  for (int y = 0; y < 16; ++y) {
+    for (int x = 0; x < 16; ++x) {
+      const int quadrant = (y / 8) * 2 + x / 8;
+      const bool bright = quadrant < 3 && labels[static_cast<std::size_t>(quadrant)] == 1;
+      const auto noise = static_cast<int>(40.0F * rng.uniform());
+      for (int c = 0; c < 3; ++c) {
+        pixels.push_back(static_cast<std::uint8_t>((bright ? 180 : 40) + noise));
+      }
+    }
+  }
+  const std::string json = fmt::format(R"({{"patient": "p{:04}", "labels": [{}, {}, {}]}})",
+                                       index / 4, labels[0], labels[1], labels[2]);
+  return {.key = fmt::format("{:06}", index),
+          .fields = {{"png", png(16, 3, pixels)}, {"json", io::Bytes::copy_of(json)}}};
+}
+
+wds::WriterSample scene(int index, int side, int mask_value) {
+  KeyedRng rng = rng_of(index);
+  const int box = side / 2;
+  const auto left = static_cast<int>(static_cast<float>(side - box) * rng.uniform());
+  const auto top = static_cast<int>(static_cast<float>(side - box) * rng.uniform());
+  std::vector<std::uint8_t> picture;
+  std::vector<std::uint8_t> mask;
+  std::vector<std::uint8_t> depth;
+  for (int y = 0; y < side; ++y) {
+    for (int x = 0; x < side; ++x) {
+      const bool in = x >= left && x < left + box && y >= top && y < top + box;
+      const auto noise = static_cast<int>(30.0F * rng.uniform());
+      for (int c = 0; c < 3; ++c) {
+        picture.push_back(static_cast<std::uint8_t>((in ? 200 : 30) + noise));
+      }
+      mask.push_back(static_cast<std::uint8_t>(in ? mask_value : 0));
+      depth.push_back(in ? 220 : static_cast<std::uint8_t>(100 * y / side));
+    }
+  }
+  return {.key = fmt::format("{:06}", index),
+          .fields = {{"png", png(side, 3, picture)},
+                     {"mask.png", png(side, 1, mask)},
+                     {"depth.png", png(side, 1, depth)}}};
+}
+
+template <typename Make>
+std::string write_set(const TempDir& dir, const std::string& name, int count, const Make& make) {
+  wds::ShardWriter writer({.pattern = dir / (name + "-%06d.tar"),
+                           .maxcount = static_cast<std::uint64_t>((count + 1) / 2)});
+  for (int i = 0; i < count; ++i) writer.write(make(i));
+  writer.finish();
+  return dir / (name + "-{000000..000001}.tar");
+}
+
+}  // namespace
+
+std::string make_labelled_set(const TempDir& dir, int count, const std::string& name) {
+  return write_set(dir, name, count, labelled_sample);
+}
+
+std::string make_scene_set(const TempDir& dir, int count, int side, int mask_value) {
+  return write_set(dir, "scene", count, [&](int i) { return scene(i, side, mask_value); });
 }
 
 }  // namespace millrace::testing

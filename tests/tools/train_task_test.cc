@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "decode/image.h"
-#include "tests/tools/made_shards.h"
 #include "tests/tools/support.h"
 
 namespace millrace::testing {

@@ -16,7 +16,6 @@
 
 #include "tests/trainer/layer_case.h"
 #include "tests/trainer/nn_support.h"
-#include "tests/trainer/torch_layers.h"
 #include "tests/trainer/torch_oracle.h"
 #include "trainer/models/models.h"
 

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "io/base/error.h"
-#include "tests/trainer/reference_plan.h"
 
 namespace millrace::testing {
 namespace {

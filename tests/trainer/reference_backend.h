@@ -9,6 +9,8 @@
 
 #include "tests/trainer/address_book.h"
 #include "trainer/backend.h"
+#include "trainer/nn/graph.h"
+#include "trainer/nn/plan.h"
 
 namespace millrace::testing {
 
@@ -43,5 +45,17 @@ class ReferenceBackend final : public trainer::Backend {
   std::string name_ = "reference";
   AddressBook<Storage> book_;
 };
+
+/// As nn::PlanMemory, in float64.
+struct ReferenceMemory {
+  std::span<const double> parameters;
+  std::span<double> gradients;
+  std::span<double> buffers;
+};
+
+/// Has the layers of LeNet and the ResNets. Throws: Unsupported, naming the layer, for others.
+std::unique_ptr<trainer::nn::Plan> compile_reference(const trainer::nn::Graph& graph,
+                                                     const trainer::nn::PlanOptions& options,
+                                                     const ReferenceMemory& memory);
 
 }  // namespace millrace::testing

@@ -1,5 +1,3 @@
-#include "tests/trainer/reference_plan.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include "decode/array.h"
 #include "io/base/error.h"
+#include "tests/trainer/reference_backend.h"
 
 namespace millrace::testing {
 namespace {
@@ -167,25 +166,41 @@ class ReferencePlan final : public Plan {
     return static_cast<double>(value);
   }
 
+  /// One position of a window over a node's input: of output (image, channel, y, x), kernel element
+  /// (ky, kx) and input row and column.
+  struct Tap {
+    std::int64_t image, channel, y, x, ky, kx, row, column;
+  };
+  /// Calls each(tap) for every position that lies in the input. `Layer` has kernel, stride,
+  /// padding.
+  template <typename Layer, typename Each>
+  void for_each_tap(const Layer& layer, std::size_t node, const Each& each) const {
+    const Dims out = dims(node);
+    const Dims in = input_dims(node);
+    for (std::int64_t i = 0; i < out.n; ++i)
+      for (std::int64_t c = 0; c < out.c; ++c)
+        for (std::int64_t y = 0; y < out.h; ++y)
+          for (std::int64_t x = 0; x < out.w; ++x)
+            for (std::int64_t ky = 0; ky < layer.kernel.height; ++ky)
+              for (std::int64_t kx = 0; kx < layer.kernel.width; ++kx) {
+                const std::int64_t row = y * layer.stride.height + ky - layer.padding.height;
+                const std::int64_t column = x * layer.stride.width + kx - layer.padding.width;
+                if (row < 0 || row >= in.h || column < 0 || column >= in.w) continue;
+                each(Tap{i, c, y, x, ky, kx, row, column});
+              }
+  }
   /// Calls each(out, in, weight), the indices of the factors, for every product of a convolution.
   template <typename Each>
   void for_each_product(const Conv2d& conv, std::size_t node, const Each& each) const {
     const Dims out = dims(node);
     const Dims in = input_dims(node);
-    for (std::int64_t i = 0; i < out.n; ++i)
-      for (std::int64_t o = 0; o < out.c; ++o)
-        for (std::int64_t y = 0; y < out.h; ++y)
-          for (std::int64_t x = 0; x < out.w; ++x)
-            for (std::int64_t c = 0; c < in.c; ++c)
-              for (std::int64_t ky = 0; ky < conv.kernel.height; ++ky)
-                for (std::int64_t kx = 0; kx < conv.kernel.width; ++kx) {
-                  const std::int64_t iy = y * conv.stride.height + ky - conv.padding.height;
-                  const std::int64_t ix = x * conv.stride.width + kx - conv.padding.width;
-                  if (iy < 0 || iy >= in.h || ix < 0 || ix >= in.w) continue;
-                  each(out.at(i, o, y, x), in.at(i, c, iy, ix),
-                       static_cast<std::size_t>(
-                           ((o * in.c + c) * conv.kernel.height + ky) * conv.kernel.width + kx));
-                }
+    for_each_tap(conv, node, [&](const Tap& tap) {
+      for (std::int64_t c = 0; c < in.c; ++c) {
+        const std::int64_t kernel = (tap.channel * in.c + c) * conv.kernel.height + tap.ky;
+        each(out.at(tap.image, tap.channel, tap.y, tap.x), in.at(tap.image, c, tap.row, tap.column),
+             static_cast<std::size_t>(kernel * conv.kernel.width + tap.kx));
+      }
+    });
   }
   /// Calls each(channel, place) for every value of a node.
   template <typename Each>
@@ -313,21 +328,13 @@ class ReferencePlan final : public Plan {
     Cell& cell = cells_[node];
     cell.taken.assign(cell.value.size(), 0);
     std::ranges::fill(cell.value, -std::numeric_limits<double>::infinity());
-    for (std::int64_t i = 0; i < out.n; ++i)
-      for (std::int64_t c = 0; c < out.c; ++c)
-        for (std::int64_t y = 0; y < out.h; ++y)
-          for (std::int64_t x = 0; x < out.w; ++x)
-            for (std::int64_t ky = 0; ky < pool.kernel.height; ++ky)
-              for (std::int64_t kx = 0; kx < pool.kernel.width; ++kx) {
-                const std::int64_t iy = y * pool.stride.height + ky - pool.padding.height;
-                const std::int64_t ix = x * pool.stride.width + kx - pool.padding.width;
-                if (iy < 0 || iy >= in.h || ix < 0 || ix >= in.w) continue;
-                const std::size_t to = out.at(i, c, y, x);
-                const std::size_t place = in.at(i, c, iy, ix);
-                if (from[place] <= cell.value[to]) continue;
-                cell.value[to] = from[place];
-                cell.taken[to] = place;
-              }
+    for_each_tap(pool, node, [&](const Tap& tap) {
+      const std::size_t to = out.at(tap.image, tap.channel, tap.y, tap.x);
+      const std::size_t place = in.at(tap.image, tap.channel, tap.row, tap.column);
+      if (from[place] <= cell.value[to]) return;
+      cell.value[to] = from[place];
+      cell.taken[to] = place;
+    });
   }
   void back(const MaxPool2d&, std::size_t node) {
     const Cell& cell = cells_[node];

@@ -4,11 +4,11 @@
 #include <cstdlib>
 
 #include "tests/support/temp_dir.h"
-#include "trainer/detail/stall.h"
+#include "trainer/detail/epoch_report.h"
 #include "trainer/events.h"
 #include "trainer/log_lines.h"
 #include "trainer/meter.h"
-#include "trainer/metrics_csv.h"
+#include "trainer/metrics_files.h"
 #include "trainer/metrics_report.h"
 #include "trainer/progress_bar.h"
 #include "trainer/tensorboard_log.h"

@@ -3,7 +3,7 @@
 usage: torch_layers.py CASES. Each line of CASES is "fp32 BATCH DESCRIPTION" or "bf16 ...", where a
 description is "KIND(OPTIONS) KIND(OPTIONS) of SHAPE SHAPE", with " from the image" and " to the
 output" after it. For each, the values that the layer is given and what must come out of it go to
-standard output, as torch_layers.h tells.
+standard output, as torch_oracle.h describes.
 
 In bf16 the values are bf16's wherever a plan keeps them so, and nothing of the answer is rounded:
 what the layer is away from it is the layer's own doing. Two choices keep a last bit from deciding

@@ -1,4 +1,4 @@
-"""The oracle of torchvision_weights_test.cc. usage: torchvision_weights.py MODEL FOLDER IMAGE
+"""The oracle of TorchvisionWeights (nn_parity_test.cc). usage: torchvision_weights.py MODEL FOLDER IMAGE
 
 Reads FOLDER/ours.safetensors into torchvision's MODEL, strictly, and writes its logits for
 images.bin (2, 3, IMAGE, IMAGE) to ours.bin; then writes a model of torchvision's own as

@@ -7,7 +7,7 @@
 
 #include "tools/create/canvas.h"
 #include "tools/create/shape_classes.h"
-#include "tools/create/synthetic_kinds.h"
+#include "tools/create/synthetic_source.h"
 
 namespace millrace::tools {
 namespace {

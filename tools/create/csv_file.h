@@ -10,7 +10,9 @@
 // per row. Threads: const members may be called from many threads at once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +53,26 @@ class CsvFile {
   std::string_view text_;
   std::vector<std::string> columns_;
   std::vector<Row> rows_;
+};
+
+/// Text with placeholders for columns: "{StudyInstanceUID}/{SeriesInstanceUID}". Threads: const
+/// members may be called from many threads at once.
+class ColumnPattern {
+ public:
+  /// Throws: InvalidArgument for a column that `table` does not have, and for an unclosed brace.
+  ColumnPattern(const std::string& text, const CsvFile& table);
+
+  std::string fill(const std::vector<std::string>& row) const;
+  /// The same as a pattern for FileFinder: *, ? and [ are wild cards in the text and literal in
+  /// columns.
+  std::string fill_wild(const std::vector<std::string>& row) const;
+
+ private:
+  struct Part {
+    std::string text;
+    std::optional<std::size_t> column;
+  };
+  std::vector<Part> parts_;
 };
 
 }  // namespace millrace::tools

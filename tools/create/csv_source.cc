@@ -10,7 +10,6 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "tools/create/class_labels.h"
-#include "tools/create/column_pattern.h"
 #include "tools/create/csv_file.h"
 #include "tools/create/file_finder.h"
 #include "tools/create/keys.h"

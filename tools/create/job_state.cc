@@ -10,7 +10,7 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
-#include "tools/create/set_pattern.h"
+#include "tools/create/shard_set.h"
 
 namespace millrace::tools {
 namespace {

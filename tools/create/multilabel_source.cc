@@ -9,7 +9,7 @@
 
 #include "tools/create/canvas.h"
 #include "tools/create/shape_classes.h"
-#include "tools/create/synthetic_kinds.h"
+#include "tools/create/synthetic_source.h"
 
 namespace millrace::tools {
 namespace {
@@ -96,11 +96,12 @@ class MultilabelSource final : public SampleSource {
     for (std::size_t label = 0, used = 0; label < labels.size(); ++label) {
       if (labels[label] == 0) continue;
       const int cell = cells[used++];
+      const int row = cell / side;
       canvas.draw(place(static_cast<int>(label),
                         {.width = width,
                          .height = height,
                          .left = width * static_cast<float>(cell % side),
-                         .top = height * static_cast<float>(cell / side)},
+                         .top = height * static_cast<float>(row)},
                         rng));
     }
   }

@@ -25,8 +25,8 @@ bool is_field_name(std::string_view name) {
 
 FolderPair parse_folder_pair(const std::string& text) {
   const std::size_t equals = text.find('=');
-  const FolderPair pair{.field = text.substr(0, equals),
-                        .folder = equals == text.npos ? "" : text.substr(equals + 1)};
+  FolderPair pair{.field = text.substr(0, equals),
+                  .folder = equals == text.npos ? "" : text.substr(equals + 1)};
   require(!pair.folder.empty(), "--pair " + text + ": is NAME=FOLDER");
   require(is_field_name(pair.field),
           "--pair " + text + ": a field's name is small letters, digits, _, - and dots within");

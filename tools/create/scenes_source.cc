@@ -9,7 +9,7 @@
 #include "decode/encode.h"
 #include "tools/create/canvas.h"
 #include "tools/create/shape_classes.h"
-#include "tools/create/synthetic_kinds.h"
+#include "tools/create/synthetic_source.h"
 
 namespace millrace::tools {
 namespace {
@@ -54,6 +54,7 @@ Rgb in_haze(const Rgb& colour, float nearness) {
 }
 
 std::uint8_t depth_value(float nearness) {
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative
   return static_cast<std::uint8_t>(std::clamp(nearness, 0.0F, 1.0F) * 255.0F + 0.5F);
 }
 

@@ -9,7 +9,7 @@
 
 #include "decode/encode.h"
 #include "tools/create/canvas.h"
-#include "tools/create/synthetic_kinds.h"
+#include "tools/create/synthetic_source.h"
 
 namespace millrace::tools {
 namespace {
@@ -61,7 +61,7 @@ class Street {
 
   float between(float low, float high) { return low + (high - low) * rng_.uniform(); }
   int number(int low, int high) {
-    return low + static_cast<int>(rng_.below(static_cast<std::uint64_t>(high - low + 1)));
+    return low + static_cast<int>(rng_.below(static_cast<std::uint64_t>(high - low) + 1));
   }
 
   void box(Class label, float left, float top, float right, float bottom) {
@@ -92,6 +92,7 @@ class Street {
 
   wds::Field mask() const {
     std::vector<decode::RgbColour> palette;
+    palette.reserve(kLooks.size());
     for (const Look& look : kLooks) palette.push_back(look.label);
     return make_field("mask.png", decode::encode_mask_png(mask_, palette));
   }
@@ -106,7 +107,8 @@ class Street {
 
   void set(Class label, int x, int y, int shade) {
     if (x >= canvas_.width() || y >= canvas_.height()) return;
-    const Rgb base = label == kVoid ? Rgb{110, 110, 110} : kLooks[label].colour;
+    const Rgb base =
+        label == kVoid ? Rgb{110, 110, 110} : kLooks[static_cast<std::size_t>(label)].colour;
     const int light = shade + brightness_ + static_cast<int>(rng_.below(31)) - 15;
     canvas_.set(x, y, {base[0] + light, base[1] + light, base[2] + light});
     mask_.labels[static_cast<std::size_t>(y) * static_cast<std::size_t>(canvas_.width()) +
@@ -186,6 +188,7 @@ class SegmentsSource final : public SampleSource {
   void identify(Sha256& /*into*/) const override {}  // generated from the options only
   std::vector<std::string> classes() const override {
     std::vector<std::string> names;
+    names.reserve(kLooks.size());
     for (const Look& look : kLooks) names.emplace_back(look.name);
     return names;
   }

@@ -40,6 +40,7 @@ std::string shape_class_name(int label) {
 
 std::vector<std::string> shape_class_names(int classes) {
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(classes));
   for (int label = 0; label < classes; ++label) names.push_back(shape_class_name(label));
   return names;
 }

@@ -17,8 +17,36 @@
 #include "tools/create/local_file.h"
 #include "tools/label_map.h"
 #include "wds/shard_index.h"
+#include "wds/shard_name.h"
 
 namespace millrace::tools {
+
+std::string fold_pattern(const std::string& pattern, std::uint32_t fold) {
+  const std::string number = std::to_string(fold);
+  std::string text = pattern;
+  for (std::size_t at = text.find(kFoldMark); at != std::string::npos;
+       at = text.find(kFoldMark, at)) {
+    text.replace(at, kFoldMark.size(), number);
+  }
+  return text;
+}
+
+std::vector<std::string> set_patterns(const std::string& pattern, std::uint32_t folds) {
+  const bool marked = pattern.find(kFoldMark) != std::string::npos;
+  const auto refuse = [](const std::string& message) {
+    throw Error(ErrorCode::kInvalidArgument, message);
+  };
+  if (marked && folds == 0) refuse(pattern + ": {fold} in the pattern needs --folds");
+  if (!marked && folds > 0)
+    refuse(pattern + ": --folds needs {fold} in the pattern, as in out/fold{fold}/train-%06d.tar");
+  std::vector<std::string> patterns;
+  if (folds == 0) patterns.push_back(pattern);
+  for (std::uint32_t fold = 0; fold < folds; ++fold)
+    patterns.push_back(fold_pattern(pattern, fold));
+  for (const std::string& one : patterns) static_cast<void>(wds::shard_name(one, 0));
+  return patterns;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -57,10 +85,10 @@ void for_names_beside(const std::string& pattern,
 /// The files of the pattern by number, whose names end in `suffix` after the shard's name.
 std::map<unsigned long long, std::string> numbered(const std::string& pattern,
                                                    const std::string& suffix) {
-  const auto [before, after] = around_number(pattern);
+  const auto around = around_number(pattern);
   std::map<unsigned long long, std::string> found;
   for_names_beside(pattern, [&](const std::string& name) {
-    const std::string digits = number_in(name, before, after + suffix);
+    const std::string digits = number_in(name, around.first, around.second + suffix);
     if (digits.empty()) return;
     const unsigned long long number = std::stoull(digits);
     const std::string path = wds::shard_name(pattern, number) + suffix;

@@ -2,7 +2,6 @@
 
 #include "io/base/error.h"
 #include "tools/create/shape_classes.h"
-#include "tools/create/synthetic_kinds.h"
 
 namespace millrace::tools {
 

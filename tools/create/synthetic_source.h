@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "decode/transforms.h"
+#include "io/base/rng.h"
 #include "tools/create/image_encoding.h"
 #include "tools/create/sample_source.h"
 
@@ -42,5 +43,18 @@ std::vector<std::string> synthetic_kinds();
 
 /// Throws: InvalidArgument for an unknown kind and for too many classes.
 std::unique_ptr<SampleSource> make_synthetic_source(const SyntheticOptions& options);
+
+/// The kinds, one per file.
+std::unique_ptr<SampleSource> make_classes_source(const SyntheticOptions& options);
+std::unique_ptr<SampleSource> make_multilabel_source(const SyntheticOptions& options);
+std::unique_ptr<SampleSource> make_scenes_source(const SyntheticOptions& options);
+std::unique_ptr<SampleSource> make_segments_source(const SyntheticOptions& options);
+
+/// The generator for sample `index`; another `stream` is for draws that are not per sample.
+inline KeyedRng synthetic_rng(const SyntheticOptions& options, std::uint64_t index,
+                              std::uint32_t stream = 0) {
+  return KeyedRng(
+      {.seed = options.seed, .stream = stream, .index = index, .purpose = Purpose::kSynthetic});
+}
 
 }  // namespace millrace::tools

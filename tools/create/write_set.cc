@@ -15,7 +15,6 @@
 #include "tools/create/fold_split.h"
 #include "tools/create/job_state.h"
 #include "tools/create/parallel_write.h"
-#include "tools/create/set_pattern.h"
 #include "tools/create/shard_set.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"

@@ -25,7 +25,7 @@ void IndexPlaces::check(const std::vector<std::string>& shards) const {
 }
 
 std::string IndexPlaces::beside(const std::string& shard) const {
-  const std::string path = io::local_path(shard).value_or(io::printable_url(shard));
+  std::string path = io::local_path(shard).value_or(io::printable_url(shard));
   if (folder.empty()) return path;
   return (std::filesystem::path(folder) / std::filesystem::path(path).filename()).string();
 }

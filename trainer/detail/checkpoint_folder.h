@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "io/base/log.h"
@@ -57,5 +58,12 @@ class FolderReader {
   const io::Opener& opener_;
   std::map<std::string, Entry> files_;
 };
+
+/// The user's opener, or one that ends with the run's stop. `Options`: TrainOptions, EvalOptions.
+template <typename Options>
+std::shared_ptr<const io::Opener> checkpoint_opener(const Options& options) {
+  if (options.opener) return options.opener;
+  return std::make_shared<io::UrlOpener>(io::UrlOpenerOptions{.stop = options.stop});
+}
 
 }  // namespace millrace::trainer::detail

@@ -10,12 +10,52 @@
 #include <cstdint>
 #include <functional>
 #include <stop_token>
+#include <string>
+#include <vector>
 
+#include "pipeline/batch.h"
+#include "trainer/detail/failure.h"
 #include "trainer/detail/processes.h"
 #include "trainer/detail/replica_group.h"
 #include "trainer/feed.h"
 
 namespace millrace::trainer::detail {
+
+/// One replica's batches of an epoch's feed. What the feed throws is kept for the next vote of all
+/// replicas, so that they end after the same step; after its end, or a failure, the feed is not
+/// called again. Threads: the replica's device's own thread.
+class ReplicaInput {
+ public:
+  /// `failure` keeps what the feed throws; both are borrowed. `device`: of this process.
+  ReplicaInput(EpochFeed& feed, Failure& failure, int device)
+      : feed_(feed), failure_(failure), device_(device) {}
+
+  /// Waits for the next batch, unless the feed has ended or failed.
+  void next() {
+    if (has_ended_) return;
+    failed_ = true;
+    failure_.guard([&] {
+      has_batch_ = feed_.next(device_, batch_);
+      failed_ = false;
+    });
+    has_ended_ = failed_ || !has_batch_;
+    has_batch_ = !has_ended_;
+  }
+
+  /// Of the last next().
+  bool has_batch() const { return has_batch_; }
+  bool failed() const { return failed_; }
+  const pipeline::Batch& batch() const { return batch_; }
+
+ private:
+  EpochFeed& feed_;
+  Failure& failure_;
+  int device_;
+  pipeline::Batch batch_;
+  bool has_batch_ = false;
+  bool has_ended_ = false;
+  bool failed_ = false;
+};
 
 struct FeedPass {
   ReplicaGroup& group;
@@ -31,5 +71,26 @@ struct FeedPass {
 bool run_pass(const FeedPass& pass,
               const std::function<void(Replica&, const pipeline::Batch*)>& round,
               const std::function<void(Replica&)>& end);
+
+/// The result of an exact evaluation. The objective's sums, then the number of valid samples; and
+/// its records.
+struct EvaluationSums {
+  std::vector<double> all = {};      ///< over all replicas, the same on every process
+  std::vector<double> replica = {};  ///< of this process's first replica
+  std::vector<float> all_records = {};
+  std::vector<float> replica_records = {};
+  std::int64_t skipped = 0;  ///< samples, by the fault policy, over all processes
+  bool stopped = false;      ///< before the end, on every process: then nothing else is valid
+
+  std::int64_t samples() const;
+};
+
+/// Calls `on_step` with the number of rounds so far, on rank 0's thread. Throws: as run_pass().
+EvaluationSums evaluate_group(const FeedPass& pass,
+                              const std::function<void(std::int64_t)>& on_step);
+
+/// Throws, on every process: Exhausted if `samples` is 0; `what` names the epoch or evaluation.
+void check_not_empty(Processes& processes, const std::string& what, std::int64_t samples,
+                     std::int64_t skipped);
 
 }  // namespace millrace::trainer::detail

@@ -10,11 +10,10 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
-#include "trainer/detail/checkpoint_opener.h"
+#include "trainer/detail/checkpoint_folder.h"
+#include "trainer/detail/checkpoint_keeper.h"
+#include "trainer/detail/epoch_report.h"
 #include "trainer/detail/fit_start.h"
-#include "trainer/detail/monitor.h"
-#include "trainer/detail/process_report.h"
-#include "trainer/detail/stall.h"
 #include "trainer/detail/weight_ties.h"
 #include "trainer/log_lines.h"
 

@@ -9,7 +9,7 @@
 #include "io/base/error.h"
 #include "io/byte_sink.h"
 #include "pipeline/position.h"
-#include "trainer/detail/checkpoint_opener.h"
+#include "trainer/detail/checkpoint_folder.h"
 
 namespace millrace::trainer::detail {
 namespace {

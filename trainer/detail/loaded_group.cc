@@ -2,7 +2,7 @@
 
 #include "io/base/error.h"
 #include "trainer/checkpoint.h"
-#include "trainer/detail/checkpoint_opener.h"
+#include "trainer/detail/checkpoint_folder.h"
 #include "trainer/weights.h"
 
 namespace millrace::trainer::detail {

@@ -10,8 +10,7 @@
 
 #include "io/base/error.h"
 #include "io/byte_sink.h"
-#include "trainer/metrics_csv.h"
-#include "trainer/metrics_log.h"
+#include "trainer/metrics_files.h"
 #include "trainer/metrics_report.h"
 #include "trainer/tensorboard_log.h"
 

@@ -1,6 +1,6 @@
 #include "trainer/detail/run_weights.h"
 
-#include "trainer/detail/checkpoint_opener.h"
+#include "trainer/detail/checkpoint_folder.h"
 #include "trainer/weights.h"
 
 namespace millrace::trainer::detail {

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "trainer/models/detail/builders.h"
-#include "trainer/models/detail/resnet_blocks.h"
 
 namespace millrace::trainer::models {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "io/base/error.h"
 #include "trainer/models/detail/builders.h"
-#include "trainer/models/detail/resnet_blocks.h"
 
 namespace millrace::trainer::models {
 namespace {

@@ -138,64 +138,6 @@ class AdaptiveAvgPoolOp final : public Op {
   GradientSum dy_;
 };
 
-// The same values in (N, C, H, W) order as another shape: a view if both layouts agree, else a copy
-// through the plain order.
-class ReshapeOp final : public Op {
- public:
-  ReshapeOp(Lowering& lowering, const nn::Group& group)
-      : context_(lowering.context()), input_(lowering.node(group.head).inputs[0]) {
-    const Tensor x = lowering.value(input_);
-    const nn::Value result{group.result};
-    is_view_ =
-        agrees(lowering.graph().node(input_).shape) && agrees(lowering.graph().node(result).shape);
-    const Desc wanted = lowering.gradient_desc(result);
-    const Tensor y = is_view_ ? lowering.view(x, wanted) : lowering.make(wanted);
-    if (!is_view_) convert(lowering, x, y, copies_);
-    lowering.set_value(group.result, y);
-  }
-
-  void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
-    dy_ = GradientSum(lowering, std::move(parts));
-    const Desc image = lowering.gradient_desc(input_);
-    const Tensor& dy = dy_.tensor();
-    const Tensor dx = is_view_ ? lowering.view(dy, image) : lowering.make(image);
-    if (!is_view_) convert(lowering, dy, dx, copies_back_);
-    lowering.add_gradient(input_, dx, is_view_ && dy_.shared());
-  }
-
-  void forward(const Pass&) override { run(copies_); }
-  void backward() override {
-    dy_.run();
-    run(copies_back_);
-  }
-
- private:
-  // Whether blocked and plain order are the same for this shape.
-  bool agrees(const nn::Shape& shape) const {
-    return shape.size() == 1 ||
-           (shape[1] == 1 && shape[2] == 1 && shape[0] % context_.channel_block == 0);
-  }
-  static Desc plain(const Tensor& tensor) {
-    const auto dims = tensor.desc().dims();
-    return {dims, tensor.desc().data_type(), dims.size() == 4 ? FormatTag::abcd : FormatTag::ab};
-  }
-  static void convert(Lowering& lowering, const Tensor& from, const Tensor& to,
-                      std::vector<Call>& calls) {
-    const Tensor middle = lowering.make(plain(from));
-    calls.push_back(reorder_call(from.memory, middle.memory));
-    calls.push_back(reorder_call(lowering.view(middle, plain(to)).memory, to.memory));
-  }
-  void run(const std::vector<Call>& calls) const {
-    for (const Call& call : calls) call.run(context_);
-  }
-
-  const Context& context_;
-  nn::Value input_;
-  bool is_view_ = false;
-  std::vector<Call> copies_, copies_back_;
-  GradientSum dy_;
-};
-
 class CopyOut final : public OutputOp {
  public:
   CopyOut(Lowering& lowering, nn::Value value) : context_(lowering.context()), value_(value) {
@@ -241,14 +183,6 @@ OpPointer make_dropout(Lowering& lowering, const nn::Group& group, const nn::Dro
 
 OpPointer make_adaptive_avg_pool(Lowering& lowering, const nn::Group& group) {
   return std::make_unique<AdaptiveAvgPoolOp>(lowering, group);
-}
-
-OpPointer make_flatten(Lowering& lowering, const nn::Group& group) {
-  return std::make_unique<ReshapeOp>(lowering, group);
-}
-
-OpPointer make_reshape(Lowering& lowering, const nn::Group& group) {
-  return std::make_unique<ReshapeOp>(lowering, group);
 }
 
 std::unique_ptr<OutputOp> make_output(Lowering& lowering, nn::Value value) {

@@ -1,6 +1,7 @@
-// ProcessReport: counts and times of a process's replicas in an epoch, for process 0's event.
+// What an epoch's event is made of: the stall report of its replicas' times, and the reports that
+// the processes of a run gather.
 //
-// Threads: as a value; gather_reports() one at a time.
+// Threads: as values; gather_...() one at a time.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,22 @@
 #include <vector>
 
 #include "trainer/detail/processes.h"
-#include "trainer/detail/stall.h"
 #include "trainer/events.h"
 
 namespace millrace::trainer::detail {
+
+/// Above this share of waiting an epoch is input-bound.
+inline constexpr double kInputBoundShare = 0.05;
+
+/// Times of one replica in an epoch.
+struct ReplicaTimes {
+  StepTimes all;    ///< including the first step's
+  StepTimes first;  ///< of the first step alone
+};
+
+/// `times`: one per replica, over `steps` steps.
+StallReport make_stall_report(const std::vector<ReplicaTimes>& times, std::int64_t steps,
+                              const std::string& busiest_stage);
 
 struct ProcessReport {
   std::int64_t samples = 0;  ///< valid ones, of all its replicas

@@ -1,4 +1,4 @@
-#include "trainer/metrics_csv.h"
+#include "trainer/metrics_files.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,15 @@
 #include "io/base/error.h"
 
 namespace millrace::trainer {
+
+MetricsLog::MetricsLog(const std::string& path) : path_(path), file_(path, std::ios::app) {
+  if (!file_) throw_errno("open", path_, errno);
+}
+
+void MetricsLog::write(const std::string& line) {
+  file_ << line << '\n' << std::flush;
+  if (!file_) throw_errno("write", path_, errno);
+}
 
 MetricsCsv::MetricsCsv(const std::string& path) : path_(path), file_(path, std::ios::app) {
   if (!file_) throw_errno("open", path_, errno);

@@ -1,5 +1,4 @@
-// MetricsCsv: metrics.csv in long form, for spreadsheets and data frames:
-// event,epoch,global_step,name,value.
+// MetricsLog and MetricsCsv: a run's metrics as files for programs.
 //
 // Threads: as Observer.
 #pragma once
@@ -12,6 +11,24 @@
 
 namespace millrace::trainer {
 
+/// metrics.jsonl, one JSON object a line: every logged step, every epoch, the end.
+class MetricsLog final : public Observer {
+ public:
+  /// Appends to the file at `path`. Throws: Io, here and in on_...().
+  explicit MetricsLog(const std::string& path);
+
+  void on_log_step(const StepEvent& event) override { write(to_json(event)); }
+  void on_epoch_end(const EpochEvent& event) override { write(to_json(event)); }
+  void on_fit_end(const EndEvent& event) override { write(to_json(event)); }
+
+ private:
+  void write(const std::string& line);
+
+  std::string path_;
+  std::ofstream file_;
+};
+
+/// metrics.csv in long form, for spreadsheets and data frames: event,epoch,global_step,name,value.
 class MetricsCsv final : public Observer {
  public:
   /// Appends to the file at `path`; a new one gets a header line. Throws: Io, here and in on_...().
