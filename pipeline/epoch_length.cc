@@ -15,6 +15,7 @@
 #include "io/local_path.h"
 #include "io/opener.h"
 #include "pipeline/sample_source.h"
+#include "wds/sample_access.h"
 #include "wds/sample_counts.h"
 #include "wds/split.h"
 
@@ -67,17 +68,20 @@ Found look_up(PipelineOptions& options) {
   return found;
 }
 
+wds::ScanOptions scan_options(const PipelineOptions& options) {
+  return {.lenient = options.faults.lenient,
+          .concatenated = options.faults.concatenated,
+          .cache = options.scan_cache,
+          .fail = options.faults.on_fault == wds::OnFault::kFail,
+          .stop = options.stop,
+          .log = options.log};
+}
+
 /// Fills in the counts of shards that have no index.
 void scan(PipelineOptions& options, Found& found) {
   std::vector<bool> wanted;
   for (const auto& count : found) wanted.push_back(!count);
-  options.scans = wds::scan_shards(*options.opener, options.shards, wanted,
-                                   {.lenient = options.faults.lenient,
-                                    .concatenated = options.faults.concatenated,
-                                    .cache = options.scan_cache,
-                                    .fail = options.faults.on_fault == wds::OnFault::kFail,
-                                    .stop = options.stop,
-                                    .log = options.log});
+  options.scans = wds::scan_shards(*options.opener, options.shards, wanted, scan_options(options));
   if (!options.scans) return;
   for (std::size_t i = 0; i < found.size(); ++i)
     if (wanted[i]) found[i] = (*options.scans)[i]->count;
@@ -199,9 +203,24 @@ std::string uneven_text(const PipelineOptions& options, std::int64_t samples) {
       set_up(options), size > 0 ? fmt::format("batch size {} and ", size) : "", near);
 }
 
+/// Where every sample lies, for the order that reads them by their place.
+void find_places(PipelineOptions& options) {
+  if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
+  options.contents = wds::find_contents(
+      *options.opener, options.shards,
+      {.indexed = options.indexed, .scanned = scans(options), .scan = scan_options(options)});
+  auto counts = std::make_shared<std::vector<std::uint64_t>>();
+  for (const auto& shard : options.contents->shards) counts->push_back(shard.count());
+  options.counts = std::move(counts);
+}
+
 }  // namespace
 
 PipelineOptions with_counts(PipelineOptions options) {
+  if (!options.source && options.shuffle.order == wds::Order::kPermutation) {
+    if (!options.contents) find_places(options);
+    return options;
+  }
   if (options.source || !divides_samples(options)) {
     options.counts = nullptr;
     options.scans = nullptr;

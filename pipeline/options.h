@@ -101,6 +101,9 @@ struct PipelineOptions {
   /// The scans that `counts` came from, one a shard, null where an index has the count. Found with
   /// `counts`.
   std::shared_ptr<const wds::ShardScans> scans = nullptr;
+  /// Order::kPermutation: what the shards hold, found with `counts`. Shards of which samples cannot
+  /// be read by their place (compressed, damaged, pipes, without index or scan) are refused.
+  std::shared_ptr<const wds::SetContents> contents = nullptr;
   /// Null: a UrlOpener with default options.
   std::shared_ptr<const io::Opener> opener = nullptr;
   /// Ends the pipeline: next() throws Cancelled.

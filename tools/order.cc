@@ -127,7 +127,8 @@ class OrderCommand final : public Command {
             .processes = split_.topology.processes,
             .indexed = found.indexed,
             .counts = found.counts,
-            .scans = found.scans};
+            .scans = found.scans,
+            .contents = found.contents};
   }
 
   std::vector<ProcessStreams> open(wds::StreamSpec spec, const io::Opener& opener,

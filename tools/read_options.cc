@@ -88,8 +88,9 @@ void ReadOptions::declare_index(CLI::App& app) {
 
 void ReadOptions::declare_order(CLI::App& app) {
   app.add_option("--order", order_,
-                 "The shuffle: millrace's own, or WebDataset 1.0.2's bit for bit")
-      ->transform(one_of({"millrace", "webdataset"}));
+                 "The shuffle: millrace's own, WebDataset 1.0.2's bit for bit, or an exact "
+                 "permutation of all samples, which reads each by its place, without a buffer")
+      ->transform(one_of({"millrace", "webdataset", "permutation"}));
   app.add_option(
          "--open-shards", open_shards_,
          "Shards that each stream reads in turn, a sample each, so that shards of one class "
@@ -98,6 +99,7 @@ void ReadOptions::declare_order(CLI::App& app) {
 }
 
 wds::Order ReadOptions::order() const {
+  if (order_ == "permutation") return wds::Order::kPermutation;
   return order_ == "webdataset" ? wds::Order::kWebDataset : wds::Order::kMillrace;
 }
 
@@ -105,7 +107,7 @@ void ReadOptions::check(const std::vector<std::string>& specs) const {
   static_cast<void>(policy());
   static_cast<void>(http());
   require(open_shards_ == 1 || order() == wds::Order::kMillrace,
-          "--open-shards: --order webdataset reads one shard after the other");
+          "--open-shards: only --order millrace reads several shards in turn");
   if (!lists_shards(specs)) return;
   const std::vector<std::string> urls = shards(specs);
   const bool runs_shell =
@@ -123,6 +125,7 @@ bool ReadOptions::lists_shards(const std::vector<std::string>& specs) const {
 
 void ReadOptions::check_number(const std::vector<std::string>& shards,
                                const wds::SplitOptions& split, wds::Order order) const {
+  if (order == wds::Order::kPermutation) return;  // it divides samples, or cannot be
   const bool all_scanned =
       scan() && !requires_index() && std::ranges::none_of(shards, io::is_read_once);
   const bool all_indexed = indexed() && std::ranges::all_of(shards, may_have_index);

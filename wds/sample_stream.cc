@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "io/base/error.h"
+#include "wds/detail/permuted_reader.h"
 #include "wds/detail/piece_reader.h"
 #include "wds/detail/sample_fetch.h"
 #include "wds/detail/shard_sequence.h"
@@ -28,6 +30,8 @@ struct SampleStream::State {
     spec.shard.lenient = policy.lenient;
     if (policy.concatenated) spec.shard.tar.behind_end = BehindEnd::kRead;
     spec.shard.offset = 0;
+    if (spec.shuffle.order == Order::kPermutation)
+      permuted.emplace(spec, shared.opener, shared.ledger);
   }
 
   void restore(const StreamPosition& position);
@@ -52,6 +56,7 @@ struct SampleStream::State {
   detail::PieceReader::Shared shared;
   detail::ShardSequence shards;
   detail::ShuffleBuffer buffer;
+  std::optional<detail::PermutedReader> permuted;  // kPermutation: then nothing below is used
   std::function<bool(BufferedSample&)> read;
   std::vector<detail::PieceReader> open;  // at most spec.shuffle.open_shards, which take turns
   std::size_t turn = 0;                   // place of the one whose sample is next
@@ -65,6 +70,7 @@ struct SampleStream::State {
 };
 
 void SampleStream::State::restore(const StreamPosition& position) {
+  if (permuted) return permuted->restore(position.samples_in, position.samples_out);
   samples_in = position.samples_in;
   samples_out = position.samples_out;
   earlier_passes = position.earlier_passes;
@@ -85,6 +91,7 @@ void SampleStream::State::restore(const StreamPosition& position) {
 // One shard is `shard` and `offset`; several are in `open`. Shards that are read to their end are
 // not among them: they would be closed before the next sample is read.
 StreamPosition SampleStream::State::position() const {
+  if (permuted) return {.samples_out = permuted->given(), .samples_in = permuted->taken()};
   StreamPosition position{.samples_out = samples_out,
                           .samples_in = samples_in,
                           .shard = next_shard,
@@ -115,6 +122,7 @@ std::string SampleStream::State::url_of(std::uint32_t index) {
 }
 
 bool SampleStream::State::next(SampleBlock& block) {
+  if (permuted) return permuted->next(block);
   block.samples.clear();
   block.num_bytes = 0;
   for (Sample sample; !block.full() && next_sample(sample);) block.add(std::move(sample));
@@ -240,7 +248,7 @@ bool SampleStream::next(SampleBlock& block) { return state_->next(block); }
 bool SampleStream::is_draining() const { return state_->is_draining(); }
 
 void SampleStream::prefill(std::size_t samples, std::size_t bytes) {
-  state_->buffer.prefill(state_->read, samples, bytes);
+  if (!state_->permuted) state_->buffer.prefill(state_->read, samples, bytes);
 }
 
 std::uint64_t SampleStream::restored_bytes() const { return state_->restored_bytes; }

@@ -30,7 +30,10 @@ namespace millrace::wds {
 
 /// How epochs are ordered: millrace's way (global shuffle, then division, keyed by epoch), or bit
 /// for bit as WebDataset 1.0.2 (division, then CPython's shuffles).
-enum class Order { kMillrace, kWebDataset };
+/// kPermutation is an exact shuffle of all samples without a buffer: slot j is number j of a
+/// permutation keyed by (seed, epoch), whatever the number of streams, and each sample is read by
+/// its place; it needs StreamSpec::contents, and of ShuffleOptions the seed alone applies.
+enum class Order { kMillrace, kWebDataset, kPermutation };
 
 struct ShuffleOptions {
   /// Whether the shard list is shuffled.
@@ -53,6 +56,8 @@ struct ShuffleOptions {
   /// kWebDataset only: a different order each epoch (seed + epoch). Default: the same every epoch.
   bool detshuffle = false;
 };
+
+struct SetContents;
 
 struct StreamSpec {
   std::shared_ptr<const std::vector<std::string>> shards;  ///< the whole epoch's list, unshuffled
@@ -78,6 +83,8 @@ struct StreamSpec {
   /// The scans of those `shards` whose `counts` came from one: a piece that begins in mid-shard is
   /// then sought without an index.
   std::shared_ptr<const ShardScans> scans = {};
+  /// kPermutation: what `shards` hold, from find_contents().
+  std::shared_ptr<const SetContents> contents = {};
   /// As in SplitOptions; if one is set, whole shards are divided regardless of `counts`.
   ShardSplitter process_splitter = {};
   ShardSplitter worker_splitter = {};

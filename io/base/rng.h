@@ -30,6 +30,7 @@ enum class Purpose : std::uint32_t {
   kInitialise = 7,
   kDropout = 8,
   kSynthetic = 9,
+  kPermutation = 10,
   kUser = 1000,
 };
 

@@ -12,6 +12,7 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "pipeline/epoch_length.h"
+#include "wds/sample_access.h"
 #include "wds/split.h"
 
 namespace millrace::pipeline::detail {
@@ -77,7 +78,7 @@ void check_shuffle(const wds::ShuffleOptions& shuffle) {
   require(shuffle.open_shards >= 1 && shuffle.open_shards <= kMostOpen,
           fmt::format("open shards {}: from 1 to {}", shuffle.open_shards, kMostOpen));
   require(shuffle.open_shards == 1 || shuffle.order == wds::Order::kMillrace,
-          "open shards: WebDataset's order reads one shard after the other");
+          "open shards: only millrace's own order reads several in turn");
 }
 
 void check_resources(const ResourceOptions& resources) {
@@ -110,12 +111,26 @@ std::int64_t batches_in_work(const PipelineOptions& options, std::size_t batch_b
   return 1 + std::min(for_threads, for_memory);
 }
 
+/// Where a permutation's samples lie, in memory.
+std::size_t contents_bytes(const PipelineOptions& options) {
+  constexpr std::size_t kIndexedBytes = 256;
+  constexpr std::size_t kScannedBytes = 4;
+  std::size_t bytes = 0;
+  if (!options.contents) return bytes;
+  for (const auto& shard : options.contents->shards)
+    bytes += shard.count() * (shard.index ? kIndexedBytes : kScannedBytes);
+  return bytes;
+}
+
 /// The parts of the sum that shrink() does not reduce.
 std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
-  const bool shuffles = options.shuffle.buffer_samples > 1;
-  const auto readers = static_cast<std::size_t>(options.shuffle.open_shards);
+  const bool permutes = options.shuffle.order == wds::Order::kPermutation;
+  const bool shuffles = options.shuffle.buffer_samples > 1 && !permutes;
+  // A permutation has up to sixteen readers with a quarter of the buffer each.
+  const auto readers = static_cast<std::size_t>(permutes ? 4 : options.shuffle.open_shards);
   return streams *
-         (readers * reader_bytes(options) + (shuffles ? options.shuffle.buffer_bytes : 0));
+             (readers * reader_bytes(options) + (shuffles ? options.shuffle.buffer_bytes : 0)) +
+         contents_bytes(options);
 }
 
 std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams,
@@ -145,6 +160,10 @@ PipelineOptions resolve_options(PipelineOptions options) {
   check_batches(options);
   check_resources(options.resources);
   check_shuffle(options.shuffle);
+  const bool splits = options.split.process_splitter || options.split.worker_splitter;
+  require(
+      options.shuffle.order != wds::Order::kPermutation || (!splits && !options.epochs.resampled),
+      "a permutation is of single samples: neither splitters nor resampling with it");
   if (options.source) check_source(options);
   require(options.source || !options.shards.empty(), "no shards");
   options.split.streams = wds::num_streams(options.split);
@@ -185,6 +204,15 @@ std::string base_name(const std::string& url) {
 
 // Neither processes nor the batch size are among them, unless whose a stream is decides what is in
 // it: others continue where these stopped.
+namespace {
+
+const char* name_of(wds::Order order) {
+  if (order == wds::Order::kPermutation) return "permutation";
+  return order == wds::Order::kWebDataset ? "webdataset" : "millrace";
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
   const wds::SplitOptions& split = options.split;
@@ -197,7 +225,7 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
       {"shuffle-bytes", text(shuffle.buffer_bytes)},
       {"shuffle-initial", text(shuffle.initial_samples)},
       {"shuffle-seed", text(shuffle.seed)},
-      {"order", shuffle.order == wds::Order::kWebDataset ? "webdataset" : "millrace"},
+      {"order", name_of(shuffle.order)},
       {"shard-buffer", text(shuffle.shard_buffer)},
       {"detshuffle", text(shuffle.detshuffle)},
       {"epoch-samples", text(options.epochs.samples)},

@@ -43,6 +43,7 @@ ShardSource::ShardSource(const PipelineOptions& options)
             .indexed = options.indexed,
             .counts = options.counts,
             .scans = options.scans,
+            .contents = options.contents,
             .process_splitter = options.split.process_splitter,
             .worker_splitter = options.split.worker_splitter},
       opener_(options.opener) {

@@ -281,6 +281,28 @@ TEST(ScannedStreams, WithoutAScanItsCostIsSaid) {
   EXPECT_THAT(said({.samples_of = listed}), HasSubstr("25.0 % of the epoch's slots"));
 }
 
+TEST(PermutedStreams, AreTheSameForEveryNumberOfStreamsWithIndexesOrWithout) {
+  const Shards shards({40, 13, 66});
+  const auto make = [&](bool indexed, int streams) {
+    return builder(shards)
+        .indexed(indexed)
+        .shuffle({.seed = 3, .order = wds::Order::kPermutation})
+        .split({.workers = streams})
+        .epochs({.count = 2});
+  };
+  const auto keys = [&](bool indexed, int streams) {
+    Pipeline pipeline = make(indexed, streams).build();
+    EXPECT_EQ(batches_per_epoch(pipeline.options()), 15);
+    return keys_of(pipeline);
+  };
+  const auto expected = keys(true, 1);
+  EXPECT_EQ(expected.size(), 119U);
+  EXPECT_EQ(keys(true, 4), expected);
+  EXPECT_EQ(keys(false, 3), expected);
+  EXPECT_EQ(testing::expect_same_after_any_resume(make(true, 3).options()).size(), 32U);
+  EXPECT_THAT(fault_of(make(false, 1).scan(false)).message(), HasSubstr("no index"));
+}
+
 TEST(BalancedStreams, ADamagedIndexIsAFaultWhereOneIsRequired) {
   const Shards shards({6, 6});
   testing::write_file(shards.index(1), "{\"count\": \"many\"");

@@ -157,7 +157,7 @@ namespace detail {
 std::vector<ShardPiece> stream_pieces(const StreamSpec& spec) {
   MILLRACE_CHECK(spec.shards != nullptr, "a stream has a list of shards");
   MILLRACE_CHECK(spec.stream >= 0 && spec.stream < spec.num_streams, "the stream is one of S");
-  if (spec.shuffle.order == Order::kMillrace) {
+  if (spec.shuffle.order != Order::kWebDataset) {
     if (has_splitter(spec)) return shards_by_user(spec);
     return spec.counts ? balanced_pieces(spec) : whole_shards(spec);
   }

@@ -1,0 +1,86 @@
+#include "wds/detail/permuted_reader.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "io/base/check.h"
+#include "io/base/error.h"
+
+namespace millrace::wds::detail {
+namespace {
+
+std::uint64_t share_of(std::uint64_t count, std::uint64_t first, std::uint64_t step) {
+  return count <= first ? 0 : (count - first + step - 1) / step;
+}
+
+const SetContents& contents_of(const StreamSpec& spec) {
+  MILLRACE_CHECK(spec.contents != nullptr, "a permutation needs the set's contents");
+  return *spec.contents;
+}
+
+}  // namespace
+
+PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
+                               FaultLedger& ledger)
+    : access_(opener, spec.contents, spec.shard),
+      ledger_(ledger),
+      key_{.seed = spec.shuffle.seed, .epoch = spec.epoch},
+      first_(static_cast<std::uint64_t>(spec.stream)),
+      step_(static_cast<std::uint64_t>(spec.num_streams)),
+      share_(share_of(contents_of(spec).count, first_, step_)),
+      most_(spec.max_samples),
+      order_(spec.contents->count, key_) {}
+
+void PermutedReader::restore(std::uint64_t taken, std::uint64_t given) {
+  taken_ = taken;
+  given_ = given;
+}
+
+bool PermutedReader::has_more() const {
+  if (ended_ || share_ == 0 || barren_ > share_) return false;
+  return most_ > 0 ? given_ < most_ : taken_ < share_;
+}
+
+// A block's worth, by what the samples take in their shards: so a block depends on the position
+// alone.
+std::vector<std::uint64_t> PermutedReader::next_numbers() {
+  std::vector<std::uint64_t> numbers;
+  std::uint64_t bytes = 0;
+  const std::uint64_t left = most_ > 0 ? most_ - given_ : share_ - taken_;
+  while (numbers.size() < std::min<std::uint64_t>(left, SampleBlock::kMaxSamples) &&
+         bytes < SampleBlock::kMaxBytes) {
+    const std::uint64_t pass = taken_ / share_;
+    if (!numbers.empty() && pass != pass_) break;
+    if (pass != pass_)
+      order_ = Permutation(order_.size(), {.seed = key_.seed, .epoch = key_.epoch, .pass = pass});
+    pass_ = pass;
+    numbers.push_back(order_.at(first_ + taken_ % share_ * step_));
+    bytes += access_.contents().bytes_of(numbers.back());
+    ++taken_;
+  }
+  return numbers;
+}
+
+bool PermutedReader::next(SampleBlock& block) {
+  block.samples.clear();
+  block.num_bytes = 0;
+  while (block.samples.empty() && has_more()) {
+    const std::vector<std::uint64_t> numbers = next_numbers();
+    std::vector<std::optional<Sample>> found(numbers.size());
+    access_.samples(numbers, [&](SampleAccess::Result result) {
+      if (result.fault == nullptr)
+        found[result.place] = std::move(result.sample);
+      else if (ledger_.report(*result.fault) == OnFault::kStop)
+        ended_ = true;
+    });
+    barren_ += numbers.size();
+    for (auto& sample : found)
+      if (sample) block.add(*std::move(sample));
+    if (!block.samples.empty()) barren_ = 0;
+    given_ += block.samples.size();
+  }
+  return !block.samples.empty();
+}
+
+}  // namespace millrace::wds::detail

@@ -1,0 +1,47 @@
+// PermutedReader: one stream of Order::kPermutation: every S-th sample of a permutation of the set.
+//
+// Buffers: one block. Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "wds/fault_ledger.h"
+#include "wds/permutation.h"
+#include "wds/sample_access.h"
+#include "wds/sample_stream.h"
+
+namespace millrace::wds::detail {
+
+class PermutedReader {
+ public:
+  /// `opener` and `ledger` are borrowed. Requires: spec.contents.
+  PermutedReader(const StreamSpec& spec, const io::Opener& opener, FaultLedger& ledger);
+
+  /// As SampleStream::next().
+  bool next(SampleBlock& block);
+  /// Goes on after `taken` numbers, of which `given` samples came out.
+  void restore(std::uint64_t taken, std::uint64_t given);
+  std::uint64_t taken() const { return taken_; }
+  std::uint64_t given() const { return given_; }
+
+ private:
+  std::vector<std::uint64_t> next_numbers();
+  bool has_more() const;
+
+  SampleAccess access_;
+  FaultLedger& ledger_;
+  const PermutationKey key_;
+  const std::uint64_t first_;  // the stream's number
+  const std::uint64_t step_;   // S
+  const std::uint64_t share_;  // of a pass
+  const std::uint64_t most_;   // StreamSpec::max_samples
+  Permutation order_;
+  std::uint64_t pass_ = 0;  // of order_
+  std::uint64_t taken_ = 0;
+  std::uint64_t given_ = 0;
+  std::uint64_t barren_ = 0;  // numbers since the last sample
+  bool ended_ = false;
+};
+
+}  // namespace millrace::wds::detail

@@ -1,0 +1,195 @@
+#include "wds/sample_access.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "io/base/check.h"
+#include "io/local_path.h"
+
+namespace millrace::wds {
+namespace {
+
+constexpr std::size_t kAtOnce = 16;
+// A reader looks at the header behind its last sample, which pax makes three blocks of.
+constexpr std::uint64_t kNextHeader = 2048;
+
+[[noreturn]] void no_places(const std::string& url, const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, "samples cannot be read by their place: " + why,
+              {.url = io::printable_url(url)});
+}
+
+/// The shards' indexes, several at a time; null where there is none.
+std::vector<std::shared_ptr<const ShardIndex>> read_indexes(const io::Opener& opener,
+                                                            std::span<const std::string> shards,
+                                                            const std::stop_token& stop) {
+  std::vector<std::shared_ptr<const ShardIndex>> found(shards.size());
+  std::vector<std::exception_ptr> faults(shards.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < shards.size(); i = next++) {
+      try {
+        found[i] = find_index(opener, shards[i], stop);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kCancelled) faults[i] = std::current_exception();
+      } catch (...) {
+        faults[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(kAtOnce, shards.size()); ++i) others.emplace_back(work);
+    work();
+  }
+  for (const auto& fault : faults)
+    if (fault) std::rethrow_exception(fault);
+  return found;
+}
+
+void check_places(const SetContents::Shard& shard) {
+  if (shard.scan && shard.scan->damage)
+    no_places(shard.url, "the shard is damaged, so mend it or leave it out: " +
+                             std::string(shard.scan->damage->what()));
+  // An unpacked stream that is longer than the file was packed.
+  const bool packed = shard.index ? shard.index->bytes < shard.index->end : shard.scan->compressed;
+  if (packed) no_places(shard.url, "the shard is compressed, so unpack it");
+}
+
+}  // namespace
+
+std::uint64_t SetContents::Shard::offset_of(std::uint64_t sample) const {
+  if (sample == count()) return index ? index->end : scan->end;
+  return index ? index->samples[sample].offset : scan->offset_of(sample);
+}
+
+std::size_t SetContents::shard_of(std::uint64_t number) const {
+  MILLRACE_DCHECK(number < count, "a sample's number is below their count");
+  const auto after = std::upper_bound(
+      shards.begin(), shards.end(), number,
+      [](std::uint64_t wanted, const Shard& shard) { return wanted < shard.first; });
+  return static_cast<std::size_t>(after - shards.begin()) - 1;
+}
+
+std::uint64_t SetContents::bytes_of(std::uint64_t number) const {
+  const Shard& shard = shards[shard_of(number)];
+  const std::uint64_t sample = number - shard.first;
+  return shard.offset_of(sample + 1) - shard.offset_of(sample);
+}
+
+std::shared_ptr<const SetContents> find_contents(const io::Opener& opener,
+                                                 std::span<const std::string> shards,
+                                                 const ContentsOptions& options) {
+  for (const std::string& url : shards)
+    if (io::is_read_once(url)) no_places(url, "it can be read only once");
+  std::vector<std::shared_ptr<const ShardIndex>> indexes(shards.size());
+  if (options.indexed) indexes = read_indexes(opener, shards, options.scan.stop);
+  std::vector<bool> wanted;
+  for (const auto& index : indexes) wanted.push_back(index == nullptr);
+  const bool missing = std::find(wanted.begin(), wanted.end(), true) != wanted.end();
+  std::shared_ptr<const ShardScans> scans;
+  if (missing && options.scanned) scans = scan_shards(opener, shards, wanted, options.scan);
+  auto set = std::make_shared<SetContents>();
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    SetContents::Shard shard{.url = shards[i], .index = indexes[i], .first = set->count};
+    if (!shard.index && scans) shard.scan = (*scans)[i];
+    if (!shard.index && !shard.scan)
+      no_places(shard.url, "the shard has no index (millrace index), and is not scanned");
+    check_places(shard);
+    set->count += shard.count();
+    set->shards.push_back(std::move(shard));
+  }
+  return set;
+}
+
+/// Neighbours in a shard.
+struct SampleAccess::Run {
+  std::size_t shard = 0;
+  std::uint64_t first = 0;  // in the shard
+  std::vector<std::size_t> places = {};
+  std::optional<ShardReader> reader = {};
+  std::optional<Error> fault = {};
+};
+
+SampleAccess::SampleAccess(const io::Opener& opener, std::shared_ptr<const SetContents> set,
+                           ShardOptions options)
+    : opener_(opener), set_(std::move(set)), options_(std::move(options)) {}
+
+Sample SampleAccess::sample(std::uint64_t number) const {
+  Sample found;
+  samples(std::span(&number, 1), [&](Result result) {
+    if (result.fault != nullptr) throw Error(*result.fault);
+    found = std::move(result.sample);
+  });
+  return found;
+}
+
+void SampleAccess::samples(std::span<const std::uint64_t> numbers,
+                           const std::function<void(Result result)>& take) const {
+  std::vector<Run> runs = runs_of(numbers);
+  std::size_t opened = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    // An opened source has sent its request: the answers arrive beside each other.
+    while (opened < std::min(runs.size(), i + kAtOnce)) open(runs[opened++]);
+    read(runs[i], take);
+    runs[i].reader.reset();
+  }
+}
+
+std::vector<SampleAccess::Run> SampleAccess::runs_of(std::span<const std::uint64_t> numbers) const {
+  std::vector<std::size_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t place) { return numbers[place]; });
+  std::vector<Run> runs;
+  for (const std::size_t place : order) {
+    const std::size_t shard = set_->shard_of(numbers[place]);
+    const std::uint64_t sample = numbers[place] - set_->shards[shard].first;
+    const bool next = !runs.empty() && runs.back().shard == shard &&
+                      runs.back().first + runs.back().places.size() == sample;
+    if (!next) runs.push_back({.shard = shard, .first = sample});
+    runs.back().places.push_back(place);
+  }
+  return runs;
+}
+
+void SampleAccess::open(Run& run) const {
+  const SetContents::Shard& shard = set_->shards[run.shard];
+  ShardOptions options = options_;
+  options.offset = shard.offset_of(run.first);
+  options.expected_bytes =
+      shard.offset_of(run.first + run.places.size()) - options.offset + kNextHeader;
+  options.tar.buffer_bytes = static_cast<std::size_t>(
+      std::min<std::uint64_t>(options.expected_bytes, options.tar.buffer_bytes));
+  options.index = shard.index;
+  options.max_samples = shard.index ? run.places.size() : 0;
+  try {
+    run.reader.emplace(opener_, shard.url, options);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled) throw;
+    run.fault = error;
+  }
+}
+
+void SampleAccess::read(Run& run, const std::function<void(Result result)>& take) const {
+  for (const std::size_t place : run.places) {
+    Result result{.place = place};
+    try {
+      if (run.reader && !run.reader->next(result.sample))
+        throw Error(ErrorCode::kTruncated, "shard ends before its samples do",
+                    {.url = io::printable_url(set_->shards[run.shard].url)});
+      if (run.reader) run.fault.reset();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kCancelled) throw;
+      run.fault = error;
+      if (!run.reader->can_continue()) run.reader.reset();
+    }
+    if (run.fault) result.fault = &*run.fault;
+    take(std::move(result));
+  }
+}
+
+}  // namespace millrace::wds
