@@ -66,6 +66,9 @@ struct UrlOpener::State {
       made.list = [this, store](const std::string& prefix, const ListOptions& asked) {
         return store->list(*http(), prefix, asked);
       };
+    made.remove = [this, store](const std::string& url, const std::stop_token& stop) {
+      store->remove(*http(), url, stop);
+    };
     return made;
   }
 
@@ -126,6 +129,18 @@ std::unique_ptr<ByteSink> Opener::open_sink(const std::string& url, const FileSi
                                             const std::stop_token&) const {
   throw Error(ErrorCode::kInvalidArgument, "nothing can be written there",
               {.url = printable_url(url)});
+}
+
+void Opener::remove(const std::string& url, const std::stop_token&) const {
+  throw Error(ErrorCode::kInvalidArgument, "nothing can be removed there",
+              {.url = printable_url(url)});
+}
+
+void UrlOpener::remove(const std::string& url, const std::stop_token& stop) const {
+  const std::string scheme = detail::url_scheme(url);
+  const Store* store = scheme.empty() ? nullptr : &state_->store_of(scheme, url);
+  if (store == nullptr || !store->remove) return Opener::remove(url, stop);
+  store->remove(url, state_->stop_of(stop));
 }
 
 bool UrlOpener::can_list(const std::string& url) const {

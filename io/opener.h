@@ -70,6 +70,8 @@ struct Store {
   /// Lists objects; the contract is Opener::list()'s. Empty if the store cannot.
   std::function<std::vector<ListedObject>(const std::string& prefix, const ListOptions& options)>
       list = {};
+  /// Removes an object; the contract is Opener::remove()'s. Empty if the store cannot.
+  std::function<void(const std::string& url, const std::stop_token& stop)> remove = {};
 };
 
 class Opener {
@@ -97,6 +99,9 @@ class Opener {
   virtual std::unique_ptr<ByteSink> open_sink(const std::string& url,
                                               const FileSinkOptions& options = {},
                                               const std::stop_token& stop = {}) const;
+  /// Removes the object at `url`, which need not be there. Throws: InvalidArgument (nothing can be
+  /// removed there), NotFound (it is not allowed), Io, Cancelled. Default: nothing can be removed.
+  virtual void remove(const std::string& url, const std::stop_token& stop = {}) const;
 };
 
 struct UrlOpenerOptions {
@@ -124,6 +129,7 @@ class UrlOpener final : public Opener {
   /// MiB of buffers.
   std::unique_ptr<ByteSink> open_sink(const std::string& url, const FileSinkOptions& options = {},
                                       const std::stop_token& stop = {}) const override;
+  void remove(const std::string& url, const std::stop_token& stop = {}) const override;
 
  private:
   struct State;

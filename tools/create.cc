@@ -31,8 +31,10 @@ class CreateCommand final : public Command {
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("PATTERN", pattern_,
-                   "Shards to write, their number as %06d; with --folds the fold's as {fold}")
+    app.add_option(
+           "PATTERN", pattern_,
+           "Shards to write, paths or s3:// or gs:// urls, their number as %06d; with --folds "
+           "the fold's as {fold}")
         ->required();
     source_.declare(app);
     app.add_option("--maxcount", maxcount_, "Maximum samples per shard")

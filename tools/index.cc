@@ -95,22 +95,15 @@ class IndexCommand final : public Command {
 
   void check() override {
     read_.check();
-    const auto shards = read_.shards();
     for (const std::string& place : {places_.folder, places_.manifest})
-      if (!place.empty()) check_local_output(place);
-    places_.check(shards);
-    if (const auto packed = std::find_if(shards.begin(), shards.end(), is_packed);
-        dali_ && packed != shards.end())
-      throw Error(ErrorCode::kInvalidArgument,
-                  "--dali is for plain tars: " + io::printable_url(*packed));
-    for (const std::string& path :
-         {places_.index_path(shards.front()), places_.manifest_path(shards.front())})
-      check_writable_folder(fs::path(path).parent_path().string());
+      if (!place.empty()) check_output(place);
+    if (read_.lists_shards(read_.specs())) check_places();
   }
 
   void run(Context& context) override {
     read_.attach(context);
     const auto shards = read_.shards();
+    if (!read_.lists_shards(read_.specs())) check_places();
     wds::FaultLedger ledger(read_.policy(), context.log);
     make_parent_folders(places_.index_path(shards.front()));
     Progress progress("shards", shards.size());
@@ -129,6 +122,18 @@ class IndexCommand final : public Command {
   }
 
  private:
+  void check_places() const {
+    const auto shards = read_.shards();
+    places_.check(shards, *read_.opener());
+    if (const auto packed = std::find_if(shards.begin(), shards.end(), is_packed);
+        dali_ && packed != shards.end())
+      throw Error(ErrorCode::kInvalidArgument,
+                  "--dali is for plain tars: " + io::printable_url(*packed));
+    for (const std::string& path :
+         {places_.index_path(shards.front()), places_.manifest_path(shards.front())})
+      check_folder_of(path);
+  }
+
   /// Shards of one name up to their number, and where their manifest goes.
   struct Set {
     std::string path;
@@ -155,14 +160,14 @@ class IndexCommand final : public Command {
   Indexed index(const std::string& url, const std::stop_token& stop) {
     const auto opener = read_.opener();
     Indexed indexed{.url = io::printable_url(url), .place = places_.index_path(url)};
-    indexed.kept = !force_ && fs::exists(indexed.place);
+    indexed.kept = !force_ && output_exists(*opener, indexed.place);
     wds::ShardIndex index;
     if (indexed.kept) {
       index = wds::read_index(*opener, indexed.place);
       check_fresh(index, url);
     } else {
       index = wds::build_index(*opener, url, read_.shard_options(stop));
-      wds::write_index(index, indexed.place, replace());
+      wds::write_index(index, indexed.place, replace(), opener.get());
     }
     if (dali_) write_dali(index, url);
     indexed.entry = wds::ManifestShard{.url = indexed.url,
@@ -174,9 +179,10 @@ class IndexCommand final : public Command {
 
   void write_dali(const wds::ShardIndex& index, const std::string& url) const {
     const std::string path = places_.dali_path(url);
-    if (!force_ && fs::exists(path)) return;
+    const auto opener = read_.opener();
+    if (!force_ && output_exists(*opener, path)) return;
     try {
-      wds::write_dali_index(index, path, replace());
+      wds::write_dali_index(index, path, replace(), opener.get());
     } catch (Error& error) {
       error.annotate({.url = io::printable_url(url)});
       throw;
@@ -188,12 +194,13 @@ class IndexCommand final : public Command {
   /// A manifest that lists these shards, and maybe more of their set, is kept; any other is
   /// replaced only with --force.
   void write_set(const wds::Manifest& manifest, const std::string& path, Context& context) const {
-    if (!force_ && fs::exists(path)) {
-      if (lists_all(wds::read_manifest(*read_.opener(), path), manifest)) return;
+    const auto opener = read_.opener();
+    if (!force_ && output_exists(*opener, path)) {
+      if (lists_all(wds::read_manifest(*opener, path), manifest)) return;
       throw Error(ErrorCode::kInvalidArgument, path + " exists and differs: --force replaces it");
     }
     make_parent_folders(path);
-    wds::write_manifest(manifest, path, replace());
+    wds::write_manifest(manifest, path, replace(), opener.get());
     context.log.info(fmt::format("{} in {}", counted(manifest.shards.size(), "shard"), path));
   }
 

@@ -6,6 +6,7 @@
 
 #include "io/base/error.h"
 #include "io/byte_sink.h"
+#include "tools/output_place.h"
 
 namespace millrace::tools {
 namespace {
@@ -49,8 +50,9 @@ std::vector<std::string> read_label_map(const io::Opener& opener, const std::str
   }
 }
 
-void write_label_map(const std::vector<std::string>& names, const std::string& path) {
-  const auto sink = io::open_file_sink(path, {.replace = io::Replace::kAtomically});
+void write_label_map(const io::Opener& opener, const std::vector<std::string>& names,
+                     const std::string& path) {
+  const auto sink = open_output_file(opener, path, io::Replace::kAtomically);
   for (const std::string& name : names) {
     const std::string line = name + "\n";
     sink->write(std::as_bytes(std::span(line)));

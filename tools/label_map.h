@@ -19,6 +19,7 @@ std::vector<std::string> read_names(const io::Opener& opener, const std::string&
 
 /// The set's class names; empty if there is no map. Throws: Io if it cannot be read.
 std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard);
-void write_label_map(const std::vector<std::string>& names, const std::string& path);
+void write_label_map(const io::Opener& opener, const std::vector<std::string>& names,
+                     const std::string& path);
 
 }  // namespace millrace::tools

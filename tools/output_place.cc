@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -20,6 +21,15 @@ void check_local_output(const std::string& path) {
           io::printable_url(path) +
               ": results are written only to local files and folders, by "
               "their plain path");
+}
+
+void check_output(const std::string& path) {
+  if (!io::is_network_url(path)) check_local_output(path);
+}
+
+void check_folder_of(const std::string& path) {
+  if (io::is_network_url(path)) return;
+  check_writable_folder(fs::path(path).parent_path().string());
 }
 
 void check_writable_folder(const std::string& folder) {
@@ -42,20 +52,31 @@ void check_writable_folder(const std::string& folder) {
 }
 
 void check_output_file(const std::string& path, io::Replace replace) {
-  check_local_output(path);
+  check_output(path);
+  if (io::is_network_url(path)) return;
   require(replace != io::Replace::kNever || !fs::exists(path),
           path + " exists: --force replaces it");
-  check_writable_folder(fs::path(path).parent_path().string());
+  check_folder_of(path);
 }
 
-std::unique_ptr<io::ByteSink> open_output_file(const std::string& path, io::Replace replace) {
+std::unique_ptr<io::ByteSink> open_output_file(const io::Opener& opener, const std::string& path,
+                                               io::Replace replace) {
+  if (io::is_network_url(path)) return opener.open_sink(path, {.replace = replace});
   make_parent_folders(path);
   return io::open_file_sink(path, {.replace = replace});
 }
 
+bool output_exists(const io::Opener& opener, const std::string& path) {
+  if (!io::is_network_url(path)) return fs::exists(path);
+  if (!opener.can_list(path)) return false;
+  const auto listed = opener.list(path);
+  return std::any_of(listed.begin(), listed.end(),
+                     [&](const io::ListedObject& object) { return object.url == path; });
+}
+
 void make_parent_folders(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
-  if (folder.empty()) return;
+  if (folder.empty() || io::is_network_url(path)) return;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw_errno("make the folder", folder.string(), error.value());

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "device/device.h"
@@ -70,9 +69,8 @@ class PredictCommand final : public Command {
     require(output_.empty() || shards_.empty(), "--output is for rows, --shards for pictures");
     if (output_ == "-") output_.clear();
     if (!output_.empty()) check_output_file(output_, replace());
-    if (!shards_.empty()) check_local_output(shards_);
-    if (!shards_.empty())
-      check_writable_folder(std::filesystem::path(shards_).parent_path().string());
+    if (!shards_.empty()) check_output(shards_);
+    if (!shards_.empty()) check_folder_of(shards_);
     check_workers(read_.specs(), in_order(), read_);
   }
 
@@ -125,7 +123,8 @@ class PredictCommand final : public Command {
   }
 
   void write_rows(const ModelChoice& choice, Context& context) const {
-    const auto sink = output_.empty() ? nullptr : open_output_file(output_, replace());
+    const auto sink =
+        output_.empty() ? nullptr : open_output_file(*read_.opener(), output_, replace());
     const auto line = [&](std::string text) {
       if (text.empty()) return;
       if (sink == nullptr) return context.out.line(text);
@@ -144,7 +143,8 @@ class PredictCommand final : public Command {
 
   void write_shards(const ModelChoice& choice, Context& context) const {
     make_parent_folders(shards_);
-    DenseShards shards({.pattern = shards_, .replace = replace()}, choice);
+    const auto opener = read_.opener();
+    DenseShards shards({.pattern = shards_, .replace = replace(), .opener = opener.get()}, choice);
     const std::int64_t samples =
         predict(choice, context, [&](const trainer::Prediction& one) { shards.write(one); });
     for (const wds::ShardSummary& shard : shards.finish()) print(shard, context);

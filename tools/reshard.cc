@@ -40,7 +40,8 @@ class ReshardCommand final : public Command {
 
   void declare(CLI::App& app) override {
     app.add_option("SPEC", spec_, "Shards to read, from disk or network")->required();
-    app.add_option("PATTERN", options_.writer.pattern, "Shards to write, their number as %06d")
+    app.add_option("PATTERN", options_.writer.pattern,
+                   "Shards to write, paths or s3:// or gs:// urls, their number as %06d")
         ->required();
     app.add_option("--maxcount", options_.writer.maxcount, "Maximum samples per shard")
         ->transform(whole_number(1, kMaxCount));
@@ -74,13 +75,14 @@ class ReshardCommand final : public Command {
     options_.buffer_bytes = parse_bytes("--buffer-bytes", buffer_bytes_);
     parse_renames();
     read_.check({spec_});
-    check_output();
+    check_place();
   }
 
   void run(Context& context) override {
     read_.attach(context);
     options_.shards = read_.shards({spec_});
     make_parent_folders(options_.writer.pattern);
+    if (io::is_network_url(options_.writer.pattern)) return write(context);
     JobState lock(JobState::path_of(options_.writer.pattern));
     try {
       write(context);
@@ -94,18 +96,20 @@ class ReshardCommand final : public Command {
  private:
   /// Requires: no other process writes the pattern.
   void write(Context& context) {
-    if (force_) delete_shards(options_.writer.pattern);
-    if (!force_) refuse_existing_shards(options_.writer.pattern);
+    const auto opener = read_.opener();
+    refuse_to_replace_input();
+    if (force_) delete_shards(*opener, options_.writer.pattern);
+    if (!force_) refuse_existing_shards(*opener, options_.writer.pattern);
+    options_.writer.opener = opener.get();
     options_.writer.manifest = manifest_path(options_.writer.pattern);
     options_.writer.on_shard = [&](const auto& shard) { report(shard, context); };
     Progress progress("samples", 0);
     options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
-    const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
     const wds::ReshardResult result = wds::reshard(options_, *opener, ledger, context.stop);
     const auto names = read_label_map(*opener, options_.shards.front());
     if (!names.empty())
-      write_label_map(names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
+      write_label_map(*opener, names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
     summarise(result, ledger, context);
   }
 
@@ -118,23 +122,29 @@ class ReshardCommand final : public Command {
     }
   }
 
-  /// The output must not delete the input.
-  void check_output() const {
+  /// What a store has is found when it is asked, not before.
+  void check_place() const {
     const std::string& pattern = options_.writer.pattern;
-    check_local_output(pattern);
-    if (!force_) refuse_existing_shards(pattern);
-    check_writable_folder(fs::path(pattern).parent_path().string());
+    check_output(pattern);
+    check_folder_of(pattern);
+    if (io::is_network_url(pattern)) return;
+    if (!force_) refuse_existing_shards(*read_.opener(), pattern);
+    if (read_.lists_shards({spec_})) refuse_to_replace_input();
+  }
+
+  /// The output must not delete the input.
+  void refuse_to_replace_input() const {
     if (!force_) return;
-    const auto doomed = existing_shards(pattern);
+    const auto doomed = existing_shards(*read_.opener(), options_.writer.pattern);
     for (const std::string& url : read_.shards({spec_})) {
       const auto path = io::local_path(url);
-      const bool both = path && std::any_of(doomed.begin(), doomed.end(), [&](const auto& shard) {
-                          std::error_code ignored;
-                          return fs::equivalent(*path, shard, ignored);
-                        });
+      const bool both = std::any_of(doomed.begin(), doomed.end(), [&](const auto& shard) {
+        std::error_code ignored;
+        return path ? fs::equivalent(*path, shard, ignored) : url == shard;
+      });
       if (both)
         throw Error(ErrorCode::kInvalidArgument,
-                    *path + " would be read and replaced: write to another pattern");
+                    path.value_or(url) + " would be read and replaced: write to another pattern");
     }
   }
 

@@ -42,7 +42,9 @@ class ViewCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
-    app.add_option("-o,--output", output_, "The picture to write")->required()->type_name("PNG");
+    app.add_option("-o,--output", output_, "The picture to write, a file or an s3:// or gs:// url")
+        ->required()
+        ->type_name("PNG");
     app.add_option("--count", count_, "Samples to show")->transform(whole_number(1, 10'000));
     app.add_option("--columns", columns_, "Samples in a row; 0: as many as rows")
         ->transform(whole_number(0, 1'000));
@@ -81,7 +83,7 @@ class ViewCommand final : public Command {
       throw Error(ErrorCode::kNotFound, "no sample to show in " + read_.specs().front());
     const decode::Image sheet =
         draw_sheet(cells, {.columns = columns(cells.size()), .legend = legend()});
-    const auto sink = open_output_file(output_, replace());
+    const auto sink = open_output_file(*opener, output_, replace());
     sink->write(decode::encode_png(sheet).span());
     sink->finish();
     print(cells, sheet, context);

@@ -7,6 +7,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/opener.h"
+#include "wds/detail/write_text.h"
 
 namespace millrace::wds {
 namespace {
@@ -92,7 +93,8 @@ Manifest read_manifest(const io::Opener& opener, const std::string& url) {
   }
 }
 
-void write_manifest(const Manifest& manifest, const std::string& path, io::Replace replace) {
+void write_manifest(const Manifest& manifest, const std::string& path, io::Replace replace,
+                    const io::Opener* opener) {
   Json list = Json::array();
   for (const ManifestShard& shard : manifest.shards) {
     Json entry = {{"url", relative_url(shard.url, path)}};
@@ -104,9 +106,7 @@ void write_manifest(const Manifest& manifest, const std::string& path, io::Repla
   Json json = {{"wids_version", 1}, {"name", manifest.name}, {"shardlist", std::move(list)}};
   if (manifest.samples) json["nsamples"] = *manifest.samples;
   const std::string text = json.dump(2) + "\n";
-  const auto sink = io::open_file_sink(path, {.replace = replace});
-  sink->write(std::as_bytes(std::span(text.data(), text.size())));
-  sink->finish();
+  detail::write_text(opener, path, replace, text);
 }
 
 }  // namespace millrace::wds

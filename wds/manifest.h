@@ -36,9 +36,9 @@ struct Manifest {
 /// manifest, or it names a pipe, or a local file although it came from the network), Exhausted
 /// (over 64 MiB), and as opening and reading.
 Manifest read_manifest(const io::Opener& opener, const std::string& url);
-/// Writes `manifest` to the local file `path`; urls of shards in its folder become relative.
-/// Throws: as io::open_file_sink().
+/// Writes `manifest` to the file `path`, or to a url by `opener`; urls of shards in its folder
+/// become relative. Throws: as io::open_file_sink() and io::Opener::open_sink().
 void write_manifest(const Manifest& manifest, const std::string& path,
-                    io::Replace replace = io::Replace::kNever);
+                    io::Replace replace = io::Replace::kNever, const io::Opener* opener = nullptr);
 
 }  // namespace millrace::wds

@@ -9,6 +9,7 @@
 #include "io/base/hash.h"
 #include "io/opener.h"
 #include "wds/detail/index_text.h"
+#include "wds/detail/write_text.h"
 #include "wds/hashing_opener.h"
 
 namespace millrace::wds {
@@ -27,12 +28,6 @@ IndexedSample indexed(const Sample& sample, std::span<const std::uint32_t> heade
                              .header_crc32 = header_crcs[i]});
   }
   return entry;
-}
-
-void write_text(const std::string& path, io::Replace replace, const std::string& text) {
-  const auto sink = io::open_file_sink(path, {.replace = replace});
-  sink->write(std::as_bytes(std::span(text.data(), text.size())));
-  sink->finish();
 }
 
 /// The result of `read`. A corrupt result may have been damaged on the network: then it is read
@@ -158,8 +153,9 @@ std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const s
   return twice_over_network(url, [&] { return count_at(opener, url, stop); });
 }
 
-void write_index(const ShardIndex& index, const std::string& path, io::Replace replace) {
-  write_text(path, replace, detail::index_text(index));
+void write_index(const ShardIndex& index, const std::string& path, io::Replace replace,
+                 const io::Opener* opener) {
+  detail::write_text(opener, path, replace, detail::index_text(index));
 }
 
 namespace {
@@ -177,7 +173,8 @@ void check_dali_name(const IndexedMember& member, const std::string& name) {
 }  // namespace
 
 // "v1.2 COUNT", then one line per sample: "SUFFIX OFFSET SIZE NAME" for each member.
-void write_dali_index(const ShardIndex& index, const std::string& path, io::Replace replace) {
+void write_dali_index(const ShardIndex& index, const std::string& path, io::Replace replace,
+                      const io::Opener* opener) {
   std::string text = "v1.2 " + std::to_string(index.samples.size()) + "\n";
   for (const IndexedSample& sample : index.samples) {
     std::string line;
@@ -189,7 +186,7 @@ void write_dali_index(const ShardIndex& index, const std::string& path, io::Repl
     }
     text += line + "\n";
   }
-  write_text(path, replace, text);
+  detail::write_text(opener, path, replace, text);
 }
 
 }  // namespace millrace::wds

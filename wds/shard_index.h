@@ -79,12 +79,15 @@ std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
 /// opening and reading.
 std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,
                                                const std::stop_token& stop = {});
+/// Writes `index` to the file `path`, or to a url by `opener`. Throws: as io::open_file_sink() and
+/// io::Opener::open_sink().
 void write_index(const ShardIndex& index, const std::string& path,
-                 io::Replace replace = io::Replace::kNever);
+                 io::Replace replace = io::Replace::kNever, const io::Opener* opener = nullptr);
 
 /// Writes DALI's index v1.2, as its wds2idx does, for plain tars. Throws: Unsupported for a name
 /// that DALI could not read back (white space, no suffix); as open_file_sink().
 void write_dali_index(const ShardIndex& index, const std::string& path,
-                      io::Replace replace = io::Replace::kNever);
+                      io::Replace replace = io::Replace::kNever,
+                      const io::Opener* opener = nullptr);
 
 }  // namespace millrace::wds

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/opener.h"
 #include "wds/detail/tar_writer.h"
+#include "wds/detail/write_text.h"
 #include "wds/key_set.h"
 #include "wds/manifest.h"
 #include "wds/member_name.h"
@@ -59,7 +61,8 @@ class OpenShard {
       : url_(std::move(url)),
         indexed_(options.index),
         replace_(options.replace),
-        tar_(io::open_file_sink(url_, {.replace = options.replace}),
+        opener_(options.opener),
+        tar_(detail::open_output(opener_, url_, options.replace),
              {.mtime = options.mtime, .checksums = options.index}) {}
 
   // Readers treat members of one key that are not adjacent as damage.
@@ -87,18 +90,19 @@ class OpenShard {
   ShardSummary publish() {
     const detail::WrittenTar tar = tar_.end();
     // Another writer's shard has its own index, which is not ours to replace.
-    if (replace_ == io::Replace::kNever && std::filesystem::exists(url_))
+    if (replace_ == io::Replace::kNever && !io::is_network_url(url_) &&
+        std::filesystem::exists(url_))
       refuse("file exists and may not be replaced", {.url = url_});
     if (indexed_) {
       index_.end = tar.end;
       index_.bytes = tar.bytes;
       index_.sha256 = tar.sha256;
-      write_index(index_, index_url(url_), io::Replace::kAtomically);
+      write_index(index_, index_url(url_), io::Replace::kAtomically, opener_);
     }
     try {
       tar_.publish();
     } catch (...) {
-      if (indexed_) static_cast<void>(std::remove(index_url(url_).c_str()));
+      if (indexed_) remove_index();
       throw;
     }
     return {.url = url_, .samples = samples_, .bytes = tar.bytes, .sha256 = tar.sha256};
@@ -108,9 +112,20 @@ class OpenShard {
   std::uint64_t payload_bytes() const { return payload_bytes_; }
 
  private:
+  // An index without a shard does no harm: the next writer replaces it.
+  void remove_index() const {
+    const std::string index = index_url(url_);
+    try {
+      if (io::is_network_url(index)) return opener_->remove(index);
+      static_cast<void>(std::remove(index.c_str()));
+    } catch (const Error&) {  // what made the shard fail is what is said
+    }
+  }
+
   std::string url_;
   bool indexed_;
   io::Replace replace_;
+  const io::Opener* opener_;
   detail::TarWriter tar_;
   KeySet keys_;
   ShardIndex index_;
@@ -175,7 +190,8 @@ std::vector<ShardSummary> ShardWriter::finish() {
   if (state_->shard && state_->shard->samples() > 0) state_->close();
   state_->shard.reset();
   if (!state_->options.manifest.empty()) {
-    write_manifest(manifest_of(state_->done), state_->options.manifest, io::Replace::kAtomically);
+    write_manifest(manifest_of(state_->done), state_->options.manifest, io::Replace::kAtomically,
+                   state_->options.opener);
   }
   return state_->done;
 }

@@ -23,6 +23,10 @@
 #include "io/bytes.h"
 #include "wds/shard_name.h"
 
+namespace millrace::io {
+class Opener;
+}
+
 namespace millrace::wds {
 
 struct WriterField {
@@ -45,7 +49,7 @@ struct ShardSummary {
 };
 
 struct ShardWriterOptions {
-  /// The shards' path with one %d or %0Nd for their number.
+  /// The shards' path or url with one %d or %0Nd for their number.
   std::string pattern;
   /// Maximum number of samples per shard.
   std::uint64_t maxcount = 100'000;
@@ -62,6 +66,8 @@ struct ShardWriterOptions {
   /// Shards that an earlier run completed: numbering continues after them, and the manifest and
   /// finish()'s list begin with them.
   std::vector<ShardSummary> earlier = {};
+  /// Writes what the pattern and the manifest name if they are urls; borrowed. Null: files alone.
+  const io::Opener* opener = nullptr;
   /// Called after each shard is complete and in place.
   std::function<void(const ShardSummary& shard)> on_shard = {};
 };
@@ -69,7 +75,7 @@ struct ShardWriterOptions {
 class ShardWriter {
  public:
   /// Opens the first shard. Throws: InvalidArgument (the pattern, a limit of 0), and as
-  /// io::open_file_sink().
+  /// io::open_file_sink() or io::Opener::open_sink().
   explicit ShardWriter(ShardWriterOptions options);
   ~ShardWriter();
   ShardWriter(ShardWriter&&) noexcept;

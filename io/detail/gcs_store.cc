@@ -52,6 +52,13 @@ class GcsStore final : public HttpStore {
     return open_parted_sink(std::move(client), std::move(upload), stop);
   }
 
+  void remove(HttpClient& client, const std::string& url, const std::stop_token& stop) override {
+    const BucketAndKey object = bucket_and_key(url);
+    call(client,
+         target_of(url, "/storage/v1/b/" + object.bucket + "/o/" + percent_encoded(object.key)),
+         {.method = "DELETE", .also = {404}}, stop);
+  }
+
   bool can_list() const override { return true; }
   std::vector<ListedObject> list(HttpClient& client, const std::string& prefix,
                                  const ListOptions& options) override;

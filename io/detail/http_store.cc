@@ -80,6 +80,11 @@ std::unique_ptr<ByteSink> HttpStore::create(std::shared_ptr<HttpClient> client,
   return open_upload(std::move(client), target(url), stop);
 }
 
+void HttpStore::remove(HttpClient&, const std::string& url, const std::stop_token&) {
+  throw Error(ErrorCode::kInvalidArgument, "nothing can be removed there",
+              {.url = printable_url(url)});
+}
+
 void add_listed(std::vector<ListedObject>& listed, std::vector<ListedObject> more,
                 const std::string& prefix, const ListOptions& options) {
   if (listed.size() + more.size() > options.most)

@@ -38,6 +38,9 @@ class HttpStore {
   virtual std::unique_ptr<ByteSink> create(std::shared_ptr<HttpClient> client,
                                            const std::string& url, const FileSinkOptions& options,
                                            const std::stop_token& stop);
+
+  /// As Opener::remove(). Default: nothing can be removed.
+  virtual void remove(HttpClient& client, const std::string& url, const std::stop_token& stop);
 };
 
 struct HttpStoreKind {

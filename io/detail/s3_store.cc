@@ -119,6 +119,10 @@ class S3Store final : public HttpStore {
     return open_parted_sink(std::move(client), std::move(upload), stop);
   }
 
+  void remove(HttpClient& client, const std::string& url, const std::stop_token& stop) override {
+    call(client, target(url), {.method = "DELETE", .also = {404}}, stop);
+  }
+
   bool can_list() const override { return true; }
   std::vector<ListedObject> list(HttpClient& client, const std::string& prefix,
                                  const ListOptions& options) override;

@@ -99,7 +99,9 @@ TEST_P(Bucket, ReplacesAnObjectOnlyIfItMay) {
   EXPECT_EQ(read_object(opener, server.url("a"), 9).text(), "one");
   write_object(opener, server.url("a"), "two", Replace::kAtomically);
   EXPECT_EQ(read_object(opener, server.url("a"), 9).text(), "two");
-  EXPECT_EQ(code_of([&] { read_object(opener, server.url("b"), 9); }), ErrorCode::kNotFound);
+  opener.remove(server.url("a"));
+  opener.remove(server.url("a"));
+  EXPECT_EQ(code_of([&] { read_object(opener, server.url("a"), 9); }), ErrorCode::kNotFound);
 }
 
 INSTANTIATE_TEST_SUITE_P(Real, Bucket,
@@ -156,6 +158,36 @@ TEST(BucketListing, ThatIsCutShortIsAskedForAgainOrAFault) {
     reply = endless;
     EXPECT_EQ(code_of([&] { opener.list("s3://b/d/"); }), ErrorCode::kCorrupt) << endless;
   }
+}
+
+std::string hub_page(const ScriptedRequest& request) {
+  std::string url = "http://";
+  return url.append(request.header("host")).append(request.target).append("?cursor=2");
+}
+
+TEST(Hub, IsListedReadAndSaysItsTokenToItselfAlone) {
+  const ScriptedHttpServer files([](const ScriptedRequest& request) -> ScriptedReply {
+    EXPECT_EQ(request.header("authorization"), "");
+    return {http_serve(request, "hello")};
+  });
+  const ScriptedHttpServer hub([&](const ScriptedRequest& request) -> ScriptedReply {
+    EXPECT_EQ(request.header("authorization"), "Bearer hf_secret");
+    if (request.target == "/datasets/o/n/resolve/v1.0/d/a%20b.tar")
+      return {http_reply(302, "Location: " + files.url("/blob") + "\r\n", "")};
+    if (request.target == "/api/datasets/o/n/tree/v1.0/d")
+      return {http_reply(200, "Link: <" + hub_page(request) + ">; rel=\"next\"\r\n",
+                         R"([{"type": "file", "path": "d/b.tar", "size": 7},
+                             {"type": "directory", "path": "d/e", "size": 0}])")};
+    EXPECT_EQ(request.target, "/api/datasets/o/n/tree/v1.0/d?cursor=2");
+    return {http_reply(200, "", R"([{"type": "file", "path": "d/a b.tar", "size": 5}])")};
+  });
+  const UrlOpener opener(
+      {.object_stores = {.hub = {.token = "hf_secret", .endpoint = hub.url("")}}});
+  const std::string folder = "hf://datasets/o/n@v1.0/d/";
+  EXPECT_THAT(names(opener.list(folder)),
+              ElementsAre(folder + "a b.tar", folder + "b.tar", folder + "e/"));
+  EXPECT_EQ(read_object(opener, folder + "a b.tar", 9).text(), "hello");
+  EXPECT_EQ(code_of([&] { opener.open_sink(folder + "c.tar"); }), ErrorCode::kInvalidArgument);
 }
 
 // An S3 server as far as uploads go, which breaks what it is told to break.

@@ -6,6 +6,7 @@
 
 #include "io/opener.h"
 #include "tests/support/bucket_server.h"
+#include "tests/support/scripted_http_server.h"
 #include "tests/tools/support.h"
 
 namespace millrace::testing {
@@ -61,6 +62,133 @@ TEST_P(BucketCommands, ListAndReadAFolderAsOnDisk) {
   const ProcessResult none = millrace({"verify", server.url("data/x*")}, with);
   EXPECT_EQ(none.status, 2);
   EXPECT_THAT(none.err, HasSubstr("no object matches " + server.url("data/x*")));
+}
+
+std::vector<std::string> urls_under(const io::Opener& opener, const std::string& folder) {
+  std::vector<std::string> names;
+  for (const io::ListedObject& object : opener.list(folder))
+    names.push_back(object.url.substr(folder.size()));
+  return names;
+}
+
+TEST_P(BucketCommands, WriteSetsAsOnDisk) {
+  if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
+  const BucketServer server(GetParam());
+  const TempDir dir;
+  const io::UrlOpener opener({.object_stores = server.options()});
+  const ProcessOptions with{.environment = server.environment()};
+  const auto create = [&](const std::string& place, const std::string& maxcount,
+                          const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {
+        "create", place + "a-%06d.tar", "--synthetic", "classes", "--count", "30", "--size",
+        "16",     "--maxcount",         maxcount};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words, with);
+  };
+  ASSERT_EQ(create(dir.path().string() + "/set/", "10").status, 0);
+  const ProcessResult created = create(server.url("set/"), "10");
+  ASSERT_EQ(created.status, 0) << created.err;
+  const auto names = list_dir(dir / "set");
+  EXPECT_EQ(urls_under(opener, server.url("set/")), names);
+  for (const std::string& name : names)
+    EXPECT_TRUE(read_file(dir / "set/" + name) ==
+                io::read_object(opener, server.url("set/") + name, 1 << 24).text())
+        << name;
+
+  const ProcessResult again = create(server.url("set/"), "10");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.err, HasSubstr("exists (3 shards of this pattern in all)"));
+  EXPECT_EQ(create(server.url("set/"), "15", {"--force"}).status, 0);
+  EXPECT_EQ(urls_under(opener, server.url("set/")).size(), names.size() - 2) << "one shard less";
+
+  const std::string smaller = server.url("re/b-%06d.tar");
+  const ProcessResult resharded =
+      millrace({"reshard", server.url("set/"), smaller, "--maxcount", "7"}, with);
+  EXPECT_EQ(resharded.status, 0) << resharded.err;
+  const ProcessResult onto_itself =
+      millrace({"reshard", server.url("re/"), smaller, "--force"}, with);
+  EXPECT_EQ(onto_itself.status, 2);
+  EXPECT_THAT(onto_itself.err, HasSubstr("would be read and replaced"));
+
+  opener.remove(server.url("re/b-000002.tar.index.json"));
+  opener.remove(server.url("re/b-manifest.json"));
+  const ProcessResult indexed = millrace({"index", server.url("re/")}, with);
+  EXPECT_EQ(indexed.status, 0) << indexed.err;
+  EXPECT_THAT(indexed.out, HasSubstr("b-000002.tar.index.json: 7 samples\n"));
+  EXPECT_THAT(indexed.out, HasSubstr("b-000001.tar.index.json: 7 samples, kept\n"));
+  const ProcessResult verified =
+      millrace({"verify", "--json", "--require-index", server.url("re/b-manifest.json")}, with);
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("\"samples\":30"));
+
+  const auto view = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"view", server.url("re/"), "-o", server.url("v.png")};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words, with).status;
+  };
+  EXPECT_EQ(view({}), 0);
+  EXPECT_EQ(view({}), 2) << "it exists";
+  EXPECT_EQ(view({"--force"}), 0);
+  EXPECT_THAT(io::read_object(opener, server.url("v.png"), 1 << 24).text(), HasSubstr("PNG"));
+}
+
+TEST_P(BucketCommands, TrainResumeAndPredictFromABucket) {
+  if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
+  const BucketServer server(GetParam());
+  const TempDir dir;
+  make_set(dir, 64, 32, {"--force"});
+  copy_folder(dir.path().string(), server);
+  const ProcessOptions with{.environment = server.environment()};
+  const auto train = [&](const std::string& set, const std::string& run,
+                         const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "train",     "--train",   set,          "--model",    "lenet",   "--size", "16",
+        "--classes", "10",        "--channels", "3",          "--lr",    "0.05",   "--batch-size",
+        "8",         "--run-dir", dir / run,    "--schedule", "constant"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = millrace(words, with);
+    EXPECT_EQ(result.status, 0) << result.err;
+  };
+  train(dir.path().string(), "disk", {"--epochs", "2"});
+  const std::string kept = server.url("runs/one");
+  train(server.url("data/"), "first", {"--epochs", "1", "--upload", kept});
+  train(server.url("data/*.tar"), "second",
+        {"--epochs", "2", "--upload", kept, "--resume", kept + "/last"});
+  const io::UrlOpener opener({.object_stores = server.options()});
+  EXPECT_TRUE(io::read_object(opener, kept + "/last/model.safetensors", 1 << 24).text() ==
+              read_file(dir / "disk/checkpoints/last/model.safetensors"))
+      << "the weights that a run on disk has";
+  const ProcessResult predicted = millrace({"predict", server.url("data/"), "--checkpoint",
+                                            kept + "/last", "-o", server.url("rows.csv")},
+                                           with);
+  EXPECT_EQ(predicted.status, 0) << predicted.err;
+  const auto rows = io::read_object(opener, server.url("rows.csv"), 1 << 24);
+  EXPECT_EQ(std::count(rows.text().begin(), rows.text().end(), '\n'), 65);
+}
+
+TEST(BucketWriter, ThatIsRefusedLeavesNoSecret) {
+  ScriptedHttpServer server([](const ScriptedRequest& request) -> ScriptedReply {
+    if (request.method == "GET" && request.target.find("list-type=2") != std::string::npos)
+      return {http_reply(200, "",
+                         "<ListBucketResult><IsTruncated>false</IsTruncated>"
+                         "</ListBucketResult>")};
+    return {http_reply(403, "",
+                       "<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>the-key"
+                       "</AWSAccessKeyId><StringToSign>the-secret</StringToSign></Error>")};
+  });
+  const TempDir dir;
+  const ProcessResult result =
+      millrace({"create", "s3://b/a-%06d.tar", "--synthetic", "classes", "--count", "3"},
+               {.environment = {{"AWS_ACCESS_KEY_ID", "the-key"},
+                                {"AWS_SECRET_ACCESS_KEY", "the-secret"},
+                                {"AWS_SESSION_TOKEN", "the-token"},
+                                {"AWS_ENDPOINT_URL", server.url("")}},
+                .folder = dir.path().string()});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("403 (SignatureDoesNotMatch)"));
+  EXPECT_THAT(result.err, ::testing::Not(HasSubstr("the-")));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_TRUE(list_dir(dir.path().string()).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Real, BucketCommands,

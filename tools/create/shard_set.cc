@@ -74,8 +74,15 @@ std::string number_in(const std::string& name, const std::string& before,
   return all ? digits : std::string();
 }
 
-void for_names_beside(const std::string& pattern,
+void for_names_beside(const io::Opener& opener, const std::string& pattern,
                       const std::function<void(const std::string& name)>& each) {
+  if (io::is_network_url(pattern)) {
+    const std::string prefix = pattern.substr(0, pattern.rfind('/') + 1);
+    if (!opener.can_list(pattern)) return;
+    for (const io::ListedObject& object : opener.list(prefix))
+      each(object.url.substr(prefix.size()));
+    return;
+  }
   const fs::path folder = fs::path(pattern).parent_path();
   std::error_code ignored;  // no folder yet: no files
   for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored))
@@ -83,11 +90,12 @@ void for_names_beside(const std::string& pattern,
 }
 
 /// The files of the pattern by number, whose names end in `suffix` after the shard's name.
-std::map<unsigned long long, std::string> numbered(const std::string& pattern,
+std::map<unsigned long long, std::string> numbered(const io::Opener& opener,
+                                                   const std::string& pattern,
                                                    const std::string& suffix) {
   const auto around = around_number(pattern);
   std::map<unsigned long long, std::string> found;
-  for_names_beside(pattern, [&](const std::string& name) {
+  for_names_beside(opener, pattern, [&](const std::string& name) {
     const std::string digits = number_in(name, around.first, around.second + suffix);
     if (digits.empty()) return;
     const unsigned long long number = std::stoull(digits);
@@ -97,16 +105,18 @@ std::map<unsigned long long, std::string> numbered(const std::string& pattern,
   return found;
 }
 
-void remove_file(const std::string& path) {
+void remove_file(const io::Opener& opener, const std::string& path) {
+  if (io::is_network_url(path)) return opener.remove(path);
   if (std::remove(path.c_str()) != 0 && errno != ENOENT) throw_errno("delete", path, errno);
 }
 
 // The first temporary name of io's file sinks; a second one would need a second writer.
-void delete_temporaries(const std::string& pattern) {
+void delete_temporaries(const io::Opener& opener, const std::string& pattern) {
+  if (io::is_network_url(pattern)) return;  // a store has none
   for (const char* suffix : {".tmp-0", ".index.json.tmp-0"})
-    for (const auto& [number, path] : numbered(pattern, suffix)) remove_file(path);
-  remove_file(manifest_path(pattern) + ".tmp-0");
-  remove_file(label_map_url(wds::shard_name(pattern, 0)) + ".tmp-0");
+    for (const auto& [number, path] : numbered(opener, pattern, suffix)) remove_file(opener, path);
+  remove_file(opener, manifest_path(pattern) + ".tmp-0");
+  remove_file(opener, label_map_url(wds::shard_name(pattern, 0)) + ".tmp-0");
 }
 
 wds::ShardSummary summary(const std::string& shard, const wds::ShardIndex& index) {
@@ -126,8 +136,8 @@ std::shared_ptr<const wds::ShardIndex> sound_index(const io::Opener& opener,
 }
 
 /// Nullopt if the shard is not intact.
-std::optional<wds::ShardSummary> whole_shard(const std::string& shard, bool indexed) {
-  const io::UrlOpener opener;
+std::optional<wds::ShardSummary> whole_shard(const io::Opener& opener, const std::string& shard,
+                                             bool indexed) {
   const auto index = sound_index(opener, local_url(shard));
   if (index && indexed && index->bytes == fs::file_size(shard)) return summary(shard, *index);
   try {
@@ -143,9 +153,9 @@ std::optional<wds::ShardSummary> whole_shard(const std::string& shard, bool inde
 
 }  // namespace
 
-std::vector<std::string> existing_shards(const std::string& pattern) {
+std::vector<std::string> existing_shards(const io::Opener& opener, const std::string& pattern) {
   std::vector<std::string> names;
-  for (auto& [number, name] : numbered(pattern, "")) names.push_back(name);
+  for (auto& [number, name] : numbered(opener, pattern, "")) names.push_back(name);
   return names;
 }
 
@@ -155,37 +165,39 @@ std::string manifest_path(const std::string& pattern) {
   return path.replace(path.size() - kMap.size(), kMap.size(), "manifest.json");
 }
 
-void refuse_existing_shards(const std::string& pattern) {
-  const auto found = existing_shards(pattern);
+void refuse_existing_shards(const io::Opener& opener, const std::string& pattern) {
+  const auto found = existing_shards(opener, pattern);
   if (!found.empty())
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{} exists ({} of this pattern in all): --force replaces them",
                             found.front(), counted(found.size(), "shard")));
 }
 
-void delete_shards(const std::string& pattern) {
-  for (const std::string& shard : existing_shards(pattern)) remove_file(shard);
-  for (const auto& [number, index] : numbered(pattern, ".index.json")) remove_file(index);
-  remove_file(manifest_path(pattern));
-  remove_file(label_map_url(wds::shard_name(pattern, 0)));
-  delete_temporaries(pattern);
+void delete_shards(const io::Opener& opener, const std::string& pattern) {
+  for (const std::string& shard : existing_shards(opener, pattern)) remove_file(opener, shard);
+  for (const auto& [number, index] : numbered(opener, pattern, ".index.json"))
+    remove_file(opener, index);
+  remove_file(opener, manifest_path(pattern));
+  remove_file(opener, label_map_url(wds::shard_name(pattern, 0)));
+  delete_temporaries(opener, pattern);
 }
 
-std::vector<wds::ShardSummary> take_over_shards(const std::string& pattern, bool indexed) {
+std::vector<wds::ShardSummary> take_over_shards(const io::Opener& opener,
+                                                const std::string& pattern, bool indexed) {
   std::vector<wds::ShardSummary> whole;
   bool gap = false;
-  for (const auto& [number, shard] : numbered(pattern, "")) {
+  for (const auto& [number, shard] : numbered(opener, pattern, "")) {
     std::optional<wds::ShardSummary> found;
-    if (!gap && number == whole.size()) found = whole_shard(shard, indexed);
+    if (!gap && number == whole.size()) found = whole_shard(opener, shard, indexed);
     gap = !found.has_value();
     if (found)
       whole.push_back(std::move(*found));
     else
-      remove_file(shard);
+      remove_file(opener, shard);
   }
-  for (const auto& [number, index] : numbered(pattern, ".index.json"))
-    if (number >= whole.size()) remove_file(index);
-  delete_temporaries(pattern);
+  for (const auto& [number, index] : numbered(opener, pattern, ".index.json"))
+    if (number >= whole.size()) remove_file(opener, index);
+  delete_temporaries(opener, pattern);
   return whole;
 }
 

@@ -1,5 +1,6 @@
-// The files of a pattern such as "out/train-%06d.tar", and the files next to them. With folds the
-// pattern contains "{fold}", which is replaced by 0, 1, ...
+// The files of a pattern such as "out/train-%06d.tar" or "s3://bucket/train-%06d.tar", and the
+// files next to them. `opener` lists and removes those of a url; where it cannot list, none are
+// known. With folds the pattern contains "{fold}", which is replaced by 0, 1, ...
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/opener.h"
 #include "wds/shard_writer.h"
 
 namespace millrace::tools {
@@ -21,20 +23,22 @@ std::string fold_pattern(const std::string& pattern, std::uint32_t fold);
 std::vector<std::string> set_patterns(const std::string& pattern, std::uint32_t folds);
 
 /// The existing shards of `pattern`, by number. Throws: InvalidArgument (the pattern).
-std::vector<std::string> existing_shards(const std::string& pattern);
+std::vector<std::string> existing_shards(const io::Opener& opener, const std::string& pattern);
 
 /// The path of the manifest of `pattern`'s set: out/train-manifest.json.
 std::string manifest_path(const std::string& pattern);
 
 /// Throws: InvalidArgument if a shard of `pattern` exists, naming it.
-void refuse_existing_shards(const std::string& pattern);
+void refuse_existing_shards(const io::Opener& opener, const std::string& pattern);
 /// Deletes the shards of `pattern` and the files next to them: indexes, label map, manifest, and
 /// the temporary files of a run that was killed. Throws: Io.
-void delete_shards(const std::string& pattern);
+void delete_shards(const io::Opener& opener, const std::string& pattern);
 
-/// Takes over what an earlier run with the same options completed: the intact shards from number 0
-/// on. If `indexed`, missing indexes are built. Deletes everything else that the run left: shards
-/// that are damaged or follow a gap, and temporary files. Throws: Io.
-std::vector<wds::ShardSummary> take_over_shards(const std::string& pattern, bool indexed);
+/// Requires: the pattern is a local path. Takes over what an earlier run with the same options
+/// completed: the intact shards from number 0 on. If `indexed`, missing indexes are built. Deletes
+/// everything else that the run left: shards that are damaged or follow a gap, and temporary files.
+/// Throws: Io.
+std::vector<wds::ShardSummary> take_over_shards(const io::Opener& opener,
+                                                const std::string& pattern, bool indexed);
 
 }  // namespace millrace::tools

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "io/base/text.h"
+#include "io/opener.h"
 #include "tools/create/fold_split.h"
 #include "tools/create/job_state.h"
 #include "tools/create/parallel_write.h"
@@ -60,33 +60,50 @@ class SetJob {
       : source_(source),
         options_(options),
         context_(context),
+        opener_({.http = {.log = context.log}, .stop = context.stop}),
         patterns_(set_patterns(options.pattern, options.folds)) {
     if (options.folds > 0)
       folds_ = split_folds(source, {.folds = options.folds, .seed = options.shuffle.value_or(0)});
   }
 
   void run() {
+    io::is_network_url(options_.pattern) ? run_in_store() : run_on_disk();
+    context_.log.info(counted(source_.size(), "sample") + " in " + counted(shards_, "shard"));
+  }
+
+ private:
+  // A store has neither locks nor a state of an unfinished set: a set is begun anew or refused.
+  void run_in_store() {
+    for (const std::string& pattern : patterns_)
+      options_.force ? delete_shards(opener_, pattern) : refuse_existing_shards(opener_, pattern);
+    if (options_.force) delete_more_folds();
+    write_all();
+  }
+
+  void run_on_disk() {
     const std::string state_path = JobState::path_of(options_.pattern);
     make_parent_folders(state_path);
     JobState state(state_path);
     try {
       start(state);
-      write(open_writers());
-      for (std::size_t set = 0; set < writers_.size(); ++set) finish(set);
+      write_all();
     } catch (...) {
       if (nothing_there()) state.finish();
       throw;
     }
     state.finish();
-    context_.log.info(counted(source_.size(), "sample") + " in " + counted(shards_, "shard"));
   }
 
- private:
+  void write_all() {
+    write(open_writers());
+    for (std::size_t set = 0; set < writers_.size(); ++set) finish(set);
+  }
+
   void start(JobState& state) {
     const std::string fingerprint = fingerprint_of(source_, options_);
     if (state.is_of(fingerprint)) return;
     for (const std::string& pattern : patterns_)
-      options_.force ? delete_shards(pattern) : refuse_existing(pattern, state);
+      options_.force ? delete_shards(opener_, pattern) : refuse_existing(pattern, state);
     if (options_.force) delete_more_folds();
     state.begin(fingerprint);
   }
@@ -96,26 +113,27 @@ class SetJob {
     if (options_.folds == 0) return;
     for (std::uint32_t fold = options_.folds;; ++fold) {
       const std::string pattern = fold_pattern(options_.pattern, fold);
-      if (existing_shards(pattern).empty()) return;
-      delete_shards(pattern);
+      if (existing_shards(opener_, pattern).empty()) return;
+      delete_shards(opener_, pattern);
     }
   }
 
   bool nothing_there() const {
-    return std::all_of(patterns_.begin(), patterns_.end(),
-                       [](const std::string& pattern) { return existing_shards(pattern).empty(); });
+    return std::all_of(patterns_.begin(), patterns_.end(), [this](const std::string& pattern) {
+      return existing_shards(opener_, pattern).empty();
+    });
   }
 
   // The state of another job lets that job continue; without shards it is useless.
-  static void refuse_existing(const std::string& pattern, const JobState& state) {
-    const auto shards = existing_shards(pattern);
+  void refuse_existing(const std::string& pattern, const JobState& state) const {
+    const auto shards = existing_shards(opener_, pattern);
     if (shards.empty()) return;
     if (!state.is_of(""))
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("{} is of an unfinished set, of other options or inputs: --force "
                               "replaces it",
                               shards.front()));
-    refuse_existing_shards(pattern);
+    refuse_existing_shards(opener_, pattern);
   }
 
   /// Returns the samples that are still to be written, in order.
@@ -123,7 +141,9 @@ class SetJob {
     std::vector<std::uint64_t> there;
     for (const std::string& pattern : patterns_) {
       make_parent_folders(pattern);
-      auto earlier = take_over_shards(pattern, options_.index);
+      std::vector<wds::ShardSummary> earlier;
+      if (!io::is_network_url(pattern))
+        earlier = take_over_shards(opener_, pattern, options_.index);
       std::uint64_t samples = 0;
       for (const wds::ShardSummary& shard : earlier) {
         samples += shard.samples;
@@ -142,6 +162,7 @@ class SetJob {
                              .index = options_.index,
                              .manifest = options_.index ? manifest_path(pattern) : "",
                              .earlier = std::move(earlier),
+                             .opener = &opener_,
                              .on_shard = [this](const auto& shard) { report(shard); }});
   }
 
@@ -182,12 +203,13 @@ class SetJob {
   void finish(std::size_t set) {
     writers_[set].finish();
     if (const auto classes = source_.classes(); !classes.empty())
-      write_label_map(classes, label_map_url(wds::shard_name(patterns_[set], 0)));
+      write_label_map(opener_, classes, label_map_url(wds::shard_name(patterns_[set], 0)));
   }
 
   const SampleSource& source_;
   const WriteSetOptions& options_;
   const Context& context_;
+  const io::UrlOpener opener_;
   std::vector<std::string> patterns_;
   std::vector<std::uint32_t> folds_;  ///< each sample's; empty without folds
   std::vector<wds::ShardWriter> writers_;
@@ -197,12 +219,16 @@ class SetJob {
 }  // namespace
 
 void check_set(const WriteSetOptions& options) {
-  check_local_output(options.pattern);
-  const bool begun = JobState::exists(JobState::path_of(options.pattern));
+  check_output(options.pattern);
+  const io::UrlOpener opener;
+  const bool in_store = io::is_network_url(options.pattern);  // is asked when it is written
+  const bool begun = !in_store && JobState::exists(JobState::path_of(options.pattern));
   for (const std::string& pattern : set_patterns(options.pattern, options.folds)) {
-    static_cast<void>(existing_shards(pattern));
-    if (!options.force && !begun) refuse_existing_shards(pattern);
-    check_writable_folder(std::filesystem::path(pattern).parent_path().string());
+    static_cast<void>(wds::shard_name(pattern, 0));
+    check_folder_of(pattern);
+    if (in_store) continue;
+    static_cast<void>(existing_shards(opener, pattern));  // refuses a pattern it cannot find again
+    if (!options.force && !begun) refuse_existing_shards(opener, pattern);
   }
 }
 

@@ -10,12 +10,12 @@
 
 namespace millrace::tools {
 
-void IndexPlaces::check(const std::vector<std::string>& shards) const {
+void IndexPlaces::check(const std::vector<std::string>& shards, const io::Opener& opener) const {
   std::unordered_set<std::string> taken;
   for (const std::string& shard : shards) {
     if (io::is_stream_url(shard))
       throw Error(ErrorCode::kInvalidArgument, "a pipe cannot have an index: " + shard);
-    if (folder.empty() && !io::local_path(shard))
+    if (folder.empty() && !io::local_path(shard) && !opener.can_list(shard))
       throw Error(ErrorCode::kInvalidArgument,
                   "where is the index of " + io::printable_url(shard) + " to go? Give --out DIR");
     if (!taken.insert(index_path(shard)).second)

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "io/opener.h"
+
 namespace millrace::tools {
 
 struct IndexPlaces {
@@ -12,9 +14,9 @@ struct IndexPlaces {
   /// The manifest's path; empty: each set's own, next to its first shard, or in `folder`.
   std::string manifest = {};
 
-  /// Throws: InvalidArgument if shards are not local and there is no `folder`, or two shards would
-  /// share an index.
-  void check(const std::vector<std::string>& shards) const;
+  /// Throws: InvalidArgument if shards lie neither on disk nor in a store that lists its objects
+  /// and there is no `folder`, or two shards would share an index.
+  void check(const std::vector<std::string>& shards, const io::Opener& opener) const;
   /// The path of `shard` without its query string, in `folder` if that is set.
   std::string beside(const std::string& shard) const;
   std::string index_path(const std::string& shard) const { return beside(shard) + ".index.json"; }
