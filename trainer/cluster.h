@@ -70,8 +70,10 @@ std::unique_ptr<Cluster> make_local_cluster(int devices);
 
 /// Processes that exchange messages: the replicas of a process communicate through shared memory,
 /// device i of a process with device i of the others through `transport`. A process sends about as
-/// many bytes for a sum as the values have, and receives as many. Lifetime: `transport` is
-/// borrowed. Throws: InvalidArgument for a process number that is not below `processes`.
+/// many bytes for a sum as the values have, and receives as many, in one message to each other
+/// process, or, if processes and devices are powers of two, in 2 log2(processes) messages.
+/// Lifetime: `transport` is borrowed. Throws: InvalidArgument for a process number that is not
+/// below `processes`.
 std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport);
 
 }  // namespace millrace::trainer

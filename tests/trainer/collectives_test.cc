@@ -61,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(Threads, CollectivesConformance,
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Clusters, CollectivesConformance,
                          ::testing::Values(cluster(1, 2), cluster(2, 1), cluster(2, 2),
-                                           cluster(2, 3), cluster(3, 1), cluster(4, 2)),
+                                           cluster(2, 3), cluster(3, 1), cluster(4, 1),
+                                           cluster(4, 2), cluster(4, 3), cluster(8, 1)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Plain, CollectivesConformance,
                          ::testing::Values(plain(1), plain(2), plain(5)), case_name);

@@ -9,6 +9,7 @@
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "trainer/detail/meeting_point.h"
+#include "trainer/detail/partners.h"
 #include "trainer/detail/sum_tree.h"
 
 namespace millrace::trainer {
@@ -59,6 +60,11 @@ struct SharedGroup {
     }
   }
 
+  /// Whether partial sums of processes in pairs are the tree's own.
+  bool has_partners() const {
+    return Partners::fits(topology.processes) &&
+           all_nodes.size() == static_cast<std::size_t>(topology.processes);
+  }
   const std::vector<RankRange>& own_nodes() const {
     return nodes[static_cast<std::size_t>(topology.process)];
   }
@@ -317,9 +323,68 @@ class GroupCollectives final : public Collectives {
     sum_tree(into, shared_->all_nodes, sources);
   }
 
+  Partners partners() const { return {topology_.process, topology_.processes}; }
+
+  void exchange_with(int process, std::span<const std::byte> sent, std::span<std::byte> place) {
+    const Outgoing outgoing{process, tag(), sent};
+    const Incoming incoming{process, tag(), place};
+    exchange(std::span(&outgoing, 1), std::span(&incoming, 1));
+  }
+  auto exchanger() {
+    return [this](int process, std::span<const std::byte> sent, std::span<std::byte> place) {
+      exchange_with(process, sent, place);
+    };
+  }
+
+  // This device's slices in all processes, as Partners has parts: part i is at [at[i], at[i + 1]).
+  template <typename T>
+  struct Parts {
+    std::vector<std::pair<std::size_t, std::size_t>> slices;  ///< of the values
+    std::vector<std::size_t> at{0};
+    std::vector<T> values;
+    std::size_t own = 0;
+
+    std::span<T> part(std::size_t i) { return std::span(values).subspan(at[i], at[i + 1] - at[i]); }
+  };
+
+  template <typename T>
+  Parts<T> parts_of(std::size_t size) {
+    Parts<T> parts;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(topology_.processes); ++i) {
+      const int process = partners().process_at(i);
+      if (process == topology_.process) parts.own = i;
+      parts.slices.push_back(slice(size, rank_in(process)));
+      parts.at.push_back(parts.at.back() + parts.slices[i].second - parts.slices[i].first);
+    }
+    parts.values.resize(parts.at.back());
+    return parts;
+  }
+
+  template <typename T>
+  void sum_slice_with_partners(std::size_t size, std::span<T> own) {
+    Parts<T> parts = parts_of<T>(size);
+    for (std::size_t i = 0; i < parts.slices.size(); ++i)
+      sum_offers(shared_->own_nodes().front(), parts.slices[i].first, parts.part(i));
+    partners().reduce_scatter(std::span(parts.values), parts.at, exchanger());
+    std::ranges::copy(parts.part(parts.own), own.begin());
+  }
+
+  template <typename T>
+  void gather_own_device_with_partners(std::span<T> values) {
+    Parts<T> parts = parts_of<T>(values.size());
+    const auto slice_at = [&](std::size_t i) {
+      return values.subspan(parts.slices[i].first, parts.part(i).size());
+    };
+    std::ranges::copy(slice_at(parts.own), parts.part(parts.own).begin());
+    partners().all_gather(std::span(parts.values), parts.at, exchanger());
+    for (std::size_t i = 0; i < parts.slices.size(); ++i)
+      if (i != parts.own) std::ranges::copy(parts.part(i), slice_at(i).begin());
+  }
+
   // Every process sums its nodes of each slice, and sends the sums to the slice's owner.
   template <typename T>
   void sum_slice_of_processes(std::size_t size, std::size_t begin, std::span<T> own) {
+    if (shared_->has_partners()) return sum_slice_with_partners(size, own);
     std::vector<std::vector<T>> sent;
     std::vector<T> sums(shared_->all_nodes.size() * own.size());
     std::vector<Outgoing> outgoing;
@@ -345,6 +410,11 @@ class GroupCollectives final : public Collectives {
   // Every process gets all nodes' sums, and adds them up itself.
   template <typename T>
   void sum_processes(std::span<T> values) {
+    if (shared_->has_partners()) {
+      const std::vector<T> own = sum_own_nodes<T>(0, values.size());
+      std::ranges::copy(own, values.begin());
+      return partners().sum(values, exchanger());
+    }
     const std::vector<T> own = sum_own_nodes<T>(0, values.size());
     std::vector<T> sums(shared_->all_nodes.size() * values.size());
     std::vector<Outgoing> outgoing;
@@ -368,6 +438,7 @@ class GroupCollectives final : public Collectives {
   // Exchanges the slices of this device with all processes.
   template <typename T>
   void gather_own_device(std::span<T> values) {
+    if (Partners::fits(topology_.processes)) return gather_own_device_with_partners(values);
     const auto part_of = [&](int process) {
       const auto [begin, end] = slice(values.size(), rank_in(process));
       return values.subspan(begin, end - begin);
