@@ -12,6 +12,7 @@ std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_cat_command();
 std::unique_ptr<Command> make_create_command();
 std::unique_ptr<Command> make_eval_command();
+std::unique_ptr<Command> make_plan_command();
 std::unique_ptr<Command> make_predict_command();
 std::unique_ptr<Command> make_index_command();
 std::unique_ptr<Command> make_ls_command();

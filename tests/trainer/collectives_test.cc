@@ -13,6 +13,7 @@
 #include "trainer/cluster.h"
 #include "trainer/detail/sum_tree.h"
 #include "trainer/gradient_reducer.h"
+#include "trainer/reduce_cost.h"
 
 namespace millrace::trainer {
 namespace {
@@ -66,6 +67,28 @@ INSTANTIATE_TEST_SUITE_P(Clusters, CollectivesConformance,
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Plain, CollectivesConformance,
                          ::testing::Values(plain(1), plain(2), plain(5)), case_name);
+
+TEST(ReduceCost, IsTheModelsArithmetic) {
+  const Network network{.latency = 1e-3, .bandwidth = 4e6};
+  // Two buckets of a million bytes: half of each crosses between two machines.
+  const ReduceInput two{.topology = {.processes = 2},
+                        .values = 500'000,
+                        .bucket = 250'000,
+                        .network = network,
+                        .backward = 1.0};
+  const ReduceCost cost = reduce_cost(two);
+  EXPECT_NEAR(cost.reduce_scatter, 2e-3 + 0.25, 1e-9);
+  EXPECT_NEAR(cost.all_gather, 1e-3 + 0.25, 1e-9);
+  EXPECT_NEAR(cost.hidden, 1e-3 + 0.125, 1e-9) << "the first bucket";
+  EXPECT_NEAR(cost.exposed + cost.hidden, cost.reduce_scatter + cost.all_gather + cost.votes, 1e-9);
+  ReduceInput many = two;
+  many.topology.processes = 1024;
+  EXPECT_NEAR(reduce_cost(many).all_gather, 10e-3 + 0.5 * 1023 / 1024, 1e-9) << "log2 messages";
+  many.topology.processes = 1000;
+  EXPECT_NEAR(reduce_cost(many).all_gather, 0.999 + 0.5 * 999 / 1000, 1e-9) << "one to each other";
+  many.topology.node_processes = 1000;
+  EXPECT_EQ(reduce_cost(many).exposed, 0.0) << "one machine";
+}
 
 TEST(SumTree, AProcesssNodesAreTheLargestWithinItsRanks) {
   using detail::nodes_within;

@@ -551,6 +551,26 @@ TEST(FitCluster, WhatOneProcessAloneHasSteersNothing) {
   }
 }
 
+// Each process is late at other steps than the others, with its input and with what it logs.
+TEST(FitCluster, DelaysOfProcessesChangeNothing) {
+  const testing::TempDir folder;
+  const auto expected = undisturbed(folder);
+  for (const Layout layout : {Layout{2, 2}, Layout{4, 1}}) {
+    const std::string run = folder / ("of" + std::to_string(layout.processes));
+    const LinearRun delayed = run_linear(layout, run, [&](LinearProcess& own) {
+      const int process = own.cluster->topology().process;
+      const auto wait = [process](int, std::int64_t step) {
+        if (step % 4 == process) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      };
+      own.train.all.before_batch = wait;
+      own.val.all.before_batch = wait;
+      own.options.log_steps = 1 + process;
+    });
+    expect_no_failure(delayed.failures);
+    EXPECT_EQ(expected, files_of(run + "/checkpoints/last")) << name_of(layout);
+  }
+}
+
 TEST(FitCluster, TheTimeLimitIsProcess0s) {
   const testing::TempDir folder;
   testing::FakeClock clock;

@@ -1,0 +1,47 @@
+// ReduceCost: what a step's sums over processes take, by the alpha-beta model: a message costs a
+// latency, and its bytes the slowest link's bandwidth.
+//
+//   const ReduceCost cost = reduce_cost({.topology = {.processes = 8}, .values = 25'000'000,
+//                                        .network = {.latency = 20e-6, .bandwidth = 3.1e9},
+//                                        .backward = 0.2});
+//
+// As Collectives do it (cluster.h): gradients are summed bucket by bucket while backward runs,
+// the last one behind it; the updated weights are gathered behind the update, and two votes of a
+// few bytes begin and end a step. Processes of one machine share its link; what they exchange among
+// themselves is taken to cost nothing.
+//
+// Threads: a pure function.
+#pragma once
+
+#include <cstddef>
+
+#include "io/base/topology.h"
+
+namespace millrace::trainer {
+
+/// A machine's link.
+struct Network {
+  double latency = 20e-6;    ///< seconds a message
+  double bandwidth = 3.1e9;  ///< bytes a second, each way
+};
+
+struct ReduceInput {
+  Topology topology = {};          ///< node_processes processes on each machine
+  std::size_t values = 0;          ///< float32 gradients
+  std::size_t bucket = 1U << 20U;  ///< values in one
+  Network network = {};
+  double backward = 0;  ///< seconds of it, in which all buckets but the last may hide
+};
+
+/// Seconds of a step.
+struct ReduceCost {
+  double reduce_scatter = 0;
+  double all_gather = 0;
+  double votes = 0;
+  double exposed = 0;  ///< of all these, what the step is longer by
+  double hidden = 0;   ///< the rest
+};
+
+ReduceCost reduce_cost(const ReduceInput& input);
+
+}  // namespace millrace::trainer
