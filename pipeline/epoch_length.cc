@@ -145,23 +145,25 @@ std::optional<std::int64_t> samples_of_set(const PipelineOptions& options) {
       std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
 }
 
-/// Of an epoch in one stream.
+/// What the stream gives in an epoch, of a set of `total` samples where that is known.
 std::int64_t stream_samples(const PipelineOptions& options, std::optional<std::int64_t> total,
                             int stream) {
+  const EpochOptions& epochs = options.epochs;
   const int streams = wds::num_streams(options.split);
   const auto share = [&](std::int64_t samples) {
     return static_cast<std::int64_t>(stream_share(samples, streams, stream));
   };
-  const bool empty = total && share(*total) == 0;
-  return options.epochs.samples > 0 && !empty ? share(options.epochs.samples)
-                                              : share(total.value_or(0));
+  const std::int64_t all = share(total.value_or(0)) * std::max<std::int64_t>(1, epochs.passes);
+  if (epochs.samples == 0 || (total && all == 0)) return all;
+  return epochs.passes == 0 ? share(epochs.samples) : std::min(all, share(epochs.samples));
 }
 
 /// What the streams give in an epoch, where that is known.
 std::optional<std::int64_t> samples_of(const PipelineOptions& options,
                                        const std::vector<int>& streams) {
   const auto total = samples_of_set(options);
-  if (!total && options.epochs.samples == 0) return {};
+  const EpochOptions& epochs = options.epochs;
+  if (!total && (epochs.samples == 0 || epochs.passes > 0)) return {};
   std::int64_t samples = 0;
   for (const int stream : streams) samples += stream_samples(options, total, stream);
   return samples;

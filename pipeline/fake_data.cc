@@ -152,6 +152,8 @@ PipelineOptions with_fake_data(PipelineOptions options, const FakeDataOptions& f
   options.source = std::make_shared<const EmptySamples>(fake.samples);
   options.shards = {};
   options.shuffle = {.seed = options.shuffle.seed};
+  options.epochs.resampled = false;
+  options.epochs.passes = 0;
   options.indexed = false;
   return options;
 }

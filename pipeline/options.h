@@ -52,6 +52,10 @@ struct EpochOptions {
   /// added, so that processes with unequal shards take the same number of steps. 0: as many as
   /// there are.
   std::int64_t batches = 0;
+  /// Passes over the samples in an epoch: n times every sample. With `samples` an epoch ends at
+  /// whichever comes first, so that 1 cuts it short and never repeats it. 0: one, or as many as
+  /// `samples` takes.
+  std::uint32_t passes = 0;
   /// Draws shards with replacement, without end. Requires: `samples` or `batches`.
   bool resampled = false;
 };

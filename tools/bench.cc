@@ -39,14 +39,12 @@ class BenchCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_index(app);
-    read_.declare_order(app);
     app.add_option("--stage", stage_,
                    "read: shards to samples; decode: to batches; train: through the model")
         ->transform(one_of({"read", "decode", "train"}));
     app.add_option("--seconds", seconds_, "How long to measure; the shards are repeated as needed")
         ->transform(real_number(0.1, 1e6));
-    app.add_option("--shuffle", shuffle_, "Samples in each stream's shuffle buffer; 0: none")
-        ->transform(whole_number(0));
+    order_.declare(app);
     choice_.declare(app);
     run_.declare(app);
   }
@@ -56,7 +54,8 @@ class BenchCommand final : public Command {
     choice_.images.check();
     run_.check();
     read_.check();
-    check_workers(read_.specs(), run_, read_, read_.order());
+    order_.check();
+    check_workers(read_.specs(), run_, read_, order_);
   }
 
   void run(Context& context) override {
@@ -110,12 +109,9 @@ class BenchCommand final : public Command {
   };
 
   pipeline::PipelineOptions options(const Context& context) const {
-    auto options = make_pipeline_options({.shards = read_.shards(),
-                                          .shuffle = shuffle_,
-                                          .order = read_.order(),
-                                          .open_shards = read_.open_shards(),
-                                          .training = true},
-                                         choice_, run_, read_, context);
+    auto options =
+        make_pipeline_options({.shards = read_.shards(), .order = order_, .training = true},
+                              choice_, run_, read_, context);
     log_balance(num_indexes_of(options), context.log);
     options.epochs.count = 0;
     if (stage_ != "train") options.fields.resize(1);
@@ -219,7 +215,7 @@ class BenchCommand final : public Command {
   std::string stage_ = "decode";
   double seconds_ = 5;
   std::optional<StoredImage> stored_;
-  std::int64_t shuffle_ = 0;
+  OrderOptions order_;
 };
 
 }  // namespace

@@ -57,12 +57,14 @@ class EvalCommand final : public Command {
                    "--pictures: choose samples at random, by this seed, instead of the first ones")
         ->transform(seed_number())
         ->type_name("SEED");
+    order_.declare_uneven(app);
     run_.declare(app);
   }
 
   void check() override {
     run_.check();
     read_.check();
+    order_.check();
     check_checkpoint(checkpoint_);
     require(!pictures_.shuffle || !pictures_.path.empty(), "--shuffle is for --pictures");
     if (!pictures_.path.empty()) check_local_output(pictures_.path);
@@ -90,7 +92,8 @@ class EvalCommand final : public Command {
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
     pipeline::PipelineOptions options;
     trainer::all_do(cluster, [&] {
-      options = make_pipeline_options({.shards = read_.shards()}, choice, run_, read_, context);
+      options = make_pipeline_options({.shards = read_.shards(), .order = order_}, choice, run_,
+                                      read_, context);
     });
     log_balance(num_indexes_of(options), context.log);
     trainer::LoaderFeed feed(std::move(options), devices);
@@ -142,10 +145,11 @@ class EvalCommand final : public Command {
     exact.topology = {};
     pictures_.checkpoint = checkpoint_;
     make_parent_folders(pictures_.path);
-    auto input = make_pipeline_options({.shards = read_.shards(),
-                                        .shuffle = pictures_.shuffle ? kShuffleSamples : 0,
-                                        .seed = pictures_.shuffle.value_or(0)},
-                                       choice, exact, read_, context);
+    auto input =
+        make_pipeline_options({.shards = read_.shards(),
+                               .order = {.shuffle = pictures_.shuffle ? kShuffleSamples : 0},
+                               .seed = pictures_.shuffle.value_or(0)},
+                              choice, exact, read_, context);
     input.stop = context.stop;
     write_pictures(choice, std::move(input), pictures_);
     context.log.info("pictures in " + pictures_.path);
@@ -177,6 +181,7 @@ class EvalCommand final : public Command {
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   RunOptions run_;
+  OrderOptions order_;
   std::string checkpoint_;
   std::int64_t limit_ = 0;
   PictureOptions pictures_;

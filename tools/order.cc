@@ -1,7 +1,5 @@
 // millrace order: prints an epoch's keys in the order in which a run sees them.
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <CLI/CLI.hpp>
 #include <limits>
@@ -11,33 +9,14 @@
 #include "io/base/error.h"
 #include "pipeline/epoch_length.h"
 #include "tools/commands.h"
+#include "tools/order/epoch_order.h"
+#include "tools/order_options.h"
 #include "tools/read_options.h"
-#include "tools/stream_cursor.h"
-#include "tools/task_arena.h"
 #include "tools/values.h"
 #include "wds/split.h"
 
 namespace millrace::tools {
 namespace {
-
-struct NumberedStream {
-  int number = 0;
-  StreamCursor samples;
-};
-
-/// One process's streams, from which samples are taken in turn; ended ones are skipped.
-struct ProcessStreams {
-  int process = 0;
-  std::vector<NumberedStream> streams = {};
-  std::size_t turn = 0;
-  std::uint64_t taken = 0;
-
-  std::size_t num_open() const {
-    return static_cast<std::size_t>(
-        std::count_if(streams.begin(), streams.end(),
-                      [](const NumberedStream& s) { return !s.samples.ended(); }));
-  }
-};
 
 class OrderCommand final : public Command {
  public:
@@ -53,7 +32,7 @@ class OrderCommand final : public Command {
     read_.declare(app);
     read_.declare_index(app);
     const auto positive = whole_number(1, 1 << 20);
-    app.add_option("--seed", shuffle_.seed, "Seed of every shuffle")->transform(seed_number());
+    app.add_option("--seed", seed_, "Seed of every shuffle")->transform(seed_number());
     app.add_option("--epoch", epoch_, "Epoch, from 0")
         ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
     app.add_option("--processes", split_.topology.processes, "Processes that share an epoch")
@@ -65,10 +44,13 @@ class OrderCommand final : public Command {
     app.add_option("--streams", split_.streams,
                    "Streams over all processes, a multiple of their number; 0: processes x workers")
         ->transform(whole_number(0, 1 << 20));
-    app.add_option("--shuffle", shuffle_.buffer_samples,
-                   "Shuffle the shards, and samples in a buffer of N a stream; 0: neither")
-        ->transform(whole_number(0));
-    read_.declare_order(app);
+    order_.declare(app);
+    app.add_option("--batch-size", batch_size_,
+                   "Samples per device in a step: print each slot's step, and the masked slots of "
+                   "the last one; 0: samples alone")
+        ->transform(whole_number(0, 1 << 20));
+    app.add_option("--devices", split_.topology.devices, "Devices of a process")
+        ->transform(whole_number(1, 1 << 20));
     app.add_option("--limit", limit_, "Maximum lines to print; 0: all")->transform(whole_number(0));
     app.add_option("--threads", threads_, "Streams read at once; 0: one per core")
         ->transform(whole_number(0, 1024));
@@ -79,6 +61,7 @@ class OrderCommand final : public Command {
     split.topology.process = process_.value_or(0);
     static_cast<void>(wds::num_streams(split));
     read_.check();
+    check_order();
     check_number();
   }
 
@@ -86,118 +69,83 @@ class OrderCommand final : public Command {
     read_.attach(context);
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
-    std::vector<ProcessStreams> processes = open(find_spec(context), *opener, ledger, context.stop);
-    TaskArena threads(threads_);
+    EpochOrder order(find_options(context),
+                     {.epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_},
+                     *opener, ledger, context.stop);
     std::uint64_t printed = 0;
-    while (limit_ == 0 || printed < limit_) {
-      const std::uint64_t before = printed;
-      for (ProcessStreams& one : processes)
-        if (limit_ == 0 || printed < limit_) printed += step(one, threads.tbb(), context) ? 1 : 0;
-      if (printed == before) break;
-    }
+    for (auto slots = order.next(); !slots.empty() && !is_enough(printed); slots = order.next())
+      for (const OrderedSlot& slot : slots)
+        if (!is_enough(printed)) printed += print(slot, context);
     if (printed == 0 && ledger.skipped() > 0)
       ledger.check_not_empty(fmt::format("epoch {}", epoch_));
   }
 
  private:
+  bool is_enough(std::uint64_t printed) const { return limit_ > 0 && printed >= limit_; }
+
+  void check_order() const {
+    order_.check();
+    require(batch_size_ > 0 || (order_.uneven == "pad" && !order_.drop_last && !order_.partial),
+            "--uneven, --drop-last and --partial need --batch-size");
+  }
+
   void check_number() const {
-    if (!read_.lists_shards(read_.specs())) return;
+    if (!read_.lists_shards(read_.specs()) || order_.resampled) return;
     const std::vector<std::string> shards = read_.shards();
-    read_.check_number(shards, split_, read_.order());
+    read_.check_number(shards, split_, order_.wds_order());
   }
 
-  /// The StreamSpec that a pipeline would use.
-  wds::StreamSpec find_spec(const Context& context) const {
-    const auto found = pipeline::with_counts({.shards = read_.shards(),
-                                              .split = split_,
-                                              .shuffle = shuffle(),
-                                              .faults = read_.policy(),
-                                              .indexed = read_.indexed(),
-                                              .scan = read_.scan(),
-                                              .scan_cache = ReadOptions::scan_cache(),
-                                              .opener = read_.opener(),
-                                              .stop = context.stop,
-                                              .log = context.log});
-    if (!found.counts) wds::check_enough_shards(found.shards.size(), split_);
-    log_balance(num_indexes_of(found), context.log);
-    return {.shards = std::make_shared<const std::vector<std::string>>(found.shards),
-            .shuffle = found.shuffle,
-            .num_streams = wds::num_streams(split_),
-            .epoch = epoch_,
-            .processes = split_.topology.processes,
-            .indexed = found.indexed,
-            .counts = found.counts,
-            .scans = found.scans,
-            .contents = found.contents};
+  /// Those of a pipeline.
+  pipeline::PipelineOptions find_options(const Context& context) const {
+    pipeline::PipelineOptions options{.shards = read_.shards(),
+                                      .split = split_,
+                                      .batch = {.size = batch_size_},
+                                      .faults = read_.policy(),
+                                      .indexed = read_.indexed(),
+                                      .scan = read_.scan(),
+                                      .scan_cache = ReadOptions::scan_cache(),
+                                      .opener = read_.opener(),
+                                      .stop = context.stop,
+                                      .log = context.log};
+    order_.apply(seed_, options);
+    options = pipeline::with_counts(std::move(options));
+    if (!options.counts && !order_.resampled)
+      wds::check_enough_shards(options.shards.size(), split_);
+    log_balance(num_indexes_of(options), context.log);
+    return options;
   }
 
-  std::vector<ProcessStreams> open(wds::StreamSpec spec, const io::Opener& opener,
-                                   wds::FaultLedger& ledger, const std::stop_token& stop) const {
-    std::vector<ProcessStreams> processes;
-    const int first = process_.value_or(0);
-    const int end = process_ ? first + 1 : split_.topology.processes;
-    for (int process = first; process < end; ++process) {
-      processes.push_back({.process = process});
-      wds::SplitOptions split = split_;
-      split.topology.process = process;
-      for (const int stream : wds::streams_of_process(split)) {
-        spec.stream = stream;
-        processes.back().streams.push_back(
-            {.number = stream,
-             .samples = StreamCursor(wds::SampleStream(spec, opener, ledger, stop))});
-      }
+  static std::uint64_t print(const OrderedSlot& slot, Context& context) {
+    const std::string step = slot.step > 0 ? fmt::format("{:6} ", slot.step) : std::string();
+    if (context.json) {
+      context.out.line(json_of(slot).dump());
+    } else if (slot.sample == nullptr) {
+      context.out.line(fmt::format("{:8} {}     masked", slot.slot, step));
+    } else {
+      context.out.line(fmt::format("{:8} {}{:4} {}  {}", slot.slot, step, slot.stream,
+                                   slot.sample->key, *slot.sample->url));
     }
-    return processes;
+    return 1;
   }
 
-  wds::ShuffleOptions shuffle() const {
-    wds::ShuffleOptions shuffle = shuffle_;
-    shuffle.shards = shuffle.buffer_samples > 0;
-    shuffle.order = read_.order();
-    shuffle.open_shards = read_.open_shards();
-    return shuffle;
-  }
-
-  /// Reads a block for every stream that has none left, in parallel.
-  static void refill(ProcessStreams& process, tbb::task_arena& arena) {
-    arena.execute([&] {
-      tbb::parallel_for(std::size_t{0}, process.streams.size(), [&](std::size_t i) {
-        StreamCursor& samples = process.streams[i].samples;
-        if (samples.needs_block()) samples.refill();
-      });
-    });
-  }
-
-  /// Prints the process's next sample; false at its end.
-  bool step(ProcessStreams& process, tbb::task_arena& arena, Context& context) const {
-    while (true) {
-      if (process.streams[process.turn].samples.needs_block()) refill(process, arena);
-      if (process.num_open() == 0) return false;
-      NumberedStream& stream = process.streams[process.turn];
-      process.turn = (process.turn + 1) % process.streams.size();
-      const wds::Sample* sample = stream.samples.next();
-      if (sample == nullptr) continue;
-      const std::uint64_t slot =
-          process.taken++ * static_cast<std::uint64_t>(split_.topology.processes) +
-          static_cast<std::uint64_t>(process.process);
-      print(slot, stream.number, *sample, context);
-      return true;
+  static nlohmann::ordered_json json_of(const OrderedSlot& slot) {
+    nlohmann::ordered_json line = {{"slot", slot.slot}};
+    if (slot.step > 0) line["step"] = slot.step;
+    if (slot.sample == nullptr) {
+      line["masked"] = true;
+      return line;
     }
-  }
-
-  static void print(std::uint64_t slot, int stream, const wds::Sample& sample, Context& context) {
-    if (!context.json) {
-      context.out.line(fmt::format("{:8} {:4} {}  {}", slot, stream, sample.key, *sample.url));
-      return;
-    }
-    const nlohmann::ordered_json line = {
-        {"slot", slot}, {"stream", stream}, {"url", *sample.url}, {"key", sample.key}};
-    context.out.line(line.dump());
+    line["stream"] = slot.stream;
+    line["url"] = *slot.sample->url;
+    line["key"] = slot.sample->key;
+    return line;
   }
 
   ReadOptions read_;
-  wds::ShuffleOptions shuffle_;
+  OrderOptions order_;
+  std::uint64_t seed_ = 0;
   wds::SplitOptions split_;
+  std::int64_t batch_size_ = 0;
   std::uint32_t epoch_ = 0;
   std::optional<int> process_;
   std::uint64_t limit_ = 0;

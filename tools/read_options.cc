@@ -86,28 +86,9 @@ void ReadOptions::declare_index(CLI::App& app) {
       "in an order that depends on the number of processes");
 }
 
-void ReadOptions::declare_order(CLI::App& app) {
-  app.add_option("--order", order_,
-                 "The shuffle: millrace's own, WebDataset 1.0.2's bit for bit, or an exact "
-                 "permutation of all samples, which reads each by its place, without a buffer")
-      ->transform(one_of({"millrace", "webdataset", "permutation"}));
-  app.add_option(
-         "--open-shards", open_shards_,
-         "Shards that each stream reads in turn, a sample each, so that shards of one class "
-         "each are mixed")
-      ->transform(whole_number(1, 1024));
-}
-
-wds::Order ReadOptions::order() const {
-  if (order_ == "permutation") return wds::Order::kPermutation;
-  return order_ == "webdataset" ? wds::Order::kWebDataset : wds::Order::kMillrace;
-}
-
 void ReadOptions::check(const std::vector<std::string>& specs) const {
   static_cast<void>(policy());
   static_cast<void>(http());
-  require(open_shards_ == 1 || order() == wds::Order::kMillrace,
-          "--open-shards: only --order millrace reads several shards in turn");
   if (!lists_shards(specs)) return;
   const std::vector<std::string> urls = shards(specs);
   const bool runs_shell =

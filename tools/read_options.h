@@ -45,8 +45,6 @@ class ReadOptions {
   /// Declares --no-index and --no-scan, for commands that divide an epoch into streams; after
   /// declare() or declare_policy().
   void declare_index(CLI::App& app);
-  /// Declares --order and --open-shards, for commands that shuffle.
-  void declare_order(CLI::App& app);
   /// As declare(), for commands that continue after every fault.
   void declare_for_survey(CLI::App& app);
 
@@ -84,10 +82,6 @@ class ReadOptions {
   /// Whether shards without an index are scanned, and where scans are kept.
   bool scan() const { return !no_scan_; }
   static std::string scan_cache();
-  /// How shuffles are drawn.
-  wds::Order order() const;
-  /// Shards that each stream reads in turn.
-  int open_shards() const { return open_shards_; }
   /// Whether a shard without a usable index is a fault.
   bool requires_index() const { return require_index_; }
   /// Whether damaged and truncated JPEGs are decoded as far as possible.
@@ -106,8 +100,6 @@ class ReadOptions {
   std::vector<std::string> specs_;
   std::string on_fault_ = "fail";
   std::string max_faults_;
-  std::string order_ = "millrace";
-  int open_shards_ = 1;
   bool lenient_ = false;
   bool concatenated_ = false;
   bool tolerate_truncated_ = false;

@@ -59,7 +59,6 @@ class TrainCommand final : public Command {
     data_.declare(app);
     read_.declare_policy(app);
     read_.declare_index(app);
-    read_.declare_order(app);
     choice_.declare(app);
     choice_.task.declare(app);
     optimisation_.declare(app);
@@ -137,7 +136,7 @@ class TrainCommand final : public Command {
 
   void check_streams() const {
     if (data_.fake > 0) return;
-    check_workers(data_.train_specs(), run_, read_, read_.order());
+    check_workers(data_.train_specs(), run_, read_, data_.order);
     if (!data_.val_specs().empty()) check_workers(data_.val_specs(), run_, read_);
   }
 
@@ -283,8 +282,8 @@ class TrainCommand final : public Command {
                         .opener = *read_.opener(),
                         .policy = read_.policy(),
                         .epoch_samples = input.train_samples(),
-                        .batch_size = run_.batch_size,
-                        .topology = run_.topology,
+                        .global_batch = run_.topology.world_size() * run_.batch_size,
+                        .drops = data_.order.drops(),
                         .max_batches = limits_.train_batches,
                         .accumulate = optimisation_.accumulate,
                         .stop = context.stop,

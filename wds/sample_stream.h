@@ -71,6 +71,10 @@ struct StreamSpec {
   /// samples. 0: one pass. No sample repeats before all were seen: the shuffle buffer is emptied
   /// between two passes.
   std::uint64_t max_samples = 0;
+  /// Passes over the stream's samples, each as the first, except that the next samples are drawn
+  /// anew: as WebDataset's repeat(n). With `max_samples`, which they may end before, as its
+  /// slice(). 0: one, or as many as `max_samples` takes.
+  std::uint32_t passes = 0;
   /// For splitters and for kWebDataset's seed of resampled streams: process = stream mod processes.
   int processes = 1;
   /// Looks for each shard's index and checks every sample against it. A shard whose index is

@@ -31,6 +31,18 @@ void check_batches(const PipelineOptions& options) {
           "resampled shards have no end: set the samples or batches of an epoch");
 }
 
+void check_passes(const PipelineOptions& options) {
+  const EpochOptions& epochs = options.epochs;
+  require(epochs.passes == 0 || !epochs.resampled,
+          "resampled shards have no end: there are no passes over them");
+  const wds::ShuffleOptions& shuffle = options.shuffle;
+  const bool one_pass = epochs.passes == 1 || (epochs.passes == 0 && epochs.samples == 0);
+  require(shuffle.order != wds::Order::kWebDataset || !shuffle.detshuffle || one_pass ||
+              epochs.resampled,
+          "detshuffle has an order for each epoch of one pass: WebDataset would draw one for each "
+          "pass, counted over all epochs");
+}
+
 /// Calls the user's splitters now, because they may leave a stream without shards.
 void check_splitters(const PipelineOptions& options) {
   require(!options.epochs.resampled,
@@ -64,8 +76,8 @@ void check_source(const PipelineOptions& options) {
               shuffle.order == wds::Order::kMillrace,
           "shuffle: a source has an order of its own, and only the seed applies to it");
   require(!options.split.process_splitter && !options.split.worker_splitter &&
-              !options.epochs.resampled && !options.indexed,
-          "splitters, resampling and indexes are for shards, not for a source");
+              !options.epochs.resampled && options.epochs.passes == 0 && !options.indexed,
+          "splitters, resampling, passes and indexes are for shards, not for a source");
 }
 
 void check_counts(const PipelineOptions& options) {
@@ -158,6 +170,7 @@ bool shrink(MemoryPlan& plan) {
 
 PipelineOptions resolve_options(PipelineOptions options) {
   check_batches(options);
+  check_passes(options);
   check_resources(options.resources);
   check_shuffle(options.shuffle);
   const bool splits = options.split.process_splitter || options.split.worker_splitter;
@@ -237,6 +250,7 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
     list.emplace_back("processes", text(processes));
   // Only where it is used, so that positions from before there was a choice still fit.
   if (shuffle.open_shards != 1) list.emplace_back("open-shards", text(shuffle.open_shards));
+  if (options.epochs.passes > 0) list.emplace_back("passes", text(options.epochs.passes));
   if (options.source) list.emplace_back("source", options.source->name());
   return list;
 }

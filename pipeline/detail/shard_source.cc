@@ -39,6 +39,7 @@ ShardSource::ShardSource(const PipelineOptions& options)
             .shuffle = options.shuffle,
             .num_streams = options.split.streams,
             .resampled = options.epochs.resampled,
+            .passes = options.epochs.passes,
             .processes = options.split.topology.processes,
             .indexed = options.indexed,
             .counts = options.counts,

@@ -32,12 +32,7 @@ void DataOptions::declare(CLI::App& app) {
       ->transform(whole_number(0, 1 << 16));
   app.add_option("--fold", fold, "The fold to evaluate on if there is no --val")
       ->transform(whole_number(0, 1 << 16));
-  app.add_option("--shuffle", shuffle,
-                 "Samples in each stream's shuffle buffer; 0: neither samples nor shards")
-      ->transform(whole_number(0, std::uint64_t{1} << 32U));
-  app.add_option("--epoch-samples", epoch_samples,
-                 "Samples in an epoch: the shards are cut short or repeated; 0: every sample once")
-      ->transform(whole_number(0));
+  order.declare(app);
   app.add_option("--fake-data", fake,
                  "Train on N generated samples an epoch, without reading shards; 0: off")
       ->transform(whole_number(0));
@@ -56,6 +51,7 @@ void DataOptions::check_folds() const {
 
 void DataOptions::check(const ReadOptions& read) const {
   check_folds();
+  order.check();
   if (fake > 0) {
     require(train.empty() && val.empty(), "--fake-data takes neither --train nor --val");
     return;

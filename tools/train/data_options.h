@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/order_options.h"
 #include "tools/read_options.h"
 
 namespace CLI {
@@ -21,9 +22,7 @@ struct DataOptions {
   /// Number of folds (0: none), and which of them is used for evaluation.
   int folds = 0;
   int fold = 0;
-  /// Samples in each stream's shuffle buffer; 0: shards are not shuffled either.
-  std::int64_t shuffle = 5000;
-  std::int64_t epoch_samples = 0;
+  OrderOptions order = {.shuffle = 5000};
   /// Samples per epoch of synthetic data; 0: real data.
   std::int64_t fake = 0;
 

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
 #include <utility>
 
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "pipeline/epoch_length.h"
-#include "pipeline/sample_source.h"
 
 namespace millrace::tools {
 namespace {
@@ -16,14 +14,13 @@ namespace {
 /// Overfitting uses the same samples every epoch, without randomness.
 InputOptions training_input(const RunInputOptions& options) {
   const bool overfits = options.limits.overfit_batches > 0;
+  OrderOptions order = options.data.order;
+  if (overfits) order.shuffle = 0;
   return {.shards = train_shards(options),
           .fake = options.data.fake,
-          .shuffle = overfits ? 0 : options.data.shuffle,
+          .order = order,
           .seed = options.seed,
-          .order = options.read.order(),
-          .open_shards = options.read.open_shards(),
           .training = !overfits,
-          .epoch_samples = options.data.epoch_samples,
           .streams = options.saved_streams};
 }
 
@@ -34,18 +31,9 @@ InputOptions validation_input(const RunInputOptions& options) {
   return {.shards = options.read.shards(specs)};
 }
 
-/// Samples of an epoch, of all processes; nothing where nobody knows.
-std::optional<std::int64_t> epoch_samples(const pipeline::PipelineOptions& options) {
-  if (options.epochs.samples > 0) return options.epochs.samples;
-  if (options.source) return options.source->num_samples();
-  if (!options.counts) return {};
-  return static_cast<std::int64_t>(
-      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
-}
-
 /// A process without a sample of its own would only fill the others' steps.
 void check_enough_samples(const pipeline::PipelineOptions& options) {
-  const auto samples = epoch_samples(options);
+  const auto samples = pipeline::global_samples_per_epoch(options);
   const int processes = options.split.topology.processes;
   if (!samples || *samples >= processes) return;
   throw Error(ErrorCode::kInvalidArgument,
@@ -68,7 +56,7 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
   };
   auto train = pipeline(training_input(options));
   check_enough_samples(train);
-  train_samples_ = pipeline::samples_per_epoch(train).value_or(0);
+  train_samples_ = pipeline::global_samples_per_epoch(train).value_or(0);
   std::size_t num_indexes = num_indexes_of(train);
   train_.emplace(std::move(train), devices);
   limited_train_.emplace(*train_, options.limits.train_batches, options.run.topology);

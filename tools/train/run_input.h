@@ -38,7 +38,7 @@ class RunInput {
            const Context& context);
 
   trainer::Feed& train() { return *limited_train_; }
-  /// Samples of a training epoch; 0 if unknown.
+  /// Samples of a training epoch, of all processes; 0 if unknown.
   std::int64_t train_samples() const { return train_samples_; }
   /// Null if there is no validation.
   trainer::Feed* validation() { return limited_val_ ? &*limited_val_ : nullptr; }

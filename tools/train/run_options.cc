@@ -112,10 +112,10 @@ trainer::nn::Precision RunOptions::compute_precision() const {
 }
 
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
-                   const ReadOptions& read, wds::Order order) {
-  if (!read.lists_shards(specs)) return;
+                   const ReadOptions& read, const OrderOptions& order) {
+  if (!read.lists_shards(specs) || order.resampled) return;
   const std::vector<std::string> shards = read.shards(specs);
-  read.check_number(shards, split_of(shards.size(), run), order);
+  read.check_number(shards, split_of(shards.size(), run), order.wds_order());
 }
 
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
@@ -128,15 +128,10 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
       .shards = input.shards, .faults = read.policy(), .opener = read.opener(), .log = context.log};
   options.split =
       split_of(input.fake > 0 ? kDefaultWorkers : input.shards.size(), run, input.streams);
-  options.shuffle = {.shards = input.shuffle > 0,
-                     .buffer_samples = input.shuffle,
-                     .open_shards = input.open_shards,
-                     .seed = input.seed,
-                     .order = input.order};
+  input.order.apply(input.seed, options);
   options.fields = input.targets
                        ? choice.task.fields(choice.images, choice.classes, dtype, input.training)
                        : choice.task.inputs(choice.images, dtype);
-  options.epochs.samples = input.epoch_samples;
   if (read.tolerate_truncated()) tolerate_truncated(options.fields);
   options.batch.size = run.batch_size;
   options.resources.threads = run.threads;
@@ -149,7 +144,8 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.scan = read.scan();
   options.scan_cache = ReadOptions::scan_cache();
   options = pipeline::with_counts(std::move(options));
-  if (!options.counts) wds::check_enough_shards(input.shards.size(), options.split);
+  if (!options.counts && !input.order.resampled)
+    wds::check_enough_shards(input.shards.size(), options.split);
   return options;
 }
 

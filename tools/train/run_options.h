@@ -9,6 +9,7 @@
 #include "io/base/topology.h"
 #include "pipeline/options.h"
 #include "tools/command.h"
+#include "tools/order_options.h"
 #include "tools/read_options.h"
 #include "tools/train/model_choice.h"
 #include "trainer/nn/plan.h"
@@ -43,14 +44,11 @@ struct RunOptions {
 /// One of a run's two inputs.
 struct InputOptions {
   std::vector<std::string> shards;
-  std::int64_t fake = 0;     ///< number of synthetic samples, instead of shards
-  std::int64_t shuffle = 0;  ///< samples in each stream's buffer; 0: no shuffle, not even of shards
+  std::int64_t fake = 0;  ///< number of synthetic samples, instead of shards
+  OrderOptions order = {};
   std::uint64_t seed = 0;
-  wds::Order order = wds::Order::kMillrace;
-  int open_shards = 1;  ///< shards that a stream reads in turn
   bool training = false;
-  bool targets = true;             ///< false: only the images
-  std::int64_t epoch_samples = 0;  ///< 0: all
+  bool targets = true;  ///< false: only the images
   /// Of the run that is resumed: used where the options leave the number open. 0: none.
   int streams = 0;
 
@@ -67,6 +65,6 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
 /// Throws: InvalidArgument if the shards of `specs` are too few for the requested workers, as far
 /// as that is known before anything is opened.
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
-                   const ReadOptions& read, wds::Order order = wds::Order::kMillrace);
+                   const ReadOptions& read, const OrderOptions& order = {});
 
 }  // namespace millrace::tools

@@ -31,11 +31,9 @@ std::int64_t scan_samples(const StepCountInput& input) {
 }  // namespace
 
 std::int64_t count_steps(const StepCountInput& input) {
-  // What the shards hold is for all processes; where it is known, it is this one's share.
-  const bool known = input.epoch_samples > 0;
-  const std::int64_t samples = known ? input.epoch_samples : scan_samples(input);
-  const int replicas = known ? input.topology.devices : input.topology.world_size();
-  std::int64_t batches = divide_up(divide_up(samples, input.batch_size), replicas);
+  const std::int64_t samples = input.epoch_samples > 0 ? input.epoch_samples : scan_samples(input);
+  std::int64_t batches =
+      input.drops ? samples / input.global_batch : divide_up(samples, input.global_batch);
   if (input.max_batches > 0) batches = std::min(batches, input.max_batches);
   const std::int64_t steps = std::max<std::int64_t>(1, divide_up(batches, input.accumulate));
   input.log.info(fmt::format("{} make {} an epoch",

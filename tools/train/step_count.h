@@ -7,7 +7,6 @@
 #include <string>
 
 #include "io/base/log.h"
-#include "io/base/topology.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
 
@@ -17,10 +16,10 @@ struct StepCountInput {
   std::span<const std::string> shards;
   const io::Opener& opener;
   wds::FaultPolicy policy = {};
-  std::int64_t epoch_samples = 0;  ///< of this process, if known
-  std::int64_t batch_size = 1;
-  Topology topology = {};
-  std::int64_t max_batches = 0;  ///< per device; 0: all
+  std::int64_t epoch_samples = 0;  ///< of all processes, if known
+  std::int64_t global_batch = 1;   ///< samples in a batch of every device
+  bool drops = false;              ///< incomplete global batches are left out
+  std::int64_t max_batches = 0;    ///< per device; 0: all
   std::int64_t accumulate = 1;
   std::stop_token stop = {};
   Log log = {};

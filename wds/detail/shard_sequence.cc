@@ -173,7 +173,8 @@ ShardSequence::ShardSequence(const StreamSpec& spec) : spec_(spec), rng_(resampl
 std::optional<ShardPiece> ShardSequence::at(std::size_t index) {
   if (round() == 0) return {};
   if (spec_.resampled) return ShardPiece{.url = (*spec_.shards)[draw(index)]};
-  if (index >= pieces_.size() && spec_.max_samples == 0) return {};
+  const std::size_t passes = spec_.passes > 0 || spec_.max_samples > 0 ? spec_.passes : 1;
+  if (passes > 0 && index / pieces_.size() >= passes) return {};
   return pieces_[index % pieces_.size()];
 }
 

@@ -1,0 +1,200 @@
+// What an epoch is and how it ends, in every command that has epochs: --uneven, --drop-last,
+// --partial, --resampled, --epoch-samples, --passes, --order webdataset.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+/// 50 samples in shards of 40 and 10.
+class EpochOptions : public ::testing::Test {
+ protected:
+  EpochOptions() : shards_(make_set(dir_, 50, 40, {"--format", "ppm"})) {
+    millrace({"index", shards_});
+  }
+
+  static ProcessResult run(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  }
+  ProcessResult order(const Words& more) const {
+    return run({"order", shards_, "--json", "--shuffle", "10", "--seed", "3"}, more);
+  }
+  /// The printed slots, masked ones counted; each key's slots.
+  std::map<std::string, std::vector<int>> slots(const Words& more, std::size_t masked) const {
+    const ProcessResult result = order(more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::map<std::string, std::vector<int>> by_key;
+    std::size_t without = 0;
+    for (const auto& line : json_lines(result.out)) {
+      if (line.contains("masked"))
+        ++without;
+      else
+        by_key[line["key"]].push_back(line["slot"]);
+    }
+    EXPECT_EQ(without, masked);
+    return by_key;
+  }
+  ProcessResult train(const Words& more) const {
+    return run(
+        {"train",  "--train",   shards_,     "--model", "lenet",        "--channels", "3",
+         "--size", "16",        "--classes", "10",      "--batch-size", "8",          "--devices",
+         "2",      "--workers", "2",         "--json",  "--run-dir",    dir_ / "run", "--force"},
+        more);
+  }
+  /// The first epoch's samples.
+  int trained(const Words& more) const {
+    const ProcessResult result = train(more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    for (const auto& line : json_lines(result.out))
+      if (line["event"] == "epoch") return line["train_samples"];
+    return -1;
+  }
+
+  TempDir dir_;
+  std::string shards_;
+  std::string run_dir_ = dir_ / "run";
+};
+
+TEST_F(EpochOptions, OrderShowsStepsAndMaskedSlots) {
+  const Words two = {"--processes", "2", "--batch-size", "8"};
+  const auto with = [&](Words words) {
+    words.insert(words.begin(), two.begin(), two.end());
+    return words;
+  };
+  EXPECT_EQ(slots(with({}), 14).size(), 50U);
+  EXPECT_EQ(slots(with({"--partial"}), 0).size(), 50U);
+  EXPECT_EQ(slots(with({"--uneven", "drop"}), 0).size(), 48U);
+  EXPECT_EQ(order(with({"--drop-last"})).out, order(with({"--uneven", "drop"})).out);
+  const ProcessResult refused = order(with({"--uneven", "error"}));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("50 samples leaves 2 over from global batches of 16"),
+                                 HasSubstr("an epoch of 48 samples")));
+  EXPECT_EQ(order({"--batch-size", "10", "--uneven", "error"}).status, 0);
+  for (const auto& line : json_lines(order(with({})).out))
+    EXPECT_EQ(line["step"], line["slot"].get<int>() / 16 + 1);
+}
+
+TEST_F(EpochOptions, OrderOfProcessesThatRunOutUnevenlyKeepsTheirStepsEqual) {
+  const Words uneven = {"--processes", "2", "--batch-size", "8", "--no-index", "--no-scan"};
+  const auto with = [&](Words words) {
+    words.insert(words.begin(), uneven.begin(), uneven.end());
+    return words;
+  };
+  EXPECT_EQ(slots(with({}), 30).size(), 50U) << "5 steps of 16 slots";
+  EXPECT_EQ(slots(with({"--drop-last"}), 0).size(), 16U) << "one process has one whole batch";
+  EXPECT_EQ(slots(with({"--process", "0"}), 30).size(), 10U);
+  const ProcessResult unknown = order(with({"--uneven", "error"}));
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("is not known"));
+}
+
+TEST_F(EpochOptions, OrderRepeatsNothingBeforeAllWasSeen) {
+  std::map<std::string, std::vector<int>> seen = slots({"--epoch-samples", "120"}, 0);
+  ASSERT_EQ(seen.size(), 50U);
+  for (const auto& [key, at] : seen) {
+    EXPECT_LT(at.at(0), 50) << key;
+    EXPECT_GE(at.at(1), 50) << key;
+    EXPECT_LT(at.at(1), 100) << key;
+  }
+  seen = slots({"--passes", "3"}, 0);
+  ASSERT_EQ(seen.size(), 50U);
+  for (const auto& [key, at] : seen) EXPECT_EQ(at.size(), 3U) << key;
+  EXPECT_EQ(slots({"--passes", "1", "--epoch-samples", "30"}, 0).size(), 30U);
+  EXPECT_EQ(slots({"--passes", "1", "--epoch-samples", "80"}, 0).size(), 50U);
+  std::size_t drawn = 0;
+  for (const auto& [key, at] : slots({"--resampled", "--epoch-samples", "77"}, 0))
+    drawn += at.size();
+  EXPECT_EQ(drawn, 77U);
+}
+
+TEST_F(EpochOptions, TrainPadsDropsOrRefuses) {
+  EXPECT_EQ(trained({}), 50);
+  EXPECT_EQ(trained({"--partial"}), 50);
+  EXPECT_EQ(trained({"--uneven", "drop"}), 48);
+  EXPECT_EQ(trained({"--drop-last", "--val", shards_}), 48);
+  EXPECT_EQ(trained({"--resampled", "--epoch-samples", "33"}), 33);
+  EXPECT_EQ(trained({"--resampled", "--epoch-samples", "33", "--drop-last"}), 32);
+  EXPECT_EQ(trained({"--passes", "2"}), 100);
+  EXPECT_EQ(trained({"--order", "webdataset", "--epoch-samples", "20"}), 20);
+  run_dir_ = dir_ / "none";
+  const ProcessResult refused = train({"--uneven", "error"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("50 samples leaves 2 over from global batches of 16 (2 "
+                                     "devices x batch size 8)"));
+  EXPECT_FALSE(std::filesystem::exists(run_dir_));
+}
+
+TEST_F(EpochOptions, EvaluationCountsEachSampleOnceUnlessTheUserDropsSome) {
+  ASSERT_EQ(trained({}), 50);
+  const Words eval = {"eval",  "--checkpoint", dir_ / "run/checkpoints/last",
+                      shards_, "--json",       "--devices",
+                      "2",     "--batch-size", "8"};
+  const auto samples = [&](const Words& more) {
+    const ProcessResult result = run(eval, more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out).back()["val_samples"].get<int>();
+  };
+  EXPECT_EQ(samples({}), 50);
+  EXPECT_EQ(samples({"--partial"}), 50);
+  EXPECT_EQ(samples({"--drop-last"}), 48);
+  EXPECT_EQ(run(eval, {"--uneven", "error"}).status, 2);
+  EXPECT_EQ(run(eval, {"--resampled"}).status, 2) << "an evaluation is every sample once";
+}
+
+TEST_F(EpochOptions, BenchTakesThemAll) {
+  const Words bench = {"bench", shards_, "--seconds", "0.1", "--batch-size", "16"};
+  for (const Words& more : std::vector<Words>{
+           {"--uneven", "drop"},
+           {"--partial"},
+           {"--resampled", "--epoch-samples", "40"},
+           {"--passes", "2", "--shuffle", "5"},
+           {"--order", "webdataset", "--shuffle", "5", "--detshuffle", "--workers", "2"}}) {
+    const ProcessResult result = run(bench, more);
+    EXPECT_EQ(result.status, 0) << more[0] << result.err;
+  }
+  EXPECT_EQ(run(bench, {"--uneven", "error"}).status, 2);
+  EXPECT_EQ(run(bench, {"--uneven", "drop", "--batch-size", "64"}).status, 2);
+}
+
+TEST_F(EpochOptions, WhatContradictsItselfIsRefusedInTheSameWords) {
+  const Words bench = {"bench", shards_, "--seconds", "0.1"};
+  for (const auto& [more, why] : std::vector<std::pair<Words, const char*>>{
+           {{"--resampled"}, "--epoch-samples says how many"},
+           {{"--resampled", "--epoch-samples", "9", "--passes", "2"}, "--passes"},
+           {{"--detshuffle"}, "are for --order webdataset"},
+           {{"--shard-shuffle", "3"}, "are for --order webdataset"},
+           {{"--order", "webdataset", "--detshuffle", "--passes", "2"}, "--passes 1"},
+           {{"--drop-last", "--uneven", "error"}, "--drop-last is --uneven drop"},
+           {{"--partial", "--drop-last"}, "--partial"}}) {
+    for (const ProcessResult& result : {order(more), train(more), run(bench, more)}) {
+      EXPECT_EQ(result.status, 2) << more[0];
+      EXPECT_THAT(result.err, HasSubstr(why)) << more[0];
+    }
+  }
+  EXPECT_EQ(order({"--uneven", "drop"}).status, 2) << "of which batches?";
+}
+
+TEST_F(EpochOptions, ACheckpointKnowsTheOrderThatItsRunHad) {
+  ASSERT_EQ(trained({"--order", "webdataset", "--shuffle", "7", "--shuffle-initial", "3",
+                     "--shard-shuffle", "5", "--detshuffle"}),
+            50);
+  const std::string state = read_file(dir_ / "run/checkpoints/last/state.json");
+  for (const char* option : {"order", "shard-buffer", "shuffle-initial", "detshuffle"})
+    EXPECT_THAT(state, HasSubstr(option));
+  EXPECT_THAT(state, HasSubstr("webdataset"));
+}
+
+}  // namespace
+}  // namespace millrace::testing

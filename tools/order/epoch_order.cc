@@ -1,0 +1,187 @@
+#include "tools/order/epoch_order.h"
+
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "pipeline/epoch_length.h"
+#include "pipeline/sample_source.h"
+#include "wds/split.h"
+
+namespace millrace::tools {
+namespace {
+
+/// Slots that are made at once: enough for each thread to be busy for a while.
+constexpr std::size_t kSlotsAtOnce = std::size_t{1} << 15U;
+
+wds::StreamSpec spec_of(const pipeline::PipelineOptions& options, std::uint32_t epoch) {
+  return {.shards = std::make_shared<const std::vector<std::string>>(options.shards),
+          .shuffle = options.shuffle,
+          .num_streams = wds::num_streams(options.split),
+          .epoch = epoch,
+          .resampled = options.epochs.resampled,
+          .passes = options.epochs.passes,
+          .processes = options.split.topology.processes,
+          .indexed = options.indexed,
+          .counts = options.counts,
+          .scans = options.scans,
+          .contents = options.contents};
+}
+
+}  // namespace
+
+EpochOrder::EpochOrder(const pipeline::PipelineOptions& options, const Place& place,
+                       const io::Opener& opener, wds::FaultLedger& ledger,
+                       const std::stop_token& stop)
+    : options_(options), place_(place), arena_(place.threads) {
+  const Topology& topology = options_.split.topology;
+  std::int64_t rows = static_cast<std::int64_t>(kSlotsAtOnce) / topology.processes + 1;
+  if (place_.limit > 0)
+    rows = std::min(rows, static_cast<std::int64_t>(place_.limit) / topology.processes + 1);
+  if (options_.batch.size > 0) {
+    pipeline::check_even(options_);
+    rows_of_step_ = options_.batch.size * topology.devices;
+    if (const auto steps = pipeline::steps_per_epoch(options_)) rows_ = *steps * rows_of_step_;
+    // Whether a step is left out is known at its end.
+    rows = (rows + rows_of_step_ - 1) / rows_of_step_ * rows_of_step_;
+  }
+  rows_at_once_ = static_cast<std::size_t>(rows);
+  open(opener, ledger, stop);
+}
+
+// Where nobody knows the number of steps, it depends on the other processes' samples.
+void EpochOrder::open(const io::Opener& opener, wds::FaultLedger& ledger,
+                      const std::stop_token& stop) {
+  wds::StreamSpec spec = spec_of(options_, place_.epoch);
+  wds::SplitOptions split = options_.split;
+  const bool all = !place_.process || (rows_of_step_ > 0 && !rows_);
+  const int first = all ? 0 : *place_.process;
+  const int end = all ? split.topology.processes : first + 1;
+  for (int process = first; process < end; ++process) {
+    processes_.push_back({.process = process});
+    split.topology.process = process;
+    for (const int stream : wds::streams_of_process(split)) {
+      spec.stream = stream;
+      spec.max_samples = pipeline::stream_share(options_.epochs.samples, spec.num_streams, stream);
+      Stream& own = processes_.back().streams.emplace_back(
+          stream, wds::SampleStream(spec, opener, ledger, stop));
+      own.ended = options_.epochs.samples > 0 && spec.max_samples == 0;
+    }
+  }
+}
+
+std::span<const OrderedSlot> EpochOrder::next() {
+  forget_used();
+  slots_.clear();
+  while (!ended_ && slots_.empty()) {
+    for (std::size_t row = 0; row < rows_at_once_ && !ended_; ++row) ended_ = !add_row();
+    keep_own();
+  }
+  return slots_;
+}
+
+/// What the last slots were of.
+void EpochOrder::forget_used() {
+  for (Process& process : processes_) {
+    for (Stream& stream : process.streams) {
+      const auto begin = stream.blocks.begin();
+      stream.blocks.erase(begin, begin + static_cast<std::ptrdiff_t>(stream.block));
+      stream.block = 0;
+    }
+  }
+}
+
+/// The next slot of each process; false at the end.
+bool EpochOrder::add_row() {
+  if (rows_ && row_ == *rows_) return false;
+  const bool begins_step = rows_of_step_ > 0 && row_ % rows_of_step_ == 0;
+  if (begins_step) {
+    step_begin_ = slots_.size();
+    step_is_short_ = false;
+  }
+  const std::size_t before = slots_.size();
+  bool any = false;
+  for (Process& process : processes_) any = add_slot(process) || any;
+  if (!any && (rows_of_step_ == 0 || (begins_step && !rows_))) {
+    slots_.resize(before);
+    return false;
+  }
+  ++row_;
+  const bool ends_step = rows_of_step_ > 0 && row_ % rows_of_step_ == 0;
+  const bool drops = !rows_ && options_.batch.uneven == pipeline::Uneven::kDrop;
+  if (!ends_step || !drops || !step_is_short_) return true;
+  slots_.resize(step_begin_);
+  return false;
+}
+
+/// Whether a sample is in it.
+bool EpochOrder::add_slot(Process& process) {
+  OrderedSlot slot{.slot = static_cast<std::uint64_t>(row_) *
+                               static_cast<std::uint64_t>(options_.split.topology.processes) +
+                           static_cast<std::uint64_t>(process.process),
+                   .step = rows_of_step_ > 0 ? row_ / rows_of_step_ + 1 : 0};
+  slot.sample = take(process, slot.stream);
+  if (slot.sample != nullptr) {
+    process.last_row = row_;
+    slots_.push_back(slot);
+    return true;
+  }
+  step_is_short_ = true;
+  const std::int64_t size = options_.batch.size;
+  const bool cut = size > 0 && options_.batch.partial && process.last_row >= 0 &&
+                   process.last_row / size == row_ / size;
+  if (size > 0 && !cut) slots_.push_back(slot);
+  return false;
+}
+
+const wds::Sample* EpochOrder::take(Process& process, int& number) {
+  for (std::size_t tried = 0; tried < process.streams.size(); ++tried) {
+    Stream& stream = process.streams[process.turn];
+    process.turn = (process.turn + 1) % process.streams.size();
+    if (stream.ready == 0 && !stream.ended) refill();
+    if (stream.ready == 0) continue;
+    number = stream.number;
+    --stream.ready;
+    if (stream.used == stream.blocks[stream.block].samples.size()) {
+      ++stream.block;
+      stream.used = 0;
+    }
+    return &stream.blocks[stream.block].samples[stream.used++];
+  }
+  return nullptr;
+}
+
+/// Reads ahead for all streams at once.
+void EpochOrder::refill() {
+  std::vector<Stream*> streams;
+  for (Process& process : processes_)
+    for (Stream& stream : process.streams) streams.push_back(&stream);
+  const std::size_t wanted =
+      rows_at_once_ * processes_.size() / streams.size() + wds::SampleBlock::kMaxSamples;
+  arena_.tbb().execute([&] {
+    tbb::parallel_for(std::size_t{0}, streams.size(), [&](std::size_t i) {
+      Stream& stream = *streams[i];
+      while (!stream.ended && stream.ready < wanted) {
+        wds::SampleBlock block;
+        stream.ended = !stream.samples.next(block);
+        if (stream.ended) break;
+        stream.ready += block.samples.size();
+        stream.blocks.push_back(std::move(block));
+      }
+    });
+  });
+}
+
+void EpochOrder::keep_own() {
+  if (!place_.process || processes_.size() == 1) return;
+  const auto processes = static_cast<std::uint64_t>(options_.split.topology.processes);
+  std::erase_if(slots_, [&](const OrderedSlot& slot) {
+    return slot.slot % processes != static_cast<std::uint64_t>(*place_.process);
+  });
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,97 @@
+// EpochOrder: an epoch's slots in order, each with the sample that a run of the same options puts
+// there, or masked.
+//
+// Slot j belongs to process j mod processes. With a batch size the epoch ends as
+// pipeline::Uneven says: the slots that pad its last step are masked, or the step is left out.
+//
+//   EpochOrder order(options, place, opener, ledger);
+//   for (auto slots = order.next(); !slots.empty(); slots = order.next()) print(slots);
+//
+// Buffers: a few thousand slots and their samples, at least one step. Threads: one at a time; it
+// reads streams on the threads of its arena.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "pipeline/options.h"
+#include "tools/task_arena.h"
+#include "wds/fault_ledger.h"
+#include "wds/sample_stream.h"
+
+namespace millrace::tools {
+
+struct OrderedSlot {
+  std::uint64_t slot = 0;
+  std::int64_t step = 0;  ///< from 1, as the log of `train` counts; 0 without a batch size
+  int stream = 0;
+  const wds::Sample* sample = nullptr;  ///< null: masked
+};
+
+class EpochOrder {
+ public:
+  struct Place {
+    std::uint32_t epoch = 0;
+    /// Only this process's slots. Default: all.
+    std::optional<int> process = {};
+    /// Slots wanted, 0: all; no more than that are read by far.
+    std::uint64_t limit = 0;
+    int threads = 0;  ///< 0: one a core
+  };
+
+  /// `options` as with_counts() gave them; a batch size of 0 has neither steps nor masked slots.
+  /// `opener` and `ledger` are borrowed. Throws: InvalidArgument, as pipeline::check_even().
+  EpochOrder(const pipeline::PipelineOptions& options, const Place& place, const io::Opener& opener,
+             wds::FaultLedger& ledger, const std::stop_token& stop);
+
+  /// The next slots; none at the end. Lifetime: until the next call. Throws: as SampleStream.
+  std::span<const OrderedSlot> next();
+
+ private:
+  /// A stream's samples, read ahead.
+  struct Stream {
+    Stream(int its_number, wds::SampleStream its_samples)
+        : number(its_number), samples(std::move(its_samples)) {}
+
+    int number;
+    wds::SampleStream samples;
+    std::vector<wds::SampleBlock> blocks = {};
+    std::size_t block = 0;  ///< of the next sample
+    std::size_t used = 0;   ///< in that block
+    std::size_t ready = 0;  ///< samples from there on
+    bool ended = false;     ///< nothing more will be read
+  };
+  struct Process {
+    int process = 0;
+    std::vector<Stream> streams = {};
+    std::size_t turn = 0;
+    std::int64_t last_row = -1;  ///< that holds a sample
+  };
+
+  void open(const io::Opener& opener, wds::FaultLedger& ledger, const std::stop_token& stop);
+  void forget_used();
+  void refill();
+  bool add_row();
+  bool add_slot(Process& process);
+  const wds::Sample* take(Process& process, int& number);
+  void keep_own();
+
+  const pipeline::PipelineOptions options_;
+  const Place place_;
+  std::int64_t rows_of_step_ = 0;     ///< slots of a step in one process; 0: no steps
+  std::optional<std::int64_t> rows_;  ///< of the epoch, where known
+  std::size_t rows_at_once_ = 0;
+  TaskArena arena_;
+  std::vector<Process> processes_;
+  std::vector<OrderedSlot> slots_;
+  std::size_t step_begin_ = 0;  ///< of the current step, in slots_
+  bool step_is_short_ = false;  ///< it has a masked slot
+  std::int64_t row_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace millrace::tools

@@ -1,0 +1,57 @@
+// OrderOptions: which samples an epoch has, in which order, and how it ends: the options that all
+// commands with epochs share.
+//
+//   OrderOptions order{.shuffle = 5000};
+//   order.declare(app);            // --shuffle --order --resampled --epoch-samples ...
+//   order.check();                 // what contradicts itself
+//   order.apply(seed, options);    // to a pipeline
+//
+// Threads: a value type.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pipeline/options.h"
+#include "wds/sample_stream.h"
+
+namespace CLI {
+class App;
+}
+
+namespace millrace::tools {
+
+struct OrderOptions {
+  /// Samples in each stream's shuffle buffer; 0: shards are not shuffled either.
+  std::int64_t shuffle = 0;
+  /// The name of a wds::Order.
+  std::string order = "millrace";
+  /// As in wds::ShuffleOptions.
+  int open_shards = 1;
+  std::int64_t shuffle_initial = 100;
+  std::int64_t shard_shuffle = 100;
+  bool detshuffle = false;
+  /// As in pipeline::EpochOptions.
+  bool resampled = false;
+  std::int64_t epoch_samples = 0;
+  std::uint32_t passes = 0;
+  /// The name of a pipeline::Uneven.
+  std::string uneven = "pad";
+  bool drop_last = false;
+  bool partial = false;
+
+  /// Declares all of them.
+  void declare(CLI::App& app);
+  /// Declares --uneven --drop-last --partial alone, for epochs that are every sample once.
+  void declare_uneven(CLI::App& app);
+  /// Throws: InvalidArgument for options that contradict each other.
+  void check() const;
+
+  wds::Order wds_order() const;
+  /// --uneven drop, or --drop-last.
+  bool drops() const { return drop_last || uneven == "drop"; }
+  /// Sets the shuffle, what an epoch is and how it ends.
+  void apply(std::uint64_t seed, pipeline::PipelineOptions& options) const;
+};
+
+}  // namespace millrace::tools
