@@ -1,16 +1,31 @@
 // millrace order: prints an epoch's keys in the order in which a run sees them.
 #include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "io/base/error.h"
+#include "io/base/hash.h"
+#include "io/base/text.h"
 #include "pipeline/epoch_length.h"
 #include "tools/commands.h"
+#include "tools/option_names.h"
 #include "tools/order/epoch_order.h"
+#include "tools/order/slot_text.h"
 #include "tools/order_options.h"
+#include "tools/program.h"
 #include "tools/read_options.h"
 #include "tools/values.h"
 #include "wds/split.h"
@@ -29,6 +44,7 @@ class OrderCommand final : public Command {
   }
 
   void declare(CLI::App& app) override {
+    app_ = &app;
     read_.declare(app);
     read_.declare_index(app);
     const auto positive = whole_number(1, 1 << 20);
@@ -51,6 +67,13 @@ class OrderCommand final : public Command {
         ->transform(whole_number(0, 1 << 20));
     app.add_option("--devices", split_.topology.devices, "Devices of a process")
         ->transform(whole_number(1, 1 << 20));
+    app.add_flag("--digest", digest_,
+                 "Print the SHA-256 of the slots and their keys alone: equal for equal orders");
+    app.add_option("--diff", diff_,
+                   "Print where two set-ups first differ: each is a TOML file, or options as "
+                   "'workers=4 shuffle=100', beside those given")
+        ->expected(2)
+        ->type_name("A B");
     app.add_option("--limit", limit_, "Maximum lines to print; 0: all")->transform(whole_number(0));
     app.add_option("--threads", threads_, "Streams read at once; 0: one per core")
         ->transform(whole_number(0, 1024));
@@ -67,22 +90,18 @@ class OrderCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
+    if (!diff_.empty()) return print_difference(context);
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
     EpochOrder order(find_options(context),
                      {.epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_},
                      *opener, ledger, context.stop);
-    std::uint64_t printed = 0;
-    for (auto slots = order.next(); !slots.empty() && !is_enough(printed); slots = order.next())
-      for (const OrderedSlot& slot : slots)
-        if (!is_enough(printed)) printed += print(slot, context);
+    const std::uint64_t printed = digest_ ? print_digest(order, context) : print(order, context);
     if (printed == 0 && ledger.skipped() > 0)
       ledger.check_not_empty(fmt::format("epoch {}", epoch_));
   }
 
  private:
-  bool is_enough(std::uint64_t printed) const { return limit_ > 0 && printed >= limit_; }
-
   void check_order() const {
     order_.check();
     require(batch_size_ > 0 || (order_.uneven == "pad" && !order_.drop_last && !order_.partial),
@@ -115,32 +134,169 @@ class OrderCommand final : public Command {
     return options;
   }
 
-  static std::uint64_t print(const OrderedSlot& slot, Context& context) {
-    const std::string step = slot.step > 0 ? fmt::format("{:6} ", slot.step) : std::string();
+  EpochOrder open(const io::Opener& opener, wds::FaultLedger& ledger,
+                  const Context& context) const {
+    return EpochOrder(find_options(context),
+                      {.epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_},
+                      opener, ledger, context.stop);
+  }
+
+  // ---- --diff ----
+
+  /// One of two set-ups, and where it stands in its epoch.
+  struct Side {
+    std::string name;
+    CLI::App app;
+    std::unique_ptr<OrderCommand> command = std::make_unique<OrderCommand>();
+    std::optional<wds::FaultLedger> ledger;
+    std::unique_ptr<EpochOrder> order;
+    std::span<const OrderedSlot> slots;
+
+    /// Null at the end. Lifetime: until the next pop().
+    const OrderedSlot* front() {
+      if (slots.empty()) slots = order->next();
+      return slots.empty() ? nullptr : &slots.front();
+    }
+    void pop() { slots = slots.subspan(1); }
+  };
+
+  /// "workers=4" as "--workers=4", a file as "--config=FILE".
+  static std::vector<std::string> words_of(const std::string& set_up) {
+    if (set_up.ends_with(".toml")) return {"--config=" + set_up};
+    std::vector<std::string> words;
+    std::istringstream text(set_up);
+    for (std::string word; text >> word;) words.push_back("--" + word);
+    return words;
+  }
+
+  /// What was given beside --diff, as far as `words` do not say otherwise.
+  std::vector<std::string> with_given(std::vector<std::string> words) const {
+    std::set<std::string> said = {"diff", "config"};
+    for (const std::string& word : words)
+      said.insert(option_name(*app_, word.substr(2, word.find('=') - 2)));
+    for (const CLI::Option* option : app_->get_options()) {
+      if (option->count() == 0) continue;
+      const bool flag = option->get_items_expected_max() == 0;
+      const bool positional = option->get_lnames().empty();
+      if (!positional && said.contains(option->get_lnames().front())) continue;
+      for (const std::string& value : option->results())
+        words.push_back(positional ? value
+                        : flag     ? "--" + option->get_lnames().front()
+                                   : "--" + option->get_lnames().front() + "=" + value);
+    }
+    return words;
+  }
+
+  void open_side(const std::string& set_up, Side& side, Context& context) const {
+    side.name = set_up;
+    OrderCommand& command = *side.command;
+    parse_words(command, side.app, with_given(words_of(set_up)));
+    command.check();
+    command.read_.attach(context);
+    side.ledger.emplace(command.read_.policy(), context.log);
+    side.order.reset(new EpochOrder(command.open(*command.read_.opener(), *side.ledger, context)));
+  }
+
+  static bool same(const OrderedSlot* a, const OrderedSlot* b) {
+    if (a == nullptr || b == nullptr) return a == b;
+    if (a->slot != b->slot || (a->sample == nullptr) != (b->sample == nullptr)) return false;
+    return a->sample == nullptr ||
+           (a->sample->key == b->sample->key && *a->sample->url == *b->sample->url);
+  }
+
+  /// A slot with its process's batch; null where the epoch has ended.
+  nlohmann::ordered_json json_of(const OrderedSlot* slot) const {
+    if (slot == nullptr) return nullptr;
+    std::string text;
+    append_json(*slot, text);
+    auto json = nlohmann::ordered_json::parse(text);
+    const auto processes = static_cast<std::uint64_t>(split_.topology.processes);
+    json["process"] = slot->slot % processes;
+    if (batch_size_ > 0)
+      json["batch"] = slot->slot / processes / static_cast<std::uint64_t>(batch_size_);
+    return json;
+  }
+
+  void print_difference(Context& context) const {
+    Side a, b;
+    open_side(diff_[0], a, context);
+    open_side(diff_[1], b, context);
+    std::uint64_t slots = 0;
+    for (; same(a.front(), b.front()); ++slots) {
+      if (a.front() == nullptr || (limit_ > 0 && slots == limit_)) {
+        context.out.line(context.json
+                             ? nlohmann::ordered_json{{"same", true}, {"slots", slots}}.dump()
+                             : "the same order: " + counted(slots, "slot"));
+        return;
+      }
+      a.pop();
+      b.pop();
+    }
+    const auto in_a = a.command->json_of(a.front());
+    const auto in_b = b.command->json_of(b.front());
     if (context.json) {
-      context.out.line(json_of(slot).dump());
-    } else if (slot.sample == nullptr) {
-      context.out.line(fmt::format("{:8} {}     masked", slot.slot, step));
-    } else {
-      context.out.line(fmt::format("{:8} {}{:4} {}  {}", slot.slot, step, slot.stream,
-                                   slot.sample->key, *slot.sample->url));
+      context.out.line(nlohmann::ordered_json{
+          {"same", false},
+          {"slots", slots},
+          {"a", in_a},
+          {"b", in_b}}.dump());
+      return;
     }
-    return 1;
+    context.out.line("the same for " + counted(slots, "slot") + ", then");
+    context.out.line(a.name + ": " + (in_a.is_null() ? "the end" : in_a.dump()));
+    context.out.line(b.name + ": " + (in_b.is_null() ? "the end" : in_b.dump()));
   }
 
-  static nlohmann::ordered_json json_of(const OrderedSlot& slot) {
-    nlohmann::ordered_json line = {{"slot", slot.slot}};
-    if (slot.step > 0) line["step"] = slot.step;
-    if (slot.sample == nullptr) {
-      line["masked"] = true;
-      return line;
-    }
-    line["stream"] = slot.stream;
-    line["url"] = *slot.sample->url;
-    line["key"] = slot.sample->key;
-    return line;
+  std::span<const OrderedSlot> next(EpochOrder& order, std::uint64_t done) const {
+    if (limit_ > 0 && done == limit_) return {};
+    const auto slots = order.next();
+    return limit_ > 0 ? slots.first(std::min<std::size_t>(slots.size(), limit_ - done)) : slots;
   }
 
+  /// What `append` makes of the slots, piece by piece in their order; the pieces are made on all
+  /// threads. Returns their number.
+  std::uint64_t each_text(EpochOrder& order,
+                          void (*append)(const OrderedSlot& slot, std::string& text),
+                          const std::function<void(std::string_view)>& use) const {
+    constexpr std::size_t kPiece = 4096;
+    std::uint64_t done = 0;
+    std::vector<std::string> texts;
+    for (auto slots = next(order, done); !slots.empty(); slots = next(order, done)) {
+      const std::size_t pieces = (slots.size() + kPiece - 1) / kPiece;
+      texts.resize(std::max(pieces, texts.size()));
+      order.arena().execute([&] {
+        tbb::parallel_for(std::size_t{0}, pieces, [&](std::size_t piece) {
+          std::string& text = texts[piece];
+          text.clear();
+          const auto own = slots.subspan(piece * kPiece);
+          for (const OrderedSlot& slot : own.first(std::min(kPiece, own.size())))
+            append(slot, text);
+        });
+      });
+      for (std::size_t piece = 0; piece < pieces; ++piece) use(texts[piece]);
+      done += slots.size();
+    }
+    return done;
+  }
+
+  std::uint64_t print(EpochOrder& order, Context& context) const {
+    return each_text(order, context.json ? append_json : append_line, [&](std::string_view text) {
+      context.out.write(std::as_bytes(std::span(text)));
+    });
+  }
+
+  std::uint64_t print_digest(EpochOrder& order, Context& context) const {
+    Sha256 hash;
+    const std::uint64_t slots = each_text(order, append_identity, [&](std::string_view text) {
+      hash.update(std::as_bytes(std::span(text)));
+    });
+    context.out.line(context.json
+                         ? nlohmann::ordered_json{{"slots", slots}, {"sha256", hash.hex()}}.dump()
+                         : fmt::format("{}  {}", hash.hex(), counted(slots, "slot")));
+    return slots;
+  }
+
+  const CLI::App* app_ = nullptr;
   ReadOptions read_;
   OrderOptions order_;
   std::uint64_t seed_ = 0;
@@ -149,6 +305,8 @@ class OrderCommand final : public Command {
   std::uint32_t epoch_ = 0;
   std::optional<int> process_;
   std::uint64_t limit_ = 0;
+  bool digest_ = false;
+  std::vector<std::string> diff_;
   int threads_ = 0;
 };
 

@@ -148,6 +148,18 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
 
 }  // namespace
 
+void parse_words(Command& command, CLI::App& app, std::span<const std::string> words) {
+  bool json = false;
+  declare(app, command, json);
+  try {
+    parse(app, words);
+  } catch (const CLI::Success&) {
+    throw;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::kInvalidArgument, usage_text(error));
+  }
+}
+
 int run_program(std::span<const std::string> words,
                 std::span<const std::unique_ptr<Command>> commands, SignalStop& signals) {
   if (words.empty()) return complain("millrace", "which command? (see millrace --help)", kUsage);

@@ -19,6 +19,10 @@ inline constexpr int kDone = 0;
 inline constexpr int kFault = 1;
 inline constexpr int kUsage = 2;
 
+/// Declares the options of `command` in `app`, which outlives it, and parses `words`, without the
+/// command's name. Throws: InvalidArgument; CLI::Success if help or the version is asked for.
+void parse_words(Command& command, CLI::App& app, std::span<const std::string> words);
+
 /// Runs the command that `words` (without the program's own name) ask for; returns the exit
 /// status.
 int run_program(std::span<const std::string> words,

@@ -26,10 +26,12 @@ struct ShardReader::State {
                                     : std::min<std::size_t>(count, cursor + options.max_samples);
   }
 
+  bool is_listed() const { return options.listed && options.index; }
   void open();
   TarWarnings warnings() const;
   bool next(Sample& sample);
   bool next_indexed(Sample& sample);
+  bool next_listed(Sample& sample);
   void read_indexed(Sample& sample);
   void read_expected(Sample& sample);
   bool read_again(Sample& sample, const Error& fault);
@@ -69,7 +71,16 @@ TarWarnings ShardReader::State::warnings() const {
 
 bool ShardReader::State::next(Sample& sample) {
   lost_samples = 1;
+  if (is_listed()) return next_listed(sample);
   return options.index ? next_indexed(sample) : group->next(sample);
+}
+
+bool ShardReader::State::next_listed(Sample& sample) {
+  if (cursor == last) return false;
+  const IndexedSample& listed = options.index->samples[cursor++];
+  sample = {.key = listed.key, .url = url, .offset = listed.offset};
+  for (const IndexedMember& member : listed.members) sample.passed_bytes += member.size;
+  return true;
 }
 
 bool ShardReader::State::next_indexed(Sample& sample) {
@@ -187,6 +198,7 @@ void ShardReader::State::check_end() {
 ShardReader::ShardReader(const io::Opener& opener, const std::string& url,
                          const ShardOptions& options)
     : state_(std::make_unique<State>(opener, url, options)) {
+  if (state_->is_listed()) return;
   try {
     state_->open();
   } catch (Error& error) {

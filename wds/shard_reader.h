@@ -51,6 +51,9 @@ struct ShardOptions {
   /// packed shard, which must then be read from its beginning, only the first. Requires: neither
   /// rename nor select.
   std::shared_ptr<const ShardIndex> index = {};
+  /// With an index: returns the samples as it lists them, with key, url, offset and size
+  /// (Sample::passed_bytes) but without fields, and never opens the shard.
+  bool listed = false;
   /// Samples to read from `offset` on, including damaged ones; 0: all. Requires: an index.
   std::uint64_t max_samples = 0;
   std::stop_token stop = {};

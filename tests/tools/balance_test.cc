@@ -187,7 +187,6 @@ TEST_F(Balance, AShardCutShortBesideItsIndexIsAFaultAndNoCrash) {
   std::filesystem::resize_file(dir_ / "set-000000.tar", 600);
   const std::vector<std::vector<std::string>> commands = {
       {"verify", shards_},
-      {"order", shards_},
       {"bench", shards_, "--stage", "read", "--seconds", "0.1"},
       {"reshard", shards_, dir_ / "new/n-%06d.tar", "--force"}};
   for (const auto& command : commands) {

@@ -119,6 +119,61 @@ TEST_F(EpochOptions, OrderRepeatsNothingBeforeAllWasSeen) {
   EXPECT_EQ(drawn, 77U);
 }
 
+TEST_F(EpochOptions, OrderReadsIndexesAlone) {
+  const Words shuffled = {"--workers", "3", "--passes", "2"};
+  const std::string before = order(shuffled).out;
+  const std::string read = order({"--no-index", "--workers", "2"}).out;
+  EXPECT_EQ(order({"--workers", "2"}).out, read) << "the same as from the shards";
+  for (const char* shard : {"set-000000.tar", "set-000001.tar"})
+    write_file(dir_ / shard, "no shard any more");
+  const ProcessResult result = order(shuffled);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, before);
+  EXPECT_EQ(order({"--no-index"}).status, 1);
+}
+
+TEST_F(EpochOptions, ADigestIsEqualForEqualOrders) {
+  const auto digest = [&](const Words& more) {
+    Words words = {"--digest", "--streams", "4"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = order(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    const auto line = json_lines(result.out).at(0);
+    EXPECT_EQ(line["sha256"].get<std::string>().size(), 64U);
+    return line;
+  };
+  EXPECT_EQ(digest({})["slots"], 50);
+  EXPECT_EQ(digest({}), digest({"--processes", "4"})) << "one order for all worlds";
+  EXPECT_EQ(digest({}), digest({"--threads", "1"}));
+  EXPECT_NE(digest({}), digest({"--epoch", "1"}));
+  EXPECT_NE(digest({}), digest({"--limit", "49"}));
+}
+
+TEST_F(EpochOptions, TwoSetUpsAreComparedSlotBySlot) {
+  const auto diff = [&](const std::string& a, const std::string& b, const Words& more = {}) {
+    Words words = {"--diff", a, b};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = order(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out).at(0);
+  };
+  const auto same = diff("processes=1 workers=4", "processes=4 workers=1");
+  EXPECT_EQ(same["same"], true);
+  EXPECT_EQ(same["slots"], 50);
+  const auto other = diff("workers=2", "workers=5");
+  EXPECT_EQ(other["same"], false);
+  EXPECT_EQ(other["a"]["slot"], other["slots"]);
+  EXPECT_NE(other["a"]["key"], other["b"]["key"]);
+  const auto end = diff("uneven=pad", "drop-last", {"--batch-size", "16"});
+  EXPECT_EQ(end["slots"], 48);
+  EXPECT_EQ(end["a"]["step"], 4);
+  EXPECT_EQ(end["a"]["batch"], 3);
+  EXPECT_TRUE(end["b"].is_null());
+  write_file(dir_ / "a.toml", "workers = 3\n");
+  EXPECT_EQ(diff(dir_ / "a.toml", "workers=3")["same"], true);
+  EXPECT_EQ(order({"--diff", "workers=2", "wrokers=3"}).status, 2);
+}
+
 TEST_F(EpochOptions, TrainPadsDropsOrRefuses) {
   EXPECT_EQ(trained({}), 50);
   EXPECT_EQ(trained({"--partial"}), 50);

@@ -57,6 +57,7 @@ EpochOrder::EpochOrder(const pipeline::PipelineOptions& options, const Place& pl
 void EpochOrder::open(const io::Opener& opener, wds::FaultLedger& ledger,
                       const std::stop_token& stop) {
   wds::StreamSpec spec = spec_of(options_, place_.epoch);
+  spec.shard.listed = ledger.policy().on_fault == wds::OnFault::kFail;
   wds::SplitOptions split = options_.split;
   const bool all = !place_.process || (rows_of_step_ > 0 && !rows_);
   const int first = all ? 0 : *place_.process;

@@ -3,6 +3,8 @@
 //
 // Slot j belongs to process j mod processes. With a batch size the epoch ends as
 // pipeline::Uneven says: the slots that pad its last step are masked, or the step is left out.
+// Unless faults are skipped, only the index is read of a shard that has one, and its samples have
+// no fields.
 //
 //   EpochOrder order(options, place, opener, ledger);
 //   for (auto slots = order.next(); !slots.empty(); slots = order.next()) print(slots);
@@ -48,6 +50,8 @@ class EpochOrder {
   EpochOrder(const pipeline::PipelineOptions& options, const Place& place, const io::Opener& opener,
              wds::FaultLedger& ledger, const std::stop_token& stop);
 
+  /// The threads on which streams are read: for work on what next() gave, too.
+  tbb::task_arena& arena() { return arena_.tbb(); }
   /// The next slots; none at the end. Lifetime: until the next call. Throws: as SampleStream.
   std::span<const OrderedSlot> next();
 
