@@ -14,7 +14,7 @@ namespace millrace::tools {
 namespace {
 
 /// Other tools' names and ours; the first one that the command has is used.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 54> kAliases = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 55> kAliases = {{
     {"max-epochs", "epochs"},
     {"num-epochs", "epochs"},
     {"n-epochs", "epochs"},
@@ -69,6 +69,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 54> kAliases
     {"ckpt-path", "checkpoint"},
     {"ckpt", "checkpoint"},
     {"resume-from-checkpoint", "resume"},
+    {"accept-changed-data", "allow-changed-data"},
 }};
 
 bool has(const CLI::App& app, const std::string& name) {

@@ -168,7 +168,8 @@ bool SampleStream::State::at_new_pass() const {
 
 // Between two passes of one epoch the next epoch is not near.
 bool SampleStream::State::is_draining() const {
-  return !buffer.held().empty() && (ended || (spec.max_samples == 0 && at_new_pass()));
+  return !buffer.held().empty() &&
+         (ended || (spec.max_samples == 0 && spec.passes <= 1 && at_new_pass()));
 }
 
 // Opens shards until there are enough, or the pass has no more. Returns false at the stream's end.

@@ -91,7 +91,7 @@ TEST_F(TrainOverHttp, SwappedShardsAreNotContinuedWith) {
   EXPECT_THAT(refused.err, HasSubstr("the training set has changed since the checkpoint: shard "
                                      "set-000001.tar: "));
   auto accepted = resume;
-  accepted.push_back("--accept-changed-data");
+  accepted.push_back("--allow-changed-data");
   EXPECT_EQ(train(accepted).status, 0);
 }
 

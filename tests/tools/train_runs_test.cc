@@ -258,9 +258,9 @@ TEST_F(TrainRuns, ResumeSeesThatShardsHoldSomethingElse) {
   const ProcessResult refused = train(resume);
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("shard set-000000.tar: "), HasSubstr(" saved, "),
-                                 HasSubstr("--accept-changed-data")));
+                                 HasSubstr("--allow-changed-data")));
   auto accepted = resume;
-  accepted.push_back("--accept-changed-data");
+  accepted.push_back("--allow-changed-data");
   EXPECT_EQ(train(accepted).status, 0);
 }
 

@@ -107,9 +107,24 @@ TEST(Resume, ShardsThatHoldSomethingElseAreRefusedWithBothValues) {
   EXPECT_THAT(swapped.refusal(options),
               AllOf(HasSubstr("shard a.tar: 10240 bytes, checksum 0123456789abcdef saved, 10240 "
                               "bytes, checksum 123456789abcdef0 given"),
-                    HasSubstr("--accept-changed-data")));
+                    HasSubstr("--allow-changed-data")));
   options.accept_changed_data = true;
   EXPECT_EQ("", swapped.refusal(options));
+}
+
+TEST(Resume, AnotherListOfShardsIsRefusedAndIfAllowedItsEpochBeginsAgain) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder, 2);
+  stop_in_epoch(options);
+  options.resume = "auto";
+  NamedRun longer;
+  longer.feed.data.shards.push_back({.name = "c.tar"});
+  EXPECT_THAT(longer.refusal(options),
+              AllOf(HasSubstr("2 shards saved, 3 given"), HasSubstr("--allow-changed-data")));
+  options.accept_changed_data = true;
+  EXPECT_EQ(64, longer.run(options).epochs.at(0).train_samples);
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              AllOf(HasSubstr("the epoch begins again"), HasSubstr("at epoch 1, step 0")));
 }
 
 TEST(Resume, InMidEpochOnlyItsOwnInputWillDo) {

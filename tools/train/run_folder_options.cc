@@ -71,8 +71,8 @@ void RunFolderOptions::declare(CLI::App& app) {
                  "Checkpoint or run to continue, a folder or URL; auto: the newest one in "
                  "--run-dir, else the last one uploaded, if any")
       ->type_name("PATH");
-  app.add_flag("--accept-changed-data", accept_changed_data,
-               "Let --resume continue even if the shards have changed");
+  app.add_flag("--allow-changed-data", accept_changed_data,
+               "Let --resume continue even if the list of shards or their contents have changed");
   app.add_option("--init", init,
                  "Weights to start from, in torchvision's names: a .safetensors file, a "
                  "checkpoint, or a run, whose best checkpoint is used")
@@ -112,7 +112,7 @@ void RunFolderOptions::check_start() const {
     refuse("a run either starts from weights (--init) or continues from a checkpoint (--resume)");
   if (force && !resume.empty())
     refuse("--force starts over and --resume continues: give only one of them");
-  if (accept_changed_data && resume.empty()) refuse("--accept-changed-data needs --resume");
+  if (accept_changed_data && resume.empty()) refuse("--allow-changed-data needs --resume");
   if (resume == kAuto && (run_dir == kAuto || run_dir == "none"))
     refuse("--resume auto needs a --run-dir to look into");
 }

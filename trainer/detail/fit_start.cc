@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <sstream>
 #include <vector>
 
@@ -31,18 +32,52 @@ std::vector<std::string> differences_of(const TrainState& saved, const TrainStat
   return lines;
 }
 
-/// Adds the permitted differences of the input; refuses others.
-void check_input(const std::string& path, const TrainState& saved, const TrainState& given,
-                 const TrainOptions& options, std::vector<std::string>& differences) {
-  if (!saved.data || !given.data) return;
-  const std::string content = content_difference(*saved.data, *given.data);
-  if (!content.empty() && !options.accept_changed_data) {
-    refuse(path, "the training set has changed since the checkpoint: " + content +
-                     "; --accept-changed-data continues with it");
+void begin_epoch_again(TrainState& state) {
+  state.position.clear();
+  state.meters.clear();
+  state.step_in_epoch = 0;
+}
+
+/// The first difference between what the two training sets are; empty if there is none.
+std::string set_difference(const TrainState& saved, const TrainState& given) {
+  if (!saved.data || !given.data) return {};
+  const std::string list = list_difference(*saved.data, *given.data);
+  return list.empty() ? content_difference(*saved.data, *given.data) : list;
+}
+
+/// Whether a position in the one set is none in the other: their lists or counts differ.
+bool divides_otherwise(const TrainState& saved, const TrainState& given) {
+  if (!saved.data || !given.data) return false;
+  const auto samples = [](const pipeline::ShardIdentity& one,
+                          const pipeline::ShardIdentity& other) {
+    return one.samples == other.samples;
+  };
+  return !list_difference(*saved.data, *given.data).empty() ||
+         !std::ranges::equal(saved.data->shards, given.data->shards, samples);
+}
+
+/// Throws: InvalidArgument if the training set has changed and that is not allowed. If it is, and
+/// `saved` is in the middle of an epoch that the set's change divides otherwise, the epoch begins
+/// again.
+void check_set(const std::string& path, TrainState& saved, const TrainState& given,
+               const TrainOptions& options) {
+  const std::string difference = set_difference(saved, given);
+  if (difference.empty()) return;
+  if (!options.accept_changed_data) {
+    refuse(path, "the training set has changed since the checkpoint: " + difference +
+                     "; --allow-changed-data continues with it");
   }
-  std::vector<std::string> lines = option_differences(*saved.data, *given.data);
-  if (const std::string list = list_difference(*saved.data, *given.data); !list.empty())
-    lines.insert(lines.begin(), list);
+  options.log.warn("the training set has changed since the checkpoint: " + difference);
+  if (saved.position.empty() || !divides_otherwise(saved, given)) return;
+  options.log.warn("the epoch begins again: its position is of another training set");
+  begin_epoch_again(saved);
+}
+
+/// Adds what differs in the input's options and may.
+void check_input(const std::string& path, const TrainState& saved, const TrainState& given,
+                 std::vector<std::string>& differences) {
+  if (!saved.data || !given.data) return;
+  const std::vector<std::string> lines = option_differences(*saved.data, *given.data);
   if (!lines.empty() && !saved.position.empty()) {
     refuse(path,
            fmt::format("the checkpoint is in mid-epoch and continues only with its own input: {}",
@@ -188,15 +223,18 @@ ScheduleOptions scaled_schedule(const TrainOptions& options, int world) {
 TrainState resume_from(const std::string& path, const TrainState& fresh, int processes,
                        const CheckpointTensors& tensors, const TrainOptions& options) {
   const auto opener = checkpoint_opener(options);
-  const TrainState found = read_checkpoint_state(path, *opener);
+  TrainState found = read_checkpoint_state(path, *opener);
   if (found.model == fresh.model && found.optimizer != fresh.optimizer) {
     refuse(path, "the checkpoint was trained with " + found.optimizer + ", the run asks for " +
                      fresh.optimizer);
   }
   std::vector<std::string> differences = differences_of(found, fresh);
+  const bool in_epoch = !found.position.empty();
+  check_set(path, found, fresh, options);
   check_steps(path, found, fresh, processes);
-  check_input(path, found, fresh, options, differences);
+  check_input(path, found, fresh, differences);
   TrainState state = load_checkpoint(path, fresh.model, tensors, *opener);
+  if (in_epoch && found.position.empty()) begin_epoch_again(state);
   if (!differences.empty()) {
     options.log.warn(fmt::format(
         "resumed with another setting ({}): the run will not be the same, bit for bit, as one "
