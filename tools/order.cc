@@ -18,6 +18,7 @@
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "io/base/json.h"
 #include "io/base/text.h"
 #include "pipeline/epoch_length.h"
 #include "tools/commands.h"
@@ -209,7 +210,7 @@ class OrderCommand final : public Command {
     if (slot == nullptr) return nullptr;
     std::string text;
     append_json(*slot, text);
-    auto json = nlohmann::ordered_json::parse(text);
+    auto json = parse_json<nlohmann::ordered_json>(text, "a slot");
     const auto processes = static_cast<std::uint64_t>(split_.topology.processes);
     json["process"] = slot->slot % processes;
     if (batch_size_ > 0)

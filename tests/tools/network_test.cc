@@ -101,11 +101,11 @@ class StallingServer {
 
 /// Training that takes the samples in the shards' order.
 std::vector<std::string> train_in_order(const std::string& shards, const std::string& run_folder) {
-  return {"train",     "--train",   shards, "--model",     "lenet", "--classes",
-          "10",        "--size",    "16",   "--channels",  "3",     "--shuffle",
-          "0",         "--workers", "1",    "--devices",   "2",     "--batch-size",
-          "16",        "--epochs",  "1",    "--log-steps", "1",     "--json",
-          "--run-dir", run_folder};
+  return {"train",     "--train",   shards,     "--model",     "lenet", "--classes",
+          "10",        "--size",    "16",       "--channels",  "3",     "--shuffle",
+          "0",         "--workers", "1",        "--devices",   "2",     "--batch-size",
+          "16",        "--epochs",  "1",        "--log-steps", "1",     "--json",
+          "--run-dir", run_folder,  "--no-scan"};
 }
 
 std::size_t num_steps(const std::string& json) {
@@ -129,8 +129,8 @@ TEST(Waits, InMidEpochEndAtASignal) {
   const std::vector<std::vector<std::string>> commands = {
       train_in_order(shards("0"), dir / "trains"),
       evaluates,
-      {"eval", shards("2"), "--checkpoint", dir / "whole"},
-      {"predict", shards("3"), "--checkpoint", dir / "whole", "-o", dir / "rows.csv"}};
+      {"eval", shards("2"), "--checkpoint", dir / "whole", "--no-scan"},
+      {"predict", shards("3"), "--checkpoint", dir / "whole", "-o", dir / "rows.csv", "--no-scan"}};
   const auto is_in_mid_epoch = [&](std::size_t command) {
     if (server.opened(std::to_string(command)) == 0) return false;
     const std::string steps = dir / "trains/metrics.jsonl";
@@ -170,6 +170,25 @@ TEST(Waits, InMidEpochEndAtTheTimeLimit) {
   EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/last"));
 }
 
+TEST(Waits, InAScanEndAtASignal) {
+  const TempDir dir;
+  make_set(dir, 60, 20);
+  const StallingServer server(dir, "set-000002.tar");
+  const std::string spec = server.url("/0/set-{000000..000002}.tar");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"train", "--train", spec, "--model", "lenet", "--classes", "10",
+                                 "--size", "16", "--run-dir", dir / "run"},
+        std::vector<std::string>{"order", spec}}) {
+    const std::int64_t before = server.opened("0");
+    const ProcessResult stopped =
+        millrace(words, {.limit = std::chrono::seconds(50),
+                         .signal_when = [&] { return server.opened("0") > before; },
+                         .signal = SIGTERM});
+    EXPECT_EQ(stopped.status, 128 + SIGTERM) << words[0] << "\n" << stopped.err;
+    EXPECT_FALSE(std::filesystem::exists(dir / "run/checkpoints"));
+  }
+}
+
 TEST(Waits, ForPicturesEndAtASignal) {
   const TempDir dir;
   const std::string spec = dir / "set-000000.tar";
@@ -184,12 +203,12 @@ TEST(Waits, ForPicturesEndAtASignal) {
       0);
   StallingServer server(dir, "set-000000.tar");
   server.whole = 2;  // for the images' size, and for the evaluation
-  const ProcessResult stopped =
-      millrace({"eval", server.url("/0/set-000000.tar"), "--no-index", "--checkpoint", dir / "run",
-                "--batch-size", "8", "--pictures", dir / "seen.png", "--num-pictures", "40"},
-               {.limit = std::chrono::seconds(50),
-                .signal_when = [&] { return server.opened("0") == 3; },
-                .signal = SIGTERM});
+  const ProcessResult stopped = millrace(
+      {"eval", server.url("/0/set-000000.tar"), "--no-index", "--no-scan", "--checkpoint",
+       dir / "run", "--batch-size", "8", "--pictures", dir / "seen.png", "--num-pictures", "40"},
+      {.limit = std::chrono::seconds(50),
+       .signal_when = [&] { return server.opened("0") == 3; },
+       .signal = SIGTERM});
   EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.err;
   EXPECT_THAT(stopped.out, HasSubstr("40 samples in ")) << "the evaluation itself was whole";
 }

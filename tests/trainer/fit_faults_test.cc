@@ -305,6 +305,7 @@ TEST(LoaderFeed, ReadsNothingAheadOfEpochsThatAreNotPlanned) {
         .fields = {pipeline::FloatsField{.name = "x", .suffixes = "txt", .size = 4},
                    pipeline::LabelField{.classes = 4}},
         .batch = {.size = 8},
+        .scan = false,
         .opener = opener};
   };
   LoaderFeed train(feed_options(), devices);
