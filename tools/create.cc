@@ -1,11 +1,14 @@
 // millrace create: raw data to shards.
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tools/commands.h"
 #include "tools/create/source_options.h"
 #include "tools/create/write_set.h"
 #include "tools/parse.h"
+#include "tools/run_processes.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -61,9 +64,14 @@ class CreateCommand final : public Command {
   }
 
   void run(Context& context) override {
-    WriteSetOptions options = set_options();
-    options.on_shard = [&](const wds::ShardSummary& shard) { report(shard, context); };
-    write_set(*source_.open(context.log), options, context);
+    processes_.emplace(context);
+    processes_->guard(context, [&] {
+      WriteSetOptions options = set_options();
+      options.on_shard = [&](const wds::ShardSummary& shard) { report(shard, context); };
+      std::unique_ptr<SampleSource> source;
+      trainer::all_do(processes_->cluster(), [&] { source = source_.open(context.log); });
+      write_set(*source, options, context, processes_->cluster());
+    });
   }
 
  private:
@@ -87,6 +95,7 @@ class CreateCommand final : public Command {
     context.out.flush();
   }
 
+  std::optional<RunProcesses> processes_;  ///< until an error has been printed
   std::string pattern_;
   SourceOptions source_;
   std::int64_t maxcount_ = 100'000;

@@ -17,6 +17,8 @@
 #include "tools/per_shard.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
+#include "tools/run_processes.h"
+#include "tools/shared_work.h"
 #include "tools/values.h"
 #include "wds/manifest.h"
 #include "wds/shard_index.h"
@@ -101,27 +103,68 @@ class IndexCommand final : public Command {
   }
 
   void run(Context& context) override {
+    const Log log = context.log;
+    processes_.emplace(context);
+    processes_->guard(context, [&] { index_all(context, log); });
+  }
+
+ private:
+  /// `log`: of this process's faults.
+  void index_all(Context& context, const Log& log) {
     read_.attach(context);
-    const auto shards = read_.shards();
-    if (!read_.lists_shards(read_.specs())) check_places();
-    wds::FaultLedger ledger(read_.policy(), context.log);
-    make_parent_folders(places_.index_path(shards.front()));
+    if (!read_.lists_shards(read_.specs()))
+      trainer::all_do(processes_->cluster(), [&] { check_places(); });
+    const auto all = read_.shards();
+    const auto shards = own_shards(all, processes_->topology());
+    wds::FaultLedger ledger(read_.policy(), log);
+    make_parent_folders(places_.index_path(all.front()));
     Progress progress("shards", shards.size());
     std::vector<Set> sets;
+    std::vector<nlohmann::json> own;
     std::uint64_t done = 0;
     const auto take = [&](const Indexed& indexed) {
-      progress.at(++done);
       if (!indexed.entry) return;
       set_of(indexed.url, sets).shards.push_back(*indexed.entry);
       print(indexed, context);
     };
     per_shard<Indexed>(
         {.shards = shards, .threads = threads_, .stop = context.stop},
-        [&](const auto& url) { return try_index(url, ledger, context.stop); }, take);
-    for (const Set& set : sets) write_set(set.manifest, set.path, context);
+        [&](const auto& url) { return try_index(url, ledger, context.stop); },
+        [&](const Indexed& indexed) {
+          progress.at(++done);
+          processes_->is_alone() ? take(indexed) : own.push_back(pack(indexed));
+        });
+    if (!processes_->is_alone()) {
+      const auto packed = in_shard_order(processes_->cluster(), own);
+      if (processes_->is_first())
+        for (const nlohmann::json& one : packed) take(unpack(one));
+    }
+    trainer::decide(processes_->cluster(), [&] {
+      for (const Set& set : sets) write_set(set.manifest, set.path, context);
+      return std::string();
+    });
   }
 
- private:
+  static nlohmann::json pack(const Indexed& indexed) {
+    nlohmann::json packed{{"url", indexed.url}, {"place", indexed.place}, {"kept", indexed.kept}};
+    if (!indexed.entry) return packed;
+    packed["samples"] = *indexed.entry->samples;
+    packed["bytes"] = *indexed.entry->bytes;
+    packed["sha256"] = indexed.entry->sha256;
+    return packed;
+  }
+
+  static Indexed unpack(const nlohmann::json& packed) {
+    Indexed indexed{
+        .url = packed.at("url"), .place = packed.at("place"), .kept = packed.at("kept")};
+    if (packed.contains("samples"))
+      indexed.entry = wds::ManifestShard{.url = indexed.url,
+                                         .samples = packed.at("samples").get<std::uint64_t>(),
+                                         .bytes = packed.at("bytes").get<std::uint64_t>(),
+                                         .sha256 = packed.at("sha256")};
+    return indexed;
+  }
+
   void check_places() const {
     const auto shards = read_.shards();
     places_.check(shards, *read_.opener());
@@ -218,6 +261,7 @@ class IndexCommand final : public Command {
     context.out.flush();
   }
 
+  std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   IndexPlaces places_;
   bool dali_ = false;

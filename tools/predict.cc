@@ -4,17 +4,19 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
-#include "tools/launcher.h"
 #include "tools/output_place.h"
 #include "tools/predict/dense_shards.h"
 #include "tools/predict/rows.h"
+#include "tools/run_processes.h"
 #include "tools/train/run_options.h"
 #include "tools/values.h"
 #include "trainer/checkpoint.h"
@@ -62,19 +64,57 @@ class PredictCommand final : public Command {
   }
 
   void check() override {
-    refuse_launcher();
     run_.check();
     read_.check();
     check_checkpoint(checkpoint_);
     require(output_.empty() || shards_.empty(), "--output is for rows, --shards for pictures");
     if (output_ == "-") output_.clear();
-    if (!output_.empty()) check_output_file(output_, replace());
+    if (!output_.empty()) check_output(output_);
+    if (!output_.empty()) check_folder_of(output_);
     if (!shards_.empty()) check_output(shards_);
     if (!shards_.empty()) check_folder_of(shards_);
     check_workers(read_.specs(), in_order(), read_);
   }
 
   void run(Context& context) override {
+    const Log log = context.log;
+    processes_.emplace(context, run_.devices);
+    processes_->guard(context, [&] {
+      trainer::all_do(processes_->cluster(), [&] { settle(); });
+      Context own{.out = context.out, .log = log, .stop = context.stop, .json = context.json};
+      trainer::all_do(processes_->cluster(), [&] { predict_own(own); });
+    });
+  }
+
+ private:
+  /// Each process predicts a part of the shards, one behind the other, and writes a part.
+  void settle() {
+    run_ = in_order();
+    run_.settle({.devices = processes_->topology().devices});
+    const Topology where = processes_->topology();
+    if (where.processes > 1) {
+      require(!output_.empty() || !shards_.empty(),
+              "several processes would mix their rows on standard output: give --output");
+      if (!output_.empty()) output_ = part_of(output_, where);
+      if (!shards_.empty()) shards_ = part_of(shards_, where);
+    }
+    if (!output_.empty()) check_output_file(output_, replace());
+    const auto all = read_.shards();
+    const auto bound = [&](int process) {
+      return all.begin() + static_cast<std::ptrdiff_t>(all.size()) * process / where.processes;
+    };
+    own_shards_.assign(bound(where.process), bound(where.process + 1));
+  }
+
+  /// "rows.csv" of process 1 of 4 is "rows-1of4.csv".
+  static std::string part_of(const std::string& path, const Topology& where) {
+    const std::filesystem::path whole(path);
+    return (whole.parent_path() / fmt::format("{}-{}of{}{}", whole.stem().string(), where.process,
+                                              where.processes, whole.extension().string()))
+        .string();
+  }
+
+  void predict_own(Context& context) {
     read_.attach(context);
     checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
     const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
@@ -89,7 +129,6 @@ class PredictCommand final : public Command {
     write_rows(choice, context);
   }
 
- private:
   /// One stream, so that the samples keep the shards' order, unless the user asks for more.
   RunOptions in_order() const {
     RunOptions options = run_;
@@ -101,14 +140,13 @@ class PredictCommand final : public Command {
 
   std::int64_t predict(const ModelChoice& choice, const Context& context,
                        const trainer::PredictionSink& each) const {
-    const auto devices = device::DeviceSet::parse(run_.devices);
+    if (own_shards_.empty()) return 0;
+    const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
-    RunOptions run = in_order();
-    run.settle({.devices = threads.size()});
     const auto model = choice.build();
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
-    trainer::LoaderFeed feed(make_pipeline_options({.shards = read_.shards(), .targets = false},
-                                                   choice, run, read_, context),
+    trainer::LoaderFeed feed(make_pipeline_options({.shards = own_shards_, .targets = false},
+                                                   choice, run_, read_, context),
                              devices);
     return trainer::predict(
         {.model = *model, .objective = objective, .feed = feed, .devices = threads},
@@ -133,7 +171,8 @@ class PredictCommand final : public Command {
     };
     const bool labels = choice.task.kind == "multilabel";
     const auto outputs = static_cast<std::size_t>(choice.classes);
-    line(labels ? label_header(rows_, outputs) : class_header(rows_, outputs));
+    if (processes_->is_first())  // the parts one behind the other are one file
+      line(labels ? label_header(rows_, outputs) : class_header(rows_, outputs));
     const std::int64_t samples = predict(choice, context, [&](const trainer::Prediction& one) {
       line(labels ? label_row(one, rows_) : class_row(one, rows_));
     });
@@ -163,9 +202,11 @@ class PredictCommand final : public Command {
                                  counted(static_cast<std::uint64_t>(samples), "sample"), place));
   }
 
+  std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   RunOptions run_;
   RowOptions rows_;
+  std::vector<std::string> own_shards_;
   std::string checkpoint_;
   std::string output_;
   std::string names_;

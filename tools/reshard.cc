@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "io/base/error.h"
 #include "io/base/text.h"
@@ -19,6 +20,8 @@
 #include "tools/parse.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
+#include "tools/run_processes.h"
+#include "tools/shared_work.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -79,34 +82,56 @@ class ReshardCommand final : public Command {
   }
 
   void run(Context& context) override {
-    read_.attach(context);
-    options_.shards = read_.shards({spec_});
-    make_parent_folders(options_.writer.pattern);
-    if (io::is_network_url(options_.writer.pattern)) return write(context);
-    JobState lock(JobState::path_of(options_.writer.pattern));
-    try {
-      write(context);
-    } catch (...) {
-      lock.finish();
-      throw;
-    }
-    lock.finish();
+    processes_.emplace(context);
+    processes_->guard(context, [&] { reshard(context); });
   }
 
  private:
-  /// Requires: no other process writes the pattern.
+  /// Process 0 holds the lock; a store has none.
+  void reshard(Context& context) {
+    read_.attach(context);
+    options_.shards = read_.shards({spec_});
+    options_.topology = processes_->topology();
+    std::optional<JobState> lock;
+    try {
+      trainer::decide(processes_->cluster(), [&] { return take_pattern(lock); });
+      write(context);
+    } catch (...) {
+      if (lock) lock->finish();
+      throw;
+    }
+    if (lock) lock->finish();
+  }
+
+  std::string take_pattern(std::optional<JobState>& lock) {
+    const std::string& pattern = options_.writer.pattern;
+    make_parent_folders(pattern);
+    if (!io::is_network_url(pattern)) lock.emplace(JobState::path_of(pattern));
+    refuse_to_replace_input();
+    const auto opener = read_.opener();
+    if (force_) delete_shards(*opener, pattern);
+    if (!force_) refuse_existing_shards(*opener, pattern);
+    return {};
+  }
+
+  /// Requires: no other run writes the pattern.
   void write(Context& context) {
     const auto opener = read_.opener();
-    refuse_to_replace_input();
-    if (force_) delete_shards(*opener, options_.writer.pattern);
-    if (!force_) refuse_existing_shards(*opener, options_.writer.pattern);
     options_.writer.opener = opener.get();
-    options_.writer.manifest = manifest_path(options_.writer.pattern);
-    options_.writer.on_shard = [&](const auto& shard) { report(shard, context); };
+    if (processes_->is_alone()) {
+      options_.writer.manifest = manifest_path(options_.writer.pattern);
+      options_.writer.on_shard = [&](const auto& shard) { report(shard, context); };
+    }
     Progress progress("samples", 0);
     options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
     wds::FaultLedger ledger(read_.policy(), context.log);
-    const wds::ReshardResult result = wds::reshard(options_, *opener, ledger, context.stop);
+    wds::ReshardResult result = wds::reshard(options_, *opener, ledger, context.stop);
+    if (!processes_->is_alone()) {
+      result.shards = all_summaries(processes_->cluster(), result.shards);
+      if (!processes_->is_first()) return;
+      for (const wds::ShardSummary& shard : result.shards) report(shard, context);
+      write_set_manifest(*opener, result.shards, manifest_path(options_.writer.pattern));
+    }
     const auto names = read_label_map(*opener, options_.shards.front());
     if (!names.empty())
       write_label_map(*opener, names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
@@ -168,6 +193,7 @@ class ReshardCommand final : public Command {
     context.log.info(text);
   }
 
+  std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   wds::ReshardOptions options_;
   std::string spec_;

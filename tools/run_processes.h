@@ -34,6 +34,7 @@ class RunProcesses {
 
   trainer::Cluster& cluster() { return *cluster_; }
   Topology topology() const { return cluster_->topology(); }
+  bool is_alone() const { return topology().processes == 1; }
   bool is_first() const { return topology().process == 0; }
   const device::DeviceSet& devices() const { return *devices_; }
 

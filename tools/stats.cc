@@ -11,7 +11,9 @@
 #include "tools/label_map.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
+#include "tools/run_processes.h"
 #include "tools/scan.h"
+#include "tools/shared_work.h"
 #include "tools/stats/set_stats.h"
 #include "tools/task_arena.h"
 #include "tools/values.h"
@@ -52,10 +54,38 @@ class StatsCommand final : public Command {
   void check() override { read_.check(); }
 
   void run(Context& context) override {
+    const Log log = context.log;
+    processes_.emplace(context);
+    processes_->guard(context, [&] { gather_all(context, log); });
+  }
+
+ private:
+  /// `log`: of this process's faults.
+  void gather_all(Context& context, const Log& log) {
+    trainer::all_do(processes_->cluster(), [&] { check_divisible(); });
     read_.attach(context);
-    const auto shards = read_.shards();
+    const auto all = read_.shards();
+    gather(own_shards(all, processes_->topology()), context, log);
+    const auto packed =
+        of_processes(processes_->cluster(), nlohmann::json::binary(stats_.packed()));
+    if (!processes_->is_first()) return;
+    for (std::size_t process = 1; process < packed.size(); ++process)
+      stats_.add(SetStats::unpacked(packed[process].get_binary()));
+    print(read_label_map(*read_.opener(), all.front()), context);
+  }
+
+  /// What depends on the shards before.
+  void check_divisible() const {
+    if (processes_->is_alone()) return;
+    require(limit_ == 0, "--limit is one process's: leave out --limit, or start one");
+    require(read_.policy().on_fault != wds::OnFault::kStop,
+            "--on-fault stop is one process's: --on-fault skip or fail, or start one");
+  }
+
+  void gather(const std::vector<std::string>& shards, const Context& context, const Log& log) {
+    if (shards.empty()) return;
     const auto opener = read_.opener();
-    wds::FaultLedger ledger(read_.policy(), context.log);
+    wds::FaultLedger ledger(read_.policy(), log);
     Progress progress("samples", limit_);
     TaskArena threads(threads_);
     std::vector<wds::Sample> batch;
@@ -68,18 +98,16 @@ class StatsCommand final : public Command {
       bytes = 0;
       progress.at(stats_.samples);
     };
-    const auto gather = [&](const wds::Sample& sample) {
+    const auto take = [&](const wds::Sample& sample) {
       batch.push_back(sample);
       bytes += sample.num_bytes();
       if (batch.size() == kBatchSamples || bytes >= kBatchBytes) flush();
       return going && ++taken != limit_;
     };
-    scan({.shards = shards, .opener = *opener, .ledger = ledger, .stop = context.stop}, gather);
+    scan({.shards = shards, .opener = *opener, .ledger = ledger, .stop = context.stop}, take);
     if (going) flush();
-    print(read_label_map(*opener, shards.front()), context);
   }
 
- private:
   /// Returns false if the fault policy ends the shards here.
   bool add(const std::vector<wds::Sample>& batch, wds::FaultLedger& ledger,
            tbb::task_arena& arena) {
@@ -129,6 +157,7 @@ class StatsCommand final : public Command {
     for (const std::string& line : to_lines(stats_, names)) context.out.line(line);
   }
 
+  std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   std::string suffixes_ = decode::standard_codecs()->suffixes();
   std::uint64_t limit_ = 0;

@@ -9,8 +9,11 @@
 #include "tools/per_shard.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
+#include "tools/run_processes.h"
+#include "tools/shared_work.h"
 #include "tools/values.h"
 #include "tools/verify/manifest_facts.h"
+#include "tools/verify/packed_report.h"
 #include "tools/verify/set_report.h"
 #include "tools/verify/shard_check.h"
 
@@ -42,6 +45,12 @@ class VerifyCommand final : public Command {
   void check() override { read_.check(); }
 
   void run(Context& context) override {
+    processes_.emplace(context);
+    processes_->guard(context, [&] { verify_all(context); });
+  }
+
+ private:
+  void verify_all(Context& context) {
     read_.attach(context);
     const auto listed = read_.listed_shards();
     const auto opener = read_.opener();
@@ -54,15 +63,35 @@ class VerifyCommand final : public Command {
                            .require_index = read_.requires_index(),
                            .tolerate_truncated = read_.tolerate_truncated(),
                            .manifests = manifests};
+    check_shards(own_shards(shards, processes_->topology()), input, context, report);
+    trainer::decide(processes_->cluster(), [&] {
+      print(report, context);
+      throw_first(report);
+      return std::string();
+    });
+  }
+
+  /// Leaves all shards' reports in process 0's.
+  void check_shards(const std::vector<std::string>& shards, const CheckInput& input,
+                    const Context& context, SetReport& report) {
     Progress progress("shards", shards.size());
+    std::uint64_t done = 0;
+    std::vector<nlohmann::json> own;
     const auto take = [&](ShardReport shard) {
+      progress.at(++done);
+      if (!processes_->is_alone()) return own.push_back(pack(shard));
       report.add(std::move(shard));
-      progress.at(report.shards);
     };
     per_shard<ShardReport>(
         {.shards = shards, .threads = threads_, .stop = context.stop},
         [&](const std::string& url) { return check_shard(url, input); }, take);
-    print(report, context);
+    if (processes_->is_alone()) return;
+    const auto all = in_shard_order(processes_->cluster(), own);
+    if (!processes_->is_first()) return;
+    for (const nlohmann::json& one : all) report.add(unpack_report(one));
+  }
+
+  static void throw_first(const SetReport& report) {
     if (report.num_faults == 0) return;
     const wds::FaultLedger::Entry& first = report.faults.front();
     throw Error(first.code,
@@ -72,7 +101,6 @@ class VerifyCommand final : public Command {
                 first.where);
   }
 
- private:
   ManifestFacts find_manifests(const std::vector<wds::ManifestShard>& listed,
                                const std::vector<std::string>& shards, const io::Opener& opener,
                                SetReport& report) const {
@@ -100,6 +128,7 @@ class VerifyCommand final : public Command {
     context.out.flush();
   }
 
+  std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   std::string manifest_;
   int threads_ = 0;

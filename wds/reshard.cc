@@ -14,7 +14,7 @@ constexpr std::size_t kMaxKeys = std::size_t{1} << 26;
 class Resharding {
  public:
   explicit Resharding(const ReshardOptions& options)
-      : options_(options), writer_(options.writer), keys_(kMaxKeys) {}
+      : options_(options), writer_(writer_options(options)), keys_(kMaxKeys) {}
 
   void put(const Sample& sample) {
     WriterSample chosen = choose(sample);
@@ -62,9 +62,23 @@ class Resharding {
     return seen;
   }
 
+  static ShardWriterOptions writer_options(const ReshardOptions& options) {
+    ShardWriterOptions own = options.writer;
+    own.start_shard += static_cast<std::uint64_t>(options.topology.process);
+    own.shard_step = static_cast<std::uint64_t>(options.topology.processes);
+    return own;
+  }
+
+  /// Whether the next sample lies in a shard of this process.
+  bool is_own() const {
+    const std::uint64_t shard = result_.written / options_.writer.maxcount;
+    return shard % static_cast<std::uint64_t>(options_.topology.processes) ==
+           static_cast<std::uint64_t>(options_.topology.process);
+  }
+
   void write(const WriterSample& chosen, const Sample& sample) {
     try {
-      writer_.write(chosen);
+      if (is_own()) writer_.write(chosen);
     } catch (Error& error) {
       error.annotate({.url = io::printable_url(*sample.url), .key = sample.key});
       throw;

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/topology.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
 #include "wds/shard_writer.h"
@@ -45,6 +46,10 @@ struct ReshardOptions {
   std::vector<std::string> select = {};
   /// Omits samples whose key was already written. Takes 16 bytes per key, for at most 2^26 keys.
   bool drop_duplicates = false;
+  /// The processes that write the set together: each reads everything, and writes the shards whose
+  /// number mod processes is its own. Then maxcount alone ends a shard, and result and manifest are
+  /// of its own shards.
+  Topology topology = {};
   /// Called after each sample with the number written so far.
   std::function<void(std::uint64_t written)> on_sample = {};
 };

@@ -150,7 +150,10 @@ struct ShardWriter::State {
         next(options.start_shard + options.earlier.size()),
         done(std::exchange(options.earlier, {})) {}
 
-  void open() { shard.emplace(shard_name(options.pattern, next++), options); }
+  void open() {
+    shard.emplace(shard_name(options.pattern, next), options);
+    next += options.shard_step;
+  }
 
   void close() {
     done.push_back(shard->publish());
@@ -159,7 +162,13 @@ struct ShardWriter::State {
   }
 
   bool full() const {
-    return shard->samples() >= options.maxcount || shard->payload_bytes() >= options.maxsize;
+    if (shard->samples() >= options.maxcount) return true;
+    if (shard->payload_bytes() < options.maxsize) return false;
+    if (options.shard_step > 1)
+      refuse(
+          "a shard is full before it has its maxcount of samples, by which several writers "
+          "divide a set: lower maxcount or raise maxsize");
+    return true;
   }
 
   ShardWriterOptions options;

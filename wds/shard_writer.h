@@ -56,6 +56,9 @@ struct ShardWriterOptions {
   /// A shard that holds this many payload bytes or more is full.
   std::uint64_t maxsize = 3'000'000'000;
   std::uint64_t start_shard = 0;
+  /// From one shard's number to the next: writers that share a set begin one apart, and each steps
+  /// by how many they are. Above 1 maxcount alone ends a shard.
+  std::uint64_t shard_step = 1;
   /// Modification time of every member, in seconds since 1970.
   std::int64_t mtime = 0;
   io::Replace replace = io::Replace::kNever;
@@ -82,7 +85,8 @@ class ShardWriter {
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
   /// Throws: InvalidArgument (an empty key, one that the shard already has, no field, a duplicate
-  /// suffix, a name that a reader would split differently), Io.
+  /// suffix, a name that a reader would split differently; with shard_step above 1 a shard that
+  /// maxsize would end), Io.
   void write(const WriterSample& sample);
   /// Completes the open shard and the manifest; returns all shards. Called once, last. Throws: Io.
   std::vector<ShardSummary> finish();

@@ -132,6 +132,54 @@ TEST_P(BucketCommands, WriteSetsAsOnDisk) {
   EXPECT_THAT(io::read_object(opener, server.url("v.png"), 1 << 24).text(), HasSubstr("PNG"));
 }
 
+/// `millrace WORD...` in three processes.
+ProcessResult millrace_in_three(const std::vector<std::string>& words, ProcessOptions with) {
+  with.environment.insert(
+      {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+  std::vector<std::string> all = {"mpirun", "--oversubscribe", "-np", "3", MILLRACE_PROGRAM};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_process(all, with);
+}
+
+TEST_P(BucketCommands, SeveralProcessesWriteTheObjectsOfOne) {
+  if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
+  const BucketServer server(GetParam());
+  const TempDir dir;
+  const io::UrlOpener opener({.object_stores = server.options()});
+  const ProcessOptions with{.environment = server.environment()};
+  if (millrace_in_three({"--version"}, with).status != 0) GTEST_SKIP() << "mpirun starts nothing";
+  const auto create = [&](const std::string& place) -> std::vector<std::string> {
+    return {"create", place + "a-%06d.tar", "--synthetic", "classes", "--count", "31", "--size",
+            "16",     "--maxcount",         "10"};
+  };
+  const auto reshard = [&](const std::string& place) -> std::vector<std::string> {
+    return {"reshard", place + "a-{000000..000003}.tar", place + "b-%06d.tar", "--maxcount", "7"};
+  };
+  const std::string folder = dir.path().string() + "/set/";
+  const std::string bucket = server.url("set/");
+  ASSERT_EQ(millrace(create(folder)).status, 0);
+  ASSERT_EQ(millrace(reshard(folder)).status, 0);
+  const ProcessResult created = millrace_in_three(create(bucket), with);
+  if (created.err.find("built without MPI") != std::string::npos) GTEST_SKIP() << created.err;
+  ASSERT_EQ(created.status, 0) << created.err;
+  const ProcessResult resharded = millrace_in_three(reshard(bucket), with);
+  ASSERT_EQ(resharded.status, 0) << resharded.err;
+  for (const std::string name : {"a-000001.tar.index.json", "a-manifest.json"})
+    opener.remove(bucket + name);
+  const ProcessResult indexed =
+      millrace_in_three({"index", bucket + "a-{000000..000003}.tar"}, with);
+  EXPECT_EQ(indexed.status, 0) << indexed.err;
+
+  const auto names = list_dir(folder);
+  EXPECT_EQ(urls_under(opener, bucket), names);
+  for (const std::string& name : names)
+    EXPECT_TRUE(read_file(folder + name) == io::read_object(opener, bucket + name, 1 << 24).text())
+        << name;
+  const ProcessResult again = millrace_in_three(create(bucket), with);
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.err, HasSubstr("exists (4 shards of this pattern in all)"));
+}
+
 TEST_P(BucketCommands, TrainResumeAndPredictFromABucket) {
   if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
   const BucketServer server(GetParam());

@@ -61,7 +61,7 @@ class TrainRuns : public ::testing::Test {
 
 TEST_F(TrainRuns, ALaunchersEnvironmentIsRefusedByName) {
   const std::vector<std::vector<std::string>> commands = {
-      words({"--run-dir", dir_ / "run"}), {"predict", shards_, "--checkpoint", dir_ / "run"}};
+      words({"--run-dir", dir_ / "run"}), {"index", shards_, "--out", dir_ / "run"}};
   for (const auto& [name, value] :
        std::vector<std::pair<std::string, std::string>>{{"WORLD_SIZE", "2"},
                                                         {"RANK", "1"},

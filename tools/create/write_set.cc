@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "io/base/rng.h"
 #include "io/base/text.h"
 #include "io/opener.h"
@@ -19,6 +22,7 @@
 #include "tools/label_map.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
+#include "tools/shared_work.h"
 
 namespace millrace::tools {
 namespace {
@@ -54,12 +58,21 @@ std::string fingerprint_of(const SampleSource& source, const WriteSetOptions& op
   return hash.hex();
 }
 
+/// What of a set an earlier run completed.
+struct Done {
+  std::uint64_t shards = 0;
+  std::uint64_t samples = 0;
+};
+
 class SetJob {
  public:
-  SetJob(const SampleSource& source, const WriteSetOptions& options, const Context& context)
+  SetJob(const SampleSource& source, const WriteSetOptions& options, const Context& context,
+         trainer::Cluster& cluster)
       : source_(source),
         options_(options),
         context_(context),
+        cluster_(cluster),
+        topology_(cluster.topology()),
         opener_({.http = {.log = context.log}, .stop = context.stop}),
         patterns_(set_patterns(options.pattern, options.folds)) {
     if (options.folds > 0)
@@ -67,36 +80,58 @@ class SetJob {
   }
 
   void run() {
-    io::is_network_url(options_.pattern) ? run_in_store() : run_on_disk();
+    std::optional<JobState> state;  // process 0's, of a set on disk
+    try {
+      write(open_writers(begin(state)));
+      for (std::size_t set = 0; set < writers_.size(); ++set) finish(set);
+    } catch (...) {
+      if (state && nothing_there()) state->finish();
+      throw;
+    }
+    if (state) state->finish();
     context_.log.info(counted(source_.size(), "sample") + " in " + counted(shards_, "shard"));
   }
 
  private:
+  bool is_alone() const { return topology_.processes == 1; }
+
+  /// How many shards of each set are there; process 0 looks.
+  std::vector<Done> begin(std::optional<JobState>& state) {
+    const std::string told = trainer::decide(cluster_, [&] {
+      io::is_network_url(options_.pattern) ? begin_in_store() : begin_on_disk(state);
+      auto json = nlohmann::json::array();
+      for (const auto& shards : earlier_) {
+        std::uint64_t samples = 0;
+        for (const wds::ShardSummary& shard : shards) {
+          samples += shard.samples;
+          report(shard);
+        }
+        json.push_back({shards.size(), samples});
+      }
+      return json.dump();
+    });
+    std::vector<Done> done;
+    for (const auto& set : parse_json<nlohmann::json>(told, "what process 0 found"))
+      done.push_back({.shards = set.at(0), .samples = set.at(1)});
+    return done;
+  }
+
   // A store has neither locks nor a state of an unfinished set: a set is begun anew or refused.
-  void run_in_store() {
+  void begin_in_store() {
     for (const std::string& pattern : patterns_)
       options_.force ? delete_shards(opener_, pattern) : refuse_existing_shards(opener_, pattern);
     if (options_.force) delete_more_folds();
-    write_all();
+    earlier_.resize(patterns_.size());
   }
 
-  void run_on_disk() {
-    const std::string state_path = JobState::path_of(options_.pattern);
-    make_parent_folders(state_path);
-    JobState state(state_path);
-    try {
-      start(state);
-      write_all();
-    } catch (...) {
-      if (nothing_there()) state.finish();
-      throw;
+  void begin_on_disk(std::optional<JobState>& state) {
+    const std::string path = JobState::path_of(options_.pattern);
+    make_parent_folders(path);
+    start(state.emplace(path));
+    for (const std::string& pattern : patterns_) {
+      make_parent_folders(pattern);
+      earlier_.push_back(take_over_shards(opener_, pattern, options_.index));
     }
-    state.finish();
-  }
-
-  void write_all() {
-    write(open_writers());
-    for (std::size_t set = 0; set < writers_.size(); ++set) finish(set);
   }
 
   void start(JobState& state) {
@@ -136,34 +171,29 @@ class SetJob {
     refuse_existing_shards(opener_, pattern);
   }
 
-  /// Returns the samples that are still to be written, in order.
-  Indices open_writers() {
-    std::vector<std::uint64_t> there;
-    for (const std::string& pattern : patterns_) {
-      make_parent_folders(pattern);
-      std::vector<wds::ShardSummary> earlier;
-      if (!io::is_network_url(pattern))
-        earlier = take_over_shards(opener_, pattern, options_.index);
-      std::uint64_t samples = 0;
-      for (const wds::ShardSummary& shard : earlier) {
-        samples += shard.samples;
-        report(shard);
-      }
-      there.push_back(samples);
-      writers_.push_back(open_writer(pattern, std::move(earlier)));
-    }
-    return samples_behind(std::move(there));
+  /// Returns the samples that this process has still to write, in order.
+  Indices open_writers(const std::vector<Done>& done) {
+    for (std::size_t set = 0; set < patterns_.size(); ++set)
+      writers_.push_back(open_writer(set, done[set]));
+    return own_of(samples_behind(done));
   }
 
-  wds::ShardWriter open_writer(const std::string& pattern, std::vector<wds::ShardSummary> earlier) {
-    return wds::ShardWriter({.pattern = pattern,
-                             .maxcount = options_.maxcount,
-                             .maxsize = options_.maxsize,
-                             .index = options_.index,
-                             .manifest = options_.index ? manifest_path(pattern) : "",
-                             .earlier = std::move(earlier),
-                             .opener = &opener_,
-                             .on_shard = [this](const auto& shard) { report(shard); }});
+  /// Alone, the writer does all; else each process's has shards of its own.
+  wds::ShardWriter open_writer(std::size_t set, const Done& done) {
+    wds::ShardWriterOptions options{.pattern = patterns_[set],
+                                    .maxcount = options_.maxcount,
+                                    .maxsize = options_.maxsize,
+                                    .index = options_.index,
+                                    .opener = &opener_};
+    if (is_alone()) {
+      options.manifest = options_.index ? manifest_path(options.pattern) : "";
+      options.earlier = std::move(earlier_[set]);
+      options.on_shard = [this](const auto& shard) { report(shard); };
+    } else {
+      options.start_shard = done.shards + static_cast<std::uint64_t>(topology_.process);
+      options.shard_step = static_cast<std::uint64_t>(topology_.processes);
+    }
+    return wds::ShardWriter(std::move(options));
   }
 
   void report(const wds::ShardSummary& shard) {
@@ -173,8 +203,24 @@ class SetJob {
 
   std::size_t set_of(std::uint64_t index) const { return folds_.empty() ? 0 : folds_[index]; }
 
-  /// `order` without the first there[set] samples of each set.
-  Indices samples_behind(std::vector<std::uint64_t> there) const {
+  /// The samples in this process's shards.
+  Indices own_of(const Indices& left) const {
+    if (is_alone()) return left;
+    std::vector<std::uint64_t> at(patterns_.size());
+    Indices own;
+    for (const std::uint64_t index : left) {
+      const std::uint64_t shard = at[set_of(index)]++ / options_.maxcount;
+      if (shard % static_cast<std::uint64_t>(topology_.processes) ==
+          static_cast<std::uint64_t>(topology_.process))
+        own.push_back(index);
+    }
+    return own;
+  }
+
+  /// All samples in order, without those of each set that are done.
+  Indices samples_behind(const std::vector<Done>& sets) const {
+    std::vector<std::uint64_t> there;
+    for (const Done& set : sets) there.push_back(set.samples);
     const std::uint64_t done = std::accumulate(there.begin(), there.end(), std::uint64_t{0});
     if (done > 0)
       context_.log.info(fmt::format("continuing: {} in {} are written", counted(done, "sample"),
@@ -201,7 +247,14 @@ class SetJob {
   }
 
   void finish(std::size_t set) {
-    writers_[set].finish();
+    auto shards = writers_[set].finish();
+    if (!is_alone()) {
+      shards = all_summaries(cluster_, shards);
+      if (topology_.process != 0) return;
+      for (const wds::ShardSummary& shard : shards) report(shard);
+      shards.insert(shards.begin(), earlier_[set].begin(), earlier_[set].end());
+      if (options_.index) write_set_manifest(opener_, shards, manifest_path(patterns_[set]));
+    }
     if (const auto classes = source_.classes(); !classes.empty())
       write_label_map(opener_, classes, label_map_url(wds::shard_name(patterns_[set], 0)));
   }
@@ -209,9 +262,12 @@ class SetJob {
   const SampleSource& source_;
   const WriteSetOptions& options_;
   const Context& context_;
+  trainer::Cluster& cluster_;
+  Topology topology_;
   const io::UrlOpener opener_;
   std::vector<std::string> patterns_;
-  std::vector<std::uint32_t> folds_;  ///< each sample's; empty without folds
+  std::vector<std::uint32_t> folds_;                     ///< each sample's; empty without folds
+  std::vector<std::vector<wds::ShardSummary>> earlier_;  ///< each set's; process 0's
   std::vector<wds::ShardWriter> writers_;
   std::uint64_t shards_ = 0;
 };
@@ -232,8 +288,9 @@ void check_set(const WriteSetOptions& options) {
   }
 }
 
-void write_set(const SampleSource& source, const WriteSetOptions& options, const Context& context) {
-  SetJob(source, options, context).run();
+void write_set(const SampleSource& source, const WriteSetOptions& options, const Context& context,
+               trainer::Cluster& cluster) {
+  SetJob(source, options, context, cluster).run();
 }
 
 }  // namespace millrace::tools

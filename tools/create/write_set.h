@@ -3,7 +3,8 @@
 //
 // Each set consists of its shards, their indexes, a manifest and the class names. Until all exist
 // there is a JobState next to them; a run that finds its own keeps the intact shards and produces
-// only the samples after them.
+// only the samples after them. Where several processes write together, the ones behind a gap are
+// written again.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include "tools/command.h"
 #include "tools/create/sample_source.h"
+#include "trainer/cluster.h"
 #include "wds/shard_writer.h"
 
 namespace millrace::tools {
@@ -41,7 +43,11 @@ struct WriteSetOptions {
 /// Throws: InvalidArgument for what write_set() would reject without looking at the source.
 void check_set(const WriteSetOptions& options);
 
-/// Throws: InvalidArgument (shards exist, too few groups), Io, Cancelled, and as the source.
-void write_set(const SampleSource& source, const WriteSetOptions& options, const Context& context);
+/// Each process of `cluster` writes the shards whose number mod processes is its own; their options
+/// and sources are equal, and process 0 does all else. Throws: InvalidArgument (shards exist, too
+/// few groups; several processes and a shard that maxsize would end), Io, Cancelled, and as the
+/// source.
+void write_set(const SampleSource& source, const WriteSetOptions& options, const Context& context,
+               trainer::Cluster& cluster);
 
 }  // namespace millrace::tools

@@ -3,7 +3,11 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <span>
+#include <type_traits>
+
+#include "io/base/check.h"
 
 namespace millrace::tools {
 namespace {
@@ -49,6 +53,20 @@ template <int Channels>
 constexpr std::size_t kStretch = std::size_t{16 * Channels} * 16'384;
 
 }  // namespace
+
+std::vector<std::uint8_t> PixelSums::packed() const {
+  static_assert(std::is_trivially_copyable_v<PixelSums>);
+  std::vector<std::uint8_t> bytes(sizeof(PixelSums));
+  std::memcpy(bytes.data(), this, sizeof(PixelSums));
+  return bytes;
+}
+
+PixelSums PixelSums::unpacked(const std::vector<std::uint8_t>& bytes) {
+  PixelSums sums;
+  MILLRACE_CHECK(bytes.size() == sizeof(PixelSums), "sums of another program");
+  std::memcpy(&sums, bytes.data(), sizeof(PixelSums));
+  return sums;
+}
 
 void PixelSums::Sums::add(const Sums& other) {
   pixels += other.pixels;

@@ -26,6 +26,9 @@ class PixelSums {
  public:
   void add(const decode::Image& image);
   void add(const PixelSums& other);
+  /// For another process of the run.
+  std::vector<std::uint8_t> packed() const;
+  static PixelSums unpacked(const std::vector<std::uint8_t>& bytes);
 
   std::uint64_t pixels() const { return grey_.pixels + colour_[0].pixels; }
   ChannelMoments moments() const;

@@ -45,6 +45,43 @@ void SetStats::add(const SampleStats& sample) {
   if (sizes_.size() < kMaxSizes || sizes_.contains(size)) ++sizes_[size];
 }
 
+void SetStats::add(const SetStats& other) {
+  const auto add_counts = [](auto& into, const auto& counts) {
+    for (const auto& [value, count] : counts) into[value] += count;
+  };
+  samples += other.samples;
+  images += other.images;
+  pixels.add(other.pixels);
+  add_counts(classes, other.classes);
+  add_counts(heights_, other.heights_);
+  add_counts(widths_, other.widths_);
+  for (const auto& [size, count] : other.sizes_)
+    if (sizes_.size() < kMaxSizes || sizes_.contains(size)) sizes_[size] += count;
+}
+
+std::vector<std::uint8_t> SetStats::packed() const {
+  return nlohmann::json::to_cbor({{"samples", samples},
+                                  {"images", images},
+                                  {"classes", classes},
+                                  {"pixels", pixels.packed()},
+                                  {"heights", heights_},
+                                  {"widths", widths_},
+                                  {"sizes", sizes_}});
+}
+
+SetStats SetStats::unpacked(const std::vector<std::uint8_t>& bytes) {
+  const auto json = nlohmann::json::from_cbor(bytes);
+  SetStats stats;
+  json.at("samples").get_to(stats.samples);
+  json.at("images").get_to(stats.images);
+  json.at("classes").get_to(stats.classes);
+  stats.pixels = PixelSums::unpacked(json.at("pixels").get<std::vector<std::uint8_t>>());
+  json.at("heights").get_to(stats.heights_);
+  json.at("widths").get_to(stats.widths_);
+  json.at("sizes").get_to(stats.sizes_);
+  return stats;
+}
+
 // The median is the mean of the two middle values, which coincide for an odd number.
 Spread SetStats::spread(const std::map<int, std::uint64_t>& counts) {
   if (counts.empty()) return {};

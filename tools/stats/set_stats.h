@@ -30,6 +30,11 @@ struct Spread {
 class SetStats {
  public:
   void add(const SampleStats& sample);
+  /// Adds another process's.
+  void add(const SetStats& other);
+  /// For another process of the run, as JSON in CBOR's bytes.
+  std::vector<std::uint8_t> packed() const;
+  static SetStats unpacked(const std::vector<std::uint8_t>& bytes);
 
   std::uint64_t samples = 0;
   std::uint64_t images = 0;

@@ -42,6 +42,11 @@ double expected_distance(const Classes& shares, double samples) {
 
 }  // namespace
 
+ShardClasses::ShardClasses(Histogram histogram, double squared_runs, bool overflowed)
+    : histogram_(std::move(histogram)), squared_runs_(squared_runs), overflowed_(overflowed) {
+  for (const auto& [label, count] : histogram_) samples_ += count;
+}
+
 void ShardClasses::add(std::int64_t label) {
   if (overflowed_) return;
   if (run_ > 0 && label != last_) finish();

@@ -17,6 +17,11 @@ namespace millrace::tools {
 /// One shard's classes, in the order of its samples.
 class ShardClasses {
  public:
+  ShardClasses() = default;
+  /// As another process found them.
+  ShardClasses(std::map<std::int64_t, std::uint64_t> histogram, double squared_runs,
+               bool overflowed);
+
   void add(std::int64_t label);
   /// Closes the last run. Called once, last.
   void finish();
