@@ -13,7 +13,8 @@ void OrderOptions::declare(CLI::App& app) {
       ->transform(whole_number(0, std::uint64_t{1} << 32U));
   app.add_option("--order", order,
                  "The shuffle: millrace's own, WebDataset 1.0.2's bit for bit, or an exact "
-                 "permutation of all samples, which reads each by its place, without a buffer")
+                 "permutation of all samples, which reads each by its place and uses no --shuffle "
+                 "buffer")
       ->transform(one_of({"millrace", "webdataset", "permutation"}));
   app.add_option(
          "--open-shards", open_shards,
@@ -61,6 +62,8 @@ void OrderOptions::check() const {
           "--open-shards: only --order millrace reads several shards in turn");
   require(!resampled || epoch_samples > 0,
           "--resampled draws shards without end: --epoch-samples says how many make an epoch");
+  require(!resampled || wds_order() != wds::Order::kPermutation,
+          "--resampled draws shards, --order permutation samples: use one of them");
   require(!resampled || passes == 0, "--passes: there are none over --resampled shards");
   require(!detshuffle || resampled || passes == 1 || (passes == 0 && epoch_samples == 0),
           "--detshuffle has an order for each epoch of one pass: --passes 1");

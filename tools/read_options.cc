@@ -13,6 +13,7 @@
 #include "tools/command.h"
 #include "tools/parse.h"
 #include "tools/values.h"
+#include "wds/sample_access.h"
 #include "wds/shard_index.h"
 #include "wds/shard_spec.h"
 #include "wds/split.h"
@@ -179,6 +180,10 @@ std::string ReadOptions::scan_cache() { return wds::default_scan_cache(); }
 
 std::size_t num_indexes_of(const pipeline::PipelineOptions& options) {
   if (!options.counts) return 0;
+  if (options.contents) {
+    const auto indexed = [](const auto& shard) { return shard.index != nullptr; };
+    return static_cast<std::size_t>(std::ranges::count_if(options.contents->shards, indexed));
+  }
   if (!options.scans) return options.counts->size();
   return static_cast<std::size_t>(std::ranges::count(*options.scans, nullptr));
 }

@@ -119,6 +119,20 @@ TEST_F(EpochOptions, OrderRepeatsNothingBeforeAllWasSeen) {
   EXPECT_EQ(drawn, 77U);
 }
 
+TEST_F(EpochOptions, APermutationHasPassesAndNeedsNoIndex) {
+  const Words permuted = {"--order", "permutation", "--passes", "2"};
+  const auto seen = slots(permuted, 0);
+  ASSERT_EQ(seen.size(), 50U);
+  for (const auto& [key, at] : seen) {
+    ASSERT_EQ(at.size(), 2U) << key;
+    EXPECT_LT(at[0], 50) << key;
+  }
+  const ProcessResult scanned = order({"--order", "permutation", "--passes", "2", "--no-index"});
+  EXPECT_EQ(scanned.out, order(permuted).out);
+  EXPECT_EQ(scanned.err.find("balanced by"), std::string::npos) << scanned.err;
+  EXPECT_EQ(trained(permuted), 100);
+}
+
 TEST_F(EpochOptions, OrderReadsIndexesAlone) {
   const Words shuffled = {"--workers", "3", "--passes", "2"};
   const std::string before = order(shuffled).out;
@@ -228,6 +242,8 @@ TEST_F(EpochOptions, WhatContradictsItselfIsRefusedInTheSameWords) {
   for (const auto& [more, why] : std::vector<std::pair<Words, const char*>>{
            {{"--resampled"}, "--epoch-samples says how many"},
            {{"--resampled", "--epoch-samples", "9", "--passes", "2"}, "--passes"},
+           {{"--resampled", "--epoch-samples", "9", "--order", "permutation"}, "one of them"},
+           {{"--open-shards", "2", "--order", "permutation"}, "only --order millrace"},
            {{"--detshuffle"}, "are for --order webdataset"},
            {{"--shard-shuffle", "3"}, "are for --order webdataset"},
            {{"--order", "webdataset", "--detshuffle", "--passes", "2"}, "--passes 1"},

@@ -158,6 +158,27 @@ TEST(PermutationOrder, GoesOnExactlyAtAnyPositionAndInAnyPass) {
   }
 }
 
+TEST(PermutationOrder, PassesEndAnEpochAndEachIsDrawnAnew) {
+  const Set set(6);  // 45 samples
+  StreamSpec spec = set.spec();
+  const auto keys = [&](std::uint32_t passes, std::uint64_t samples) {
+    spec.passes = passes;
+    spec.max_samples = samples;
+    FaultLedger ledger;
+    SampleStream stream(spec, set.opener, ledger);
+    return drain(stream);
+  };
+  const Strings two = keys(2, 0);
+  ASSERT_EQ(two.size(), 90U);
+  const Strings first(two.begin(), two.begin() + 45);
+  const Strings second(two.begin() + 45, two.end());
+  EXPECT_NE(first, second);
+  EXPECT_EQ(std::set<std::string>(second.begin(), second.end()).size(), 45U);
+  EXPECT_EQ(keys(0, 0), first);
+  EXPECT_EQ(keys(1, 60), first) << "the pass ends before the samples";
+  EXPECT_EQ(keys(2, 60), Strings(two.begin(), two.begin() + 60));
+}
+
 TEST(PermutationOrder, DamageCostsItsSampleAndIsFoundWhereAnIndexHasTheChecksum) {
   Set set(2);
   const StreamSpec spec = set.spec();

@@ -1,6 +1,7 @@
 #include "wds/detail/permuted_reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,12 @@ namespace {
 
 std::uint64_t share_of(std::uint64_t count, std::uint64_t first, std::uint64_t step) {
   return count <= first ? 0 : (count - first + step - 1) / step;
+}
+
+/// How many numbers a stream takes at most, if a pass has `share` of them.
+std::uint64_t end_of(const StreamSpec& spec, std::uint64_t share) {
+  if (spec.passes > 0) return share * spec.passes;
+  return spec.max_samples > 0 ? std::numeric_limits<std::uint64_t>::max() : share;
 }
 
 const SetContents& contents_of(const StreamSpec& spec) {
@@ -29,6 +36,7 @@ PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
       first_(static_cast<std::uint64_t>(spec.stream)),
       step_(static_cast<std::uint64_t>(spec.num_streams)),
       share_(share_of(contents_of(spec).count, first_, step_)),
+      end_(end_of(spec, share_)),
       most_(spec.max_samples),
       order_(spec.contents->count, key_) {}
 
@@ -39,7 +47,7 @@ void PermutedReader::restore(std::uint64_t taken, std::uint64_t given) {
 
 bool PermutedReader::has_more() const {
   if (ended_ || share_ == 0 || barren_ > share_) return false;
-  return most_ > 0 ? given_ < most_ : taken_ < share_;
+  return taken_ < end_ && (most_ == 0 || given_ < most_);
 }
 
 // A block's worth, by what the samples take in their shards: so a block depends on the position
@@ -47,9 +55,9 @@ bool PermutedReader::has_more() const {
 std::vector<std::uint64_t> PermutedReader::next_numbers() {
   std::vector<std::uint64_t> numbers;
   std::uint64_t bytes = 0;
-  const std::uint64_t left = most_ > 0 ? most_ - given_ : share_ - taken_;
-  while (numbers.size() < std::min<std::uint64_t>(left, SampleBlock::kMaxSamples) &&
-         bytes < SampleBlock::kMaxBytes) {
+  std::uint64_t left = std::min<std::uint64_t>(end_ - taken_, SampleBlock::kMaxSamples);
+  if (most_ > 0) left = std::min(left, most_ - given_);
+  while (numbers.size() < left && bytes < SampleBlock::kMaxBytes) {
     const std::uint64_t pass = taken_ / share_;
     if (!numbers.empty() && pass != pass_) break;
     if (pass != pass_)

@@ -35,6 +35,7 @@ class PermutedReader {
   const std::uint64_t first_;  // the stream's number
   const std::uint64_t step_;   // S
   const std::uint64_t share_;  // of a pass
+  const std::uint64_t end_;    // numbers of all passes
   const std::uint64_t most_;   // StreamSpec::max_samples
   Permutation order_;
   std::uint64_t pass_ = 0;  // of order_
