@@ -80,8 +80,9 @@ class PredictCommand final : public Command {
     const Log log = context.log;
     processes_.emplace(context, run_.devices);
     processes_->guard(context, [&] {
-      trainer::all_do(processes_->cluster(), [&] { settle(); });
       Context own{.out = context.out, .log = log, .stop = context.stop, .json = context.json};
+      read_.attach(own);
+      trainer::all_do(processes_->cluster(), [&] { settle(); });
       trainer::all_do(processes_->cluster(), [&] { predict_own(own); });
     });
   }
@@ -115,7 +116,6 @@ class PredictCommand final : public Command {
   }
 
   void predict_own(Context& context) {
-    read_.attach(context);
     checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
     const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
     require(choice.task.is_dense() || shards_.empty(),
