@@ -91,6 +91,7 @@ void run_create(const FileSet& set, const std::vector<std::string>& more) {
       set.folder / "in", "--maxsize", std::to_string(kShardBytes)};
   words.insert(words.end(), more.begin(), more.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
@@ -184,7 +185,7 @@ void compare(std::size_t mean_bytes, std::uint64_t total_bytes) {
   print("bare", set, median(bare), median(bare));
   print("create, 1 thread, no index", set, median(plain), median(bare));
   print("create, 1 thread", set, median(indexed), median(bare));
-  print("create, a thread a core", set, median(threads), median(bare));
+  print("create, a thread per core", set, median(threads), median(bare));
 }
 
 }  // namespace

@@ -44,12 +44,13 @@ double measure(unsigned threads, const MakeWorker& make) {
   const auto start = Clock::now();
   {
     std::vector<std::jthread> team;
+    team.reserve(threads);
     for (unsigned t = 0; t < threads; ++t) {
       team.emplace_back([&, t] {
         const Worker work = make();
         std::size_t count = 0;
         for (; Clock::now() - start < kTurn; count += 16) {
-          for (std::size_t i = 0; i < 16; ++i) work(count + i + t * 1'000'003);
+          for (std::size_t i = 0; i < 16; ++i) work(count + i + std::size_t{t} * 1'000'003);
         }
         done += count;
       });

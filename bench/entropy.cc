@@ -228,8 +228,8 @@ int main() {
   const Layout one_class(folder / "one-%02d.tar", 1);
   const Layout two_classes(folder / "two-%02d.tar", 2);
   fmt::print(
-      "bits of a batch's classes, mean / lowest batch (at most {:.2f}), by classes a shard x "
-      "streams; opens and bytes a sample of 1 x 1\n\n",
+      "bits of a batch's classes, mean / lowest batch (at most {:.2f}), by classes per shard x "
+      "streams; opens and bytes per sample of 1 x 1\n\n",
       std::log2(kClasses));
   print_row("setting", {"1 x 1", "1 x 4", "2 x 1", "2 x 4", "opens", "bytes"});
   fmt::print("|---|---|---|---|---|---|---|\n");

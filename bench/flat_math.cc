@@ -25,8 +25,6 @@
 namespace millrace {
 namespace {
 
-using trainer::RuleBuffers;
-using trainer::RuleStep;
 using Floats = std::vector<float>;
 
 constexpr int kRounds = 9;
@@ -429,7 +427,7 @@ void run() {
     for (const Piece& piece : flat(buffers)) print(piece, floats, memory);
   }
   Scores classes(128, 1000);
-  Scores masks(32, 96 * 96);
+  Scores masks(32, std::int64_t{96} * 96);
   for (const Piece& piece : losses(classes, masks)) print(piece, piece.floats, memory);
   const double peer = torch_adam(11'689'512);
   if (peer > 0) std::printf("PyTorch's Adam, 11689512 floats, one thread: %.3f ms\n", peer);

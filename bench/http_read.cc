@@ -56,6 +56,7 @@ double rate(int readers, const std::function<std::size_t(int)>& read, std::size_
   const auto start = std::chrono::steady_clock::now();
   {
     std::vector<std::jthread> threads;
+    threads.reserve(static_cast<std::size_t>(readers));
     for (int i = 0; i < readers; ++i) {
       threads.emplace_back([&, i] {
         if (read(i) == expected) return;
@@ -105,8 +106,8 @@ int main(int argc, char** argv) {
 
   const UrlOpener opener;
   for (const int readers : {1, 4}) {
-    std::vector<CURL*> handles;
-    for (int i = 0; i < readers; ++i) handles.push_back(curl_easy_init());
+    std::vector<CURL*> handles(static_cast<std::size_t>(readers));
+    for (CURL*& handle : handles) handle = curl_easy_init();
     compare(readers, rounds, bytes,
             {{"libcurl alone",
               [&](int i) { return read_with_curl(handles[static_cast<std::size_t>(i)], url); }},

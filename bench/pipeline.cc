@@ -141,6 +141,7 @@ double bare_loop(int threads, std::size_t images, const std::function<Worker()>&
   const Clock::time_point start = Clock::now();
   {
     std::vector<std::jthread> team;
+    team.reserve(static_cast<std::size_t>(threads));
     for (int t = 0; t < threads; ++t) {
       team.emplace_back([&] {
         const Worker work = make();
@@ -203,7 +204,7 @@ std::string whole_pipeline(const Set& set, int threads, Indexes indexes, Pipelin
 }
 
 void print_pipeline(const char* what, const PipelineRates& rates) {
-  fmt::print("  pipeline, {:<20} {:>11.0f}/s  {:.2f} us of processor time an image\n", what,
+  fmt::print("  pipeline, {:<20} {:>11.0f}/s  {:.2f} us of processor time per image\n", what,
              median(rates.images), median(rates.micros));
 }
 
@@ -300,7 +301,7 @@ void gaps(const Set& set, int threads, int rounds) {
   for (int round = 0; round < rounds; ++round) add_waits(set, threads, {}, hungry);
   const std::chrono::duration<double> work(2 * median(hungry.within));
   for (int round = 0; round < rounds; ++round) add_waits(set, threads, work, busy);
-  fmt::print("gaps of {}, {} batches an epoch\n", set.name,
+  fmt::print("gaps of {}, {} batches per epoch\n", set.name,
              hungry.within.size() * 2 / (hungry.first.size() + hungry.between.size()));
   print_waits("a consumer that only takes", hungry);
   print_waits("one that takes half the rate", busy);

@@ -101,7 +101,7 @@ Rate read_bare(const std::vector<std::string>& shards) {
   for (const std::string& shard : shards) {
     archive* handle = archive_read_new();
     archive_read_support_format_tar(handle);
-    check(archive_read_open_filename(handle, shard.c_str(), 256 * 1024), handle);
+    check(archive_read_open_filename(handle, shard.c_str(), std::size_t{256} << 10), handle);
     archive_entry* entry = nullptr;
     while (archive_read_next_header(handle, &entry) == ARCHIVE_OK) {
       const auto size = static_cast<std::size_t>(archive_entry_size(entry));
@@ -132,6 +132,7 @@ Rate median(std::vector<Rate> rates) {
 double median_ratio(const std::vector<Rate>& over, const std::vector<Rate>& under) {
   const auto seconds = [](const std::vector<Rate>& rates) {
     std::vector<double> all;
+    all.reserve(rates.size());
     for (const Rate& rate : rates) all.push_back(rate.seconds);
     return all;
   };
@@ -181,7 +182,8 @@ int main(int argc, char** argv) {
   compare(900, bytes / 8, shard / 8);
   fmt::print("cost of a sample as shards grow (3,000 bytes each):\n");
   const double large = compare(3'000, bytes, shard);
-  fmt::print("  4 times the samples a shard: {:.2f} times the time a sample (no growth: 1.00)\n",
-             large / small);
+  fmt::print(
+      "  4 times the samples per shard: {:.2f} times the time per sample (no growth: 1.00)\n",
+      large / small);
   return 0;
 }

@@ -40,7 +40,7 @@ function(millrace_warnings target)
   endif()
 endfunction()
 
-# millrace_precompile(TARGET HEADER...): the standard library (and HEADERs) parsed once a target, which halves
+# millrace_precompile(TARGET HEADER...): the standard library (and HEADERs) parsed once per target, which halves
 # the time of most sources. The clang preset builds without, so that no source misses an #include.
 function(millrace_precompile target)
   if(MILLRACE_PRECOMPILE)
@@ -68,7 +68,7 @@ function(millrace_test_headers)
   millrace_precompile(millrace_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 endfunction()
 
-# millrace_test(NAME SOURCES ... LINK ...): one test program a room, its cases known to CTest.
+# millrace_test(NAME SOURCES ... LINK ...): one test program per room, its cases known to CTest.
 function(millrace_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})

@@ -12,7 +12,7 @@ namespace millrace::decode {
 /// PGM (P5) for 1 channel, PPM (P6) for 3. Throws: InvalidArgument for 4 channels.
 io::Bytes encode_pnm(const Image& image);
 
-/// PNG, 8 bits a channel, losslessly compressed.
+/// PNG, 8 bits per channel, losslessly compressed.
 io::Bytes encode_png(const Image& image);
 
 /// A mask's class numbers as a PNG, exactly: palette indices with `colours`, which viewers show;

@@ -15,7 +15,7 @@
 // a landing by its own device's next() alone.
 //
 // Concurrency: one thread takes batches from the pipeline and has the devices land them
-// (Device::land()). Order: the pipeline's. Buffers: `depth` batches a device, landed or landing.
+// (Device::land()). Order: the pipeline's. Buffers: `depth` batches per device, landed or landing.
 // Threads: one thread per DeviceLoader; ParallelLoader::stop() from any; all else from one at a
 // time.
 #pragma once

@@ -74,7 +74,7 @@ struct ResourceOptions {
 };
 
 struct PipelineOptions {
-  /// Expanded urls, one a shard.
+  /// Expanded urls, one per shard.
   std::vector<std::string> shards = {};
   /// Where samples come from instead of `shards`, which are then empty. Null: the shards.
   std::shared_ptr<const SampleSource> source = nullptr;
@@ -102,8 +102,8 @@ struct PipelineOptions {
   /// Samples in each of `shards`. Null: from the indexes, when `indexed`, and from scans, when
   /// `scan`.
   std::shared_ptr<const std::vector<std::uint64_t>> counts = nullptr;
-  /// The scans that `counts` came from, one a shard, null where an index has the count. Found with
-  /// `counts`.
+  /// The scans that `counts` came from, one per shard, null where an index has the count. Found
+  /// with `counts`.
   std::shared_ptr<const wds::ShardScans> scans = nullptr;
   /// Order::kPermutation: what the shards hold, found with `counts`. Shards of which samples cannot
   /// be read by their place (compressed, damaged, pipes, without index or scan) are refused.

@@ -7,7 +7,7 @@
 // the same step, joined, are that of the run, which any other number of processes, devices or
 // threads continues:
 //
-//   const Position whole = Position::joined(parts);    // one a process, in their order
+//   const Position whole = Position::joined(parts);    // one per process, in their order
 //   ...
 //   auto pipeline = Pipeline::Builder(). ... .resume(whole).build();  // takes its own share
 //
@@ -41,7 +41,7 @@ struct Position {
   /// Slots of the epoch already used here, masked ones included.
   std::int64_t slots = 0;
   /// The stream that gives the next sample, an index into `streams`. Where a stream ended before
-  /// the others, processes that are joined have no common order any more: then one a process, an
+  /// the others, processes that are joined have no common order any more: then one per process, an
   /// index into its own streams.
   std::vector<std::uint32_t> turns = {0};
   /// Empty: the epoch's beginning.

@@ -97,7 +97,7 @@ std::string spelt(std::string_view name) {
 
 /// Empty if the name is not an option.
 std::string known_name(const CLI::App& app, std::string_view name) {
-  const std::string usual = spelt(name);
+  std::string usual = spelt(name);
   if (has(app, usual)) return usual;
   for (const auto& [alias, known] : kAliases)
     if (alias == usual && has(app, std::string(known))) return std::string(known);

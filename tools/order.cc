@@ -57,7 +57,7 @@ class OrderCommand final : public Command {
     app.add_option("--process", process_,
                    "Print only this process's samples; default: all, by slot")
         ->transform(whole_number(0, 1 << 20));
-    app.add_option("--workers", split_.workers, "Streams a process")->transform(positive);
+    app.add_option("--workers", split_.workers, "Streams per process")->transform(positive);
     app.add_option("--streams", split_.streams,
                    "Streams over all processes, a multiple of their number; 0: processes x workers")
         ->transform(whole_number(0, 1 << 20));
@@ -94,10 +94,8 @@ class OrderCommand final : public Command {
     if (!diff_.empty()) return print_difference(context);
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
-    EpochOrder order(find_options(context),
-                     {.epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_},
-                     *opener, ledger, context.stop);
-    const std::uint64_t printed = digest_ ? print_digest(order, context) : print(order, context);
+    const auto order = open(*opener, ledger, context);
+    const std::uint64_t printed = digest_ ? print_digest(*order, context) : print(*order, context);
     if (printed == 0 && ledger.skipped() > 0)
       ledger.check_not_empty(fmt::format("epoch {}", epoch_));
   }
@@ -135,11 +133,11 @@ class OrderCommand final : public Command {
     return options;
   }
 
-  EpochOrder open(const io::Opener& opener, wds::FaultLedger& ledger,
-                  const Context& context) const {
-    return EpochOrder(find_options(context),
-                      {.epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_},
-                      opener, ledger, context.stop);
+  std::unique_ptr<EpochOrder> open(const io::Opener& opener, wds::FaultLedger& ledger,
+                                   const Context& context) const {
+    const EpochOrder::Place place{
+        .epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_};
+    return std::make_unique<EpochOrder>(find_options(context), place, opener, ledger, context.stop);
   }
 
   // ---- --diff ----
@@ -195,7 +193,7 @@ class OrderCommand final : public Command {
     command.check();
     command.read_.attach(context);
     side.ledger.emplace(command.read_.policy(), context.log);
-    side.order.reset(new EpochOrder(command.open(*command.read_.opener(), *side.ledger, context)));
+    side.order = command.open(*command.read_.opener(), *side.ledger, context);
   }
 
   static bool same(const OrderedSlot* a, const OrderedSlot* b) {

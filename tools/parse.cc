@@ -33,7 +33,7 @@ double unit(std::string suffix) {
   const double thousand = binary ? 1024.0 : 1000.0;
   constexpr std::array<std::string_view, 4> kLetters = {"kK", "mM", "gG", "tT"};
   const std::string_view rest = suffix.empty() ? "" : std::string_view(suffix).substr(1);
-  if (rest != "" && rest != "B" && rest != "i" && rest != "iB") return std::nan("");
+  if (!rest.empty() && rest != "B" && rest != "i" && rest != "iB") return std::nan("");
   double value = thousand;
   for (const std::string_view letters : kLetters) {
     if (letters.find(suffix[0]) != std::string_view::npos) return value;

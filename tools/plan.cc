@@ -164,18 +164,18 @@ class PlanCommand final : public Command {
   void print(const nlohmann::ordered_json& plan, Context& context) const {
     const auto number = [&](const char* key) { return plan.at(key).get<double>(); };
     context.out.line(fmt::format(
-        "{} on {}, {} each: {} replicas, {} a step",
+        "{} on {}, {} each: {} replicas, {} per step",
         counted(static_cast<std::uint64_t>(topology_.processes), "process"),
         counted(static_cast<std::uint64_t>(num_nodes()), "machine"),
         counted(static_cast<std::uint64_t>(topology_.devices), "device"), topology_.world_size(),
         counted(plan.at("global_batch").get<std::uint64_t>(), "sample")));
     context.out.line(
-        fmt::format("{} an epoch; the fullest process has {:.3f} of the mean, {:.1f} % "
+        fmt::format("{} per epoch; the fullest process has {:.3f} of the mean, {:.1f} % "
                     "of the slots are masked",
                     counted(plan.at("steps_per_epoch").get<std::uint64_t>(), "step"),
                     number("imbalance"), 100 * number("masked_share")));
     context.out.line(
-        fmt::format("{:.1f} GB an epoch to each machine; {:.2f} GB of weights, "
+        fmt::format("{:.1f} GB per epoch to each machine; {:.2f} GB of weights, "
                     "gradients and state in each process",
                     number("bytes_per_node") / 1e9, number("memory_per_process") / 1e9));
     context.out.line(

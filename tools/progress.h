@@ -1,7 +1,7 @@
 // Progress: a line on the terminal that shows a command's progress; nothing without a terminal.
 //
 //   Progress progress("samples", total);
-//   progress.at(done);      // redraws at most ten times a second
+//   progress.at(done);      // redraws at most ten times per second
 //
 // Threads: one at a time.
 #pragma once

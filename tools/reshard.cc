@@ -189,7 +189,8 @@ class ReshardCommand final : public Command {
     if (result.empty > 0) text += fmt::format(", {} had no field to keep", result.empty);
     if (ledger.skipped() > 0) text += fmt::format(", {} skipped as damaged", ledger.skipped_text());
     if (options_.shuffle_seed)
-      text += "; shuffled through a buffer of " + counted(options_.buffer_samples, "sample");
+      text += "; shuffled through a buffer of " +
+              counted(static_cast<std::uint64_t>(options_.buffer_samples), "sample");
     context.log.info(text);
   }
 

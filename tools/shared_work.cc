@@ -40,6 +40,7 @@ std::vector<nlohmann::json> in_shard_order(trainer::Cluster& cluster,
 std::vector<wds::ShardSummary> all_summaries(trainer::Cluster& cluster,
                                              const std::vector<wds::ShardSummary>& own) {
   std::vector<nlohmann::json> packed;
+  packed.reserve(own.size());
   for (const wds::ShardSummary& shard : own)
     packed.push_back({shard.url, shard.samples, shard.bytes, shard.sha256});
   std::vector<wds::ShardSummary> all;

@@ -77,9 +77,9 @@ class StatsCommand final : public Command {
   /// What depends on the shards before.
   void check_divisible() const {
     if (processes_->is_alone()) return;
-    require(limit_ == 0, "--limit is one process's: leave out --limit, or start one");
+    require(limit_ == 0, "--limit needs a single process: leave out --limit, or start one");
     require(read_.policy().on_fault != wds::OnFault::kStop,
-            "--on-fault stop is one process's: --on-fault skip or fail, or start one");
+            "--on-fault stop needs a single process: --on-fault skip or fail, or start one");
   }
 
   void gather(const std::vector<std::string>& shards, const Context& context, const Log& log) {
@@ -132,7 +132,7 @@ class StatsCommand final : public Command {
       if ((field = sample.find("cls")) != nullptr)
         stats.label = decode::decode_integer(field->data);
       if ((field = sample.find_any(suffixes_)) != nullptr) add_image(*field, stats);
-      return {.stats = std::move(stats)};
+      return {.stats = stats};
     } catch (Error& fault) {
       fault.annotate({.url = io::printable_url(*sample.url),
                       .key = sample.key,

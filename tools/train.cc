@@ -381,7 +381,7 @@ class TrainCommand final : public Command {
     if (half && !trainer::nn::has_native_bfloat16())
       context.log.info("this machine has no bf16 instructions: results of float32 are rounded");
     context.log.info(fmt::format(
-        "{}, {} x batch size {}{} = {} a step; {}, {}{}",
+        "{}, {} x batch size {}{} = {} per step; {}, {}{}",
         data_.fake > 0 ? "fake data" : counted(train_shards(input_options()).size(), "shard"),
         devices_text(), run_.batch_size,
         optimisation_.accumulate > 1 ? fmt::format(" x {} batches", optimisation_.accumulate) : "",

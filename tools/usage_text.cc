@@ -33,7 +33,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::string usage_text(const CLI::ParseError& error) {
-  const std::string text = printable(error.what(), kMaxError);
+  std::string text = printable(error.what(), kMaxError);
   for (const Rule& rule : kRules)
     if (const std::regex theirs(rule.theirs); std::regex_search(text, theirs))
       return std::regex_replace(text, theirs, rule.ours);

@@ -55,6 +55,7 @@ class VerifyCommand final : public Command {
     const auto listed = read_.listed_shards();
     const auto opener = read_.opener();
     std::vector<std::string> shards;
+    shards.reserve(listed.size());
     for (const wds::ManifestShard& shard : listed) shards.push_back(shard.url);
     SetReport report;
     const ManifestFacts manifests = find_manifests(listed, shards, *opener, report);

@@ -12,7 +12,7 @@
 //
 // A checkpoint at a url is read through an opener, which sets how long to retry and when to stop.
 //
-// Threads: one at a time a folder.
+// Threads: one call per folder at a time.
 #pragma once
 
 #include <cstdint>

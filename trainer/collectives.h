@@ -12,7 +12,7 @@
 // To add one: a class derived from Collectives, which a Cluster (cluster.h) passes to fit();
 // tests/trainer/collectives_conformance.h specifies it.
 //
-// Threads: one thread a rank (a second thread of a rank takes a second group); abort() and
+// Threads: one thread per rank (a second thread of a rank takes a second group); abort() and
 // peer_wait() from any thread.
 #pragma once
 

@@ -31,7 +31,7 @@ std::string evaluation_line(const EpochEvent& event, const std::string& time);
 bool is_class_iou(std::string_view name);
 /// "IoU by class: sky=0.9123, road=0.8700"; empty if there is none.
 std::string class_iou_text(const NamedValues& values);
-/// The epoch's stall report: seconds a step by part, and the verdict.
+/// The epoch's stall report: seconds per step by part, and the verdict.
 std::string stall_line(const EpochEvent& event);
 std::string end_line(const EndEvent& event);
 

@@ -11,7 +11,7 @@
 
 namespace millrace::trainer {
 
-/// metrics.jsonl, one JSON object a line: every logged step, every epoch, the end.
+/// metrics.jsonl, one JSON object per line: every logged step, every epoch, the end.
 class MetricsLog final : public Observer {
  public:
   /// Appends to the file at `path`. Throws: Io, here and in on_...().

@@ -21,8 +21,8 @@ namespace millrace::trainer {
 
 /// A machine's link.
 struct Network {
-  double latency = 20e-6;    ///< seconds a message
-  double bandwidth = 3.1e9;  ///< bytes a second, each way
+  double latency = 20e-6;    ///< seconds per message
+  double bandwidth = 3.1e9;  ///< bytes per second, each way
 };
 
 struct ReduceInput {

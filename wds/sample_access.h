@@ -7,8 +7,8 @@
 // Numbers go through the shards in the order of their list. Neighbours in a shard are read
 // together. Where a shard has an index, samples are checked against it.
 //
-// Threads: const members from any thread. Buffers: SetContents, about 256 bytes a sample of shards
-// with an index and 4 of others.
+// Threads: const members from any thread. Buffers: SetContents, about 256 bytes per sample of
+// shards with an index and 4 of others.
 #pragma once
 
 #include <cstddef>

@@ -1,15 +1,15 @@
 // ShardScan: how many samples a shard has and where they begin, by its headers alone.
 //
 // What an index would say, without one: payloads are skipped, so that a local shard costs a seek a
-// member, a remote one a request where its members are large, and a compressed one its unpacking.
+// member, a remote one per request where its members are large, and a compressed one its unpacking.
 // Checksums are not in it, so a scan is no index and nothing is checked against it.
 //
 //   const SetScan scan = scan_shards(opener, shards, {.cache = default_scan_cache()});
 //   spec.counts = scan.counts();  spec.scans = scan.shards;
 //
 // Damage is no fault here: it is counted as the samples that it costs a reader, at least one, and
-// the reader reports it. A scan is kept in the cache folder, a file a shard, and is used as long as
-// the shard's size and its time of modification, ETag or Last-Modified are the same.
+// the reader reports it. A scan is kept in the cache folder, a file per shard, and is used as long
+// as the shard's size and its time of modification, ETag or Last-Modified are the same.
 //
 // Threads: free functions, callable from any thread; a ShardScan is a value.
 #pragma once
@@ -78,8 +78,8 @@ ShardIndex scan_contents(const io::Opener& opener, const std::string& url,
 ShardScan scan_shard(const io::Opener& opener, const std::string& url,
                      const ScanOptions& options = {});
 
-/// The scans of those `shards` for which `wanted` (one flag a shard) holds, sixteen at a time; null
-/// if one of them can be read only once. Throws: as scan_shard().
+/// The scans of those `shards` for which `wanted` (one flag per shard) holds, sixteen at a time;
+/// null if one of them can be read only once. Throws: as scan_shard().
 std::shared_ptr<const ShardScans> scan_shards(const io::Opener& opener,
                                               std::span<const std::string> shards,
                                               const std::vector<bool>& wanted,

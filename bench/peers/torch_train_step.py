@@ -1,4 +1,4 @@
-"""PyTorch's images a second for one of train_step's cases: torch_train_step.py CASE BATCH PRECISION
+"""PyTorch's images per second for one of train_step's cases: torch_train_step.py CASE BATCH PRECISION
 THREADS SECONDS. channels_last; bf16 by autocast or as a bf16 model, whichever is faster. LeNet and
 the U-Net are those that the parity tests compare with ours."""
 import pathlib

@@ -53,7 +53,7 @@ struct Checker {
   }
   void check_values(const std::vector<float>& values) const {
     require(values.size() == 1 || values.size() == static_cast<std::size_t>(options.channels),
-            "a normalisation has one value, or one a channel");
+            "a normalisation has one value, or one per channel");
     for (const float value : values)
       require(std::isfinite(value), "a normalisation must be finite");
   }

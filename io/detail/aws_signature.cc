@@ -74,6 +74,7 @@ std::vector<std::string> aws_signature_lines(const UnsignedRequest& request,
   std::map<std::string, std::string> own{{"x-amz-content-sha256", payload}, {"x-amz-date", time}};
   if (!keys.session_token.empty()) own["x-amz-security-token"] = keys.session_token;
   std::vector<std::string> lines;
+  lines.reserve(own.size());
   for (const auto& [name, value] : own) lines.push_back(std::string(name) + ": " + value);
   auto covered = std::move(own);
   covered["host"] = url.host;

@@ -19,7 +19,7 @@ class BearerSigner final : public Signer {
   using Fetch =
       std::function<Renewed<std::string>::Fetched(HttpClient& client, const std::stop_token& stop)>;
 
-  /// `fetch` is called at most once a lifetime; an empty token makes requests anonymous. `clock` is
+  /// `fetch` is called at most once per lifetime; an empty token makes requests anonymous. `clock` is
   /// borrowed.
   BearerSigner(const Clock& clock, Fetch fetch) : clock_(clock), fetch_(std::move(fetch)) {}
 

@@ -1,6 +1,6 @@
 #include "io/detail/http_loop.h"
 
-#include <signal.h>  // NOLINT(modernize-deprecated-headers): POSIX's, not C's
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 #include "io/detail/upload_sink.h"
 
 #include <fcntl.h>
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): POSIX's, for mkostemp
+#include <stdlib.h>  // for mkostemp
 #include <unistd.h>
 
 #include <cerrno>

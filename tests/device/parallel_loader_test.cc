@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(ParallelLoaderOn, DealsBatchesRoundAndFillsTheLastRound) {
   auto options = fake_options(2, 4);
   options.epochs.count = 2;
-  Pipeline alone = fake_pipeline(options, streams_of(20));  // 10 batches an epoch
+  Pipeline alone = fake_pipeline(options, streams_of(20));  // 10 batches per epoch
   const auto expected = testing::describe_all(alone);
 
   const DeviceSet devices = GetParam().make(3);

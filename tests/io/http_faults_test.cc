@@ -362,7 +362,7 @@ TEST_F(HttpFaults, ATrickleIsBrokenOffAndResumed) {
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     const std::string whole = http_serve(request, object, kTag);
     if (request.number > 0) return {whole};
-    return {whole, After::kHang, 200, milliseconds(250)};  // 800 bytes a second
+    return {whole, After::kHang, 200, milliseconds(250)};  // 800 bytes per second
   });
   HttpOptions brisk = options();
   brisk.stall_timeout = std::chrono::seconds(2);

@@ -25,7 +25,7 @@ expect() {
 
 program=$1
 expect throw "disk on fire" 0 1 2
-expect stop "process 2 on .* has not been heard of" 0 1
+expect stop "process 2 on .* has not been heard from" 0 1
 expect leave "process 2 on .* has ended before the others" 0 1
 expect kill ""
 exit $failed

@@ -20,7 +20,7 @@
 namespace millrace::trainer {
 namespace {
 
-// Made by main(): MPI is initialised once a process.
+// Made by main(): MPI is initialised once per process.
 MpiProcesses* processes = nullptr;
 
 class MpiTransport : public ::testing::Test {

@@ -32,7 +32,7 @@ refused "2 samples for 3 processes" 3 --fake-data 2
 refused "--devices: process 0 has 2, process 1 has 1" 1 --fake-data 64 --devices 2 : -np 1 "${train[@]}" --fake-data 64
 
 start 2 "${train[@]}" --fake-data 64 --epochs 1 --global-batch 32 --fast-dev-run >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
-grep -q "2 processes x 1 device x batch size 16 = 32 samples a step" "$folder/log" || fail "$(cat "$folder/log")"
+grep -q "2 processes x 1 device x batch size 16 = 32 samples per step" "$folder/log" || fail "$(cat "$folder/log")"
 
 # One process of the run gets the signal; the others hear of it.
 start 2 "${train[@]}" --fake-data 1000000 >"$folder/log" 2>&1 &

@@ -27,7 +27,7 @@ for shape in "1 4" "2 2" "4 1"; do
   read -r processes devices <<<"$shape"
   run=$folder/$processes
   train "$processes" "$devices" --fake-data 320 --epochs 2 --run-dir "$run" >"$run.log" 2>&1 || fail "$shape: status $?"
-  grep -q "= 32 samples a step" "$run.log" || fail "$shape: other steps"
+  grep -q "= 32 samples per step" "$run.log" || fail "$shape: other steps"
   (($(grep -c "^Done after 2 epochs" "$run.log") == 1)) || fail "$shape: not process 0 alone reports"
   [[ -e $run/checkpoints/last/model.safetensors ]] || fail "$shape: no checkpoint"
   [[ $(loss "$run.log") == "$(loss "$folder/1.log")" ]] || fail "$shape: another loss"

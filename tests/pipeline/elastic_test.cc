@@ -28,7 +28,7 @@ constexpr int kStreams = 8;
 constexpr std::int64_t kGlobalBatch = 24;
 constexpr std::uint32_t kEpochs = 2;
 
-/// So many samples an epoch, in equal shares.
+/// So many samples per epoch, in equal shares.
 FakeStreams balanced(std::int64_t samples) {
   return {.length = [samples](int stream, std::uint32_t epoch) {
     return static_cast<std::int64_t>(stream_share(samples + 17 * epoch, kStreams, stream));

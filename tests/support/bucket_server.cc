@@ -1,7 +1,7 @@
 #include "tests/support/bucket_server.h"
 
 #include <fcntl.h>
-#include <signal.h>  // NOLINT(modernize-deprecated-headers): POSIX's, for kill
+#include <signal.h>  // for kill
 #include <sys/wait.h>
 #include <unistd.h>
 

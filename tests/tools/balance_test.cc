@@ -122,7 +122,7 @@ TEST_F(Balance, AScanGivesTheOrderOfIndexesInEveryCommandThatDividesStreams) {
   const ProcessResult trained = train(shards_, {"--schedule", "cosine", "--schedule-unit", "step"});
   EXPECT_EQ(trained.status, 0) << trained.err;
   EXPECT_THAT(trained.err, AllOf(HasSubstr("scanned the headers of 2 shards"),
-                                 HasSubstr("50 samples make 7 steps an epoch")));
+                                 HasSubstr("50 samples make 7 steps per epoch")));
   const std::vector<std::string> whole = {"--processes", "2", "--shuffle", "9", "--no-scan"};
   const ProcessResult divided = order(whole);
   ASSERT_EQ(divided.status, 0) << divided.err;
@@ -235,7 +235,7 @@ TEST_F(Balance, OverHttpTheFirstShardSaysWhetherThereAreIndexes) {
   const ProcessResult balanced = train(url, {"--schedule", "cosine", "--schedule-unit", "step"});
   EXPECT_EQ(balanced.status, 0) << balanced.err;
   EXPECT_THAT(balanced.err, AllOf(HasSubstr("streams balanced by 2 indexes"),
-                                  HasSubstr("50 samples make 7 steps an epoch")));
+                                  HasSubstr("50 samples make 7 steps per epoch")));
   EXPECT_EQ(train(url, {"--no-index", "--no-scan"}).status, 2);
 }
 

@@ -57,7 +57,7 @@ TEST_F(Recipe, CamvidUnetTellsEachClass) {
             "36x48"});
   const ProcessResult result = try_out("camvid-unet", {"--train", streets, "--val", streets,
                                                        "--size", "36x48", "--batch-size", "2"});
-  EXPECT_THAT(result.err, AllOf(HasSubstr("11 classes a pixel"), HasSubstr("padded to 64x64"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("11 classes per pixel"), HasSubstr("padded to 64x64"),
                                 HasSubstr("IoU by class: ")));
 }
 
@@ -77,7 +77,7 @@ TEST_F(Recipe, FashionMnistAlexnetSplitsItsBatchOverDevices) {
   const ProcessResult result = try_out(
       "fashion-mnist-alexnet",
       {"--train", shards, "--val", shards, "--size", "64", "--devices", "2", "--batch-size", "2"});
-  EXPECT_THAT(result.err, HasSubstr("2 devices x batch size 2 = 4 samples a step"));
+  EXPECT_THAT(result.err, HasSubstr("2 devices x batch size 2 = 4 samples per step"));
 }
 
 TEST_F(Recipe, DevicesAndPrecisionRunsOnEightDevicesAndOnTheSixth) {

@@ -125,7 +125,7 @@ TEST(Segment, LearnsAndIsMeasuredAlikeOnAnyNumberOfDevices) {
   ASSERT_EQ(trained.status, 0) << trained.err;
   EXPECT_THAT(
       trained.err,
-      AllOf(HasSubstr("11 classes, by"), HasSubstr("11 classes a pixel, 32x64x3 images"),
+      AllOf(HasSubstr("11 classes, by"), HasSubstr("11 classes per pixel, 32x64x3 images"),
             HasSubstr("miou="), HasSubstr("pixel_accuracy="), HasSubstr("IoU by class: Sky=")));
   const auto events = json_lines(trained.out);
   EXPECT_EQ(events.back()["monitor"], "val_miou");

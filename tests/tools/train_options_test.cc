@@ -145,7 +145,7 @@ TEST_F(TrainOptions, EveryRuleBringsARateForItsBatch) {
   EXPECT_THAT(
       header({"--epoch-samples", "96"}),
       HasSubstr(
-          "sgd lr 0.00625 (default 0.1 is for 128 samples a step) "
+          "sgd lr 0.00625 (default 0.1 is for 128 samples per step) "
           "cosine after 1 step of warm-up (the run has 4 steps; sgd learns little in so few)"));
   EXPECT_THAT(header({"--devices", "2", "--accumulate", "2"}), HasSubstr("sgd lr 0.025 ("));
   EXPECT_THAT(header({"--optimizer", "lars"}), HasSubstr("lars lr 0.25 (default 4 is for 128"));
@@ -272,7 +272,7 @@ TEST_F(TrainOptions, SummaryNeedsNoDataAndWritesNothing) {
       millrace({"train", "--model", "resnet18", "--summary"}, {.folder = empty.path().string()});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("layer4.1.conv2"), HasSubstr("11689512 parameters"),
-                                HasSubstr("multiply-adds"), HasSubstr("MiB a sample")));
+                                HasSubstr("multiply-adds"), HasSubstr("MiB per sample")));
   EXPECT_TRUE(list_dir(empty.path().string()).empty());
   const ProcessResult json =
       millrace({"train", "--model", "lenet", "--classes", "10", "--summary", "--json"});

@@ -245,7 +245,7 @@ TEST_F(TrainRuns, ADryRunChecksTheFolderAndCountsNoLabels) {
                 "--fast-dev-run", "--schedule", "one-cycle"});
   EXPECT_EQ(dry.status, 0) << dry.err;
   EXPECT_THAT(dry.err, AllOf(HasSubstr("1000 outputs"), Not(HasSubstr("counted in the labels")),
-                             Not(HasSubstr("steps an epoch"))));
+                             Not(HasSubstr("steps per epoch"))));
 }
 
 TEST_F(TrainRuns, ResumeSeesThatShardsHoldSomethingElse) {

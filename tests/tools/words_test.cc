@@ -64,7 +64,7 @@ TEST(Words, DevicesMayBeAListWithoutBrackets) {
       millrace({"train", shards, "--model", "lenet", "--channels", "3", "--devices", "0,2",
                 "--batch-size", "4", "--fast-dev-run", "--log-steps", "1"});
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("2 devices x batch size 4 = 8 samples a step"));
+  EXPECT_THAT(result.err, HasSubstr("2 devices x batch size 4 = 8 samples per step"));
 }
 
 struct Slip {
@@ -273,7 +273,7 @@ TEST(Plural, OneIsOne) {
   const std::string shards = make_set(dir, 1, 4);
   const ProcessResult result = millrace({"train", dir / "set-000000.tar", "--model", "lenet",
                                          "--channels", "3", "--batch-size", "1", "--fast-dev-run"});
-  EXPECT_THAT(result.err, HasSubstr("1 shard, 1 device x batch size 1 = 1 sample a step"));
+  EXPECT_THAT(result.err, HasSubstr("1 shard, 1 device x batch size 1 = 1 sample per step"));
   EXPECT_THAT(millrace({"stats", dir / "set-000000.tar"}).out,
               HasSubstr("1 sample, 1 image, 1 class"));
 }

@@ -187,7 +187,7 @@ TEST(Resume, InMidEpochAnotherGlobalBatchIsRefusedWithTheNearest) {
               HasSubstr("24 = 3 devices x 8 given; 1 device with a batch size of 8 continue it"));
   options.accumulate = 2;
   EXPECT_THAT(NamedRun(2, 8).refusal(options),
-              HasSubstr("32 = 2 devices x 8 x 2 batches a step given; a batch size of 2"));
+              HasSubstr("32 = 2 devices x 8 x 2 batches per step given; a batch size of 2"));
 }
 
 TEST(Resume, TheShardThatFailedMayHoldSomethingElse) {
@@ -400,7 +400,7 @@ TEST(Checkpoint, HoldsAShuffleBufferInFewBytes) {
   state.position =
       pipeline::Position{.epoch = 2, .slots = 4, .streams = {{.start = start}}}.to_json();
   const std::string text = state.to_json();
-  EXPECT_LT(text.size(), 120'000U) << "378,000 with indentation, a number a line";
+  EXPECT_LT(text.size(), 120'000U) << "378,000 with indentation, a number per line";
   const auto back = pipeline::Position::from_json(TrainState::from_json(text).position);
   ASSERT_EQ(start->buffered.size(), back.streams[0].start->buffered.size());
   for (std::size_t i = 0; i < start->buffered.size(); ++i) {

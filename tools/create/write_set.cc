@@ -220,6 +220,7 @@ class SetJob {
   /// All samples in order, without those of each set that are done.
   Indices samples_behind(const std::vector<Done>& sets) const {
     std::vector<std::uint64_t> there;
+    there.reserve(sets.size());
     for (const Done& set : sets) there.push_back(set.samples);
     const std::uint64_t done = std::accumulate(there.begin(), there.end(), std::uint64_t{0});
     if (done > 0)

@@ -42,7 +42,7 @@ class EpochOrder {
     std::optional<int> process = {};
     /// Slots wanted, 0: all; no more than that are read by far.
     std::uint64_t limit = 0;
-    int threads = 0;  ///< 0: one a core
+    int threads = 0;  ///< 0: one per core
   };
 
   /// `options` as with_counts() gave them; a batch size of 0 has neither steps nor masked slots.

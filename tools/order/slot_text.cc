@@ -9,7 +9,7 @@
 namespace millrace::tools {
 namespace {
 
-/// A JSON string. Nearly all need no escapes, and millions are printed a second.
+/// A JSON string. Nearly all need no escapes, and millions are printed per second.
 void append_quoted(std::string_view value, std::string& text) {
   bool plain = true;
   for (const char letter : value)

@@ -50,7 +50,7 @@ struct Lanes {
 
 // The number of bytes for which no lane's sum of squares can reach 2^31.
 template <int Channels>
-constexpr std::size_t kStretch = std::size_t{16 * Channels} * 16'384;
+constexpr std::size_t kStretch = std::size_t{16} * Channels * 16'384;
 
 }  // namespace
 

@@ -45,8 +45,8 @@ void copy(const io::UrlOpener& opener, const std::string& from, const std::strin
 
 }  // namespace
 
-CheckpointUpload::CheckpointUpload(std::string url, io::HttpOptions http, std::stop_token stop,
-                                   Log log)
+CheckpointUpload::CheckpointUpload(std::string url, const io::HttpOptions& http,
+                                   std::stop_token stop, Log log)
     : url_(std::move(url)),
       stop_(std::move(stop)),
       log_(std::move(log)),

@@ -25,7 +25,7 @@ namespace millrace::tools {
 class CheckpointUpload final : public trainer::Observer {
  public:
   /// `http`: options of the connection.
-  CheckpointUpload(std::string url, io::HttpOptions http, std::stop_token stop, Log log);
+  CheckpointUpload(std::string url, const io::HttpOptions& http, std::stop_token stop, Log log);
 
   void on_checkpoint(const std::string& path) override;
   /// Names of checkpoints whose latest state did not reach the url.

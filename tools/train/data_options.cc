@@ -34,7 +34,7 @@ void DataOptions::declare(CLI::App& app) {
       ->transform(whole_number(0, 1 << 16));
   order.declare(app);
   app.add_option("--fake-data", fake,
-                 "Train on N generated samples an epoch, without reading shards; 0: off")
+                 "Train on N generated samples per epoch, without reading shards; 0: off")
       ->transform(whole_number(0));
 }
 

@@ -12,7 +12,7 @@ void LimitOptions::declare(CLI::App& app) {
   app.add_flag("--fast-dev-run", fast_dev_run,
                "Check all options and run one epoch of one batch; write nothing");
   app.add_option("--overfit-batches", overfit_batches,
-                 "Train and evaluate on the same N batches a device, neither shuffled nor "
+                 "Train and evaluate on the same N batches per device, neither shuffled nor "
                  "augmented; 0: off")
       ->transform(whole_number(0));
   app.add_option("--limit-train-batches", train_batches,

@@ -59,7 +59,7 @@ void print_model_summary(const trainer::GraphModel& model, const SummaryOptions&
                        model.parameters().num_values(),
                        4.0 * static_cast<double>(model.parameters().num_values()) / kMiB));
   out.line(fmt::format(
-      "activations of a training step: {:.1f} MiB a sample, about {:.0f} MiB for a batch of {}",
+      "activations of a training step: {:.1f} MiB per sample, about {:.0f} MiB for a batch of {}",
       sample_mib, sample_mib * static_cast<double>(options.batch_size), options.batch_size));
 }
 

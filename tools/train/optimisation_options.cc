@@ -33,7 +33,8 @@ std::string rates_text() {
   for (const std::string &rule : trainer::standard_update_rules()->names()) {
     const trainer::RuleDefaults defaults = trainer::standard_update_rules()->at(rule).defaults;
     text += fmt::format("{}{}: {:g}", text.empty() ? "" : ", ", rule, defaults.lr);
-    if (defaults.lr_batch > 0) text += fmt::format(" from {} samples a step on", defaults.lr_batch);
+    if (defaults.lr_batch > 0)
+      text += fmt::format(" from {} samples per step on", defaults.lr_batch);
   }
   return "Learning rate [" + text + "; less in proportion for smaller steps]";
 }
@@ -228,11 +229,11 @@ void OptimisationOptions::apply(trainer::TrainOptions &options) const {
 }
 
 std::string OptimisationOptions::rate_text() const {
-  const std::string rate = fmt::format("lr {:g}", chosen_lr());
+  std::string rate = fmt::format("lr {:g}", chosen_lr());
   if (lr) return rate;
   const trainer::RuleDefaults rule = defaults();
   if (chosen_lr() == rule.lr) return rate + " (default)";
-  return rate + fmt::format(" (default {:g} is for {} samples a step)", rule.lr, rule.lr_batch);
+  return rate + fmt::format(" (default {:g} is for {} samples per step)", rule.lr, rule.lr_batch);
 }
 
 // The reason for the length of a default warm-up.

@@ -71,7 +71,7 @@ struct OptimisationOptions {
   bool needs_steps_per_epoch() const;
   /// Fills in the part of `options` that is decided here.
   void apply(trainer::TrainOptions& options) const;
-  /// "sgd lr 0.05 (its usual 0.1 is for 128 samples a step) cosine after 100 steps of warm-up".
+  /// "sgd lr 0.05 (its usual 0.1 is for 128 samples per step) cosine after 100 steps of warm-up".
   std::string text() const;
 
  private:

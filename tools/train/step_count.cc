@@ -36,7 +36,7 @@ std::int64_t count_steps(const StepCountInput& input) {
       input.drops ? samples / input.global_batch : divide_up(samples, input.global_batch);
   if (input.max_batches > 0) batches = std::min(batches, input.max_batches);
   const std::int64_t steps = std::max<std::int64_t>(1, divide_up(batches, input.accumulate));
-  input.log.info(fmt::format("{} make {} an epoch",
+  input.log.info(fmt::format("{} make {} per epoch",
                              counted(static_cast<std::uint64_t>(samples), "sample"),
                              counted(static_cast<std::uint64_t>(steps), "step")));
   return steps;

@@ -239,7 +239,7 @@ trainer::LossObjective TaskChoice::objective(std::int64_t outputs) const {
 std::string TaskChoice::text(std::int64_t outputs) const {
   if (!is_dense()) return std::to_string(outputs) + (kind == "multilabel" ? " labels" : " classes");
   std::string text;
-  if (has_mask()) text = has_class_mask() ? std::to_string(outputs) + " classes a pixel" : "mask";
+  if (has_mask()) text = has_class_mask() ? std::to_string(outputs) + " classes per pixel" : "mask";
   if (has_depth()) text += text.empty() ? "depth" : " and depth";
   return text;
 }

@@ -158,7 +158,7 @@ void check_alike(Processes& processes, const std::vector<std::string>& own) {
 
 std::string batch_text(const TrainState& state) {
   const std::string steps =
-      state.accumulate > 1 ? fmt::format(" x {} batches a step", state.accumulate) : "";
+      state.accumulate > 1 ? fmt::format(" x {} batches per step", state.accumulate) : "";
   return fmt::format("{} = {} device{} x {}{}", state.global_batch(), state.world,
                      state.world == 1 ? "" : "s", state.batch_size, steps);
 }

@@ -31,7 +31,7 @@ Processes::Processes(Cluster* given, int devices)
   guard([&] {
     require(cluster_.topology().devices == devices,
             "the cluster has " + std::to_string(cluster_.topology().devices) +
-                " devices a process, this process has " + std::to_string(devices));
+                " devices per process, this process has " + std::to_string(devices));
   });
 }
 

@@ -8,10 +8,10 @@
 // handed to it. It sleeps while nothing is under way. MPI's header stays in detail/.
 //
 // A process that fails calls transport().abort(): the others' exchanges throw Cancelled with its
-// reason, host and process number. A process that has not been heard of for
+// reason, host and process number. A process that has not been heard from for
 // MpiOptions::peer_timeout is taken for dead, and the run ends likewise.
 //
-// Threads: constructed and destroyed by one thread, once a process; transport() from any.
+// Threads: constructed and destroyed by one thread, once per process; transport() from any.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@
 namespace millrace::trainer {
 
 struct MpiOptions {
-  /// How long a process may be silent: its engine thread tells the others once a second that it is
+  /// How long a process may be silent: its engine thread tells the others once per second that it is
   /// there, whatever the rest of it does. 0: without limit.
   std::chrono::milliseconds peer_timeout{30'000};
 };

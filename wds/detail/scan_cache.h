@@ -1,4 +1,4 @@
-// The cache of scans: a file a shard, in one folder.
+// The cache of scans: a file per shard, in one folder.
 //
 //   {"blocks": [3, 4, ...], "bytes": 10240, "compressed": false, "crc32": "...", "end": 20,
 //    "millrace_scan": 1, "url": "...", "version": "..."}

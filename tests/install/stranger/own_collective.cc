@@ -125,7 +125,7 @@ class OwnCollectives final : public mr::trainer::Collectives {
   int world_;
 };
 
-/// What the processes have in common: a table a group, found by the group's number.
+/// What the processes have in common: a table per group, found by the group's number.
 class Network {
  public:
   explicit Network(int processes) : processes_(processes) {}
@@ -209,7 +209,7 @@ class Share final : public mr::trainer::Feed {
    private:
     int first_rank_;
     int world_;
-    std::vector<int> steps_;  // one a replica, each its thread's own
+    std::vector<int> steps_;  // one per replica, each its thread's own
   };
 
   int first_rank_;

@@ -15,7 +15,7 @@
 #include "millrace/trainer/objective.h"
 #include "millrace/trainer/replicas.h"
 
-/// Batches from memory: eight steps of eight points a device.
+/// Batches from memory: eight steps of eight points per device.
 class Points final : public millrace::trainer::Feed {
  public:
   static constexpr std::int64_t kSteps = 8;

@@ -352,7 +352,7 @@ void MpiEngine::check_peers() {
         begin_abort(fmt::format("{} has ended before the others", name_of(peer)), true);
     } else if (hears && options_.peer_timeout.count() > 0 && silence > options_.peer_timeout) {
       const auto seconds = std::chrono::duration<double>(options_.peer_timeout).count();
-      begin_abort(fmt::format("{} has not been heard of for {} s", name_of(peer), seconds), true);
+      begin_abort(fmt::format("{} has not been heard from for {} s", name_of(peer), seconds), true);
     }
   }
 }
