@@ -19,6 +19,7 @@
 
 #include "io/base/rng.h"
 #include "io/opener.h"
+#include "tests/support/counting_opener.h"
 #include "tests/support/temp_dir.h"
 #include "wds/sample_access.h"
 #include "wds/sample_stream.h"
@@ -27,6 +28,7 @@
 namespace {
 
 using namespace millrace;
+using testing::CountingOpener;
 using Labels = std::vector<std::size_t>;
 
 constexpr std::size_t kClasses = 20;
@@ -34,46 +36,6 @@ constexpr std::size_t kShards = 20;
 constexpr std::size_t kShardSamples = 500;
 constexpr std::size_t kBatch = 128;
 constexpr std::uint64_t kSeeds = 5;
-
-struct Reads {
-  std::uint64_t opened = 0;
-  std::uint64_t bytes = 0;
-};
-
-/// Counts what is opened and read, from one thread.
-class CountingOpener final : public io::Opener {
- public:
-  explicit CountingOpener(Reads& reads) : reads_(reads) {}
-
-  std::unique_ptr<io::ByteSource> open(const std::string& url,
-                                       const io::OpenOptions& options) const override {
-    ++reads_.opened;
-    return std::make_unique<Source>(opener_.open(url, options), reads_);
-  }
-
- private:
-  class Source final : public io::ByteSource {
-   public:
-    Source(std::unique_ptr<io::ByteSource> source, Reads& reads)
-        : source_(std::move(source)), reads_(reads) {}
-    std::size_t read(std::span<std::byte> into) override {
-      const std::size_t got = source_->read(into);
-      reads_.bytes += got;
-      return got;
-    }
-    bool skip(std::uint64_t bytes) override { return source_->skip(bytes); }
-    std::uint64_t position() const override { return source_->position(); }
-    std::optional<std::uint64_t> size() const override { return source_->size(); }
-    const std::string& url() const override { return source_->url(); }
-
-   private:
-    std::unique_ptr<io::ByteSource> source_;
-    Reads& reads_;
-  };
-
-  io::UrlOpener opener_;
-  Reads& reads_;
-};
 
 /// Shards without indexes, and what the pipeline would find by scanning them.
 struct Layout {
@@ -156,8 +118,8 @@ struct Setting {
   std::size_t at_once = 1;
 };
 
-Entropy measure(const Layout& layout, const Setting& setting, int num_streams, Reads& reads) {
-  const CountingOpener opener(reads);
+Entropy measure(const Layout& layout, const Setting& setting, int num_streams,
+                const CountingOpener& opener) {
   wds::StreamSpec spec = layout.spec(setting.shuffle);
   spec.num_streams = num_streams;
   Entropy entropy;
@@ -176,16 +138,22 @@ void print_row(const std::string& name, const std::array<std::string, 6>& cells)
   fmt::print("\n");
 }
 
+double num_opens(const CountingOpener& opener) {
+  double sum = 0;
+  for (const auto& [url, times] : opener.opens()) sum += times;
+  return sum;
+}
+
 void print(const Setting& setting, const Layout& one_class, const Layout& two_classes) {
-  Reads reads;
-  Reads others;
-  const std::string alone = measure(one_class, setting, 1, reads).text();
+  const CountingOpener counted;
+  const CountingOpener others;
+  const std::string alone = measure(one_class, setting, 1, counted).text();
   constexpr double kSamples = kSeeds * kShards * kShardSamples;
   print_row(setting.name, {alone, measure(one_class, setting, 4, others).text(),
                            measure(two_classes, setting, 1, others).text(),
                            measure(two_classes, setting, 4, others).text(),
-                           fmt::format("{:.3f}", static_cast<double>(reads.opened) / kSamples),
-                           fmt::format("{:.0f}", static_cast<double>(reads.bytes) / kSamples)});
+                           fmt::format("{:.3f}", num_opens(counted) / kSamples),
+                           fmt::format("{:.0f}", static_cast<double>(counted.bytes()) / kSamples)});
 }
 
 /// Both layouts hold as many samples of each class.

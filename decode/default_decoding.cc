@@ -7,7 +7,7 @@
 #include "decode/gunzip.h"
 #include "decode/json.h"
 #include "decode/npz.h"
-#include "decode/scalar.h"
+#include "decode/text.h"
 
 namespace millrace::decode {
 namespace {

@@ -38,6 +38,8 @@ struct FileSinkOptions {
 /// Checks a path that is about to be written on a local disk, before folders are created for it:
 /// "gs://x" would become a local folder "gs:". Throws: InvalidArgument if `path` is a URL.
 void check_local_path(const std::string& path);
+/// Makes the names in `folder` durable (fsync); empty: the working directory. Throws: NotFound, Io.
+void sync_folder(const std::string& folder);
 
 /// A file that appears at `path` complete or not at all: a temporary in the same folder, fsync,
 /// rename, fsync of the folder. Throws: InvalidArgument if `path` is a URL, exists and may not be

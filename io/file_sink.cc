@@ -11,12 +11,10 @@
 
 #include "io/base/check.h"
 #include "io/base/error.h"
-#include "io/base/same_file.h"
+#include "io/base/file_lock.h"
 #include "io/byte_sink.h"
-#include "io/detail/sync_folder.h"
 #include "io/detail/unique_fd.h"
 #include "io/detail/url.h"
-#include "io/detail/write_fully.h"
 #include "io/opener.h"
 
 namespace millrace::io {
@@ -89,7 +87,7 @@ class FileSink final : public ByteSink {
     if (::fsync(fd_.get()) != 0) throw_errno("fsync", path_, errno);
     move_into_place();
     fd_.reset();  // released after the rename: nobody can take the file over in between
-    detail::sync_folder(std::filesystem::path(path_).parent_path().string());
+    sync_folder(std::filesystem::path(path_).parent_path().string());
   }
   std::uint64_t position() const override { return position_; }
 
@@ -134,21 +132,6 @@ class FileSink final : public ByteSink {
 
 }  // namespace
 
-namespace detail {
-
-void write_fully(int fd, std::span<const std::byte> data, const std::string& path) {
-  // Linux writes at most 0x7ffff000 bytes per call.
-  constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
-  while (!data.empty()) {
-    const ssize_t wrote = ::write(fd, data.data(), std::min(data.size(), kMostAtOnce));
-    if (wrote >= 0) {
-      data = data.subspan(static_cast<std::size_t>(wrote));
-    } else if (errno != EINTR) {
-      throw_errno("write", path, errno);
-    }
-  }
-}
-
 void sync_folder(const std::string& folder) {
   const std::string name = folder.empty() ? "." : folder;
   const UniqueFd fd(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -156,8 +139,6 @@ void sync_folder(const std::string& folder) {
   // Some file systems cannot sync a folder and return EINVAL: then there is nothing to wait for.
   if (::fsync(fd.get()) != 0 && errno != EINVAL) throw_errno("fsync", name, errno);
 }
-
-}  // namespace detail
 
 void check_local_path(const std::string& path) {
   if (detail::url_scheme(path).empty()) return;

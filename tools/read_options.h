@@ -26,7 +26,7 @@
 #include "wds/manifest.h"
 #include "wds/sample_stream.h"
 #include "wds/shard_reader.h"
-#include "wds/split_options.h"
+#include "wds/split.h"
 
 namespace CLI {
 class App;

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "decode/codec.h"
-#include "decode/scalar.h"
+#include "decode/text.h"
 #include "io/base/error.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"

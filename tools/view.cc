@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "decode/encode.h"
-#include "decode/scalar.h"
+#include "decode/text.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "io/base/error.h"
-#include "wds/detail/utf8.h"
+#include "io/base/text.h"
 
 namespace millrace::wds {
 namespace {
@@ -42,7 +42,7 @@ void check_member_name(std::string_view path) {
   if (path.empty()) reason = "member has no name";
   if (path.size() > kMaxNameBytes) reason = "member's name is longer than 4096 bytes";
   if (path.find('\0') != std::string_view::npos) reason = "member's name holds a NUL";
-  if (!reason && !detail::is_utf8(path)) reason = "member's name is not UTF-8";
+  if (!reason && !is_utf8(path)) reason = "member's name is not UTF-8";
   if (reason) throw Error(ErrorCode::kCorrupt, reason);
 }
 

@@ -89,6 +89,7 @@ std::shared_ptr<const SetContents> find_contents(const io::Opener& opener,
   std::vector<std::shared_ptr<const ShardIndex>> indexes(shards.size());
   if (options.indexed) indexes = read_indexes(opener, shards, options.scan.stop);
   std::vector<bool> wanted;
+  wanted.reserve(indexes.size());
   for (const auto& index : indexes) wanted.push_back(index == nullptr);
   const bool missing = std::find(wanted.begin(), wanted.end(), true) != wanted.end();
   std::shared_ptr<const ShardScans> scans;

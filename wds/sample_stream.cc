@@ -189,8 +189,9 @@ bool SampleStream::State::ends_pass() const { return next_shard % shards.round()
 
 bool SampleStream::State::begin(std::uint32_t shard, std::uint64_t offset) {
   auto piece = shards.at(shard);
-  if (piece) open.emplace_back(shared, shard, *std::move(piece), offset);
-  return piece.has_value();
+  if (!piece) return false;
+  open.emplace_back(shared, shard, *std::move(piece), offset);
+  return true;
 }
 
 // Shards that are read to their end are closed first, so that a stream that was restored without

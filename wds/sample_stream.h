@@ -24,7 +24,7 @@
 #include "wds/sample.h"
 #include "wds/shard_reader.h"
 #include "wds/shard_scan.h"
-#include "wds/split_options.h"
+#include "wds/split.h"
 
 namespace millrace::wds {
 

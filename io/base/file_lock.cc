@@ -2,14 +2,21 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "io/base/error.h"
-#include "io/base/same_file.h"
 
 namespace millrace {
+
+bool same_file(int fd, const std::string& path) {
+  struct stat open_file {};
+  struct stat named {};
+  return ::fstat(fd, &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
 
 std::unique_ptr<FileLock> FileLock::try_take(const std::string& path) {
   // The previous holder may have deleted the file between our open and our lock: then try again.

@@ -14,6 +14,10 @@
 
 namespace millrace {
 
+/// Returns false if `path` names a different file than `fd`, or none: between an open and a lock,
+/// the previous holder of the lock may have renamed or deleted it.
+bool same_file(int fd, const std::string& path);
+
 class FileLock {
  public:
   /// Locks the file at `path`, creating it if missing; null if it is already locked. On a file

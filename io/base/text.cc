@@ -51,6 +51,16 @@ std::string shown(std::string_view one, bool valid) {
 
 }  // namespace
 
+std::size_t utf8_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t bytes = character_bytes(text, at);
+    if (bytes == 0) break;
+    at += bytes;
+  }
+  return at;
+}
+
 std::string printable(std::string_view text, std::size_t limit) {
   std::string line;
   std::size_t fits = 0;  // how much of the line is kept if the text must be cut

@@ -1,4 +1,5 @@
-// Text for people: counts with their nouns, and untrusted text made printable on one line.
+// Text: what is UTF-8; for people, counts with their nouns, and untrusted text made printable on
+// one line.
 //
 //   counted(1, "device")             // "1 device"; "2 devices", "3 classes"
 //   printable(value, kEchoBytes)     // one line, no control characters, 80 bytes at most
@@ -12,6 +13,11 @@
 #include <string_view>
 
 namespace millrace {
+
+/// Bytes from the beginning of `text` that are UTF-8 as RFC 3629 defines it: no overlong forms, no
+/// surrogates, nothing above U+10FFFF.
+std::size_t utf8_prefix(std::string_view text);
+inline bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
 
 /// How much of an invalid value a message repeats at most, in bytes.
 inline constexpr std::size_t kEchoBytes = 80;

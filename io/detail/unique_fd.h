@@ -1,8 +1,11 @@
-// UniqueFd: owns a POSIX file descriptor.
+// UniqueFd: owns a POSIX file descriptor; and write(2) until everything is written.
 #pragma once
 
 #include <unistd.h>
 
+#include <cstddef>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace millrace::io::detail {
@@ -27,5 +30,8 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+/// Retries after short writes and EINTR. Throws: Io with `path` and errno's text.
+void write_fully(int fd, std::span<const std::byte> data, const std::string& path);
 
 }  // namespace millrace::io::detail

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "io/base/check.h"
-#include "io/detail/write_fully.h"
+#include "io/detail/unique_fd.h"
 
 namespace millrace::io::detail {
 namespace {

@@ -10,9 +10,8 @@
 #include "decode/image_decoder.h"
 #include "decode/json.h"
 #include "decode/npy.h"
-#include "decode/numbers.h"
 #include "decode/paired_decoder.h"
-#include "decode/scalar.h"
+#include "decode/text.h"
 
 namespace millrace::pipeline::detail {
 namespace {

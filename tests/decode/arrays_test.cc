@@ -9,7 +9,7 @@
 #include "decode/gunzip.h"
 #include "decode/npy.h"
 #include "decode/npz.h"
-#include "decode/numbers.h"
+#include "decode/text.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"

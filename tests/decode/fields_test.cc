@@ -4,7 +4,7 @@
 
 #include "decode/array.h"
 #include "decode/json.h"
-#include "decode/scalar.h"
+#include "decode/text.h"
 #include "io/base/error.h"
 #include "tests/decode/pixels_of.h"
 

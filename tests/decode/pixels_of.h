@@ -44,8 +44,8 @@ inline std::vector<std::uint8_t> window_of(const decode::Image& image, int y, in
     for (int column = x; column < x + width; ++column) {
       for (int c = 0; c < image.channels; ++c) {
         const bool inside = r >= 0 && r < image.height && column >= 0 && column < image.width;
-        out.push_back(inside ? image.row(r)[static_cast<std::size_t>(column * image.channels + c)]
-                             : 0);
+        const auto at = static_cast<std::size_t>(column) * static_cast<std::size_t>(image.channels);
+        out.push_back(inside ? image.row(r)[at + static_cast<std::size_t>(c)] : 0);
       }
     }
   }

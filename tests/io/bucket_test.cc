@@ -9,6 +9,7 @@
 #include "io/base/hash.h"
 #include "io/opener.h"
 #include "tests/support/bucket_server.h"
+#include "tests/support/code_of.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/scripted_http_server.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 using testing::After;
 using testing::BucketServer;
+using testing::code_of;
 using ::testing::ElementsAre;
 using testing::FakeClock;
 using ::testing::HasSubstr;
@@ -47,16 +49,6 @@ std::vector<std::string> names(const std::vector<ListedObject>& listed) {
   std::vector<std::string> urls;
   for (const ListedObject& object : listed) urls.push_back(object.url);
   return urls;
-}
-
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return ErrorCode::kIo;
 }
 
 class Bucket : public ::testing::TestWithParam<BucketServer::Kind> {};
@@ -117,7 +109,7 @@ ObjectStoreOptions s3_at(const ScriptedHttpServer& server) {
 std::string page(const std::string& keys, const std::string& token) {
   std::string text = "<?xml version=\"1.0\"?><ListBucketResult><EncodingType>url</EncodingType>";
   for (const char key : keys)
-    text += std::string("<Contents><Key>d/") + key + "%20+</Key><Size>7</Size></Contents>";
+    text.append("<Contents><Key>d/").append(1, key).append("%20+</Key><Size>7</Size></Contents>");
   text += token.empty() ? "<IsTruncated>false</IsTruncated>"
                         : "<IsTruncated>true</IsTruncated><NextContinuationToken>" + token +
                               "</NextContinuationToken>";

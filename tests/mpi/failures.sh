@@ -2,7 +2,6 @@
 # failures.sh PROGRAM: the last of three processes fails in each way; all processes end with its reason.
 set -uo pipefail
 source "$(dirname "$0")/start.sh"
-failed=0
 
 # expect HOW REASON PROCESS...: checks that each of these processes has printed the reason.
 expect() {
@@ -11,15 +10,13 @@ expect() {
   local output status=0
   output=$(timeout 60 mpirun -np 3 "$program" --fail "$how" 2>&1) || status=$?
   if ((status == 0 || status == 124)); then
-    echo "$how: status $status"
-    failed=1
+    fail "$how: status $status"
   fi
   for process in "$@"; do
-    grep -q "^$process: .*$reason" <<<"$output" || { echo "$how: process $process does not say '$reason':"; echo "$output"; failed=1; }
+    grep -q "^$process: .*$reason" <<<"$output" || fail "$how: process $process does not say '$reason': $output"
   done
   if pgrep -f "$program --fail $how" >/dev/null; then
-    echo "$how: a process is left"
-    failed=1
+    fail "$how: a process is left"
   fi
 }
 

@@ -5,15 +5,8 @@ set -uo pipefail
 source "$(dirname "$0")/start.sh"
 millrace=$1
 PATH=$PATH:/usr/sbin:/sbin
-folder=$(mktemp -d)
 first=mra$$
 second=mrb$$
-failed=0
-
-fail() {
-  echo "$*"
-  failed=1
-}
 
 clean_up() {
   for name in "$first" "$second"; do

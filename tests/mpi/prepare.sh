@@ -4,15 +4,7 @@
 set -uo pipefail
 source "$(dirname "$0")/start.sh"
 millrace=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
-failed=0
-
-fail() {
-  echo "$*"
-  failed=1
-}
 
 # Five shards of 20 samples and one of 7; a damaged one for verify.
 source_set() {

@@ -4,14 +4,6 @@
 set -uo pipefail
 source "$(dirname "$0")/start.sh"
 millrace=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-
-fail() {
-  echo "$*"
-  failed=1
-}
 
 train=("$millrace" train --model lenet --precision fp32 --log-steps 500 --run-dir "$folder/run")
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # slurm.sh MILLRACE: a Slurm of one machine, started for this test: srun with and without PMIx; a job that SIGUSR1
-# saves and requeues ends with the weights of one that was left alone. Skipped where Slurm is absent or cannot start.
+# saves and requeues ends with the weights of one that was not interrupted. Skipped where Slurm is absent or cannot start.
 set -uo pipefail
+source "$(dirname "$0")/start.sh"
 millrace=$1
 
 skip() {
@@ -15,16 +16,8 @@ for program in munged slurmctld slurmd srun sbatch; do
 done
 ((EUID == 0)) || skip "slurmd needs root"
 
-folder=$(mktemp -d)
 host=$(hostname -s)
 export SLURM_CONF=$folder/slurm.conf
-failed=0
-
-fail() {
-  echo "$*"
-  failed=1
-}
-
 stop_slurm() {
   for program in slurmd slurmctld munge; do
     pid=$(cat "$folder/$program.pid" 2>/dev/null) || continue

@@ -3,14 +3,6 @@
 set -uo pipefail
 source "$(dirname "$0")/start.sh"
 millrace=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-
-fail() {
-  echo "$*"
-  failed=1
-}
 
 # train PROCESSES DEVICES ARGUMENT...: a short run of LeNet.
 train() {

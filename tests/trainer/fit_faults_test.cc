@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "tests/support/counting_opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
@@ -269,22 +270,6 @@ TEST(FitFaults, AnEpochOrAnEvaluationWithoutASampleIsAnError) {
   }
 }
 
-/// Counts how often each shard is requested.
-class CountingOpener final : public io::Opener {
- public:
-  std::unique_ptr<io::ByteSource> open(const std::string& url,
-                                       const io::OpenOptions& options) const override {
-    const std::lock_guard lock(mutex_);
-    ++opened[url];
-    return files_.open(url, options);
-  }
-  mutable std::map<std::string, int> opened;
-
- private:
-  io::UrlOpener files_;
-  mutable std::mutex mutex_;
-};
-
 TEST(LoaderFeed, ReadsNothingAheadOfEpochsThatAreNotPlanned) {
   const testing::TempDir folder;
   std::vector<std::string> shards;
@@ -297,7 +282,7 @@ TEST(LoaderFeed, ReadsNothingAheadOfEpochsThatAreNotPlanned) {
     shards.push_back(folder / (std::to_string(shard) + ".tar"));
     testing::write_file(shards.back(), tar.end().bytes());
   }
-  const auto opener = std::make_shared<CountingOpener>();
+  const auto opener = std::make_shared<testing::CountingOpener>();
   const auto devices = device::DeviceSet::cpu(1);
   const auto feed_options = [&] {
     return pipeline::PipelineOptions{
@@ -319,10 +304,10 @@ TEST(LoaderFeed, ReadsNothingAheadOfEpochsThatAreNotPlanned) {
        .validation = &val,
        .devices = threads},
       {.epochs = 2, .precision = nn::Precision::kFloat32, .run_folder = folder / "run"});
-  for (const auto& [url, times] : opener->opened) EXPECT_EQ(2 + 2, times) << url;
+  for (const auto& [url, times] : opener->opens()) EXPECT_EQ(2 + 2, times) << url;
   evaluate({.model = model, .objective = objective, .feed = val, .devices = threads},
            {.precision = nn::Precision::kFloat32, .weights = folder / "run/checkpoints/last"});
-  for (const auto& [url, times] : opener->opened) EXPECT_EQ(2 + 2 + 1, times) << url;
+  for (const auto& [url, times] : opener->opens()) EXPECT_EQ(2 + 2 + 1, times) << url;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "tests/support/code_of.h"
 #include "tests/support/temp_dir.h"
 #include "tests/wds/memory_opener.h"
 #include "wds/manifest.h"
@@ -12,19 +13,10 @@ namespace millrace::wds {
 namespace {
 
 using Strings = std::vector<std::string>;
+using testing::code_of;
 using testing::MemoryOpener;
 using testing::TempDir;
 using testing::write_file;
-
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return ErrorCode::kIo;
-}
 
 TEST(Braces, ExpandAsInBash) {
   const std::pair<const char*, Strings> table[] = {

@@ -1,11 +1,11 @@
 // Members that no field needs are skipped: their payload is not read if skipping is cheaper.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <filesystem>
 #include <sstream>
 
 #include "io/base/hash.h"
+#include "tests/support/counting_opener.h"
 #include "tests/support/nginx.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
@@ -15,6 +15,7 @@
 namespace millrace::wds {
 namespace {
 
+using testing::CountingOpener;
 using testing::Nginx;
 using testing::TarBuilder;
 using testing::TempDir;
@@ -22,39 +23,6 @@ using Strings = std::vector<std::string>;
 
 constexpr std::uint64_t kHuge = 500'000'000;
 constexpr std::uint64_t kHugeBlocks = (kHuge + 511) / 512 * 512;
-
-/// Counts the bytes that are read.
-class CountingOpener final : public io::Opener {
- public:
-  std::unique_ptr<io::ByteSource> open(const std::string& url,
-                                       const io::OpenOptions& options) const override {
-    return std::make_unique<Source>(opener_.open(url, options), bytes_);
-  }
-  std::uint64_t bytes() const { return bytes_; }
-
- private:
-  class Source final : public io::ByteSource {
-   public:
-    Source(std::unique_ptr<io::ByteSource> source, std::atomic<std::uint64_t>& bytes)
-        : source_(std::move(source)), bytes_(bytes) {}
-    std::size_t read(std::span<std::byte> into) override {
-      const std::size_t got = source_->read(into);
-      bytes_ += got;
-      return got;
-    }
-    bool skip(std::uint64_t bytes) override { return source_->skip(bytes); }
-    std::uint64_t position() const override { return source_->position(); }
-    std::optional<std::uint64_t> size() const override { return source_->size(); }
-    const std::string& url() const override { return source_->url(); }
-
-   private:
-    std::unique_ptr<io::ByteSource> source_;
-    std::atomic<std::uint64_t>& bytes_;
-  };
-
-  io::UrlOpener opener_;
-  mutable std::atomic<std::uint64_t> bytes_ = 0;
-};
 
 /// A shard of two samples, the first with a sparse member of 500 MB that takes no disk space.
 struct SparseShard {

@@ -12,7 +12,7 @@
 
 #include "decode/class_mask.h"
 #include "decode/json.h"
-#include "decode/scalar.h"
+#include "decode/text.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/text.h"

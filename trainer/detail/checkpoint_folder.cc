@@ -1,9 +1,7 @@
 #include "trainer/detail/checkpoint_folder.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <new>
@@ -46,16 +44,6 @@ class HashingSink final : public io::ByteSink {
   std::unique_ptr<io::ByteSink> sink_;
   Sha256 hash_;
 };
-
-void sync_folder(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw_errno("open", path, errno);
-  const int result = ::fsync(fd);
-  const int error_number = errno;
-  ::close(fd);
-  // Some file systems cannot sync a folder and return EINVAL: then there is nothing to wait for.
-  if (result != 0 && error_number != EINVAL) throw_errno("fsync", path, error_number);
-}
 
 void rename_folder(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("rename to", to, errno);
@@ -175,7 +163,7 @@ void write_folder(const std::string& parent, const std::string& name,
     throw;
   }
   swap_in(fresh, parent + "/" + name);
-  sync_folder(parent);
+  io::sync_folder(parent);
   remove_folder(parent + "/" + name + ".previous");
 }
 
@@ -190,7 +178,7 @@ void recover_folders(const std::string& parent, const Log& log) {
     } else {
       continue;
     }
-    sync_folder(parent);
+    io::sync_folder(parent);
     log.info("an earlier run was killed while replacing a checkpoint: " + path + " is restored");
   }
 }

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include "wds/detail/utf8.h"
+#include "io/base/text.h"
 
 namespace millrace::wds::detail {
 namespace {

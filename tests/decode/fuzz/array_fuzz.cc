@@ -6,7 +6,7 @@
 #include "decode/default_decoding.h"
 #include "decode/json.h"
 #include "decode/npy.h"
-#include "decode/numbers.h"
+#include "decode/text.h"
 #include "io/base/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,12 +1,13 @@
-#include "decode/numbers.h"
+#include "decode/text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <string_view>
+#include <string>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 
 namespace millrace::decode {
 namespace {
@@ -35,7 +36,44 @@ float number(std::string_view word) {
   return value;
 }
 
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+// The part of a field that a message shows.
+std::string quoted(std::string_view text) {
+  std::string shown = "\"";
+  for (const char c : text.substr(0, 20)) shown += c >= ' ' && c <= '~' ? c : '?';
+  return shown + (text.size() > 20 ? "...\"" : "\"");
+}
+
 }  // namespace
+
+std::int64_t decode_integer(const io::Bytes& field) {
+  std::string_view text = trimmed(field.text());
+  const bool plus = text.starts_with('+');
+  if (plus) text.remove_prefix(1);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) {
+    throw Error(ErrorCode::kCorrupt, "integer above 64 bits: " + quoted(text));
+  }
+  const bool garbage = error != std::errc() || end != text.data() + text.size();
+  if (garbage || (plus && text.starts_with('-'))) {
+    throw Error(ErrorCode::kCorrupt, "not an integer: " + quoted(field.text()));
+  }
+  return value;
+}
+
+std::string_view decode_text(const io::Bytes& field) {
+  const std::string_view text = field.text();
+  const std::size_t good = utf8_prefix(text);
+  if (good < text.size())
+    throw Error(ErrorCode::kCorrupt, "text that is not UTF-8", {.offset = good});
+  return text;
+}
 
 std::vector<float> decode_numbers(const io::Bytes& field) {
   std::string_view text = field.text();
