@@ -23,7 +23,7 @@ using testing::build_jpeg;
 using testing::fault_of;
 using ::testing::HasSubstr;
 using testing::pixels_of;
-using std::string_literals::operator""s;
+using namespace std::string_literals;
 
 constexpr std::size_t kAfterJfif = 20;
 

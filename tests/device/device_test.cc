@@ -14,7 +14,6 @@
 namespace millrace::device {
 namespace {
 
-using ::testing::ElementsAre;
 
 TEST(CpuDevice, RunsItsWorkInOrderOnOneThreadOfItsOwn) {
   CpuDevice device({.index = 3, .cores = {0}});

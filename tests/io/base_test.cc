@@ -113,7 +113,7 @@ TEST(KeyedRng, ShuffleIsAPermutationAndUniformEnough) {
     shuffle<int>(items, rng);
     ++counts[static_cast<std::size_t>(items[0] * 9 + items[1] * 3 + items[2])];
   }
-  for (const std::size_t order : {5, 7, 11, 15, 19, 21}) {
+  for (const std::size_t order : {5U, 7U, 11U, 15U, 19U, 21U}) {
     EXPECT_NEAR(counts[order], 1000, 150);
   }
   EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0), 6000);

@@ -47,7 +47,7 @@ class LocalFile final : public SourceObject {
 
 class NginxFile final : public SourceObject {
  public:
-  NginxFile(const std::string& content, NginxOptions options)
+  NginxFile(const std::string& content, const NginxOptions& options)
       : server_((write_file(dir_ / "a.tar", content), dir_.path()), options),
         opener_({.http = {.ca_file = options.tls ? server_.ca_file() : ""}}) {}
   std::unique_ptr<ByteSource> open(const OpenOptions& options) override {
@@ -170,7 +170,7 @@ auto maker(Arguments... arguments) {
   };
 }
 
-SourceKind nginx(std::string name, NginxOptions options) {
+SourceKind nginx(std::string name, const NginxOptions& options) {
   return {std::move(name),
           [=](const std::string& content) -> std::unique_ptr<SourceObject> {
             return std::make_unique<NginxFile>(content, options);

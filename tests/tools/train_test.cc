@@ -1,4 +1,4 @@
-// train, eval and bench, end to end on synthetic data.
+// train, eval and bench, end to end on synthetic data: devices, repeatability, what is skipped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,8 +11,10 @@
 namespace millrace::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kSamples = 150;
 
@@ -155,6 +157,72 @@ TEST_F(Train, BenchSaysWhatLimitsTheInput) {
     EXPECT_TRUE(report["stages"].contains("read"));
     EXPECT_THAT(report["verdict"].get<std::string>(), HasSubstr("bound"));
   }
+}
+
+// ---- Devices, repeatability, skipped steps ----
+
+/// A run of LeNet on 48 synthetic pictures; every step's line on standard error.
+ProcessResult train_fakes(const std::vector<std::string>& more, const char* lr = "0.05") {
+  std::vector<std::string> words = {"train",
+                                    "--fake-data",
+                                    "48",
+                                    "--run-dir",
+                                    "none",
+                                    "--model",
+                                    "lenet",
+                                    "--channels",
+                                    "3",
+                                    "--size",
+                                    "16",
+                                    "--classes",
+                                    "10",
+                                    "--lr",
+                                    lr,
+                                    "--json",
+                                    "--warmup-steps",
+                                    "0",
+                                    "--log-steps",
+                                    "1",
+                                    "--precision",
+                                    "fp32",
+                                    "--batch-size",
+                                    "8"};
+  words.insert(words.end(), more.begin(), more.end());
+  return millrace(words);
+}
+
+std::vector<double> losses_of(const ProcessResult& result) {
+  EXPECT_EQ(result.status, 0) << result.err;
+  std::vector<double> values;
+  for (const auto& event : json_lines(result.out))
+    if (event["event"] == "step") values.push_back(event["loss"]);
+  return values;
+}
+
+TEST(TrainDevices, ANumberInBracketsIsThatDeviceAlone) {
+  const ProcessResult result = train_fakes({"--devices", "[5]"});
+  EXPECT_EQ(losses_of(result).size(), 6U) << "one device takes all the batches";
+  EXPECT_THAT(result.err, AllOf(HasSubstr("1 device x batch size 8 = 8 samples"),
+                                HasSubstr("Training Device=cpu:5/0"), Not(HasSubstr("cpu:0/"))));
+}
+
+TEST(TrainDeterministic, TwoRunsAreOneToTheLastBit) {
+  const std::vector<std::string> more = {"--devices", "2",         "--deterministic",
+                                         "--augment", "crop-flip", "--seed",
+                                         "7",         "--threads", "3"};
+  const auto first = losses_of(train_fakes(more));
+  ASSERT_EQ(first.size(), 3U);
+  EXPECT_EQ(first, losses_of(train_fakes(more)));
+}
+
+TEST(TrainNonFinite, StepsAreSkippedOnRequest) {
+  EXPECT_EQ(train_fakes({}, "1e30").status, 1);
+  const ProcessResult skipped = train_fakes({"--on-non-finite", "skip"}, "1e30");
+  EXPECT_EQ(skipped.status, 0) << skipped.err;
+  EXPECT_THAT(
+      skipped.err,
+      HasSubstr("warning: Epoch 1: 5 steps skipped, their loss or gradients were not finite"));
+  EXPECT_THAT(skipped.out, HasSubstr(R"("train_samples":8,)")) << "what was skipped is not counted";
 }
 
 }  // namespace
