@@ -84,6 +84,7 @@ class PlanCommand final : public Command {
         {.topology = topology_,
          .values = values,
          .network = {.latency = latency_us_ / 1e6, .bandwidth = gigabits_ * 1e9 / 8},
+         .forward = (1.0 - kBackwardShare) * step,
          .backward = kBackwardShare * step});
     const nlohmann::ordered_json plan = {
         {"processes", topology_.processes},

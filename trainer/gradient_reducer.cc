@@ -1,9 +1,8 @@
 #include "trainer/gradient_reducer.h"
 
 #include <algorithm>
-#include <mutex>
-#include <stop_token>
-#include <utility>
+
+#include "trainer/detail/bucket_thread.h"
 
 namespace millrace::trainer {
 namespace {
@@ -26,68 +25,34 @@ BucketReducer::BucketReducer(std::span<float> gradients, Collectives& group,
     const auto [begin, end] = group.slice(bucket.size(), group.rank());
     if (begin < end) owned_.push_back({bucket.begin + begin, bucket.begin + end});
   }
-  if (group.world() == 1 || num_handed_on() == 0) return;
-  reduced_ = ready_ = num_handed_on();
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  if (group.world() == 1 || buckets_.size() < 2) return;
+  thread_ = std::make_unique<detail::BucketThread>(
+      buckets_.size() - 1, [this](std::size_t bucket) { reduce(buckets_[bucket]); });
 }
 
-BucketReducer::~BucketReducer() { thread_.request_stop(); }
+BucketReducer::~BucketReducer() = default;
 
 void BucketReducer::begin() {
-  const MutexLock lock(mutex_);
   ready_ = 0;
-  reduced_ = 0;
+  if (thread_) thread_->begin();
 }
 
 void BucketReducer::gradients_ready(std::size_t n) {
-  if (group_.world() == 1) return;
-  const MutexLock lock(mutex_);
-  std::size_t ready = ready_;
-  while (ready < num_handed_on() && buckets_[ready].end <= n) ++ready;
-  if (ready == ready_) return;
-  ready_ = ready;
-  changed_.notify_all();
+  if (!thread_) return;
+  const std::size_t before = ready_;
+  while (ready_ < thread_->buckets() && buckets_[ready_].end <= n) ++ready_;
+  if (ready_ > before) thread_->allow(ready_);
 }
 
 void BucketReducer::wait() {
   if (group_.world() == 1 || buckets_.empty()) return;
   gradients_ready(gradients_.size());
-  {
-    MutexLock lock(mutex_);
-    while (reduced_ < num_handed_on() && !error_) changed_.wait(lock);
-    if (error_) std::rethrow_exception(error_);
-  }
+  if (thread_) thread_->wait_for(thread_->buckets());
   reduce(buckets_.back());
 }
 
 void BucketReducer::reduce(Range bucket) {
   group_.reduce_scatter(gradients_.subspan(bucket.begin, bucket.size()));
-}
-
-void BucketReducer::run(const std::stop_token& stop) {
-  const std::stop_callback wake(stop, [this] {
-    const MutexLock lock(mutex_);
-    changed_.notify_all();
-  });
-  MutexLock lock(mutex_);
-  while (!stop.stop_requested()) {
-    if (reduced_ >= ready_ || error_) {
-      changed_.wait(lock);
-      continue;
-    }
-    const Range bucket = buckets_[reduced_];
-    lock.unlock();
-    std::exception_ptr error;
-    try {
-      reduce(bucket);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    lock.lock();
-    error_ = error;
-    if (!error) ++reduced_;
-    changed_.notify_all();
-  }
 }
 
 }  // namespace millrace::trainer

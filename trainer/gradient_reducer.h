@@ -16,18 +16,19 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
-#include <exception>
+#include <memory>
 #include <span>
-#include <thread>
 #include <vector>
 
-#include "io/base/thread_annotations.h"
 #include "trainer/collectives.h"
 #include "trainer/optimizer.h"
 
 namespace millrace::trainer {
+
+namespace detail {
+class BucketThread;
+}
 
 struct GradientReducerOptions {
   /// Floats in each bucket except the last; rounded up to a multiple of 16.
@@ -68,7 +69,7 @@ class BucketReducer final : public GradientReducer {
   BucketReducer& operator=(const BucketReducer&) = delete;
 
   /// False if there is nothing to sum while backward runs.
-  bool has_thread() const { return thread_.joinable(); }
+  bool has_thread() const { return thread_ != nullptr; }
 
   const std::vector<Range>& buckets() const override { return buckets_; }
   const std::vector<Range>& owned() const override { return owned_; }
@@ -78,21 +79,15 @@ class BucketReducer final : public GradientReducer {
   std::chrono::nanoseconds peer_wait() const override { return group_.peer_wait(); }
 
  private:
-  void run(const std::stop_token& stop);
   void reduce(Range bucket);
-  /// Buckets that the thread sums.
-  std::size_t num_handed_on() const { return buckets_.empty() ? 0 : buckets_.size() - 1; }
 
   std::span<float> gradients_;
   Collectives& group_;
   std::vector<Range> buckets_;
   std::vector<Range> owned_;
-  Mutex mutex_;
-  std::condition_variable_any changed_;
-  std::size_t ready_ MILLRACE_GUARDED_BY(mutex_) = 0;    ///< buckets ready on this rank
-  std::size_t reduced_ MILLRACE_GUARDED_BY(mutex_) = 0;  ///< buckets summed
-  std::exception_ptr error_ MILLRACE_GUARDED_BY(mutex_);
-  std::jthread thread_;
+  std::size_t ready_ = 0;  ///< buckets ready on this rank
+  /// For all buckets but the last.
+  std::unique_ptr<detail::BucketThread> thread_;
 };
 
 }  // namespace millrace::trainer

@@ -14,10 +14,15 @@ bool halves(const Topology& topology) {
   return is_power_of_two(topology.processes) && is_power_of_two(topology.devices);
 }
 
-/// Messages between machines that a process waits for in one reduce-scatter.
-double num_messages(const Topology& topology) {
-  if (halves(topology)) return std::log2(topology.processes / topology.node_processes);
-  return topology.processes - topology.node_processes;
+/// Seconds of the messages between machines that a process waits for in one reduce-scatter: one
+/// after the other with partners, else all at once.
+double time_of_messages(const ReduceInput& input) {
+  const Topology& topology = input.topology;
+  const Network& network = input.network;
+  if (halves(topology))
+    return std::log2(topology.processes / topology.node_processes) *
+           (network.latency + network.overhead);
+  return network.latency + (topology.processes - topology.node_processes) * network.overhead;
 }
 
 /// Bytes that a machine sends in a reduce-scatter of so many.
@@ -34,20 +39,25 @@ double bytes_between(const Topology& topology, double bytes) {
 ReduceCost reduce_cost(const ReduceInput& input) {
   const Topology& topology = input.topology;
   if (topology.processes <= topology.node_processes || input.values == 0) return {};
-  const double messages = num_messages(topology) * input.network.latency;
+  const double messages = time_of_messages(input);
   const auto time_of = [&](double values, double rounds) {
     return rounds * messages + bytes_between(topology, 4.0 * values) / input.network.bandwidth;
   };
   const auto values = static_cast<double>(input.values);
   const double buckets = std::ceil(values / static_cast<double>(input.bucket));
   const double last = values - (buckets - 1.0) * static_cast<double>(input.bucket);
+  const double exposed_bucket = time_of(last, 1.0);
   ReduceCost cost{.reduce_scatter = time_of(values, buckets),
-                  .all_gather = time_of(values, 1.0),
+                  .all_gather = time_of(values, buckets),
                   .votes = 2.0 * messages};
-  // The first bucket is ready when its part of backward is over, the last one at its end.
-  const double hideable = input.backward * (1.0 - 1.0 / buckets);
-  const double behind = time_of(last, 1.0);
-  cost.hidden = std::min(cost.reduce_scatter - behind, hideable);
+  // The first bucket is ready when its part of backward is over, the last one at its end; forward
+  // begins with the last one.
+  const double inside = 1.0 - 1.0 / buckets;
+  const auto hidden = [&](double sums, double pass) {
+    return std::min(sums - exposed_bucket, pass * inside);
+  };
+  cost.hidden =
+      hidden(cost.reduce_scatter, input.backward) + hidden(cost.all_gather, input.forward);
   cost.exposed = cost.reduce_scatter + cost.all_gather + cost.votes - cost.hidden;
   return cost;
 }

@@ -1,14 +1,15 @@
 // ReduceCost: what a step's sums over processes take, by the alpha-beta model: a message costs a
-// latency, and its bytes the slowest link's bandwidth.
+// latency and its sender's overhead, and its bytes the slowest link's bandwidth. Messages that a
+// process sends at once wait for one latency together.
 //
 //   const ReduceCost cost = reduce_cost({.topology = {.processes = 8}, .values = 25'000'000,
 //                                        .network = {.latency = 20e-6, .bandwidth = 3.1e9},
 //                                        .backward = 0.2});
 //
 // As Collectives do it (cluster.h): gradients are summed bucket by bucket while backward runs,
-// the last one behind it; the updated weights are gathered behind the update, and two votes of a
-// few bytes begin and end a step. Processes of one machine share its link; what they exchange among
-// themselves is taken to cost nothing.
+// the last one behind it; the updated weights are gathered bucket by bucket while the next forward
+// pass runs, the first one before it; and two votes of a few bytes begin and end a step. Processes
+// of one machine share its link; what they exchange among themselves is taken to cost nothing.
 //
 // Threads: a pure function.
 #pragma once
@@ -21,7 +22,8 @@ namespace millrace::trainer {
 
 /// A machine's link.
 struct Network {
-  double latency = 20e-6;    ///< seconds per message
+  double latency = 20e-6;    ///< seconds until a message arrives
+  double overhead = 1e-6;    ///< seconds of the sender's processor per message
   double bandwidth = 3.1e9;  ///< bytes per second, each way
 };
 
@@ -30,7 +32,10 @@ struct ReduceInput {
   std::size_t values = 0;          ///< float32 gradients
   std::size_t bucket = 1U << 20U;  ///< values in one
   Network network = {};
-  double backward = 0;  ///< seconds of it, in which all buckets but the last may hide
+  /// Seconds of each: sums hide in backward but for the last bucket, weights in forward but for the
+  /// first.
+  double forward = 0;
+  double backward = 0;
 };
 
 /// Seconds of a step.

@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Plain, CollectivesConformance,
                          ::testing::Values(plain(1), plain(2), plain(5)), case_name);
 
 TEST(ReduceCost, IsTheModelsArithmetic) {
-  const Network network{.latency = 1e-3, .bandwidth = 4e6};
+  const Network network{.latency = 1e-3, .overhead = 0, .bandwidth = 4e6};
   // Two buckets of a million bytes: half of each crosses between two machines.
   const ReduceInput two{.topology = {.processes = 2},
                         .values = 500'000,
@@ -78,14 +78,19 @@ TEST(ReduceCost, IsTheModelsArithmetic) {
                         .backward = 1.0};
   const ReduceCost cost = reduce_cost(two);
   EXPECT_NEAR(cost.reduce_scatter, 2e-3 + 0.25, 1e-9);
-  EXPECT_NEAR(cost.all_gather, 1e-3 + 0.25, 1e-9);
+  EXPECT_NEAR(cost.all_gather, 2e-3 + 0.25, 1e-9);
   EXPECT_NEAR(cost.hidden, 1e-3 + 0.125, 1e-9) << "the first bucket";
   EXPECT_NEAR(cost.exposed + cost.hidden, cost.reduce_scatter + cost.all_gather + cost.votes, 1e-9);
+  ReduceInput slow = two;
+  slow.forward = 0.1;
+  EXPECT_NEAR(reduce_cost(slow).hidden, cost.hidden + 0.05, 1e-9) << "half of forward";
   ReduceInput many = two;
   many.topology.processes = 1024;
-  EXPECT_NEAR(reduce_cost(many).all_gather, 10e-3 + 0.5 * 1023 / 1024, 1e-9) << "log2 messages";
+  EXPECT_NEAR(reduce_cost(many).all_gather, 20e-3 + 0.5 * 1023 / 1024, 1e-9) << "log2 messages";
   many.topology.processes = 1000;
-  EXPECT_NEAR(reduce_cost(many).all_gather, 0.999 + 0.5 * 999 / 1000, 1e-9) << "one to each other";
+  many.network.overhead = 1e-5;
+  EXPECT_NEAR(reduce_cost(many).all_gather, 2 * (1e-3 + 999e-5) + 0.5 * 999 / 1000, 1e-9)
+      << "all messages at once";
   many.topology.node_processes = 1000;
   EXPECT_EQ(reduce_cost(many).exposed, 0.0) << "one machine";
 }

@@ -30,8 +30,9 @@ class LinearPlan final : public trainer::nn::Plan {
         output_(static_cast<std::size_t>(batch_ * classes_)),
         gradient_(output_.size()) {}
 
-  void forward(std::span<const std::span<const std::byte>> inputs,
-               trainer::nn::Mode mode) override {
+  void forward(std::span<const std::span<const std::byte>> inputs, trainer::nn::Mode mode,
+               const trainer::nn::ParametersNeeded& needed) override {
+    if (needed) needed(0);
     input_ = reinterpret_cast<const float*>(inputs[0].data());
     float mean = 0.0F;
     for (std::int64_t n = 0; n < batch_; ++n) {

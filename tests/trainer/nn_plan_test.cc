@@ -41,6 +41,19 @@ TEST(Plan, SaysWhichGradientsAreFinalFrontToBack) {
   EXPECT_EQ(counts.back(), network.gradients().size());
 }
 
+TEST(Plan, SaysWhichParametersItNeedsBackToFront) {
+  Network network(small_resnet(), {.batch_size = 2});
+  const auto image = random_values(2 * 16 * 16 * 3, 1);
+  const std::span<const std::byte> input = std::as_bytes(std::span(image));
+  std::vector<std::size_t> offsets;
+  network.plan().forward({&input, 1}, Mode::kEvaluate,
+                         [&](std::size_t needed) { offsets.push_back(needed); });
+  EXPECT_GT(offsets.size(), 30U);
+  EXPECT_TRUE(std::ranges::is_sorted(offsets, std::greater<>()));
+  EXPECT_EQ(0U, offsets.back());
+  EXPECT_LT(offsets.front(), network.gradients().size());
+}
+
 TEST(Plan, GivesTheSameBitsForTheSameStep) {
   Network network(small_resnet(), {.batch_size = 4, .precision = Precision::kBFloat16});
   const auto image = random_values(4 * 16 * 16 * 3, 1);

@@ -134,7 +134,7 @@ class GroupCollectives final : public Collectives {
   void barrier() override {
     meet();
     if (!is_clustered()) return;
-    if (device_ == 0) exchange_sizes(0);
+    if (device_ == 0) meet_processes();
     meet();
   }
 
@@ -284,6 +284,20 @@ class GroupCollectives final : public Collectives {
     for (int process = 0; process < topology_.processes; ++process)
       if (process != topology_.process) all.push_back(process);
     return all;
+  }
+
+  // In log2(processes) rounds, each with the processes 1, 2, 4, ... numbers away: after the last
+  // one everybody has heard, through others, of all.
+  void meet_processes() {
+    const int processes = topology_.processes;
+    std::byte sent{};
+    std::byte received{};
+    for (int distance = 1; distance < processes; distance *= 2) {
+      const Outgoing outgoing{(topology_.process + distance) % processes, tag(), {&sent, 1}};
+      const Incoming incoming{
+          (topology_.process + processes - distance) % processes, tag(), {&received, 1}};
+      exchange(std::span(&outgoing, 1), std::span(&incoming, 1));
+    }
   }
 
   void send_to_others(std::span<const std::byte> data) {

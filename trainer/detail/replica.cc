@@ -9,6 +9,9 @@ Replica::Replica(const ReplicaSetup& setup)
   if (setup.gradient_group == nullptr) return;
   gradients_ = setup.backend.allocate(setup.model.parameters().padded_size());
   reducer_ = setup.backend.make_reducer(gradients(), *setup.gradient_group, setup.reducer);
+  if (setup.weight_group == nullptr) return;
+  weight_gather_ = std::make_unique<WeightGather>(backend(), setup.weights, reducer_->buckets(),
+                                                  *setup.weight_group);
 }
 
 void Replica::gather(DeviceSpan values) {

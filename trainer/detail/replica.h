@@ -20,6 +20,7 @@
 #include "pipeline/batch.h"
 #include "trainer/backend.h"
 #include "trainer/collectives.h"
+#include "trainer/detail/weight_gather.h"
 #include "trainer/gradient_reducer.h"
 #include "trainer/model.h"
 #include "trainer/objective.h"
@@ -42,6 +43,7 @@ struct ReplicaSetup {
   DeviceSpan weights;
   Collectives& control;                   ///< for small, blocking exchanges
   Collectives* gradient_group = nullptr;  ///< null: never trains
+  Collectives* weight_group = nullptr;    ///< null: the weights are this process's alone
   GradientReducerOptions reducer = {};
 };
 
@@ -60,6 +62,9 @@ class Replica {
   DeviceSpan gradients() const { return gradients_.span; }
   DeviceSpan buffers() const { return buffers_.span; }
   GradientReducer& reducer() { return *reducer_; }
+
+  /// Copies the updated weights between processes; null if there is one process.
+  WeightGather* weight_gather() { return weight_gather_.get(); }
 
   /// Copies the ranges of `values`, laid out as the gradients, from the replicas whose reducers own
   /// them to the other processes. A collective.
@@ -81,6 +86,7 @@ class Replica {
   DeviceBuffer gradients_;
   DeviceBuffer buffers_;
   std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<WeightGather> weight_gather_;
   std::map<Key, std::unique_ptr<nn::Plan>> plans_;
   std::vector<Compilation> compilations_;
 };

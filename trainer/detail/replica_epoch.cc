@@ -48,6 +48,7 @@ void ReplicaEpoch::take_steps() {
   } else if (!step_.is_empty()) {
     finish_step();
   }
+  step_.await_weights();
   settle_or_fail();
 }
 
@@ -186,6 +187,7 @@ void ReplicaEpoch::checkpoint_if_due() {
   const bool due = checkpoint_due_ || (every > 0 && totals_.global_step % every == 0);
   checkpoint_due_ = false;
   if (!due) return;
+  step_.await_weights();
   settle_or_fail();
   context_.host.prepare_checkpoint(replica_);
   replica_.control().barrier();

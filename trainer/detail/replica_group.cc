@@ -15,6 +15,8 @@ ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
       weights_(backend_.allocate(setup.model.parameters().padded_size())),
       control_(setup.cluster.make_group()),
       gradients_(setup.cluster.make_group()) {
+  const bool gathers = setup.trains && topology_.processes > 1;
+  if (gathers) weight_groups_ = setup.cluster.make_group();
   for (int device = 0; device < topology_.devices; ++device) {
     const auto at = static_cast<std::size_t>(device);
     replicas_.push_back(std::make_unique<Replica>(
@@ -26,6 +28,7 @@ ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
                      .weights = weights(),
                      .control = *control_[at],
                      .gradient_group = setup.trains ? gradients_[at].get() : nullptr,
+                     .weight_group = gathers ? weight_groups_[at].get() : nullptr,
                      .reducer = setup.reducer}));
   }
 }
@@ -60,6 +63,7 @@ void ReplicaGroup::run(EpochFeed& feed, const std::function<void(Replica&)>& wor
     const std::string reason = reason_of(error, topology_);
     control_.front()->abort(reason);
     gradients_.front()->abort(reason);
+    if (!weight_groups_.empty()) weight_groups_.front()->abort(reason);
     feed.stop();
   });
   failure.guard(

@@ -56,6 +56,7 @@ class ReplicaGroup {
   DeviceBuffer weights_;
   std::vector<std::unique_ptr<Collectives>> control_;
   std::vector<std::unique_ptr<Collectives>> gradients_;
+  std::vector<std::unique_ptr<Collectives>> weight_groups_;  // none for one process
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<std::size_t> compilations_;  ///< already taken, one per replica
 };

@@ -65,7 +65,8 @@ void TrainStep::run_batch(const MicroBatch& micro) {
   const pipeline::Batch& batch = *micro.batch;
   nn::Plan& plan = replica_.plan_for(batch);
   plan.set_random_key(micro.random_key);
-  plan.forward(replica_.inputs_of(batch), nn::Mode::kTrain);
+  plan.forward(replica_.inputs_of(batch), nn::Mode::kTrain,
+               [&](std::size_t offset) { await_weights(offset); });
   replica_.backend().score(replica_.objective(),
                            {.plan = plan, .batch = batch, .gradients = true, .divisor = divisor_},
                            std::span(sums_).first(replica_.objective().num_sums()));
@@ -75,6 +76,14 @@ void TrainStep::run_batch(const MicroBatch& micro) {
   num_samples_ += batch.num_valid;
   num_bytes_ += bytes_of(batch);
   timer_.lap(&StepTimes::backward);
+}
+
+void TrainStep::await_weights(std::size_t offset) {
+  WeightGather* gather = replica_.weight_gather();
+  if (gather == nullptr || gather->has(offset)) return;
+  timer_.lap(&StepTimes::forward);
+  gather->wait_for(offset);
+  timer_.lap_collectives();
 }
 
 void TrainStep::backward(nn::Plan& plan) {
@@ -128,11 +137,12 @@ void TrainStep::average_buffers() {
 void TrainStep::update(float lr, std::int64_t global_step) {
   has_updated_ = num_valid_ > 0.0;
   if (!has_updated_) return;
+  await_weights();
   updater_->update({.lr = lr,
                     .step = global_step,
                     .gradient_scale = divisor_ / num_valid_,
                     .is_finite = std::isfinite(sums_.front())});
-  if (setup_.gathers_weights) replica_.gather(setup_.weights);
+  if (replica_.weight_gather() != nullptr) replica_.weight_gather()->begin();
   replica_.parameters_changed();
 }
 
@@ -144,7 +154,10 @@ StepTimer::StepTimer(Replica& replica)
     : replica_(replica), lap_(std::chrono::steady_clock::now()), waited_(peer_wait()) {}
 
 std::chrono::nanoseconds StepTimer::peer_wait() const {
-  return replica_.control().peer_wait() + replica_.reducer().peer_wait();
+  const auto gather = replica_.weight_gather() == nullptr
+                          ? std::chrono::nanoseconds()
+                          : replica_.weight_gather()->peer_wait();
+  return replica_.control().peer_wait() + replica_.reducer().peer_wait() + gather;
 }
 
 double StepTimer::end_lap() {

@@ -63,8 +63,6 @@ struct TrainStepSetup {
   DeviceSpan weights;
   std::vector<DeviceSpan> states = {};
   DeviceSpan ema = {};  ///< empty: none is kept
-  /// Whether each update ends with an all-gather of the weights: for several processes.
-  bool gathers_weights = false;
 };
 
 struct MicroBatch {
@@ -98,6 +96,9 @@ class TrainStep {
   /// changes nothing; one whose loss or gradients are not finite restores the buffers.
   /// `global_step` counts from 1.
   void update(float lr, std::int64_t global_step);
+  /// Returns when all processes' ranges of the weights have come; until then, after update(), only
+  /// forward passes of this class may read them.
+  void await_weights() { await_weights(0); }
   /// Whether loss and gradients of the last update() were finite: equal on all replicas.
   bool was_finite() { return !has_updated_ || updater_->was_finite(); }
   /// Restores the buffers to their values at begin().
@@ -113,6 +114,7 @@ class TrainStep {
   double& sum_of_replicas() { return sums_.back(); }
 
   void run_batch(const MicroBatch& micro);
+  void await_weights(std::size_t offset);
   void backward(nn::Plan& plan);
   void complete_gradients();
 

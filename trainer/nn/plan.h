@@ -64,6 +64,9 @@ struct BatchKey {
   std::uint64_t stride = 1;
 };
 
+/// Called with an offset of the flat parameters.
+using ParametersNeeded = std::function<void(std::size_t)>;
+
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -71,7 +74,13 @@ class Plan {
   /// `inputs`: one per graph input, (N, H, W, C) for images and (N, F) for features, densely
   /// packed, of PlanOptions::input_dtype. Lifetime: borrowed until backward() has returned. Throws:
   /// InvalidArgument for a wrong number of inputs or bytes.
-  virtual void forward(std::span<const std::span<const std::byte>> inputs, Mode mode) = 0;
+  /// Calls `needed(n)`, if given, before it reads parameters at or behind offset n of the flat
+  /// buffer, with n falling: what lies before n may be written until then.
+  virtual void forward(std::span<const std::span<const std::byte>> inputs, Mode mode,
+                       const ParametersNeeded& needed) = 0;
+  void forward(std::span<const std::span<const std::byte>> inputs, Mode mode) {
+    forward(inputs, mode, {});
+  }
   virtual std::size_t num_outputs() const = 0;
   /// In the host's memory, filled by forward() and valid until the next one. Images are (N, C, H,
   /// W).

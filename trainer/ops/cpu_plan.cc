@@ -1,6 +1,7 @@
 // The CPU's Plan: ops of oneDNN and of millrace's own loops, run forward in order and backward in
 // reverse.
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -56,6 +57,7 @@ class CpuPlan final : public nn::Plan {
       : context_(make_context(options)) {
     Lowering lowering(graph, options, memory, context_);
     lower(lowering);
+    needed_ = lowering.needed_offsets(ops_.size());
     if (lowering.trains()) lower_backward(lowering);
     lowering.finish(memory_);
     for (const nn::Value input : graph.inputs()) {
@@ -65,11 +67,14 @@ class CpuPlan final : public nn::Plan {
     if (context_.round_to_bfloat16) collect_roundings(lowering);
   }
 
-  void forward(std::span<const std::span<const std::byte>> inputs, nn::Mode mode) override {
+  void forward(std::span<const std::span<const std::byte>> inputs, nn::Mode mode,
+               const nn::ParametersNeeded& needed) override {
     accept(inputs);
     pass_.mode = mode;
     for (const Call& call : input_calls_) call.run(context_);
+    std::size_t told = std::numeric_limits<std::size_t>::max();
     for (std::size_t i = 0; i < ops_.size(); ++i) {
+      if (needed_[i] < told && needed) needed(told = needed_[i]);
       ops_[i]->forward(pass_);
       round(round_forward_, i);
     }
@@ -177,6 +182,7 @@ class CpuPlan final : public nn::Plan {
   std::vector<dnnl::memory> inputs_;
   std::vector<Call> input_calls_;
   std::vector<bool> reached_;       // whether the op has a backward pass
+  std::vector<std::size_t> needed_;  // the lowest offset that each op's forward pass reads
   std::vector<std::size_t> ready_;  // floats that are final after each op's backward pass
   std::vector<std::span<float>> without_gradient_;
   Roundings round_forward_, round_backward_;

@@ -122,7 +122,7 @@ Desc Lowering::gradient_desc(nn::Value value) const {
 }
 
 dnnl::memory Lowering::parameter(std::size_t index, const dnnl::memory::dims& dims,
-                                 FormatTag tag) const {
+                                 FormatTag tag) {
   // oneDNN's handles are never const; a source is only read.
   auto* data = const_cast<float*>(parameter_values(index).data());
   return {{dims, DataType::f32, tag}, context_.engine, data};
@@ -132,8 +132,10 @@ dnnl::memory Lowering::gradient(std::size_t index, const dnnl::memory::dims& dim
   return {{dims, DataType::f32, tag}, context_.engine, gradient_values(index).data()};
 }
 
-std::span<const float> Lowering::parameter_values(std::size_t index) const {
+std::span<const float> Lowering::parameter_values(std::size_t index) {
   const Parameter& entry = graph_.parameters().entries()[index];
+  needed_.resize(std::max(needed_.size(), op_ + 1), graph_.parameters().padded_size());
+  needed_[op_] = std::min(needed_[op_], entry.offset);
   return memory_.parameters.subspan(entry.offset, entry.size);
 }
 
@@ -146,6 +148,12 @@ std::span<float> Lowering::gradient_values(std::size_t index) {
 std::span<float> Lowering::buffer_values(std::size_t index) const {
   const Parameter& entry = graph_.buffers().entries()[index];
   return memory_.buffers.subspan(entry.offset, entry.size);
+}
+
+std::vector<std::size_t> Lowering::needed_offsets(std::size_t num_ops) const {
+  std::vector<std::size_t> offsets = needed_;
+  offsets.resize(num_ops, graph_.parameters().padded_size());
+  return offsets;
 }
 
 std::vector<std::size_t> Lowering::ready_counts(std::size_t num_ops) const {

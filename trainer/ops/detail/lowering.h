@@ -63,16 +63,19 @@ class Lowering {
   Desc gradient_desc(nn::Value value) const;
 
   /// Parameter `index` as a float32 memory of `dims` in the order of `tag`.
-  dnnl::memory parameter(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag) const;
+  dnnl::memory parameter(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag);
   /// Its gradient; records that this step writes it.
   dnnl::memory gradient(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag);
   /// Whether no op has written this gradient yet in the backward pass: another op that shares the
   /// parameter adds to it.
   bool is_first_gradient(std::size_t index) const { return final_at_[index] < 0; }
-  std::span<const float> parameter_values(std::size_t index) const;
+  std::span<const float> parameter_values(std::size_t index);
   std::span<float> gradient_values(std::size_t index);
   std::span<float> buffer_values(std::size_t index) const;
 
+  /// For each op, the lowest offset of the parameters that it has asked for so far; the buffer's
+  /// size for one without parameters.
+  std::vector<std::size_t> needed_offsets(std::size_t num_ops) const;
   /// For each op, how many floats at the front of the gradient buffer are final after its backward
   /// pass.
   std::vector<std::size_t> ready_counts(std::size_t num_ops) const;
@@ -118,6 +121,7 @@ class Lowering {
   std::vector<Tensor> values_;  // by node: in the plan's layout
   std::vector<bool> wants_gradient_;
   std::vector<std::vector<Gradient>> gradients_;  // by node
+  std::vector<std::size_t> needed_;               // by op, as needed_offsets()
   std::vector<std::ptrdiff_t> final_at_;          // by parameter: the op, or -1
   std::vector<Call> input_calls_;
   std::vector<Result> forward_results_;

@@ -1,0 +1,49 @@
+// WeightGather: copies the updated weights to the other processes while the next step's forward
+// pass already runs.
+//
+// A replica's ranges of each bucket are gathered from back to front: the order in which forward
+// reads the buckets, since backward finishes them from front to back.
+//
+//   WeightGather gather(backend, weights, reducer.buckets(), group);
+//   gather.begin();                                       // after the update
+//   plan.forward(inputs, mode, [&](std::size_t offset) { gather.wait_for(offset); });
+//   gather.wait_for(0);                                   // before the weights are written again
+//
+// Threads: one at a time, its replica's.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "trainer/backend.h"
+#include "trainer/collectives.h"
+#include "trainer/detail/bucket_thread.h"
+
+namespace millrace::trainer::detail {
+
+class WeightGather {
+ public:
+  /// Borrows backend, weights and `group`, which nothing else may use.
+  WeightGather(Backend& backend, DeviceSpan weights, std::vector<Range> buckets,
+               Collectives& group);
+
+  /// Starts to copy. A collective.
+  void begin();
+  /// Whether the weights at and behind `offset` are those of all processes.
+  bool has(std::size_t offset) { return thread_.has_done(buckets_behind(offset)); }
+  /// Returns when has(offset). Throws: what the collective threw.
+  void wait_for(std::size_t offset) { thread_.wait_for(buckets_behind(offset)); }
+  /// As Collectives::peer_wait().
+  std::chrono::nanoseconds peer_wait() const { return group_.peer_wait(); }
+
+ private:
+  std::size_t buckets_behind(std::size_t offset) const;
+
+  Backend& backend_;
+  DeviceSpan weights_;
+  std::vector<Range> buckets_;
+  Collectives& group_;
+  BucketThread thread_;
+};
+
+}  // namespace millrace::trainer::detail
