@@ -1,6 +1,7 @@
 // pipeline_bench: the whole input pipeline next to its limits, alternating in one run.
 //
 //   build/release/bin/pipeline_bench [THREADS [ROUNDS]]
+//   build/release/bin/pipeline_bench late
 //
 // cifar: 3 KB PPM + cls → crop with padding 4, flip, normalise, bf16, batches of 128. Next to it
 // the same with the shards' indexes, also in processor time, the bare decode of the same bytes on
@@ -8,7 +9,8 @@
 // thread. jpeg: 110 KB JPEGs → random-resized-crop 224, flip, normalise, bf16, batches of 64; next
 // to it a bare libjpeg-turbo full decode on as many threads, and the bare libarchive loop. growth:
 // time per sample of N and of 4 N samples in one epoch; the ratio must stay at 1. gaps: how long a
-// consumer waits for the first batch, for an epoch's first one, and for one within an epoch.
+// consumer waits for the first batch, for an epoch's first one, and for one within an epoch. late:
+// shards that open late, and a field that waits, without and with autotune.
 #include "pipeline/pipeline.h"
 
 #include <archive.h>
@@ -307,12 +309,98 @@ void gaps(const Set& set, int threads, int rounds) {
   print_waits("one that takes half the rate", busy);
 }
 
+/// Opens shards 50 to 450 ms late, each always by the same time.
+class LateOpener final : public io::Opener {
+ public:
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options) const override {
+    const std::size_t late = 50 + std::hash<std::string>{}(url) % 400;
+    if (url.ends_with(".tar")) std::this_thread::sleep_for(std::chrono::milliseconds(late));
+    return files_.open(url, options);
+  }
+
+ private:
+  io::UrlOpener files_;
+};
+
+/// A field that waits for something other than the processor.
+pipeline::FieldSpec waiting_field() {
+  return pipeline::FunctionField{
+      .name = "looked-up",
+      .output = {decode::DType::kUInt8, {1}},
+      .decode = [](const wds::Sample&, const decode::SampleId&, std::span<std::byte> slot) {
+        slot[0] = std::byte{1};
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }};
+}
+
+/// Images a second after a few seconds, in which autotune comes to rest; what it chose.
+double rate_when_settled(pipeline::PipelineOptions options, std::string& chosen) {
+  constexpr auto kSettling = std::chrono::seconds(20);
+  pipeline::Pipeline pipeline(std::move(options));
+  pipeline::Batch batch;
+  for (const auto start = Clock::now(); Clock::now() - start < kSettling;) pipeline.next(batch);
+  const Clock::time_point start = Clock::now();
+  std::uint64_t images = 0;
+  while (Clock::now() - start < 2 * kTurn)
+    if (pipeline.next(batch)) images += static_cast<std::uint64_t>(batch.num_valid);
+  chosen = pipeline.statistics().tuning.text;
+  return per_second(images, start);
+}
+
+void print_tuned(const std::string& what, pipeline::PipelineOptions options) {
+  std::string chosen, none;
+  const double tuned = rate_when_settled(options, chosen);
+  options.resources.autotune.on = false;
+  const double fixed = rate_when_settled(options, none);
+  options.resources.prefetch = 64;
+  const double prefetched = rate_when_settled(options, none);
+  fmt::print(
+      "  {:<28} {:>8.0f}/s without autotune, {:.0f}/s with 64 batches kept ready, {:.0f}/s with "
+      "autotune: ratio {:.2f}\n    {}\n",
+      what, fixed, prefetched, tuned, tuned / fixed, chosen);
+}
+
+/// What autotune brings where something is late, with numbers of threads that are left open. Of
+/// labels alone, so that the processor has time.
+void late(const testing::TempDir& folder) {
+  Set set = make_set(folder, "cifar", 0, 0);
+  for (std::size_t i = 0; i < 24; ++i) {
+    set.shards.push_back(folder / fmt::format("late-{:03}.tar", i));
+    write_shard(set.shards.back(), set, "ppm", 500 + 1300 * i % 3700);
+  }
+  const auto options = [&set](int streams) {
+    return pipeline::PipelineOptions{.shards = set.shards,
+                                     .split = {.workers = streams},
+                                     .shuffle = {.shards = true, .seed = 1},
+                                     .fields = {pipeline::LabelField{.classes = 10}},
+                                     .batch = {.size = set.batch},
+                                     .epochs = {.count = 0},
+                                     .indexed = true};
+  };
+  fmt::print("late, labels of 24 uneven shards\n");
+  pipeline::PipelineOptions stalled = options(4);
+  stalled.opener = std::make_shared<const LateOpener>();
+  print_tuned("shards open late, 4 streams", stalled);
+  pipeline::PipelineOptions many = options(64);
+  many.opener = stalled.opener;
+  print_tuned("the same, 64 streams", many);
+  pipeline::PipelineOptions waiting = options(4);
+  waiting.fields.push_back(waiting_field());
+  print_tuned("a field waits for 0.2 ms", waiting);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool only_late = argc > 1 && std::string_view(argv[1]) == "late";
   const int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 2;
   const int rounds = argc > 2 ? std::max(1, std::atoi(argv[2])) : 3;
   const testing::TempDir folder;
+  if (only_late) {
+    late(folder);
+    return 0;
+  }
   const Set cifar = make_set(folder, "cifar", 8, 5000);
   compare(cifar, threads, rounds);
   growth(cifar, threads, rounds);

@@ -5,6 +5,7 @@
 // batches come, never a bit of them.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -60,17 +61,31 @@ struct EpochOptions {
   bool resampled = false;
 };
 
+/// While the consumer waits for batches, a pipeline tries more of what keeps it waiting, and keeps
+/// what helps: blocks read ahead, I/O threads, decoding threads that wait. Never the order, and
+/// never more than memory_bound_bytes().
+struct AutotuneOptions {
+  bool on = true;
+  /// How often it looks at what limits. 0: at every batch.
+  std::chrono::milliseconds interval{500};
+  /// How many threads and I/O threads there may be. 0: those that ResourceOptions sets, or where it
+  /// leaves the number open, 4 times the cores and 64.
+  int most_threads = 0;
+  int most_io_threads = 0;
+};
+
 struct ResourceOptions {
-  /// Threads of the pipeline's own task arena: decode and transforms. 0: usable_cores().
+  /// Threads of the pipeline's own task arena: decode and transforms. 0: usable_cores() at first.
   int threads = 0;
   /// Threads that wait for disk and network, never more than this process has streams. 0: at most
-  /// 16.
+  /// 16 at first.
   int io_threads = 0;
   /// Finished batches kept ready for the consumer.
   int prefetch = 4;
   /// Ceiling of what the pipeline holds: shuffle buffers, encoded blocks and batches, including one
   /// that the consumer holds. 0: what the other options add up to (pipeline/README.md has the sum).
   std::size_t memory_budget_bytes = 0;
+  AutotuneOptions autotune = {};
 };
 
 struct PipelineOptions {

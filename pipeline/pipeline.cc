@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "io/base/thread_annotations.h"
 #include "pipeline/detail/batch_buffers.h"
@@ -16,10 +17,33 @@
 #include "pipeline/detail/open_batch.h"
 #include "pipeline/detail/resolve.h"
 #include "pipeline/detail/shard_source.h"
+#include "pipeline/detail/tuner.h"
 
 namespace millrace::pipeline {
 
 using detail::Output;
+using Seconds = std::chrono::duration<double>;
+
+namespace {
+
+/// The time that a changing number of threads had.
+struct ThreadTime {
+  int threads = 1;
+  std::int64_t since = 0;   ///< there are so many
+  std::int64_t before = 0;  ///< of all of them until then
+
+  void change(int number, std::int64_t first, std::int64_t now) {
+    before = total(first, now);
+    since = now;
+    threads = number;
+  }
+  /// From `first` on.
+  std::int64_t total(std::int64_t first, std::int64_t now) const {
+    return before + threads * (now - std::max(since, first));
+  }
+};
+
+}  // namespace
 
 /// The parts of a Pipeline, the graph that joins them, and the consumer's side of the output.
 /// Threads: next() from one at a time, stop() and const members from any.
@@ -75,13 +99,21 @@ struct Pipeline::State {
   void check_epoch(std::uint32_t epoch);
   std::uint32_t ledger_epoch() const;
   Batch zeros() const;
+  void tune(std::int64_t now);
+  Tuning tuning() const MILLRACE_REQUIRES(mutex_);
+  detail::TuneMeters meters_until(std::int64_t now) const;
 
   // Used by next() only.
   std::exception_ptr fault_;
   std::uint64_t epoch_samples_ = 0;       ///< valid slots of the epoch so far
+  detail::TuneMeters tuned_;              ///< all that there was when the tuner last looked
+  std::int64_t tune_at_ns_ = 0;           ///< when it looks again
   std::optional<detail::Output> masked_;  ///< fully masked batches still to be handed out
   mutable Mutex mutex_;
   Consumer consumer_ MILLRACE_GUARDED_BY(mutex_);
+  detail::Tuner tuner_ MILLRACE_GUARDED_BY(mutex_);
+  ThreadTime read_threads_ MILLRACE_GUARDED_BY(mutex_);
+  ThreadTime decode_threads_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 namespace {
@@ -91,13 +123,13 @@ std::int64_t now_ns() {
 }
 
 StageStatistics stage_statistics(std::string name, const detail::StageMeter& meter, int threads,
-                                 std::chrono::nanoseconds elapsed) {
+                                 std::chrono::nanoseconds time) {
   const std::chrono::nanoseconds busy(meter.busy_ns);
   return {.name = std::move(name),
           .items = meter.items,
           .bytes = meter.bytes,
           .busy = busy,
-          .waiting = std::max(std::chrono::nanoseconds(0), elapsed * threads - busy),
+          .waiting = std::max(std::chrono::nanoseconds(0), time - busy),
           .threads = threads};
 }
 
@@ -152,7 +184,10 @@ Pipeline::State::State(PipelineOptions given)
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
       source(detail::source_of(options)),
-      pool(layout.num_bytes(), static_cast<std::size_t>(plan.permits) + 1) {
+      pool(layout.num_bytes(), static_cast<std::size_t>(plan.permits) + 1),
+      tuner_(plan.first, plan.most),
+      read_threads_{.threads = plan.first.readers},
+      decode_threads_{.threads = plan.first.decode_threads} {
   const Position start = first_position();
   check_position(start, options);
   consumer_.position = start;
@@ -176,8 +211,50 @@ bool Pipeline::State::next(Batch& batch) {
   std::int64_t unset = 0;
   first_next_ns.compare_exchange_strong(unset, start);
   const bool more = fetch(batch);
-  wait_ns += now_ns() - start;
+  const std::int64_t end = now_ns();
+  wait_ns += end - start;
+  if (more && options.resources.autotune.on && plan.first != plan.most) tune(end);
   return more;
+}
+
+detail::TuneMeters Pipeline::State::meters_until(std::int64_t now) const {
+  const auto seconds = [](std::int64_t ns) { return 1e-9 * static_cast<double>(ns); };
+  // The same threads merge and deliver, which never waits.
+  const std::int64_t beside = meters.merge.busy_ns + meters.deliver.busy_ns;
+  return {.seconds = seconds(now - first_next_ns),
+          .samples = static_cast<double>(num_samples),
+          .wait_seconds = seconds(wait_ns),
+          .read_seconds = seconds(meters.read.busy_ns),
+          .queue_seconds = seconds(meters.read_queue_ns),
+          .decode_seconds = seconds(meters.decode.busy_ns + beside),
+          .processor_seconds = seconds(meters.decode_processor_ns + beside),
+          .program_seconds = Seconds(detail::ProgramClock::now()).count() / usable_cores()};
+}
+
+/// After the first batch, every interval.
+void Pipeline::State::tune(std::int64_t now) {
+  if (now < tune_at_ns_) return;
+  tune_at_ns_ = now + std::chrono::nanoseconds(options.resources.autotune.interval).count();
+  const detail::TuneMeters total = meters_until(now);
+  const bool is_first = tuned_.samples == 0;
+  const detail::TuneMeters window = total - tuned_;
+  tuned_ = total;
+  if (is_first || window.seconds <= 0) return;
+  std::optional<detail::TuneSettings> changed;
+  std::string kept;
+  {
+    MutexLock lock(mutex_);
+    const bool tried = tuner_.is_trying();
+    if (tuner_.observe(window)) {
+      changed = tuner_.settings();
+      read_threads_.change(changed->readers, first_next_ns, now);
+      decode_threads_.change(changed->decode_threads, first_next_ns, now);
+    } else if (tried && !tuner_.is_trying()) {
+      kept = tuner_.text();
+    }
+  }
+  if (changed) graph->tune(*changed);
+  if (!kept.empty()) options.log.info("Autotune: " + kept);
 }
 
 bool Pipeline::State::fetch(Batch& batch) {
@@ -209,10 +286,9 @@ void Pipeline::State::log_restore() const {
   constexpr double kMega = 1e6;
   const detail::RestoreMeter& restore = meters.restore;
   if (restore.samples == 0) return;
-  options.log.info(fmt::format(
-      "Input restored in {:.2f} s: {} samples read again, {:.1f} MB",
-      std::chrono::duration<double>(std::chrono::nanoseconds(restore.longest_ns)).count(),
-      restore.samples.load(), static_cast<double>(restore.bytes) / kMega));
+  options.log.info(fmt::format("Input restored in {:.2f} s: {} samples read again, {:.1f} MB",
+                               Seconds(std::chrono::nanoseconds(restore.longest_ns)).count(),
+                               restore.samples.load(), static_cast<double>(restore.bytes) / kMega));
 }
 
 void Pipeline::State::hand_out(Batch& batch, Batch next) {
@@ -317,17 +393,32 @@ Batch Pipeline::State::masked_batch() const {
   return batch;
 }
 
+Tuning Pipeline::State::tuning() const {
+  const detail::TuneSettings& settings = tuner_.settings();
+  return {.on = options.resources.autotune.on,
+          .readers = settings.readers,
+          .decode_threads = settings.decode_threads,
+          .read_ahead = settings.read_ahead,
+          .text = tuner_.text()};
+}
+
 Statistics Pipeline::State::statistics() const {
   Statistics statistics;
   const std::int64_t first = first_next_ns;
-  statistics.elapsed = std::chrono::nanoseconds(first == 0 ? 0 : now_ns() - first);
-  const auto add = [&](const char* name, const detail::StageMeter& meter, int threads) {
-    statistics.stages.push_back(stage_statistics(name, meter, threads, statistics.elapsed));
+  const std::int64_t now = first == 0 ? 0 : now_ns();
+  statistics.elapsed = std::chrono::nanoseconds(now - first);
+  const auto add = [&](const char* name, const detail::StageMeter& meter, const ThreadTime& time) {
+    statistics.stages.push_back(stage_statistics(name, meter, time.threads,
+                                                 std::chrono::nanoseconds(time.total(first, now))));
   };
-  add("read", meters.read, options.resources.io_threads);
-  add("merge", meters.merge, 1);
-  add("decode", meters.decode, options.resources.threads);
-  add("deliver", meters.deliver, 1);
+  {
+    MutexLock lock(mutex_);
+    add("read", meters.read, read_threads_);
+    add("merge", meters.merge, {});
+    add("decode", meters.decode, decode_threads_);
+    add("deliver", meters.deliver, {});
+    statistics.tuning = tuning();
+  }
   statistics.consumer_wait = std::chrono::nanoseconds(wait_ns);
   statistics.batches = num_batches;
   statistics.samples = num_samples;

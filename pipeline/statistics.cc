@@ -104,6 +104,7 @@ std::string Statistics::to_text() const {
   if (refetched > 0)
     text += fmt::format("{} fetched again: damaged on the network, intact the second time\n",
                         refetched);
+  if (tuning.on) text += "autotune: " + tuning.text + "\n";
   return text + verdict().text + "\n";
 }
 
@@ -114,24 +115,29 @@ std::string Statistics::to_json() const {
                             {"busy_s", seconds(stage.busy)}, {"waiting_s", seconds(stage.waiting)},
                             {"threads", stage.threads},      {"utilisation", stage.utilisation()}};
   }
-  const nlohmann::json value = {{"elapsed_s", seconds(elapsed)},
-                                {"consumer_wait_s", seconds(consumer_wait)},
-                                {"batches", batches},
-                                {"samples", samples},
-                                {"masked", masked},
-                                {"dropped", dropped},
-                                {"skipped", skipped},
-                                {"unknown_shards", unknown_shards},
-                                {"refetched", refetched},
-                                {"later_faults", later_faults},
-                                {"untidy", untidy},
-                                {"restored_samples", restored_samples},
-                                {"restored_bytes", restored_bytes},
-                                {"restore_s", std::chrono::duration<double>(restore_time).count()},
-                                {"held_bytes", held_bytes},
-                                {"peak_held_bytes", peak_held_bytes},
-                                {"stages", std::move(by_stage)},
-                                {"verdict", verdict().text}};
+  nlohmann::json value = {{"elapsed_s", seconds(elapsed)},
+                          {"consumer_wait_s", seconds(consumer_wait)},
+                          {"batches", batches},
+                          {"samples", samples},
+                          {"masked", masked},
+                          {"dropped", dropped},
+                          {"skipped", skipped},
+                          {"unknown_shards", unknown_shards},
+                          {"refetched", refetched},
+                          {"later_faults", later_faults},
+                          {"untidy", untidy},
+                          {"restored_samples", restored_samples},
+                          {"restored_bytes", restored_bytes},
+                          {"restore_s", std::chrono::duration<double>(restore_time).count()},
+                          {"held_bytes", held_bytes},
+                          {"peak_held_bytes", peak_held_bytes},
+                          {"stages", std::move(by_stage)},
+                          {"verdict", verdict().text}};
+  if (tuning.on)
+    value["autotune"] = {{"readers", tuning.readers},
+                         {"decode_threads", tuning.decode_threads},
+                         {"read_ahead", tuning.read_ahead},
+                         {"text", tuning.text}};
   return value.dump();
 }
 

@@ -18,7 +18,7 @@ struct StageStatistics {
   std::chrono::nanoseconds busy{0};
   /// How long the stage had nothing to do or was blocked, summed over its threads.
   std::chrono::nanoseconds waiting{0};
-  int threads = 1;
+  int threads = 1;  ///< now
 
   /// Share of its threads' time that the stage was busy, 0 to 1.
   double utilisation() const;
@@ -38,6 +38,17 @@ struct Verdict {
   double wait_share = 0.0;
   /// "input-bound by decode (98 % busy): the consumer waited 61.3 % of the time"
   std::string text;
+};
+
+/// What autotune chose.
+struct Tuning {
+  bool on = false;
+  int readers = 0;         ///< I/O threads
+  int decode_threads = 0;  ///< of the pipeline's arena
+  int read_ahead = 0;      ///< blocks read ahead of each stream
+  /// "32 blocks read ahead of each stream (2 at first), 4 readers, 2 decoding threads: the consumer
+  /// hardly waits"
+  std::string text = {};
 };
 
 struct Statistics {
@@ -68,6 +79,7 @@ struct Statistics {
   /// shuffle buffers are not counted; with them it is below memory_bound_bytes().
   std::uint64_t held_bytes = 0;
   std::uint64_t peak_held_bytes = 0;
+  Tuning tuning = {};
 
   /// Throws: InvalidArgument when there is no such stage.
   const StageStatistics& stage(const std::string& name) const;
@@ -75,7 +87,7 @@ struct Statistics {
   /// The counters' increase since `earlier`, for example over an epoch; held bytes stay as they
   /// are.
   Statistics since(const Statistics& earlier) const;
-  /// A line for each stage, and one for the verdict.
+  /// A line for each stage, one for what autotune chose, and one for the verdict.
   std::string to_text() const;
   std::string to_json() const;
 };

@@ -205,6 +205,11 @@ class BenchCommand final : public Command {
     if (stage_ != "read")
       line["image"] = {choice_.images.canvas().height, choice_.images.canvas().width,
                        choice_.images.channels};
+    if (const pipeline::Tuning& tuning = measured.statistics.tuning; tuning.on)
+      line["autotune"] = {{"read_ahead", tuning.read_ahead},
+                          {"readers", tuning.readers},
+                          {"decode_threads", tuning.decode_threads},
+                          {"text", tuning.text}};
     if (stored_) line["stored"] = {stored_->height, stored_->width, stored_->channels};
     out.line(line.dump());
   }

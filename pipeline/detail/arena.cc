@@ -6,16 +6,26 @@
 
 namespace millrace::pipeline::detail {
 
-Arena::Arena(int num_threads)
-    : num_threads_(num_threads), arena_(num_threads, static_cast<unsigned>(num_threads)) {
+Arena::Arena(int num_threads, int most_threads)
+    : arena_(std::max(num_threads, most_threads),
+             static_cast<unsigned>(std::max(num_threads, most_threads))) {
   arena_.initialize();
-  for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { serve(); });
+  set_threads(num_threads);
 }
 
 Arena::~Arena() noexcept {
   stop();
   const TbbCode tbb;
   tasks_.wait();
+}
+
+void Arena::set_threads(int num_threads) {
+  {
+    MutexLock lock(mutex_);
+    num_threads_ = num_threads;
+  }
+  while (threads_.size() < static_cast<std::size_t>(num_threads))
+    threads_.emplace_back([this] { serve(); });
 }
 
 void Arena::stop() noexcept {

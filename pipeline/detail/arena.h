@@ -1,4 +1,4 @@
-// Arena: a TBB task arena with a fixed number of threads of its own.
+// Arena: a TBB task arena with threads of its own.
 //
 // TBB's shared pool has one worker fewer than the machine has cores, for all arenas together, and
 // its workers outlive the arenas. A pipeline promises a number of threads, all of which end with
@@ -12,7 +12,7 @@
 //   arena.add(Arena::Need::kParallel);   // before the task is handed to a node
 //   arena.done(Arena::Need::kParallel);  // the last statement of the task
 //
-// Threads: any.
+// Threads: any; set_threads() beside no other call of it, nor of stop().
 #pragma once
 
 #include <oneapi/tbb/task_arena.h>
@@ -31,7 +31,8 @@ class Arena {
   /// Whether tasks run one at a time, each too short to wake a thread for, or beside each other.
   enum class Need { kSerial, kParallel };
 
-  explicit Arena(int num_threads);
+  /// Requires: most_threads >= num_threads, or 0 for as many.
+  explicit Arena(int num_threads, int most_threads = 0);
   /// As stop(). All tasks must be done or cancelled.
   ~Arena() noexcept;
   Arena(const Arena &) = delete;
@@ -43,6 +44,9 @@ class Arena {
   void add(Need need);
   /// The task that add() announced is done.
   void done(Need need);
+  /// How many threads run tasks from now on; fewer than before only after a moment without tasks.
+  /// Requires: at most most_threads.
+  void set_threads(int num_threads);
   /// Ends the threads, each after its current task. A caller that then waits for the remaining
   /// tasks runs them itself. The threads must end first: TBB may hand the waiting caller another
   /// thread's whole wait, which only ends with the last task.
@@ -56,13 +60,13 @@ class Arena {
   bool is_needed();
   int wanted() const MILLRACE_REQUIRES(mutex_);
 
-  const int num_threads_;
   oneapi::tbb::task_arena arena_;
   oneapi::tbb::task_group tasks_;
   mutable Mutex mutex_;
   std::condition_variable_any called_;
   /// While it lives, tasks_.wait() does not return, and runs the arena's tasks.
   oneapi::tbb::task_handle hold_ MILLRACE_GUARDED_BY(mutex_);
+  int num_threads_ MILLRACE_GUARDED_BY(mutex_) = 0;
   int num_tasks_ MILLRACE_GUARDED_BY(mutex_) = 0;     ///< added and not done
   int num_parallel_ MILLRACE_GUARDED_BY(mutex_) = 0;  ///< of these
   int awake_ MILLRACE_GUARDED_BY(mutex_) = 0;         ///< threads in TBB's arena or woken for it

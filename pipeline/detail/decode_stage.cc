@@ -23,6 +23,7 @@ Error located(Error error, const wds::Sample& sample) {
 
 void DecodeStage::decode(DecodeBlock& block) const {
   const Stopwatch busy(meters_.decode.busy_ns);
+  const Stopwatch<ThreadClock> processor(meters_.decode_processor_ns);
   std::int64_t slot = block.first_slot;
   for (SlotSample& sample : block.samples) {
     if (stopped_.load(std::memory_order_relaxed)) break;

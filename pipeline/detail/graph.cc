@@ -2,6 +2,7 @@
 
 #include <oneapi/tbb/flow_graph.h>
 
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -123,7 +124,7 @@ Graph::State::State(const GraphParts& all, const Position& start)
              .batch = parts.options.batch,
              .epochs = resolve_epochs(parts.options),
              .least_batches = least_batches(parts.options),
-             .blocks_per_stream = parts.plan.blocks_per_stream,
+             .blocks_per_stream = static_cast<std::size_t>(parts.plan.first.read_ahead),
              .decode_bytes = parts.plan.decode_bytes,
              .permits = parts.plan.permits,
              .fingerprint = order_fingerprint(parts.options)},
@@ -133,8 +134,8 @@ Graph::State::State(const GraphParts& all, const Position& start)
                     {.return_permit = [this] { tell_merge(PermitReturned{}); },
                      .cut_epoch = [this](std::uint32_t epoch) { tell_merge(EpochCut{epoch}); },
                      .failed = [this] { stop.request_stop(); }}),
-      arena(parts.options.resources.threads),
-      io_threads(parts.options.resources.io_threads) {
+      arena(parts.plan.first.decode_threads, parts.plan.most.decode_threads),
+      io_threads(parts.plan.first.readers) {
   {
     const TbbCode tbb;
     arena.tbb().execute([&] {
@@ -207,7 +208,9 @@ void Graph::State::run_body(Handover& handover, const Work& work, Arena::Need ne
 
 void Graph::State::start_read(const ReadRequest& request, ReadNode::gateway_type& gateway) {
   auto hold = std::make_shared<const GatewayHold>(gateway);
-  io_threads.submit([this, request, hold] {
+  auto queued = std::make_shared<std::optional<Stopwatch<>>>(parts.meters.read_queue_ns);
+  io_threads.submit([this, request, hold, queued] {
+    queued->reset();
     const Event event(read_block(request));
     arena.add(Arena::Need::kSerial);  // the merge's
     to_merge.send();
@@ -244,6 +247,11 @@ Graph::Graph(const GraphParts& parts, const Position& start)
 Graph::~Graph() = default;
 
 void Graph::return_permit() { state_->tell_merge(PermitReturned{}); }
+void Graph::tune(const TuneSettings& settings) {
+  state_->arena.set_threads(settings.decode_threads);
+  state_->io_threads.set_count(settings.readers);
+  state_->tell_merge(ReadAhead{static_cast<std::size_t>(settings.read_ahead)});
+}
 void Graph::stop_reading() { state_->stop.request_stop(); }
 
 }  // namespace millrace::pipeline::detail

@@ -19,6 +19,7 @@
 #include "pipeline/detail/ledger_book.h"
 #include "pipeline/detail/meters.h"
 #include "pipeline/detail/resolve.h"
+#include "pipeline/detail/tuner.h"
 #include "pipeline/options.h"
 
 namespace millrace::pipeline::detail {
@@ -46,6 +47,8 @@ class Graph {
 
   /// The consumer took a batch: another one may be opened. Threads: any.
   void return_permit();
+  /// Changes how many work, and how far ahead. Threads: one at a time.
+  void tune(const TuneSettings& settings);
   /// Cancels waiting reads. Threads: any.
   void stop_reading();
 

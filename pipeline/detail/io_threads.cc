@@ -4,9 +4,7 @@
 
 namespace millrace::pipeline::detail {
 
-IoThreads::IoThreads(int count) {
-  for (int i = 0; i < count; ++i) threads_.emplace_back([this] { serve(); });
-}
+IoThreads::IoThreads(int count) { set_count(count); }
 
 IoThreads::~IoThreads() { stop(); }
 
@@ -17,6 +15,17 @@ void IoThreads::submit(std::function<void()> work) {
     waiting_.push_back(std::move(work));
   }
   changed_.notify_one();
+}
+
+void IoThreads::set_count(int count) {
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return;
+    allowed_ = count;
+  }
+  while (threads_.size() < static_cast<std::size_t>(count))
+    threads_.emplace_back([this] { serve(); });
+  changed_.notify_all();
 }
 
 void IoThreads::stop() {
@@ -32,15 +41,24 @@ void IoThreads::stop() {
 
 bool IoThreads::take(std::function<void()>& work) {
   MutexLock lock(mutex_);
-  while (waiting_.empty() && !stopped_) changed_.wait(lock);
+  while ((waiting_.empty() || working_ >= allowed_) && !stopped_) changed_.wait(lock);
   if (stopped_) return false;
   work = std::move(waiting_.front());
   waiting_.pop_front();
+  ++working_;
   return true;
 }
 
+void IoThreads::done() {
+  MutexLock lock(mutex_);
+  --working_;
+}
+
 void IoThreads::serve() {
-  for (std::function<void()> work; take(work); work = nullptr) work();
+  for (std::function<void()> work; take(work); done()) {
+    work();
+    work = nullptr;
+  }
 }
 
 }  // namespace millrace::pipeline::detail

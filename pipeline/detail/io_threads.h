@@ -1,6 +1,6 @@
 // IoThreads: threads for work that waits for disk and network; it begins in the order of submit().
 //
-// Threads: submit() from any, stop() from one. Buffers: what is submitted and has not begun.
+// Threads: submit() from any, all else from one. Buffers: what is submitted and has not begun.
 #pragma once
 
 #include <condition_variable>
@@ -22,16 +22,21 @@ class IoThreads {
 
   /// `work` must not throw. After stop() it is dropped.
   void submit(std::function<void()> work);
+  /// How many work at once from now on; what is under way is not broken off.
+  void set_count(int count);
   /// Drops work that has not begun and waits for the rest.
   void stop();
 
  private:
   void serve();
   bool take(std::function<void()>& work);
+  void done();
 
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::function<void()>> waiting_ MILLRACE_GUARDED_BY(mutex_);
+  int allowed_ MILLRACE_GUARDED_BY(mutex_) = 0;  ///< to work at once
+  int working_ MILLRACE_GUARDED_BY(mutex_) = 0;
   bool stopped_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
 };

@@ -15,7 +15,8 @@ Merge::Merge(MergeOptions options, const Position& start, const BatchLayout& lay
       next_stream_(start.turns.front()),
       epoch_(start.epoch),
       epoch_batches_(start.slots / options_.batch.size),
-      permits_(options_.permits) {
+      permits_(options_.permits),
+      blocks_per_stream_(options_.blocks_per_stream) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     streams_[i].reading = epoch_;
     if (i < start.streams.size()) streams_[i].used = start.streams[i];
@@ -52,6 +53,11 @@ void Merge::on(const PermitReturned&) { ++permits_; }
 
 void Merge::on(const EpochCut& cut) {
   if (!is_over_ && cut.epoch == epoch_) end_epoch();
+}
+
+void Merge::on(const ReadAhead& ahead) {
+  blocks_per_stream_ = ahead.blocks;
+  for (Stream& stream : streams_) request(stream);
 }
 
 bool Merge::step() {
@@ -134,7 +140,7 @@ void Merge::end_stream(Stream& stream) {
 }
 
 void Merge::request(Stream& stream) {
-  if (stream.busy || stream.idle || stream.ready.size() >= options_.blocks_per_stream) return;
+  if (stream.busy || stream.idle || stream.ready.size() >= blocks_per_stream_) return;
   stream.busy = true;
   sink_.read({static_cast<std::size_t>(&stream - streams_.data()), stream.reading});
 }

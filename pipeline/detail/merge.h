@@ -36,7 +36,7 @@ struct MergeOptions {
   EpochOptions epochs = {};
   /// An epoch with fewer batches is filled up to so many with fully masked ones.
   std::int64_t least_batches = 0;
-  std::size_t blocks_per_stream = 2;
+  std::size_t blocks_per_stream = 2;  ///< at first
   std::size_t decode_bytes = 0;
   /// Batches that may be in the pipeline: being filled, or waiting for the consumer.
   std::int64_t permits = 1;
@@ -77,6 +77,7 @@ class Merge {
   void on(const BlockDecoded& decoded);
   void on(const PermitReturned& returned);
   void on(const EpochCut& cut);
+  void on(const ReadAhead& ahead);
 
   bool step();
   Stream* find_sample();
@@ -108,6 +109,7 @@ class Merge {
   std::uint32_t epoch_ = 0;
   std::int64_t epoch_batches_ = 0;
   std::int64_t permits_;
+  std::size_t blocks_per_stream_;
   std::size_t bytes_in_decode_ = 0;
   std::uint64_t sequence_ = 0;
   bool is_over_ = false;

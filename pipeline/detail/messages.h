@@ -50,9 +50,13 @@ struct PermitReturned {};
 struct EpochCut {
   std::uint32_t epoch = 0;
 };
+/// How many blocks are to be read ahead of each stream from now on.
+struct ReadAhead {
+  std::size_t blocks = 1;
+};
 /// An event of the merge.
-using Event =
-    std::variant<Started, std::shared_ptr<BlockRead>, BlockDecoded, PermitReturned, EpochCut>;
+using Event = std::variant<Started, std::shared_ptr<BlockRead>, BlockDecoded, PermitReturned,
+                           EpochCut, ReadAhead>;
 
 /// A sample that has its slot, and what keys its randomness.
 struct SlotSample {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 
 namespace millrace::pipeline::detail {
 
@@ -19,12 +20,25 @@ struct StageMeter {
   }
 };
 
+/// Processor time that the calling thread, or the whole program, has used.
+template <clockid_t kWhose>
+struct ProcessorClock {
+  static std::chrono::nanoseconds now() {
+    timespec time{};
+    ::clock_gettime(kWhose, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+};
+using ThreadClock = ProcessorClock<CLOCK_THREAD_CPUTIME_ID>;
+using ProgramClock = ProcessorClock<CLOCK_PROCESS_CPUTIME_ID>;
+
 /// Adds the time that it exists to a counter of nanoseconds.
+template <typename Clock = std::chrono::steady_clock>
 class Stopwatch {
  public:
   explicit Stopwatch(std::atomic<std::int64_t>& total_ns) : total_ns_(total_ns) {}
   ~Stopwatch() {
-    const auto elapsed = std::chrono::steady_clock::now() - start_;
+    const auto elapsed = Clock::now() - start_;
     total_ns_.fetch_add(std::chrono::nanoseconds(elapsed).count(), std::memory_order_relaxed);
   }
   Stopwatch(const Stopwatch&) = delete;
@@ -32,7 +46,7 @@ class Stopwatch {
 
  private:
   std::atomic<std::int64_t>& total_ns_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const decltype(Clock::now()) start_ = Clock::now();
 };
 
 /// A number of held bytes, and the most there were.
@@ -72,6 +86,8 @@ struct Meters {
   StageMeter merge;
   StageMeter decode;
   StageMeter deliver;
+  std::atomic<std::int64_t> read_queue_ns{0};        ///< from reads' requests to their begin
+  std::atomic<std::int64_t> decode_processor_ns{0};  ///< of decode.busy_ns
   RestoreMeter restore;
   std::atomic<std::uint64_t> dropped{0};
   std::atomic<std::uint64_t> later_faults{0};

@@ -99,6 +99,35 @@ void check_resources(const ResourceOptions& resources) {
   require(resources.io_threads >= 0,
           fmt::format("I/O threads {}: must not be negative", resources.io_threads));
   require(resources.prefetch > 0, fmt::format("prefetch {}: must be above 0", resources.prefetch));
+  const AutotuneOptions& autotune = resources.autotune;
+  require(autotune.interval.count() >= 0, "autotune: the interval must not be negative");
+  const auto check_most = [](const char* what, int first, int most) {
+    require(most == 0 || most >= std::max(first, 1),
+            fmt::format("autotune: {} {} at first and at most {}", first, what, most));
+  };
+  check_most("threads", resources.threads, autotune.most_threads);
+  check_most("I/O threads", resources.io_threads, autotune.most_io_threads);
+}
+
+/// Fills in the numbers of threads.
+void resolve_threads(ResourceOptions& resources, int streams) {
+  constexpr int kUsualReaders = 16;
+  constexpr int kMostReaders = 64;
+  constexpr int kMostOfCores = 4;
+  AutotuneOptions& autotune = resources.autotune;
+  const auto open = [](int given, int usual, int most) {
+    return given > 0 ? given : std::max(usual, most);
+  };
+  const int cores = usable_cores();
+  if (autotune.most_threads == 0)
+    autotune.most_threads = open(resources.threads, cores, kMostOfCores * cores);
+  if (autotune.most_io_threads == 0)
+    autotune.most_io_threads = open(resources.io_threads, kUsualReaders, kMostReaders);
+  if (resources.threads == 0) resources.threads = std::min(cores, autotune.most_threads);
+  if (resources.io_threads == 0)
+    resources.io_threads = std::min(kUsualReaders, autotune.most_io_threads);
+  resources.io_threads = std::min(resources.io_threads, streams);
+  autotune.most_io_threads = std::min(autotune.most_io_threads, streams);
 }
 
 constexpr std::size_t kMiB = std::size_t{1024} * 1024;
@@ -148,14 +177,16 @@ std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
 std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams,
                   std::size_t batch_bytes) {
   constexpr std::size_t kBlock = wds::SampleBlock::kMaxBytes;
-  return fixed + streams * plan.blocks_per_stream * kBlock + plan.decode_bytes + kBlock +
+  const auto blocks =
+      static_cast<std::size_t>(std::max(plan.first.read_ahead, plan.most.read_ahead));
+  return fixed + streams * blocks * kBlock + plan.decode_bytes + kBlock +
          (static_cast<std::size_t>(plan.permits) + 1) * batch_bytes;
 }
 
 /// Reduces one part of the plan; false if all are at their minimum.
 bool shrink(MemoryPlan& plan) {
-  if (plan.permits == 2 && plan.blocks_per_stream > 1) {
-    --plan.blocks_per_stream;
+  if (plan.permits == 2 && plan.first.read_ahead > 1) {
+    --plan.first.read_ahead;
   } else if (plan.permits == 2 && plan.decode_bytes > kMiB) {
     plan.decode_bytes = kMiB;
   } else if (plan.permits > 1) {
@@ -164,6 +195,23 @@ bool shrink(MemoryPlan& plan) {
     return false;
   }
   return true;
+}
+
+/// What may be tuned: threads as far as options say, and read-ahead as far as memory allows.
+/// `used`: the sum without it.
+void raise_limits(const PipelineOptions& options, std::size_t streams, std::size_t used,
+                  MemoryPlan& plan) {
+  constexpr std::size_t kUsualBytes = 128 * kMiB;
+  constexpr std::size_t kMostBlocks = 64;
+  const std::size_t budget = options.resources.memory_budget_bytes;
+  const std::size_t left = budget > used ? std::min(budget - used, kUsualBytes)
+                           : budget == 0 ? kUsualBytes
+                                         : 0;
+  const auto first = static_cast<std::size_t>(plan.first.read_ahead);
+  const std::size_t blocks = first + left / (streams * wds::SampleBlock::kMaxBytes);
+  plan.most = {.readers = options.resources.autotune.most_io_threads,
+               .decode_threads = options.resources.autotune.most_threads,
+               .read_ahead = static_cast<int>(std::min(blocks, kMostBlocks))};
 }
 
 }  // namespace
@@ -185,10 +233,7 @@ PipelineOptions resolve_options(PipelineOptions options) {
   check_even(options);
   if (!options.source) check_split(options);
   ResourceOptions& resources = options.resources;
-  const auto streams = static_cast<int>(owned_streams(options).size());
-  if (resources.threads == 0) resources.threads = usable_cores();
-  if (resources.io_threads == 0) resources.io_threads = 16;
-  resources.io_threads = std::min(resources.io_threads, streams);
+  resolve_threads(resources, static_cast<int>(owned_streams(options).size()));
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
   return options;
 }
@@ -278,10 +323,14 @@ MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes) 
   const std::size_t fixed = fixed_bytes(options, streams);
   const std::size_t budget = options.resources.memory_budget_bytes;
   MemoryPlan plan{.permits = options.resources.prefetch + batches_in_work(options, batch_bytes),
-                  .blocks_per_stream = 2,
-                  .decode_bytes = static_cast<std::size_t>(options.resources.threads) * 2 * kMiB};
+                  .decode_bytes = static_cast<std::size_t>(options.resources.threads) * 2 * kMiB,
+                  .first = {.readers = options.resources.io_threads,
+                            .decode_threads = options.resources.threads,
+                            .read_ahead = 2}};
   const auto sum = [&] { return bound(plan, fixed, streams, batch_bytes); };
   while (budget > 0 && sum() > budget && shrink(plan)) continue;
+  plan.most = plan.first;
+  if (options.resources.autotune.on) raise_limits(options, streams, sum(), plan);
   plan.bound_bytes = sum();
   if (budget > 0 && plan.bound_bytes > budget) {
     throw Error(

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/detail/tuner.h"
 #include "pipeline/options.h"
 
 namespace millrace::pipeline::detail {
@@ -37,15 +38,16 @@ std::uint64_t order_fingerprint(const PipelineOptions& options);
 
 /// What the memory is used for. The sum is the pipeline's bound.
 struct MemoryPlan {
-  std::int64_t permits = 1;           ///< batches in the pipeline
-  std::size_t blocks_per_stream = 1;  ///< encoded blocks read ahead for each stream
-  std::size_t decode_bytes = 0;       ///< encoded bytes that wait for decoding
-  std::size_t bound_bytes = 0;        ///< the whole sum
+  std::int64_t permits = 1;      ///< batches in the pipeline
+  std::size_t decode_bytes = 0;  ///< encoded bytes that wait for decoding
+  TuneSettings first = {};       ///< what a pipeline starts with
+  TuneSettings most = {};        ///< and may be tuned up to; the same without autotune
+  std::size_t bound_bytes = 0;   ///< the whole sum, with `most`
 };
 
 /// Fits a pipeline with batches of `batch_bytes` into its budget, with fewer batches and less
-/// read-ahead if need be. Requires: resolved options. Throws: InvalidArgument, with the sum, if
-/// even the minimum does not fit.
+/// read-ahead if need be. What is left of a budget is for more read-ahead. Requires: resolved
+/// options. Throws: InvalidArgument, with the sum, if even the minimum does not fit.
 MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes);
 
 }  // namespace millrace::pipeline::detail

@@ -1,5 +1,5 @@
-// The order is a function of the options alone: threads, prefetch, transport and its faults change
-// nothing, for random options.
+// The order is a function of the options alone: threads, prefetch, autotune, transport and its
+// faults change nothing, for random options.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -18,6 +18,7 @@
 namespace millrace::pipeline {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::describe_all;
 using testing::http_serve;
 using testing::ScriptedReply;
@@ -102,13 +103,27 @@ ScriptedReply serve(const std::string& folder, std::uint64_t fault_every,
 std::vector<std::string> batches_of(PipelineOptions options, int threads, int prefetch) {
   options.resources.threads = threads;
   options.resources.prefetch = prefetch;
+  options.resources.autotune.on = false;
   Pipeline pipeline(std::move(options));
   return describe_all(pipeline);
+}
+
+/// The same with settings that change from batch to batch.
+std::vector<std::string> tuned_batches_of(PipelineOptions options, int& num_tuned) {
+  options.resources = {.threads = 1,
+                       .io_threads = 1,
+                       .autotune = {.interval = 0ms, .most_threads = 4, .most_io_threads = 4}};
+  Pipeline pipeline(std::move(options));
+  const auto batches = describe_all(pipeline);
+  const Tuning tuning = pipeline.statistics().tuning;
+  if (tuning.readers > 1 || tuning.decode_threads > 1 || tuning.read_ahead > 2) ++num_tuned;
+  return batches;
 }
 
 TEST(OrderProperty, NothingButTheOptionsDecides) {
   constexpr std::uint64_t kConfigurations = 200;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  int num_tuned = 0;
   const Shards shards;
   const testing::ScriptedHttpServer server(
       [&](const ScriptedRequest& request) { return serve(shards.folder(), 5, request); });
@@ -124,11 +139,13 @@ TEST(OrderProperty, NothingButTheOptionsDecides) {
     const auto expected = batches_of(options, 1, 1);
     EXPECT_EQ(expected, batches_of(options, 2, 16)) << seed;
     EXPECT_EQ(expected, batches_of(options, 8, 4)) << seed;
+    EXPECT_EQ(expected, tuned_batches_of(options, num_tuned)) << seed;
     if (seed % 4 != 0) continue;
     options.shards = shards.urls(indexed, server.url(""));
     options.opener = network;
     EXPECT_EQ(expected, batches_of(options, 3, 3)) << seed << " over HTTP";
   }
+  EXPECT_GT(num_tuned, 0);
 }
 
 }  // namespace

@@ -83,6 +83,10 @@ void RunOptions::declare(CLI::App& app) {
   app.add_option("--threads", threads, "Decoding threads; 0: one per core")
       ->transform(whole_number(0, 1024));
   app.add_option("--prefetch", prefetch, "Batches kept ready")->transform(whole_number(1, 1 << 16));
+  app.add_flag(
+      "--no-autotune", no_autotune,
+      "Keep read-ahead and threads as they are at first, whatever the model waits for; the "
+      "order is the same with and without");
 }
 
 void RunOptions::check() const {
@@ -136,6 +140,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.batch.size = run.batch_size;
   options.resources.threads = run.threads;
   options.resources.prefetch = run.prefetch;
+  options.resources.autotune.on = !run.no_autotune;
   if (input.fake > 0)
     return pipeline::with_fake_data(
         std::move(options),

@@ -25,10 +25,12 @@ struct RunOptions {
   int streams = 0;
   int threads = 0;
   int prefetch = 4;
+  bool no_autotune = false;
   /// The processes that share the work: not an option, but what this one is started as.
   Topology topology = {};
 
-  /// --devices --precision --batch-size --global-batch --workers --streams --threads --prefetch.
+  /// --devices --precision --batch-size --global-batch --workers --streams --threads --prefetch
+  /// --no-autotune.
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for impossible devices.
   void check() const;
