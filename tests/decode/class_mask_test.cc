@@ -126,7 +126,7 @@ TEST(ClassMask, IsWrittenAsItIsRead) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST(ClassMask, WhatIsNoMaskIsNamed) {
+TEST(ClassMask, NamesAFileThatIsNotAMask) {
   const auto photo = testing::photo(9, 9, 1);
   EXPECT_THAT(message_of([&] { decode_classes(decode::encode_jpeg(photo), {}); }),
               HasSubstr("JPEG"));
@@ -194,7 +194,7 @@ TEST(ClassMask, PaddingIsIgnored) {
   EXPECT_EQ(labels, (std::vector<std::int64_t>{77, 77, 77, 77, 77, 0, 9, 77, 77, 77, 77, 77}));
 }
 
-TEST(ClassMask, WantsADecoderThatKeepsNumbers) {
+TEST(ClassMask, NeedsADecoderThatKeepsNumbers) {
   const auto refuses = [](decode::ImageDecoderOptions options) {
     options.transforms.insert(options.transforms.begin(), decode::Resize{8, 8});
     options.classes = ClassMask{};

@@ -48,7 +48,7 @@ TEST(Damage, ACutFileIsAlwaysAFault) {
   }
 }
 
-TEST(Damage, ACutJpegIsAFaultWhereverTheCropLies) {
+TEST(Damage, ACutJpegIsAFaultWhereverTheCropIs) {
   const auto decoder =
       testing::plain_decoder({decode::RandomResizedCrop{.size = 16, .area = {0.05, 0.1}}});
   const io::Bytes file = build_jpeg(testing::photo(375, 500, 1), {});
@@ -143,13 +143,13 @@ decode::Image blank(int height, int width) {
   return {height, width, 3, io::Bytes::take(std::vector<std::byte>(size))};
 }
 
-TEST(Memory, WhatAProgressiveJpegNeedsIsNoFaultOfTheFile) {
+TEST(Memory, TooLittleForAProgressiveJpegIsNotAFaultOfTheFile) {
   if (testing::kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
   const io::Bytes file = testing::build_jpeg(blank(1000, 1000), {.progressive = true});
   EXPECT_EXIT(decode_in_little_memory(file), ::testing::ExitedWithCode(kOutOfMemory), "");
 }
 
-TEST(Memory, WhatAPngNeedsIsNoFaultOfTheFile) {
+TEST(Memory, TooLittleForAPngIsNotAFaultOfTheFile) {
   if (testing::kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
   const io::Bytes file = decode::encode_png(blank(1, 1'000'000));
   EXPECT_EXIT(decode_in_little_memory(file), ::testing::ExitedWithCode(kOutOfMemory), "");

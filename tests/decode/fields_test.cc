@@ -22,7 +22,7 @@ TEST(Integer, IsReadWithSpaceAndSign) {
   EXPECT_EQ(decode::decode_integer(bytes("9223372036854775807")), INT64_MAX);
 }
 
-TEST(Integer, IsRefusedWhenItIsNone) {
+TEST(Integer, RefusesTextThatIsNotOne) {
   for (const char* text :
        {"", " ", "7a", "7 8", "0x10", "+-7", "1.0", "9223372036854775808", "--1", "+", "cat"}) {
     EXPECT_EQ(fault_of([&] { decode::decode_integer(bytes(text)); }), ErrorCode::kCorrupt) << text;
@@ -50,7 +50,7 @@ TEST(Json, GivesNumbersAtAPlace) {
   EXPECT_EQ(slot[3], 0.5F);
 }
 
-TEST(Json, RefusesWhatIsNotThere) {
+TEST(Json, RefusesMissingKeys) {
   const io::Bytes field = bytes(R"({"labels": [0, 1], "name": "x"})");
   std::array<float, 3> slot = {};
   EXPECT_EQ(fault_of([&] { decode::decode_json_numbers(field, "none"); }), ErrorCode::kCorrupt);

@@ -89,7 +89,7 @@ TEST(DecodeImage, NamesContentThatItCannotDecode) {
   EXPECT_NE(message("{\"a").find("unknown data (7b 22 61)"), std::string::npos);
 }
 
-TEST(EncodeJpeg, ComesBackAlike) {
+TEST(EncodeJpeg, RoundTripsClosely) {
   const Image image = testing::photo(60, 80, 3);
   const Image back = decode_image(decode::encode_jpeg(image, {.quality = 98, .subsample = false}));
   EXPECT_LE(testing::max_difference(pixels_of(back), pixels_of(image)), 12);

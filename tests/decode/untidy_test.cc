@@ -81,7 +81,7 @@ TEST(Untidy, AJpegWhosePixelsAreAllThereIsDecodedAndNamed) {
   EXPECT_EQ(decoder.decode(tidy, {}, slot), Tidiness::kTidy) << "the next file starts anew";
 }
 
-TEST(Untidy, BytesBetweenTheScansOfAJpegAreNoDamage) {
+TEST(Untidy, BytesBetweenTheScansOfAJpegAreNotDamage) {
   const io::Bytes tidy = build_jpeg(testing::photo(40, 56, 1), {.progressive = true});
   const std::string text(tidy.text());
   const std::size_t second = text.find("\xff\xda", scan_of(text) + 1);

@@ -14,7 +14,6 @@
 namespace millrace::device {
 namespace {
 
-
 TEST(CpuDevice, RunsItsWorkInOrderOnOneThreadOfItsOwn) {
   CpuDevice device({.index = 3, .cores = {0}});
   EXPECT_EQ(device.name(), "cpu:3");
@@ -34,7 +33,7 @@ TEST(CpuDevice, RunsItsWorkInOrderOnOneThreadOfItsOwn) {
   EXPECT_NE(threads[0], std::this_thread::get_id());
 }
 
-TEST(CpuDevice, HandsBackWhatItsWorkThrowsAndGoesOn) {
+TEST(CpuDevice, RethrowsWhatItsWorkThrowsAndContinues) {
   CpuDevice device({});
   EXPECT_THROW(device.run([] { throw std::runtime_error("mine"); }), std::runtime_error);
   bool ran = false;
@@ -64,7 +63,7 @@ TEST(CpuDevice, StaysOnItsCoresWhenPinned) {
   EXPECT_EQ(allowed, 1);
 }
 
-TEST(CpuDevice, DropsWhatHasNotBegunWhenItGoes) {
+TEST(CpuDevice, DropsWorkThatHasNotBegunWhenDestroyed) {
   std::atomic<int> ran{0};
   std::future<void> last;
   {

@@ -235,7 +235,7 @@ TEST(Landing, LeavesThePipelinesBufferForTheDevicesMemory) {
   }
 }
 
-TEST(Landing, AFaultReachesItsDeviceAndEverAfter) {
+TEST(Landing, AFaultReachesItsDeviceAndIsRepeated) {
   const auto sound = std::make_shared<CopyingDevice>(0);
   const auto broken = std::make_shared<CopyingDevice>(1);
   broken->fail_at(1);

@@ -157,7 +157,7 @@ std::string hub_page(const ScriptedRequest& request) {
   return url.append(request.header("host")).append(request.target).append("?cursor=2");
 }
 
-TEST(Hub, IsListedReadAndSaysItsTokenToItselfAlone) {
+TEST(Hub, IsListedReadAndSendsItsTokenToTheHubOnly) {
   const ScriptedHttpServer files([](const ScriptedRequest& request) -> ScriptedReply {
     EXPECT_EQ(request.header("authorization"), "");
     return {http_serve(request, "hello")};

@@ -28,7 +28,7 @@ class Cores : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Cores, AreUnlimitedWhereNothingIsSaid) {
+TEST_F(Cores, AreUnlimitedWithoutAQuota) {
   EXPECT_FALSE(quota());
   put("proc/self/cgroup", "0::/user.slice\n");
   EXPECT_FALSE(quota());
@@ -61,7 +61,7 @@ TEST_F(Cores, AreTheContainersOwnWhereThePathIsTheHosts) {
   EXPECT_EQ(quota(), 4.0);
 }
 
-TEST_F(Cores, WhatCannotBeReadIsNoLimit) {
+TEST_F(Cores, AnUnreadableQuotaIsNoLimit) {
   put("proc/self/cgroup", "\nnonsense\n0::\n0::/../..\n4:cpu:/x\n");
   put("sys/fs/cgroup/cpu.max", "a few\n");
   put("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "100000\n");

@@ -285,15 +285,15 @@ TEST(GoogleCredentials, TheMetadataServerHasToBeGoogles) {
   EXPECT_EQ(google_token(variables), "");
 }
 
-TEST(GoogleCredentials, WhatIsNotSupportedOrThereIsNamed) {
+TEST(GoogleCredentials, UnsupportedAndMissingFilesAreNamed) {
   const TempDir dir;
   write_file(dir / "x.json", R"({"type": "external_account"})");
-  for (const auto& [file, said] : Variables{{"x.json", "external_account"}, {"y.json", "no file"}})
-    EXPECT_THAT(
-        [&] {
-          google_token(isolated({{"GOOGLE_APPLICATION_CREDENTIALS", dir / file}}));
-        },
-        ::testing::Throws<Error>(::testing::Property(&Error::what, HasSubstr(said))));
+  for (const auto& [file, said] :
+       Variables{{"x.json", "external_account"}, {"y.json", "no file"}}) {
+    const Variables variables = isolated({{"GOOGLE_APPLICATION_CREDENTIALS", dir / file}});
+    EXPECT_THAT([&] { google_token(variables); },
+                ::testing::Throws<Error>(::testing::Property(&Error::what, HasSubstr(said))));
+  }
 }
 
 // A store whose tokens are good for one answer, and a token server that counts.

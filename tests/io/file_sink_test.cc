@@ -127,7 +127,7 @@ TEST(FileSink, TakesOverWhatAKilledProcessLeft) {
   EXPECT_EQ(files_in(dir), 1U);
 }
 
-TEST(FileSink, LeavesALivingWritersTemporaryAlone) {
+TEST(FileSink, KeepsALivingWritersTemporary) {
   const TempDir dir;
   write_file(dir / "a.tmp-0", "alive");
   const int other = ::open((dir / "a.tmp-0").c_str(), O_RDONLY);

@@ -168,7 +168,7 @@ TEST_F(HttpFaults, AnObjectThatChangesMidwayIsAFault) {
        "Last-Modified: Sat, 01 Jan 2022 00:00:01 GMT\r\n"},
       {"X: 1\r\n", "X: 2\r\n"}};
   for (const auto& [before, after] : versions) {
-    serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    serve([&, before = before, after = after](const ScriptedRequest& request) -> ScriptedReply {
       if (request.number == 0)
         return {cut(http_serve(request, object, before), 1000), After::kClose};
       if (after.empty()) return {http_reply(412, "", "")};
@@ -246,7 +246,7 @@ TEST_F(HttpFaults, ANameThatDoesNotResolveIsGivenUpWithinFourSeconds) {
   EXPECT_LE(slept(), milliseconds(4000));
 }
 
-TEST_F(HttpFaults, ARetryIsSaidOnceWithItsReasonAndWithoutSecrets) {
+TEST_F(HttpFaults, ARetryIsLoggedOnceWithItsReasonAndWithoutSecrets) {
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     if (request.number < 5) return {http_reply(503, "", "")};
     return {http_serve(request, "hello")};
@@ -260,7 +260,7 @@ TEST_F(HttpFaults, ARetryIsSaidOnceWithItsReasonAndWithoutSecrets) {
                 ": the server answered with status 503; trying again, for up to 60 s\n");
 }
 
-TEST_F(HttpFaults, ALongWaitIsSaid) {
+TEST_F(HttpFaults, ALongWaitIsLogged) {
   serve([&](const ScriptedRequest&) -> ScriptedReply { return {"", After::kHang}; });
   const testing::TempDir dir;
   HttpOptions told = options();
@@ -395,7 +395,7 @@ TEST_F(HttpFaults, NoAnswerInTimeIsTriedAgain) {
   EXPECT_EQ(read_with(brisk), "hello");
 }
 
-TEST_F(HttpFaults, AReaderWhoPausesIsNoStall) {
+TEST_F(HttpFaults, AReaderThatPausesIsNotAStall) {
   const std::string object = content(3'000'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     return {http_serve(request, object)};

@@ -62,7 +62,7 @@ TEST(HttpRedirect, AnotherPortGetsNoneOfThemAndKeepsTheRange) {
   EXPECT_EQ(other.requests()[0].header("range"), "bytes=2-");
 }
 
-TEST(HttpRedirect, AStrangerCannotSendThemHomeAgain) {
+TEST(HttpRedirect, AnotherHostCannotRedirectThemBack) {
   std::string home;
   const ScriptedHttpServer stranger([&](const ScriptedRequest&) -> ScriptedReply {
     return {http_reply(302, location(home + "private"), "")};

@@ -37,7 +37,7 @@ std::size_t peak_memory() {
   return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
 
-TEST(Json, ComesAsItStands) {
+TEST(Json, KeepsValuesAsWritten) {
   EXPECT_EQ(parse_json<Json>(R"( {"a":[1,"]}\"",{"b":null}]} )", "doc"),
             (Json{{"a", {1, "]}\"", {{"b", nullptr}}}}}));
   EXPECT_EQ(parse_json<nlohmann::ordered_json>(R"({"b":1,"a":2})", "doc").dump(),
@@ -66,7 +66,7 @@ TEST(Json, FaultsSayWhereTheyAre) {
   EXPECT_EQ(fault_of("[1e999]"), "doc: a number is beyond any double");
 }
 
-TEST(Json, AKeyThatStandsTwiceIsAFaultUnlessItMay) {
+TEST(Json, ARepeatedKeyIsAFaultUnlessAllowed) {
   const std::string text = R"({"a":1,"b":{"a":2},"a":3})";
   EXPECT_EQ(fault_of(text), "doc: the key \"a\" occurs twice in one object, at byte 20");
   EXPECT_EQ(fault_of(text, {.unique_keys = false}), "");

@@ -23,7 +23,7 @@ TEST(UrlOpener, AnUnknownSchemeIsNamed) {
   }
 }
 
-TEST(UrlOpener, AColonAloneMakesNoScheme) {
+TEST(UrlOpener, AColonAloneIsNotAScheme) {
   const TempDir dir;
   for (const std::string name : {"a:b.tar", "http:x", "x#1.tar", "what?.tar", "a%20b"}) {
     testing::write_file(dir / name, name);
@@ -43,12 +43,12 @@ TEST(UrlOpener, FileUrlsNameLocalFilesOnly) {
   EXPECT_THROW(UrlOpener().open("file:///etc/passwd%00.tar"), Error);
 }
 
-TEST(UrlOpener, AFolderIsNoFile) {
+TEST(UrlOpener, AFolderIsNotAFile) {
   const TempDir dir;
   EXPECT_THROW(UrlOpener().open(dir.path().string()), Error);
 }
 
-TEST(UrlOpener, WhatIsNoUrlIsAnInvalidArgument) {
+TEST(UrlOpener, AnInvalidUrlIsAnInvalidArgument) {
   for (const std::string url : {"http://", "http://host:99999/a", "http://a b/"}) {
     try {
       read_object(UrlOpener(), url, 100);
@@ -93,7 +93,7 @@ TEST(UrlOpener, AUsersOwnStoreIsOneEntry) {
   }
 }
 
-TEST(LocalPath, AUrlIsNone) {
+TEST(LocalPath, AUrlIsNotOne) {
   for (const std::string url : {"gs://bucket/x", "file:///x", "http://host/x", "pipe:x"})
     EXPECT_THROW(check_local_path(url), Error) << url;
   for (const std::string path : {"x", "a:b", "/x/y", "http:x", ""})

@@ -38,12 +38,12 @@ TEST(StallWatch, CallsAStallByTheRateOverTheWindow) {
 
 TEST(StallWatch, FindsAStallBehindAGoodBeginning) {
   StallWatch watch(seconds(30), 1024);
-  for (int s = 0; s <= 60; ++s) EXPECT_FALSE(watch.stalls(kStart + seconds(s), 100'000U * s));
+  for (unsigned s = 0; s <= 60; ++s) EXPECT_FALSE(watch.stalls(kStart + seconds(s), 100'000U * s));
   EXPECT_FALSE(watch.stalls(kStart + seconds(85), 6'000'000));
   EXPECT_TRUE(watch.stalls(kStart + seconds(92), 6'000'000));
 }
 
-TEST(StallWatch, LeavesOutTheTimeBeforeARestart) {
+TEST(StallWatch, IgnoresTheTimeBeforeARestart) {
   StallWatch watch(seconds(30), 1024);
   EXPECT_FALSE(watch.stalls(kStart, 0));
   watch.restart(kStart + seconds(40), 0);
@@ -74,7 +74,7 @@ TEST_F(BackoffTest, AByteIsProgress) {
   EXPECT_TRUE(backoff_.failed(kStart + seconds(120), {}));
 }
 
-TEST_F(BackoffTest, ATrickleIsNoProgress) {
+TEST_F(BackoffTest, ATrickleIsNotProgress) {
   backoff_.begin(kStart);
   ASSERT_TRUE(backoff_.failed(kStart + seconds(30), {.least_progress = 30'720}));
   backoff_.progressed(24'000);

@@ -260,7 +260,7 @@ TEST(ScannedStreams, DamageIsReportedWhenItIsReadAndCostsNothingElse) {
   }
 }
 
-TEST(ScannedStreams, WithoutAScanItsCostIsSaid) {
+TEST(ScannedStreams, WithoutAScanItsCostIsLogged) {
   const Shards shards({20, 10});
   const TempDir dir;
   const auto said = [&](const wds::FaultPolicy& policy) {
@@ -272,7 +272,7 @@ TEST(ScannedStreams, WithoutAScanItsCostIsSaid) {
                     .split({.topology = {.processes = 2}})
                     .log(Log::to_file(dir / "log"))
                     .options());
-    const std::string text = testing::read_file(dir / "log");
+    std::string text = testing::read_file(dir / "log");
     std::filesystem::remove(dir / "log");
     return text;
   };
@@ -347,7 +347,7 @@ TEST(BalancedStreams, SkipsAreCountedInSamples) {
                           .epochs({.count = 2})
                           .build();
   for (const std::uint64_t epochs : {1U, 2U}) {
-    EXPECT_EQ(keys_of(pipeline).size(), 21U) << "the tenth may go on behind the cut";
+    EXPECT_EQ(keys_of(pipeline).size(), 21U) << "the tenth may continue after the cut";
     EXPECT_EQ(pipeline.statistics().skipped, 30 * epochs) << "what is read ahead is not counted";
     EXPECT_EQ(pipeline.ledger()->skipped(), 30U);
   }

@@ -93,7 +93,7 @@ TEST(DataIdentity, SaysWhichOptionsOfTheOrderDiffer) {
                           "epoch-samples: 0 saved, 40 given"));
 }
 
-TEST(DataIdentity, WhatOneDoesNotKnowIsNoDifference) {
+TEST(DataIdentity, UnknownValuesAreNotDifferences) {
   const TempDir dir;
   write_file(dir / "a.tar", "aaaa");
   const auto options = of_shards(dir, {"a.tar"});
@@ -169,7 +169,7 @@ TEST(DataIdentity, CountsOfSamplesAreCompared) {
             content_difference(saved, identify(options)));
 }
 
-TEST(DataIdentity, RefusesTextThatIsNone) {
+TEST(DataIdentity, RefusesInvalidText) {
   for (const char* text :
        {"", "[]", "{}", R"({"options":[],"shards":[1]})", R"({"options":{"a":1},"shards":[]})",
         R"({"options":{},"shards":[["a",-1,null,""]]})", R"({"options":{},"shards":[["a",1]]})"}) {

@@ -39,7 +39,7 @@ std::pair<std::vector<std::string>, Error> run_to_fault(Pipeline& pipeline) {
   return {before, Error(ErrorCode::kIo, "no fault came")};
 }
 
-TEST(PipelineFaults, ThrowsTheFirstInTheOrderOfBatchesAndAgainEverAfter) {
+TEST(PipelineFaults, ThrowsTheFirstInTheOrderOfBatchesAndRepeatsIt) {
   for (const int threads : {1, 2, 8}) {
     PipelineOptions options = with_bad_samples({"1/0/9", "0/0/13", "1/0/30"}, {});
     options.resources.threads = threads;
@@ -123,7 +123,7 @@ TEST(PipelineFaults, StopsTheEpochAtTheFaultByPolicy) {
   EXPECT_TRUE(pipeline.finished());
 }
 
-TEST(PipelineFaults, GivesZerosForABatchOfSkippedSamplesAlone) {
+TEST(PipelineFaults, GivesZerosForABatchOfSkippedSamplesOnly) {
   PipelineOptions options =
       with_bad_samples({"0/0/0", "1/0/0", "0/0/1", "1/0/1"}, {.on_fault = wds::OnFault::kSkip});
   Pipeline pipeline = fake_pipeline(options);
@@ -154,7 +154,7 @@ TEST(PipelineFaults, NoMemoryEndsTheRunWhateverThePolicySays) {
   EXPECT_EQ(pipeline.ledger()->skipped(), 0U);
 }
 
-TEST(PipelineFaults, AnEpochWithoutASampleIsAnErrorEverAfter) {
+TEST(PipelineFaults, AnEpochWithoutASampleIsAnErrorAndRepeatsIt) {
   PipelineOptions options = fake_options(2, 4);
   options.fields = {
       number_field([](const std::string& key) { return key.find("/1/") != key.npos; })};
@@ -170,7 +170,7 @@ TEST(PipelineFaults, AnEpochWithoutASampleIsAnErrorEverAfter) {
   EXPECT_THROW(pipeline.next(batch), Error);
 }
 
-TEST(PipelineFaults, AnEmptySetIsAnErrorButAnEmptyShareOfOneRankIsNone) {
+TEST(PipelineFaults, AnEmptySetIsAnErrorButAnEmptyShareOfOneRankIsNot) {
   FakeStreams empty;
   empty.length = [](int, std::uint32_t) { return 0; };
   PipelineOptions options = fake_options(2, 4);

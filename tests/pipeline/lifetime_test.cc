@@ -24,7 +24,7 @@ std::ptrdiff_t entries_of(const char* folder) {
                        std::filesystem::directory_iterator());
 }
 
-TEST(PipelineLifetime, EndsInMidEpochAgainAndAgainAndLeavesNothingBehind) {
+TEST(PipelineLifetime, EndsInMidEpochRepeatedlyAndLeaksNothing) {
   PipelineOptions options = fake_options(4, 8);
   options.resources.threads = 3;
   options.epochs.count = 0;

@@ -129,7 +129,7 @@ TEST(Merge, TakesStreamsInTurnAndNumbersTheirSamples) {
   EXPECT_EQ(bench.blocks.back()->first_slot, 0);
 }
 
-TEST(Merge, GoesOnWithoutTheStreamsThatEnd) {
+TEST(Merge, ContinuesWithoutTheStreamsThatEnd) {
   Bench bench(options(2, 8));
   bench.give(0, 1);
   bench.give(1, 3);
@@ -267,7 +267,7 @@ TEST(Merge, AFaultEndsEverythingBehindTheSamplesBeforeIt) {
   EXPECT_EQ(bench.outputs.size(), 3U);
 }
 
-TEST(Merge, PositionsSayWhoseTurnItIsAndWhereEachStreamStands) {
+TEST(Merge, PositionsHoldTheNextStreamAndEachStreamsPosition) {
   Bench bench(options(3, 4));
   for (const std::size_t stream : {0U, 1U, 2U}) bench.give(stream, 2);
   bench.decode_all();

@@ -34,10 +34,12 @@ std::vector<std::string> valid_keys(Pipeline& pipeline) {
 }
 
 FakeStreams uneven() {
-  return {.length = [](int stream, std::uint32_t epoch) { return 20 + 13 * stream + epoch; }};
+  return {.length = [](int stream, std::uint32_t epoch) {
+    return 20 + 13 * stream + static_cast<int>(epoch);
+  }};
 }
 
-TEST(Pipeline, TakesStreamsInTurnAndGoesOnWithoutThoseThatEnd) {
+TEST(Pipeline, TakesStreamsInTurnAndContinuesWithoutThoseThatEnd) {
   Pipeline pipeline = fake_pipeline(
       fake_options(3, 4), {.length = [](int stream, std::uint32_t) { return stream + 1; }});
   EXPECT_THAT(valid_keys(pipeline),
@@ -186,7 +188,7 @@ TEST(Pipeline, HandsOutBatchesThatOutliveIt) {
   EXPECT_EQ(batch.field("number").as<std::int64_t>()[2], 1);
 }
 
-TEST(Pipeline, GoesOnForAConsumerThatKeepsItsBatches) {
+TEST(Pipeline, ContinuesForAConsumerThatKeepsItsBatches) {
   Pipeline pipeline = fake_pipeline(fake_options(2, 2));
   std::vector<Batch> kept;
   for (Batch batch; pipeline.next(batch);) kept.push_back(batch);

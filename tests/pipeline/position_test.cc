@@ -118,7 +118,7 @@ TEST(Position, RefusesNumbersThatNoPipelineWrites) {
     EXPECT_THROW(Position::from_json(text), Error) << text;
 }
 
-TEST(Position, RefusesTextThatIsNone) {
+TEST(Position, RefusesInvalidText) {
   for (const char* text :
        {"", "{}", "[]", "null", R"({"epoch":"x"})",
         R"({"epoch":1,"process":0,"processes":1,"slots":1,"turns":[0],"fingerprint":1,)"

@@ -141,7 +141,7 @@ TEST_P(SampleSourceConformance, StreamsDivideAnEpoch) {
   }
 }
 
-TEST_P(SampleSourceConformance, AStreamGoesOnFromEachOfItsPositions) {
+TEST_P(SampleSourceConformance, AStreamContinuesFromEachOfItsPositions) {
   for (const std::uint64_t max_samples : {0U, 200U}) {
     const SampleSource::Request request{.num_streams = 2, .epoch = 1, .max_samples = max_samples};
     const Keys whole = stream_of(request);
@@ -158,7 +158,7 @@ TEST_P(SampleSourceConformance, AStreamGoesOnFromEachOfItsPositions) {
   }
 }
 
-TEST_P(SampleSourceConformance, AStreamGivesJustAsManySamplesAsItIsAskedFor) {
+TEST_P(SampleSourceConformance, AStreamGivesExactlyAsManySamplesAsRequested) {
   for (const std::uint64_t samples : {1U, 7U, 64U, 500U}) {
     const SampleSource::Request request{.stream = 2, .num_streams = 3, .max_samples = samples};
     EXPECT_EQ(stream_of(request).size(), samples);
@@ -178,7 +178,7 @@ TEST_P(SampleSourceConformance, BatchesAreTheSameForAnyThreads) {
   EXPECT_EQ(run(8, 2, 9), expected);
 }
 
-TEST_P(SampleSourceConformance, APipelineGoesOnAfterAnyBatch) {
+TEST_P(SampleSourceConformance, APipelineContinuesAfterAnyBatch) {
   for (const std::int64_t samples : {0, 60}) {
     PipelineOptions given = options(2);
     given.epochs.samples = samples;

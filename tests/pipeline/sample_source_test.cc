@@ -132,7 +132,7 @@ std::string refusal(PipelineOptions options) {
   return "accepted";
 }
 
-TEST(SampleSource, StandsAloneInPlaceOfShards) {
+TEST(SampleSource, ExcludesShards) {
   PipelineOptions options = fake_options(2, 4);
   options.source = testing::fake_source();
   EXPECT_EQ(refusal(options), "accepted");

@@ -129,7 +129,7 @@ TEST_P(ByteSourceConformance, AnOffsetPastTheEndIsTruncated) {
   }
 }
 
-TEST_P(ByteSourceConformance, WhatIsNotThereIsNotFound) {
+TEST_P(ByteSourceConformance, AMissingObjectIsNotFound) {
   make("0123456789");
   if (!object_) return;
   try {

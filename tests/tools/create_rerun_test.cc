@@ -127,7 +127,7 @@ TEST_F(CreateRerun, AFailedSyncIsAFault) {
   }
 }
 
-TEST_F(CreateRerun, WhatIsThereIsKeptAndNotMadeAgain) {
+TEST_F(CreateRerun, WholeShardsAreKeptAndNotMadeAgain) {
   const TempDir dir;
   ASSERT_EQ(create(dir, "kill:25").status, 128 + SIGKILL);
   ASSERT_TRUE(fs::exists(dir / "out/s-0.tar"));
@@ -159,7 +159,7 @@ TEST_F(CreateRerun, AnUnfinishedSetOfOtherOptionsIsRefused) {
   EXPECT_THAT(names_of(files_in(dir)), Not(Contains(HasSubstr("tmp"))));
 }
 
-TEST_F(CreateRerun, WithoutIndexesItGoesOnByReadingTheShards) {
+TEST_F(CreateRerun, WithoutIndexesItContinuesByReadingTheShards) {
   const TempDir once;
   ASSERT_EQ(create(once, "", {"--no-index"}).status, 0);
   const Files whole = files_in(once);

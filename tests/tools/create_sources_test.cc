@@ -80,7 +80,7 @@ TEST_F(CreateFromCsv, WildCardsMatchWithinANameFromBothEnds) {
     EXPECT_EQ(field(dir_ / "out-0.tar", std::to_string(row) + ".jpg"), expected[row]);
 }
 
-TEST_F(CreateFromCsv, TheKeyIsTheFilesPathUnlessSaid) {
+TEST_F(CreateFromCsv, TheKeyIsTheFilesPathByDefault) {
   ASSERT_EQ(create_table("Study,Series,Image\nst1,se1,im.2\n").status, 0);
   EXPECT_THAT(keys_of(dir_ / "out-0.tar"), ElementsAre("st1/se1/002_im_2"));
 }
@@ -303,7 +303,7 @@ TEST_F(CreateFromCifar, TakesCifar100sFineAndCoarseLabels) {
   EXPECT_EQ(field(dir_ / "out-0.tar", "00000000.coarse.cls"), "19");
 }
 
-TEST_F(CreateFromCifar, WhatIsNoneOfThemIsRefusedByFileAndPlace) {
+TEST_F(CreateFromCifar, OtherFilesAreRefusedWithNameAndOffset) {
   write_file(dir_ / "cut.bin", record("\x03", "abc").substr(0, 3000));
   write_file(dir_ / "bad.bin", record("\x03", "abc") + record("\x0a", "abc"));
   write_file(dir_ / "ten.bin", record("\x03", "abc"));

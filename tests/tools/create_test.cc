@@ -197,7 +197,7 @@ int shards_when_interrupted_after(std::chrono::milliseconds time) {
   return shards;
 }
 
-TEST(Create, InterruptedItLeavesOnlyWholeShards) {
+TEST(Create, LeavesOnlyWholeShardsWhenInterrupted) {
   using std::chrono_literals::operator""ms;
   int shards = 0;
   for (auto time = 400ms; shards == 0 && time < 30'000ms; time *= 4)  // longer on a busy machine
@@ -205,7 +205,7 @@ TEST(Create, InterruptedItLeavesOnlyWholeShards) {
   EXPECT_GT(shards, 0);
 }
 
-TEST(Create, LeavesIndexesAndAManifestThatReadersTake) {
+TEST(Create, WritesIndexesAndAManifestThatReadersAccept) {
   const TempDir dir;
   ASSERT_EQ(millrace({"create", dir / "s-%06d.tar", "--synthetic", "classes", "--count", "10",
                       "--maxcount", "4"})

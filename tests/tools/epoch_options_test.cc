@@ -133,7 +133,7 @@ TEST_F(EpochOptions, APermutationHasPassesAndNeedsNoIndex) {
   EXPECT_EQ(trained(permuted), 100);
 }
 
-TEST_F(EpochOptions, OrderReadsIndexesAlone) {
+TEST_F(EpochOptions, OrderReadsIndexesOnly) {
   const Words shuffled = {"--workers", "3", "--passes", "2"};
   const std::string before = order(shuffled).out;
   const std::string read = order({"--no-index", "--workers", "2"}).out;

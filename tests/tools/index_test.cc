@@ -33,7 +33,7 @@ class Index : public ::testing::Test {
   std::string error_;
 };
 
-TEST_F(Index, LiesBesideItsShardAndTheManifestNamesAll) {
+TEST_F(Index, IsBesideItsShardAndTheManifestNamesAll) {
   const auto lines = index({shards_});
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(lines[0]["url"], dir_ / "set-000000.tar");
@@ -64,7 +64,7 @@ TEST_F(Index, IsKeptUnlessForced) {
   EXPECT_EQ(read_file(dir_ / "set-000000.tar.index.json"), before);
 }
 
-TEST_F(Index, OfOneShardLeavesTheSetsManifest) {
+TEST_F(Index, OfOneShardKeepsTheSetsManifest) {
   index({shards_});
   const std::string manifest = read_file(dir_ / "set-manifest.json");
   index({dir_ / "set-000001.tar"});

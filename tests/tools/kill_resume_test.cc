@@ -92,7 +92,7 @@ double distance(const std::string& one, const std::string& other) {
   return most;
 }
 
-TEST_F(KillAndResume, ComesToTheSameWeightsOnAnyNumberOfDevices) {
+TEST_F(KillAndResume, EndsWithTheSameWeightsOnAnyNumberOfDevices) {
   for (const int devices : {1, 2, 4}) {
     const auto whole = train("whole-" + std::to_string(devices), devices, "");
     ASSERT_EQ(whole.status, 0) << whole.err;

@@ -256,7 +256,7 @@ TEST(Waits, EndWithThePatience) {
   }
 }
 
-TEST(Waits, AreSaidAndSoAreRetries) {
+TEST(Waits, AreLoggedAndSoAreRetries) {
   const ScriptedHttpServer silent(never_answer);
   EXPECT_THAT(millrace({"ls", silent.url("/a.tar"), "--retry-for", "3s"}).err,
               HasSubstr("waiting for " + silent.url("/a.tar") + ": no answer yet"));
@@ -310,7 +310,7 @@ TEST(Refetches, AreCounted) {
 }
 
 // A folder may change in between, and a manifest costs a round trip.
-TEST(Specs, AreExpandedOnceARun) {
+TEST(Specs, AreExpandedOncePerRun) {
   const TempDir dir;
   const std::string spec = make_set(dir, 60, 20);
   ASSERT_EQ(millrace({"index", spec}).status, 0);
@@ -352,7 +352,7 @@ TEST(ClassCount, IsReadFromIndexes) {
   EXPECT_EQ(result.status, 1) << "there is no shard to train on";
 }
 
-TEST(ClassCount, IsDoneOnceARun) {
+TEST(ClassCount, IsDoneOncePerRun) {
   const TempDir dir;
   const std::string spec = make_set(dir, 40, 20);
   std::filesystem::remove(dir / "set-classes.txt");
@@ -372,7 +372,7 @@ TEST(ClassCount, IsDoneOnceARun) {
   }
 }
 
-TEST(Outputs, AreNoUrlsThatCannotBeWritten) {
+TEST(Outputs, RefuseUrlsThatCannotBeWritten) {
   const TempDir dir;
   const std::string spec = make_set(dir, 20, 10);
   const TempDir empty;

@@ -242,7 +242,7 @@ TEST_F(Padded, PicturesHaveKeysALegendAndASeededChoice) {
   EXPECT_EQ(millrace({"eval", shard_, "--checkpoint", checkpoint(), "--shuffle", "1"}).status, 2);
 }
 
-TEST(Segment, ANumberThatIsNoClassNamesItsSampleAndPlace) {
+TEST(Segment, ANumberBeyondTheClassesNamesItsSampleAndPixel) {
   const TempDir dir;
   const std::string shard = make_streets(dir, 4, "32");
   const std::vector<std::string> words =
@@ -261,7 +261,7 @@ TEST(Segment, ANumberThatIsNoClassNamesItsSampleAndPlace) {
   EXPECT_THAT(counted.err, HasSubstr("13 classes, counted in the masks of 4 samples"));
 }
 
-TEST(Segment, UsageErrorsSayWhatWouldDo) {
+TEST(Segment, UsageErrorsNameWhatIsAccepted) {
   const auto refused = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"train", "--fake-data", "4", "--fast-dev-run"});
     const ProcessResult result = millrace(more);

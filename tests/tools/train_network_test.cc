@@ -72,7 +72,7 @@ TEST_F(TrainOverHttp, AShardCutInHalfEndsTheRunWithItsNameAndOffset) {
   EXPECT_THAT(result.err, HasSubstr("offset"));
 }
 
-TEST_F(TrainOverHttp, SwappedShardsAreNotContinuedWith) {
+TEST_F(TrainOverHttp, SwappedShardsAreRefusedOnResume) {
   Nginx nginx(dir_.path());
   const auto train = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {
@@ -144,7 +144,7 @@ class TrainUpload : public ::testing::Test {
   ScriptedHttpServer server_{[this](const ScriptedRequest& request) { return store_(request); }};
 };
 
-TEST_F(TrainUpload, ARunThatLostItsMachineGoesOnFromTheServer) {
+TEST_F(TrainUpload, ARunThatLostItsMachineContinuesFromTheServer) {
   const auto whole =
       losses(train({"--run-dir", "none", "--epochs", "2", "--schedule", "constant"}));
   const std::string url = server_.url("/runs/one");

@@ -46,7 +46,7 @@ TEST(TrainMultilabel, LearnsItsLabelsAndEvalScoresThemAlike) {
               epoch["val_auroc"].get<double>(), 1e-6);
 }
 
-TEST(TrainMultilabel, PicturesAreOfMasksAndDepthsAlone) {
+TEST(TrainMultilabel, PicturesAreOfMasksAndDepthsOnly) {
   const TempDir dir;
   const std::string shards = make_labelled_set(dir, 8);
   ASSERT_EQ(run("train", kLabelled, {"--train", shards, "--run-dir", dir / "run"}).status, 0);

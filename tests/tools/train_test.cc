@@ -199,14 +199,14 @@ std::vector<double> losses_of(const ProcessResult& result) {
   return values;
 }
 
-TEST(TrainDevices, ANumberInBracketsIsThatDeviceAlone) {
+TEST(TrainDevices, ANumberInBracketsIsThatDeviceOnly) {
   const ProcessResult result = train_fakes({"--devices", "[5]"});
   EXPECT_EQ(losses_of(result).size(), 6U) << "one device takes all the batches";
   EXPECT_THAT(result.err, AllOf(HasSubstr("1 device x batch size 8 = 8 samples"),
                                 HasSubstr("Training Device=cpu:5/0"), Not(HasSubstr("cpu:0/"))));
 }
 
-TEST(TrainDeterministic, TwoRunsAreOneToTheLastBit) {
+TEST(TrainDeterministic, TwoRunsAreEqualToTheLastBit) {
   const std::vector<std::string> more = {"--devices", "2",         "--deterministic",
                                          "--augment", "crop-flip", "--seed",
                                          "7",         "--threads", "3"};

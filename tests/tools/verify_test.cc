@@ -90,7 +90,7 @@ TEST(Verify, UntidyImagesAreCountedAndNoFault) {
   EXPECT_EQ(report_of({set}, 0)["untidy"], 0);
 }
 
-TEST(Verify, FaultsAreListedWithTheirPlaceAndItGoesOn) {
+TEST(Verify, FaultsAreListedWithTheirOffsetAndItContinues) {
   const TempDir dir;
   const std::string pgm = "P5 1 1 255 x";
   const std::string tar = TarBuilder()
@@ -354,7 +354,7 @@ TEST(Verify, AShardIsComparedWithTheManifestBesideIt) {
               HasSubstr(", its manifest says " + std::string(64, 'a')));
 }
 
-TEST(Verify, AByteThatChangedIsFoundByTheManifestAlone) {
+TEST(Verify, AByteThatChangedIsFoundByTheManifestOnly) {
   const TempDir dir;
   const std::string shards = make_listed_set(dir);
   std::string tar = read_file(dir / "set-000000.tar");

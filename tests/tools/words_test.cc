@@ -72,7 +72,7 @@ struct Slip {
   std::string says;
 };
 
-TEST(Words, ASlipIsToldTheNearestName) {
+TEST(Words, AMisspelledNameGetsTheNearestOne) {
   const std::vector<Slip> slips = {
       {{"trian"}, "no command trian; did you mean train?"},
       {{"Train", "x"}, "did you mean train?"},
@@ -106,7 +106,7 @@ TEST(Words, ASlipIsToldTheNearestName) {
   }
 }
 
-TEST(Words, WrongValuesAreSaidShortly) {
+TEST(Words, WrongValuesAreReportedShortly) {
   const std::string huge(3000, '9');
   const std::vector<Slip> wrong = {
       {{"--lr", "nan"}, "--lr: 'nan' is not a number"},
@@ -253,7 +253,7 @@ TEST(Bench, NamesTheSizeAndMeasuresSmallImagesAsTheyAreStored) {
   EXPECT_THAT(read.out, HasSubstr("(read)"));
 }
 
-TEST(Init, APyTorchFileIsToldFromWeights) {
+TEST(Init, APyTorchFileIsRecognised) {
   const TempDir dir;
   write_file(dir / "zip.safetensors", std::string("PK\x03\x04") + std::string(100, 'x'));
   write_file(dir / "old.pth", std::string("\x80\x02") + std::string(100, 'x'));
@@ -297,7 +297,7 @@ class Toml : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Toml, WhatIsWrongIsSaidByFileAndLine) {
+TEST_F(Toml, ErrorsNameFileAndLine) {
   expect_refused("model = lenet\n\nlr = fast\n", "c.toml:3: --lr: 'fast' is not a number");
   expect_refused("# one\ncolour = true\n", "c.toml:2: unknown option --colour");
   expect_refused("epoch = 3\n", "c.toml:1: unknown option --epoch; did you mean --epochs?");

@@ -190,7 +190,7 @@ TEST_P(BackendConformance, MemoryStartsAsZerosAndIsWrittenInParts) {
   EXPECT_TRUE(backend_->allocate(0).span.empty());
 }
 
-TEST_P(BackendConformance, CopiesSwapsAddsAndClearsPartsAlone) {
+TEST_P(BackendConformance, CopiesSwapsAddsAndClearsParts) {
   const DeviceBuffer a = upload({1, 2, 3, 4, 5});
   const DeviceBuffer b = upload({10, 20, 30, 40, 50});
   backend_->add(a.span.subspan(1, 2), b.span.subspan(3, 2));
@@ -286,7 +286,7 @@ TEST_P(BackendConformance, UpdatesFollowTheirRuleForAnyNumberOfRanks) {
   }
 }
 
-TEST_P(BackendConformance, TheHostsSumsGoOverTheRanksOnTheWay) {
+TEST_P(BackendConformance, TheHostsSumsAreReducedOverTheRanksToo) {
   UpdaterBench bench(*backend_, {}, 4);
   bench.step({.lr = 0.1F}, flat_values(bench.table, 0.0F));
   for (const auto& rank : bench.ranks) EXPECT_EQ((std::vector<double>{10.0, 2.0}), rank.sums);
@@ -311,7 +311,7 @@ TEST_P(BackendConformance, ClipsEachValueAndThenTheNorm) {
 }
 
 /// One rank's gradient suffices, and so does the loss.
-TEST_P(BackendConformance, AStepThatIsNotFiniteLeavesTheWeightsAlone) {
+TEST_P(BackendConformance, AStepThatIsNotFiniteDoesNotChangeTheWeights) {
   const OptimizerOptions options{.rule = "adam"};
   const float infinity = std::numeric_limits<float>::infinity();
   for (const ClipOptions clip :
@@ -336,7 +336,7 @@ TEST_P(BackendConformance, AStepThatIsNotFiniteLeavesTheWeightsAlone) {
       }
     }
     bench.step({.lr = 0.1F, .step = step}, good);
-    for (auto& rank : bench.ranks) EXPECT_TRUE(rank.updater->was_finite()) << "and goes on";
+    for (auto& rank : bench.ranks) EXPECT_TRUE(rank.updater->was_finite()) << "and continues";
     EXPECT_NE(before, bench.read_all());
   }
 }

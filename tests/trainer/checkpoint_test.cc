@@ -52,7 +52,7 @@ TrainState state_at(std::int64_t step) {
   return {.model = "linear", .epoch = step / 10, .global_step = step, .best = 0.5, .best_epoch = 1};
 }
 
-TEST(Checkpoint, ComesBackAsItWasSaved) {
+TEST(Checkpoint, IsLoadedAsItWasSaved) {
   const testing::TempDir folder;
   Model model;
   model.set(2.0F);
@@ -142,7 +142,7 @@ TEST(Checkpoint, OneSwappedOutIsFoundUnderItsPreviousName) {
   EXPECT_FALSE(fs::exists(folder / "last.previous"));
 }
 
-TEST(Checkpoint, NeverHoldsAModelThatBlewUp) {
+TEST(Checkpoint, NeverHoldsAModelThatIsNotFinite) {
   const testing::TempDir folder;
   Model model;
   save_checkpoint(folder.path(), "last", state_at(20), model.tensors());
@@ -171,7 +171,7 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-TEST(Checkpoint, AWriteThatFailsAnywhereLeavesThePreviousOne) {
+TEST(Checkpoint, AWriteThatFailsAnywhereKeepsThePreviousOne) {
   const testing::TempDir folder;
   Model model;
   save_checkpoint(folder.path(), "last", state_at(20), model.tensors());

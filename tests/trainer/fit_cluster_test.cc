@@ -512,7 +512,7 @@ TEST(FitCluster, OptionsThatDifferAreRefusedEverywhere) {
 }
 
 // Decisions that once depended on one rank: none may hang a run, or change a bit of it.
-TEST(FitCluster, WhatOneProcessAloneHasSteersNothing) {
+TEST(FitCluster, NoDecisionDependsOnOneProcessAlone) {
   const testing::TempDir folder;
   const auto expected = undisturbed(folder);
   testing::FakeClock late;

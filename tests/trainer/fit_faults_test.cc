@@ -52,8 +52,8 @@ std::vector<double> joined(std::vector<double> first, const std::vector<double>&
 }
 
 /// After the damage is repaired, the run must continue like an undamaged one.
-void expect_goes_on_as_if_whole(const LinearRun& broken, TrainOptions options,
-                                const testing::LinearRunOptions& setup = {.world = 2}) {
+void expect_continues_as_if_whole(const LinearRun& broken, TrainOptions options,
+                                  const testing::LinearRunOptions& setup = {.world = 2}) {
   options.resume = "auto";
   LinearRun mended(setup);
   mended.run(options);
@@ -95,7 +95,7 @@ TEST_P(FitInputFault, KeepsTheStepsBeforeIt) {
   EXPECT_GT(read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch, 0);
   EXPECT_THAT(testing::read_file(folder / "log"),
               HasSubstr("run/checkpoints/last holds the state up to there"));
-  expect_goes_on_as_if_whole(broken, options, {.world = world, .batch_size = 8});
+  expect_continues_as_if_whole(broken, options, {.world = world, .batch_size = 8});
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, FitInputFault,
@@ -113,7 +113,7 @@ TEST(FitFaults, AWrongLabelKeepsTheStepsBeforeIt) {
   broken.train = MemoryFeed(std::move(samples), 16, 2);
   EXPECT_THROW(broken.run(options), Error);
   EXPECT_EQ(3, read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
-  expect_goes_on_as_if_whole(broken, options);
+  expect_continues_as_if_whole(broken, options);
 }
 
 TEST(FitFaults, AFaultInAnEvaluationKeepsTheEpochsSteps) {
@@ -125,7 +125,7 @@ TEST(FitFaults, AFaultInAnEvaluationKeepsTheEpochsSteps) {
   };
   EXPECT_THROW(broken.run(options), Error);
   EXPECT_EQ(7U, broken.recorder.losses.size());
-  expect_goes_on_as_if_whole(broken, options);
+  expect_continues_as_if_whole(broken, options);
 }
 
 /// Fails at an evaluation's start or end, after a stop was requested.
@@ -158,7 +158,7 @@ TEST(FitFaults, AHookThatFailsAtAnEvaluationNeverLeavesTheMeanInTheWeightsPlace)
     FailingHook hook(at_end, stop);
     EXPECT_THROW(broken.run(options, {&hook}), Error);
     options.stop = {};
-    expect_goes_on_as_if_whole(broken, options);
+    expect_continues_as_if_whole(broken, options);
   }
 }
 
@@ -217,7 +217,7 @@ TEST(FitFaults, AStopReachesAReplicaThatWaitsForItsBatch) {
   EXPECT_TRUE(broken.run(options).end.interrupted);
   EXPECT_EQ(3, read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
   options.stop = {};
-  expect_goes_on_as_if_whole(broken, options);
+  expect_continues_as_if_whole(broken, options);
 }
 
 TEST(FitFaults, TheTimeLimitReachesAReplicaThatWaitsForItsBatch) {
@@ -237,7 +237,7 @@ TEST(FitFaults, TheTimeLimitReachesAReplicaThatWaitsForItsBatch) {
     EXPECT_EQ(training ? 3 : 7,
               read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
     options.max_time = {};
-    expect_goes_on_as_if_whole(broken, options);
+    expect_continues_as_if_whole(broken, options);
   }
 }
 

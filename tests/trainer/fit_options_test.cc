@@ -40,7 +40,7 @@ TrainOptions plain_options() {
 }
 
 // It would become a local folder called "gs:".
-TEST(FitOptions, AUrlIsNoPlaceToWriteTo) {
+TEST(FitOptions, AUrlIsNotARunFolder) {
   for (const char* url : {"gs://bucket/run", "file:///tmp/run"}) {
     TrainOptions into_folder = plain_options();
     into_folder.run_folder = url;

@@ -50,7 +50,7 @@ TEST(Fit, LearnsAndEvaluatesEverySampleOnce) {
   EXPECT_EQ("val_top1", result.end.monitor);
 }
 
-TEST(Fit, CompilesOnceAShapeAndReplica) {
+TEST(Fit, CompilesOncePerShapeAndReplica) {
   LinearRun bench({.world = 2});
   const FitResult result = bench.run(options_for(2));
   ASSERT_EQ(2U, result.epochs[0].compilations.size());
@@ -164,7 +164,7 @@ TEST(Fit, ResumedInMidEpochEqualsUninterrupted) {
   std::vector<double> losses = before.recorder.losses;
   losses.insert(losses.end(), after.recorder.losses.begin(), after.recorder.losses.end());
   EXPECT_EQ(whole.recorder.losses, losses);
-  EXPECT_EQ(expected.epochs[1].train, result.epochs[0].train) << "meters go on too";
+  EXPECT_EQ(expected.epochs[1].train, result.epochs[0].train) << "meters continue too";
   EXPECT_EQ(expected.epochs.back().val, result.epochs.back().val);
   EXPECT_EQ(weights_in(folder / "whole/checkpoints/last", whole.model),
             weights_in(folder / "broken/checkpoints/last", whole.model));
@@ -459,7 +459,7 @@ TEST(Fit, LarsFollowsOneCurveOverItsSlices) {
   EXPECT_NEAR(one.recorder.losses.back(), three.recorder.losses.back(), 1e-5);
 }
 
-TEST(Fit, EvaluatesWithTheMeanOfTheWeightsAndGoesOnWithIt) {
+TEST(Fit, EvaluatesWithTheMeanOfTheWeightsAndContinuesWithIt) {
   const testing::TempDir folder;
   TrainOptions options = options_for(3);
   options.ema_decay = 0.9;
@@ -599,7 +599,7 @@ class RecordingObjective final : public Objective {
   std::vector<std::string> measures_{"loss", "records", "label_sum"};
 };
 
-TEST(Fit, GathersEverySamplesRecordsInEvaluationAlone) {
+TEST(Fit, GathersEverySamplesRecordsInEvaluationOnly) {
   for (const int world : {1, 3}) {
     LinearRun bench({.world = world});
     const RecordingObjective objective;

@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, FlatMath,
                          ::testing::Values(0, 1, 15, 16, 17, 31, 48, 1000, 4096, 9001),
                          ::testing::PrintToStringParamName());
 
-TEST(FlatMath, LeavesNaNsToBeFound) {
+TEST(FlatMath, KeepsNaNsToBeFound) {
   std::vector<float> values(20, std::nanf(""));
   clamp(values, 1.0F);
   for (const float value : values) EXPECT_TRUE(std::isnan(value));

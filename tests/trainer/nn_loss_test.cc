@@ -64,7 +64,7 @@ TEST(CrossEntropy, GradientAgreesWithFiniteDifferences) {
   }
 }
 
-TEST(CrossEntropy, LeavesMaskedSlotsOut) {
+TEST(CrossEntropy, IgnoresMaskedSlots) {
   Problem problem;
   problem.valid = {1, 0, 1};
   problem.labels[1] = 77;  // not a label, and its slot is masked
@@ -81,7 +81,7 @@ TEST(CrossEntropy, CountsTopOneAndTopFive) {
   EXPECT_EQ(sums.top5, 3);
 }
 
-TEST(CrossEntropy, NamesTheSlotOfALabelThatIsNoClass) {
+TEST(CrossEntropy, NamesTheSlotOfALabelBeyondTheClasses) {
   Problem problem;
   problem.labels[1] = 4;
   try {

@@ -83,7 +83,7 @@ TEST(Plan, KeepsNoMemoryAfterTheFirstStep) {
   EXPECT_LT(::mallinfo2().uordblks, before.uordblks + 4096);
 }
 
-TEST(Plan, EvaluatesWithRunningStatisticsAndLeavesThem) {
+TEST(Plan, EvaluatesWithRunningStatisticsAndDoesNotChangeThem) {
   Network network(small_resnet(), {.batch_size = 2});
   const std::vector<float> buffers(network.buffers().begin(), network.buffers().end());
   network.forward({random_values(2 * 16 * 16 * 3, 1)}, Mode::kEvaluate);

@@ -84,7 +84,7 @@ class PlainCollectives final : public trainer::Collectives {
     if (++table_->came == world()) table_->is_full = true;
     table_->changed.notify_all();
     wait(lock, [&] { return table_->is_full; });
-    const std::vector<Bytes> all = table_->bytes;
+    std::vector<Bytes> all = table_->bytes;
     if (++table_->left == world()) {
       table_->came = table_->left = 0;
       table_->is_full = false;

@@ -42,7 +42,7 @@ std::string two_tensors() {
   return sink.content;
 }
 
-TEST(Safetensors, ComesBackAsItWasWritten) {
+TEST(Safetensors, IsReadAsItWasWritten) {
   const Safetensors file = parse(two_tensors());
   std::vector<float> a(3);
   std::vector<float> b(2);

@@ -155,7 +155,7 @@ std::vector<std::string> keys_of(SampleStream& stream, std::vector<StreamPositio
   return keys;
 }
 
-TEST(Compressed, AStreamGoesOnInsideACompressedShard) {
+TEST(Compressed, AStreamContinuesInsideACompressedShard) {
   MemoryOpener opener;
   opener.files["a"] = gzipped(numbered_tar(150));
   opener.files["b"] = filtered(numbered_tar(150, 150), ARCHIVE_FILTER_ZSTD);
@@ -284,7 +284,7 @@ TEST(Compressed, SaysWhichFramesCarryNoChecksum) {
 }
 
 // Running out of memory is not a fault in the data, and no policy skips it.
-TEST(Compressed, NoMemoryIsNoDamage) {
+TEST(Compressed, RunningOutOfMemoryIsNotDamage) {
   if (testing::kSanitized) GTEST_SKIP() << "sanitizers need the whole address space";
   constexpr std::size_t kBlockHeader = 12;
   std::string shard = unchecked_xz();

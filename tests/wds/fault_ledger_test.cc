@@ -64,7 +64,7 @@ TEST(FaultLedger, NothingEmittedIsAnError) {
   EXPECT_NO_THROW(ledger.check_not_empty("epoch 3"));
 }
 
-TEST(FaultLedger, EachWarningIsSaidOnceAndTheRestAreCounted) {
+TEST(FaultLedger, EachWarningIsLoggedOnceAndTheRestAreCounted) {
   const testing::TempDir dir;
   {
     const Log log = Log::to_file(dir / "log");
@@ -85,7 +85,7 @@ TEST(FaultLedger, EachWarningIsSaidOnceAndTheRestAreCounted) {
             "warning: skipped: 4 times more\n");
 }
 
-TEST(FaultLedger, NoPolicySwallowsARequestToStop) {
+TEST(FaultLedger, NoPolicySkipsARequestToStop) {
   FaultLedger ledger({.on_fault = OnFault::kSkip});
   EXPECT_THROW(ledger.report(Error(ErrorCode::kCancelled, "stop")), Error);
 }

@@ -33,7 +33,7 @@ std::optional<ErrorCode> first_fault(const std::string& tar, bool knows_size) {
   return {};
 }
 
-TEST(Hostile, ClaimsAreNeverBelieved) {
+TEST(Hostile, ClaimsAreCheckedBeforeAllocating) {
   constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
   const std::string many(2 * 1024 * 1024, 'a');
   const std::pair<const char*, std::string> tars[] = {

@@ -51,7 +51,7 @@ std::string general_outcome(std::string text) {
   return outcome(text);
 }
 
-TEST(PlainIndex, TakesWhatIsWritten) {
+TEST(PlainIndex, ReadsWhatIsWritten) {
   const std::string text = index_text(three_samples());
   const auto plain = parse_plain_index(text);
   ASSERT_TRUE(plain.has_value());
@@ -70,7 +70,7 @@ TEST(PlainIndex, LeavesWhatIsNotPlainToTheGeneralParser) {
   EXPECT_TRUE(parse_index(index_text(index)).samples.empty());
 }
 
-TEST(PlainIndex, ComesToTheSameAsTheGeneralParserForEveryMutant) {
+TEST(PlainIndex, AgreesWithTheGeneralParserForEveryMutant) {
   const std::string text = index_text(three_samples());
   for (std::size_t at = 0; at < text.size(); ++at) {
     std::vector<std::string> mutants = {text.substr(0, at), std::string(text).erase(at, 1)};
@@ -96,7 +96,7 @@ TEST(PlainIndex, OneLargeSampleMakesTheOthersNoLarger) {
   EXPECT_LE(index->samples[1].members.capacity(), 8U);
 }
 
-TEST(IndexText, SaysWhatIsWrong) {
+TEST(IndexText, NamesWhatIsWrong) {
   const std::string member = R"(["s",512,1,"00000000","00000000"])";
   const std::string sample = "[\"a\",0,[" + member + "]]";
   EXPECT_EQ(parse_index(text_of(sample)).samples[0].members[0].offset, 512U);

@@ -55,7 +55,7 @@ TEST(MemberName, KnowsMetadataMembers) {
   }
 }
 
-TEST(MemberName, RefusesWhatIsNoText) {
+TEST(MemberName, RefusesWhatIsNotText) {
   const std::string bad[] = {"",
                              std::string("a\0.jpg", 6),
                              std::string(5000, 'a') + ".jpg",

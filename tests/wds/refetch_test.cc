@@ -120,7 +120,7 @@ TEST(Refetch, APackedShardIsReadAgainFromItsBeginning) {
   }
 }
 
-TEST(Refetch, ADamagedPackedShardIsReadAgainOnceAlone) {
+TEST(Refetch, ADamagedPackedShardIsReadAgainOnlyOnce) {
   std::string tar = four_samples(3000);
   const auto index = index_of(gzipped(tar));
   for (const IndexedSample& sample : index->samples)
@@ -139,7 +139,7 @@ TEST(Refetch, ADamagedPackedShardIsReadAgainOnceAlone) {
   }
   EXPECT_EQ(faults, 4) << "each sample's own, and the bytes of the whole differ by no sample more";
   EXPECT_EQ(reader.refetched(), 0U);
-  EXPECT_EQ(opener.opens(kUrl), 2) << "the tar goes on behind what is damaged";
+  EXPECT_EQ(opener.opens(kUrl), 2) << "the tar continues after the damage";
 }
 
 TEST(Refetch, ADamagedIndexIsAskedForOnceMore) {

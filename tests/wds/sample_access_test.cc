@@ -136,7 +136,7 @@ TEST(PermutationOrder, HasTheSameSlotsForEveryNumberOfStreams) {
             std::multiset<std::string>(set.keys.begin(), set.keys.end()));
 }
 
-TEST(PermutationOrder, GoesOnExactlyAtAnyPositionAndInAnyPass) {
+TEST(PermutationOrder, ContinuesExactlyAtAnyPositionAndInAnyPass) {
   const Set set(12);  // 126 samples
   for (const std::uint64_t samples : {0, 200}) {
     StreamSpec spec = set.spec();

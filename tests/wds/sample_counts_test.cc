@@ -61,7 +61,7 @@ TEST(SampleCounts, ASetWithoutIndexesIsAskedOnce) {
   EXPECT_THAT(indexes.opened, ElementsAre("http://host/0.tar.index.json"));
 }
 
-TEST(SampleCounts, OneShardWithoutAnIndexLeavesNone) {
+TEST(SampleCounts, OneShardWithoutAnIndexLeavesNoCounts) {
   Indexes indexes("http://host/", 50);
   indexes.files.files.erase("http://host/31.tar.index.json");
   EXPECT_THAT(sample_counts(indexes, indexes.shards), IsNull());
@@ -80,7 +80,7 @@ TEST(SampleCounts, TheFirstFaultIsThrown) {
   }
 }
 
-TEST(SampleCounts, EveryDamagedIndexIsToldOf) {
+TEST(SampleCounts, EveryDamagedIndexIsReported) {
   Indexes indexes("http://host/", 50);
   for (const char* shard : {"17", "18", "40"})
     indexes.files.files["http://host/" + std::string(shard) + ".tar.index.json"] = "{}";

@@ -184,7 +184,7 @@ TEST(SampleStream, DrainsItsBufferWhenAllIsRead) {
   }
 }
 
-TEST(SampleStream, GoesOnExactlyAtAnyPosition) {
+TEST(SampleStream, ContinuesExactlyAtAnyPosition) {
   const Set set = make_set(40, 3);
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
     for (const std::int64_t buffer : {0, 7, 100, 5000}) {
@@ -207,7 +207,7 @@ TEST(SampleStream, OpenShardsTakeTurns) {
             (Strings{"s0-0", "s1-0", "s0-1", "s1-1", "s2-0", "s1-2", "s2-1", "s2-2", "s2-3"}));
 }
 
-TEST(SampleStream, GoesOnExactlyWithAnyNumberOfOpenShards) {
+TEST(SampleStream, ContinuesExactlyWithAnyNumberOfOpenShards) {
   const Set set = make_set(40, 3);
   for (const int open : {2, 3, 7, 100}) {
     for (const std::int64_t buffer : {0, 100}) {
@@ -265,7 +265,7 @@ TEST(SampleStream, WithIndexesStreamsDifferByAtMostOneSample) {
   }
 }
 
-TEST(SampleStream, GoesOnInTheMiddleOfAPiece) {
+TEST(SampleStream, ContinuesInTheMiddleOfAPiece) {
   Set set = make_set(3, 150);
   add_indexes(set);
   expect_goes_on_anywhere(set, {.shards = set.shards,
@@ -336,7 +336,7 @@ TEST(SampleStream, ADamagedIndexCostsNothingOfItsShard) {
   }
 }
 
-TEST(SampleStream, GoesOnInPiecesOfSeveralOpenShards) {
+TEST(SampleStream, ContinuesInPiecesOfSeveralOpenShards) {
   Set set = make_set(5, 90);
   add_indexes(set);
   StreamSpec spec{.shards = set.shards,
@@ -355,7 +355,7 @@ TEST(SampleStream, GoesOnInPiecesOfSeveralOpenShards) {
   }
 }
 
-TEST(SampleStream, GoesOnInAPieceWhoseIndexIsDamaged) {
+TEST(SampleStream, ContinuesInAPieceWhoseIndexIsDamaged) {
   Set set = make_set(3, 150);
   add_indexes(set);
   StreamSpec spec{.shards = set.shards,
@@ -413,7 +413,7 @@ TEST(SampleStream, ALostShardCostsTheSamplesThatItsIndexOrAManifestSays) {
 }
 
 // Unwanted fields are not held, and change nothing else: order, counts, positions.
-TEST(SampleStream, FieldsThatNobodyWantsAreNotHeld) {
+TEST(SampleStream, UnneededFieldsAreNotKept) {
   Set set = make_set(3, 90);
   StreamSpec all{.shards = set.shards,
                  .shuffle = {.shards = true, .buffer_samples = 60, .buffer_bytes = 90'000}};
@@ -466,7 +466,7 @@ TEST(SampleStream, MaxSamplesCutsAndRepeats) {
   EXPECT_EQ(more[5], more[0]);
 }
 
-TEST(SampleStream, NothingComesTwiceBeforeEverythingCameOnce) {
+TEST(SampleStream, NoSampleIsRepeatedBeforeAllWereReturned) {
   const Set set = make_set(4, 5);  // 26 samples
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
     for (const std::int64_t buffer : {0, 7, 20, 1000}) {
@@ -504,7 +504,7 @@ TEST(SampleStream, AnEpochOfSeveralPassesIsWebDatasets) {
             "1 2 0 4 8 6 9 7 10 11 14 3 16 15 13 17 5 18 19 12 1 2 0 4 8 ");
 }
 
-TEST(SampleStream, GoesOnExactlyInAnyPass) {
+TEST(SampleStream, ContinuesExactlyInAnyPass) {
   const Set set = make_set(40, 3);  // 900 samples
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
     for (const std::int64_t buffer : {0, 100, 5000}) {

@@ -102,7 +102,7 @@ TEST(ShardIndex, ADamagedIndexIsCorrupt) {
   }
 }
 
-TEST(ShardIndex, LiesBesideItsShard) {
+TEST(ShardIndex, IsBesideItsShard) {
   EXPECT_EQ(index_url("d/a.tar"), "d/a.tar.index.json");
   EXPECT_EQ(index_url("http://h/a.tar?k=1"), "http://h/a.tar.index.json?k=1");
 }

@@ -78,7 +78,7 @@ TEST(ShardReader, SaysWhereSamplesAndFieldsLie) {
   EXPECT_EQ(*sample.url, "x.tar");
 }
 
-TEST(ShardReader, GoesOnAtASamplesOffset) {
+TEST(ShardReader, ContinuesAtASamplesOffset) {
   EXPECT_EQ(read(two_samples(), {.offset = 2048}), (Strings{"b:jpg=B,cls=2"}));
 }
 
@@ -117,7 +117,7 @@ TEST(ShardReader, SameSamplesWhereverBuffersEnd) {
   }
 }
 
-TEST(ShardReader, SkipsWhatIsNoSample) {
+TEST(ShardReader, SkipsWhatIsNotASample) {
   const std::string tar = TarBuilder()
                               .header({.name = "d/", .type = '5'})
                               .file("__index__", "x")
@@ -183,7 +183,7 @@ TEST(ShardReader, LenientTakesACutBetweenSamples) {
             (Strings{"a:jpg=A,cls=1", "!Truncated b@2048"}));
 }
 
-TEST(ShardReader, AZeroedHeaderIsNoEnd) {
+TEST(ShardReader, AZeroedHeaderIsNotTheEnd) {
   std::string tar = two_samples();
   std::fill_n(tar.begin() + 2048, 512, '\0');
   EXPECT_EQ(read(tar), (Strings{"!Corrupt a@2048"}));
@@ -199,7 +199,7 @@ TEST(ShardReader, ABadChecksumIsAFaultAnywhere) {
   }
 }
 
-TEST(ShardReader, SaysWhatAFileIsThatIsNoTar) {
+TEST(ShardReader, NamesTheKindOfAFileThatIsNotATar) {
   const std::pair<const char*, const char*> files[] = {
       {"", "an empty file"},
       {"<!DOCTYPE html><html>", "HTML"},
@@ -251,7 +251,7 @@ TEST(ShardReader, AHardLinkIsTheMemberThatItLeadsTo) {
             (Strings{"a:jpg=A", "b:jpg=" + b, "c:jpg=A", "d:jpg=no field"}));
 }
 
-TEST(ShardReader, ALinkThatLeadsNowhereCostsItsSample) {
+TEST(ShardReader, ALinkWithoutATargetCostsItsSample) {
   const std::string tar = TarBuilder()
                               .file("a.jpg", "A")
                               .raw(link_to("a.cls", "later.cls"))
@@ -278,7 +278,7 @@ TEST(ShardReader, LinksDoNotReadTheShardOverAndOver) {
   })) << "alternating targets are read again each time, up to a limit";
 }
 
-TEST(ShardReader, CountsWhatItLeavesOut) {
+TEST(ShardReader, CountsWhatItOmits) {
   const std::string tar = TarBuilder()
                               .header({.name = "d/", .type = '5'})
                               .file("d/a.jpg", "A")
@@ -352,7 +352,7 @@ TEST(ShardReader, AZeroedMemberNeverGivesAPartialSample) {
   }
 }
 
-TEST(ShardReader, WhatIsPassedOverIsComparedWithTheIndexButForItsBytes) {
+TEST(ShardReader, SkippedMembersAreComparedWithTheIndexExceptTheirBytes) {
   std::string tar = TarBuilder()
                         .file("a.bin", std::string(900'000, 'x'))
                         .file("a.cls", "1")

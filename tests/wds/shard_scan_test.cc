@@ -141,7 +141,7 @@ TEST(ShardScan, DoesNotReadWhatItCanSeekOver) {
       HasSubstr("scanned the headers of 1 shard without an index: 50 samples, 0.8 MB read"));
 }
 
-TEST(ShardScan, LeavesOutWhatIsNotWantedAndWhatCanBeReadOnlyOnce) {
+TEST(ShardScan, OmitsUnneededShardsAndThoseThatCanBeReadOnlyOnce) {
   MemoryOpener opener;
   opener.files["a.tar"] = TarBuilder().file("a.x", "1").end().bytes();
   const auto some = scan_shards(opener, Strings{"none.tar", "a.tar"}, {false, true});
@@ -200,13 +200,13 @@ TEST_F(ScanCache, KeepsWhatTookLongAndDropsWhatIsDamaged) {
   EXPECT_EQ(scan().count, 61U) << "a damaged entry is no fault";
 }
 
-TEST_F(ScanCache, HoldsForTheSameSizeAndTimeAlone) {
+TEST_F(ScanCache, IsValidForTheSameSizeAndTimeOnly) {
   const std::string shard = dir_ / "a.tar";
   const auto source = io::UrlOpener().open(shard);
   detail::write_scan(
       path(), shard,
       {{*source->size(), source->version()}, {.count = 3, .blocks = {0, 1, 2}, .end = 5 * 512}});
-  EXPECT_EQ(scan().count, 3U) << "what is kept is believed";
+  EXPECT_EQ(scan().count, 3U) << "the cache is trusted";
   std::filesystem::last_write_time(
       shard, std::filesystem::last_write_time(shard) + std::chrono::seconds(2));
   EXPECT_EQ(scan().count, 61U);
@@ -214,13 +214,13 @@ TEST_F(ScanCache, HoldsForTheSameSizeAndTimeAlone) {
   EXPECT_FALSE(std::filesystem::exists(path())) << "read otherwise, counted otherwise";
 }
 
-TEST_F(ScanCache, OneThatCannotBeWrittenIsNoFault) {
+TEST_F(ScanCache, OneThatCannotBeWrittenIsNotAFault) {
   testing::write_file(dir_ / "file", "not a folder");
   options_.cache = dir_ / "file/scans";
   EXPECT_EQ(scan().count, 61U);
 }
 
-TEST(ScanCacheOverHttp, AsksForTheETagAlone) {
+TEST(ScanCacheOverHttp, RequestsTheETagOnly) {
   if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
   const TempDir dir;
   TarBuilder tar;

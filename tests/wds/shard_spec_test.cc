@@ -85,7 +85,7 @@ TEST(ShardSpec, AFolderIsItsShardsSorted) {
   EXPECT_EQ(code_of([&] { expand_shards(empty.path().string()); }), ErrorCode::kInvalidArgument);
 }
 
-TEST(ShardSpec, AStoresFolderAndAWildCardAreWhatIsThere) {
+TEST(ShardSpec, AStoresFolderAndAWildCardAreListed) {
   MemoryOpener opener;
   for (const char* name : {"d/a-1.tar", "d/a-0.tar", "d/a-0.tar.idx", "d/b[0].tar", "d/c.txt",
                            "d/e/a-2.tar", "d/f/a-3.tar.gz", "d/manifest.json"})

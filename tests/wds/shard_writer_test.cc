@@ -96,7 +96,7 @@ TEST(ShardWriter, TheSameSamplesGiveTheSameBytes) {
   EXPECT_EQ(read_file(dir / "x0.tar"), read_file(dir / "y0.tar"));
 }
 
-TEST(ShardWriter, AnUnfinishedShardLeavesNothingACompleteOneStays) {
+TEST(ShardWriter, AnUnfinishedShardLeavesNothingACompleteOneIsKept) {
   const TempDir dir;
   {
     ShardWriter writer({.pattern = dir / "%d.tar", .maxcount = 1});
@@ -158,7 +158,7 @@ TEST(ShardWriter, AnIndexWithoutItsShardIsReplaced) {
   EXPECT_EQ(read_file(dir / "0.tar.index.json"), built_index(dir / "0.tar", dir));
 }
 
-TEST(ShardWriter, OfTwoWritersTheLoserLeavesTheWinnersIndexAlone) {
+TEST(ShardWriter, OfTwoWritersTheLoserKeepsTheWinnersIndex) {
   const TempDir dir;
   ShardWriter winner({.pattern = dir / "s-%03d.tar"});
   ShardWriter loser({.pattern = dir / "s-%03d.tar"});

@@ -65,7 +65,7 @@ Strings labels_in(const io::Opener& opener, const std::string& url,
   return labels;
 }
 
-TEST(Skip, AMemberThatNobodyWantsIsNotReadFromDisk) {
+TEST(Skip, AnUnneededMemberIsNotReadFromDisk) {
   const SparseShard shard;
   for (const auto& index : {std::shared_ptr<const ShardIndex>(), shard.index}) {
     const CountingOpener opener;

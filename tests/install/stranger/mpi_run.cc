@@ -9,8 +9,8 @@ namespace mr = millrace;
 int main() {
   mr::trainer::MpiProcesses processes;
   const auto cluster = mr::trainer::make_cluster(processes.topology(1), processes.transport());
-  const std::string decided = mr::trainer::decide(*cluster, [] { return std::string("go on"); });
+  const std::string decided = mr::trainer::decide(*cluster, [] { return std::string("continue"); });
   std::printf("process %d of %d on %s: %s\n", processes.process(), processes.processes(),
               processes.host().c_str(), decided.c_str());
-  return decided == "go on" ? 0 : 1;
+  return decided == "continue" ? 0 : 1;
 }

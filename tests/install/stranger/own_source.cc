@@ -1,5 +1,5 @@
 // Samples of one's own, made without any shard, read through a pipeline: the words of a text, each
-// with its place and its length. It is shared out over processes, goes on from a position, and
+// with its place and its length. It is shared out over processes, continues from a position, and
 // knows how long an epoch is, as shards do.
 #include <cstdint>
 #include <cstdio>
