@@ -55,7 +55,7 @@ struct ListOptions {
 };
 
 /// How urls of one scheme are opened. A scheme is added by listing a Store in
-/// UrlOpenerOptions::stores; tests/install/stranger/own_store.h is an example.
+/// UrlOpenerOptions::stores; tests/install/user_project/own_store.h is an example.
 struct Store {
   /// The part before "://", in lower case: "az".
   std::string scheme;

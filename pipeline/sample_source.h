@@ -1,6 +1,6 @@
 // SampleSource: samples for a pipeline that are not in shards.
 //
-//   class Rows final : public SampleSource { ... };  // tests/install/stranger/own_source.cc
+//   class Rows final : public SampleSource { ... };  // tests/install/user_project/own_source.cc
 //   auto pipeline = Pipeline::Builder()
 //       .source(std::make_shared<const Rows>(table))
 //       .split({.workers = 4})

@@ -15,7 +15,7 @@
 // are a process each (cluster.h).
 //
 // To add one: a class derived from Backend, passed to fit(), evaluate() or predict().
-// tests/trainer/backend_conformance.h specifies it; tests/install/stranger/own_backend.cc is an
+// tests/trainer/backend_conformance.h specifies it; tests/install/user_project/own_backend.cc is an
 // example, which wraps the CPU's.
 //
 // Order: a backend may work asynchronously. Calls take effect in the order in which a thread makes

@@ -8,7 +8,7 @@
 //   fit({.model = model, ..., .devices = threads, .cluster = cluster.get()}, options);
 //
 // To add one (another network, another launcher): a class derived from Cluster, whose make_group()
-// returns its own Collectives; tests/install/stranger/own_collective.cc is an example. If only the
+// returns its own Collectives; tests/install/user_project/own_collective.cc is an example. If only the
 // messages between processes differ, derive from Transport instead (transport.h).
 //
 // Threads: one at a time; stop_requested() and abort() from any.

@@ -7,7 +7,7 @@
 //   rule->apply({.lr = 1e-3F, .step = 1}, {.weights = w, .gradients = g, .states = states});
 //
 // To add one, here: a file in rules/, a line in the table of update_rule.cc. In another program
-// (tests/install/stranger/own_rule.cc): an entry in a copy of the table, passed with the options:
+// (tests/install/user_project/own_rule.cc): an entry in a copy of the table, passed with the options:
 //
 //   UpdateRuleTable rules = *standard_update_rules();
 //   rules.add({.name = "signum", .make = make_signum});

@@ -1,4 +1,4 @@
-# Run by CTest: cmake -DBUILD=... -DSTRANGER=... -DWORK=... -DCOMPILER=... -P install_and_build.cmake
+# Run by CTest: cmake -DBUILD=... -DPROJECT=... -DWORK=... -DCOMPILER=... -P install_and_build.cmake
 function(must_run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
@@ -49,10 +49,10 @@ set(flags "")
 if(SANITIZE)
   set(flags "-fsanitize=${SANITIZE}")
 endif()
-must_run(${CMAKE_COMMAND} -G Ninja -S ${STRANGER} -B ${WORK}/build
+must_run(${CMAKE_COMMAND} -G Ninja -S ${PROJECT} -B ${WORK}/build
   -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${flags})
 must_run(${CMAKE_COMMAND} --build ${WORK}/build)
-set(programs stranger own_backend own_codec own_collective own_rule own_source)
+set(programs whole_run own_backend own_codec own_collective own_rule own_source)
 file(GLOB_RECURSE mpi ${WORK}/prefix/*/libmillrace_mpi.*)
 if(mpi)
   list(APPEND programs mpi_run)

@@ -64,11 +64,11 @@ TEST(HttpRedirect, AnotherPortGetsNoneOfThemAndKeepsTheRange) {
 
 TEST(HttpRedirect, AnotherHostCannotRedirectThemBack) {
   std::string home;
-  const ScriptedHttpServer stranger([&](const ScriptedRequest&) -> ScriptedReply {
+  const ScriptedHttpServer other([&](const ScriptedRequest&) -> ScriptedReply {
     return {http_reply(302, location(home + "private"), "")};
   });
   const ScriptedHttpServer server([&](const ScriptedRequest& request) -> ScriptedReply {
-    if (request.target == "/a") return {http_reply(302, location(stranger.url("/")), "")};
+    if (request.target == "/a") return {http_reply(302, location(other.url("/")), "")};
     return {http_serve(request, "hello")};
   });
   home = server.url("/");

@@ -1,7 +1,7 @@
-// A model of one's own, two layers of which share their weights, trained on shards of one's own,
-// with nothing but the installed package: the shards are written, streamed through a pipeline onto
-// two devices, from a store of one's own (own_store.h), and learnt with a loss of one's own
-// (own_loss.h). Numbers are met as Eigen's maps.
+// A user-defined model, two layers of which share their weights, trained with only the installed
+// package: shards are written, streamed through a pipeline onto two devices, from a user-defined
+// store (own_store.h), and trained with a user-defined loss (own_loss.h). Numbers are read through
+// Eigen's maps.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -69,7 +69,7 @@ double loss_of(const mr::trainer::EpochEvent& epoch) { return epoch.train.front(
 
 int main() {
   const std::string folder =
-      (std::filesystem::temp_directory_path() / "millrace-stranger").string();
+      (std::filesystem::temp_directory_path() / "millrace-whole-run").string();
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   write_shards(folder);
