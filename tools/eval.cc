@@ -75,7 +75,7 @@ class EvalCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    processes_.emplace(context, run_.devices);
+    processes_.emplace(context, ProcessOptions{.devices = run_.devices});
     processes_->guard(context, [&] { evaluate(context); });
   }
 

@@ -78,7 +78,7 @@ class PredictCommand final : public Command {
 
   void run(Context& context) override {
     const Log log = context.log;
-    processes_.emplace(context, run_.devices);
+    processes_.emplace(context, ProcessOptions{.devices = run_.devices});
     processes_->guard(context, [&] {
       Context own{.out = context.out, .log = log, .stop = context.stop, .json = context.json};
       read_.attach(own);

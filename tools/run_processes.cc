@@ -52,8 +52,8 @@ class RunProcesses::Started {
                 fmt::format("{}={}, but MPI finds {}: start with mpirun, or srun --mpi=pmix",
                             launched.variable, launched.count, processes_.processes()));
   }
-  std::unique_ptr<trainer::Cluster> make_cluster(int devices) {
-    return trainer::make_cluster(processes_.topology(devices), processes_.transport());
+  std::unique_ptr<trainer::Cluster> make_cluster(int devices, trainer::SumsBy sums) {
+    return trainer::make_cluster(processes_.topology(devices), processes_.transport(), sums);
   }
   const std::string& host() const { return processes_.host(); }
   bool ended_by_another() const { return processes_.ended_by_another(); }
@@ -79,7 +79,9 @@ class RunProcesses::Started {
                             "machine has",
                             launched.variable, launched.count));
   }
-  std::unique_ptr<trainer::Cluster> make_cluster(int /*devices*/) { return nullptr; }
+  std::unique_ptr<trainer::Cluster> make_cluster(int /*devices*/, trainer::SumsBy /*sums*/) {
+    return nullptr;
+  }
   std::string host() const { return {}; }
   bool ended_by_another() const { return false; }
 };
@@ -92,12 +94,12 @@ struct RunProcesses::Share {
   bool is_bound = false;  ///< to fewer than its part of the machine's
 };
 
-RunProcesses::RunProcesses(Context& context, const std::string& devices) {
-  const auto wanted = static_cast<int>(device::DeviceSet::parse(devices).size());
-  join(wanted, context);
+RunProcesses::RunProcesses(Context& context, const ProcessOptions& options) {
+  const auto wanted = static_cast<int>(device::DeviceSet::parse(options.devices).size());
+  join(wanted, options.sums, context);
   Share share;
-  guard(context, [&] { share = compare(wanted); });
-  devices_ = device::DeviceSet::parse(devices, {.num_cores = share.cores});
+  guard(context, [&] { share = compare(wanted, options.sums); });
+  devices_ = device::DeviceSet::parse(options.devices, {.num_cores = share.cores});
   if (!is_first()) context.log = {};
   if (!share.is_bound) return;
   context.log.warn(fmt::format(
@@ -107,7 +109,7 @@ RunProcesses::RunProcesses(Context& context, const std::string& devices) {
       counted(static_cast<std::uint64_t>(topology().node_processes), "process")));
 }
 
-void RunProcesses::join(int devices, Context& context) {
+void RunProcesses::join(int devices, trainer::SumsBy sums, Context& context) {
   const Environment environment = process_environment();
   const auto launched = launched_processes(environment);
   has_launcher_ = launched.has_value();
@@ -115,7 +117,7 @@ void RunProcesses::join(int devices, Context& context) {
     context.says_failure = launched->process == 0;  // what is wrong is so for all of them
     check_connected(*launched, environment);
     started_ = std::make_unique<Started>(*launched);
-    cluster_ = started_->make_cluster(devices);
+    cluster_ = started_->make_cluster(devices, sums);
     context.says_failure = true;
   } else {
     refuse_launcher(environment);
@@ -126,26 +128,25 @@ void RunProcesses::join(int devices, Context& context) {
 RunProcesses::~RunProcesses() = default;
 
 // All processes see the same.
-void RunProcesses::check_devices(const std::vector<std::string>& all) {
-  const int first = std::stoi(all.front());
+void RunProcesses::check_equal(const char* option, const std::string& own) {
+  const std::vector<std::string> all = gather(*cluster_, own);
   for (std::size_t process = 1; process < all.size(); ++process) {
-    const int other = std::stoi(all[process]);
-    if (other == first) continue;
+    if (all[process] == all.front()) continue;
     cluster_->fail_alike();
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("--devices: process 0 has {}, process {} has {}: all need the same "
-                            "number",
-                            first, process, other));
+                fmt::format("{}: process 0 has {}, process {} has {}: all need the same", option,
+                            all.front(), process, all[process]));
   }
 }
 
 // Processes of one machine that may use the same cores divide them; those that the launcher has
 // bound to cores of their own have these.
-RunProcesses::Share RunProcesses::compare(int devices) {
-  const auto mine = fmt::format("{} {} {}", devices, started_ ? started_->host() : "",
-                                fmt::join(allowed_cores(), ","));
+RunProcesses::Share RunProcesses::compare(int devices, trainer::SumsBy sums) {
+  check_equal("--devices", std::to_string(devices));
+  check_equal("--reduce", sums == trainer::SumsBy::kTree ? "tree" : "mpi");
+  const auto mine =
+      fmt::format("{} {}", started_ ? started_->host() : "", fmt::join(allowed_cores(), ","));
   const auto all = gather(*cluster_, mine);
-  check_devices(all);
   const auto sharers = static_cast<int>(std::ranges::count(all, mine));
   const int part =
       static_cast<int>(std::thread::hardware_concurrency()) / cluster_->topology().node_processes;

@@ -1,7 +1,7 @@
 // RunProcesses: the processes of a run, as the program sees them: this one alone, or those that
 // mpirun or srun started, where the program was built with MPI.
 //
-//   RunProcesses processes(context, run.devices);
+//   RunProcesses processes(context, {.devices = run.devices});
 //   processes.guard(context, [&] { fit({..., .cluster = &processes.cluster()}, options); });
 //
 // Process 0 alone logs. Keep it until an error has been printed: its end may be the process's.
@@ -20,13 +20,18 @@
 
 namespace millrace::tools {
 
+struct ProcessOptions {
+  std::string devices = "1";  ///< as DeviceSet::parse() takes them
+  trainer::SumsBy sums = trainer::SumsBy::kTree;
+};
+
 class RunProcesses {
  public:
-  /// Makes this process's `devices`. Under a launcher that started several processes it waits until
+  /// Makes this process's devices. Under a launcher that started several processes it waits until
   /// all have come here. Throws, on all: InvalidArgument where their number is not what the
   /// launcher's environment says, where this program has no MPI, and where another process has
-  /// another number of devices.
-  explicit RunProcesses(Context& context, const std::string& devices = "1");
+  /// another number of devices or other sums.
+  explicit RunProcesses(Context& context, const ProcessOptions& options = {});
   /// Under a launcher: waits until all have come here.
   ~RunProcesses();
   RunProcesses(const RunProcesses&) = delete;
@@ -54,10 +59,11 @@ class RunProcesses {
   class Started;
   struct Share;
 
-  void join(int devices, Context& context);
-  /// Compares what the processes have; their shares of this machine's cores.
-  Share compare(int devices);
-  void check_devices(const std::vector<std::string>& all);
+  void join(int devices, trainer::SumsBy sums, Context& context);
+  /// This process's share of its machine's cores. Throws: InvalidArgument on all processes where
+  /// one has another number of devices or other sums.
+  Share compare(int devices, trainer::SumsBy sums);
+  void check_equal(const char* option, const std::string& own);
   void failed(Context& context, const std::exception& error);
 
   bool has_launcher_ = false;

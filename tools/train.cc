@@ -63,6 +63,11 @@ class TrainCommand final : public Command {
     choice_.task.declare(app);
     optimisation_.declare(app);
     run_.declare(app);
+    app.add_option(
+           "--reduce", reduce_,
+           "How gradients are summed over processes: tree, the same bits for every number of "
+           "processes with as many replicas; mpi, MPI's own, whose order is its own")
+        ->transform(one_of({"tree", "mpi"}));
     run_folder_.declare(app);
     limits_.declare(app);
     app.option_defaults()->group("Options");
@@ -91,11 +96,15 @@ class TrainCommand final : public Command {
   void run(Context& context) override {
     if (summary_) return print_summary(context);
     read_.attach(context);
-    processes_.emplace(context, run_.devices);
+    processes_.emplace(context, ProcessOptions{.devices = run_.devices, .sums = sums()});
     processes_->guard(context, [&] { train(context); });
   }
 
  private:
+  trainer::SumsBy sums() const {
+    return reduce_ == "mpi" ? trainer::SumsBy::kTransport : trainer::SumsBy::kTree;
+  }
+
   void train(Context& context) {
     const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
@@ -429,6 +438,7 @@ class TrainCommand final : public Command {
   RunOptions run_;
   RunFolderOptions run_folder_;
   LimitOptions limits_;
+  std::string reduce_ = "tree";
   std::uint64_t seed_ = 0;
   int saved_streams_ = 0;
   std::int64_t log_steps_ = 20;

@@ -30,15 +30,15 @@ class LocalCluster final : public Cluster {
 
 class TransportCluster final : public Cluster {
  public:
-  TransportCluster(const Topology& topology, Transport& transport)
-      : topology_(topology), transport_(transport) {
+  TransportCluster(const Topology& topology, Transport& transport, SumsBy sums)
+      : topology_(topology), transport_(transport), sums_(sums) {
     Topology processes = topology;
     processes.devices = 1;
-    processes_ = std::move(make(processes).front());
+    processes_ = std::move(make(processes, SumsBy::kTree).front());
   }
 
   Topology topology() const override { return topology_; }
-  std::vector<std::unique_ptr<Collectives>> make_group() override { return make(topology_); }
+  std::vector<std::unique_ptr<Collectives>> make_group() override { return make(topology_, sums_); }
   void broadcast(std::span<std::byte> data, int root) override {
     processes_->broadcast(data, root);
   }
@@ -48,15 +48,16 @@ class TransportCluster final : public Cluster {
   void abort(const std::string& reason) noexcept override { processes_->abort(reason); }
 
  private:
-  std::vector<std::unique_ptr<Collectives>> make(const Topology& topology) {
+  std::vector<std::unique_ptr<Collectives>> make(const Topology& topology, SumsBy sums) {
     auto group = detail::make_group_collectives(
-        {.topology = topology, .transport = &transport_, .first_tag = next_tag_});
+        {.topology = topology, .transport = &transport_, .first_tag = next_tag_, .sums = sums});
     next_tag_ += static_cast<std::uint32_t>(topology.devices);
     return group;
   }
 
   Topology topology_;
   Transport& transport_;
+  SumsBy sums_;
   std::uint32_t next_tag_ = 0;
   std::unique_ptr<Collectives> processes_;  ///< one rank per process
 };
@@ -84,10 +85,14 @@ std::unique_ptr<Cluster> make_local_cluster(int devices) {
   return std::make_unique<LocalCluster>(devices);
 }
 
-std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport) {
+std::unique_ptr<TransportSums> Transport::make_sums() {
+  throw Error(ErrorCode::kUnsupported, "this transport has no sums of its own");
+}
+
+std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport, SumsBy sums) {
   require(topology.processes > 0 && topology.process >= 0 && topology.process < topology.processes,
           "a process's number must be below the number of processes");
-  return std::make_unique<TransportCluster>(topology, transport);
+  return std::make_unique<TransportCluster>(topology, transport, sums);
 }
 
 }  // namespace millrace::trainer

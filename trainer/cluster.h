@@ -68,12 +68,19 @@ void all_do(Cluster& cluster, const std::function<void()>& work);
 /// This process alone, with `devices` devices. Its abort() does nothing: no other process waits.
 std::unique_ptr<Cluster> make_local_cluster(int devices);
 
+/// How gradients are summed over processes, and weights gathered.
+enum class SumsBy {
+  kTree,       ///< one binary tree over the replicas: the same bits for every layout, run after run
+  kTransport,  ///< TransportSums, whose order, and so bits, are its own
+};
+
 /// Processes that exchange messages: the replicas of a process communicate through shared memory,
 /// device i of a process with device i of the others through `transport`. A process sends about as
 /// many bytes for a sum as the values have, and receives as many, in one message to each other
 /// process, or, if processes and devices are powers of two, in 2 log2(processes) messages.
-/// Lifetime: `transport` is borrowed. Throws: InvalidArgument for a process number that is not
-/// below `processes`.
-std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport);
+/// Requires: all processes pass the same `sums`. Lifetime: `transport` is borrowed. Throws:
+/// InvalidArgument for a process number that is not below `processes`.
+std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport,
+                                      SumsBy sums = SumsBy::kTree);
 
 }  // namespace millrace::trainer

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -33,6 +34,22 @@ struct Incoming {
   std::span<std::byte> data = {};
 };
 
+/// Sums over the processes that a transport's own library computes, in an order of its own. Part i
+/// of an array, [at[i], at[i + 1]), is process i's.
+///
+/// Threads: one at a time.
+class TransportSums {
+ public:
+  virtual ~TransportSums() = default;
+
+  /// `own` = the sum over the processes of their values in this process's part.
+  virtual void reduce_scatter(std::span<const float> values, std::span<const std::size_t> at,
+                              std::span<float> own) = 0;
+  /// Fills `values` with every process's part.
+  virtual void all_gather(std::span<const float> own, std::span<const std::size_t> at,
+                          std::span<float> values) = 0;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -42,8 +59,12 @@ class Transport {
   /// reused. Throws: Cancelled with the reason after abort(); InvalidArgument for a message of
   /// another size than its memory; Io if a process cannot be reached.
   virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) = 0;
-  /// Makes current and later calls of exchange() throw, on every process, with the reason of the
-  /// first abort().
+  /// Requires: every process makes its sums in the same order, and calls them alike. Default, and
+  /// Throws: Unsupported where the transport has none. A collective. Lifetime: the transport must
+  /// outlive them.
+  virtual std::unique_ptr<TransportSums> make_sums();
+  /// Makes current and later calls of exchange(), and of sums, throw, on every process, with the
+  /// reason of the first abort().
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 

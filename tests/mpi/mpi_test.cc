@@ -78,15 +78,18 @@ TEST(MpiProcesses, KnowWhereTheyStand) {
   EXPECT_FALSE(processes->host().empty());
 }
 
-Cluster& shared_cluster() {
-  static const auto cluster = make_cluster(processes->topology(2), processes->transport());
-  return *cluster;
+/// Two devices on each process, in a cluster that the tests of a case share.
+template <SumsBy kSums>
+CollectivesGroup group() {
+  static const auto cluster = make_cluster(processes->topology(2), processes->transport(), kSums);
+  return {.ranks = cluster->make_group(), .devices = 2};
 }
 
-CollectivesGroup group() { return {.ranks = shared_cluster().make_group(), .devices = 2}; }
-
 INSTANTIATE_TEST_SUITE_P(Mpi, CollectivesConformance,
-                         ::testing::Values(CollectivesCase{"Mpi", group}), case_name);
+                         ::testing::Values(CollectivesCase{"Tree", group<SumsBy::kTree>},
+                                           CollectivesCase{"MpiSums", group<SumsBy::kTransport>,
+                                                           false}),
+                         case_name);
 
 }  // namespace
 

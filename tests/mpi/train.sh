@@ -26,6 +26,11 @@ for shape in "1 4" "2 2" "4 1"; do
   ((failed)) && cat "$run.log"
 done
 
+# MPI's own sums: the same to the order of summation.
+train 4 1 --fake-data 320 --epochs 2 --reduce mpi --run-dir "$folder/mpi" >"$folder/mpi.log" 2>&1 || fail "--reduce mpi"
+[[ -n $(loss "$folder/mpi.log") && $(loss "$folder/mpi.log") == "$(loss "$folder/1.log")" ]] ||
+  fail "--reduce mpi: another loss: $(cat "$folder/mpi.log")"
+
 # Fewer shards than processes: every sample still counts once.
 "$millrace" create "$folder/t-%06d.tar" --synthetic classes --count 50 --maxcount 25 --size 28 2>/dev/null >&2
 for processes in 1 3; do

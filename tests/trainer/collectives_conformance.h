@@ -35,6 +35,7 @@ struct CollectivesGroup {
 struct CollectivesCase {
   std::string name;
   std::function<CollectivesGroup()> make;
+  bool sums_as_tree = true;  ///< false: in an order of its own, with other bits
 };
 
 inline std::string case_name(const ::testing::TestParamInfo<CollectivesCase>& info) {
@@ -58,9 +59,11 @@ class CollectivesConformance : public ::testing::TestWithParam<CollectivesCase> 
     trainer::on_all(group_.ranks, work);
   }
 
-  /// Values whose sum depends on its order.
+  /// Values whose sum depends on its order, if the order is promised.
   static float value(int rank, std::size_t i) {
-    return 1.0F / static_cast<float>(3 * static_cast<std::size_t>(rank) + i + 1);
+    const std::size_t whole = 3 * static_cast<std::size_t>(rank) + i + 1;
+    return GetParam().sums_as_tree ? 1.0F / static_cast<float>(whole)
+                                   : static_cast<float>(whole % 100);
   }
   static std::vector<float> values_of(int rank, std::size_t count) {
     std::vector<float> values;

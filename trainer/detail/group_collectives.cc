@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <type_traits>
 #include <utility>
 
 #include "io/base/check.h"
@@ -58,6 +60,9 @@ struct SharedGroup {
       nodes.push_back(nodes_within({first, first + topology.devices}, topology.world_size()));
       all_nodes.insert(all_nodes.end(), nodes.back().begin(), nodes.back().end());
     }
+    if (setup.sums == SumsBy::kTree || topology.processes == 1) return;
+    for (int device = 0; device < topology.devices; ++device)
+      sums.push_back(setup.transport->make_sums());
   }
 
   /// Whether partial sums of processes in pairs are the tree's own.
@@ -71,6 +76,7 @@ struct SharedGroup {
 
   const CollectivesSetup setup;
   const Topology topology;
+  std::vector<std::unique_ptr<TransportSums>> sums;  ///< by device; none for SumsBy::kTree
   MeetingPoint point;
   std::vector<Offer> offers;
   std::vector<RankRange> ranks;               ///< each by itself
@@ -263,8 +269,12 @@ class GroupCollectives final : public Collectives {
 
   // A fault of the transport ends this process's group too.
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+    aborting([&] { shared_->setup.transport->exchange(outgoing, incoming); });
+  }
+  template <typename Work>
+  void aborting(const Work& work) {
     try {
-      shared_->setup.transport->exchange(outgoing, incoming);
+      work();
     } catch (const Error& error) {
       shared_->point.abort(error.message());
       throw;
@@ -362,10 +372,10 @@ class GroupCollectives final : public Collectives {
   };
 
   template <typename T>
-  Parts<T> parts_of(std::size_t size) {
+  Parts<T> parts_of(std::size_t size, const std::function<int(std::size_t)>& process_at) {
     Parts<T> parts;
     for (std::size_t i = 0; i < static_cast<std::size_t>(topology_.processes); ++i) {
-      const int process = partners().process_at(i);
+      const int process = process_at(i);
       if (process == topology_.process) parts.own = i;
       parts.slices.push_back(slice(size, rank_in(process)));
       parts.at.push_back(parts.at.back() + parts.slices[i].second - parts.slices[i].first);
@@ -375,8 +385,42 @@ class GroupCollectives final : public Collectives {
   }
 
   template <typename T>
+  Parts<T> parts_of_partners(std::size_t size) {
+    return parts_of<T>(size, [&](std::size_t place) { return partners().process_at(place); });
+  }
+  Parts<float> parts_of_processes(std::size_t size) {
+    return parts_of<float>(size, [](std::size_t place) { return static_cast<int>(place); });
+  }
+
+  TransportSums* transport_sums() {
+    return shared_->sums.empty() ? nullptr : shared_->sums[static_cast<std::size_t>(device_)].get();
+  }
+
+  // This process's sum of each process's slice; the transport adds them up.
+  void sum_slice_by_transport(std::size_t size, std::span<float> own) {
+    Parts<float> parts = parts_of_processes(size);
+    for (std::size_t i = 0; i < parts.slices.size(); ++i) {
+      const std::span<float> part = parts.part(i);
+      const std::vector<float> nodes = sum_own_nodes<float>(parts.slices[i].first, part.size());
+      for (std::size_t k = 0; k < nodes.size(); ++k) part[k % part.size()] += nodes[k];
+    }
+    transport_sums()->reduce_scatter(parts.values, parts.at, own);
+  }
+
+  void gather_own_device_by_transport(std::span<float> values) {
+    Parts<float> parts = parts_of_processes(values.size());
+    const auto [begin, end] = slice(values.size(), rank());
+    transport_sums()->all_gather(values.subspan(begin, end - begin), parts.at, parts.values);
+    for (std::size_t i = 0; i < parts.slices.size(); ++i)
+      if (i != parts.own) std::ranges::copy(parts.part(i), values.begin() + place(parts.slices[i]));
+  }
+  static std::ptrdiff_t place(std::pair<std::size_t, std::size_t> slice) {
+    return static_cast<std::ptrdiff_t>(slice.first);
+  }
+
+  template <typename T>
   void sum_slice_with_partners(std::size_t size, std::span<T> own) {
-    Parts<T> parts = parts_of<T>(size);
+    Parts<T> parts = parts_of_partners<T>(size);
     for (std::size_t i = 0; i < parts.slices.size(); ++i)
       sum_offers(shared_->own_nodes().front(), parts.slices[i].first, parts.part(i));
     partners().reduce_scatter(std::span(parts.values), parts.at, exchanger());
@@ -385,7 +429,7 @@ class GroupCollectives final : public Collectives {
 
   template <typename T>
   void gather_own_device_with_partners(std::span<T> values) {
-    Parts<T> parts = parts_of<T>(values.size());
+    Parts<T> parts = parts_of_partners<T>(values.size());
     const auto slice_at = [&](std::size_t i) {
       return values.subspan(parts.slices[i].first, parts.part(i).size());
     };
@@ -398,6 +442,8 @@ class GroupCollectives final : public Collectives {
   // Every process sums its nodes of each slice, and sends the sums to the slice's owner.
   template <typename T>
   void sum_slice_of_processes(std::size_t size, std::size_t begin, std::span<T> own) {
+    if constexpr (std::is_same_v<T, float>)
+      if (transport_sums() != nullptr) return aborting([&] { sum_slice_by_transport(size, own); });
     if (shared_->has_partners()) return sum_slice_with_partners(size, own);
     std::vector<std::vector<T>> sent;
     std::vector<T> sums(shared_->all_nodes.size() * own.size());
@@ -452,6 +498,9 @@ class GroupCollectives final : public Collectives {
   // Exchanges the slices of this device with all processes.
   template <typename T>
   void gather_own_device(std::span<T> values) {
+    if constexpr (std::is_same_v<T, float>)
+      if (transport_sums() != nullptr)
+        return aborting([&] { gather_own_device_by_transport(values); });
     if (Partners::fits(topology_.processes)) return gather_own_device_with_partners(values);
     const auto part_of = [&](int process) {
       const auto [begin, end] = slice(values.size(), rank_in(process));

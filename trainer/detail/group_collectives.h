@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/base/topology.h"
+#include "trainer/cluster.h"
 #include "trainer/collectives.h"
 #include "trainer/transport.h"
 
@@ -19,6 +20,7 @@ struct CollectivesSetup {
   Transport* transport = nullptr;  ///< borrowed; null for one process
   /// The tag of device 0's messages; device i's is i higher.
   std::uint32_t first_tag = 0;
+  SumsBy sums = SumsBy::kTree;
   ThreadCollectivesOptions options = {};
 };
 

@@ -1,6 +1,7 @@
 #include "trainer/mpi/mpi_processes.h"
 
 #include "trainer/mpi/detail/mpi_engine.h"
+#include "trainer/mpi/detail/mpi_sums.h"
 
 namespace millrace::trainer {
 
@@ -10,6 +11,9 @@ class MpiProcesses::Impl final : public Transport {
 
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override {
     engine.exchange(outgoing, incoming);
+  }
+  std::unique_ptr<TransportSums> make_sums() override {
+    return std::make_unique<detail::MpiSums>(engine);
   }
   void abort(const std::string& reason) noexcept override { engine.abort(reason); }
 

@@ -123,6 +123,15 @@ void MpiEngine::initialise() {
 
 void MpiEngine::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
   Exchange exchange{.outgoing = outgoing, .incoming = incoming};
+  ask(exchange);
+}
+
+void MpiEngine::operate(const Start& start, std::shared_ptr<void> memory) {
+  Exchange exchange{.outgoing = {}, .incoming = {}, .start = &start, .memory = std::move(memory)};
+  ask(exchange);
+}
+
+void MpiEngine::ask(Exchange& exchange) {
   std::unique_lock lock(mutex_);
   if (is_aborted_) throw Error(ErrorCode::kCancelled, reason_);
   asked_.push_back(&exchange);
@@ -209,6 +218,11 @@ void MpiEngine::post_all(Exchange& exchange) {
     owners_.push_back(owner);
     ++exchange.open_requests;
   };
+  if (exchange.start != nullptr) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check((*exchange.start)(data_, &request), "an operation");
+    add(request, {.exchange = &exchange, .peer = kAll});
+  }
   for (const Incoming& one : exchange.incoming) {
     for_each_part(one.data.size(), [&](std::size_t begin, std::size_t bytes) {
       MPI_Request request = MPI_REQUEST_NULL;
@@ -359,7 +373,7 @@ void MpiEngine::check_peers() {
 
 bool MpiEngine::waits_for(int peer) const {
   return std::any_of(owners_.begin(), owners_.end(),
-                     [&](const Owner& owner) { return owner.peer == peer; });
+                     [&](const Owner& owner) { return owner.peer == peer || owner.peer == kAll; });
 }
 
 void MpiEngine::begin_abort(const std::string& reason, bool tell) {
@@ -402,6 +416,7 @@ void MpiEngine::release_all() {
   posted_.insert(posted_.end(), asked_.begin(), asked_.end());
   asked_.clear();
   for (Exchange* exchange : posted_) {
+    left_behind_.push_back(std::move(exchange->memory));
     exchange->fault = std::make_exception_ptr(Error(ErrorCode::kCancelled, reason_));
     exchange->is_done = true;
     exchange->done.notify_one();

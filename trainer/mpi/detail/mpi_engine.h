@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -46,6 +47,11 @@ class MpiEngine {
 
   /// As Transport::exchange().
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming);
+  /// Starts an operation of MPI's own on the engine's thread, and returns when it has ended.
+  /// `start` gets the data's communicator and returns MPI's code; it works in memory that `memory`
+  /// owns, which is kept where an abort leaves the operation behind.
+  using Start = std::function<int(MPI_Comm, MPI_Request*)>;
+  void operate(const Start& start, std::shared_ptr<void> memory);
   void abort(const std::string& reason) noexcept;
   /// As MpiProcesses::ended_by_another().
   bool ended_by_another();
@@ -53,10 +59,12 @@ class MpiEngine {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// One call of exchange(), on its caller's stack.
+  /// One call of exchange() or operate(), on its caller's stack.
   struct Exchange {
     std::span<const Outgoing> outgoing;
     std::span<const Incoming> incoming;
+    const Start* start = nullptr;
+    std::shared_ptr<void> memory = {};
     std::size_t open_requests = 0;
     std::exception_ptr fault = nullptr;
     bool is_done = false;
@@ -66,14 +74,16 @@ class MpiEngine {
   struct Owner {
     Exchange* exchange = nullptr;
     std::size_t bytes = 0;
-    int peer = 0;
+    int peer = 0;  ///< kAll: an operation, in which all take part
     bool is_receive = false;
   };
+  static constexpr int kAll = -1;
   struct ControlMessage {
     std::string text;
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
+  void ask(Exchange& exchange);
   void run(std::exception_ptr& start_fault, bool& has_started);
   void initialise();
   void serve();
@@ -129,6 +139,7 @@ class MpiEngine {
   bool is_released_ = false;  ///< the abort has reached everybody here
   std::vector<MPI_Request> requests_;
   std::vector<Owner> owners_;
+  std::vector<std::shared_ptr<void>> left_behind_;  ///< memory that MPI may still write to
   std::vector<int> ended_;
   std::vector<MPI_Status> statuses_;
   std::vector<std::unique_ptr<ControlMessage>> sent_;
