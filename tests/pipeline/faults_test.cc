@@ -21,7 +21,7 @@ using testing::fake_pipeline;
 using testing::FakeStreams;
 using testing::number_field;
 
-PipelineOptions with_bad_samples(std::set<std::string> bad, wds::FaultPolicy policy) {
+PipelineOptions with_bad_samples(const std::set<std::string>& bad, const wds::FaultPolicy& policy) {
   PipelineOptions options = fake_options(2, 4);
   options.fields = {number_field([bad](const std::string& key) { return bad.contains(key); })};
   options.faults = policy;

@@ -74,10 +74,10 @@ PipelineOptions any_options(KeyedRng& rng) {
                                               decode::RandomHorizontalFlip{}, decode::Normalize{}},
                                .dtype = decode::DType::kBFloat16},
                     LabelField{.classes = 10}};
-  const int processes = static_cast<int>(1 + rng.below(2));
-  options.split = {
-      .topology = {.process = static_cast<int>(rng.below(processes)), .processes = processes},
-      .workers = static_cast<int>(1 + rng.below(3))};
+  const std::uint64_t processes = 1 + rng.below(2);
+  options.split = {.topology = {.process = static_cast<int>(rng.below(processes)),
+                                .processes = static_cast<int>(processes)},
+                   .workers = static_cast<int>(1 + rng.below(3))};
   options.shuffle = {.shards = rng.below(2) == 0,
                      .buffer_samples = static_cast<std::int64_t>(rng.below(3) * 20),
                      .seed = rng.below(1000)};
@@ -114,7 +114,7 @@ std::vector<std::string> tuned_batches_of(PipelineOptions options, int& num_tune
                        .io_threads = 1,
                        .autotune = {.interval = 0ms, .most_threads = 4, .most_io_threads = 4}};
   Pipeline pipeline(std::move(options));
-  const auto batches = describe_all(pipeline);
+  auto batches = describe_all(pipeline);
   const Tuning tuning = pipeline.statistics().tuning;
   if (tuning.readers > 1 || tuning.decode_threads > 1 || tuning.read_ahead > 2) ++num_tuned;
   return batches;

@@ -14,10 +14,8 @@
 namespace millrace::pipeline {
 namespace {
 
-using testing::describe;
 using testing::describe_all;
 using ::testing::ElementsAre;
-using testing::fake_key;
 using testing::fake_options;
 using testing::fake_pipeline;
 using testing::FakeStreams;

@@ -18,7 +18,9 @@ using testing::fake_pipeline;
 using testing::FakeStreams;
 
 FakeStreams uneven() {
-  return {.length = [](int stream, std::uint32_t epoch) { return 10 + 9 * stream + 5 * epoch; }};
+  return {.length = [](int stream, std::uint32_t epoch) {
+    return 10 + 9 * stream + 5 * static_cast<int>(epoch);
+  }};
 }
 
 PipelineOptions two_epochs() {
@@ -67,7 +69,7 @@ TEST(Position, RoundTripsThroughJson) {
 }
 
 TEST(Position, KeepsTheBuffersOrderWhateverItsOffsets) {
-  for (const std::uint64_t unit : {1, 512}) {
+  for (const std::uint64_t unit : {1U, 512U}) {
     wds::StreamPosition start;
     for (std::uint64_t i = 0; i < 100; ++i)
       start.buffered.push_back({static_cast<std::uint32_t>(i % 3), (7 * i) % 100 * unit});
@@ -119,10 +121,10 @@ TEST(Position, RefusesNumbersThatNoPipelineWrites) {
 }
 
 TEST(Position, RefusesInvalidText) {
-  for (const char* text :
-       {"", "{}", "[]", "null", R"({"epoch":"x"})",
-        R"({"epoch":1,"process":0,"processes":1,"slots":1,"turns":[0],"fingerprint":1,)"
-        R"("streams":[1]})"}) {
+  for (
+      const char* text :
+      {"", "{}", "[]", "null", R"({"epoch":"x"})",
+       R"({"epoch":1,"process":0,"processes":1,"slots":1,"turns":[0],"fingerprint":1,"streams":[1]})"}) {
     try {
       Position::from_json(text);
       ADD_FAILURE() << text;

@@ -70,7 +70,7 @@ std::optional<std::string> Nginx::missing() {
   return "nginx is not installed (apt-get install nginx-light)";
 }
 
-Nginx::Nginx(std::filesystem::path folder, NginxOptions options)
+Nginx::Nginx(const std::filesystem::path& folder, NginxOptions options)
     : folder_(std::filesystem::absolute(folder)), options_(std::move(options)) {
   std::string name = (std::filesystem::temp_directory_path() / "millrace-nginx-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");

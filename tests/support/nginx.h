@@ -32,7 +32,7 @@ struct NginxOptions {
 
 class Nginx {
  public:
-  explicit Nginx(std::filesystem::path folder, NginxOptions options = {});
+  explicit Nginx(const std::filesystem::path& folder, NginxOptions options = {});
   ~Nginx();
   Nginx(const Nginx&) = delete;
   Nginx& operator=(const Nginx&) = delete;

@@ -152,7 +152,7 @@ TEST_F(EpochOptions, ADigestIsEqualForEqualOrders) {
     words.insert(words.end(), more.begin(), more.end());
     const ProcessResult result = order(words);
     EXPECT_EQ(result.status, 0) << result.err;
-    const auto line = json_lines(result.out).at(0);
+    auto line = json_lines(result.out).at(0);
     EXPECT_EQ(line["sha256"].get<std::string>().size(), 64U);
     return line;
   };

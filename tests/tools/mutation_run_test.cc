@@ -234,7 +234,7 @@ class CheckpointMutants : public MutationRun {
     constexpr const char* kFiles[] = {"state.json", "state.json",    "model.safetensors",
                                       "state.json", "manifest.json", "optimizer.safetensors"};
     const std::string name = kFiles[number / 2 % std::size(kFiles)];
-    const std::string folder = dir_ / "mutant";
+    std::string folder = dir_ / "mutant";
     fs::remove_all(folder);
     fs::create_directory(folder);
     for (const auto& file : fs::directory_iterator(dir_ / "run/checkpoints/last"))

@@ -45,7 +45,7 @@ std::string shard_of_classes(const std::vector<int>& classes) {
 
 // 30 samples in shards of 20, with a manifest and no index.
 std::string make_listed_set(const TempDir& dir) {
-  const std::string shards = make_set(dir, 30, 20);
+  std::string shards = make_set(dir, 30, 20);
   EXPECT_EQ(millrace({"index", shards}).status, 0);
   for (const char* shard : {"set-000000.tar", "set-000001.tar"})
     std::filesystem::remove(dir / shard + std::string(".index.json"));

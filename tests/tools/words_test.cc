@@ -212,7 +212,7 @@ TEST(RecipeName, IsFoundByItsName) {
 
 TEST(RecipeName, IsFoundFromAnInstalledProgram) {
   const TempDir dir;
-  const std::filesystem::path root = dir.path();
+  const std::filesystem::path& root = dir.path();
   std::filesystem::create_directories(root / "bin");
   std::filesystem::create_directories(root / "share/millrace/recipes");
   std::filesystem::copy_file(MILLRACE_PROGRAM, root / "bin/millrace");

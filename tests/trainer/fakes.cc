@@ -172,8 +172,7 @@ class MemoryEpoch final : public trainer::EpochFeed {
 
 }  // namespace
 
-LinearModel::LinearModel(std::int64_t features, std::int64_t classes)
-    : features_(features), classes_(classes) {
+LinearModel::LinearModel(std::int64_t features, std::int64_t classes) {
   parameters_.add("fc.bias", {classes}, false);
   parameters_.add("fc.weight", {classes, features}, true);
   buffers_.add("fc.running_mean", {1}, false);

@@ -34,8 +34,6 @@ class LinearModel final : public trainer::Model {
   std::string name_ = "linear";
   trainer::ParameterTable parameters_;
   trainer::ParameterTable buffers_;
-  std::int64_t features_;
-  std::int64_t classes_;
 };
 
 struct FakeSample {

@@ -189,7 +189,7 @@ LeNetRun train_lenet(const Layout& layout, const std::vector<std::string>& train
   run.results.resize(static_cast<std::size_t>(layout.processes));
   expect_no_failure(on_processes(layout, [&](StoppableCluster& cluster) {
     const Topology topology = cluster.topology();
-    const device::DeviceSet set = device::DeviceSet::cpu(static_cast<std::size_t>(layout.devices));
+    const device::DeviceSet set = device::DeviceSet::cpu(layout.devices);
     LoaderFeed train(shards_by_rank(train_shards, topology), set);
     auto val_options = pictures(val_shards, topology);
     val_options.indexed = true;
@@ -608,7 +608,7 @@ TEST(EvaluateCluster, EverySampleCountsOnceWithFewerShardsThanProcesses) {
       expect_no_failure(on_processes(layout, [&](StoppableCluster& cluster) {
         auto options = pictures(set, cluster.topology());
         options.indexed = true;
-        const auto devices = device::DeviceSet::cpu(static_cast<std::size_t>(layout.devices));
+        const auto devices = device::DeviceSet::cpu(layout.devices);
         LoaderFeed feed(options, devices);
         DeviceThreads threads(devices);
         const LossObjective objective;
@@ -645,7 +645,7 @@ TEST(FitCluster, AnIncompleteGlobalBatchIsDroppedAtTheSameStepEverywhere) {
         auto options = pictures(shards, cluster.topology());
         options.indexed = options.scan = indexed;
         options.batch.uneven = pipeline::Uneven::kDrop;
-        const auto devices = device::DeviceSet::cpu(static_cast<std::size_t>(layout.devices));
+        const auto devices = device::DeviceSet::cpu(layout.devices);
         LoaderFeed feed(options, devices);
         DeviceThreads threads(devices);
         const LossObjective objective;

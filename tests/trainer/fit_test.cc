@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 using testing::expect_one_curve;
 using ::testing::HasSubstr;
 using testing::LinearRun;
-using testing::LocalThreads;
 using testing::make_samples;
 using testing::MemoryFeed;
 using testing::weights_in;
