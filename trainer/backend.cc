@@ -201,6 +201,10 @@ class CpuBackend final : public Backend {
   void all_gather(DeviceSpan values, Collectives& group) override {
     group.all_gather(host(values));
   }
+  void all_gather_rounded(DeviceSpan values, std::span<const ValueRange> rounded,
+                          Collectives& group) override {
+    group.all_gather_rounded(host(values), rounded);
+  }
   std::unique_ptr<GradientReducer> make_reducer(DeviceSpan gradients, Collectives& group,
                                                 const GradientReducerOptions& options) override {
     return std::make_unique<BucketReducer>(host(gradients), group, options);
@@ -221,6 +225,11 @@ class CpuBackend final : public Backend {
 };
 
 }  // namespace
+
+void Backend::all_gather_rounded(DeviceSpan values, std::span<const ValueRange> /*rounded*/,
+                                 Collectives& group) {
+  all_gather(values, group);
+}
 
 void Backend::score(const Objective& objective, const ScoreRequest& request,
                     std::span<double> sums) {

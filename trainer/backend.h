@@ -115,6 +115,10 @@ class Backend {
   virtual void average(DeviceSpan values, double count, Collectives& group) = 0;
   /// As Collectives::all_gather(). A collective.
   virtual void all_gather(DeviceSpan values, Collectives& group) = 0;
+  /// As Collectives::all_gather_rounded(), of weights: `rounded` are those that plans in bf16 read
+  /// rounded. Default: all_gather(), for a backend whose plans do not round them. A collective.
+  virtual void all_gather_rounded(DeviceSpan values, std::span<const ValueRange> rounded,
+                                  Collectives& group);
   /// Lifetime: `gradients` and `group` are borrowed; nothing else may use the group.
   virtual std::unique_ptr<GradientReducer> make_reducer(DeviceSpan gradients, Collectives& group,
                                                         const GradientReducerOptions& options) = 0;

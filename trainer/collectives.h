@@ -27,6 +27,9 @@
 
 namespace millrace::trainer {
 
+/// Values [first, second).
+using ValueRange = std::pair<std::size_t, std::size_t>;
+
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -36,7 +39,7 @@ class Collectives {
 
   /// The part [first, second) of n values that belongs to `rank`. The ranks' parts tile the values
   /// in their order. Default: equal but for rounding, bounds at multiples of 16 except n itself.
-  virtual std::pair<std::size_t, std::size_t> slice(std::size_t n, int rank) const;
+  virtual ValueRange slice(std::size_t n, int rank) const;
 
   /// Replaces every rank's `values` by their sum over the ranks.
   virtual void all_reduce(std::span<float> values) = 0;
@@ -45,6 +48,9 @@ class Collectives {
   virtual void reduce_scatter(std::span<float> values) = 0;
   /// Copies every rank's slice() of its `values` to all ranks. Ranks may pass the same memory.
   virtual void all_gather(std::span<float> values) = 0;
+  /// As all_gather(), but between processes the values in `rounded`, parts in ascending order, may
+  /// arrive rounded to bf16. Default: exact.
+  virtual void all_gather_rounded(std::span<float> values, std::span<const ValueRange> rounded);
   /// Copies `data` of rank `root` to all ranks.
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   /// Returns every rank's bytes, in the order of the ranks, on every rank. Sizes may differ.

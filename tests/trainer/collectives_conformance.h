@@ -142,6 +142,24 @@ TEST_P(CollectivesConformance, AllGatherGivesEveryRanksSliceToAll) {
   }
 }
 
+TEST_P(CollectivesConformance, ARoundedGatherKeepsWhatIsNotRounded) {
+  constexpr std::size_t kCount = 5003;
+  const std::vector<ValueRange> rounded{{3, 40}, {100, 2000}, {2000, 2001}, {4990, 5003}};
+  on_all([&](Collectives& rank) {
+    std::vector<float> values(kCount);
+    const auto [begin, end] = rank.slice(kCount, rank.rank());
+    for (std::size_t i = begin; i < end; ++i) values[i] = 1.0F / static_cast<float>(i + 1);
+    rank.all_gather_rounded(values, rounded);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const float exact = 1.0F / static_cast<float>(i + 1);
+      const bool may_round = std::ranges::any_of(rounded, [&](const ValueRange& range) {
+        return i >= range.first && i < range.second && (i < begin || i >= end);
+      });
+      ASSERT_NEAR(exact, values[i], may_round ? exact / 256 : 0.0F) << i;
+    }
+  });
+}
+
 // Small sums may use another algorithm than large ones: sizes on both sides of every bound, in
 // turn.
 TEST_P(CollectivesConformance, SumsOfAllSizesFollowEachOther) {

@@ -184,7 +184,8 @@ struct LeNetRun {
 };
 
 LeNetRun train_lenet(const Layout& layout, const std::vector<std::string>& train_shards,
-                     const std::vector<std::string>& val_shards, const std::string& folder) {
+                     const std::vector<std::string>& val_shards, const std::string& folder,
+                     nn::Precision precision = nn::Precision::kFloat32) {
   LeNetRun run;
   run.results.resize(static_cast<std::size_t>(layout.processes));
   expect_no_failure(on_processes(layout, [&](StoppableCluster& cluster) {
@@ -205,7 +206,7 @@ LeNetRun train_lenet(const Layout& layout, const std::vector<std::string>& train
              .devices = devices,
              .cluster = &cluster},
             {.epochs = 2,
-             .precision = nn::Precision::kFloat32,
+             .precision = precision,
              .seed = 3,
              .optimizer = {.rule = "adam"},
              .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.002},
@@ -246,6 +247,21 @@ TEST(FitCluster, ProcessesAndDevicesTrainToTheSameBits) {
       EXPECT_EQ(expected.is_best, epoch.is_best);
       EXPECT_EQ(many.results[0].end.best, result.end.best);
     }
+  }
+}
+
+// Between processes weights then travel rounded.
+TEST(FitCluster, ProcessesAndDevicesTrainToTheSameBitsInBf16) {
+  const testing::TempDir folder;
+  const auto shards = write_pictures(folder.path(), "train", 64, 4);
+  const auto val = write_pictures(folder.path(), "val", 18, 100);
+  const auto bf16 = nn::Precision::kBFloat16;
+  const LeNetRun one = train_lenet({1, 4}, shards, val, folder / "one", bf16);
+  EXPECT_NE(train_lenet({1, 4}, shards, val, folder / "float").files, one.files);
+  for (const Layout layout : {Layout{2, 2}, Layout{4, 1}}) {
+    const LeNetRun many = train_lenet(layout, shards, val, folder / name_of(layout), bf16);
+    EXPECT_EQ(one.files, many.files) << name_of(layout);
+    EXPECT_EQ(one.results[0].epochs.at(1).train, many.results[0].epochs.at(1).train);
   }
 }
 

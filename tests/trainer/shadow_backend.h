@@ -39,6 +39,10 @@ class ShadowBackend final : public trainer::Backend {
   void all_gather(trainer::DeviceSpan values, trainer::Collectives& group) override {
     cpu_->all_gather(book_.find(values), group);
   }
+  void all_gather_rounded(trainer::DeviceSpan values, std::span<const trainer::ValueRange> rounded,
+                          trainer::Collectives& group) override {
+    cpu_->all_gather_rounded(book_.find(values), rounded, group);
+  }
   std::unique_ptr<trainer::GradientReducer> make_reducer(
       trainer::DeviceSpan gradients, trainer::Collectives& group,
       const trainer::GradientReducerOptions& options) override {

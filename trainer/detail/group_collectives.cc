@@ -12,17 +12,23 @@
 #include "io/base/error.h"
 #include "trainer/detail/meeting_point.h"
 #include "trainer/detail/partners.h"
+#include "trainer/detail/rounded_wire.h"
 #include "trainer/detail/sum_tree.h"
 
 namespace millrace::trainer {
 
-std::pair<std::size_t, std::size_t> Collectives::slice(std::size_t n, int rank) const {
+ValueRange Collectives::slice(std::size_t n, int rank) const {
   constexpr std::size_t kGrain = 16;
   const std::size_t grains = (n + kGrain - 1) / kGrain;
   const auto r = static_cast<std::size_t>(rank);
   const auto w = static_cast<std::size_t>(world());
   const auto bound = [&](std::size_t i) { return std::min(n, grains * i / w * kGrain); };
   return {bound(r), bound(r + 1)};
+}
+
+void Collectives::all_gather_rounded(std::span<float> values,
+                                     std::span<const ValueRange> /*rounded*/) {
+  all_gather(values);
 }
 
 namespace detail {
@@ -107,6 +113,15 @@ class GroupCollectives final : public Collectives {
     if (world() == 1) return;
     offer_equal(values);
     gather_slices(values);
+    meet();
+  }
+
+  void all_gather_rounded(std::span<float> values, std::span<const ValueRange> rounded) override {
+    if (!is_clustered() || transport_sums() != nullptr) return all_gather(values);
+    offer_equal(values);
+    gather_own_device_rounded(values, RoundedWire(rounded));
+    meet();
+    copy_slices(values);
     meet();
   }
 
@@ -228,6 +243,11 @@ class GroupCollectives final : public Collectives {
   void gather_slices(std::span<T> values) {
     if (is_clustered()) gather_own_device(values);
     meet();
+    copy_slices(values);
+  }
+
+  template <typename T>
+  void copy_slices(std::span<T> values) {
     for (int r = 0; r < world(); ++r) {
       const T* from = values_of<T>(r % topology_.devices);
       if (from == values.data()) continue;  // this rank's own, or memory that they share
@@ -363,7 +383,7 @@ class GroupCollectives final : public Collectives {
   // This device's slices in all processes, as Partners has parts: part i is at [at[i], at[i + 1]).
   template <typename T>
   struct Parts {
-    std::vector<std::pair<std::size_t, std::size_t>> slices;  ///< of the values
+    std::vector<ValueRange> slices;  ///< of the values
     std::vector<std::size_t> at{0};
     std::vector<T> values;
     std::size_t own = 0;
@@ -414,9 +434,7 @@ class GroupCollectives final : public Collectives {
     for (std::size_t i = 0; i < parts.slices.size(); ++i)
       if (i != parts.own) std::ranges::copy(parts.part(i), values.begin() + place(parts.slices[i]));
   }
-  static std::ptrdiff_t place(std::pair<std::size_t, std::size_t> slice) {
-    return static_cast<std::ptrdiff_t>(slice.first);
-  }
+  static std::ptrdiff_t place(ValueRange slice) { return static_cast<std::ptrdiff_t>(slice.first); }
 
   template <typename T>
   void sum_slice_with_partners(std::size_t size, std::span<T> own) {
@@ -502,15 +520,46 @@ class GroupCollectives final : public Collectives {
       if (transport_sums() != nullptr)
         return aborting([&] { gather_own_device_by_transport(values); });
     if (Partners::fits(topology_.processes)) return gather_own_device_with_partners(values);
-    const auto part_of = [&](int process) {
-      const auto [begin, end] = slice(values.size(), rank_in(process));
+    exchange_parts([&](std::size_t process) {
+      const auto [begin, end] = slice(values.size(), rank_in(static_cast<int>(process)));
       return values.subspan(begin, end - begin);
+    });
+  }
+
+  void gather_own_device_rounded(std::span<float> values, const RoundedWire& wire) {
+    const bool has_partners = Partners::fits(topology_.processes);
+    std::vector<ValueRange> slices;
+    std::vector<std::size_t> at{0};
+    std::size_t own = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(topology_.processes); ++i) {
+      const int process = has_partners ? partners().process_at(i) : static_cast<int>(i);
+      if (process == topology_.process) own = i;
+      slices.push_back(slice(values.size(), rank_in(process)));
+      at.push_back(at.back() + wire.bytes(slices.back()));
+    }
+    Bytes bytes(at.back());
+    const auto part = [&](std::size_t i) {
+      return std::span(bytes).subspan(at[i], at[i + 1] - at[i]);
     };
+    wire.pack(values, slices[own], part(own));
+    if (has_partners)
+      partners().all_gather(std::span(bytes), at, exchanger());
+    else
+      exchange_parts(part);
+    for (std::size_t i = 0; i < slices.size(); ++i)
+      if (i != own) wire.unpack(part(i), slices[i], values);
+  }
+
+  // Gives every process the others' parts: part(i) is process i's.
+  template <typename Part>
+  void exchange_parts(const Part& part) {
     std::vector<Outgoing> outgoing;
     std::vector<Incoming> incoming;
     for (const int process : others()) {
-      outgoing.push_back({process, tag(), std::as_bytes(part_of(topology_.process))});
-      incoming.push_back({process, tag(), std::as_writable_bytes(part_of(process))});
+      const auto own = part(static_cast<std::size_t>(topology_.process));
+      outgoing.push_back({process, tag(), std::as_bytes(own)});
+      incoming.push_back(
+          {process, tag(), std::as_writable_bytes(part(static_cast<std::size_t>(process)))});
     }
     exchange(outgoing, incoming);
   }

@@ -3,6 +3,19 @@
 #include "io/base/error.h"
 
 namespace millrace::trainer::detail {
+namespace {
+
+/// What a graph's plans read rounded in bf16: weights of convolutions and linear layers, not biases
+/// and norms.
+std::vector<ValueRange> rounded_weights(const Model& model, nn::Precision precision) {
+  std::vector<ValueRange> ranges;
+  if (precision != nn::Precision::kBFloat16 || model.graph() == nullptr) return ranges;
+  for (const Parameter& entry : model.parameters().entries())
+    if (entry.shape.size() > 1) ranges.emplace_back(entry.offset, entry.offset + entry.size);
+  return ranges;
+}
+
+}  // namespace
 
 Replica::Replica(const ReplicaSetup& setup)
     : setup_(setup), buffers_(setup.backend.allocate(setup.model.buffers().padded_size())) {
@@ -11,7 +24,8 @@ Replica::Replica(const ReplicaSetup& setup)
   reducer_ = setup.backend.make_reducer(gradients(), *setup.gradient_group, setup.reducer);
   if (setup.weight_group == nullptr) return;
   weight_gather_ = std::make_unique<WeightGather>(backend(), setup.weights, reducer_->buckets(),
-                                                  *setup.weight_group);
+                                                  *setup.weight_group,
+                                                  rounded_weights(setup.model, setup.precision));
 }
 
 void Replica::gather(DeviceSpan values) {

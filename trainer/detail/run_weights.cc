@@ -64,6 +64,7 @@ void RunWeights::copy_from_first(Processes& processes) {
 
 void RunWeights::gather(Replica& replica) {
   if (group_.topology().processes == 1) return;
+  replica.gather(group_.weights());
   for (const DeviceSpan state : states()) replica.gather(state);
   if (!ema().empty()) replica.gather(ema());
 }

@@ -27,8 +27,9 @@ class RunWeights {
   void initialise(const TrainOptions& options);
   /// Copies process 0's values to all processes and replicas.
   void copy_from_first(Processes& processes);
-  /// Copies this replica's ranges of what training does not gather, the optimizer's state and the
-  /// EMA, to all processes. On every replica's thread; a collective.
+  /// Copies this replica's ranges of what training does not gather, or gathers rounded, to all
+  /// processes: weights, the optimizer's state and the EMA. On every replica's thread; a
+  /// collective.
   void gather(Replica& replica);
   /// For checkpoints; complete after gather().
   CheckpointTensors tensors();

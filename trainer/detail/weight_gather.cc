@@ -6,15 +6,24 @@
 namespace millrace::trainer::detail {
 
 WeightGather::WeightGather(Backend& backend, DeviceSpan weights, std::vector<Range> buckets,
-                           Collectives& group)
+                           Collectives& group, std::span<const ValueRange> rounded)
     : backend_(backend),
       weights_(weights),
       buckets_(std::move(buckets)),
       group_(group),
-      thread_(buckets_.size(), [this](std::size_t done) {
-        const Range& bucket = buckets_[buckets_.size() - 1 - done];
-        backend_.all_gather(weights_.subspan(bucket.begin, bucket.size()), group_);
-      }) {}
+      rounded_(rounded.begin(), rounded.end()),
+      thread_(buckets_.size(),
+              [this](std::size_t done) { gather(buckets_[buckets_.size() - 1 - done]); }) {}
+
+void WeightGather::gather(const Range& bucket) {
+  std::vector<ValueRange> rounded;
+  for (const auto& [begin, end] : rounded_) {
+    const std::size_t first = std::max(begin, bucket.begin);
+    const std::size_t last = std::min(end, bucket.end);
+    if (first < last) rounded.emplace_back(first - bucket.begin, last - bucket.begin);
+  }
+  backend_.all_gather_rounded(weights_.subspan(bucket.begin, bucket.size()), rounded, group_);
+}
 
 void WeightGather::begin() {
   thread_.begin();

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <span>
 #include <vector>
 
 #include "trainer/backend.h"
@@ -24,8 +25,11 @@ namespace millrace::trainer::detail {
 class WeightGather {
  public:
   /// Borrows backend, weights and `group`, which nothing else may use.
-  WeightGather(Backend& backend, DeviceSpan weights, std::vector<Range> buckets,
-               Collectives& group);
+  /// `rounded`: the weights that plans read rounded to bf16, ascending; they travel as bf16 if the
+  /// backend knows them to have the same bits then. Those of other processes are bf16 values
+  /// afterwards, until gathered exactly.
+  WeightGather(Backend& backend, DeviceSpan weights, std::vector<Range> buckets, Collectives& group,
+               std::span<const ValueRange> rounded = {});
 
   /// Starts to copy. A collective.
   void begin();
@@ -37,12 +41,14 @@ class WeightGather {
   std::chrono::nanoseconds peer_wait() const { return group_.peer_wait(); }
 
  private:
+  void gather(const Range& bucket);
   std::size_t buckets_behind(std::size_t offset) const;
 
   Backend& backend_;
   DeviceSpan weights_;
   std::vector<Range> buckets_;
   Collectives& group_;
+  std::vector<ValueRange> rounded_;
   BucketThread thread_;
 };
 

@@ -34,6 +34,8 @@
 namespace millrace::trainer::nn {
 
 enum class Mode { kTrain, kEvaluate };
+/// In kBFloat16 a plan of a graph reads weights (parameters of two and more dimensions) rounded to
+/// bf16, and biases and norms as they are.
 enum class Precision { kFloat32, kBFloat16 };
 
 /// A float32 view of one of the graph's outputs, (N, ...) densely packed.
