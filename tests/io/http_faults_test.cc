@@ -417,14 +417,15 @@ TEST_F(HttpFaults, AStopEndsAWaitingRead) {
     return {cut(http_serve(request, "0123456789"), 4), After::kHang};
   });
   std::stop_source stop;
-  const UrlOpener opener({.http = options()});
+  // The stop has to end the read: at the end of a stall the token is checked too.
+  HttpOptions patient = options();
+  patient.stall_timeout = std::chrono::seconds(3600);
+  const UrlOpener opener({.http = patient});
   const auto source = opener.open(server_->url(), {.stop = stop.get_token()});
   std::byte buffer[16];
   ASSERT_EQ(source->read(buffer), 4U);
-  std::chrono::steady_clock::time_point stopped;
   std::jthread stopper([&] {
     std::this_thread::sleep_for(milliseconds(50));
-    stopped = std::chrono::steady_clock::now();
     stop.request_stop();
   });
   try {
@@ -433,8 +434,6 @@ TEST_F(HttpFaults, AStopEndsAWaitingRead) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCancelled);
   }
-  // Ended by the stop, not by the stall limit of 30 s, at which the token is checked too.
-  EXPECT_LT(std::chrono::steady_clock::now() - stopped, std::chrono::seconds(20));
 }
 
 TEST_F(HttpFaults, TheOpenersStopEndsTheWaitForAnAnswer) {

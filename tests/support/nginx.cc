@@ -149,7 +149,7 @@ void Nginx::start() {
 }
 
 void Nginx::wait_until_up() {
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 6000; ++i) {
     if (answers(port_)) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

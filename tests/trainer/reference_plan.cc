@@ -13,7 +13,6 @@ namespace millrace::testing {
 namespace {
 
 using namespace trainer::nn;
-using trainer::Parameter;
 using Values = std::vector<double>;
 
 /// (N, C, H, W); features are images of one pixel.
