@@ -52,8 +52,9 @@ class RunProcesses::Started {
                 fmt::format("{}={}, but MPI finds {}: start with mpirun, or srun --mpi=pmix",
                             launched.variable, launched.count, processes_.processes()));
   }
-  std::unique_ptr<trainer::Cluster> make_cluster(int devices, trainer::SumsBy sums) {
-    return trainer::make_cluster(processes_.topology(devices), processes_.transport(), sums);
+  std::unique_ptr<trainer::Cluster> make_cluster(int devices,
+                                                 const trainer::ClusterOptions& options) {
+    return trainer::make_cluster(processes_.topology(devices), processes_.transport(), options);
   }
   const std::string& host() const { return processes_.host(); }
   bool ended_by_another() const { return processes_.ended_by_another(); }
@@ -79,7 +80,8 @@ class RunProcesses::Started {
                             "machine has",
                             launched.variable, launched.count));
   }
-  std::unique_ptr<trainer::Cluster> make_cluster(int /*devices*/, trainer::SumsBy /*sums*/) {
+  std::unique_ptr<trainer::Cluster> make_cluster(int /*devices*/,
+                                                 const trainer::ClusterOptions& /*options*/) {
     return nullptr;
   }
   std::string host() const { return {}; }
@@ -96,9 +98,9 @@ struct RunProcesses::Share {
 
 RunProcesses::RunProcesses(Context& context, const ProcessOptions& options) {
   const auto wanted = static_cast<int>(device::DeviceSet::parse(options.devices).size());
-  join(wanted, options.sums, context);
+  join(wanted, options.cluster, context);
   Share share;
-  guard(context, [&] { share = compare(wanted, options.sums); });
+  guard(context, [&] { share = compare(wanted, options.cluster); });
   devices_ = device::DeviceSet::parse(options.devices, {.num_cores = share.cores});
   if (!is_first()) context.log = {};
   if (!share.is_bound) return;
@@ -109,7 +111,7 @@ RunProcesses::RunProcesses(Context& context, const ProcessOptions& options) {
       counted(static_cast<std::uint64_t>(topology().node_processes), "process")));
 }
 
-void RunProcesses::join(int devices, trainer::SumsBy sums, Context& context) {
+void RunProcesses::join(int devices, const trainer::ClusterOptions& options, Context& context) {
   const Environment environment = process_environment();
   const auto launched = launched_processes(environment);
   has_launcher_ = launched.has_value();
@@ -117,7 +119,7 @@ void RunProcesses::join(int devices, trainer::SumsBy sums, Context& context) {
     context.says_failure = launched->process == 0;  // what is wrong is so for all of them
     check_connected(*launched, environment);
     started_ = std::make_unique<Started>(*launched);
-    cluster_ = started_->make_cluster(devices, sums);
+    cluster_ = started_->make_cluster(devices, options);
     context.says_failure = true;
   } else {
     refuse_launcher(environment);
@@ -141,9 +143,10 @@ void RunProcesses::check_equal(const char* option, const std::string& own) {
 
 // Processes of one machine that may use the same cores divide them; those that the launcher has
 // bound to cores of their own have these.
-RunProcesses::Share RunProcesses::compare(int devices, trainer::SumsBy sums) {
+RunProcesses::Share RunProcesses::compare(int devices, const trainer::ClusterOptions& options) {
   check_equal("--devices", std::to_string(devices));
-  check_equal("--reduce", sums == trainer::SumsBy::kTree ? "tree" : "mpi");
+  check_equal("--reduce", options.sums == trainer::SumsBy::kTree ? "tree" : "mpi");
+  check_equal("--reduce-precision", options.bf16_gradients ? "bf16" : "fp32");
   const auto mine =
       fmt::format("{} {}", started_ ? started_->host() : "", fmt::join(allowed_cores(), ","));
   const auto all = gather(*cluster_, mine);

@@ -22,7 +22,7 @@ namespace millrace::tools {
 
 struct ProcessOptions {
   std::string devices = "1";  ///< as DeviceSet::parse() takes them
-  trainer::SumsBy sums = trainer::SumsBy::kTree;
+  trainer::ClusterOptions cluster = {};
 };
 
 class RunProcesses {
@@ -59,10 +59,10 @@ class RunProcesses {
   class Started;
   struct Share;
 
-  void join(int devices, trainer::SumsBy sums, Context& context);
+  void join(int devices, const trainer::ClusterOptions& options, Context& context);
   /// This process's share of its machine's cores. Throws: InvalidArgument on all processes where
   /// one has another number of devices or other sums.
-  Share compare(int devices, trainer::SumsBy sums);
+  Share compare(int devices, const trainer::ClusterOptions& options);
   void check_equal(const char* option, const std::string& own);
   void failed(Context& context, const std::exception& error);
 

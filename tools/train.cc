@@ -68,6 +68,10 @@ class TrainCommand final : public Command {
            "How gradients are summed over processes: tree, the same bits for every number of "
            "processes with as many replicas; mpi, MPI's own, whose order is its own")
         ->transform(one_of({"tree", "mpi"}));
+    app.add_option("--reduce-precision", reduce_precision_,
+                   "As what processes send each other gradients: fp32; bf16, half the bytes, for "
+                   "--reduce tree")
+        ->transform(one_of({"fp32", "bf16"}));
     run_folder_.declare(app);
     limits_.declare(app);
     app.option_defaults()->group("Options");
@@ -84,6 +88,8 @@ class TrainCommand final : public Command {
     choice_.check();
     choice_.settle();
     run_.check();
+    require(reduce_ == "tree" || reduce_precision_ == "fp32",
+            "--reduce-precision bf16 needs --reduce tree: MPI has no bf16");
     if (summary_) return;
     data_.check(read_);
     limits_.check();
@@ -96,13 +102,15 @@ class TrainCommand final : public Command {
   void run(Context& context) override {
     if (summary_) return print_summary(context);
     read_.attach(context);
-    processes_.emplace(context, ProcessOptions{.devices = run_.devices, .sums = sums()});
+    processes_.emplace(context,
+                       ProcessOptions{.devices = run_.devices, .cluster = cluster_options()});
     processes_->guard(context, [&] { train(context); });
   }
 
  private:
-  trainer::SumsBy sums() const {
-    return reduce_ == "mpi" ? trainer::SumsBy::kTransport : trainer::SumsBy::kTree;
+  trainer::ClusterOptions cluster_options() const {
+    return {.sums = reduce_ == "mpi" ? trainer::SumsBy::kTransport : trainer::SumsBy::kTree,
+            .bf16_gradients = reduce_precision_ == "bf16"};
   }
 
   void train(Context& context) {
@@ -439,6 +447,7 @@ class TrainCommand final : public Command {
   RunFolderOptions run_folder_;
   LimitOptions limits_;
   std::string reduce_ = "tree";
+  std::string reduce_precision_ = "fp32";
   std::uint64_t seed_ = 0;
   int saved_streams_ = 0;
   std::int64_t log_steps_ = 20;

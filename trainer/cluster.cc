@@ -30,15 +30,17 @@ class LocalCluster final : public Cluster {
 
 class TransportCluster final : public Cluster {
  public:
-  TransportCluster(const Topology& topology, Transport& transport, SumsBy sums)
-      : topology_(topology), transport_(transport), sums_(sums) {
+  TransportCluster(const Topology& topology, Transport& transport, const ClusterOptions& options)
+      : topology_(topology), transport_(transport), options_(options) {
     Topology processes = topology;
     processes.devices = 1;
-    processes_ = std::move(make(processes, SumsBy::kTree).front());
+    processes_ = std::move(make(processes, {}).front());
   }
 
   Topology topology() const override { return topology_; }
-  std::vector<std::unique_ptr<Collectives>> make_group() override { return make(topology_, sums_); }
+  std::vector<std::unique_ptr<Collectives>> make_group() override {
+    return make(topology_, options_);
+  }
   void broadcast(std::span<std::byte> data, int root) override {
     processes_->broadcast(data, root);
   }
@@ -48,16 +50,19 @@ class TransportCluster final : public Cluster {
   void abort(const std::string& reason) noexcept override { processes_->abort(reason); }
 
  private:
-  std::vector<std::unique_ptr<Collectives>> make(const Topology& topology, SumsBy sums) {
-    auto group = detail::make_group_collectives(
-        {.topology = topology, .transport = &transport_, .first_tag = next_tag_, .sums = sums});
+  std::vector<std::unique_ptr<Collectives>> make(const Topology& topology,
+                                                 const ClusterOptions& options) {
+    auto group = detail::make_group_collectives({.topology = topology,
+                                                 .transport = &transport_,
+                                                 .first_tag = next_tag_,
+                                                 .cluster = options});
     next_tag_ += static_cast<std::uint32_t>(topology.devices);
     return group;
   }
 
   Topology topology_;
   Transport& transport_;
-  SumsBy sums_;
+  ClusterOptions options_;
   std::uint32_t next_tag_ = 0;
   std::unique_ptr<Collectives> processes_;  ///< one rank per process
 };
@@ -89,10 +94,13 @@ std::unique_ptr<TransportSums> Transport::make_sums() {
   throw Error(ErrorCode::kUnsupported, "this transport has no sums of its own");
 }
 
-std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport, SumsBy sums) {
+std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport,
+                                      const ClusterOptions& options) {
   require(topology.processes > 0 && topology.process >= 0 && topology.process < topology.processes,
           "a process's number must be below the number of processes");
-  return std::make_unique<TransportCluster>(topology, transport, sums);
+  require(options.sums == SumsBy::kTree || !options.bf16_gradients,
+          "a transport's own sums are of float32 gradients");
+  return std::make_unique<TransportCluster>(topology, transport, options);
 }
 
 }  // namespace millrace::trainer

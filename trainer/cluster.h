@@ -8,8 +8,8 @@
 //   fit({.model = model, ..., .devices = threads, .cluster = cluster.get()}, options);
 //
 // To add one (another network, another launcher): a class derived from Cluster, whose make_group()
-// returns its own Collectives; tests/install/user_project/own_collective.cc is an example. If only the
-// messages between processes differ, derive from Transport instead (transport.h).
+// returns its own Collectives; tests/install/user_project/own_collective.cc is an example. If only
+// the messages between processes differ, derive from Transport instead (transport.h).
 //
 // Threads: one at a time; stop_requested() and abort() from any.
 #pragma once
@@ -74,13 +74,21 @@ enum class SumsBy {
   kTransport,  ///< TransportSums, whose order, and so bits, are its own
 };
 
+struct ClusterOptions {
+  SumsBy sums = SumsBy::kTree;
+  /// Whether processes send each other gradients (what Collectives::reduce_scatter() sums) rounded
+  /// to bf16: half the bytes, other values. With SumsBy::kTree.
+  bool bf16_gradients = false;
+};
+
 /// Processes that exchange messages: the replicas of a process communicate through shared memory,
 /// device i of a process with device i of the others through `transport`. A process sends about as
 /// many bytes for a sum as the values have, and receives as many, in one message to each other
 /// process, or, if processes and devices are powers of two, in 2 log2(processes) messages.
-/// Requires: all processes pass the same `sums`. Lifetime: `transport` is borrowed. Throws:
-/// InvalidArgument for a process number that is not below `processes`.
+/// Requires: all processes pass the same options. Lifetime: `transport` is borrowed. Throws:
+/// InvalidArgument for a process number that is not below `processes`, and for bf16 gradients in
+/// sums of the transport's own.
 std::unique_ptr<Cluster> make_cluster(const Topology& topology, Transport& transport,
-                                      SumsBy sums = SumsBy::kTree);
+                                      const ClusterOptions& options = {});
 
 }  // namespace millrace::trainer

@@ -81,7 +81,8 @@ TEST(MpiProcesses, KnowWhereTheyStand) {
 /// Two devices on each process, in a cluster that the tests of a case share.
 template <SumsBy kSums>
 CollectivesGroup group() {
-  static const auto cluster = make_cluster(processes->topology(2), processes->transport(), kSums);
+  static const auto cluster =
+      make_cluster(processes->topology(2), processes->transport(), {.sums = kSums});
   return {.ranks = cluster->make_group(), .devices = 2};
 }
 

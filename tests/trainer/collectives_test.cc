@@ -121,6 +121,37 @@ TEST(Cluster, ProcessesTellEachOtherBytes) {
   }
 }
 
+TEST(Cluster, SendsGradientsInBf16IfAsked) {
+  for (const int processes : {3, 4}) {
+    testing::FakeNetwork network(processes);
+    std::vector<std::jthread> threads;
+    for (int process = 0; process < processes; ++process) {
+      threads.emplace_back([&network, process, processes] {
+        const auto cluster = make_cluster({.process = process, .processes = processes},
+                                          network.transport(process), {.bf16_gradients = true});
+        const auto group = cluster->make_group();
+        std::vector<float> values(100);
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = 1.0F / static_cast<float>(i + 3);
+        const std::vector<float> own = values;
+        group.front()->reduce_scatter(values);
+        const auto [begin, end] = group.front()->slice(values.size(), process);
+        bool is_rounded = false;
+        for (std::size_t i = begin; i < end; ++i) {
+          const float exact = static_cast<float>(processes) * own[i];
+          EXPECT_NEAR(exact, values[i], exact / 100);
+          is_rounded = is_rounded || values[i] != exact;
+        }
+        EXPECT_TRUE(is_rounded) << "of " << begin << " to " << end;
+        std::vector<float> whole = own;
+        group.front()->all_reduce(std::span<float>(whole));
+        EXPECT_FLOAT_EQ(static_cast<float>(processes) * own[1], whole[1])
+            << "other sums stay exact";
+      });
+    }
+  }
+}
+
 TEST(Cluster, AnAbortReachesTheGroupsOfEveryProcess) {
   FakeProcesses fakes(2, 1);
   const auto first = fakes.clusters[0]->make_group();

@@ -47,6 +47,19 @@ struct Offer {
   alignas(64) std::array<std::byte, kInline> small;
 };
 
+Bytes to_bf16(std::span<const float> values) {
+  const ValueRange all{0, values.size()};
+  const RoundedWire wire({&all, 1});
+  Bytes bytes(wire.bytes(all));
+  wire.pack(values, all, bytes);
+  return bytes;
+}
+
+void from_bf16(std::span<const std::byte> bytes, std::span<float> values) {
+  const ValueRange all{0, values.size()};
+  RoundedWire({&all, 1}).unpack(bytes, all, values);
+}
+
 std::vector<RankRange> single_ranks(int count) {
   std::vector<RankRange> ranks;
   ranks.reserve(static_cast<std::size_t>(count));
@@ -66,7 +79,7 @@ struct SharedGroup {
       nodes.push_back(nodes_within({first, first + topology.devices}, topology.world_size()));
       all_nodes.insert(all_nodes.end(), nodes.back().begin(), nodes.back().end());
     }
-    if (setup.sums == SumsBy::kTree || topology.processes == 1) return;
+    if (setup.cluster.sums == SumsBy::kTree || topology.processes == 1) return;
     for (int device = 0; device < topology.devices; ++device)
       sums.push_back(setup.transport->make_sums());
   }
@@ -105,7 +118,9 @@ class GroupCollectives final : public Collectives {
   void reduce_scatter(std::span<float> values) override {
     if (world() == 1) return;
     offer_equal(values);
+    is_rounding_ = shared_->setup.cluster.bf16_gradients;
     sum_slice(values);
+    is_rounding_ = false;
     meet();
   }
 
@@ -289,8 +304,31 @@ class GroupCollectives final : public Collectives {
 
   // A fault of the transport ends this process's group too.
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+    if (is_rounding_) return exchange_rounded(outgoing, incoming);
     aborting([&] { shared_->setup.transport->exchange(outgoing, incoming); });
   }
+
+  void exchange_rounded(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+    std::vector<Bytes> packed;
+    std::vector<Outgoing> sent;
+    std::vector<Incoming> received;
+    packed.reserve(outgoing.size() + incoming.size());
+    for (const Outgoing& one : outgoing) {
+      const auto* floats = reinterpret_cast<const float*>(one.data.data());
+      packed.push_back(to_bf16({floats, one.data.size() / sizeof(float)}));
+      sent.push_back({one.process, one.tag, packed.back()});
+    }
+    for (const Incoming& one : incoming) {
+      packed.emplace_back(one.data.size() / 2);
+      received.push_back({one.process, one.tag, packed.back()});
+    }
+    aborting([&] { shared_->setup.transport->exchange(sent, received); });
+    for (std::size_t i = 0; i < incoming.size(); ++i) {
+      auto* floats = reinterpret_cast<float*>(incoming[i].data.data());
+      from_bf16(received[i].data, {floats, incoming[i].data.size() / sizeof(float)});
+    }
+  }
+
   template <typename Work>
   void aborting(const Work& work) {
     try {
@@ -607,6 +645,7 @@ class GroupCollectives final : public Collectives {
   const Topology& topology_;  ///< of shared_
   int device_;
   std::uint64_t round_ = 0;
+  bool is_rounding_ = false;  ///< messages are floats, to be sent as bf16
   std::atomic<std::int64_t> peer_wait_{0};
 };
 

@@ -20,7 +20,7 @@ struct CollectivesSetup {
   Transport* transport = nullptr;  ///< borrowed; null for one process
   /// The tag of device 0's messages; device i's is i higher.
   std::uint32_t first_tag = 0;
-  SumsBy sums = SumsBy::kTree;
+  ClusterOptions cluster = {};
   ThreadCollectivesOptions options = {};
 };
 
