@@ -29,9 +29,9 @@ struct Context {
   std::stop_token stop;
   /// Whether results are written as JSON, one object per line.
   bool json = false;
-  /// Whose stop that is; null: nobody's.
+  /// The signals that request `stop`; null if none do.
   SignalStop* signals = nullptr;
-  /// False where another process of the run says why it failed.
+  /// False if another process of the run reports why it failed.
   bool says_failure = true;
 };
 

@@ -1,6 +1,6 @@
 // ConfigFile: the TOML file or recipe of --config, overridden by the command line.
 //
-// Every option may be set in the file by its long name, or a name that users know from elsewhere
+// Every option may be set in the file by its long name, or a name that users know from other tools
 // (tools/option_names.h); errors name the file and the line. `devices = [5]` means device 5, not
 // five devices.
 //

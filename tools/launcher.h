@@ -14,7 +14,7 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 /// The process's own.
 Environment process_environment();
 
-/// What a launcher says of the processes that it started.
+/// What a launcher reports about the processes that it started.
 struct LaunchedProcesses {
   std::string variable;
   std::int64_t count = 1;

@@ -77,7 +77,7 @@ class LsCommand final : public Command {
   }
 
  private:
-  // Whether the specs are stores' folders: then what lies in them is listed, not their samples.
+  // Whether the specs are stores' folders: then their entries are listed, not samples.
   bool list_folders(Context& context) const {
     const auto opener = read_.opener();
     const auto is_folder = [&](const std::string& spec) {

@@ -113,7 +113,7 @@ class OrderCommand final : public Command {
     read_.check_number(shards, split_, order_.wds_order());
   }
 
-  /// Those of a pipeline.
+  /// The options of a pipeline with this order.
   pipeline::PipelineOptions find_options(const Context& context) const {
     pipeline::PipelineOptions options{.shards = read_.shards(),
                                       .split = split_,
@@ -168,7 +168,7 @@ class OrderCommand final : public Command {
     return words;
   }
 
-  /// What was given beside --diff, as far as `words` do not say otherwise.
+  /// The options given with --diff that `words` do not override.
   std::vector<std::string> with_given(std::vector<std::string> words) const {
     std::set<std::string> said = {"diff", "config"};
     for (const std::string& word : words)

@@ -116,7 +116,7 @@ void RunProcesses::join(int devices, const trainer::ClusterOptions& options, Con
   const auto launched = launched_processes(environment);
   has_launcher_ = launched.has_value();
   if (launched && launched->count > 1) {
-    context.says_failure = launched->process == 0;  // what is wrong is so for all of them
+    context.says_failure = launched->process == 0;  // an error here is the same on all processes
     check_connected(*launched, environment);
     started_ = std::make_unique<Started>(*launched);
     cluster_ = started_->make_cluster(devices, options);
@@ -158,7 +158,7 @@ RunProcesses::Share RunProcesses::compare(int devices, const trainer::ClusterOpt
   return {.cores = cores, .is_bound = has_launcher_ && alone && cores < part};
 }
 
-// Whose failure it is says so; process 0 what all of them throw.
+// The process that failed reports it; what all of them throw, process 0 reports.
 void RunProcesses::failed(Context& context, const std::exception& error) {
   if (!started_) return;
   if (!cluster_->fails_alike()) {

@@ -28,11 +28,11 @@ struct ProcessOptions {
 class RunProcesses {
  public:
   /// Makes this process's devices. Under a launcher that started several processes it waits until
-  /// all have come here. Throws, on all: InvalidArgument where their number is not what the
+  /// all have called it. Throws, on all: InvalidArgument where their number is not what the
   /// launcher's environment says, where this program has no MPI, and where another process has
   /// another number of devices or other sums.
   explicit RunProcesses(Context& context, const ProcessOptions& options = {});
-  /// Under a launcher: waits until all have come here.
+  /// Under a launcher: waits until all processes have called it.
   ~RunProcesses();
   RunProcesses(const RunProcesses&) = delete;
   RunProcesses& operator=(const RunProcesses&) = delete;
@@ -43,8 +43,8 @@ class RunProcesses {
   bool is_first() const { return topology().process == 0; }
   const device::DeviceSet& devices() const { return *devices_; }
 
-  /// Runs the command's work. What one process throws ends the others; it is said once. A signal
-  /// that stopped one process is every process's exit status.
+  /// Runs the command's work. What one process throws ends the others; it is reported once. A
+  /// signal that stopped one process is every process's exit status.
   template <typename Work>
   void guard(Context& context, const Work& work) {
     try {

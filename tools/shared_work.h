@@ -1,5 +1,5 @@
-// shared_work: a set's shards divided over the processes of a run: shard i is process i mod
-// processes's, and process 0 gets what each gave, in the order of the shards.
+// shared_work: a set's shards divided over the processes of a run: shard i belongs to
+// process i mod processes, and process 0 gets all results, in the order of the shards.
 //
 //   std::vector<nlohmann::json> own;
 //   for (const std::string& shard : own_shards(shards, processes.topology())) own.push_back(...);

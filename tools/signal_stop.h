@@ -34,7 +34,7 @@ class SignalStop {
   std::stop_token token() const { return source_.get_token(); }
   /// The signal that arrived first, or 0.
   int signal() const { return signal_.load(); }
-  /// A signal that another process of the run has got: as if it had come here.
+  /// Handles a signal that another process of the run received as if this one had.
   void tell(int signal);
 
  private:

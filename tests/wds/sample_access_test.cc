@@ -22,7 +22,7 @@ using testing::TempDir;
 using Strings = std::vector<std::string>;
 
 TEST(Permutation, TakesEveryNumberOnceAndDependsOnItsKey) {
-  for (const std::uint64_t size : {1, 2, 3, 5, 64, 65, 1000, 4097}) {
+  for (const std::uint64_t size : {1U, 2U, 3U, 5U, 64U, 65U, 1000U, 4097U}) {
     std::set<std::uint64_t> seen;
     const Permutation order(size, {.seed = 7, .epoch = 2});
     for (std::uint64_t i = 0; i < size; ++i) seen.insert(order.at(i));
@@ -84,7 +84,7 @@ TEST(SampleAccess, FindsEverySampleByItsNumberAndNeighboursTogether) {
   std::vector<std::uint64_t> numbers(set.keys.size());
   std::iota(numbers.rbegin(), numbers.rend(), std::uint64_t{0});
   Strings found(numbers.size());
-  access.samples(numbers, [&](SampleAccess::Result result) {
+  access.samples(numbers, [&](const SampleAccess::Result& result) {
     ASSERT_EQ(result.fault, nullptr);
     found[result.place] = result.sample.key;
   });
@@ -138,7 +138,7 @@ TEST(PermutationOrder, HasTheSameSlotsForEveryNumberOfStreams) {
 
 TEST(PermutationOrder, ContinuesExactlyAtAnyPositionAndInAnyPass) {
   const Set set(12);  // 126 samples
-  for (const std::uint64_t samples : {0, 200}) {
+  for (const std::uint64_t samples : {0U, 200U}) {
     StreamSpec spec = set.spec();
     spec.num_streams = 2;
     spec.max_samples = samples;

@@ -58,7 +58,7 @@ std::string fingerprint_of(const SampleSource& source, const WriteSetOptions& op
   return hash.hex();
 }
 
-/// What of a set an earlier run completed.
+/// What an earlier run completed of a set.
 struct Done {
   std::uint64_t shards = 0;
   std::uint64_t samples = 0;
@@ -95,7 +95,7 @@ class SetJob {
  private:
   bool is_alone() const { return topology_.processes == 1; }
 
-  /// How many shards of each set are there; process 0 looks.
+  /// The number of shards in each set; process 0 counts them.
   std::vector<Done> begin(std::optional<JobState>& state) {
     const std::string told = trainer::decide(cluster_, [&] {
       io::is_network_url(options_.pattern) ? begin_in_store() : begin_on_disk(state);
@@ -116,7 +116,8 @@ class SetJob {
     return done;
   }
 
-  // A store has neither locks nor a state of an unfinished set: a set is begun anew or refused.
+  // A store has neither locks nor a state of an unfinished set: a set is started from its beginning
+  // or refused.
   void begin_in_store() {
     for (const std::string& pattern : patterns_)
       options_.force ? delete_shards(opener_, pattern) : refuse_existing_shards(opener_, pattern);
@@ -178,7 +179,7 @@ class SetJob {
     return own_of(samples_behind(done));
   }
 
-  /// Alone, the writer does all; else each process's has shards of its own.
+  /// A single process writes all shards; of several, each writes its own.
   wds::ShardWriter open_writer(std::size_t set, const Done& done) {
     wds::ShardWriterOptions options{.pattern = patterns_[set],
                                     .maxcount = options_.maxcount,

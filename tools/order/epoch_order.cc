@@ -53,7 +53,7 @@ EpochOrder::EpochOrder(const pipeline::PipelineOptions& options, const Place& pl
   open(opener, ledger, stop);
 }
 
-// Where nobody knows the number of steps, it depends on the other processes' samples.
+// If the number of steps is unknown, it depends on the other processes' samples.
 void EpochOrder::open(const io::Opener& opener, wds::FaultLedger& ledger,
                       const std::stop_token& stop) {
   wds::StreamSpec spec = spec_of(options_, place_.epoch);
@@ -85,7 +85,7 @@ std::span<const OrderedSlot> EpochOrder::next() {
   return slots_;
 }
 
-/// What the last slots were of.
+/// What the last slots were made of.
 void EpochOrder::forget_used() {
   for (Process& process : processes_) {
     for (Stream& stream : process.streams) {

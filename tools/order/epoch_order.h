@@ -40,7 +40,7 @@ class EpochOrder {
     std::uint32_t epoch = 0;
     /// Only this process's slots. Default: all.
     std::optional<int> process = {};
-    /// Slots wanted, 0: all; no more than that are read by far.
+    /// Slots wanted, 0: all; little more than that is read.
     std::uint64_t limit = 0;
     int threads = 0;  ///< 0: one per core
   };

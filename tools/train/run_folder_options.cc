@@ -147,7 +147,7 @@ void RunFolderOptions::settle(const std::string& model, const io::Opener& opener
   log.info("no checkpoint in " + run_dir + ": using the uploaded one");
 }
 
-// What is wrong with the checkpoint is told by whoever resumes from it.
+// Errors in the checkpoint are reported by whatever resumes from it.
 int RunFolderOptions::saved_streams(const io::Opener& opener) const {
   if (resume.empty()) return 0;
   try {

@@ -43,7 +43,7 @@ struct RunFolderOptions {
   /// uploaded `last`, else none.
   void settle(const std::string& model, const io::Opener& opener, const Log& log);
   /// The number of streams of the run that is resumed, which any number of processes that divides
-  /// it continues; 0 where there is none, or nobody knows. After settle().
+  /// it continues; 0 where there is none, or it is unknown. After settle().
   int saved_streams(const io::Opener& opener) const;
   /// Fills in the part of `options` that is decided here.
   void apply(trainer::TrainOptions& options) const;
