@@ -90,7 +90,7 @@ std::set<std::size_t> expect_each_once(const Set& set, const StreamSpec& spec) {
 }
 
 /// After each block, a new stream at that position returns what the old one would have.
-void expect_goes_on_anywhere(const Set& set, const StreamSpec& spec) {
+void expect_continues_anywhere(const Set& set, const StreamSpec& spec) {
   const Strings whole = all_keys(set, spec);
   FaultLedger ledger;
   SampleStream stream(spec, set.opener, ledger);
@@ -165,7 +165,8 @@ TEST(SampleStream, PrefillingChangesNoOrder) {
       FaultLedger ledger;
       SampleStream stream(spec, set.opener, ledger);
       for (const std::size_t samples : {3U, 7U, 25U, 60U}) stream.prefill(samples, 1'000'000);
-      EXPECT_LE(stream.position().buffered.size(), std::min<std::size_t>(60, buffer));
+      EXPECT_LE(stream.position().buffered.size(),
+                std::min<std::size_t>(60, static_cast<std::size_t>(buffer)));
       EXPECT_EQ(drain(stream), all_keys(set, spec)) << buffer;
     }
   }
@@ -188,15 +189,15 @@ TEST(SampleStream, ContinuesExactlyAtAnyPosition) {
   const Set set = make_set(40, 3);
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
     for (const std::int64_t buffer : {0, 7, 100, 5000}) {
-      expect_goes_on_anywhere(set, {.shards = set.shards,
-                                    .shuffle = {.shards = true,
-                                                .buffer_samples = buffer,
-                                                .initial_samples = 30,
-                                                .seed = 8,
-                                                .order = order},
-                                    .num_streams = 2,
-                                    .stream = 1,
-                                    .epoch = 3});
+      expect_continues_anywhere(set, {.shards = set.shards,
+                                      .shuffle = {.shards = true,
+                                                  .buffer_samples = buffer,
+                                                  .initial_samples = 30,
+                                                  .seed = 8,
+                                                  .order = order},
+                                      .num_streams = 2,
+                                      .stream = 1,
+                                      .epoch = 3});
     }
   }
 }
@@ -211,8 +212,8 @@ TEST(SampleStream, ContinuesExactlyWithAnyNumberOfOpenShards) {
   const Set set = make_set(40, 3);
   for (const int open : {2, 3, 7, 100}) {
     for (const std::int64_t buffer : {0, 100}) {
-      for (const std::uint64_t samples : {0, 1000}) {
-        expect_goes_on_anywhere(
+      for (const std::uint64_t samples : {0U, 1000U}) {
+        expect_continues_anywhere(
             set,
             {.shards = set.shards,
              .shuffle = {.shards = true, .buffer_samples = buffer, .open_shards = open, .seed = 8},
@@ -268,12 +269,12 @@ TEST(SampleStream, WithIndexesStreamsDifferByAtMostOneSample) {
 TEST(SampleStream, ContinuesInTheMiddleOfAPiece) {
   Set set = make_set(3, 150);
   add_indexes(set);
-  expect_goes_on_anywhere(set, {.shards = set.shards,
-                                .shuffle = {.shards = true, .buffer_samples = 20, .seed = 2},
-                                .num_streams = 2,
-                                .stream = 1,
-                                .indexed = true,
-                                .counts = sample_counts(set.opener, *set.shards)});
+  expect_continues_anywhere(set, {.shards = set.shards,
+                                  .shuffle = {.shards = true, .buffer_samples = 20, .seed = 2},
+                                  .num_streams = 2,
+                                  .stream = 1,
+                                  .indexed = true,
+                                  .counts = sample_counts(set.opener, *set.shards)});
 }
 
 TEST(SampleStream, WithAnIndexTheAccountIsTheIndexsCount) {
@@ -345,13 +346,13 @@ TEST(SampleStream, ContinuesInPiecesOfSeveralOpenShards) {
                   .indexed = true,
                   .counts = sample_counts(set.opener, *set.shards)};
   expect_each_once(set, spec);
-  for (spec.stream = 0; spec.stream < 3; ++spec.stream) expect_goes_on_anywhere(set, spec);
+  for (spec.stream = 0; spec.stream < 3; ++spec.stream) expect_continues_anywhere(set, spec);
   StreamSpec scanned = spec;
   scanned.indexed = false;
   scanned.scans = scan_shards(set.opener, *set.shards, std::vector<bool>(5, true));
   for (spec.stream = scanned.stream = 0; spec.stream < 3; ++spec.stream, ++scanned.stream) {
     EXPECT_EQ(all_keys(set, scanned), all_keys(set, spec));
-    expect_goes_on_anywhere(set, scanned);
+    expect_continues_anywhere(set, scanned);
   }
 }
 
@@ -364,7 +365,7 @@ TEST(SampleStream, ContinuesInAPieceWhoseIndexIsDamaged) {
                   .indexed = true,
                   .counts = sample_counts(set.opener, *set.shards)};
   for (const std::string& shard : *set.shards) set.opener.files[index_url(shard)].resize(200);
-  for (spec.stream = 0; spec.stream < 4; ++spec.stream) expect_goes_on_anywhere(set, spec);
+  for (spec.stream = 0; spec.stream < 4; ++spec.stream) expect_continues_anywhere(set, spec);
 }
 
 TEST(SampleStream, ARequiredIndexThatIsDamagedOrMissingIsAFault) {
@@ -508,7 +509,7 @@ TEST(SampleStream, ContinuesExactlyInAnyPass) {
   const Set set = make_set(40, 3);  // 900 samples
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
     for (const std::int64_t buffer : {0, 100, 5000}) {
-      expect_goes_on_anywhere(
+      expect_continues_anywhere(
           set, {.shards = set.shards,
                 .shuffle = {.shards = true, .buffer_samples = buffer, .seed = 8, .order = order},
                 .max_samples = 2000});

@@ -12,7 +12,6 @@
 namespace millrace::wds {
 namespace {
 
-using testing::fix_checksum;
 using testing::MemoryOpener;
 using testing::TarBuilder;
 using testing::TarFormat;

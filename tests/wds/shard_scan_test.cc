@@ -237,7 +237,7 @@ TEST(ScanCacheOverHttp, RequestsTheETagOnly) {
     ScanOptions with_log = options;
     with_log.log = log;
     EXPECT_EQ(scan_shards(opener, shards, {true}, with_log)->at(0)->count, 20U);
-    const std::string text = testing::read_file(dir / "log");
+    std::string text = testing::read_file(dir / "log");
     std::filesystem::remove(dir / "log");
     return text;
   };

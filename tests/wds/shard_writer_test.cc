@@ -193,7 +193,7 @@ TEST(ShardWriter, TheManifestListsAnEarlierRunsShardsToo) {
 TEST(ShardWriter, RefusesWhatAReaderWouldNotFindAgain) {
   const TempDir dir;
   ShardWriter writer({.pattern = dir / "%d.tar"});
-  const auto write = [&](const std::string& key, std::vector<std::string> suffixes) {
+  const auto write = [&](const std::string& key, const std::vector<std::string>& suffixes) {
     WriterSample bad{.key = key, .fields = {}};
     for (const auto& suffix : suffixes) bad.fields.push_back({suffix, {}});
     writer.write(bad);
