@@ -121,18 +121,18 @@ std::unique_ptr<ByteSource> UrlOpener::open(const std::string& url,
 bool Opener::can_list(const std::string&) const { return false; }
 
 std::vector<ListedObject> Opener::list(const std::string& prefix, const ListOptions&) const {
-  throw Error(ErrorCode::kInvalidArgument, "what lies there cannot be listed",
+  throw Error(ErrorCode::kInvalidArgument, "what this url names cannot be listed",
               {.url = printable_url(prefix)});
 }
 
 std::unique_ptr<ByteSink> Opener::open_sink(const std::string& url, const FileSinkOptions&,
                                             const std::stop_token&) const {
-  throw Error(ErrorCode::kInvalidArgument, "nothing can be written there",
+  throw Error(ErrorCode::kInvalidArgument, "this url cannot be written",
               {.url = printable_url(url)});
 }
 
 void Opener::remove(const std::string& url, const std::stop_token&) const {
-  throw Error(ErrorCode::kInvalidArgument, "nothing can be removed there",
+  throw Error(ErrorCode::kInvalidArgument, "objects of this url cannot be removed",
               {.url = printable_url(url)});
 }
 

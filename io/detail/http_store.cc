@@ -70,7 +70,7 @@ std::span<const HttpStoreKind> http_store_kinds() { return kKinds; }
 
 std::vector<ListedObject> HttpStore::list(HttpClient&, const std::string& prefix,
                                           const ListOptions&) {
-  throw Error(ErrorCode::kInvalidArgument, "what lies there cannot be listed",
+  throw Error(ErrorCode::kInvalidArgument, "what this url names cannot be listed",
               {.url = printable_url(prefix)});
 }
 
@@ -81,7 +81,7 @@ std::unique_ptr<ByteSink> HttpStore::create(std::shared_ptr<HttpClient> client,
 }
 
 void HttpStore::remove(HttpClient&, const std::string& url, const std::stop_token&) {
-  throw Error(ErrorCode::kInvalidArgument, "nothing can be removed there",
+  throw Error(ErrorCode::kInvalidArgument, "objects of this url cannot be removed",
               {.url = printable_url(url)});
 }
 

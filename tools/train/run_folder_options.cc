@@ -55,7 +55,7 @@ void check_monitor(const std::string& monitor, const std::vector<std::string>& m
       known += (known.empty() ? "" : ", ") + part + measure;
     }
   }
-  refuse("--monitor " + monitor + ": there is no such measure; there are " + known);
+  refuse("--monitor " + monitor + ": no such measure; known are " + known);
 }
 
 }  // namespace
