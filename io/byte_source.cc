@@ -9,12 +9,14 @@
 namespace millrace::io {
 
 Bytes read_all(ByteSource& source, std::size_t limit_bytes) {
-  constexpr std::size_t kFirst = std::size_t{64} << 10;
+  // Beyond that it grows with the bytes received, never with the size that an object claims.
+  constexpr std::uint64_t kMostClaimed = std::uint64_t{1} << 20U;
+  constexpr std::uint64_t kUsual = std::uint64_t{64} << 10U;
+  const std::uint64_t first = std::min(source.size().value_or(kUsual), kMostClaimed) + 1;
   std::vector<std::byte> data;
   std::size_t used = 0;
   for (;;) {
-    // Grows with the bytes received, never with the size that an object claims.
-    if (used == data.size()) data.resize(std::max(kFirst, data.size() * 2));
+    if (used == data.size()) data.resize(std::max<std::size_t>(first, data.size() * 2));
     const std::size_t got = source.read(std::span(data).subspan(used));
     if (got == 0) break;
     used += got;

@@ -1,6 +1,7 @@
 // millrace order: prints an epoch's keys in the order in which a run sees them.
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
+#include <tbb/parallel_invoke.h>
 #include <tbb/task_arena.h>
 
 #include <CLI/CLI.hpp>
@@ -260,7 +261,7 @@ class OrderCommand final : public Command {
     constexpr std::size_t kPiece = 4096;
     std::uint64_t done = 0;
     std::vector<std::string> texts;
-    for (auto slots = next(order, done); !slots.empty(); slots = next(order, done)) {
+    for (auto slots = next(order, done); !slots.empty();) {
       const std::size_t pieces = (slots.size() + kPiece - 1) / kPiece;
       texts.resize(std::max(pieces, texts.size()));
       order.arena().execute([&] {
@@ -272,8 +273,15 @@ class OrderCommand final : public Command {
             append(slot, text);
         });
       });
-      for (std::size_t piece = 0; piece < pieces; ++piece) use(texts[piece]);
       done += slots.size();
+      // The texts hold nothing of the slots, so the next ones are made meanwhile.
+      order.arena().execute([&] {
+        tbb::parallel_invoke([&] { slots = next(order, done); },
+                             [&] {
+                               for (std::size_t piece = 0; piece < pieces; ++piece)
+                                 use(texts[piece]);
+                             });
+      });
     }
     return done;
   }

@@ -104,6 +104,7 @@ struct SampleBlock {
   std::size_t num_bytes = 0;  ///< the fields' payload bytes
 
   void add(Sample sample) {
+    if (samples.capacity() == 0) samples.reserve(kMaxSamples);
     num_bytes += sample.num_bytes();
     samples.push_back(std::move(sample));
   }

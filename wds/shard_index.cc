@@ -26,6 +26,7 @@ IndexedSample indexed(const Sample& sample, std::span<const std::uint32_t> heade
                              .size = field.data.size(),
                              .crc32 = crc32(field.data.span()),
                              .header_crc32 = header_crcs[i]});
+    entry.num_bytes += field.data.size();
   }
   return entry;
 }
@@ -111,19 +112,20 @@ ShardIndex build_index(const io::Opener& opener, const std::string& url,
 }
 
 ShardIndex read_index(const io::Opener& opener, const std::string& url, const std::stop_token& stop,
-                      bool* again) {
+                      bool* again, IndexParts parts) {
   const auto read = [&] {
-    return detail::parse_index(io::read_object(opener, url, kMaxIndexBytes, stop).text());
+    return detail::parse_index(io::read_object(opener, url, kMaxIndexBytes, stop).text(), parts);
   };
   return twice_over_network(url, read, again);
 }
 
 std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
-                                             const std::stop_token& stop, bool* again) {
+                                             const std::stop_token& stop, bool* again,
+                                             IndexParts parts) {
   if (io::is_stream_url(shard_url)) return nullptr;
   try {
     return std::make_shared<const ShardIndex>(
-        read_index(opener, index_url(shard_url), stop, again));
+        read_index(opener, index_url(shard_url), stop, again, parts));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kNotFound) return nullptr;
     throw;
@@ -132,12 +134,12 @@ std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std
 
 std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
                                                const std::string& shard_url, FaultLedger& ledger,
-                                               const std::stop_token& stop) {
+                                               const std::stop_token& stop, IndexParts parts) {
   const Where shard{.url = io::printable_url(shard_url)};
   const bool required = ledger.policy().require_index;
   try {
     bool again = false;
-    auto index = find_index(opener, shard_url, stop, &again);
+    auto index = find_index(opener, shard_url, stop, &again, parts);
     if (again) ledger.count_refetched(index_url(shard_url));
     if (!index && required) throw Error(ErrorCode::kNotFound, "shard has no index", shard);
     return index;

@@ -39,6 +39,13 @@ struct IndexedSample {
   std::string key;
   std::uint64_t offset = 0;  ///< of the first member's first header block
   std::vector<IndexedMember> members;
+  std::uint64_t num_bytes = 0;  ///< payload bytes of the members
+};
+
+/// How much of an index is wanted.
+enum class IndexParts {
+  kAll,
+  kSamples,  ///< without members; their checksums need not even be ones
 };
 
 struct ShardIndex {
@@ -63,17 +70,20 @@ ShardIndex build_index(const io::Opener& opener, const std::string& url,
 /// `again`, if given, is set if that was intact. Throws: NotFound (there is none), Corrupt,
 /// Exhausted (over 1 GiB), and as opening and reading.
 ShardIndex read_index(const io::Opener& opener, const std::string& url,
-                      const std::stop_token& stop = {}, bool* again = nullptr);
+                      const std::stop_token& stop = {}, bool* again = nullptr,
+                      IndexParts parts = IndexParts::kAll);
 /// The index of the shard at `shard_url`; null if there is none, as for standard input and pipes.
 /// Throws: as read_index(), except NotFound.
 std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
                                              const std::stop_token& stop = {},
-                                             bool* again = nullptr);
+                                             bool* again = nullptr,
+                                             IndexParts parts = IndexParts::kAll);
 /// The same by `ledger`'s policy. Unless it requires an index, one that cannot be read gives a
 /// warning and null. Throws: Cancelled; if an index is required, NotFound and as find_index().
 std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
                                                const std::string& shard_url, FaultLedger& ledger,
-                                               const std::stop_token& stop = {});
+                                               const std::stop_token& stop = {},
+                                               IndexParts parts = IndexParts::kAll);
 /// The number of samples in the index at `url`, from its first 1,024 bytes; nullopt if there is no
 /// index. One that arrived damaged over the network is fetched once more. Throws: Corrupt, and as
 /// opening and reading.

@@ -78,8 +78,8 @@ bool ShardReader::State::next(Sample& sample) {
 bool ShardReader::State::next_listed(Sample& sample) {
   if (cursor == last) return false;
   const IndexedSample& listed = options.index->samples[cursor++];
-  sample = {.key = listed.key, .url = url, .offset = listed.offset};
-  for (const IndexedMember& member : listed.members) sample.passed_bytes += member.size;
+  sample = {
+      .key = listed.key, .url = url, .offset = listed.offset, .passed_bytes = listed.num_bytes};
   return true;
 }
 

@@ -82,6 +82,7 @@ class OpenShard {
                                .size = data.size(),
                                .crc32 = wrote.crc32,
                                .header_crc32 = wrote.header_crc32});
+      entry.num_bytes += data.size();
     }
     ++samples_;
     if (indexed_) index_.samples.push_back(std::move(entry));

@@ -85,6 +85,34 @@ TEST(PlainIndex, AgreesWithTheGeneralParserForEveryMutant) {
   }
 }
 
+TEST(PlainIndex, ListsTheSameSamplesWithoutTheirMembers) {
+  const std::string text = index_text(three_samples());
+  const auto key = [](const ShardIndex& index) {
+    std::string keys;
+    for (const IndexedSample& one : index.samples)
+      keys +=
+          one.key + " " + std::to_string(one.offset) + " " + std::to_string(one.num_bytes) + " ";
+    return keys;
+  };
+  const auto listed = parse_plain_index(text, IndexParts::kSamples);
+  ASSERT_TRUE(listed.has_value());
+  EXPECT_EQ(key(*listed), key(*parse_plain_index(text)));
+  for (const IndexedSample& one : listed->samples) EXPECT_TRUE(one.members.empty());
+  EXPECT_EQ(listed->samples[0].num_bytes, 42U);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    EXPECT_FALSE(parse_plain_index(text.substr(0, at), IndexParts::kSamples).has_value());
+    for (const char put : std::string("09-. \"[],")) {
+      std::string mutant = text;
+      mutant[at] = put;
+      const auto whole = parse_plain_index(mutant);
+      if (!whole) continue;
+      const auto samples = parse_plain_index(mutant, IndexParts::kSamples);
+      ASSERT_TRUE(samples.has_value()) << mutant;
+      ASSERT_EQ(key(*samples), key(*whole)) << mutant;
+    }
+  }
+}
+
 TEST(PlainIndex, OneLargeSampleMakesTheOthersNoLarger) {
   std::string samples = "[\"a\",0,[";
   for (int i = 0; i < 1000; ++i) samples += R"(["s",0,0,"00000000","00000000"],)";

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -23,8 +23,10 @@ void append_quoted(std::string_view value, std::string& text) {
   text += '"';
 }
 
-void append_number(std::uint64_t number, std::string& text) {
+/// At least `width` characters, with spaces in front.
+void append_number(std::uint64_t number, std::string& text, std::size_t width = 0) {
   const fmt::format_int digits(number);
+  if (digits.size() < width) text.append(width - digits.size(), ' ');
   text.append(digits.data(), digits.size());
 }
 
@@ -51,19 +53,35 @@ void append_json(const OrderedSlot& slot, std::string& text) {
 }
 
 void append_line(const OrderedSlot& slot, std::string& text) {
-  const auto to = std::back_inserter(text);
-  fmt::format_to(to, "{:8} ", slot.slot);
-  if (slot.step > 0) fmt::format_to(to, "{:6} ", slot.step);
+  constexpr std::size_t kSlotWidth = 8;
+  constexpr std::size_t kStepWidth = 6;
+  constexpr std::size_t kStreamWidth = 4;
+  append_number(slot.slot, text, kSlotWidth);
+  text += ' ';
+  if (slot.step > 0) {
+    append_number(static_cast<std::uint64_t>(slot.step), text, kStepWidth);
+    text += ' ';
+  }
   if (slot.sample == nullptr) {
     text += "     masked\n";
     return;
   }
-  fmt::format_to(to, "{:4} {}  {}\n", slot.stream, slot.sample->key, *slot.sample->url);
+  append_number(static_cast<std::uint64_t>(slot.stream), text, kStreamWidth);
+  text += ' ';
+  text += slot.sample->key;
+  text += "  ";
+  text += *slot.sample->url;
+  text += '\n';
 }
 
 void append_identity(const OrderedSlot& slot, std::string& text) {
-  for (std::uint64_t rest = slot.slot, byte = 0; byte < 8; ++byte, rest >>= 8U)
-    text += static_cast<char>(rest & 0xFFU);
+  std::array<char, 8> number{};
+  std::uint64_t rest = slot.slot;
+  for (char& byte : number) {
+    byte = static_cast<char>(rest & 0xFFU);
+    rest >>= 8U;
+  }
+  text.append(number.data(), number.size());
   if (slot.sample != nullptr) text += slot.sample->key;
   text += '\0';
 }

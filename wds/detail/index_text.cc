@@ -54,7 +54,10 @@ IndexedSample parse_sample(const Json& json) {
     corrupt("a sample has a key, an offset and members");
   }
   IndexedSample sample{.key = json[0].get<std::string>(), .offset = number(json[1]), .members = {}};
-  for (const Json& member : json[2]) sample.members.push_back(parse_member(member));
+  for (const Json& member : json[2]) {
+    sample.members.push_back(parse_member(member));
+    sample.num_bytes += sample.members.back().size;
+  }
   return sample;
 }
 
@@ -95,8 +98,8 @@ bool by_offset(const IndexedSample& a, const IndexedSample& b) { return a.offset
 
 }  // namespace
 
-ShardIndex parse_index(std::string_view text) {
-  auto plain = parse_plain_index(text);
+ShardIndex parse_index(std::string_view text, IndexParts parts) {
+  auto plain = parse_plain_index(text, parts);
   ShardIndex index = plain ? *std::move(plain) : parse_any_index(text);
   if (!std::is_sorted(index.samples.begin(), index.samples.end(), by_offset)) {
     corrupt("its samples are not in order");

@@ -11,7 +11,7 @@
 namespace millrace::wds::detail {
 
 /// Throws: Corrupt.
-ShardIndex parse_index(std::string_view text);
+ShardIndex parse_index(std::string_view text, IndexParts parts = IndexParts::kAll);
 /// The number of samples according to the first bytes of an index; nullopt if they do not say.
 std::optional<std::uint64_t> count_in_head(std::string_view head);
 std::string index_text(const ShardIndex& index);

@@ -47,7 +47,8 @@ void PieceReader::open() {
   options.offset = start_offset_;
   const bool sought = piece_.cut() && !piece_.scan;
   if (spec.indexed || sought || shared_->ledger.policy().require_index)
-    index_ = usable_index(shared_->opener, piece_.url, shared_->ledger, spec.shard.stop);
+    index_ = usable_index(shared_->opener, piece_.url, shared_->ledger, spec.shard.stop,
+                          spec.shard.listed ? IndexParts::kSamples : IndexParts::kAll);
   options.index = index_;
   if (piece_.cut()) place(options);
   reader_.emplace(shared_->opener, piece_.url, options);

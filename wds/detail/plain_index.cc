@@ -36,6 +36,13 @@ class Scanner {
 
   // A string without escapes, so that its characters are its bytes.
   bool text(std::string& value) {
+    std::string_view found;
+    if (!text(found)) return false;
+    value = found;
+    return true;
+  }
+
+  bool text(std::string_view& found) {
     if (!literal("\"")) return false;
     const char* const begin = next_;
     bool ascii = true;
@@ -44,9 +51,8 @@ class Scanner {
       if (byte < 0x20 || byte == '\\') return false;
       ascii = ascii && byte < 0x80;
     }
-    const std::string_view found(begin, static_cast<std::size_t>(next_ - begin));
+    found = std::string_view(begin, static_cast<std::size_t>(next_ - begin));
     if (!ascii && !is_utf8(found)) return false;
-    value = found;
     return literal("\"");
   }
 
@@ -57,6 +63,18 @@ class Scanner {
     const bool whole = std::from_chars(next_, stop, value, 16).ptr == stop;
     next_ = stop;
     return whole && literal("\"");
+  }
+
+  // Anything of the right length in place of ["SUFFIX",OFFSET and of its checksums.
+  bool pass_member(std::uint64_t& size) {
+    constexpr std::string_view kChecksums = R"(,"00000000","00000000"])";
+    std::string_view suffix;
+    std::uint64_t offset = 0;
+    if (!literal("[") || !text(suffix) || !literal(",") || !number(offset) || !literal(",") ||
+        !number(size) || left() < kChecksums.size() || next_[kChecksums.size() - 1] != ']')
+      return false;
+    next_ += kChecksums.size();
+    return true;
   }
 
  private:
@@ -72,26 +90,34 @@ bool scan_member(Scanner& in, IndexedMember& member) {
          in.literal(",") && in.crc32(member.header_crc32) && in.literal("]");
 }
 
-bool scan_sample(Scanner& in, IndexedSample& sample) {
+bool scan_sample(Scanner& in, IndexParts parts, IndexedSample& sample) {
   if (!in.literal("\n[") || !in.text(sample.key) || !in.literal(",") || !in.number(sample.offset) ||
       !in.literal(",[")) {
     return false;
   }
   do {
-    if (!scan_member(in, sample.members.emplace_back())) return false;
+    std::uint64_t size = 0;
+    if (parts == IndexParts::kSamples) {
+      if (!in.pass_member(size)) return false;
+    } else {
+      IndexedMember& member = sample.members.emplace_back();
+      if (!scan_member(in, member)) return false;
+      size = member.size;
+    }
+    sample.num_bytes += size;
   } while (in.literal(","));
   return in.literal("]]");
 }
 
 // Most samples have as many members as the one before, so reserve that many. At most kUsual, or one
 // large sample would inflate all that follow.
-bool scan_samples(Scanner& in, std::vector<IndexedSample>& samples) {
+bool scan_samples(Scanner& in, IndexParts parts, std::vector<IndexedSample>& samples) {
   constexpr std::size_t kUsual = 8;
   std::size_t members = 0;
   do {
     IndexedSample& sample = samples.emplace_back();
     sample.members.reserve(members);
-    if (!scan_sample(in, sample)) return false;
+    if (!scan_sample(in, parts, sample)) return false;
     members = std::min(sample.members.size(), kUsual);
   } while (in.literal(","));
   return true;
@@ -106,11 +132,14 @@ bool scan_head(Scanner& in, ShardIndex& index, std::uint64_t& count) {
 
 }  // namespace
 
-std::optional<ShardIndex> parse_plain_index(std::string_view text) {
+std::optional<ShardIndex> parse_plain_index(std::string_view text, IndexParts parts) {
   Scanner in(text);
   ShardIndex index;
   std::uint64_t count = 0;
-  if (!scan_head(in, index, count) || !scan_samples(in, index.samples)) return {};
+  if (!scan_head(in, index, count)) return {};
+  constexpr std::size_t kLeastText = 40;  // of a sample, whatever the count claims
+  index.samples.reserve(std::min<std::uint64_t>(count, text.size() / kLeastText));
+  if (!scan_samples(in, parts, index.samples)) return {};
   if (!in.literal("\n]}\n") || !in.at_end() || count != index.samples.size()) return {};
   return index;
 }

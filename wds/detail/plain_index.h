@@ -11,6 +11,7 @@ namespace millrace::wds::detail {
 
 /// The index in `text`, if it is byte for byte as write_index() would write it and its count is
 /// right. Otherwise nullopt: the general parser then reads it or reports what is wrong.
-std::optional<ShardIndex> parse_plain_index(std::string_view text);
+std::optional<ShardIndex> parse_plain_index(std::string_view text,
+                                            IndexParts parts = IndexParts::kAll);
 
 }  // namespace millrace::wds::detail

@@ -36,8 +36,8 @@ bool ShuffleBuffer::next(const std::function<bool(BufferedSample&)>& read, std::
   gather(read);
   if (held_.empty()) return false;
   const std::size_t place = pick(index);
-  std::swap(held_[place], held_.back());
-  picked = std::move(held_.back());
+  picked = std::move(held_[place]);
+  if (place + 1 < held_.size()) held_[place] = std::move(held_.back());
   held_.pop_back();
   refs_[place] = refs_.back();
   refs_.pop_back();
