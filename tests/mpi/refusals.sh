@@ -28,6 +28,12 @@ refused "--reduce-precision bf16 needs --reduce tree" 1 --fake-data 64 --reduce 
 start 2 "${train[@]}" --fake-data 64 --epochs 1 --global-batch 32 --fast-dev-run >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
 grep -q "2 processes x 1 device x batch size 16 = 32 samples per step" "$folder/log" || fail "$(cat "$folder/log")"
 
+# A launcher's binding to one core of several is warned of.
+if (($(nproc) > 1)); then
+  start 1 --bind-to core "$millrace" train --model lenet --run-dir none --fake-data 64 --fast-dev-run >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
+  grep -q "the launcher has bound process 0 to 1 core" "$folder/log" || fail "$(cat "$folder/log")"
+fi
+
 # One process of the run gets the signal; the others hear of it.
 start 2 "${train[@]}" --fake-data 1000000 >"$folder/log" 2>&1 &
 shell=$!

@@ -171,6 +171,27 @@ TEST_F(TrainUpload, ARunThatLostItsMachineContinuesFromTheServer) {
   EXPECT_EQ(scored.status, 0) << scored.err;
 }
 
+TEST_F(TrainUpload, TheCheckpointWithMoreStepsWins) {
+  const std::string url = server_.url("/runs/one");
+  const auto run = [&](const char* folder, const char* epochs) {
+    return train({"--run-dir", dir_ / folder, "--epochs", epochs, "--schedule", "constant",
+                  "--upload", url, "--resume", "auto"});
+  };
+  ASSERT_EQ(run("here", "1").status, 0);
+  ASSERT_EQ(run("elsewhere", "2").status, 0);
+  const ProcessResult back = run("here", "2");
+  ASSERT_EQ(back.status, 0) << back.err;
+  EXPECT_THAT(back.err, HasSubstr("using the uploaded one"));
+  EXPECT_TRUE(losses(back).empty()) << "the second epoch was trained elsewhere";
+
+  const ProcessResult ahead = run("here", "3");
+  EXPECT_THAT(ahead.err, Not(HasSubstr("using the uploaded one"))) << "as many steps";
+  store_.objects["/runs/one/last/state.json"] = "{}";
+  const ProcessResult alone = run("here", "3");
+  EXPECT_THAT(alone.err, HasSubstr("the uploaded checkpoint cannot be read"));
+  EXPECT_THAT(alone.err, HasSubstr("/here/checkpoints/last"));
+}
+
 TEST_F(TrainUpload, AServerThatTakesNothingIsAFaultAtTheEnd) {
   store_.closed = true;
   const ProcessResult result =

@@ -140,11 +140,32 @@ void RunFolderOptions::settle(const std::string& model, const io::Opener& opener
     run_dir = new_folder(
         fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", model, fmt::localtime(std::time(nullptr))));
   if (run_dir == "none") run_dir.clear();
-  if (resume != kAuto || upload.empty()) return;
-  const bool here = !trainer::find_newest_checkpoint(run_dir + "/checkpoints", Log()).empty();
-  if (here || !is_there(opener, upload + "/last")) return;
-  resume = upload + "/last";
-  log.info("no checkpoint in " + run_dir + ": using the uploaded one");
+  if (resume == kAuto && !upload.empty()) compare_with_uploaded(opener, log);
+}
+
+// The run may have continued elsewhere, on a machine that had only the uploaded one.
+void RunFolderOptions::compare_with_uploaded(const io::Opener& opener, const Log& log) {
+  const std::string local = trainer::find_newest_checkpoint(run_dir + "/checkpoints", Log());
+  const std::string uploaded = upload + "/last";
+  try {
+    if (!is_there(opener, uploaded)) return;
+    const auto steps = [&](const std::string& checkpoint) {
+      return trainer::read_checkpoint_state(checkpoint, opener).global_step;
+    };
+    if (local.empty()) {
+      log.info("no checkpoint in " + run_dir + ": using the uploaded one");
+    } else if (steps(uploaded) > steps(local)) {
+      log.info(fmt::format("{} is at step {}, the uploaded one at {}: using the uploaded one",
+                           local, steps(local), steps(uploaded)));
+    } else {
+      return;
+    }
+    resume = uploaded;
+  } catch (const Error& error) {
+    if (local.empty() || error.code() == ErrorCode::kCancelled) throw;
+    log.warn(
+        fmt::format("using {}: the uploaded checkpoint cannot be read: {}", local, error.what()));
+  }
 }
 
 // Errors in the checkpoint are reported by whatever resumes from it.

@@ -39,8 +39,8 @@ struct RunFolderOptions {
   /// process 0 only. Throws: InvalidArgument, NotFound, Io.
   void check_places() const;
 
-  /// Resolves "auto" and "none". --resume auto takes the newest checkpoint of the folder, else the
-  /// uploaded `last`, else none.
+  /// Resolves "auto" and "none". --resume auto takes the newest checkpoint of the folder, or the
+  /// uploaded `last` if that has more steps, or none.
   void settle(const std::string& model, const io::Opener& opener, const Log& log);
   /// The number of streams of the run that is resumed, which any number of processes that divides
   /// it continues; 0 where there is none, or it is unknown. After settle().
@@ -52,6 +52,7 @@ struct RunFolderOptions {
   void check_run_dir() const;
   void check_start() const;
   void check_start_places() const;
+  void compare_with_uploaded(const io::Opener& opener, const Log& log);
 };
 
 }  // namespace millrace::tools
