@@ -68,20 +68,20 @@ sinfo -h -o %T 2>/dev/null | grep -q idle || skip "Slurm's node does not come up
 srun --mpi=list 2>&1 | grep -q pmix || skip "this Slurm has no PMIx"
 
 cd "$folder" || exit 1
-train=("$millrace" train --model lenet --precision fp32 --fake-data 12800 --epochs 2 --batch-size 32 --log-steps 20)
+train=("$millrace" train --model lenet --precision fp32 --fake-data 12800 --epochs 2 --batch-size 16 --log-steps 20)
 
 srun -n 3 "${train[@]}" --run-dir none >alone.log 2>&1
 (($? == 2)) || fail "srun without PMIx: no status 2"
 (($(grep -c "SLURM_STEP_NUM_TASKS=3, but srun has not connected them, and MPI would find 1" alone.log) == 1)) ||
   fail "$(cat alone.log)"
 
-srun --mpi=pmix -n 2 "${train[@]}" --run-dir whole >whole.log 2>&1 || fail "srun: $(tail -n 3 whole.log)"
-grep -q "2 processes x 1 device" whole.log || fail "$(head -n 3 whole.log)"
+srun --mpi=pmix -n 4 "${train[@]}" --run-dir whole >whole.log 2>&1 || fail "srun: $(tail -n 3 whole.log)"
+grep -q "4 processes x 1 device" whole.log || fail "$(head -n 3 whole.log)"
 
 # The batch script of docs/cluster.md, but for the data.
 cat >job.sh <<JOB
 #!/bin/bash
-#SBATCH --ntasks=2 --requeue --open-mode=append --output=job.log
+#SBATCH --ntasks=4 --requeue --open-mode=append --output=job.log
 srun --mpi=pmix ${train[*]} --run-dir run --resume auto
 status=\$?
 if ((status == 138)); then scontrol requeue "\$SLURM_JOB_ID"; fi

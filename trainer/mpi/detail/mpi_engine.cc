@@ -94,8 +94,9 @@ void MpiEngine::initialise() {
   require(provided >= MPI_THREAD_FUNNELED, "MPI gives no process more than one thread");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "a communicator");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "a communicator");
-  MPI_Comm_set_errhandler(data_, MPI_ERRORS_RETURN);
-  MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
+  // Calls that take requests, not a communicator, fail by the world's handler in MPICH.
+  for (const MPI_Comm one : {MPI_COMM_WORLD, MPI_COMM_SELF, data_, control_})
+    MPI_Comm_set_errhandler(one, MPI_ERRORS_RETURN);
   MPI_Comm_rank(data_, &process_);
   MPI_Comm_size(data_, &processes_);
 
