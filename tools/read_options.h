@@ -21,7 +21,7 @@
 #include "io/base/log.h"
 #include "io/opener.h"
 #include "pipeline/options.h"
-#include "tools/listed_samples.h"
+#include "tools/manifest_facts.h"
 #include "wds/fault_ledger.h"
 #include "wds/manifest.h"
 #include "wds/sample_stream.h"

@@ -22,9 +22,9 @@
 
 #include "io/base/error.h"
 #include "io/detail/http_loop.h"
-#include "io/detail/http_target.h"
 #include "io/detail/network_log.h"
 #include "io/detail/retry.h"
+#include "io/detail/signer.h"
 #include "io/http_options.h"
 
 namespace millrace::io::detail {

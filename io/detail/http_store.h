@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "io/detail/http_exchange.h"
-#include "io/detail/http_target.h"
+#include "io/detail/signer.h"
 #include "io/http_options.h"
 #include "io/object_store_options.h"
 #include "io/opener.h"

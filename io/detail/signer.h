@@ -1,11 +1,12 @@
 // Signer: the secret header lines of a store's requests, renewed when the store no longer accepts
-// them.
+// them. HttpTarget: what a network url means to an HTTP client, with who signs for it.
 //
 // Threads: every member may be called from any thread. One fetch of credentials serves all readers
 // of an opener.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -47,6 +48,14 @@ class Signer {
   /// body names, if any ("ExpiredToken"). Returns whether signing again may help: the credentials
   /// had expired, or our clock is off.
   virtual bool reconsider(const HttpHead& head, std::string_view code, std::uint64_t version) = 0;
+};
+
+struct HttpTarget {
+  /// The printable url.
+  std::string name;
+  std::string url;
+  /// Null: nothing of its requests is secret.
+  std::shared_ptr<Signer> signer = {};
 };
 
 }  // namespace millrace::io::detail

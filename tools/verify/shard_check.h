@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "io/opener.h"
+#include "tools/manifest_facts.h"
 #include "tools/verify/class_mix.h"
-#include "tools/verify/manifest_facts.h"
 #include "wds/fault_ledger.h"
 #include "wds/shard_reader.h"
 

@@ -1,4 +1,4 @@
-// ManifestFacts: what manifests say about the shards that are verified.
+// ManifestFacts: what manifests say about shards.
 //
 //   ManifestFacts facts;
 //   facts.add(read_.listed_shards());               // the first entry for a shard wins
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/thread_annotations.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
 #include "wds/manifest.h"
@@ -49,5 +50,20 @@ struct ShardFacts {
 
 /// A Corrupt or Truncated Error, without a url, for each difference between `found` and `listed`.
 std::vector<Error> differences(const wds::ManifestShard& listed, const ShardFacts& found);
+
+/// ManifestFacts of any shards, to count the samples that are lost. Threads: every member may be
+/// called from any thread.
+class ListedSamples {
+ public:
+  /// Adds the entries of a manifest that the user named.
+  void add(const std::vector<wds::ManifestShard>& shards);
+  /// The count from those, or from the manifest next to a local shard, which is read now. Nullopt
+  /// if no manifest has it, or it cannot be read.
+  std::optional<std::uint64_t> of(const std::string& url, const io::Opener& opener);
+
+ private:
+  Mutex mutex_;
+  ManifestFacts facts_ MILLRACE_GUARDED_BY(mutex_);
+};
 
 }  // namespace millrace::tools

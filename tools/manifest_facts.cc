@@ -1,4 +1,4 @@
-#include "tools/verify/manifest_facts.h"
+#include "tools/manifest_facts.h"
 
 #include <fmt/format.h>
 
@@ -87,6 +87,21 @@ std::vector<Error> differences(const wds::ManifestShard& listed, const ShardFact
     differs(ErrorCode::kCorrupt, "SHA-256 " + found.sha256, listed.sha256);
   }
   return all;
+}
+
+void ListedSamples::add(const std::vector<wds::ManifestShard>& shards) {
+  const MutexLock lock(mutex_);
+  facts_.add(shards);
+}
+
+std::optional<std::uint64_t> ListedSamples::of(const std::string& url, const io::Opener& opener) {
+  const MutexLock lock(mutex_);
+  if (facts_.of(url) == nullptr && io::local_path(url)) {
+    wds::FaultLedger ignored({.on_fault = wds::OnFault::kSkip});
+    facts_.find_beside(std::span(&url, 1), opener, ignored);
+  }
+  const wds::ManifestShard* listed = facts_.of(url);
+  return listed == nullptr ? std::nullopt : listed->samples;
 }
 
 }  // namespace millrace::tools
