@@ -1,5 +1,7 @@
 #include "io/detail/s3_upload.h"
 
+#include <fmt/format.h>
+
 #include <random>
 #include <utility>
 #include <vector>
@@ -110,7 +112,7 @@ class S3Upload final : public PartedUpload {
 
  private:
   static std::string content_type() { return "Content-Type: application/octet-stream"; }
-  std::string own_number_line() const { return std::string(kOwnNumber) + ": " + own_number_; }
+  std::string own_number_line() const { return fmt::format("{}: {}", kOwnNumber, own_number_); }
 
   // The request that makes the object appear.
   void send_last(HttpCall last, const std::map<std::string, std::string>& query,
