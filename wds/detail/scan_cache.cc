@@ -113,7 +113,7 @@ void write_scan(const std::string& path, const std::string& url, const CachedSca
     const std::string text = json_of(url, cached).dump();
     sink->write(std::as_bytes(std::span(text)));
     sink->finish();
-  } catch (const Error&) {  // a run goes on without a cache
+  } catch (const Error&) {  // a run continues without a cache
   } catch (const std::filesystem::filesystem_error&) {
   }
 }
