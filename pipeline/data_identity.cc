@@ -136,6 +136,11 @@ class Lookup {
   std::atomic<bool> is_down_{false};
 };
 
+const char* name_of(Uneven uneven) {
+  if (uneven == Uneven::kDrop) return "drop";
+  return uneven == Uneven::kError ? "error" : "pad";
+}
+
 template <typename Value>
 Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
@@ -219,6 +224,7 @@ DataIdentity DataIdentity::from_json(const std::string& text) {
 DataIdentity identify(PipelineOptions options) {
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
   DataIdentity identity{.options = detail::order_options(options)};
+  identity.options.emplace_back("uneven", name_of(options.batch.uneven));
   for (std::size_t i = 0; i < options.shards.size(); ++i) {
     ShardIdentity shard{.name = detail::base_name(options.shards[i])};
     if (options.counts) shard.samples = options.counts->at(i);

@@ -199,7 +199,7 @@ class TrainCommand final : public Command {
       find_out(context);
       return nlohmann::json{{"run_dir", run_folder_.run_dir},
                             {"resume", run_folder_.resume},
-                            {"streams", run_folder_.saved_streams(*read_.opener())},
+                            {"streams", saved_streams_found()},
                             {"classes", choice_.classes},
                             {"names", choice_.task.names}}
           .dump();
@@ -210,6 +210,11 @@ class TrainCommand final : public Command {
     saved_streams_ = found.at("streams");
     choice_.classes = found.at("classes");
     choice_.task.names = found.at("names");
+  }
+
+  /// Reads the checkpoint, so only where its number is used.
+  int saved_streams_found() const {
+    return run_.leaves_streams_open() ? run_folder_.saved_streams(*read_.opener()) : 0;
   }
 
   /// Whatever is wrong with them is an error of usage.

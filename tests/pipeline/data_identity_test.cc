@@ -82,7 +82,7 @@ TEST(DataIdentity, SaysWhichOptionsOfTheOrderDiffer) {
   const TempDir dir;
   PipelineOptions options = of_shards(dir, {"a.tar"});
   const auto saved = through_json(identify(options));
-  options.batch.size = 16;
+  options.batch = {.size = 16, .uneven = Uneven::kDrop};
   options.shuffle.seed = 3;
   options.epochs.samples = 40;
   options.resources.threads = 7;
@@ -90,7 +90,7 @@ TEST(DataIdentity, SaysWhichOptionsOfTheOrderDiffer) {
   options.split.streams = 2;
   EXPECT_THAT(option_differences(saved, identify(options)),
               ElementsAre("streams: 1 saved, 2 given", "shuffle-seed: 0 saved, 3 given",
-                          "epoch-samples: 0 saved, 40 given"));
+                          "epoch-samples: 0 saved, 40 given", "uneven: pad saved, drop given"));
 }
 
 TEST(DataIdentity, UnknownValuesAreNotDifferences) {

@@ -20,8 +20,7 @@ namespace {
 constexpr int kDefaultWorkers = 4;
 
 wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run, int saved_streams = 0) {
-  const bool is_open = run.workers == 0 && run.streams == 0;
-  if (is_open && saved_streams > 0 && saved_streams % run.topology.processes == 0)
+  if (saved_streams > 0 && saved_streams % run.topology.processes == 0)
     return {.topology = run.topology, .streams = saved_streams};
   const std::size_t own = num_shards / static_cast<std::size_t>(run.topology.processes);
   const auto usual = static_cast<int>(std::clamp<std::size_t>(own, 1, kDefaultWorkers));

@@ -38,6 +38,8 @@ struct RunOptions {
   /// that the processes cannot share evenly.
   void settle(const Topology& where);
 
+  /// Whether neither --workers nor --streams says the number of streams.
+  bool leaves_streams_open() const { return workers == 0 && streams == 0; }
   trainer::nn::Precision compute_precision() const;
   /// True for bf16-true: weights and optimizer state are rounded too.
   bool rounds_weights() const { return precision == "bf16-true"; }
@@ -51,7 +53,7 @@ struct InputOptions {
   std::uint64_t seed = 0;
   bool training = false;
   bool targets = true;  ///< false: only the images
-  /// Of the run that is resumed: used where the options leave the number open. 0: none.
+  /// Of the run that is resumed, where the options leave the number open. 0: none.
   int streams = 0;
 
   bool is_empty() const { return shards.empty() && fake == 0; }
