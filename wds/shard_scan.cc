@@ -8,10 +8,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "io/base/file_lock.h"
 #include "io/base/text.h"
 #include "io/base/thread_annotations.h"
 #include "io/local_path.h"
@@ -181,14 +183,60 @@ struct Scanned {
   bool kept = false;  // it was in the cache
 };
 
-Scanned scan_or_recall(const io::Opener& opener, const std::string& url,
-                       const ScanOptions& options) {
-  const std::string path = options.cache.empty() ? "" : detail::scan_path(url, options);
-  if (!path.empty()) {
-    auto cached = detail::read_scan(path);
-    if (cached && object_at(opener, url, options) == cached->object)
-      return {.scan = std::move(cached->scan), .kept = true};
+std::optional<Scanned> recall(const io::Opener& opener, const std::string& url,
+                              const std::string& path, const ScanOptions& options) {
+  auto cached = detail::read_scan(path);
+  if (!cached || object_at(opener, url, options) != cached->object) return {};
+  return Scanned{.scan = std::move(cached->scan), .kept = true};
+}
+
+/// What to do about a shard that another process scans just now.
+enum class IfTaken { kPostpone, kWait };
+
+/// Marks a shard as being scanned, where its scan will be kept: so processes that start together
+/// divide the shards. Without a cache that can be written every process scans all.
+class ScanMark {
+ public:
+  ScanMark(const std::string& path, const ScanOptions& options, IfTaken if_taken) {
+    try {
+      std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+      while (!(lock_ = FileLock::try_take(path + ".lock")) && if_taken == IfTaken::kWait)
+        wait(options);
+      is_taken_ = !lock_;
+    } catch (const std::filesystem::filesystem_error&) {
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kCancelled) throw;
+    }
   }
+  ~ScanMark() {
+    try {
+      if (lock_) lock_->remove();
+    } catch (const Error&) {  // it stays, unlocked
+    }
+  }
+  ScanMark(const ScanMark&) = delete;
+  ScanMark& operator=(const ScanMark&) = delete;
+
+  bool is_taken() const { return is_taken_; }
+
+ private:
+  static void wait(const ScanOptions& options) {
+    if (options.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "the scan was stopped");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+
+  std::unique_ptr<FileLock> lock_;
+  bool is_taken_ = false;
+};
+
+bool may_be_worth(const std::string& url) {
+  const auto path = io::local_path(url);
+  std::error_code ignored;
+  return !path || std::filesystem::file_size(*path, ignored) >= kWorthKeeping;
+}
+
+Scanned scan(const io::Opener& opener, const std::string& url, const std::string& path,
+             const ScanOptions& options) {
   const CountingOpener counting(opener);
   Scanned scanned{.scan = Scanner(counting, url, options).run()};
   scanned.bytes = counting.bytes();
@@ -197,6 +245,19 @@ Scanned scan_or_recall(const io::Opener& opener, const std::string& url,
   if (!path.empty() && worth && !scanned.scan.damage && !object.version.empty() && object.bytes > 0)
     detail::write_scan(path, url, {object, scanned.scan});
   return scanned;
+}
+
+/// Nullopt if another process scans the shard, and that is to be done later.
+std::optional<Scanned> scan_or_recall(const io::Opener& opener, const std::string& url,
+                                      const ScanOptions& options, IfTaken if_taken) {
+  if (options.cache.empty()) return scan(opener, url, "", options);
+  const std::string path = detail::scan_path(url, options);
+  if (auto known = recall(opener, url, path, options)) return known;
+  if (!may_be_worth(url)) return scan(opener, url, path, options);
+  const ScanMark mark(path, options, if_taken);
+  if (mark.is_taken()) return {};
+  if (auto known = recall(opener, url, path, options)) return known;  // scanned meanwhile
+  return scan(opener, url, path, options);
 }
 
 /// The shards of a list, on several threads.
@@ -223,14 +284,23 @@ class SetScanner {
 
  private:
   void work() {
-    for (std::size_t i = next_++; i < places_.size() && !failed_; i = next_++) {
-      try {
-        take(places_[i], scan_or_recall(opener_, shards_[places_[i]], options_));
-      } catch (...) {
-        MutexLock lock(mutex_);
-        if (!fault_) fault_ = std::current_exception();
-        failed_ = true;
-      }
+    std::vector<std::size_t> postponed;
+    for (std::size_t i = next_++; i < places_.size() && !failed_; i = next_++)
+      if (!scan_at(places_[i], IfTaken::kPostpone)) postponed.push_back(places_[i]);
+    for (const std::size_t place : postponed)
+      if (!failed_) scan_at(place, IfTaken::kWait);
+  }
+
+  bool scan_at(std::size_t place, IfTaken if_taken) MILLRACE_EXCLUDES(mutex_) {
+    try {
+      auto scanned = scan_or_recall(opener_, shards_[place], options_, if_taken);
+      if (scanned) take(place, *std::move(scanned));
+      return scanned.has_value();
+    } catch (...) {
+      MutexLock lock(mutex_);
+      if (!fault_) fault_ = std::current_exception();
+      failed_ = true;
+      return true;
     }
   }
 
@@ -312,7 +382,7 @@ ShardIndex scan_contents(const io::Opener& opener, const std::string& url,
 }
 
 ShardScan scan_shard(const io::Opener& opener, const std::string& url, const ScanOptions& options) {
-  return scan_or_recall(opener, url, options).scan;
+  return scan_or_recall(opener, url, options, IfTaken::kWait)->scan;
 }
 
 std::shared_ptr<const ShardScans> scan_shards(const io::Opener& opener,

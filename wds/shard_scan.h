@@ -51,8 +51,8 @@ struct ScanOptions {
   /// As the shards will be read.
   bool lenient = false;
   bool concatenated = false;
-  /// The folder in which scans are kept; empty: they are not. One that cannot be written or holds
-  /// damage is no fault.
+  /// The folder in which scans are kept; processes that scan the same shards at once divide them.
+  /// Empty: they are not kept. One that cannot be written or holds damage is no fault.
   std::string cache = {};
   /// Whether a disk or network fault ends the scan. Otherwise it counts as damage.
   bool fail = true;

@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
 
+#include "io/base/file_lock.h"
 #include "tests/support/gzipped.h"
 #include "tests/support/nginx.h"
 #include "tests/support/tar_builder.h"
@@ -218,6 +220,46 @@ TEST_F(ScanCache, OneThatCannotBeWrittenIsNotAFault) {
   testing::write_file(dir_ / "file", "not a folder");
   options_.cache = dir_ / "file/scans";
   EXPECT_EQ(scan().count, 61U);
+}
+
+TEST_F(ScanCache, ProcessesThatScanAtOnceDivideTheShards) {
+  TarBuilder tar;
+  for (int i = 0; i < 500; ++i) tar.file(std::to_string(i) + ".bin", std::string(10'000, 'x'));
+  const std::string bytes = tar.end().bytes();
+  const Strings shards{dir_ / "b.tar", dir_ / "c.tar"};
+  for (const std::string& shard : shards) testing::write_file(shard, bytes);
+  const auto kept_at = [&](int i) { return detail::scan_path(shards.at(i), options_); };
+  std::filesystem::create_directories(options_.cache);
+  auto other_process = FileLock::try_take(kept_at(0) + ".lock");
+  std::shared_ptr<const ShardScans> scans;
+  std::jthread scanning([&] {
+    scans = scan_shards(io::UrlOpener(), shards, {true, true}, options_);
+  });
+  for (int i = 0; i < 1000 && !std::filesystem::exists(kept_at(1)); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(std::filesystem::exists(kept_at(1))) << "nobody scans this one";
+  const auto source = io::UrlOpener().open(shards[0]);
+  detail::write_scan(
+      kept_at(0), shards[0],
+      {{*source->size(), source->version()}, {.count = 3, .blocks = {0, 1, 2}, .end = 5 * 512}});
+  other_process->remove();
+  other_process.reset();
+  scanning.join();
+  EXPECT_EQ(scans->at(0)->count, 3U) << "what the other process found";
+  EXPECT_EQ(scans->at(1)->count, 500U);
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(std::filesystem::exists(kept_at(i) + ".lock"));
+}
+
+TEST_F(ScanCache, AStopEndsTheWaitForAnotherProcess) {
+  TarBuilder tar;
+  for (int i = 0; i < 500; ++i) tar.file(std::to_string(i) + ".bin", std::string(10'000, 'x'));
+  testing::write_file(dir_ / "a.tar", tar.end().bytes());
+  std::filesystem::create_directories(options_.cache);
+  const auto other_process = FileLock::try_take(path() + ".lock");
+  std::stop_source stop;
+  stop.request_stop();
+  options_.stop = stop.get_token();
+  EXPECT_THROW(scan(), Error);
 }
 
 TEST(ScanCacheOverHttp, RequestsTheETagOnly) {
