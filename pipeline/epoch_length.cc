@@ -15,6 +15,7 @@
 #include "io/local_path.h"
 #include "io/opener.h"
 #include "pipeline/sample_source.h"
+#include "pipeline/slots.h"
 #include "wds/sample_access.h"
 #include "wds/sample_counts.h"
 #include "wds/split.h"
@@ -96,10 +97,7 @@ std::vector<std::uint64_t> undivided_samples(const PipelineOptions& options) {
     if (!count) return {};
     counts[shard] = *count;
   }
-  wds::StreamSpec spec{.shards = std::make_shared<const std::vector<std::string>>(options.shards),
-                       .shuffle = options.shuffle,
-                       .num_streams = wds::num_streams(options.split),
-                       .epoch = options.epochs.first};
+  wds::StreamSpec spec = stream_spec(options);
   const auto processes = static_cast<std::size_t>(options.split.topology.processes);
   std::vector<std::uint64_t> samples(processes);
   for (; spec.stream < spec.num_streams; ++spec.stream)

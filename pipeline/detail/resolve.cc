@@ -12,6 +12,7 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "pipeline/epoch_length.h"
+#include "pipeline/slots.h"
 #include "wds/sample_access.h"
 #include "wds/split.h"
 
@@ -47,13 +48,7 @@ void check_passes(const PipelineOptions& options) {
 void check_splitters(const PipelineOptions& options) {
   require(!options.epochs.resampled,
           "resampling draws from all shards: it cannot be combined with splitters");
-  wds::StreamSpec spec{.shards = std::make_shared<const std::vector<std::string>>(options.shards),
-                       .shuffle = options.shuffle,
-                       .num_streams = options.split.streams,
-                       .epoch = options.epochs.first,
-                       .processes = options.split.topology.processes,
-                       .process_splitter = options.split.process_splitter,
-                       .worker_splitter = options.split.worker_splitter};
+  wds::StreamSpec spec = stream_spec(options);
   for (const int stream : owned_streams(options)) {
     spec.stream = stream;
     static_cast<void>(wds::stream_shards(spec));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "pipeline/detail/field_decoder.h"
+#include "pipeline/slots.h"
 
 namespace millrace::pipeline::detail {
 namespace {
@@ -21,9 +22,7 @@ class ShardStream final : public SampleSource::Stream {
   bool next(wds::SampleBlock& block) override { return stream_.next(block); }
   wds::StreamPosition position() const override { return stream_.position(); }
   bool is_draining() const override { return stream_.is_draining(); }
-  void prefill(std::size_t samples, std::size_t bytes) override {
-    stream_.prefill(samples, bytes);
-  }
+  void prefill(std::size_t samples, std::size_t bytes) override { stream_.prefill(samples, bytes); }
   std::uint64_t restored_bytes() const override { return stream_.restored_bytes(); }
 
  private:
@@ -35,19 +34,7 @@ class ShardStream final : public SampleSource::Stream {
 }  // namespace
 
 ShardSource::ShardSource(const PipelineOptions& options)
-    : spec_{.shards = std::make_shared<const std::vector<std::string>>(options.shards),
-            .shuffle = options.shuffle,
-            .num_streams = options.split.streams,
-            .resampled = options.epochs.resampled,
-            .passes = options.epochs.passes,
-            .processes = options.split.topology.processes,
-            .indexed = options.indexed,
-            .counts = options.counts,
-            .scans = options.scans,
-            .contents = options.contents,
-            .process_splitter = options.split.process_splitter,
-            .worker_splitter = options.split.worker_splitter},
-      opener_(options.opener) {
+    : spec_(stream_spec(options)), opener_(options.opener) {
   spec_.shard.suffixes = wanted_suffixes(options.fields);
 }
 

@@ -10,6 +10,7 @@
 
 #include "pipeline/epoch_length.h"
 #include "pipeline/sample_source.h"
+#include "pipeline/slots.h"
 #include "wds/split.h"
 
 namespace millrace::tools {
@@ -17,20 +18,6 @@ namespace {
 
 /// Slots that are made at once: enough for each thread to be busy for a while.
 constexpr std::size_t kSlotsAtOnce = std::size_t{1} << 15U;
-
-wds::StreamSpec spec_of(const pipeline::PipelineOptions& options, std::uint32_t epoch) {
-  return {.shards = std::make_shared<const std::vector<std::string>>(options.shards),
-          .shuffle = options.shuffle,
-          .num_streams = wds::num_streams(options.split),
-          .epoch = epoch,
-          .resampled = options.epochs.resampled,
-          .passes = options.epochs.passes,
-          .processes = options.split.topology.processes,
-          .indexed = options.indexed,
-          .counts = options.counts,
-          .scans = options.scans,
-          .contents = options.contents};
-}
 
 }  // namespace
 
@@ -56,7 +43,8 @@ EpochOrder::EpochOrder(const pipeline::PipelineOptions& options, const Place& pl
 // If the number of steps is unknown, it depends on the other processes' samples.
 void EpochOrder::open(const io::Opener& opener, wds::FaultLedger& ledger,
                       const std::stop_token& stop) {
-  wds::StreamSpec spec = spec_of(options_, place_.epoch);
+  wds::StreamSpec spec = pipeline::stream_spec(options_);
+  spec.epoch = place_.epoch;
   spec.shard.listed = ledger.policy().on_fault == wds::OnFault::kFail;
   wds::SplitOptions split = options_.split;
   const bool all = !place_.process || (rows_of_step_ > 0 && !rows_);
