@@ -53,8 +53,15 @@ struct BatchField {
   decode::ArrayView view() const { return {name, spec.dtype, spec.shape, data}; }
 };
 
+/// Which of the epoch's slots, counted over all devices of all processes, a batch has: its i-th is
+/// number first + i * stride.
+struct SlotNumbers {
+  std::int64_t first = 0;
+  std::int64_t stride = 0;  ///< 0: not known
+};
+
 struct Batch {
-  /// From 0 in each epoch.
+  /// From 0 in each epoch, of this process: batch b is one of device b mod devices.
   std::int64_t index = 0;
   std::uint32_t epoch = 0;
   /// N, the number of slots.
@@ -63,6 +70,8 @@ struct Batch {
   std::vector<std::uint8_t> valid;  ///< (N), 1 where the slot has a sample, else 0
   std::vector<std::string> keys;    ///< (N), empty where the slot is masked
   std::vector<BatchField> fields;
+  /// Keys what is drawn for a sample while a model trains. A feed of one's own need not set them.
+  SlotNumbers slots;
   /// Where the pipeline stands once this batch has been used: for a checkpoint.
   std::shared_ptr<const Position> position;
   /// Keeps the memory that `fields` point into.

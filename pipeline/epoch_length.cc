@@ -98,22 +98,26 @@ std::vector<std::uint64_t> undivided_samples(const PipelineOptions& options) {
     counts[shard] = *count;
   }
   wds::StreamSpec spec = stream_spec(options);
-  const auto processes = static_cast<std::size_t>(options.split.topology.processes);
-  std::vector<std::uint64_t> samples(processes);
-  for (; spec.stream < spec.num_streams; ++spec.stream)
+  const int processes = options.split.topology.processes;
+  const int stripe = wds::stream_stripe(options.split);
+  std::vector<std::uint64_t> samples(static_cast<std::size_t>(processes));
+  for (; spec.stream < spec.num_streams; ++spec.stream) {
+    const int process = wds::process_of(static_cast<std::uint64_t>(spec.stream), stripe, processes);
     for (const std::string& shard : wds::stream_shards(spec))
-      samples[static_cast<std::size_t>(spec.stream) % processes] += counts[shard];
+      samples[static_cast<std::size_t>(process)] += counts[shard];
+  }
   return samples;
 }
 
 /// What it costs that nothing is scanned, where that is known.
 void say_cost(PipelineOptions& options) {
   if (options.scan || wds::num_streams(options.split) == 1) return;
-  const auto batch = static_cast<std::uint64_t>(std::max<std::int64_t>(1, options.batch.size));
+  const auto step = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(1, options.batch.size * options.split.topology.devices));
   std::string cost = "how many slots will be masked is unknown";
   if (const auto samples = undivided_samples(options); !samples.empty()) {
     const std::uint64_t most = *std::max_element(samples.begin(), samples.end());
-    const std::uint64_t slots = (most + batch - 1) / batch * batch * samples.size();
+    const std::uint64_t slots = (most + step - 1) / step * step * samples.size();
     const auto all = std::accumulate(samples.begin(), samples.end(), std::uint64_t{0});
     cost = fmt::format(
         "{:.1f} % of the epoch's slots will be masked",
@@ -257,10 +261,7 @@ std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options) {
   if (options.epochs.batches > 0) return options.epochs.batches;
   const auto steps = steps_per_epoch(options);
   if (!steps) return {};
-  const bool whole_steps =
-      options.split.topology.processes > 1 || options.batch.uneven == Uneven::kDrop;
-  return whole_steps ? *steps * options.split.topology.devices
-                     : divide_up(*samples_per_epoch(options), options.batch.size);
+  return *steps * options.split.topology.devices;
 }
 
 void check_even(const PipelineOptions& options) {

@@ -33,8 +33,8 @@ std::optional<std::int64_t> global_samples_per_epoch(const PipelineOptions& opti
 std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options);
 /// Steps that each device of each process takes.
 std::optional<std::int64_t> steps_per_epoch(const PipelineOptions& options);
-/// Batches in this process: those of its devices' steps, except that a single process has no fully
-/// masked ones. It then has fewer if the fault policy skips a lost shard, or stops.
+/// Batches in this process: those of its devices' steps. A single process has fewer if the fault
+/// policy skips a lost shard, or stops.
 std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options);
 
 /// Throws: InvalidArgument with the numbers if batch.uneven is kError and the epoch does not divide

@@ -14,10 +14,12 @@
 #include "io/base/thread_annotations.h"
 #include "pipeline/detail/batch_buffers.h"
 #include "pipeline/detail/graph.h"
-#include "pipeline/detail/open_batch.h"
+#include "pipeline/detail/open_round.h"
 #include "pipeline/detail/resolve.h"
 #include "pipeline/detail/shard_source.h"
 #include "pipeline/detail/tuner.h"
+#include "pipeline/slots.h"
+#include "wds/split.h"
 
 namespace millrace::pipeline {
 
@@ -53,7 +55,7 @@ struct Pipeline::State {
   bool next(Batch& batch);
   void stop();
   bool is_finished() const;
-  Batch masked_batch() const;
+  Batch masked_batch(int device) const;
   Position position() const;
   std::shared_ptr<const wds::FaultLedger> ledger() const;
   Statistics statistics() const;
@@ -83,7 +85,7 @@ struct Pipeline::State {
  private:
   /// Where the consumer stands.
   struct Consumer {
-    Batch last;
+    std::vector<Batch> last;  ///< of each device
     Position position;
     std::shared_ptr<const wds::FaultLedger> ledger;
     std::uint32_t ledger_epoch = 0;
@@ -92,9 +94,13 @@ struct Pipeline::State {
 
   Position first_position() const;
   bool fetch(Batch& batch);
+  bool fetch_output(Batch& batch);
   void log_restore() const;
   void hand_out(Batch& batch, Batch next);
+  void hand_out_next(Batch& batch);
   void hand_out_masked(Batch& batch);
+  Batch masked_in_place_of(const Batch& head) const;
+  std::size_t device_of(const Batch& batch) const;
   void end_epoch(std::uint32_t epoch);
   void check_epoch(std::uint32_t epoch);
   std::uint32_t ledger_epoch() const;
@@ -105,9 +111,12 @@ struct Pipeline::State {
 
   // Used by next() only.
   std::exception_ptr fault_;
-  std::uint64_t epoch_samples_ = 0;       ///< valid slots of the epoch so far
-  detail::TuneMeters tuned_;              ///< all that there was when the tuner last looked
-  std::int64_t tune_at_ns_ = 0;           ///< when it looks again
+  std::uint64_t epoch_samples_ = 0;  ///< valid slots of the epoch so far
+  detail::TuneMeters tuned_;         ///< all that there was when the tuner last looked
+  std::int64_t tune_at_ns_ = 0;      ///< when it looks again
+  std::vector<Batch> round_;         ///< of which the first `handed_out_` are gone
+  std::size_t handed_out_ = 0;
+  std::size_t to_skip_ = 0;               ///< of the first round: handed out before a resume
   std::optional<detail::Output> masked_;  ///< fully masked batches still to be handed out
   mutable Mutex mutex_;
   Consumer consumer_ MILLRACE_GUARDED_BY(mutex_);
@@ -133,6 +142,24 @@ StageStatistics stage_statistics(std::string name, const detail::StageMeter& met
           .threads = threads};
 }
 
+/// Batches are dealt to the devices a round at a time.
+template <typename Refuse>
+void check_rounds(const Position& position, const PipelineOptions& options, const Refuse& refuse) {
+  const std::int64_t devices = options.split.topology.devices;
+  const std::int64_t batches = position.slots / options.batch.size;
+  const Position::Round& round = position.round;
+  if (round.taken > 0 && (round.devices != devices || round.batch_size != options.batch.size)) {
+    refuse(fmt::format("it stands after batch {} of a round of {} of size {}; {} of size {} given",
+                       round.taken, round.devices, round.batch_size, devices, options.batch.size));
+  }
+  const bool is_over = std::ranges::all_of(position.streams, &Position::Stream::ended) ||
+                       (options.epochs.batches > 0 && batches >= options.epochs.batches);
+  if (batches % devices != 0 && !is_over) {
+    refuse(fmt::format("{} slots used do not divide into rounds of {} batches of {}",
+                       position.slots, devices, options.batch.size));
+  }
+}
+
 void check_position(const Position& position, const PipelineOptions& options) {
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -154,6 +181,7 @@ void check_position(const Position& position, const PipelineOptions& options) {
     refuse(fmt::format("{} slots used do not divide into batches of {}", position.slots,
                        options.batch.size));
   }
+  check_rounds(position, options, refuse);
 }
 
 /// This process's own: a joined position holds all streams.
@@ -167,7 +195,7 @@ Position own_share(const Position& position, const PipelineOptions& options) {
                             position.streams.size(), streams));
   }
   try {
-    return position.share(topology.process, topology.processes);
+    return position.share(topology, wds::stream_stripe(options.split));
   } catch (const Error& error) {
     throw Error(ErrorCode::kInvalidArgument,
                 std::string("the saved position does not fit this pipeline: ") + error.message());
@@ -184,12 +212,14 @@ Pipeline::State::State(PipelineOptions given)
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
       source(detail::source_of(options)),
-      pool(layout.num_bytes(), static_cast<std::size_t>(plan.permits) + 1),
+      pool(layout.num_bytes(), static_cast<std::size_t>(plan.num_batches)),
       tuner_(plan.first, plan.most),
       read_threads_{.threads = plan.first.readers},
       decode_threads_{.threads = plan.first.decode_threads} {
   const Position start = first_position();
   check_position(start, options);
+  to_skip_ = static_cast<std::size_t>(start.round.taken);
+  consumer_.last.resize(static_cast<std::size_t>(options.split.topology.devices));
   consumer_.position = start;
   consumer_.ledger = ledgers.of(start.epoch);
   consumer_.ledger_epoch = start.epoch;
@@ -259,26 +289,33 @@ void Pipeline::State::tune(std::int64_t now) {
 
 bool Pipeline::State::fetch(Batch& batch) {
   if (fault_) std::rethrow_exception(fault_);
-  if (!masked_) {
-    Output next = output.pop();
-    if (next.kind == Output::Kind::kBatch) {
+  if (handed_out_ == round_.size() && !masked_) return fetch_output(batch);
+  output.check();
+  masked_ ? hand_out_masked(batch) : hand_out_next(batch);
+  return true;
+}
+
+bool Pipeline::State::fetch_output(Batch& batch) {
+  Output next = output.pop();
+  switch (next.kind) {
+    case Output::Kind::kRound:
       graph->return_permit();
-      hand_out(batch, next.batch->take());
+      round_ = next.round->take();
+      handed_out_ = std::exchange(to_skip_, 0);
+      hand_out_next(batch);
       return true;
-    }
-    if (next.kind == Output::Kind::kEpochEnd) {
+    case Output::Kind::kEpochEnd:
       check_epoch(next.epoch);
       end_epoch(next.epoch);
       return false;
-    }
-    if (next.kind == Output::Kind::kFault) {
+    case Output::Kind::kFault:
       fault_ = next.error;
       std::rethrow_exception(fault_);
-    }
-    masked_ = std::move(next);
+    default:
+      masked_ = std::move(next);
+      hand_out_masked(batch);
+      return true;
   }
-  hand_out_masked(batch);
-  return true;
 }
 
 /// The first batch has a sample of each stream, or of as many as it has slots.
@@ -301,19 +338,41 @@ void Pipeline::State::hand_out(Batch& batch, Batch next) {
   if (batch.epoch != consumer_.ledger_epoch) consumer_.ledger = ledgers.of(batch.epoch);
   consumer_.ledger_epoch = batch.epoch;
   consumer_.position = *batch.position;
-  consumer_.last = batch;
+  consumer_.last[device_of(batch)] = batch;
+}
+
+/// The next one of the round.
+void Pipeline::State::hand_out_next(Batch& batch) {
+  Batch next = std::move(round_[handed_out_++]);
+  hand_out(batch, next.owner ? std::move(next) : masked_in_place_of(next));
+}
+
+std::size_t Pipeline::State::device_of(const Batch& batch) const {
+  return static_cast<std::size_t>(batch.index % options.split.topology.devices);
+}
+
+/// A masked batch with the number, slots and position of one that has no sample.
+Batch Pipeline::State::masked_in_place_of(const Batch& head) const {
+  Batch masked = masked_batch(static_cast<int>(device_of(head)));
+  masked.index = head.index;
+  masked.epoch = head.epoch;
+  masked.slots = head.slots;
+  masked.position = head.position;
+  return masked;
 }
 
 void Pipeline::State::hand_out_masked(Batch& batch) {
-  Batch next = masked_batch();
-  next.epoch = masked_->epoch;
-  next.index = masked_->index++;
+  Batch head;
+  head.epoch = masked_->epoch;
+  head.index = masked_->index++;
+  head.slots = slots_of_batch(options.split, options.batch.size, head.index);
   auto after = std::make_shared<Position>(position());
   after->slots = masked_->index * options.batch.size;
+  after->round = {};
   for (Position::Stream& stream : after->streams) stream.ended = true;  // no sample is left
-  next.position = std::move(after);
+  head.position = std::move(after);
   if (--masked_->repeat == 0) masked_.reset();
-  hand_out(batch, std::move(next));
+  hand_out(batch, masked_in_place_of(head));
 }
 
 void Pipeline::State::end_epoch(std::uint32_t epoch) {
@@ -382,9 +441,10 @@ Batch Pipeline::State::zeros() const {
   return batch;
 }
 
-Batch Pipeline::State::masked_batch() const {
+Batch Pipeline::State::masked_batch(int device) const {
   MutexLock lock(mutex_);
-  Batch batch = consumer_.last.owner ? consumer_.last : zeros();
+  const Batch& last = consumer_.last.at(static_cast<std::size_t>(device));
+  Batch batch = last.owner ? last : zeros();
   if (!batch.position) batch.position = std::make_shared<const Position>(consumer_.position);
   batch.epoch = consumer_.position.epoch;
   batch.num_valid = 0;
@@ -446,7 +506,7 @@ Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 bool Pipeline::next(Batch& batch) { return state_->next(batch); }
 void Pipeline::stop() { state_->stop(); }
 bool Pipeline::finished() const { return state_->is_finished(); }
-Batch Pipeline::masked_batch() const { return state_->masked_batch(); }
+Batch Pipeline::masked_batch(int device) const { return state_->masked_batch(device); }
 const std::vector<BatchField>& Pipeline::fields() const { return state_->fields; }
 Position Pipeline::position() const { return state_->position(); }
 Statistics Pipeline::statistics() const { return state_->statistics(); }

@@ -15,6 +15,9 @@
 //
 // Samples that are not in shards come from a SampleSource (sample_source.h).
 //
+// For several devices (split.topology.devices) batches come in rounds, one for each device in turn:
+// the samples of a round are dealt to its batches one by one (slots.h).
+//
 // Epochs follow each other without a gap: while the consumer uses the last batches of one, or
 // evaluates after it, the next one is read ahead up to the prefetch depth.
 //
@@ -60,8 +63,9 @@ class Pipeline {
   /// Whether next() has returned false for the last epoch.
   bool finished() const;
   /// A batch without a valid slot, for a process whose epoch is over while others still step. It
-  /// shares the values of the last batch handed out; zeros before the first.
-  Batch masked_batch() const;
+  /// shares the values of the device's last batch; zeros before the first. Requires: device <
+  /// split.topology.devices.
+  Batch masked_batch(int device = 0) const;
 
   /// The names and shapes of a batch's fields, without data.
   const std::vector<BatchField>& fields() const;

@@ -157,15 +157,29 @@ std::vector<std::uint32_t> turns_from(const Json& value, std::size_t streams) {
   return turns;
 }
 
+Position::Round round_from(const Json& value) {
+  Position::Round round;
+  round.devices = number<std::int64_t>(value.at("devices"), "devices", 1, kMaxProcesses);
+  round.taken = number<std::int64_t>(value.at("taken"), "taken", 0, round.devices - 1);
+  round.batch_size = number<std::int64_t>(value.at("batch_size"), "batch_size", 1, kMaxSlots);
+  return round;
+}
+
 Position position_from(const Json& value) {
   Position position;
   position.epoch = number<std::uint32_t>(value.at("epoch"), "epoch", 0, kMaxEpoch);
   position.processes = number<int>(value.at("processes"), "processes", 1, kMaxProcesses);
   position.process = number<int>(value.at("process"), "process", 0, position.processes - 1);
+  if (value.contains("stripe"))
+    position.stripe = number<int>(value.at("stripe"), "stripe", 1, kMaxProcesses);
   position.slots = number<std::int64_t>(value.at("slots"), "slots", 0, kMaxSlots);
   position.fingerprint = number<std::uint64_t>(value.at("fingerprint"), "fingerprint");
   for (const Json& stream : value.at("streams")) position.streams.push_back(stream_from(stream));
   position.turns = turns_from(value.at("turns"), position.streams.size());
+  const std::size_t stripes =
+      position.turns.size() * static_cast<std::size_t>(std::max(1, position.stripe));
+  if (position.streams.size() % stripes != 0) corrupt("its stripe does not divide the streams");
+  if (value.contains("round")) position.round = round_from(value.at("round"));
   return position;
 }
 
@@ -185,6 +199,7 @@ bool is_in_step(const Position& position) {
 void check_part(const Position& part, const Position& of, int process, int processes) {
   const bool fits = part.epoch == of.epoch && part.fingerprint == of.fingerprint &&
                     part.process == process && part.processes == processes &&
+                    part.stripe == of.stripe && part.round.taken == of.round.taken &&
                     part.streams.size() == of.streams.size() && part.turns.size() == 1;
   require(fits, fmt::format("position {} of {} does not belong to the others", process, processes));
 }
@@ -221,6 +236,34 @@ std::vector<std::size_t> divisors(std::size_t number) {
   return found;
 }
 
+/// The number of a process's i-th stream.
+std::size_t stream_number(std::size_t i, int process, int processes, int stripe) {
+  const auto width = static_cast<std::size_t>(stripe);
+  return i / width * width * static_cast<std::size_t>(processes) +
+         static_cast<std::size_t>(process) * width + i % width;
+}
+
+std::string whose(int process, int processes, int stripe) {
+  return fmt::format("process {} of {}", process, processes) +
+         (stripe > 1 ? fmt::format(" with {} devices each", stripe) : "");
+}
+
+/// The own stream of a process that gives its next sample.
+std::uint32_t own_turn(const Position& whole, const Position& own) {
+  const std::size_t takers = whole.turns.size();
+  const bool same = takers == static_cast<std::size_t>(own.processes) &&
+                    (takers == 1 || whole.stripe == own.stripe);
+  if (same) return whole.turns[static_cast<std::size_t>(own.process)];
+  require(is_in_step(whole),
+          fmt::format("a stream ended before the others, and only the {} processes that read them "
+                      "continue this epoch{}; {} given",
+                      takers,
+                      whole.stripe > 1 ? fmt::format(", with {} devices each", whole.stripe)
+                                       : std::string(),
+                      own.processes));
+  return static_cast<std::uint32_t>(own.slots % static_cast<std::int64_t>(own.streams.size()));
+}
+
 }  // namespace
 
 Position Position::joined(std::span<const Position> parts) {
@@ -231,56 +274,66 @@ Position Position::joined(std::span<const Position> parts) {
                .slots = most.slots * static_cast<std::int64_t>(parts.size()),
                .fingerprint = most.fingerprint};
   if (most.streams.empty()) return all;
+  if (parts.size() == 1) all.round = most.round;
+  require(parts.size() == 1 || most.round.taken == 0,
+          "positions in the middle of a round are not joined: a process's position after a step "
+          "is that of its last device's batch");
   const std::vector<Position> whole = whole_parts(parts, most);
+  const auto processes = static_cast<int>(whole.size());
+  all.streams.resize(most.streams.size() * whole.size());
+  for (int process = 0; process < processes; ++process) {
+    const std::vector<Stream>& own = whole[static_cast<std::size_t>(process)].streams;
+    for (std::size_t i = 0; i < own.size(); ++i)
+      all.streams[stream_number(i, process, processes, most.stripe)] = own[i];
+  }
   all.turns.clear();
-  for (std::size_t i = 0; i < most.streams.size(); ++i)
-    for (const Position& part : whole) all.streams.push_back(part.streams[i]);
   for (const Position& part : whole) all.turns.push_back(part.turns.front());
   const bool in_step = all_ended(all) || std::ranges::all_of(whole, is_in_step);
   if (in_step)
     all.turns = {
         static_cast<std::uint32_t>(all.slots % static_cast<std::int64_t>(all.streams.size()))};
+  if (all.turns.size() > 1) all.stripe = most.stripe;
   return all;
 }
 
-Position Position::share(int its_process, int of_processes) const {
-  if (process == its_process && processes == of_processes && turns.size() == 1) return *this;
+Position Position::share(const Topology& topology, int its_stripe) const {
+  const bool is_own =
+      process == topology.process && processes == topology.processes && turns.size() == 1;
+  if (is_own && (processes == 1 || stripe == its_stripe || streams.empty())) return *this;
   require(processes == 1,
-          fmt::format("it is that of process {} of {} alone, not of process {} of {}", process,
-                      processes, its_process, of_processes));
-  const auto count = static_cast<std::size_t>(of_processes);
+          fmt::format("it is that of {} alone, not of {}", whose(process, processes, stripe),
+                      whose(topology.process, topology.processes, its_stripe)));
+  const auto count = static_cast<std::size_t>(topology.processes);
   Position own{.epoch = epoch,
-               .process = its_process,
-               .processes = of_processes,
-               .slots = slots / of_processes,
+               .process = topology.process,
+               .processes = topology.processes,
+               .stripe = its_stripe,
+               .slots = slots / topology.processes,
                .fingerprint = fingerprint};
   if (streams.empty()) return own;
-  require(streams.size() % count == 0,
+  require(round.taken == 0, "it stands in the middle of a round of batches");
+  require(streams.size() % (count * static_cast<std::size_t>(its_stripe)) == 0,
           fmt::format("its {} streams do not divide among {} processes: {} do", streams.size(),
-                      of_processes, fmt::join(divisors(streams.size()), ", ")));
-  require(slots % of_processes == 0,
-          fmt::format("{} slots used do not divide among {} processes", slots, of_processes));
-  for (auto i = static_cast<std::size_t>(its_process); i < streams.size(); i += count)
-    own.streams.push_back(streams[i]);
-  if (turns.size() == count) {
-    own.turns = {turns[static_cast<std::size_t>(its_process)]};
-  } else {
-    require(is_in_step(*this),
-            fmt::format("a stream ended before the others, and only the {} processes that read "
-                        "them continue this epoch; {} given",
-                        turns.size(), of_processes));
-    own.turns = {
-        static_cast<std::uint32_t>(own.slots % static_cast<std::int64_t>(own.streams.size()))};
-  }
+                      topology.processes, fmt::join(divisors(streams.size()), ", ")));
+  require(slots % topology.processes == 0,
+          fmt::format("{} slots used do not divide among {} processes", slots, topology.processes));
+  for (std::size_t i = 0; i < streams.size() / count; ++i)
+    own.streams.push_back(
+        streams[stream_number(i, topology.process, topology.processes, its_stripe)]);
+  own.turns = {own_turn(*this, own)};
   return own;
 }
 
 std::string Position::to_json() const {
   Json list = Json::array();
   for (const Stream& stream : streams) list.push_back(to_value(stream));
-  const Json value = {
+  Json value = {
       {"epoch", epoch}, {"process", process},         {"processes", processes},    {"slots", slots},
       {"turns", turns}, {"fingerprint", fingerprint}, {"streams", std::move(list)}};
+  if (stripe > 1) value["stripe"] = stripe;
+  if (round.taken > 0)
+    value["round"] = {
+        {"taken", round.taken}, {"devices", round.devices}, {"batch_size", round.batch_size}};
   return value.dump();
 }
 

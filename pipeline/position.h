@@ -5,7 +5,7 @@
 //
 // Streams do not depend on how many processes share them. So the positions of all processes after
 // the same step, joined, are that of the run, which any other number of processes, devices or
-// threads continues:
+// threads continues. A process's position after a step is that of its last device's batch.
 //
 //   const Position whole = Position::joined(parts);    // one per process, in their order
 //   ...
@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/topology.h"
 #include "wds/sample_stream.h"
 
 namespace millrace::pipeline {
@@ -33,13 +34,26 @@ struct Position {
     bool ended = false;
   };
 
+  /// The batches of a round, which has one for each device, that have been handed out.
+  struct Round {
+    std::int64_t taken = 0;
+    std::int64_t devices = 1;
+    std::int64_t batch_size = 0;
+  };
+
   std::uint32_t epoch = 0;
-  /// Whose it is: `streams[i]` is the epoch's stream process + i * processes. What is joined is
+  /// Whose it is: `streams` are those of `process` of `processes`, ascending. What is joined is
   /// process 0 of 1.
   int process = 0;
   int processes = 1;
+  /// How many neighbouring streams a process has before the next one's follow
+  /// (wds::stream_stripe): with more than one of `turns`, of the processes that took them.
+  int stripe = 1;
   /// Slots of the epoch already used here, masked ones included.
   std::int64_t slots = 0;
+  /// In the middle of a round, which is then begun again: `slots` and `streams` stand at its
+  /// beginning. Only as many devices with the same batch size continue there.
+  Round round = {};
   /// The stream that gives the next sample, an index into `streams`. Where a stream ended before
   /// the others, processes that are joined have no common order any more: then one per process, an
   /// index into its own streams.
@@ -55,11 +69,11 @@ struct Position {
   /// has no streams has taken no batch; one with fewer slots than another had no more to take.
   /// Throws: InvalidArgument for positions that do not belong together.
   static Position joined(std::span<const Position> parts);
-  /// What falls to one of `processes`: the position itself, if it is that process's. Throws:
-  /// InvalidArgument, with the numbers, where the position is another process's alone, where
-  /// streams or slots do not divide, and where a stream ended before the others and it was another
-  /// number of processes that took turns.
-  Position share(int process, int processes) const;
+  /// What falls to `topology.process`, whose streams have that stripe: the position itself, if it
+  /// is that process's. Throws: InvalidArgument, with the numbers, where the position is another
+  /// process's alone, where streams or slots do not divide, and where a stream ended before the
+  /// others and it was another number of processes, or of devices, that took turns.
+  Position share(const Topology& topology, int stripe) const;
 
   std::string to_json() const;
   /// Throws: Corrupt.

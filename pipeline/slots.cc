@@ -24,4 +24,23 @@ wds::StreamSpec stream_spec(const PipelineOptions& options) {
           .worker_splitter = options.split.worker_splitter};
 }
 
+SlotNumbers slots_of_batch(const wds::SplitOptions& split, std::int64_t size, std::int64_t index) {
+  const Topology& topology = split.topology;
+  const std::int64_t world = topology.world_size();
+  const std::int64_t step = index / topology.devices;
+  const std::int64_t device = index % topology.devices;
+  const std::int64_t first = wds::stream_stripe(split) > 1
+                                 ? topology.first_rank() + device
+                                 : topology.process + device * topology.processes;
+  return {.first = step * size * world + first, .stride = world};
+}
+
+SlotOwner owner_of_slot(const wds::SplitOptions& split, std::uint64_t slot) {
+  const Topology& topology = split.topology;
+  const int stripe = wds::stream_stripe(split);
+  const auto of_step = static_cast<int>(slot % static_cast<std::uint64_t>(topology.world_size()));
+  return {.process = wds::process_of(slot, stripe, topology.processes),
+          .device = stripe > 1 ? of_step % topology.devices : of_step / topology.processes};
+}
+
 }  // namespace millrace::pipeline

@@ -22,6 +22,7 @@
 #include "io/base/json.h"
 #include "io/base/text.h"
 #include "pipeline/epoch_length.h"
+#include "pipeline/slots.h"
 #include "tools/commands.h"
 #include "tools/option_names.h"
 #include "tools/order/epoch_order.h"
@@ -210,10 +211,10 @@ class OrderCommand final : public Command {
     std::string text;
     append_json(*slot, text);
     auto json = parse_json<nlohmann::ordered_json>(text, "a slot");
-    const auto processes = static_cast<std::uint64_t>(split_.topology.processes);
-    json["process"] = slot->slot % processes;
-    if (batch_size_ > 0)
-      json["batch"] = slot->slot / processes / static_cast<std::uint64_t>(batch_size_);
+    const pipeline::SlotOwner owner = pipeline::owner_of_slot(split_, slot->slot);
+    json["process"] = owner.process;
+    if (split_.topology.devices > 1) json["device"] = owner.device;
+    if (batch_size_ > 0) json["batch"] = (slot->step - 1) * split_.topology.devices + owner.device;
     return json;
   }
 

@@ -1,7 +1,10 @@
 #include "trainer/predict.h"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "trainer/detail/feed_pass.h"
 #include "trainer/detail/loaded_group.h"
@@ -15,6 +18,7 @@ struct Packed {
   std::vector<std::byte> keys;  ///< of the valid slots, each with a NUL: no file's name has one
   std::vector<float> values;    ///< one sample after the other, of each all outputs
   std::vector<std::int64_t> carried;  ///< likewise, of each all carried fields
+  std::vector<std::int64_t> slots;    ///< of each, its slot in the epoch; 0: not known
 };
 
 /// Values of a sample in each output and each carried field.
@@ -49,6 +53,8 @@ Packed pack(const pipeline::Batch& batch, nn::Plan& plan, const Widths& widths,
     const auto key =
         std::as_bytes(std::span(batch.keys[slot].c_str(), batch.keys[slot].size() + 1));
     packed.keys.insert(packed.keys.end(), key.begin(), key.end());
+    packed.slots.push_back(batch.slots.first +
+                           static_cast<std::int64_t>(slot) * batch.slots.stride);
     for (std::size_t i = 0; i < widths.outputs.size(); ++i)
       append<float>(plan.output(i).data, slot, widths.outputs[i], packed.values);
     for (std::size_t i = 0; i < carried.size(); ++i)
@@ -95,22 +101,46 @@ struct Received {
   std::span<const std::byte> carried;
 };
 
-/// Passes one replica's samples to the sink; returns their number.
-std::int64_t unpack(const Received& received, const Widths& widths, const PredictionSink& each) {
-  const auto values = values_of<float>(received.values);
-  const auto carried = values_of<std::int64_t>(received.carried);
-  std::string_view names(reinterpret_cast<const char*>(received.keys.data()), received.keys.size());
-  std::span<const float> rest(values);
-  std::span<const std::int64_t> rest_carried(carried);
-  std::int64_t samples = 0;
-  for (; !names.empty(); ++samples) {
-    Prediction one{.key = names.substr(0, names.find('\0')), .outputs = {}};
-    names.remove_prefix(one.key.size() + 1);
-    for (const std::size_t width : widths.outputs) one.outputs.push_back(take(rest, width));
-    for (const std::size_t width : widths.carried) one.carried.push_back(take(rest_carried, width));
-    each(one);
+/// One replica's samples, one after the other.
+class Unpacker {
+ public:
+  Unpacker(const Received& received, Widths widths)
+      : widths_(std::move(widths)),
+        values_(values_of<float>(received.values)),
+        carried_(values_of<std::int64_t>(received.carried)),
+        names_(reinterpret_cast<const char*>(received.keys.data()), received.keys.size()),
+        rest_(values_),
+        rest_carried_(carried_) {}
+
+  /// Lifetime: the unpacker's.
+  Prediction next() {
+    Prediction one{.key = names_.substr(0, names_.find('\0')), .outputs = {}};
+    names_.remove_prefix(one.key.size() + 1);
+    for (const std::size_t width : widths_.outputs) one.outputs.push_back(take(rest_, width));
+    for (const std::size_t width : widths_.carried)
+      one.carried.push_back(take(rest_carried_, width));
+    return one;
   }
-  return samples;
+
+ private:
+  Widths widths_;
+  std::vector<float> values_;
+  std::vector<std::int64_t> carried_;
+  std::string_view names_;
+  std::span<const float> rest_;
+  std::span<const std::int64_t> rest_carried_;
+};
+
+/// The ranks whose samples follow each other in the order of the slots.
+std::vector<std::size_t> ranks_by_slot(const std::vector<std::vector<std::byte>>& slots) {
+  std::vector<std::pair<std::int64_t, std::size_t>> order;
+  for (std::size_t rank = 0; rank < slots.size(); ++rank)
+    for (const std::int64_t slot : values_of<std::int64_t>(slots[rank]))
+      order.emplace_back(slot, rank);
+  std::ranges::stable_sort(order, {}, &std::pair<std::int64_t, std::size_t>::first);
+  std::vector<std::size_t> ranks;
+  for (const auto& [slot, rank] : order) ranks.push_back(rank);
+  return ranks;
 }
 
 /// Computes a replica's batch, if it has one; without one it sends nothing.
@@ -134,12 +164,16 @@ std::int64_t predict_round(const pipeline::Batch* batch, const EvalOptions& opti
   const auto keys = control.all_gather_bytes(own.keys);
   const auto values = control.all_gather_bytes(std::as_bytes(std::span(own.values)));
   const auto carried = control.all_gather_bytes(std::as_bytes(std::span(own.carried)));
-  std::int64_t samples = 0;
-  if (replica.rank() != 0) return samples;
+  const auto slots = control.all_gather_bytes(std::as_bytes(std::span(own.slots)));
+  if (replica.rank() != 0) return 0;
+  std::vector<std::unique_ptr<Unpacker>> unpackers;
   for (std::size_t rank = 0; rank < keys.size(); ++rank)
-    samples += unpack({keys[rank], values[rank], carried[rank]},
-                      unpacked_widths(all_widths[rank], options.carried.size()), each);
-  return samples;
+    unpackers.push_back(
+        std::make_unique<Unpacker>(Received{keys[rank], values[rank], carried[rank]},
+                                   unpacked_widths(all_widths[rank], options.carried.size())));
+  const std::vector<std::size_t> ranks = ranks_by_slot(slots);
+  for (const std::size_t rank : ranks) each(unpackers[rank]->next());
+  return static_cast<std::int64_t>(ranks.size());
 }
 
 std::int64_t predict_in(detail::Processes& processes, const EvalInput& input,

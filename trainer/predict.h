@@ -28,11 +28,12 @@ struct Prediction {
 
 using PredictionSink = std::function<void(const Prediction&)>;
 
-/// Calls `each` with every sample, in the feed's order for any number of devices, on rank 0's
-/// replica thread, so only in process 0; key and spans are valid until it returns. With several
-/// processes the order is by rounds of one batch per replica, in the order of the ranks. Of the
-/// objective only inputs() is used. Returns the number of samples, on every process. Throws: as
-/// evaluate(), but not Exhausted; what `each` throws.
+/// Calls `each` with every sample, in the order of the epoch's slots for any number of devices and
+/// processes, on rank 0's replica thread, so only in process 0; key and spans are valid until it
+/// returns. A feed that does not say which slots a batch has (pipeline::Batch::slots) is taken in
+/// rounds of one batch per replica, in the order of the ranks. Of the objective only inputs() is
+/// used. Returns the number of samples, on every process. Throws: as evaluate(), but not Exhausted;
+/// what `each` throws.
 std::int64_t predict(const EvalInput& input, const EvalOptions& options,
                      const PredictionSink& each);
 

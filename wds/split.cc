@@ -59,10 +59,23 @@ int num_streams(const SplitOptions& split) {
   return split.streams > 0 ? split.streams : processes * split.workers;
 }
 
+int stream_stripe(const SplitOptions& split) {
+  const int streams = num_streams(split);
+  const Topology& topology = split.topology;
+  if (topology.devices < 1) invalid("devices " + std::to_string(topology.devices) + " is below 1");
+  const bool by_user = split.process_splitter || split.worker_splitter;
+  if (by_user || topology.processes == 1 || streams % topology.world_size() != 0) return 1;
+  return topology.devices;
+}
+
 std::vector<int> streams_of_process(const SplitOptions& split) {
-  const int all = num_streams(split);
+  const Topology& topology = split.topology;
+  const int stripe = stream_stripe(split);
+  const auto all = static_cast<std::uint64_t>(num_streams(split));
   std::vector<int> streams;
-  for (int s = split.topology.process; s < all; s += split.topology.processes) streams.push_back(s);
+  for (std::uint64_t s = 0; s < all; ++s)
+    if (process_of(s, stripe, topology.processes) == topology.process)
+      streams.push_back(static_cast<int>(s));
   return streams;
 }
 

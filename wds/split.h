@@ -5,6 +5,11 @@
 // split_by_node followed by split_by_worker. In terms of streams, shard i belongs to stream i mod
 // (P * workers), with process = stream mod P and worker = stream div P.
 //
+// Which process owns a stream decides nothing but where it is read, unless splitters say what is in
+// it. So it is chosen for the devices: with P processes of D devices, W = P * D replicas, and
+// streams that W divides, process p owns D streams of every W, from p * D on. The slots that
+// streams take in turn then go to the replicas in turn, however they are spread over processes.
+//
 // User-defined splitters see the epoch's list (after the shuffle, if shards are shuffled):
 //
 //   SplitOptions{.topology = {.process = 1, .processes = 4}, .workers = 2,
@@ -16,6 +21,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -37,12 +43,14 @@ using ShardSplitter = std::function<std::vector<std::string>(const std::vector<s
 
 /// How an epoch is divided.
 struct SplitOptions {
-  /// Only `process` and `processes` are used: the devices of a process share its pipeline.
+  /// The devices of a process share its pipeline, and take its slots in turn.
   Topology topology = {};
   /// Streams per process.
   int workers = 1;
   /// S, the number of streams over all processes; 0 means processes * workers. A multiple of
-  /// `processes`, so that the order of the samples is the same for every number that divides it.
+  /// `processes`, so that the order of the samples is the same for every number that divides it. A
+  /// multiple of the replicas, all devices of all processes, has the same samples in each replica
+  /// however they are spread over processes.
   int streams = 0;
   /// What a process reads, and what each worker reads of that. Default: split_by_process and
   /// split_by_worker. Shards may be omitted or shared; a stream without shards is an error.
@@ -61,8 +69,17 @@ std::vector<std::string> split_by_worker(const std::vector<std::string>& shards,
 /// S for `split`, at least 1. Throws: InvalidArgument (process >= processes, streams not a multiple
 /// of processes, counts below 1).
 int num_streams(const SplitOptions& split);
-/// The streams that `split.topology.process` owns: s mod processes == process, ascending; never
-/// empty. Throws: as num_streams().
+/// How many neighbouring streams, and slots, belong to one process before the next process's
+/// follow: the devices of a process; 1 for a process alone, for streams that all devices do not
+/// divide, and with splitters, whose streams are process + i * processes. Throws: as num_streams().
+int stream_stripe(const SplitOptions& split);
+/// The process that owns a stream, or takes a slot, of this number.
+constexpr int process_of(std::uint64_t number, int stripe, int processes) {
+  const std::uint64_t stripes = number / static_cast<std::uint64_t>(stripe);
+  return static_cast<int>(stripes % static_cast<std::uint64_t>(processes));
+}
+/// The streams that `split.topology.process` owns, ascending; never empty. Throws: as
+/// num_streams().
 std::vector<int> streams_of_process(const SplitOptions& split);
 /// Checks that every stream gets a shard. Throws: InvalidArgument, with the numbers, if one would
 /// get none; as num_streams().

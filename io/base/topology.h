@@ -1,6 +1,6 @@
 // Topology: the position of this process among those of one run, and how many devices it has.
 //
-// A pipeline's data is split by process; the devices of a process take its batches in turn.
+// A pipeline's data is split by process; the devices of a process take its slots in turn.
 // Replicas are counted over all of them: a replica's rank is process * devices + device, and the
 // world size is processes * devices. Every process of a run has the same number of devices.
 //

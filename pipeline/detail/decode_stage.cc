@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "io/opener.h"
-#include "pipeline/detail/open_batch.h"
 
 namespace millrace::pipeline::detail {
 namespace {
@@ -27,35 +26,36 @@ void DecodeStage::decode(DecodeBlock& block) const {
   std::int64_t slot = block.first_slot;
   for (SlotSample& sample : block.samples) {
     if (stopped_.load(std::memory_order_relaxed)) break;
-    decode_sample(sample, *block.batch, slot++);
+    decode_sample(sample, *block.round, slot++);
   }
   meters_.decode.count(block.samples.size(), block.num_bytes);
   encoded_.subtract(block.num_bytes);
   block.samples.clear();
 }
 
-void DecodeStage::decode_sample(SlotSample& sample, OpenBatch& batch, std::int64_t slot) const {
+void DecodeStage::decode_sample(SlotSample& sample, OpenRound& round, std::int64_t slot) const {
   try {
-    if (fill_fields(sample, batch.buffer(), slot) == decode::Tidiness::kUntidy)
+    if (fill_fields(sample, round.place_of(slot)) == decode::Tidiness::kUntidy)
       meters_.untidy.fetch_add(1, std::memory_order_relaxed);
-    batch.fill(slot, std::move(sample.sample.key));
+    round.fill(slot, std::move(sample.sample.key));
   } catch (const Error& error) {
-    batch.fault(slot, located(error, sample.sample));
+    round.fault(slot, located(error, sample.sample));
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& other) {
-    batch.fault(slot, located(Error(ErrorCode::kCorrupt, other.what()), sample.sample));
+    round.fault(slot, located(Error(ErrorCode::kCorrupt, other.what()), sample.sample));
   }
 }
 
-decode::Tidiness DecodeStage::fill_fields(const SlotSample& sample, std::byte* buffer,
-                                          std::int64_t slot) const {
+decode::Tidiness DecodeStage::fill_fields(const SlotSample& sample,
+                                          const OpenRound::Place& place) const {
   auto tidiness = decode::Tidiness::kTidy;
   std::array<std::span<std::byte>, BatchLayout::kMaxFields> slots;
   std::size_t field = 0;
   for (const auto& decoder : decoders_) {
     const std::size_t count = decoder->outputs().size();
-    for (std::size_t i = 0; i < count; ++i) slots[i] = layout_.slot(buffer, field++, slot);
+    for (std::size_t i = 0; i < count; ++i)
+      slots[i] = layout_.slot(place.buffer, field++, place.row);
     tidiness = std::max(tidiness,
                         decoder->decode(sample.sample, sample.id, std::span(slots).first(count)));
   }

@@ -1,6 +1,6 @@
 // DecodeStage: fills the slots of a block, each from its own sample.
 //
-// Threads: decode() from any number at once; blocks of one batch touch different slots.
+// Threads: decode() from any number at once; blocks of one round touch different slots.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include "pipeline/detail/field_decoder.h"
 #include "pipeline/detail/messages.h"
 #include "pipeline/detail/meters.h"
+#include "pipeline/detail/open_round.h"
 
 namespace millrace::pipeline::detail {
 
@@ -27,9 +28,8 @@ class DecodeStage {
   void stop() { stopped_ = true; }
 
  private:
-  void decode_sample(SlotSample& sample, OpenBatch& batch, std::int64_t slot) const;
-  decode::Tidiness fill_fields(const SlotSample& sample, std::byte* buffer,
-                               std::int64_t slot) const;
+  void decode_sample(SlotSample& sample, OpenRound& round, std::int64_t slot) const;
+  decode::Tidiness fill_fields(const SlotSample& sample, const OpenRound::Place& place) const;
 
   const FieldDecoders& decoders_;
   const BatchLayout& layout_;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "pipeline/detail/open_batch.h"
+#include "pipeline/detail/open_round.h"
 #include "pipeline/detail/resolve.h"
 
 namespace millrace::pipeline::detail {
@@ -45,12 +45,17 @@ Output OutputQueue::pop() {
   return output;
 }
 
+void OutputQueue::check() {
+  MutexLock lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
 void DeliverStage::deliver(Output output) {
   const Stopwatch busy(meters_.deliver.busy_ns);
   if (over_) return count_later_faults(output);
   switch (output.kind) {
-    case Output::Kind::kBatch:
-      return deliver_batch(std::move(output));
+    case Output::Kind::kRound:
+      return deliver_round(std::move(output));
     case Output::Kind::kDiscarded:
       return callbacks_.return_permit();
     case Output::Kind::kMasked:
@@ -63,37 +68,41 @@ void DeliverStage::deliver(Output output) {
   }
 }
 
-void DeliverStage::deliver_batch(Output output) {
-  if (stopped_epoch_ == output.epoch) return replace_batch(output);
+void DeliverStage::deliver_round(Output output) {
+  if (stopped_epoch_ == output.epoch) return replace_round(output);
   try {
-    report_faults(*output.batch);
+    report_faults(*output.round);
   } catch (...) {
     return fail(std::current_exception());
   }
-  const Batch& batch = output.batch->batch();
-  if (stopped_epoch_ && batch.num_valid == 0) return replace_batch(output);
-  ledgers_.of(output.epoch)->count_emitted(static_cast<std::uint64_t>(batch.num_valid));
+  const std::int64_t valid = output.round->num_valid();
+  if (stopped_epoch_ && valid == 0) return replace_round(output);
+  ledgers_.of(output.epoch)->count_emitted(static_cast<std::uint64_t>(valid));
   std::size_t bytes = 0;
-  for (const BatchField& field : batch.fields) bytes += field.data.size();
-  meters_.deliver.count(static_cast<std::size_t>(batch.num_valid), bytes);
+  for (const Batch& batch : output.round->batches())
+    for (const BatchField& field : batch.fields) bytes += field.data.size();
+  meters_.deliver.count(static_cast<std::size_t>(valid), bytes);
   output_.push(std::move(output));
 }
 
-/// After the fault that cut the epoch: nothing, or a masked batch if their number is promised.
-void DeliverStage::replace_batch(const Output& output) {
+/// After the fault that cut the epoch: nothing, or masked batches if their number is promised.
+void DeliverStage::replace_round(const Output& output) {
   if (least_batches(options_) > 0)
-    output_.push({.kind = Output::Kind::kMasked, .epoch = output.epoch, .index = output.index});
+    output_.push({.kind = Output::Kind::kMasked,
+                  .epoch = output.epoch,
+                  .index = output.index,
+                  .repeat = output.round->num_batches()});
   callbacks_.return_permit();
 }
 
-void DeliverStage::report_faults(OpenBatch& batch) {
-  if (batch.faults().empty()) return;
-  const std::uint32_t epoch = batch.batch().epoch;
+void DeliverStage::report_faults(OpenRound& round) {
+  if (round.faults().empty()) return;
+  const std::uint32_t epoch = round.batches().front().epoch;
   const auto ledger = ledgers_.of(epoch);
-  for (const OpenBatch::SlotFault& fault : batch.faults()) {
+  for (const OpenRound::SlotFault& fault : round.faults()) {
     if (ledger->report(fault.error) != wds::OnFault::kStop) continue;
     stopped_epoch_ = epoch;
-    batch.cut_at_first_fault();
+    round.cut_at_first_fault();
     return callbacks_.cut_epoch(epoch);
   }
 }
@@ -105,7 +114,7 @@ void DeliverStage::fail(std::exception_ptr error) {
 }
 
 void DeliverStage::count_later_faults(const Output& output) {
-  if (output.batch) meters_.later_faults += output.batch->faults().size();
+  if (output.round) meters_.later_faults += output.round->faults().size();
   if (output.error && !is_cancelled(output.error)) ++meters_.later_faults;
 }
 

@@ -1,7 +1,7 @@
 // The ordered end of the graph: DeliverStage applies the fault policy and counts, and the
 // OutputQueue is what the consumer takes from.
 //
-// Because it runs in the order of the batches, the ledger's order, the fault that ends a run, and
+// Because it runs in the order of the rounds, the ledger's order, the fault that ends a run, and
 // which batches come before it are the same at any timing.
 #pragma once
 
@@ -21,7 +21,7 @@
 namespace millrace::pipeline::detail {
 
 /// From the end of the graph to the consumer, in order; errors in order too. Buffers: as many
-/// batches as the merge has permits. Threads: push() and fail() from any, pop() from one at a time.
+/// rounds as the merge has permits. Threads: push() and fail() from any, pop() from one at a time.
 class OutputQueue {
  public:
   void push(Output output);
@@ -29,6 +29,8 @@ class OutputQueue {
   void fail(std::exception_ptr error);
   /// Waits for the next output. Throws: what fail() was given.
   Output pop();
+  /// Throws: what fail() was given.
+  void check();
 
  private:
   Mutex mutex_;
@@ -41,7 +43,7 @@ class OutputQueue {
 class DeliverStage {
  public:
   struct Callbacks {
-    /// A batch was discarded.
+    /// A round was discarded.
     std::function<void()> return_permit;
     /// The rest of the epoch is not wanted.
     std::function<void(std::uint32_t)> cut_epoch;
@@ -61,9 +63,9 @@ class DeliverStage {
   void deliver(Output output);
 
  private:
-  void deliver_batch(Output output);
-  void replace_batch(const Output& output);
-  void report_faults(OpenBatch& batch);
+  void deliver_round(Output output);
+  void replace_round(const Output& output);
+  void report_faults(OpenRound& round);
   void fail(std::exception_ptr error);
   void count_later_faults(const Output& output);
 

@@ -117,8 +117,7 @@ Graph::State::State(const GraphParts& all, const Position& start)
     : parts(all),
       readers(make_readers(parts, start, stop.get_token())),
       merge({.stream_numbers = owned_streams(parts.options),
-             .process = parts.options.split.topology.process,
-             .processes = parts.options.split.topology.processes,
+             .split = parts.options.split,
              .num_samples = global_samples_per_epoch(parts.options).value_or(0),
              .seed = parts.options.shuffle.seed,
              .batch = parts.options.batch,
@@ -238,8 +237,8 @@ void Graph::State::decode_block(const std::shared_ptr<DecodeBlock>& block) {
   const auto slots = static_cast<std::int64_t>(block->samples.size());
   decode_stage.decode(*block);
   tell_merge(BlockDecoded{block->num_bytes});
-  const std::shared_ptr<OpenBatch> batch = std::move(block->batch);
-  if (batch->release(slots)) deliver(batch->output());
+  const std::shared_ptr<OpenRound> round = std::move(block->round);
+  if (round->release(slots)) deliver(round->output());
 }
 
 Graph::Graph(const GraphParts& parts, const Position& start)

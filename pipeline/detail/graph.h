@@ -45,7 +45,7 @@ class Graph {
   /// Cancels tasks that have not begun, and waits for those that have.
   ~Graph();
 
-  /// The consumer took a batch: another one may be opened. Threads: any.
+  /// The consumer took a round: another one may be opened. Threads: any.
   void return_permit();
   /// Changes how many work, and how far ahead. Threads: one at a time.
   void tune(const TuneSettings& settings);

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "pipeline/slots.h"
+#include "wds/split.h"
+
 namespace millrace::pipeline::detail {
 
 Merge::Merge(MergeOptions options, const Position& start, const BatchLayout& layout,
              BatchPool& pool, Sink& sink)
     : options_(std::move(options)),
+      stripe_(wds::stream_stripe(options_.split)),
       layout_(layout),
       pool_(pool),
       sink_(sink),
@@ -73,8 +77,8 @@ bool Merge::step() {
     return false;
   }
   if (bytes_in_decode_ >= options_.decode_bytes) return false;
-  if (!batch_ && permits_ == 0) return false;
-  if (!batch_) open_batch();
+  if (!round_ && permits_ == 0) return false;
+  if (!round_) open_round();
   take(*stream);
   return true;
 }
@@ -104,17 +108,17 @@ void Merge::take(Stream& stream) {
       .stream = static_cast<std::uint32_t>(options_.stream_numbers[next_stream_]),
       .index = from.first_index() + stream.cursor};
   wds::Sample& sample = from.block.samples[stream.cursor++];
-  const std::int64_t slot = batch_->assign();
+  const std::int64_t slot = round_->assign();
   if (!block_) {
-    block_ = std::make_shared<DecodeBlock>(DecodeBlock{.batch = batch_, .first_slot = slot});
+    block_ = std::make_shared<DecodeBlock>(DecodeBlock{.round = round_, .first_slot = slot});
     block_->samples.reserve(wds::SampleBlock::kMaxSamples);
   }
   block_->num_bytes += sample.num_bytes();
   block_->samples.push_back({std::move(sample), id});
   next_stream_ = (next_stream_ + 1) % streams_.size();
   if (stream.cursor == from.block.samples.size()) leave_block(stream);
-  if (batch_->is_full()) {
-    close_batch(Output::Kind::kBatch);
+  if (round_->is_full()) {
+    close_round(Output::Kind::kRound);
   } else if (block_->samples.size() == wds::SampleBlock::kMaxSamples ||
              block_->num_bytes >= wds::SampleBlock::kMaxBytes) {
     flush_block();
@@ -177,7 +181,7 @@ void Merge::drop_rest(const BlockRead& read, std::size_t from) {
 
 void Merge::end_epoch() {
   const bool drops = options_.batch.uneven == Uneven::kDrop && options_.epochs.batches == 0;
-  if (batch_) close_batch(drops ? Output::Kind::kDiscarded : Output::Kind::kBatch);
+  if (round_) close_round(drops ? Output::Kind::kDiscarded : Output::Kind::kRound);
   mask_up_to_limit();
   sink_.deliver(next_output(Output::Kind::kEpochEnd));
   if (is_last(epoch_)) {
@@ -188,31 +192,47 @@ void Merge::end_epoch() {
 }
 
 void Merge::fail(std::exception_ptr error) {
-  if (batch_) close_batch(Output::Kind::kDiscarded);
+  if (round_) close_round(Output::Kind::kDiscarded);
   Output fault = next_output(Output::Kind::kFault);
   fault.error = std::move(error);
   sink_.deliver(fault);
   is_over_ = true;
 }
 
-void Merge::open_batch() {
+// A batch in the middle of its round has no position of its own: what continues there begins the
+// round again.
+void Merge::open_round() {
   --permits_;
-  batch_ = std::make_shared<OpenBatch>(layout_, pool_.acquire(), epoch_, epoch_batches_);
+  const std::int64_t devices = options_.split.topology.devices;
+  const std::int64_t wanted = options_.epochs.batches;
+  const std::int64_t count = wanted > 0 ? std::min(devices, wanted - epoch_batches_) : devices;
+  const auto before = count > 1 ? position() : nullptr;
+  std::vector<Batch> batches(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    Batch& batch = batches[static_cast<std::size_t>(i)];
+    batch.index = epoch_batches_ + i;
+    batch.epoch = epoch_;
+    batch.slots = slots_of_batch(options_.split, options_.batch.size, batch.index);
+    batch.owner = pool_.acquire();
+    if (i + 1 == count) continue;
+    auto within = std::make_shared<Position>(*before);
+    within->round = {.taken = i + 1, .devices = devices, .batch_size = options_.batch.size};
+    batch.position = std::move(within);
+  }
+  round_ = std::make_shared<OpenRound>(layout_, std::move(batches));
 }
 
-// Closes before the last block is sent, so that decoding it completes the batch; without a last
+// Closes before the last block is sent, so that decoding it completes the round; without a last
 // block close() itself may.
-void Merge::close_batch(Output::Kind kind) {
+void Merge::close_round(Output::Kind kind) {
   const Output output = next_output(kind);
-  const std::int64_t assigned = batch_->num_assigned();
-  if (kind == Output::Kind::kBatch)
-    ++epoch_batches_;
+  if (kind == Output::Kind::kRound)
+    epoch_batches_ += round_->num_batches();
   else
-    sink_.drop(static_cast<std::size_t>(assigned), 0);
-  const std::int64_t size = options_.batch.partial ? assigned : layout_.batch_size();
-  if (batch_->close(output, size, position())) sink_.deliver(batch_->output());
+    sink_.drop(static_cast<std::size_t>(round_->num_assigned()), 0);
+  if (round_->close(output, options_.batch.partial, position())) sink_.deliver(round_->output());
   flush_block();
-  batch_.reset();
+  round_.reset();
 }
 
 void Merge::flush_block() {
@@ -235,14 +255,16 @@ bool Merge::is_last(std::uint32_t epoch) const {
 }
 
 bool Merge::epoch_is_full() const {
-  return options_.epochs.batches > 0 && !batch_ && epoch_batches_ >= options_.epochs.batches;
+  return options_.epochs.batches > 0 && !round_ && epoch_batches_ >= options_.epochs.batches;
 }
 
-std::shared_ptr<const Position> Merge::position() const {
+std::shared_ptr<Position> Merge::position() const {
   auto position = std::make_shared<Position>();
   position->epoch = epoch_;
-  position->process = options_.process;
-  position->processes = options_.processes;
+  const Topology& topology = options_.split.topology;
+  position->process = topology.process;
+  position->processes = topology.processes;
+  position->stripe = stripe_;
   position->slots = epoch_batches_ * options_.batch.size;
   position->turns = {static_cast<std::uint32_t>(next_stream_)};
   position->fingerprint = options_.fingerprint;
@@ -255,7 +277,7 @@ std::shared_ptr<const Position> Merge::position() const {
   }
   // Full last batches do not show it: some processes' may be full, and others' not.
   const bool is_done =
-      options_.num_samples > 0 && position->slots * options_.processes >= options_.num_samples;
+      options_.num_samples > 0 && position->slots * topology.processes >= options_.num_samples;
   if (is_done)
     for (Position::Stream& stream : position->streams) stream.ended = true;
   return position;

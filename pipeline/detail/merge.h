@@ -1,13 +1,14 @@
 // Merge: which sample goes into which slot of which batch. The only place that decides the order.
 //
 // Slot j of the process takes the next sample of its stream j mod streams, cyclically over the
-// streams that have not ended. The merge also decides when to read: each stream has at most
+// streams that have not ended. The slots of a round of batches, one for each device, go to the
+// batches in turn. The merge also decides when to read: each stream has at most
 // `blocks_per_stream` blocks read or being read, and about `decode_bytes` wait for decoding. It
 // never waits itself: at each event it does all steps that have become possible, and sends the
 // results to its sink.
 //
 // Concurrency: none. Order: a function of the streams' content alone. Buffers: streams ×
-// blocks_per_stream blocks, decode_bytes and one more block, `permits` batches.
+// blocks_per_stream blocks, decode_bytes and one more block, `permits` rounds.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 
 #include "pipeline/detail/batch_buffers.h"
 #include "pipeline/detail/messages.h"
-#include "pipeline/detail/open_batch.h"
+#include "pipeline/detail/open_round.h"
 #include "pipeline/options.h"
 
 namespace millrace::pipeline::detail {
@@ -27,8 +28,7 @@ namespace millrace::pipeline::detail {
 struct MergeOptions {
   /// The process's streams, by their numbers among all.
   std::vector<int> stream_numbers;
-  int process = 0;
-  int processes = 1;
+  wds::SplitOptions split = {};
   /// Of an epoch, over all processes; 0: not known.
   std::int64_t num_samples = 0;
   std::uint64_t seed = 0;
@@ -38,7 +38,7 @@ struct MergeOptions {
   std::int64_t least_batches = 0;
   std::size_t blocks_per_stream = 2;  ///< at first
   std::size_t decode_bytes = 0;
-  /// Batches that may be in the pipeline: being filled, or waiting for the consumer.
+  /// Rounds that may be in the pipeline: being filled, or waiting for the consumer.
   std::int64_t permits = 1;
   std::uint64_t fingerprint = 0;
 };
@@ -90,16 +90,17 @@ class Merge {
   void drop_rest(const BlockRead& read, std::size_t from);
   void end_epoch();
   void fail(std::exception_ptr error);
-  void open_batch();
-  void close_batch(Output::Kind kind);
+  void open_round();
+  void close_round(Output::Kind kind);
   void flush_block();
   void mask_up_to_limit();
   bool is_last(std::uint32_t epoch) const;
   bool epoch_is_full() const;
-  std::shared_ptr<const Position> position() const;
+  std::shared_ptr<Position> position() const;
   Output next_output(Output::Kind kind);
 
   const MergeOptions options_;
+  const int stripe_;
   const BatchLayout& layout_;
   BatchPool& pool_;
   Sink& sink_;
@@ -113,7 +114,7 @@ class Merge {
   std::size_t bytes_in_decode_ = 0;
   std::uint64_t sequence_ = 0;
   bool is_over_ = false;
-  std::shared_ptr<OpenBatch> batch_;
+  std::shared_ptr<OpenRound> round_;
   std::shared_ptr<DecodeBlock> block_;
 };
 

@@ -14,7 +14,7 @@
 
 namespace millrace::pipeline::detail {
 
-class OpenBatch;
+class OpenRound;
 
 /// Asks for the next block of a stream; an epoch other than the last one asked for begins that
 /// epoch.
@@ -44,7 +44,7 @@ struct Started {};
 struct BlockDecoded {
   std::size_t num_bytes = 0;
 };
-/// A batch has left the pipeline: another one may be opened.
+/// A round has left the pipeline: another one may be opened.
 struct PermitReturned {};
 /// The rest of an epoch is not wanted.
 struct EpochCut {
@@ -64,9 +64,9 @@ struct SlotSample {
   decode::SampleId id;
 };
 
-/// Samples for consecutive slots of one batch: one decode task.
+/// Samples for consecutive slots of one round: one decode task.
 struct DecodeBlock {
-  std::shared_ptr<OpenBatch> batch;
+  std::shared_ptr<OpenRound> round;
   std::int64_t first_slot = 0;
   std::vector<SlotSample> samples = {};
   std::size_t num_bytes = 0;
@@ -76,18 +76,18 @@ struct DecodeBlock {
 /// consumer.
 struct Output {
   enum class Kind {
-    kBatch,
-    kDiscarded,  ///< a batch that is not handed out: the short last one, or one cut by a fault
+    kRound,
+    kDiscarded,  ///< a round that is not handed out: the short last one, or one cut by a fault
     kMasked,     ///< fully masked batches, up to EpochOptions::batches
     kEpochEnd,
     kFault,
   };
   std::uint64_t sequence = 0;
-  Kind kind = Kind::kBatch;
+  Kind kind = Kind::kRound;
   std::uint32_t epoch = 0;
-  std::int64_t index = 0;                      ///< kMasked: of the first batch
+  std::int64_t index = 0;                      ///< of the first batch
   std::int64_t repeat = 1;                     ///< kMasked: how many batches
-  std::shared_ptr<OpenBatch> batch = nullptr;  ///< kBatch, kDiscarded
+  std::shared_ptr<OpenRound> round = nullptr;  ///< kRound, kDiscarded
   std::exception_ptr error = nullptr;          ///< kFault
 };
 

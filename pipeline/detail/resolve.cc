@@ -136,15 +136,25 @@ std::size_t reader_bytes(const PipelineOptions& options) {
   return network ? kNetworkReaderBytes : kFileReaderBytes;
 }
 
-/// Batches being filled: enough for every thread to have a block, within some 16 MiB.
-std::int64_t batches_in_work(const PipelineOptions& options, std::size_t batch_bytes) {
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+/// Rounds being filled: enough for every thread to have a block, within some 16 MiB.
+std::int64_t rounds_in_work(const PipelineOptions& options, std::size_t batch_bytes) {
   constexpr std::size_t kEnoughBytes = 16 * kMiB;
+  const std::int64_t devices = options.split.topology.devices;
   const auto block = static_cast<std::int64_t>(wds::SampleBlock::kMaxSamples);
   const std::int64_t for_threads =
-      (options.resources.threads * block + options.batch.size - 1) / options.batch.size;
+      divide_up(options.resources.threads * block, options.batch.size * devices);
+  const std::size_t round_bytes = batch_bytes * static_cast<std::size_t>(devices);
   const auto for_memory =
-      static_cast<std::int64_t>(std::max<std::size_t>(1, kEnoughBytes / batch_bytes));
+      static_cast<std::int64_t>(std::max<std::size_t>(1, kEnoughBytes / round_bytes));
   return 1 + std::min(for_threads, for_memory);
+}
+
+/// The consumer has a round in hand and, until the next one is handed out whole, each device's last
+/// batch: a masked one would repeat it.
+std::int64_t batches_held(std::int64_t permits, std::int64_t devices) {
+  return (permits + 1) * devices + devices - 1;
 }
 
 /// Where a permutation's samples lie, in memory.
@@ -175,11 +185,11 @@ std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams
   const auto blocks =
       static_cast<std::size_t>(std::max(plan.first.read_ahead, plan.most.read_ahead));
   return fixed + streams * blocks * kBlock + plan.decode_bytes + kBlock +
-         (static_cast<std::size_t>(plan.permits) + 1) * batch_bytes;
+         static_cast<std::size_t>(plan.num_batches) * batch_bytes;
 }
 
 /// Reduces one part of the plan; false if all are at their minimum.
-bool shrink(MemoryPlan& plan) {
+bool shrink(MemoryPlan& plan, std::int64_t devices) {
   if (plan.permits == 2 && plan.first.read_ahead > 1) {
     --plan.first.read_ahead;
   } else if (plan.permits == 2 && plan.decode_bytes > kMiB) {
@@ -189,6 +199,7 @@ bool shrink(MemoryPlan& plan) {
   } else {
     return false;
   }
+  plan.num_batches = batches_held(plan.permits, devices);
   return true;
 }
 
@@ -317,22 +328,25 @@ MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes) 
   const std::size_t streams = owned_streams(options).size();
   const std::size_t fixed = fixed_bytes(options, streams);
   const std::size_t budget = options.resources.memory_budget_bytes;
-  MemoryPlan plan{.permits = options.resources.prefetch + batches_in_work(options, batch_bytes),
+  const std::int64_t devices = options.split.topology.devices;
+  MemoryPlan plan{.permits = divide_up(options.resources.prefetch, devices) +
+                             rounds_in_work(options, batch_bytes),
                   .decode_bytes = static_cast<std::size_t>(options.resources.threads) * 2 * kMiB,
                   .first = {.readers = options.resources.io_threads,
                             .decode_threads = options.resources.threads,
                             .read_ahead = 2}};
+  plan.num_batches = batches_held(plan.permits, devices);
   const auto sum = [&] { return bound(plan, fixed, streams, batch_bytes); };
-  while (budget > 0 && sum() > budget && shrink(plan)) continue;
+  while (budget > 0 && sum() > budget && shrink(plan, devices)) continue;
   plan.most = plan.first;
   if (options.resources.autotune.on) raise_limits(options, streams, sum(), plan);
   plan.bound_bytes = sum();
   if (budget > 0 && plan.bound_bytes > budget) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        fmt::format("a memory budget of {} bytes is too small: the minimum is {} bytes, for 2 "
+        fmt::format("a memory budget of {} bytes is too small: the minimum is {} bytes, for {} "
                     "batches of {} bytes, {} streams of {} bytes and 2 MiB for decoding",
-                    budget, plan.bound_bytes, batch_bytes, streams,
+                    budget, plan.bound_bytes, plan.num_batches, batch_bytes, streams,
                     fixed / streams + wds::SampleBlock::kMaxBytes));
   }
   return plan;

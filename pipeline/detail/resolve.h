@@ -38,7 +38,8 @@ std::uint64_t order_fingerprint(const PipelineOptions& options);
 
 /// What the memory is used for. The sum is the pipeline's bound.
 struct MemoryPlan {
-  std::int64_t permits = 1;      ///< batches in the pipeline
+  std::int64_t permits = 1;      ///< rounds of batches in the pipeline
+  std::int64_t num_batches = 1;  ///< that it may hold, with those of the consumer
   std::size_t decode_bytes = 0;  ///< encoded bytes that wait for decoding
   TuneSettings first = {};       ///< what a pipeline starts with
   TuneSettings most = {};        ///< and may be tuned up to; the same without autotune

@@ -31,8 +31,26 @@ train 4 1 --fake-data 320 --epochs 2 --reduce mpi --run-dir "$folder/mpi" >"$fol
 [[ -n $(loss "$folder/mpi.log") && $(loss "$folder/mpi.log") == "$(loss "$folder/1.log")" ]] ||
   fail "--reduce mpi: another loss: $(cat "$folder/mpi.log")"
 
-# Fewer shards than processes: every sample still counts once.
+# From shards, with and without indexes: the same weights, bit for bit, and the same scores.
 "$millrace" create "$folder/t-%06d.tar" --synthetic classes --count 50 --maxcount 25 --size 28 2>/dev/null >&2
+"$millrace" create "$folder/s-%06d.tar" --synthetic classes --count 150 --maxcount 40 --size 28 2>/dev/null >&2
+for index in "" "--no-index"; do
+  for shape in "1 4" "2 2" "4 1"; do
+    read -r processes devices <<<"$shape"
+    run=$folder/bits$index.$processes
+    # shellcheck disable=SC2086
+    train "$processes" "$devices" --train "$folder/s-{000000..000003}.tar" --val "$folder/t-{000000..000001}.tar" \
+      --channels 3 --size 28 --epochs 2 --json $index --run-dir "$run" >"$run.json" 2>"$run.log" ||
+      { fail "$shape: status $?"; tail -n 5 "$run.log"; }
+    cmp "$run/checkpoints/last/model.safetensors" "$folder/bits.1/checkpoints/last/model.safetensors" ||
+      fail "$shape $index: other weights"
+    grep -o '"val_[a-z0-9]*":[^,}]*' "$run.json" | grep -v seconds >"$run.scores"
+    [[ -s $run.scores ]] || fail "$shape $index: no scores"
+    cmp "$run.scores" "$folder/bits.1.scores" || fail "$shape $index: other scores"
+  done
+done
+
+# Fewer shards than processes: every sample still counts once.
 for processes in 1 3; do
   start "$processes" "$millrace" eval --checkpoint "$folder/1" "$folder/t-{000000..000001}.tar" --precision fp32 \
     2>/dev/null | sed -n 's/ in [^:]*//p' >"$folder/eval.$processes"

@@ -1,10 +1,11 @@
-// A run of several processes, stopped after a step and continued by another number of them.
+// A run of several processes and devices, stopped after a step and continued by others.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,19 +48,43 @@ void add_rows(const Batch& batch, std::vector<std::string>& rows) {
   }
 }
 
-/// What a run of several processes gave, step by step; an epoch's end is a step of none.
-struct History {
-  std::vector<std::vector<std::string>> steps;
-  std::vector<std::string> positions;  ///< after each step, joined
+/// Processes, and devices of each.
+struct Layout {
+  int processes = 1;
+  int devices = 1;
+  int world() const { return processes * devices; }
 };
 
-/// The pipelines of `processes` processes, which step together; `whole` is what one would be.
-History run(const PipelineOptions& whole, int processes, const std::string& from = {}) {
+std::string name_of(const Layout& layout) {
+  return std::to_string(layout.processes) + " x " + std::to_string(layout.devices);
+}
+
+/// What a run gave, step by step; an epoch's end is a step of none.
+struct History {
+  std::vector<std::vector<std::string>> steps;     ///< the samples of all replicas, sorted
+  std::vector<std::vector<std::string>> replicas;  ///< of each, by rank: its slots and samples
+  std::vector<std::string> positions;              ///< after each step, joined
+};
+
+/// A replica's batch as text: its slots, which of them are valid, and all else as a number.
+std::string replica_text(const Batch& batch, const std::vector<std::string>& rows) {
+  std::string text = std::to_string(batch.slots.first) + "+" + std::to_string(batch.slots.stride);
+  for (const std::uint8_t valid : batch.valid) text += valid == 0 ? "-" : "x";
+  std::string all;
+  for (const std::string& row : rows) all += row;
+  const auto data = batch.fields.front().data;  // masked slots repeat what their replica had
+  all.append(reinterpret_cast<const char*>(data.data()), data.size());
+  return text + " " + std::to_string(std::hash<std::string>()(all));
+}
+
+/// The pipelines of the processes, which step together; `whole` is what one of one device would be.
+History run(const PipelineOptions& whole, const Layout& layout, const std::string& from = {}) {
   std::vector<Pipeline> pipelines;
-  for (int process = 0; process < processes; ++process) {
+  for (int process = 0; process < layout.processes; ++process) {
     PipelineOptions options = whole;
-    options.batch.size = whole.batch.size / processes;
-    options.split.topology = {.process = process, .processes = processes};
+    options.batch.size = whole.batch.size / layout.world();
+    options.split.topology = {
+        .process = process, .processes = layout.processes, .devices = layout.devices};
     if (!from.empty()) options.resume = std::make_shared<const Position>(Position::from_json(from));
     pipelines.emplace_back(std::move(options));
   }
@@ -67,13 +92,21 @@ History run(const PipelineOptions& whole, int processes, const std::string& from
   while (!pipelines.front().finished()) {
     std::vector<bool> has_ended(pipelines.size());
     for (bool more = true; more;) {
-      std::vector<std::string> rows;
+      std::vector<std::string> all;
+      std::vector<std::string> replicas;
       std::vector<Position> positions;
       more = false;
       for (std::size_t i = 0; i < pipelines.size(); ++i) {
-        Batch batch;
-        has_ended[i] = has_ended[i] || !pipelines[i].next(batch);
-        if (!has_ended[i]) add_rows(batch, rows);
+        for (int device = 0; device < layout.devices && !has_ended[i]; ++device) {
+          Batch batch;
+          has_ended[i] = !pipelines[i].next(batch);
+          if (has_ended[i]) continue;
+          EXPECT_EQ(batch.index % layout.devices, device);
+          std::vector<std::string> rows;
+          add_rows(batch, rows);
+          replicas.push_back(replica_text(batch, rows));
+          all.insert(all.end(), rows.begin(), rows.end());
+        }
         more = more || !has_ended[i];
         positions.push_back(pipelines[i].position());
       }
@@ -82,54 +115,103 @@ History run(const PipelineOptions& whole, int processes, const std::string& from
         if (more && position.epoch > positions.front().epoch)
           position = {.epoch = positions.front().epoch,
                       .process = position.process,
-                      .processes = processes};
-      std::ranges::sort(rows);
-      history.steps.push_back(std::move(rows));
+                      .processes = layout.processes};
+      std::ranges::sort(all);
+      history.steps.push_back(std::move(all));
+      history.replicas.push_back(std::move(replicas));
       history.positions.push_back(Position::joined(positions).to_json());
     }
   }
   return history;
 }
 
-History run(const FakeStreams& streams, int processes, const std::string& from = {}) {
+PipelineOptions options_for(const FakeStreams& streams) {
   PipelineOptions options = fake_options(kStreams, kGlobalBatch);
   options.split.streams = kStreams;
   options.source = fake_source(streams);
   options.resources.threads = 1;
   options.epochs.count = kEpochs;
-  return run(options, processes, from);
+  return options;
 }
 
-TEST(Elastic, GlobalBatchesAreTheSameForEveryNumberOfProcesses) {
+History run(const FakeStreams& streams, const Layout& layout, const std::string& from = {}) {
+  return run(options_for(streams), layout, from);
+}
+
+TEST(Elastic, GlobalBatchesAreTheSameForEveryLayout) {
   for (const std::int64_t samples : {103, 96, 100, 5}) {
-    const auto whole = run(balanced(samples), 1).steps;
+    const auto whole = run(balanced(samples), {}).steps;
     std::size_t count = 0;
     for (const auto& step : whole) count += step.size();
     EXPECT_EQ(2 * static_cast<std::size_t>(samples) + 17, count);
-    for (const int processes : {2, 4, 8})
-      EXPECT_EQ(whole, run(balanced(samples), processes).steps) << samples << " " << processes;
+    for (const Layout layout :
+         {Layout{2}, Layout{4}, Layout{8}, Layout{1, 2}, Layout{1, 3}, Layout{2, 4}, Layout{4, 3}})
+      EXPECT_EQ(whole, run(balanced(samples), layout).steps) << samples << " " << name_of(layout);
   }
 }
 
-TEST(Elastic, AnyStepIsContinuedByAnyNumberOfProcesses) {
-  const FakeStreams streams = balanced(103);
-  const History whole = run(streams, 1);
-  for (const int saved : {1, 2, 8}) {
-    const History before = run(streams, saved);
-    for (const int processes : {1, 4}) {
-      for (std::size_t step = 0; step + 1 < before.steps.size(); ++step) {
-        const History after = run(streams, processes, before.positions[step]);
-        const auto rest = whole.steps.begin() + static_cast<std::ptrdiff_t>(step) + 1;
-        EXPECT_EQ(after.steps, std::vector(rest, whole.steps.end()))
-            << saved << " to " << processes << " after step " << step;
+TEST(Elastic, AReplicaHasTheSameSlotsHoweverTheReplicasAreSpread) {
+  for (const std::int64_t samples : {103, 100, 5, 2}) {
+    for (const int world : {4, 8}) {
+      PipelineOptions options = options_for(balanced(samples));
+      options.epochs.samples = samples;  // so that each replica has each step
+      const auto processes = run(options, {world}).replicas;
+      EXPECT_EQ(processes.front().size(), static_cast<std::size_t>(world));
+      for (int devices = 2; devices <= world; devices *= 2) {
+        const Layout layout{world / devices, devices};
+        EXPECT_EQ(processes, run(options, layout).replicas) << samples << " " << name_of(layout);
       }
     }
   }
 }
 
-std::string refusal_of(const FakeStreams& streams, int processes, const Position& from) {
+TEST(Elastic, AnyStepIsContinuedByAnyLayout) {
+  const FakeStreams streams = balanced(103);
+  const History whole = run(streams, {4});
+  for (const Layout saved : {Layout{1}, Layout{2, 2}, Layout{1, 4}, Layout{8}, Layout{2, 3}}) {
+    const History before = run(streams, saved);
+    for (const Layout layout : {Layout{1}, Layout{4}, Layout{2, 2}, Layout{1, 4}}) {
+      for (std::size_t step = 0; step + 1 < before.steps.size(); step += 2) {
+        const History after = run(streams, layout, before.positions[step]);
+        const auto next = static_cast<std::ptrdiff_t>(step) + 1;
+        EXPECT_EQ(after.steps, std::vector(whole.steps.begin() + next, whole.steps.end()))
+            << name_of(saved) << " to " << name_of(layout) << " after step " << step;
+        if (layout.world() != 4) continue;
+        EXPECT_EQ(after.replicas, std::vector(whole.replicas.begin() + next, whole.replicas.end()))
+            << name_of(saved) << " to " << name_of(layout) << " after step " << step;
+      }
+    }
+  }
+}
+
+// The position of each batch in the middle of a round, too.
+TEST(Elastic, AnyBatchOfARoundIsContinued) {
+  PipelineOptions options = fake_options(kStreams, 4);
+  options.source = fake_source(balanced(53));
+  options.split.topology.devices = 3;
+  options.epochs.count = 2;
+  const auto positions = testing::expect_same_after_any_resume(options);
+  const Position within = Position::from_json(positions.at(1));
+  EXPECT_EQ(within.round.taken, 2);
+  EXPECT_EQ(within.slots, 0);
+  options.resume = std::make_shared<const Position>(within);
+  options.split.topology.devices = 2;
+  const auto refused = [&] {
+    try {
+      const Pipeline pipeline(options);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refused(), HasSubstr("after batch 2 of a round of 3 of size 4; 2 of size 4 given"));
+  options.resume = std::make_shared<const Position>(Position::from_json(positions.at(2)));
+  EXPECT_THAT(refused(), HasSubstr("12 slots used do not divide into rounds of 2 batches of 4"));
+}
+
+std::string refusal_of(const FakeStreams& streams, const Layout& layout, const Position& from) {
   try {
-    run(streams, processes, from.to_json());
+    run(streams, layout, from.to_json());
   } catch (const Error& error) {
     EXPECT_EQ(ErrorCode::kInvalidArgument, error.code());
     return error.message();
@@ -139,50 +221,67 @@ std::string refusal_of(const FakeStreams& streams, int processes, const Position
 
 TEST(Elastic, WhatAnotherNumberCannotContinueIsRefusedWithTheNumbers) {
   const FakeStreams streams = balanced(103);
-  const Position whole = Position::from_json(run(streams, 2).positions[1]);
-  EXPECT_EQ("accepted", refusal_of(streams, 4, whole));
+  const Position whole = Position::from_json(run(streams, {2}).positions[1]);
+  EXPECT_EQ("accepted", refusal_of(streams, {4}, whole));
   Position odd = whole;
   odd.slots = 47;
-  EXPECT_THAT(refusal_of(streams, 2, odd),
+  EXPECT_THAT(refusal_of(streams, {2}, odd),
               HasSubstr("47 slots used do not divide among 2 processes"));
   odd.slots = 16;
-  EXPECT_THAT(refusal_of(streams, 1, odd),
+  EXPECT_THAT(refusal_of(streams, {1}, odd),
               HasSubstr("16 slots used do not divide into batches of 24"));
   try {
-    static_cast<void>(whole.share(0, 3));
+    static_cast<void>(whole.share({.processes = 3}, 1));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ("its 8 streams do not divide among 3 processes: 1, 2, 4, 8 do", error.message());
   }
-  const Position alone = whole.share(1, 2);
-  EXPECT_THAT(refusal_of(streams, 4, alone), HasSubstr("that of process 1 of 2 alone"));
+  const Position alone = whole.share({.process = 1, .processes = 2}, 1);
+  EXPECT_THAT(refusal_of(streams, {4}, alone), HasSubstr("that of process 1 of 2 alone"));
+  EXPECT_THAT(refusal_of(streams, {1, 4}, odd),
+              HasSubstr("16 slots used do not divide into batches of 6"));
+  odd.slots = 12;
+  odd.turns = {4};
+  EXPECT_THAT(refusal_of(streams, {1, 4}, odd),
+              HasSubstr("12 slots used do not divide into rounds of 4 batches of 6"));
   odd = whole;
   odd.streams.resize(6);
-  EXPECT_THAT(refusal_of(streams, 2, odd), HasSubstr("6 streams saved, 8 given"));
+  EXPECT_THAT(refusal_of(streams, {2}, odd), HasSubstr("6 streams saved, 8 given"));
 }
 
 // Nobody can say what its order would have been with other processes.
 TEST(Elastic, AStreamThatEndedEarlyKeepsItsProcesses) {
   const FakeStreams uneven{
       .length = [](int stream, std::uint32_t) { return stream == 3 ? 4 : 30; }};
-  const History before = run(uneven, 2);
+  const History before = run(uneven, {2});
   const Position early = Position::from_json(before.positions.front());
-  EXPECT_EQ("accepted", refusal_of(uneven, 4, early)) << "none has ended yet";
+  EXPECT_EQ("accepted", refusal_of(uneven, {4}, early)) << "none has ended yet";
   const Position late = Position::from_json(before.positions[4]);
-  const History after = run(uneven, 2, late.to_json());
+  const History after = run(uneven, {2}, late.to_json());
   EXPECT_EQ(after.steps, std::vector(before.steps.begin() + 5, before.steps.end()));
-  EXPECT_THAT(refusal_of(uneven, 4, late), HasSubstr("only the 2 processes"));
-  EXPECT_THAT(refusal_of(uneven, 1, late), HasSubstr("1 given"));
+  EXPECT_THAT(refusal_of(uneven, {4}, late), HasSubstr("only the 2 processes"));
+  EXPECT_THAT(refusal_of(uneven, {1}, late), HasSubstr("1 given"));
+  EXPECT_THAT(refusal_of(uneven, {2, 2}, late), HasSubstr("only the 2 processes"));
+
+  const History of_two = run(uneven, {2, 2});
+  const Position stopped = Position::from_json(of_two.positions[4]);
+  EXPECT_EQ(run(uneven, {2, 2}, stopped.to_json()).replicas,
+            std::vector(of_two.replicas.begin() + 5, of_two.replicas.end()));
+  EXPECT_THAT(refusal_of(uneven, {2}, stopped),
+              HasSubstr("only the 2 processes that read them continue this epoch, with 2 devices "
+                        "each; 2 given"));
 }
 
 TEST(Elastic, PositionsThatDoNotBelongTogetherAreRefused) {
+  constexpr Topology kFirst{.process = 0, .processes = 2};
+  constexpr Topology kSecond{.process = 1, .processes = 2};
   const FakeStreams streams = balanced(103);
-  const Position first = Position::from_json(run(streams, 2).positions[0]);
-  const Position second = Position::from_json(run(streams, 2).positions[1]);
+  const Position first = Position::from_json(run(streams, {2}).positions[0]);
+  const Position second = Position::from_json(run(streams, {2}).positions[1]);
   EXPECT_THROW(Position::joined({}), Error);
-  const std::vector<Position> swapped{first.share(1, 2), first.share(0, 2)};
+  const std::vector<Position> swapped{first.share(kSecond, 1), first.share(kFirst, 1)};
   EXPECT_THROW(Position::joined(swapped), Error);
-  std::vector<Position> epochs{first.share(0, 2), first.share(1, 2)};
+  std::vector<Position> epochs{first.share(kFirst, 1), first.share(kSecond, 1)};
   EXPECT_EQ(first.to_json(), Position::joined(epochs).to_json());
   epochs[1].epoch = 1;
   EXPECT_THROW(Position::joined(epochs), Error);
@@ -234,17 +333,18 @@ TEST(Elastic, AHundredBreaksLeaveTheStreamOfSamplesAsItIs) {
   for (std::uint64_t seed = 0; seed < 25; ++seed) {
     KeyedRng rng({.seed = seed});
     const PipelineOptions options = any_order(shards, rng);
-    const int processes[] = {1, 2, 4};
-    const int before = processes[rng.below(3)];
+    const Layout layouts[] = {{1, 1}, {2, 1}, {4, 1}, {1, 4}, {2, 2}, {4, 2}};
+    const Layout before = layouts[rng.below(6)];
     const History whole = run(options, before);
-    EXPECT_EQ(whole.steps, run(options, 1).steps) << seed;
+    EXPECT_EQ(whole.steps, run(options, {}).steps) << seed;
     for (int i = 0; i < 4; ++i) {
       const auto step = rng.below(whole.steps.size() - 1);
-      const int after = i % 2 == 0 ? before : processes[rng.below(3)];
+      const Layout after = i % 2 == 0 ? before : layouts[rng.below(6)];
       const auto rest = whole.steps.begin() + static_cast<std::ptrdiff_t>(step) + 1;
       EXPECT_EQ(run(options, after, whole.positions[step]).steps,
                 std::vector(rest, whole.steps.end()))
-          << "seed " << seed << ": " << before << " processes, after step " << step << " " << after;
+          << "seed " << seed << ": " << name_of(before) << ", after step " << step << " "
+          << name_of(after);
     }
   }
 }

@@ -62,13 +62,13 @@ class Bench : public Merge::Sink {
         .stream = stream, .error = std::make_exception_ptr(Error(ErrorCode::kTruncated, "cut"))}));
   }
 
-  /// "stream/index" of each sample that was sent to be decoded, a "|" between batches.
+  /// "stream/index" of each sample that was sent to be decoded, a "|" between rounds.
   std::string sent() const {
     std::string text;
-    const OpenBatch* batch = nullptr;
+    const OpenRound* round = nullptr;
     for (const auto& block : blocks) {
-      if (batch != nullptr && block->batch.get() != batch) text += "| ";
-      batch = block->batch.get();
+      if (round != nullptr && block->round.get() != round) text += "| ";
+      round = block->round.get();
       for (const SlotSample& sample : block->samples) text += sample.sample.key + " ";
     }
     return text;
@@ -78,9 +78,9 @@ class Bench : public Merge::Sink {
     for (; num_decoded_ < blocks.size(); ++num_decoded_) {
       DecodeBlock& block = *blocks[num_decoded_];
       std::int64_t slot = block.first_slot;
-      for (const SlotSample& sample : block.samples) block.batch->fill(slot++, sample.sample.key);
-      const auto batch = block.batch;
-      if (batch->release(static_cast<std::int64_t>(block.samples.size()))) deliver(batch->output());
+      for (const SlotSample& sample : block.samples) block.round->fill(slot++, sample.sample.key);
+      const auto round = block.round;
+      if (round->release(static_cast<std::int64_t>(block.samples.size()))) deliver(round->output());
       merge_.handle(BlockDecoded{block.num_bytes});
     }
   }
@@ -127,6 +127,99 @@ TEST(Merge, TakesStreamsInTurnAndNumbersTheirSamples) {
   EXPECT_EQ(sample.id.stream, 4U);
   EXPECT_EQ(sample.id.index, 11U);
   EXPECT_EQ(bench.blocks.back()->first_slot, 0);
+}
+
+MergeOptions for_devices(int devices, std::size_t streams, std::int64_t batch_size) {
+  MergeOptions given = options(streams, batch_size);
+  given.split.topology.devices = devices;
+  return given;
+}
+
+/// The keys of each batch of a round, "" for masked slots.
+std::vector<std::vector<std::string>> keys_of(const Output& output) {
+  std::vector<std::vector<std::string>> keys;
+  for (const Batch& batch : output.round->batches()) keys.push_back(batch.keys);
+  return keys;
+}
+
+TEST(Merge, DealsTheSlotsOfARoundToItsBatchesInTurn) {
+  Bench bench(for_devices(2, 3, 3));
+  for (const std::size_t stream : {0U, 1U, 2U}) bench.give(stream, 2);
+  bench.decode_all();
+  ASSERT_THAT(bench.kinds(), ElementsAre(Kind::kRound));
+  EXPECT_THAT(keys_of(bench.output(0)),
+              ElementsAre(ElementsAre("0/0", "2/0", "1/1"), ElementsAre("1/0", "0/1", "2/1")));
+  const auto& batches = bench.output(0).round->batches();
+  EXPECT_EQ(batches[1].index, 1);
+  EXPECT_EQ(batches[1].slots.first, 1);
+  EXPECT_EQ(batches[1].slots.stride, 2);
+  EXPECT_EQ(batches[0].position->slots, 0) << "in the middle of the round";
+  EXPECT_EQ(batches[0].position->round.taken, 1);
+  EXPECT_EQ(batches[1].position->slots, 6);
+  EXPECT_EQ(batches[1].position->round.taken, 0);
+}
+
+TEST(Merge, ALastRoundIsMaskedEvenlyCutOrDiscarded) {
+  for (const auto& [batch, kind, sizes] :
+       {std::tuple(BatchOptions{.size = 4}, Kind::kRound, std::vector{4, 4, 4}),
+        std::tuple(BatchOptions{.size = 4, .partial = true}, Kind::kRound, std::vector{2, 1, 1}),
+        std::tuple(BatchOptions{.size = 4, .uneven = Uneven::kDrop}, Kind::kDiscarded,
+                   std::vector{4, 4, 4})}) {
+    MergeOptions given = for_devices(3, 1, 4);
+    given.batch = batch;
+    Bench bench(given);
+    bench.give(0, 16);
+    bench.end(0);
+    bench.decode_all();
+    EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kRound, kind, Kind::kEpochEnd));
+    EXPECT_EQ(bench.output(1).index, 3);
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(bench.output(1).round->batches()[i].size, sizes[i]) << i;
+    if (kind == Kind::kDiscarded) continue;
+    EXPECT_EQ(keys_of(bench.output(1))[0][1], "0/15");
+    EXPECT_EQ(bench.output(1).round->num_valid(), 4);
+    EXPECT_EQ(bench.output(1).round->batches()[2].position->slots, 24);
+  }
+}
+
+TEST(Merge, ABatchWithoutASlotOfARoundHasNoBuffer) {
+  Bench bench(for_devices(3, 1, 2));
+  bench.give(0, 2);
+  bench.end(0);
+  bench.decode_all();
+  const auto& batches = bench.output(0).round->batches();
+  EXPECT_TRUE(batches[1].owner);
+  EXPECT_FALSE(batches[2].owner);
+  EXPECT_EQ(batches[2].num_valid, 0);
+}
+
+TEST(Merge, ARoundIsCutAtTheFirstFaultInTheOrderOfItsSlots) {
+  Bench bench(for_devices(2, 1, 4));
+  bench.give(0, 8);
+  const auto round = bench.blocks.at(0)->round;
+  for (std::int64_t slot = 0; slot < 8; ++slot) {
+    if (slot == 3 || slot == 6)
+      round->fault(slot, Error(ErrorCode::kCorrupt, std::to_string(slot)));
+    else
+      round->fill(slot, std::to_string(slot));
+  }
+  ASSERT_TRUE(round->release(8));
+  EXPECT_EQ(round->num_valid(), 6);
+  EXPECT_EQ(round->faults().front().slot, 3);
+  round->cut_at_first_fault();
+  EXPECT_THAT(round->batches()[0].keys, ElementsAre("0", "2", "", ""));
+  EXPECT_THAT(round->batches()[1].keys, ElementsAre("1", "", "", ""));
+  EXPECT_EQ(round->num_valid(), 3);
+}
+
+TEST(Merge, APromisedNumberOfBatchesMayEndWithinARound) {
+  MergeOptions promised = for_devices(2, 1, 2);
+  promised.epochs.batches = 3;
+  Bench bench(promised);
+  bench.give(0, 20);
+  bench.decode_all();
+  EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kRound, Kind::kRound, Kind::kEpochEnd));
+  EXPECT_THAT(keys_of(bench.output(1)), ElementsAre(ElementsAre("0/4", "0/5")));
 }
 
 TEST(Merge, ContinuesWithoutTheStreamsThatEnd) {
@@ -187,14 +280,14 @@ TEST(Merge, ABatchIsDeliveredWhenItsLastBlockIsDecodedWhicheverThatIs) {
   EXPECT_EQ(bench.blocks[1]->first_slot, 64);
   std::swap(bench.blocks[0], bench.blocks[1]);
   bench.decode_all();
-  ASSERT_THAT(bench.kinds(), ElementsAre(Kind::kBatch));
-  EXPECT_EQ(bench.outputs[0].batch->batch().num_valid, 100);
+  ASSERT_THAT(bench.kinds(), ElementsAre(Kind::kRound));
+  EXPECT_EQ(bench.outputs[0].round->num_valid(), 100);
 }
 
 TEST(Merge, EndsAnEpochWithAShortBatchMaskedLeftOutOrDiscarded) {
   for (const auto& [batch, kind, size] :
-       {std::tuple(BatchOptions{.size = 4}, Kind::kBatch, 4),
-        std::tuple(BatchOptions{.size = 4, .partial = true}, Kind::kBatch, 3),
+       {std::tuple(BatchOptions{.size = 4}, Kind::kRound, 4),
+        std::tuple(BatchOptions{.size = 4, .partial = true}, Kind::kRound, 3),
         std::tuple(BatchOptions{.size = 4, .uneven = Uneven::kDrop}, Kind::kDiscarded, 4)}) {
     MergeOptions given = options(1, 4);
     given.batch = batch;
@@ -202,9 +295,9 @@ TEST(Merge, EndsAnEpochWithAShortBatchMaskedLeftOutOrDiscarded) {
     bench.give(0, 7);
     bench.end(0);
     bench.decode_all();
-    EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kBatch, kind, Kind::kEpochEnd));
+    EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kRound, kind, Kind::kEpochEnd));
     EXPECT_EQ(bench.output(1).index, 1);
-    EXPECT_EQ(bench.output(1).batch->batch().size, size);
+    EXPECT_EQ(bench.output(1).round->batches().front().size, size);
     EXPECT_EQ(bench.dropped_samples, kind == Kind::kDiscarded ? 3U : 0U);
     EXPECT_EQ(bench.dropped_bytes, 0U) << "they are decoded all the same";
   }
@@ -216,7 +309,7 @@ TEST(Merge, ABatchThatIsDecodedBeforeItsEpochEndsIsDeliveredThen) {
   bench.decode_all();
   EXPECT_THAT(bench.outputs, IsEmpty());
   bench.end(0);
-  EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kBatch, Kind::kEpochEnd));
+  EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kRound, Kind::kEpochEnd));
 }
 
 TEST(Merge, KeepsAPromisedNumberOfBatches) {
@@ -227,8 +320,8 @@ TEST(Merge, KeepsAPromisedNumberOfBatches) {
   bench.end(0);  // epoch 0 has one batch
   bench.give(0, 20, 0, 1);
   bench.decode_all();
-  EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kBatch, Kind::kMasked, Kind::kEpochEnd, Kind::kBatch,
-                                         Kind::kBatch, Kind::kBatch, Kind::kEpochEnd));
+  EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kRound, Kind::kMasked, Kind::kEpochEnd, Kind::kRound,
+                                         Kind::kRound, Kind::kRound, Kind::kEpochEnd));
   EXPECT_EQ(bench.output(1).index, 1);
   EXPECT_EQ(bench.output(1).repeat, 2);
   EXPECT_EQ(bench.output(5).epoch, 1U);
@@ -260,7 +353,7 @@ TEST(Merge, AFaultEndsEverythingBehindTheSamplesBeforeIt) {
   bench.fail(1);
   bench.decode_all();
   EXPECT_EQ(bench.sent(), "0/0 1/0 0/1 1/1 | 0/2 ");
-  EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kBatch, Kind::kDiscarded, Kind::kFault));
+  EXPECT_THAT(bench.kinds(), ElementsAre(Kind::kRound, Kind::kDiscarded, Kind::kFault));
   EXPECT_THROW(std::rethrow_exception(bench.output(2).error), Error);
   bench.give(0, 5, 5);
   bench.handle(PermitReturned{});
@@ -271,7 +364,7 @@ TEST(Merge, PositionsHoldTheNextStreamAndEachStreamsPosition) {
   Bench bench(options(3, 4));
   for (const std::size_t stream : {0U, 1U, 2U}) bench.give(stream, 2);
   bench.decode_all();
-  const Position position = *bench.outputs.at(0).batch->batch().position;
+  const Position position = *bench.outputs.at(0).round->batches().back().position;
   EXPECT_EQ(position.slots, 4);
   EXPECT_THAT(position.turns, ElementsAre(1));
   std::vector<std::uint64_t> used;

@@ -79,6 +79,59 @@ TEST_F(Balance, OrderIsWhatAPipelineOfTheSameOptionsGives) {
   }
 }
 
+// The slots of each batch of each device, in every way to spread them: with streams that all
+// devices divide and with others, with an epoch that does not divide, and where a process runs out
+// early.
+TEST_F(Balance, OrderSaysWhichSampleEachDevicesBatchHas) {
+  struct Case {
+    Topology shape;
+    int streams;
+    pipeline::BatchOptions batch;
+    bool scan = true;
+  };
+  for (const Case& one :
+       {Case{{.processes = 1, .devices = 3}, 4, {.size = 3}},
+        Case{{.processes = 2, .devices = 2}, 4, {.size = 3}},
+        Case{{.processes = 2, .devices = 2}, 8, {.size = 3, .partial = true}},
+        Case{{.processes = 2, .devices = 2}, 6, {.size = 3}},
+        Case{{.processes = 2, .devices = 2}, 4, {.size = 3, .uneven = pipeline::Uneven::kDrop}},
+        Case{{.processes = 2, .devices = 2}, 2, {.size = 3}, false}}) {
+    std::vector<std::string> words = {"--processes",  std::to_string(one.shape.processes),
+                                      "--devices",    std::to_string(one.shape.devices),
+                                      "--streams",    std::to_string(one.streams),
+                                      "--batch-size", std::to_string(one.batch.size),
+                                      "--shuffle",    "20",
+                                      "--seed",       "7"};
+    if (one.batch.partial) words.push_back("--partial");
+    if (one.batch.uneven == pipeline::Uneven::kDrop) words.push_back("--drop-last");
+    if (!one.scan) words.insert(words.end(), {"--no-scan", "--no-index"});
+    std::map<std::int64_t, std::string> printed;
+    for (const auto& line : json_lines(order(words).out))
+      if (line.contains("key")) printed[line["slot"]] = line["key"];
+    std::map<std::int64_t, std::string> found;
+    for (int process = 0; process < one.shape.processes; ++process) {
+      Topology shape = one.shape;
+      shape.process = process;
+      auto pipeline = pipeline::Pipeline::Builder()
+                          .shards(shards_)
+                          .scan(one.scan)
+                          .split({.topology = shape, .streams = one.streams})
+                          .shuffle({.shards = true, .buffer_samples = 20, .seed = 7})
+                          .field(pipeline::LabelField{.classes = 10})
+                          .batch(one.batch)
+                          .build();
+      for (pipeline::Batch batch; pipeline.next(batch);)
+        for (std::int64_t i = 0; i < batch.size; ++i)
+          if (const std::string& key = batch.keys[static_cast<std::size_t>(i)]; !key.empty())
+            found[batch.slots.first + i * batch.slots.stride] = key;
+    }
+    const std::size_t wanted = one.batch.uneven == pipeline::Uneven::kDrop ? 48 : 50;
+    EXPECT_EQ(found.size(), wanted);
+    EXPECT_EQ(found, printed) << one.shape.processes << " x " << one.shape.devices << " of "
+                              << one.streams << " streams";
+  }
+}
+
 TEST_F(Balance, OrderDividesSamplesEvenlyAndSaysSo) {
   add_indexes();
   const ProcessResult result = order({"--processes", "2", "--workers", "2"});

@@ -159,6 +159,8 @@ TEST_F(EpochOptions, ADigestIsEqualForEqualOrders) {
   EXPECT_EQ(digest({})["slots"], 50);
   EXPECT_EQ(digest({}), digest({"--processes", "4"})) << "one order for all worlds";
   EXPECT_EQ(digest({}), digest({"--threads", "1"}));
+  EXPECT_EQ(digest({}), digest({"--processes", "2", "--devices", "2"})) << "and all layouts";
+  EXPECT_EQ(digest({}), digest({"--devices", "4"}));
   EXPECT_NE(digest({}), digest({"--epoch", "1"}));
   EXPECT_NE(digest({}), digest({"--limit", "49"}));
 }
@@ -183,6 +185,12 @@ TEST_F(EpochOptions, TwoSetUpsAreComparedSlotBySlot) {
   EXPECT_EQ(end["a"]["step"], 4);
   EXPECT_EQ(end["a"]["batch"], 3);
   EXPECT_TRUE(end["b"].is_null());
+  const auto whose = diff("batch-size=3 streams=4 processes=2 devices=2",
+                          "batch-size=3 streams=4 processes=2 devices=2 epoch-samples=43");
+  EXPECT_EQ(whose["slots"], 43);  // slot 43 is replica 3's in step 4
+  EXPECT_EQ(whose["a"]["process"], 1);
+  EXPECT_EQ(whose["a"]["device"], 1);
+  EXPECT_EQ(whose["a"]["batch"], 7);
   write_file(dir_ / "a.toml", "workers = 3\n");
   EXPECT_EQ(diff(dir_ / "a.toml", "workers=3")["same"], true);
   EXPECT_EQ(order({"--diff", "workers=2", "wrokers=3"}).status, 2);

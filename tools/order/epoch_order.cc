@@ -24,14 +24,18 @@ constexpr std::size_t kSlotsAtOnce = std::size_t{1} << 15U;
 EpochOrder::EpochOrder(const pipeline::PipelineOptions& options, const Place& place,
                        const io::Opener& opener, wds::FaultLedger& ledger,
                        const std::stop_token& stop)
-    : options_(options), place_(place), arena_(place.threads) {
+    : options_(options),
+      place_(place),
+      stripe_(wds::stream_stripe(options.split)),
+      arena_(place.threads) {
   const Topology& topology = options_.split.topology;
-  std::int64_t rows = static_cast<std::int64_t>(kSlotsAtOnce) / topology.processes + 1;
+  const std::int64_t slots_of_row = std::int64_t{topology.processes} * stripe_;
+  std::int64_t rows = static_cast<std::int64_t>(kSlotsAtOnce) / slots_of_row + 1;
   if (place_.limit > 0)
-    rows = std::min(rows, static_cast<std::int64_t>(place_.limit) / topology.processes + 1);
+    rows = std::min(rows, static_cast<std::int64_t>(place_.limit) / slots_of_row + 1);
   if (options_.batch.size > 0) {
     pipeline::check_even(options_);
-    rows_of_step_ = options_.batch.size * topology.devices;
+    rows_of_step_ = options_.batch.size * topology.devices / stripe_;
     if (const auto steps = pipeline::steps_per_epoch(options_)) rows_ = *steps * rows_of_step_;
     // Whether a step is left out is known at its end.
     rows = (rows + rows_of_step_ - 1) / rows_of_step_ * rows_of_step_;
@@ -52,6 +56,7 @@ void EpochOrder::open(const io::Opener& opener, wds::FaultLedger& ledger,
   const int end = all ? split.topology.processes : first + 1;
   for (int process = first; process < end; ++process) {
     processes_.push_back({.process = process});
+    processes_.back().last_steps.assign(static_cast<std::size_t>(split.topology.devices), -1);
     split.topology.process = process;
     for (const int stream : wds::streams_of_process(split)) {
       spec.stream = stream;
@@ -84,7 +89,7 @@ void EpochOrder::forget_used() {
   }
 }
 
-/// The next slot of each process; false at the end.
+/// The next slots of each process; false at the end.
 bool EpochOrder::add_row() {
   if (rows_ && row_ == *rows_) return false;
   const bool begins_step = rows_of_step_ > 0 && row_ % rows_of_step_ == 0;
@@ -94,7 +99,8 @@ bool EpochOrder::add_row() {
   }
   const std::size_t before = slots_.size();
   bool any = false;
-  for (Process& process : processes_) any = add_slot(process) || any;
+  for (Process& process : processes_)
+    for (std::int64_t i = 0; i < stripe_; ++i) any = add_slot(process, row_ * stripe_ + i) || any;
   if (!any && (rows_of_step_ == 0 || (begins_step && !rows_))) {
     slots_.resize(before);
     return false;
@@ -107,23 +113,22 @@ bool EpochOrder::add_row() {
   return false;
 }
 
-/// Whether a sample is in it.
-bool EpochOrder::add_slot(Process& process) {
-  OrderedSlot slot{.slot = static_cast<std::uint64_t>(row_) *
-                               static_cast<std::uint64_t>(options_.split.topology.processes) +
-                           static_cast<std::uint64_t>(process.process),
+/// The slot at `place` among those of the process. Returns whether a sample is in it.
+bool EpochOrder::add_slot(Process& process, std::int64_t place) {
+  const Topology& topology = options_.split.topology;
+  const std::int64_t before = (row_ * topology.processes + process.process) * stripe_;
+  OrderedSlot slot{.slot = static_cast<std::uint64_t>(before + place % stripe_),
                    .step = rows_of_step_ > 0 ? row_ / rows_of_step_ + 1 : 0};
   slot.sample = take(process, slot.stream);
+  std::int64_t& last_step = process.last_steps[static_cast<std::size_t>(place % topology.devices)];
   if (slot.sample != nullptr) {
-    process.last_row = row_;
+    last_step = slot.step;
     slots_.push_back(slot);
     return true;
   }
   step_is_short_ = true;
-  const std::int64_t size = options_.batch.size;
-  const bool cut = size > 0 && options_.batch.partial && process.last_row >= 0 &&
-                   process.last_row / size == row_ / size;
-  if (size > 0 && !cut) slots_.push_back(slot);
+  const bool is_cut = options_.batch.partial && last_step == slot.step;
+  if (rows_of_step_ > 0 && !is_cut) slots_.push_back(slot);
   return false;
 }
 
@@ -149,8 +154,8 @@ void EpochOrder::refill() {
   std::vector<Stream*> streams;
   for (Process& process : processes_)
     for (Stream& stream : process.streams) streams.push_back(&stream);
-  const std::size_t wanted =
-      rows_at_once_ * processes_.size() / streams.size() + wds::SampleBlock::kMaxSamples;
+  const std::size_t slots = rows_at_once_ * static_cast<std::size_t>(stripe_) * processes_.size();
+  const std::size_t wanted = slots / streams.size() + wds::SampleBlock::kMaxSamples;
   arena_.tbb().execute([&] {
     tbb::parallel_for(std::size_t{0}, streams.size(), [&](std::size_t i) {
       Stream& stream = *streams[i];
@@ -167,9 +172,9 @@ void EpochOrder::refill() {
 
 void EpochOrder::keep_own() {
   if (!place_.process || processes_.size() == 1) return;
-  const auto processes = static_cast<std::uint64_t>(options_.split.topology.processes);
   std::erase_if(slots_, [&](const OrderedSlot& slot) {
-    return slot.slot % processes != static_cast<std::uint64_t>(*place_.process);
+    return wds::process_of(slot.slot, stripe_, options_.split.topology.processes) !=
+           *place_.process;
   });
 }
 

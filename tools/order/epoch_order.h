@@ -1,8 +1,9 @@
 // EpochOrder: an epoch's slots in order, each with the sample that a run of the same options puts
 // there, or masked.
 //
-// Slot j belongs to process j mod processes. With a batch size the epoch ends as
-// pipeline::Uneven says: the slots that pad its last step are masked, or the step is left out.
+// A slot belongs to the process and device that pipeline::owner_of_slot() says. With a batch size
+// the epoch ends as pipeline::Uneven says: the slots that pad its last step are masked, or the step
+// is left out.
 // Unless faults are skipped, only the index is read of a shard that has one, and its samples have
 // no fields.
 //
@@ -73,20 +74,21 @@ class EpochOrder {
     int process = 0;
     std::vector<Stream> streams = {};
     std::size_t turn = 0;
-    std::int64_t last_row = -1;  ///< that holds a sample
+    std::vector<std::int64_t> last_steps = {};  ///< of each device, in which it has a sample
   };
 
   void open(const io::Opener& opener, wds::FaultLedger& ledger, const std::stop_token& stop);
   void forget_used();
   void refill();
   bool add_row();
-  bool add_slot(Process& process);
+  bool add_slot(Process& process, std::int64_t place);
   const wds::Sample* take(Process& process, int& number);
   void keep_own();
 
   const pipeline::PipelineOptions options_;
   const Place place_;
-  std::int64_t rows_of_step_ = 0;     ///< slots of a step in one process; 0: no steps
+  const int stripe_;                  ///< slots that a process has in a row
+  std::int64_t rows_of_step_ = 0;     ///< 0: no steps
   std::optional<std::int64_t> rows_;  ///< of the epoch, where known
   std::size_t rows_at_once_ = 0;
   TaskArena arena_;

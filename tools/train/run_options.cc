@@ -77,7 +77,7 @@ void RunOptions::declare(CLI::App& app) {
       ->transform(whole_number(0, 1 << 20));
   app.add_option("--streams", streams,
                  "The same over all processes: the order of the samples for every number of them "
-                 "that divides it; 0: by --workers")
+                 "that divides it, and of each device's if all devices divide it; 0: by --workers")
       ->transform(whole_number(0, 1 << 20));
   app.add_option("--threads", threads, "Decoding threads; 0: one per core")
       ->transform(whole_number(0, 1024));

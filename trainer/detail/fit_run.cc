@@ -125,7 +125,7 @@ std::string FitRun::resume() {
                          ? find_newest_checkpoint(keeper_.folder(), options_.log)
                          : find_checkpoint(options_.resume, "last", *checkpoint_opener(options_));
   if (from.empty()) return from;
-  state_ = resume_from(from, state_, group_.topology().processes, weights_.tensors(), options_);
+  state_ = resume_from(from, state_, group_.topology(), weights_.tensors(), options_);
   return from;
 }
 
@@ -322,18 +322,24 @@ bool FitRun::evaluate_or_stop(EpochEvent& event) {
   return false;
 }
 
-/// Of all processes, which are at the same step.
+/// Of all processes, which are at the same step; the one that the epoch was continued from where
+/// none of them has taken a batch since.
 std::string FitRun::joined_position() {
-  if (!position_) return {};
+  const auto epoch = static_cast<std::uint32_t>(state_.epoch);
+  const auto own = last_position(totals_);
   std::vector<pipeline::Position> parts;
-  for (const std::string& part : processes_.gather(position_->to_json()))
-    parts.push_back(pipeline::Position::from_json(part));
+  bool any = false;
+  for (const std::string& part : processes_.gather(own ? own->to_json() : std::string())) {
+    any = any || !part.empty();
+    parts.push_back(part.empty() ? pipeline::Position::start_of(epoch)
+                                 : pipeline::Position::from_json(part));
+  }
+  if (!any && !state_.position.empty()) return state_.position;
   return pipeline::Position::joined(parts).to_json();
 }
 
 void FitRun::save_in_epoch() {
   const EpochTotals& first = totals_.front();
-  if (const auto position = last_position(totals_)) position_ = *position;
   state_.position = joined_position();
   state_.step_in_epoch = first.steps;
   state_.global_step = first.global_step;
@@ -365,12 +371,9 @@ void FitRun::stop_in_epoch() {
 
 /// At its beginning, or where the run that is resumed stood.
 std::unique_ptr<EpochFeed> FitRun::open_epoch(std::int64_t epoch) {
-  const Topology topology = group_.topology();
   const auto number = static_cast<std::uint32_t>(epoch);
-  position_ = pipeline::Position::start_of(number);
   if (state_.position.empty()) return input_.train.open(number, nullptr);
   const auto saved = pipeline::Position::from_json(state_.position);
-  position_ = saved.share(topology.process, topology.processes);
   return input_.train.open(number, &saved);
 }
 

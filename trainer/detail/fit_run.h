@@ -94,8 +94,7 @@ class FitRun final : private EpochHost {
   CheckpointKeeper keeper_;
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
-  bool saves_ = false;                          ///< process 0 writes checkpoints
-  std::optional<pipeline::Position> position_;  ///< of this process, for the next checkpoint
+  bool saves_ = false;               ///< process 0 writes checkpoints
   std::vector<EpochTotals> totals_;  ///< of the current epoch, one per replica of this process
   std::int64_t shown_steps_ = 0;
   FitResult result_;

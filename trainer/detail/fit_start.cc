@@ -174,7 +174,7 @@ std::string remedy(const TrainState& saved, const TrainState& given) {
 
 /// An epoch is continued by any number of devices and processes, in steps of as many samples.
 void check_steps(const std::string& path, const TrainState& saved, const TrainState& given,
-                 int processes) {
+                 const Topology& topology) {
   if (saved.position.empty()) return;
   const bool is_known = saved.global_batch() > 0 && given.global_batch() > 0;
   if (is_known && saved.global_batch() != given.global_batch()) {
@@ -184,7 +184,9 @@ void check_steps(const std::string& path, const TrainState& saved, const TrainSt
                        batch_text(saved), batch_text(given), remedy(saved, given)));
   }
   try {
-    static_cast<void>(pipeline::Position::from_json(saved.position).share(0, processes));
+    // Which streams are a process's own the feed alone knows, and refuses.
+    const auto position = pipeline::Position::from_json(saved.position);
+    static_cast<void>(position.share(topology, position.stripe));
   } catch (const Error& error) {
     refuse(path, std::string("the checkpoint is in mid-epoch: ") + error.message());
   }
@@ -220,7 +222,7 @@ ScheduleOptions scaled_schedule(const TrainOptions& options, int world) {
   return schedule;
 }
 
-TrainState resume_from(const std::string& path, const TrainState& fresh, int processes,
+TrainState resume_from(const std::string& path, const TrainState& fresh, const Topology& topology,
                        const CheckpointTensors& tensors, const TrainOptions& options) {
   const auto opener = checkpoint_opener(options);
   TrainState found = read_checkpoint_state(path, *opener);
@@ -231,7 +233,7 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, int pro
   std::vector<std::string> differences = differences_of(found, fresh);
   const bool in_epoch = !found.position.empty();
   check_set(path, found, fresh, options);
-  check_steps(path, found, fresh, processes);
+  check_steps(path, found, fresh, topology);
   check_input(path, found, fresh, differences);
   TrainState state = load_checkpoint(path, fresh.model, tensors, *opener);
   if (in_epoch && found.position.empty()) begin_epoch_again(state);

@@ -29,7 +29,7 @@ ScheduleOptions scaled_schedule(const TrainOptions& options, int world);
 /// warning with both values. Throws: as load_checkpoint(); InvalidArgument for another optimizer,
 /// for shards whose content has changed, and in mid-epoch for any other input or number of
 /// processes.
-TrainState resume_from(const std::string& path, const TrainState& fresh, int processes,
+TrainState resume_from(const std::string& path, const TrainState& fresh, const Topology& topology,
                        const CheckpointTensors& tensors, const TrainOptions& options);
 
 }  // namespace millrace::trainer::detail

@@ -89,17 +89,23 @@ bool ReplicaEpoch::vote() {
   return true;
 }
 
-// By the slots of the epoch, which the processes take in turn: the same on any number of devices.
+// By the slots of the epoch: the same on any number of devices and processes. A feed that does not
+// say which slots a batch has counts a process's batches, whose slots the processes take in turn.
 nn::BatchKey ReplicaEpoch::random_key() const {
-  RngKey first{.seed = context_.options.seed, .epoch = static_cast<std::uint32_t>(context_.epoch)};
-  const auto processes = static_cast<std::uint64_t>(context_.topology.processes);
-  if (input_.has_batch()) {
-    const pipeline::Batch& batch = input_.batch();
-    const std::int64_t size = context_.batch_size > 0 ? context_.batch_size : batch.size;
-    first.index = static_cast<std::uint64_t>(batch.index * size) * processes +
-                  static_cast<std::uint64_t>(context_.topology.process);
+  nn::BatchKey key{
+      .first = {.seed = context_.options.seed, .epoch = static_cast<std::uint32_t>(context_.epoch)},
+      .stride = static_cast<std::uint64_t>(context_.topology.processes)};
+  if (!input_.has_batch()) return key;
+  const pipeline::Batch& batch = input_.batch();
+  if (batch.slots.stride > 0) {
+    key.first.index = static_cast<std::uint64_t>(batch.slots.first);
+    key.stride = static_cast<std::uint64_t>(batch.slots.stride);
+    return key;
   }
-  return {.first = first, .stride = processes};
+  const std::int64_t size = context_.batch_size > 0 ? context_.batch_size : batch.size;
+  key.first.index = static_cast<std::uint64_t>(batch.index * size) * key.stride +
+                    static_cast<std::uint64_t>(context_.topology.process);
+  return key;
 }
 
 void ReplicaEpoch::tell_start() {

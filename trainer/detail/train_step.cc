@@ -57,7 +57,8 @@ void TrainStep::add(const MicroBatch& micro) {
   divisor_ = accumulate == 1
                  ? std::max(1.0, num_valid_)
                  : static_cast<double>(accumulate * micro.batch_size) * replica_.control().world();
-  if (micro.batch != nullptr) run_batch(micro);
+  // A batch without a sample counts nowhere, in the buffers' average neither.
+  if (micro.batch != nullptr && micro.batch->num_valid > 0) run_batch(micro);
   ++micro_batches_;
 }
 
@@ -154,9 +155,8 @@ StepTimer::StepTimer(Replica& replica)
     : replica_(replica), lap_(std::chrono::steady_clock::now()), waited_(peer_wait()) {}
 
 std::chrono::nanoseconds StepTimer::peer_wait() const {
-  const auto gather = replica_.weight_gather() == nullptr
-                          ? std::chrono::nanoseconds()
-                          : replica_.weight_gather()->peer_wait();
+  const auto gather = replica_.weight_gather() == nullptr ? std::chrono::nanoseconds()
+                                                          : replica_.weight_gather()->peer_wait();
   return replica_.control().peer_wait() + replica_.reducer().peer_wait() + gather;
 }
 

@@ -103,7 +103,7 @@ std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
   const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const auto streams = static_cast<std::uint64_t>(spec.num_streams);
   // The first streams get the extra sample: so slot j belongs to stream j mod S until the epoch's
-  // end, and processes, which own every P-th stream, also differ by at most one sample.
+  // end, and replicas, which take slots in turn, also differ by at most one sample.
   const auto bound = [total, streams](std::uint64_t stream) {
     return total / streams * stream + std::min(stream, total % streams);
   };

@@ -1,0 +1,114 @@
+#include "pipeline/detail/open_round.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace millrace::pipeline::detail {
+
+OpenRound::OpenRound(const BatchLayout& layout, std::vector<Batch> batches)
+    : layout_(layout), batches_(std::move(batches)), num_held_(num_slots() + 1) {
+  const auto rows = static_cast<std::size_t>(layout.batch_size());
+  for (Batch& batch : batches_) {
+    buffers_.push_back(static_cast<std::byte*>(batch.owner.get()));
+    batch.valid.resize(rows);
+    batch.keys.resize(rows);
+  }
+}
+
+bool OpenRound::close(const Output& output, bool partial,
+                      std::shared_ptr<const Position> position) {
+  output_ = output;
+  is_partial_ = partial;
+  batches_.back().position = std::move(position);
+  return release(num_slots() - num_assigned_ + 1);
+}
+
+void OpenRound::fill(std::int64_t slot, std::string key) {
+  Batch& batch = batches_[static_cast<std::size_t>(slot % num_batches())];
+  const auto row = static_cast<std::size_t>(slot / num_batches());
+  batch.valid[row] = 1;
+  batch.keys[row] = std::move(key);
+}
+
+void OpenRound::fault(std::int64_t slot, Error error) {
+  MutexLock lock(mutex_);
+  faults_.push_back({slot, std::move(error)});
+}
+
+bool OpenRound::release(std::int64_t slots) {
+  if (num_held_.fetch_sub(slots, std::memory_order_acq_rel) != slots) return false;
+  complete();
+  return true;
+}
+
+void OpenRound::complete() {
+  std::sort(faults_.begin(), faults_.end(),
+            [](const SlotFault& a, const SlotFault& b) { return a.slot < b.slot; });
+  for (std::int64_t i = 0; i < num_batches(); ++i) {
+    Batch& batch = batches_[static_cast<std::size_t>(i)];
+    const std::int64_t assigned = rows_in(i, num_assigned_);
+    batch.size = is_partial_ ? assigned : layout_.batch_size();
+    batch.valid.resize(static_cast<std::size_t>(batch.size));
+    batch.keys.resize(static_cast<std::size_t>(batch.size));
+    if (assigned == 0) {
+      batch.owner.reset();
+      continue;
+    }
+    std::byte* buffer = buffers_[static_cast<std::size_t>(i)];
+    batch.fields = layout_.show(buffer, batch.size);
+    if (output_.kind == Output::Kind::kRound) repeat_into_masked_slots(batch, buffer);
+  }
+}
+
+Output OpenRound::output() {
+  Output output = output_;
+  output.round = shared_from_this();
+  return output;
+}
+
+std::int64_t OpenRound::num_valid() const {
+  std::int64_t valid = 0;
+  for (const Batch& batch : batches_) valid += batch.num_valid;
+  return valid;
+}
+
+void OpenRound::copy_row(std::byte* buffer, std::int64_t from, std::int64_t to) const {
+  for (std::size_t field = 0; field < layout_.num_fields(); ++field) {
+    const auto source = layout_.slot(buffer, field, from);
+    std::memcpy(layout_.slot(buffer, field, to).data(), source.data(), source.size());
+  }
+}
+
+// The n-th masked slot repeats the n-th valid one, cyclically: even weights for batch statistics,
+// and the same at any timing.
+void OpenRound::repeat_into_masked_slots(Batch& batch, std::byte* buffer) const {
+  batch.num_valid = std::count(batch.valid.begin(), batch.valid.end(), 1);
+  if (batch.num_valid == batch.size) return;
+  if (batch.num_valid == 0) {
+    std::memset(buffer, 0, layout_.num_bytes());
+    return;
+  }
+  std::int64_t from = -1;
+  for (std::int64_t to = 0; to < batch.size; ++to) {
+    if (batch.valid[static_cast<std::size_t>(to)]) continue;
+    do {
+      from = (from + 1) % batch.size;
+    } while (!batch.valid[static_cast<std::size_t>(from)]);
+    copy_row(buffer, from, to);
+  }
+}
+
+void OpenRound::cut_at_first_fault() {
+  const std::int64_t slots = faults_.front().slot;
+  for (std::int64_t i = 0; i < num_batches(); ++i) {
+    Batch& batch = batches_[static_cast<std::size_t>(i)];
+    if (!batch.owner) continue;
+    const auto kept = static_cast<std::ptrdiff_t>(rows_in(i, slots));
+    std::fill(batch.valid.begin() + kept, batch.valid.end(), std::uint8_t{0});
+    std::fill(batch.keys.begin() + kept, batch.keys.end(), std::string{});
+    repeat_into_masked_slots(batch, buffers_[static_cast<std::size_t>(i)]);
+  }
+}
+
+}  // namespace millrace::pipeline::detail
