@@ -47,12 +47,14 @@ struct Offer {
   alignas(64) std::array<std::byte, kInline> small;
 };
 
-Bytes to_bf16(std::span<const float> values) {
+template <typename Float, typename Byte>
+std::span<Float> floats_of(std::span<Byte> bytes) {
+  return {reinterpret_cast<Float*>(bytes.data()), bytes.size() / sizeof(Float)};
+}
+
+void to_bf16(std::span<const float> values, std::span<std::byte> into) {
   const ValueRange all{0, values.size()};
-  const RoundedWire wire({&all, 1});
-  Bytes bytes(wire.bytes(all));
-  wire.pack(values, all, bytes);
-  return bytes;
+  RoundedWire({&all, 1}).pack(values, all, into);
 }
 
 void from_bf16(std::span<const std::byte> bytes, std::span<float> values) {
@@ -201,6 +203,7 @@ class GroupCollectives final : public Collectives {
   // Begins a round.
   Offer& offer(std::size_t size, void* data) {
     ++round_;
+    num_scratch_ = 0;
     Offer& own = offer_of(device_);
     own.data = data;
     own.size = size;
@@ -220,6 +223,16 @@ class GroupCollectives final : public Collectives {
   void offer_equal(std::span<T> values) {
     offer(values.size_bytes(), values.data());
     meet_equal(values.size_bytes());
+  }
+
+  /// Memory until the next round, which then has it again: fresh pages for megabytes take longer
+  /// than a fast network.
+  template <typename T>
+  std::span<T> scratch(std::size_t count) {
+    if (num_scratch_ == scratch_.size()) scratch_.emplace_back();
+    Bytes& memory = scratch_[num_scratch_++];
+    if (memory.size() < count * sizeof(T)) memory.resize(count * sizeof(T));
+    return {reinterpret_cast<T*>(memory.data()), count};
   }
 
   template <typename T>
@@ -309,24 +322,18 @@ class GroupCollectives final : public Collectives {
   }
 
   void exchange_rounded(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
-    std::vector<Bytes> packed;
     std::vector<Outgoing> sent;
     std::vector<Incoming> received;
-    packed.reserve(outgoing.size() + incoming.size());
     for (const Outgoing& one : outgoing) {
-      const auto* floats = reinterpret_cast<const float*>(one.data.data());
-      packed.push_back(to_bf16({floats, one.data.size() / sizeof(float)}));
-      sent.push_back({one.process, one.tag, packed.back()});
+      const std::span<std::byte> packed = scratch<std::byte>(one.data.size() / 2);
+      to_bf16(floats_of<const float>(one.data), packed);
+      sent.push_back({one.process, one.tag, packed});
     }
-    for (const Incoming& one : incoming) {
-      packed.emplace_back(one.data.size() / 2);
-      received.push_back({one.process, one.tag, packed.back()});
-    }
+    for (const Incoming& one : incoming)
+      received.push_back({one.process, one.tag, scratch<std::byte>(one.data.size() / 2)});
     aborting([&] { shared_->setup.transport->exchange(sent, received); });
-    for (std::size_t i = 0; i < incoming.size(); ++i) {
-      auto* floats = reinterpret_cast<float*>(incoming[i].data.data());
-      from_bf16(received[i].data, {floats, incoming[i].data.size() / sizeof(float)});
-    }
+    for (std::size_t i = 0; i < incoming.size(); ++i)
+      from_bf16(received[i].data, floats_of<float>(incoming[i].data));
   }
 
   template <typename Work>
@@ -382,13 +389,15 @@ class GroupCollectives final : public Collectives {
     exchange({}, std::span(&incoming, 1));
   }
 
-  // This process's sums of its nodes, one after the other.
+  // This process's sums of its nodes, one after the other. A single rank's are its values.
   template <typename T>
-  std::vector<T> sum_own_nodes(std::size_t at, std::size_t count) {
+  std::span<const T> sum_own_nodes(std::size_t at, std::size_t count) {
     const auto& nodes = shared_->own_nodes();
-    std::vector<T> sums(nodes.size() * count);
+    if (nodes.size() == 1 && nodes.front().size() == 1)
+      return {values_of<T>(nodes.front().begin - topology_.first_rank()) + at, count};
+    const std::span<T> sums = scratch<T>(nodes.size() * count);
     for (std::size_t i = 0; i < nodes.size(); ++i)
-      sum_offers(nodes[i], at, std::span(sums).subspan(i * count, count));
+      sum_offers(nodes[i], at, sums.subspan(i * count, count));
     return sums;
   }
 
@@ -396,12 +405,25 @@ class GroupCollectives final : public Collectives {
     return shared_->nodes[static_cast<std::size_t>(process)].size();
   }
 
-  /// into = the sum of all ranks, from the sums of every process's nodes, one after the other.
-  template <typename T>
-  void sum_nodes(std::span<const T> sums, std::span<T> into) {
+  // Sends each other process sums_for(process), and receives as many sums of its nodes as this one
+  // has in `own`, of into.size() values each; into = the sum over all nodes.
+  template <typename T, typename SumsFor>
+  void sum_with_others(std::span<const T> own, const SumsFor& sums_for, std::span<T> into) {
+    std::vector<Outgoing> outgoing;
+    std::vector<Incoming> incoming;
     std::vector<const T*> sources;
-    for (std::size_t i = 0; i < shared_->all_nodes.size(); ++i)
-      sources.push_back(sums.data() + i * into.size());
+    for (int process = 0; process < topology_.processes; ++process) {
+      const T* from = own.data();
+      if (process != topology_.process) {
+        const std::span<T> place = scratch<T>(num_nodes(process) * into.size());
+        outgoing.push_back({process, tag(), std::as_bytes(sums_for(process))});
+        incoming.push_back({process, tag(), std::as_writable_bytes(place)});
+        from = place.data();
+      }
+      for (std::size_t i = 0; i < num_nodes(process); ++i)
+        sources.push_back(from + i * into.size());
+    }
+    exchange(outgoing, incoming);
     sum_tree(into, shared_->all_nodes, sources);
   }
 
@@ -423,10 +445,10 @@ class GroupCollectives final : public Collectives {
   struct Parts {
     std::vector<ValueRange> slices;  ///< of the values
     std::vector<std::size_t> at{0};
-    std::vector<T> values;
+    std::span<T> values;  ///< scratch
     std::size_t own = 0;
 
-    std::span<T> part(std::size_t i) { return std::span(values).subspan(at[i], at[i + 1] - at[i]); }
+    std::span<T> part(std::size_t i) const { return values.subspan(at[i], at[i + 1] - at[i]); }
   };
 
   template <typename T>
@@ -438,7 +460,7 @@ class GroupCollectives final : public Collectives {
       parts.slices.push_back(slice(size, rank_in(process)));
       parts.at.push_back(parts.at.back() + parts.slices[i].second - parts.slices[i].first);
     }
-    parts.values.resize(parts.at.back());
+    parts.values = scratch<T>(parts.at.back());
     return parts;
   }
 
@@ -456,17 +478,18 @@ class GroupCollectives final : public Collectives {
 
   // This process's sum of each process's slice; the transport adds them up.
   void sum_slice_by_transport(std::size_t size, std::span<float> own) {
-    Parts<float> parts = parts_of_processes(size);
+    const Parts<float> parts = parts_of_processes(size);
     for (std::size_t i = 0; i < parts.slices.size(); ++i) {
       const std::span<float> part = parts.part(i);
-      const std::vector<float> nodes = sum_own_nodes<float>(parts.slices[i].first, part.size());
+      const std::span<const float> nodes = sum_own_nodes<float>(parts.slices[i].first, part.size());
+      std::ranges::fill(part, 0.0F);
       for (std::size_t k = 0; k < nodes.size(); ++k) part[k % part.size()] += nodes[k];
     }
     transport_sums()->reduce_scatter(parts.values, parts.at, own);
   }
 
   void gather_own_device_by_transport(std::span<float> values) {
-    Parts<float> parts = parts_of_processes(values.size());
+    const Parts<float> parts = parts_of_processes(values.size());
     const auto [begin, end] = slice(values.size(), rank());
     transport_sums()->all_gather(values.subspan(begin, end - begin), parts.at, parts.values);
     for (std::size_t i = 0; i < parts.slices.size(); ++i)
@@ -476,21 +499,21 @@ class GroupCollectives final : public Collectives {
 
   template <typename T>
   void sum_slice_with_partners(std::size_t size, std::span<T> own) {
-    Parts<T> parts = parts_of_partners<T>(size);
+    const Parts<T> parts = parts_of_partners<T>(size);
     for (std::size_t i = 0; i < parts.slices.size(); ++i)
       sum_offers(shared_->own_nodes().front(), parts.slices[i].first, parts.part(i));
-    partners().reduce_scatter(std::span(parts.values), parts.at, exchanger());
+    partners().reduce_scatter(parts.values, parts.at, scratch<T>(parts.values.size()), exchanger());
     std::ranges::copy(parts.part(parts.own), own.begin());
   }
 
   template <typename T>
   void gather_own_device_with_partners(std::span<T> values) {
-    Parts<T> parts = parts_of_partners<T>(values.size());
+    const Parts<T> parts = parts_of_partners<T>(values.size());
     const auto slice_at = [&](std::size_t i) {
       return values.subspan(parts.slices[i].first, parts.part(i).size());
     };
     std::ranges::copy(slice_at(parts.own), parts.part(parts.own).begin());
-    partners().all_gather(std::span(parts.values), parts.at, exchanger());
+    partners().all_gather(parts.values, parts.at, exchanger());
     for (std::size_t i = 0; i < parts.slices.size(); ++i)
       if (i != parts.own) std::ranges::copy(parts.part(i), slice_at(i).begin());
   }
@@ -501,54 +524,24 @@ class GroupCollectives final : public Collectives {
     if constexpr (std::is_same_v<T, float>)
       if (transport_sums() != nullptr) return aborting([&] { sum_slice_by_transport(size, own); });
     if (shared_->has_partners()) return sum_slice_with_partners(size, own);
-    std::vector<std::vector<T>> sent;
-    std::vector<T> sums(shared_->all_nodes.size() * own.size());
-    std::vector<Outgoing> outgoing;
-    std::vector<Incoming> incoming;
-    std::size_t at = 0;
-    for (int process = 0; process < topology_.processes; ++process) {
-      const std::size_t count = num_nodes(process) * own.size();
-      const std::span<T> place = std::span(sums).subspan(at, count);
-      at += count;
-      if (process == topology_.process) {
-        std::ranges::copy(sum_own_nodes<T>(begin, own.size()), place.begin());
-        continue;
-      }
-      const auto [first, last] = slice(size, rank_in(process));
-      sent.push_back(sum_own_nodes<T>(first, last - first));
-      outgoing.push_back({process, tag(), std::as_bytes(std::span(sent.back()))});
-      incoming.push_back({process, tag(), std::as_writable_bytes(place)});
-    }
-    exchange(outgoing, incoming);
-    sum_nodes(std::span<const T>(sums), own);
+    sum_with_others(
+        sum_own_nodes<T>(begin, own.size()),
+        [&](int process) {
+          const auto [first, last] = slice(size, rank_in(process));
+          return sum_own_nodes<T>(first, last - first);
+        },
+        own);
   }
 
   // Every process gets all nodes' sums, and adds them up itself.
   template <typename T>
   void sum_processes(std::span<T> values) {
-    if (shared_->has_partners()) {
-      const std::vector<T> own = sum_own_nodes<T>(0, values.size());
-      std::ranges::copy(own, values.begin());
-      return partners().sum(values, exchanger());
-    }
-    const std::vector<T> own = sum_own_nodes<T>(0, values.size());
-    std::vector<T> sums(shared_->all_nodes.size() * values.size());
-    std::vector<Outgoing> outgoing;
-    std::vector<Incoming> incoming;
-    std::size_t at = 0;
-    for (int process = 0; process < topology_.processes; ++process) {
-      const std::size_t count = num_nodes(process) * values.size();
-      const std::span<T> place = std::span(sums).subspan(at, count);
-      at += count;
-      if (process == topology_.process) {
-        std::ranges::copy(own, place.begin());
-        continue;
-      }
-      outgoing.push_back({process, tag(), std::as_bytes(std::span(own))});
-      incoming.push_back({process, tag(), std::as_writable_bytes(place)});
-    }
-    exchange(outgoing, incoming);
-    sum_nodes(std::span<const T>(sums), values);
+    const std::span<const T> own = sum_own_nodes<T>(0, values.size());
+    if (!shared_->has_partners())
+      return sum_with_others(
+          own, [&](int /*process*/) { return own; }, values);
+    std::ranges::copy(own, values.begin());
+    partners().sum(values, scratch<T>(values.size()), exchanger());
   }
 
   // Exchanges the slices of this device with all processes.
@@ -575,13 +568,11 @@ class GroupCollectives final : public Collectives {
       slices.push_back(slice(values.size(), rank_in(process)));
       at.push_back(at.back() + wire.bytes(slices.back()));
     }
-    Bytes bytes(at.back());
-    const auto part = [&](std::size_t i) {
-      return std::span(bytes).subspan(at[i], at[i + 1] - at[i]);
-    };
+    const std::span<std::byte> bytes = scratch<std::byte>(at.back());
+    const auto part = [&](std::size_t i) { return bytes.subspan(at[i], at[i + 1] - at[i]); };
     wire.pack(values, slices[own], part(own));
     if (has_partners)
-      partners().all_gather(std::span(bytes), at, exchanger());
+      partners().all_gather(bytes, at, exchanger());
     else
       exchange_parts(part);
     for (std::size_t i = 0; i < slices.size(); ++i)
@@ -645,7 +636,9 @@ class GroupCollectives final : public Collectives {
   const Topology& topology_;  ///< of shared_
   int device_;
   std::uint64_t round_ = 0;
-  bool is_rounding_ = false;  ///< messages are floats, to be sent as bf16
+  std::vector<Bytes> scratch_;
+  std::size_t num_scratch_ = 0;  ///< taken in this round
+  bool is_rounding_ = false;     ///< messages are floats, to be sent as bf16
   std::atomic<std::int64_t> peer_wait_{0};
 };
 

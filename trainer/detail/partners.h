@@ -4,11 +4,12 @@
 // instead of one with each other process, and no more bytes.
 //
 //   const Partners partners(process, processes);   // exchange(partner, outgoing, incoming)
-//   partners.sum(values, exchange);                // all have the sum of all
-//   partners.reduce_scatter(parts, at, exchange);  // part i of parts: [at[i], at[i + 1])
+//   partners.sum(values, memory, exchange);                // all have the sum of all
+//   partners.reduce_scatter(parts, at, memory, exchange);  // part i of parts: [at[i], at[i + 1])
 //   partners.all_gather(parts, at, exchange);
 //
-// Parts lie in the order in which halves are given away: part i belongs to process_at(i).
+// Parts lie in the order in which halves are given away: part i belongs to process_at(i). `memory`
+// is as large as the values, for those that are received.
 //
 // Threads: const from any; `exchange` may be called from the caller's alone.
 #pragma once
@@ -19,7 +20,6 @@
 #include <functional>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace millrace::trainer::detail {
 
@@ -44,31 +44,28 @@ class Partners {
   }
 
   template <typename T, typename Exchange>
-  void sum(std::span<T> values, const Exchange& exchange) const {
-    std::vector<T> theirs(values.size());
+  void sum(std::span<T> values, std::span<T> theirs, const Exchange& exchange) const {
     for (int bit = 1; bit < processes_; bit *= 2) {
-      exchange(process_ ^ bit, std::as_bytes(values), std::as_writable_bytes(std::span(theirs)));
-      add(values, theirs);
+      exchange(process_ ^ bit, std::as_bytes(values), std::as_writable_bytes(theirs));
+      add<T>(values, theirs);
     }
   }
 
   /// Leaves in this process's part the sum over the processes; the others are of no use then.
   template <typename T, typename Exchange>
-  void reduce_scatter(std::span<T> parts, std::span<const std::size_t> at,
+  void reduce_scatter(std::span<T> parts, std::span<const std::size_t> at, std::span<T> memory,
                       const Exchange& exchange) const {
     std::size_t begin = 0;
     std::size_t end = at.size() - 1;
-    std::vector<T> theirs;
     for (int bit = 1; bit < processes_; bit *= 2) {
       const std::size_t middle = (begin + end) / 2;
       const std::span<T> low = range(parts, at, begin, middle);
       const std::span<T> high = range(parts, at, middle, end);
       const bool is_high = (process_ & bit) != 0;
       const std::span<T> kept = is_high ? high : low;
-      theirs.resize(kept.size());
-      exchange(process_ ^ bit, std::as_bytes(is_high ? low : high),
-               std::as_writable_bytes(std::span(theirs)));
-      add(kept, theirs);
+      const std::span<T> theirs = memory.first(kept.size());
+      exchange(process_ ^ bit, std::as_bytes(is_high ? low : high), std::as_writable_bytes(theirs));
+      add<T>(kept, theirs);
       (is_high ? begin : end) = middle;
     }
   }
@@ -99,10 +96,6 @@ class Partners {
   template <typename T>
   static void add(std::span<T> into, std::span<const T> values) {
     std::ranges::transform(into, values, into.begin(), std::plus<>());
-  }
-  template <typename T>
-  static void add(std::span<T> into, const std::vector<T>& values) {
-    add(into, std::span<const T>(values));
   }
 
   int process_;
