@@ -14,5 +14,8 @@ std::optional<std::string> local_path(const std::string& url);
 /// True for what can be read only once, from start to end: standard input, pipes, and paths of
 /// FIFOs and devices. Looks at the path. Throws: as local_path().
 bool is_read_once(const std::string& url);
+/// False for what is gone once it has been read: standard input, FIFOs and devices. A pipe: command
+/// is run again. Throws: as local_path().
+bool can_reopen(const std::string& url);
 
 }  // namespace millrace::io

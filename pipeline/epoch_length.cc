@@ -30,7 +30,7 @@ bool divides_samples(const PipelineOptions& options) {
 
 bool scans(const PipelineOptions& options) {
   return options.scan && !options.faults.require_index &&
-         std::none_of(options.shards.begin(), options.shards.end(), io::is_read_once);
+         std::all_of(options.shards.begin(), options.shards.end(), io::can_reopen);
 }
 
 bool is_complete(const std::vector<std::optional<std::uint64_t>>& counts) {

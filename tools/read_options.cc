@@ -109,7 +109,7 @@ void ReadOptions::check_number(const std::vector<std::string>& shards,
                                const wds::SplitOptions& split, wds::Order order) const {
   if (order == wds::Order::kPermutation) return;  // it divides samples, or cannot be
   const bool all_scanned =
-      scan() && !requires_index() && std::ranges::none_of(shards, io::is_read_once);
+      scan() && !requires_index() && std::ranges::all_of(shards, io::can_reopen);
   const bool all_indexed = indexed() && std::ranges::all_of(shards, may_have_index);
   if (order == wds::Order::kMillrace && (all_scanned || all_indexed)) return;
   wds::check_enough_shards(shards.size(), split);

@@ -34,7 +34,8 @@ class Lookup {
     const std::size_t shard = next_++;
     if (shard >= shards_.size()) return false;
     try {
-      found_[shard].count = read_sample_count(opener_, index_url(shards_[shard]), stop_);
+      if (!io::is_stream_url(shards_[shard]))
+        found_[shard].count = read_sample_count(opener_, index_url(shards_[shard]), stop_);
     } catch (...) {
       found_[shard].fault = std::current_exception();
     }

@@ -250,7 +250,7 @@ Scanned scan(const io::Opener& opener, const std::string& url, const std::string
 /// Nullopt if another process scans the shard, and that is to be done later.
 std::optional<Scanned> scan_or_recall(const io::Opener& opener, const std::string& url,
                                       const ScanOptions& options, IfTaken if_taken) {
-  if (options.cache.empty()) return scan(opener, url, "", options);
+  if (options.cache.empty() || io::is_stream_url(url)) return scan(opener, url, "", options);
   const std::string path = detail::scan_path(url, options);
   if (auto known = recall(opener, url, path, options)) return known;
   if (!may_be_worth(url)) return scan(opener, url, path, options);
@@ -390,7 +390,7 @@ std::shared_ptr<const ShardScans> scan_shards(const io::Opener& opener,
                                               const std::vector<bool>& wanted,
                                               const ScanOptions& options) {
   for (std::size_t i = 0; i < shards.size(); ++i)
-    if (wanted[i] && io::is_read_once(shards[i])) return nullptr;
+    if (wanted[i] && !io::can_reopen(shards[i])) return nullptr;
   return SetScanner(opener, shards, wanted, options).run();
 }
 

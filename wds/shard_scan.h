@@ -1,7 +1,8 @@
 // ShardScan: how many samples a shard has and where they begin, by its headers alone.
 //
 // What an index would say, without one: payloads are skipped, so that a local shard costs a seek a
-// member, a remote one per request where its members are large, and a compressed one its unpacking.
+// member, a remote one per request where its members are large, a compressed one its unpacking, and
+// a pipe: command a run of its own, read to its end.
 // Checksums are not in it, so a scan is no index and nothing is checked against it.
 //
 //   const SetScan scan = scan_shards(opener, shards, {.cache = default_scan_cache()});
@@ -73,13 +74,13 @@ std::string default_scan_cache();
 ShardIndex scan_contents(const io::Opener& opener, const std::string& url,
                          const ShardOptions& options = {});
 
-/// The scan of one shard, from the cache if it has it. Requires: not io::is_read_once(url). Throws:
+/// The scan of one shard, from the cache if it has it. Requires: io::can_reopen(url). Throws:
 /// Cancelled, std::bad_alloc; with `options.fail`, Io.
 ShardScan scan_shard(const io::Opener& opener, const std::string& url,
                      const ScanOptions& options = {});
 
 /// The scans of those `shards` for which `wanted` (one flag per shard) holds, sixteen at a time;
-/// null if one of them can be read only once. Throws: as scan_shard().
+/// null if one of them cannot be opened again. Throws: as scan_shard().
 std::shared_ptr<const ShardScans> scan_shards(const io::Opener& opener,
                                               std::span<const std::string> shards,
                                               const std::vector<bool>& wanted,

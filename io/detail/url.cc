@@ -160,6 +160,10 @@ bool is_read_once(const std::string& url) {
   return std::filesystem::exists(status) && !folder && !std::filesystem::is_regular_file(status);
 }
 
+bool can_reopen(const std::string& url) {
+  return detail::url_scheme(url) == "pipe" || !is_read_once(url);
+}
+
 std::string printable_url(const std::string& url) {
   // A local path is printed unchanged: '?' and '#' are ordinary characters there.
   const std::size_t scheme_end = url.find("://");

@@ -56,6 +56,31 @@ class Balance : public ::testing::Test {
   std::string shards_;
 };
 
+// A command is run once to count its samples, and again for each stream that has some of them.
+TEST_F(Balance, PipesHaveTheOrderOfTheirShards) {
+  const std::vector<std::string> pipes = {"pipe:cat " + (dir_ / "set-000000.tar"),
+                                          "pipe:cat " + (dir_ / "set-000001.tar")};
+  const std::vector<std::string> options = {"--digest", "--workers", "4", "--shuffle", "5"};
+  const ProcessResult of_shards = run({"order", shards_}, options);
+  const ProcessResult of_pipes = run({"order", pipes[0], pipes[1], "--allow-pipe"}, options);
+  ASSERT_EQ(of_pipes.status, 0) << of_pipes.err;
+  EXPECT_EQ(of_shards.out, of_pipes.out);
+  EXPECT_THAT(of_pipes.err, HasSubstr("50 samples"));
+
+  const auto loss = [](const ProcessResult& result) {
+    EXPECT_EQ(result.status, 0) << result.err;
+    const auto at = result.err.find("Train loss");
+    return result.err.substr(at, result.err.find('\n', at) - at);
+  };
+  const ProcessResult trained =
+      run({"train",     "--train", pipes[0],    "--train", pipes[1],       "--allow-pipe",
+           "--workers", "3",       "--model",   "lenet",   "--channels",   "3",
+           "--size",    "16",      "--classes", "10",      "--batch-size", "8",
+           "--run-dir", "none"},
+          {});
+  EXPECT_EQ(loss(train(shards_, {})), loss(trained)) << "its streams read on from within a pipe";
+}
+
 TEST_F(Balance, OrderIsWhatAPipelineOfTheSameOptionsGives) {
   for (const bool indexed : {false, true}) {
     if (indexed) add_indexes();
