@@ -228,7 +228,7 @@ TEST_F(ScanCache, ProcessesThatScanAtOnceDivideTheShards) {
   const std::string bytes = tar.end().bytes();
   const Strings shards{dir_ / "b.tar", dir_ / "c.tar"};
   for (const std::string& shard : shards) testing::write_file(shard, bytes);
-  const auto kept_at = [&](int i) { return detail::scan_path(shards.at(i), options_); };
+  const auto kept_at = [&](std::size_t i) { return detail::scan_path(shards.at(i), options_); };
   std::filesystem::create_directories(options_.cache);
   auto other_process = FileLock::try_take(kept_at(0) + ".lock");
   std::shared_ptr<const ShardScans> scans;
