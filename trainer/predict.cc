@@ -139,6 +139,7 @@ std::vector<std::size_t> ranks_by_slot(const std::vector<std::vector<std::byte>>
       order.emplace_back(slot, rank);
   std::ranges::stable_sort(order, {}, &std::pair<std::int64_t, std::size_t>::first);
   std::vector<std::size_t> ranks;
+  ranks.reserve(order.size());
   for (const auto& [slot, rank] : order) ranks.push_back(rank);
   return ranks;
 }

@@ -294,8 +294,9 @@ class SetScanner {
   bool scan_at(std::size_t place, IfTaken if_taken) MILLRACE_EXCLUDES(mutex_) {
     try {
       auto scanned = scan_or_recall(opener_, shards_[place], options_, if_taken);
-      if (scanned) take(place, *std::move(scanned));
-      return scanned.has_value();
+      if (!scanned) return false;
+      take(place, *std::move(scanned));
+      return true;
     } catch (...) {
       MutexLock lock(mutex_);
       if (!fault_) fault_ = std::current_exception();
