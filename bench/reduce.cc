@@ -3,10 +3,10 @@
 //
 //   mpirun -np 4 --bind-to none reduce_bench [PARAMETERS]
 //
-// The model's latency and bandwidth are measured first: a vote of six doubles, and a reduce-scatter
-// of PARAMETERS / 2 floats. Then each figure is printed beside what the model makes of these two.
-// Forward and backward are waits, so that they take no core from the sums. Meaningful figures need
-// a core for each process.
+// The model's latency, bandwidth and adding are measured first: a vote of six doubles, an
+// all-gather and a reduce-scatter of PARAMETERS / 2 floats. Then each figure is printed beside what
+// the model makes of these three. Forward and backward are waits, so that they take no core from
+// the sums. Meaningful figures need a core for each process.
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -22,7 +22,7 @@ namespace {
 
 using trainer::Collectives;
 
-constexpr int kRounds = 9;
+constexpr int kRounds = 41;
 constexpr int kStages = 50;  ///< of a pass over the model
 
 double now() {
@@ -90,7 +90,7 @@ void run(std::size_t parameters) {
   Collectives& rank = *control.front();
   std::vector<float> values(parameters, 1.0F);
   const bench::ReduceTimes times(rank, now, kRounds);
-  input.network = times.measure_link(values);
+  times.measure(values, input);
   const double scatter = times.of(1, [&] { rank.reduce_scatter(values); });
   const double gather = times.of(1, [&] { rank.all_gather(std::span<float>(values)); });
   input.backward = 1.5 * scatter;
@@ -99,9 +99,9 @@ void run(std::size_t parameters) {
   const double gather_left = exposed_gather(rank, *weights.front(), parameters, input.forward);
   if (input.topology.process != 0) return;
   const auto model = trainer::reduce_cost(input);
-  std::printf("%d processes, %zu parameters; latency %.1f us, %.2f GB/s\n",
+  std::printf("%d processes, %zu parameters; latency %.1f us, %.2f GB/s, adding %.2f ns\n",
               input.topology.processes, parameters, 1e6 * input.network.latency,
-              input.network.bandwidth / 1e9);
+              input.network.bandwidth / 1e9, 1e9 * input.add);
   bench::print_beside_model("reduce-scatter, alone", scatter, model.reduce_scatter);
   bench::print_beside_model("all-gather, alone", gather, model.all_gather);
   bench::print_beside_model("exposed behind the two passes", sums_left + gather_left,

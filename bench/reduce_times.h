@@ -36,16 +36,19 @@ class ReduceTimes {
     return median(rounds);
   }
 
-  /// The link as it shows itself in votes and in a reduce-scatter of half the values, each process
-  /// taken for a machine of its own.
-  trainer::Network measure_link(std::span<float> values) const {
+  /// Sets `input`'s network and adding as they show themselves in votes, and in an all-gather and
+  /// a reduce-scatter of half the values; each process is taken for a machine of its own.
+  void measure(std::span<float> values, trainer::ReduceInput& input) const {
     std::vector<double> votes(6);
     const double vote = of(50, [&] { rank_.all_reduce(std::span<double>(votes)); });
     const std::span<float> half = values.first(values.size() / 2);
-    const double time = of(3, [&] { rank_.reduce_scatter(half); });
-    const double messages = std::log2(rank_.world());
-    const double bytes = 4.0 * static_cast<double>(half.size()) * (1.0 - 1.0 / rank_.world());
-    return {.latency = vote / messages, .bandwidth = bytes / std::max(1e-9, time - vote)};
+    const double gather = of(3, [&] { rank_.all_gather(half); });
+    const double scatter = of(3, [&] { rank_.reduce_scatter(half); });
+    const double received = static_cast<double>(half.size()) * (1.0 - 1.0 / rank_.world());
+    input.network = {.latency = vote / std::log2(rank_.world()),
+                     .overhead = 0.0,
+                     .bandwidth = 4.0 * received / std::max(1e-9, gather - vote)};
+    input.add = std::max(0.0, scatter - gather) / received;
   }
 
  private:

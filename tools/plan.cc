@@ -21,6 +21,8 @@ namespace {
 
 /// Of a training step's time, what backward takes.
 constexpr double kBackwardShare = 2.0 / 3.0;
+/// Per value that is added to another: memory's bandwidth, as reduce_bench found it.
+constexpr double kAddSeconds = 0.5e-9;
 
 /// An epoch's samples over the processes.
 struct Share {
@@ -84,6 +86,7 @@ class PlanCommand final : public Command {
         {.topology = topology_,
          .values = values,
          .network = {.latency = latency_us_ / 1e6, .bandwidth = gigabits_ * 1e9 / 8},
+         .add = kAddSeconds,
          .forward = (1.0 - kBackwardShare) * step,
          .backward = kBackwardShare * step});
     const nlohmann::ordered_json plan = {

@@ -46,18 +46,18 @@ ReduceCost reduce_cost(const ReduceInput& input) {
   const auto values = static_cast<double>(input.values);
   const double buckets = std::ceil(values / static_cast<double>(input.bucket));
   const double last = values - (buckets - 1.0) * static_cast<double>(input.bucket);
-  const double exposed_bucket = time_of(last, 1.0);
-  ReduceCost cost{.reduce_scatter = time_of(values, buckets),
+  // Each process adds up what it receives.
+  const auto time_of_sums = [&](double count, double rounds) {
+    return time_of(count, rounds) + count * (1.0 - 1.0 / topology.processes) * input.add;
+  };
+  ReduceCost cost{.reduce_scatter = time_of_sums(values, buckets),
                   .all_gather = time_of(values, buckets),
                   .votes = 2.0 * messages};
   // The first bucket is ready when its part of backward is over, the last one at its end; forward
   // begins with the last one.
   const double inside = 1.0 - 1.0 / buckets;
-  const auto hidden = [&](double sums, double pass) {
-    return std::min(sums - exposed_bucket, pass * inside);
-  };
-  cost.hidden =
-      hidden(cost.reduce_scatter, input.backward) + hidden(cost.all_gather, input.forward);
+  cost.hidden = std::min(cost.reduce_scatter - time_of_sums(last, 1.0), input.backward * inside) +
+                std::min(cost.all_gather - time_of(last, 1.0), input.forward * inside);
   cost.exposed = cost.reduce_scatter + cost.all_gather + cost.votes - cost.hidden;
   return cost;
 }

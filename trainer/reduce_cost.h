@@ -1,6 +1,6 @@
 // ReduceCost: what a step's sums over processes take, by the alpha-beta model: a message costs a
-// latency and its sender's overhead, and its bytes the slowest link's bandwidth. Messages that a
-// process sends at once wait for one latency together.
+// latency and its sender's overhead, its bytes the slowest link's bandwidth, and what is received
+// in a sum is added. Messages that a process sends at once wait for one latency together.
 //
 //   const ReduceCost cost = reduce_cost({.topology = {.processes = 8}, .values = 25'000'000,
 //                                        .network = {.latency = 20e-6, .bandwidth = 3.1e9},
@@ -32,6 +32,7 @@ struct ReduceInput {
   std::size_t values = 0;          ///< float32 gradients
   std::size_t bucket = 1U << 20U;  ///< values in one
   Network network = {};
+  double add = 0;  ///< seconds per value that a process adds to another one
   /// Seconds of each: sums hide in backward but for the last bucket, weights in forward but for the
   /// first.
   double forward = 0;

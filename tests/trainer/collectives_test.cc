@@ -84,6 +84,10 @@ TEST(ReduceCost, IsTheModelsArithmetic) {
   ReduceInput slow = two;
   slow.forward = 0.1;
   EXPECT_NEAR(reduce_cost(slow).hidden, cost.hidden + 0.05, 1e-9) << "half of forward";
+  ReduceInput adding = two;
+  adding.add = 1e-6;
+  EXPECT_NEAR(reduce_cost(adding).reduce_scatter, cost.reduce_scatter + 0.25, 1e-9);
+  EXPECT_EQ(reduce_cost(adding).all_gather, cost.all_gather);
   ReduceInput many = two;
   many.topology.processes = 1024;
   EXPECT_NEAR(reduce_cost(many).all_gather, 20e-3 + 0.5 * 1023 / 1024, 1e-9) << "log2 messages";
