@@ -28,7 +28,10 @@ stop_slurm() {
 }
 trap stop_slurm EXIT
 
-port=$((20000 + $$ % 20000))
+# Two ports that nobody listens at, below those that connections get.
+port=$((20000 + 2 * ($$ % 6000)))
+is_taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+while is_taken "$port" || is_taken $((port + 1)); do port=$((port + 2)); done
 mkdir "$folder/state" "$folder/spool"
 head -c 1024 /dev/urandom >"$folder/munge.key"
 chmod 400 "$folder/munge.key"
@@ -60,6 +63,8 @@ CONF
 munged --force --key-file="$folder/munge.key" --socket="$folder/munge.socket" --pid-file="$folder/munge.pid" \
   --log-file="$folder/munge.log" --seed-file="$folder/munge.seed" 2>/dev/null || skip "munged does not start here"
 slurmctld -c && slurmd || skip "Slurm does not start here"
+sleep 0.5
+kill -0 "$(cat "$folder/slurmctld.pid")" 2>/dev/null || skip "slurmctld ended: $(tail -n 1 "$folder/slurmctld.log")"
 for ((i = 0; i < 100; ++i)); do
   sinfo -h -o %T 2>/dev/null | grep -q idle && break
   sleep 0.1
