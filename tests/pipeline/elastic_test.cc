@@ -13,6 +13,7 @@
 #include "io/base/rng.h"
 #include "pipeline/position.h"
 #include "tests/pipeline/fake_sources.h"
+#include "tests/support/layout.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
 #include "wds/shard_index.h"
@@ -24,6 +25,7 @@ using testing::fake_options;
 using testing::fake_source;
 using testing::FakeStreams;
 using ::testing::HasSubstr;
+using testing::Layout;
 
 constexpr int kStreams = 8;
 constexpr std::int64_t kGlobalBatch = 24;
@@ -46,17 +48,6 @@ void add_rows(const Batch& batch, std::vector<std::string>& rows) {
     rows.push_back(batch.keys[i] + " " +
                    std::string(reinterpret_cast<const char*>(row.data()), bytes));
   }
-}
-
-/// Processes, and devices of each.
-struct Layout {
-  int processes = 1;
-  int devices = 1;
-  int world() const { return processes * devices; }
-};
-
-std::string name_of(const Layout& layout) {
-  return std::to_string(layout.processes) + " x " + std::to_string(layout.devices);
 }
 
 /// What a run gave, step by step; an epoch's end is a step of none.

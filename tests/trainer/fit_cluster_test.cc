@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/layout.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/fake_transport.h"
 #include "tests/trainer/fakes.h"
@@ -32,20 +33,10 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using testing::FakeNetwork;
 using ::testing::HasSubstr;
+using testing::Layout;
 using testing::LocalThreads;
 using testing::make_samples;
 using testing::MemoryFeed;
-
-/// Processes and devices of each.
-struct Layout {
-  int processes = 1;
-  int devices = 1;
-  int world() const { return processes * devices; }
-};
-
-std::string name_of(const Layout& layout) {
-  return std::to_string(layout.processes) + " x " + std::to_string(layout.devices);
-}
 
 /// A process's cluster, whose launcher may request a stop.
 class StoppableCluster final : public Cluster {
