@@ -68,7 +68,8 @@ Json to_value(const wds::StreamPosition& position) {
   return value;
 }
 
-Json to_value(const Position::Stream& stream) {
+Json to_value(const Position::Stream& where) {
+  const Position::Stream stream = where.exact();
   Json value = {{"skip", stream.skip}, {"ended", stream.ended}};
   if (stream.start) value["start"] = to_value(*stream.start);
   return value;
@@ -265,6 +266,24 @@ std::uint32_t own_turn(const Position& whole, const Position& own) {
 }
 
 }  // namespace
+
+Position::Stream Position::Stream::exact() const {
+  if (skip == 0 || !trails) return {.start = start, .skip = skip, .ended = ended};
+  std::vector<const wds::StreamTrail*> blocks;
+  for (const Trails* one = trails.get(); one != nullptr; one = one->before.get())
+    blocks.push_back(one->last.get());
+  std::ranges::reverse(blocks);
+  auto position = start ? *start : wds::StreamPosition{};
+  std::uint64_t left = skip;
+  for (const wds::StreamTrail* block : blocks) {
+    const auto samples = std::min<std::size_t>(left, block->size());
+    block->advance(position, samples);
+    left -= samples;
+  }
+  return {.start = std::make_shared<const wds::StreamPosition>(std::move(position)),
+          .skip = left,
+          .ended = ended};
+}
 
 Position Position::joined(std::span<const Position> parts) {
   require(!parts.empty(), "no positions to join");

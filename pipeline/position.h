@@ -26,12 +26,22 @@
 namespace millrace::pipeline {
 
 struct Position {
-  /// One stream: start reading at `start` and drop the first `skip` samples.
+  /// The trails of the blocks behind a stream's `start`, from the last one back.
+  struct Trails {
+    std::shared_ptr<const wds::StreamTrail> last;
+    std::shared_ptr<const Trails> before;
+  };
+  /// One stream: it stands `skip` samples behind `start`.
   struct Stream {
     /// Shared by the positions of many batches; null: the stream's beginning.
     std::shared_ptr<const wds::StreamPosition> start;
     std::uint64_t skip = 0;
     bool ended = false;
+    /// Of those samples, if its source leaves trails; otherwise they are read again and dropped.
+    std::shared_ptr<const Trails> trails = nullptr;
+
+    /// The same place with nothing to skip, where there are trails.
+    Stream exact() const;
   };
 
   /// The batches of a round, which has one for each device, that have been handed out.

@@ -71,7 +71,8 @@ struct Statistics {
   /// fetched again.
   std::uint64_t refetched = 0;
   /// What it took to continue at PipelineOptions::resume: samples read again to fill the shuffle
-  /// buffers and to reach the position, their bytes, and how long the slowest stream took.
+  /// buffers (and to reach the position, of a source without trails), the bytes that were read for
+  /// them, and how long the slowest stream took.
   std::uint64_t restored_samples = 0;
   std::uint64_t restored_bytes = 0;
   std::chrono::nanoseconds restore_time{0};

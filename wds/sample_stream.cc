@@ -24,7 +24,11 @@ struct SampleStream::State {
         shared{spec, borrowed_opener, borrowed_ledger},
         shards(spec),
         buffer(spec),
-        read([this](BufferedSample& sample) { return read_sample(sample); }) {
+        read([this](BufferedSample& sample) {
+          if (!read_sample(sample)) return false;
+          trail->enter({sample.shard, sample.sample.offset});
+          return true;
+        }) {
     const FaultPolicy& policy = borrowed_ledger.policy();
     spec.shard.stop = stop;
     spec.shard.lenient = policy.lenient;
@@ -36,6 +40,7 @@ struct SampleStream::State {
 
   void restore(const StreamPosition& position);
   StreamPosition position() const;
+  void mark(StreamPosition& position) const;
   void list_open(StreamPosition& position) const;
   std::string url_of(std::uint32_t index);
   bool next(SampleBlock& block);
@@ -61,6 +66,9 @@ struct SampleStream::State {
   std::vector<detail::PieceReader> open;  // at most spec.shuffle.open_shards, which take turns
   std::size_t turn = 0;                   // place of the one whose sample is next
   std::uint32_t next_shard = 0;           // to be opened
+  // Of the next block, and the position that its last step was given.
+  std::shared_ptr<StreamTrail> trail = std::make_shared<StreamTrail>();
+  StreamPosition marked;
   std::uint64_t restored_bytes = 0;
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
@@ -81,32 +89,38 @@ void SampleStream::State::restore(const StreamPosition& position) {
                 "the saved position has more open shards than the stream");
   for (const StreamPosition::SampleRef& one : position.open) begin(one.shard, one.offset);
   turn = open.empty() ? 0 : position.turn % open.size();
-  std::vector<BufferedSample> samples = detail::fetch_samples(
+  detail::FetchedSamples fetched = detail::fetch_samples(
       position.buffered, [this](std::uint32_t index) { return url_of(index); }, shared.opener,
       spec.shard);
-  for (const BufferedSample& one : samples) restored_bytes += one.sample.num_bytes();
-  buffer.restore(std::move(samples), samples_in - earlier_passes, samples_out - earlier_passes);
+  restored_bytes = fetched.bytes;
+  buffer.restore(std::move(fetched.samples), samples_in - earlier_passes,
+                 samples_out - earlier_passes);
 }
 
-// One shard is `shard` and `offset`; several are in `open`. Shards that are read to their end are
-// not among them: they would be closed before the next sample is read.
 StreamPosition SampleStream::State::position() const {
   if (permuted) return {.samples_out = permuted->given(), .samples_in = permuted->taken()};
-  StreamPosition position{.samples_out = samples_out,
-                          .samples_in = samples_in,
-                          .shard = next_shard,
-                          .earlier_passes = earlier_passes};
-  if (spec.shuffle.open_shards > 1) {
-    list_open(position);
-  } else if (!open.empty() && !open.front().is_done()) {
-    position.shard = open.front().shard();
-    position.offset = open.front().position();
-  }
+  StreamPosition position;
+  mark(position);
   position.buffered = buffer.refs();
   return position;
 }
 
+// All but the buffer. One shard is `shard` and `offset`; several are in `open`. Shards that are
+// read to their end are not among them: they would be closed before the next sample is read.
+void SampleStream::State::mark(StreamPosition& position) const {
+  position.samples_out = samples_out;
+  position.samples_in = samples_in;
+  position.earlier_passes = earlier_passes;
+  const bool one_is_open =
+      spec.shuffle.open_shards <= 1 && !open.empty() && !open.front().is_done();
+  position.shard = one_is_open ? open.front().shard() : next_shard;
+  position.offset = one_is_open ? open.front().position() : 0;
+  if (spec.shuffle.open_shards > 1) list_open(position);
+}
+
 void SampleStream::State::list_open(StreamPosition& position) const {
+  position.open.clear();
+  position.turn = 0;
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (i == turn) position.turn = static_cast<std::uint32_t>(position.open.size());
     if (!open[i].is_done()) position.open.push_back({open[i].shard(), open[i].position()});
@@ -126,6 +140,7 @@ bool SampleStream::State::next(SampleBlock& block) {
   block.samples.clear();
   block.num_bytes = 0;
   for (Sample sample; !block.full() && next_sample(sample);) block.add(std::move(sample));
+  block.trail = std::exchange(trail, std::make_shared<StreamTrail>());
   return !block.samples.empty();
 }
 
@@ -134,9 +149,12 @@ bool SampleStream::State::next_sample(Sample& sample) {
   if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "reading was stopped");
   if (spec.max_samples > 0 && samples_out == spec.max_samples) return false;
   BufferedSample picked;
-  if (!buffer.next(read, samples_out, picked)) return false;
+  const std::optional<std::size_t> place = buffer.next(read, samples_out, picked);
+  if (!place) return false;
   sample = std::move(picked.sample);
   ++samples_out;
+  mark(marked);
+  trail->leave(*place, marked);
   return true;
 }
 

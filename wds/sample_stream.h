@@ -25,6 +25,7 @@
 #include "wds/shard_reader.h"
 #include "wds/shard_scan.h"
 #include "wds/split.h"
+#include "wds/stream_position.h"
 
 namespace millrace::wds {
 
@@ -102,6 +103,8 @@ struct SampleBlock {
   static constexpr std::size_t kMaxBytes = std::size_t{1024} * 1024;
   std::vector<Sample> samples;
   std::size_t num_bytes = 0;  ///< the fields' payload bytes
+  /// The positions after each of the samples; null: there is only the one after the block.
+  std::shared_ptr<const StreamTrail> trail = {};
 
   void add(Sample sample) {
     if (samples.capacity() == 0) samples.reserve(kMaxSamples);
@@ -110,25 +113,6 @@ struct SampleBlock {
   }
   /// True when nothing more should be added: kMaxSamples or kMaxBytes is reached.
   bool full() const { return samples.size() >= kMaxSamples || num_bytes >= kMaxBytes; }
-};
-
-/// A stream's position: enough to continue with exactly the next sample, by reading again.
-struct StreamPosition {
-  struct SampleRef {
-    std::uint32_t shard = 0;   ///< index into the stream's own list of shards this epoch
-    std::uint64_t offset = 0;  ///< Sample::offset
-  };
-  std::uint64_t samples_out = 0;  ///< returned so far
-  std::uint64_t samples_in = 0;   ///< read from shards so far (keys the shuffle's choices)
-  std::uint32_t shard = 0;        ///< the open shard, index into the stream's own list
-  std::uint64_t offset = 0;       ///< tar offset of the next sample's first header in it
-  /// Samples of earlier passes, if an epoch makes several passes over the shards.
-  std::uint64_t earlier_passes = 0;
-  std::vector<SampleRef> buffered = {};  ///< the shuffle buffer, in order
-  /// With ShuffleOptions::open_shards > 1: the open shards and the next sample's offset in each;
-  /// then `shard` is the next one to open.
-  std::vector<SampleRef> open = {};
-  std::uint32_t turn = 0;  ///< place in `open` of the one to be read next
 };
 
 /// The urls of one stream this epoch, in reading order. Requires: not resampled. Throws:
@@ -157,7 +141,7 @@ class SampleStream {
   /// Before the first next(): reads into the shuffle buffer ahead of it, at most so many samples
   /// and bytes. The order stays as it is. Throws: as next().
   void prefill(std::size_t samples, std::size_t bytes);
-  /// Bytes of the samples that were read again to continue at a position.
+  /// Bytes of shards that were read again to continue at a position.
   std::uint64_t restored_bytes() const;
 
  private:

@@ -127,7 +127,7 @@ void Merge::take(Stream& stream) {
 
 void Merge::leave_block(Stream& stream) {
   const BlockRead& read = *stream.ready.front();
-  stream.used = {read.start, read.skip + stream.cursor, false};
+  stream.used = {read.start, read.skip + stream.cursor, false, read.trails};
   stream.ready.pop_front();
   stream.cursor = 0;
   request(stream);
@@ -273,7 +273,7 @@ std::shared_ptr<Position> Merge::position() const {
     position->streams.push_back(stream.used);
     if (stream.cursor == 0 || stream.ended) continue;
     const BlockRead& read = *stream.ready.front();
-    position->streams.back() = {read.start, read.skip + stream.cursor, false};
+    position->streams.back() = {read.start, read.skip + stream.cursor, false, read.trails};
   }
   // Full last batches do not show it: some processes' may be full, and others' not.
   const bool is_done =

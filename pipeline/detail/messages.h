@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "decode/sample_id.h"
+#include "pipeline/position.h"
 #include "wds/sample_stream.h"
 
 namespace millrace::pipeline::detail {
@@ -33,6 +34,8 @@ struct BlockRead {
   /// The block's first sample is the one `skip` samples after `start`.
   std::shared_ptr<const wds::StreamPosition> start = nullptr;
   std::uint64_t skip = 0;
+  /// From `start` to the block's end, if the source leaves trails.
+  std::shared_ptr<const Position::Trails> trails = nullptr;
 
   /// Of the block's first sample, in its stream and epoch.
   std::uint64_t first_index() const { return (start ? start->samples_out : 0) + skip; }

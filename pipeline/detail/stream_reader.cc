@@ -7,16 +7,17 @@
 namespace millrace::pipeline::detail {
 namespace {
 
-// A resumed run reads so many samples and a block of each stream again, beyond its buffer's.
+// A saved position follows so many samples' trails, and a block's. Without trails a resumed run
+// reads them again, beyond its buffer's.
 constexpr std::size_t kMostSinceSnapshot = 512;
 
 }  // namespace
 
 StreamReader::StreamReader(std::size_t place, int number, std::uint32_t first,
-                           Position::Stream start, const Shared& shared)
+                           const Position::Stream& start, const Shared& shared)
     : place_(place),
       first_(first),
-      start_(std::move(start)),
+      start_(start.exact()),
       source_(shared.source),
       ledgers_(shared.ledgers),
       restore_(shared.restore),
@@ -45,6 +46,7 @@ BlockRead StreamReader::read(const ReadRequest& request) {
     if (stream_ && stream_->is_draining()) prepare_next(result.block);
     result.start = snapshot_;
     result.skip = since_snapshot_;
+    result.trails = trails_;
     since_snapshot_ += result.block.samples.size();
   } catch (...) {
     result.error = std::current_exception();
@@ -59,6 +61,7 @@ void StreamReader::open(std::uint32_t epoch) {
   request_.epoch = epoch;
   snapshot_ = from.start;
   since_snapshot_ = 0;
+  trails_ = nullptr;
   to_skip_ = from.skip;
   if (is_empty_) return;
   std::optional<Next> next = std::exchange(next_, std::nullopt);
@@ -112,6 +115,7 @@ bool StreamReader::next_block(wds::SampleBlock& block) {
   do {
     block = {};
     if (is_empty_ || !stream_->next(block)) return false;
+    follow(block);
     const std::size_t skipped = std::min<std::size_t>(to_skip_, block.samples.size());
     const auto end = block.samples.begin() + static_cast<std::ptrdiff_t>(skipped);
     for (auto one = block.samples.begin(); one != end; ++one) {
@@ -130,6 +134,16 @@ void StreamReader::take_snapshot() {
   if (since_snapshot_ <= std::min(buffered / 4, kMostSinceSnapshot)) return;
   snapshot_ = std::make_shared<const wds::StreamPosition>(stream_->position());
   since_snapshot_ = 0;
+  trails_ = nullptr;
+}
+
+/// Without a block's trail those behind it lead nowhere.
+void StreamReader::follow(const wds::SampleBlock& block) {
+  const bool is_first = since_snapshot_ == 0;
+  if (!block.trail || !(is_first || trails_))
+    trails_ = nullptr;
+  else
+    trails_ = std::make_shared<const Position::Trails>(Position::Trails{block.trail, trails_});
 }
 
 }  // namespace millrace::pipeline::detail

@@ -2,7 +2,8 @@
 // which it can be read again.
 //
 // A position is as large as the shuffle buffer (16 bytes a buffered sample), so one is taken only
-// now and then, and a block has the number of samples between it and its own first one.
+// now and then, and a block has the number of samples between it and its own first one, and their
+// trails.
 //
 // Threads: one at a time; read() waits for disk and network, so it runs on I/O threads.
 #pragma once
@@ -35,7 +36,7 @@ class StreamReader {
 
   /// Stream `place` of the process, `number` among all. Epoch `first` begins at `start`, all others
   /// at their beginning.
-  StreamReader(std::size_t place, int number, std::uint32_t first, Position::Stream start,
+  StreamReader(std::size_t place, int number, std::uint32_t first, const Position::Stream& start,
                const Shared& shared);
 
   /// The next block of the stream, or the end of the epoch. Never throws: a fault is in the result.
@@ -49,6 +50,7 @@ class StreamReader {
   void prepare_next(const wds::SampleBlock& drained);
   bool next_block(wds::SampleBlock& block);
   void take_snapshot();
+  void follow(const wds::SampleBlock& block);
 
   const std::size_t place_;
   const std::uint32_t first_;
@@ -71,6 +73,7 @@ class StreamReader {
   std::optional<Next> next_;
   std::shared_ptr<const wds::StreamPosition> snapshot_;
   std::uint64_t since_snapshot_ = 0;
+  std::shared_ptr<const Position::Trails> trails_;  ///< since the snapshot
   std::uint64_t to_skip_ = 0;
   std::uint64_t skipped_bytes_ = 0;
 };

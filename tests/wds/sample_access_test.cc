@@ -150,10 +150,14 @@ TEST(PermutationOrder, ContinuesExactlyAtAnyPositionAndInAnyPass) {
     SampleStream stream(spec, set.opener, ledger);
     std::size_t given = 0;
     for (SampleBlock block; stream.next(block);) {
-      given += block.samples.size();
-      SampleStream again(spec, stream.position(), set.opener, ledger);
-      EXPECT_EQ(drain(again),
-                Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()));
+      for (std::size_t i = 0; i < block.samples.size(); ++i) {
+        StreamPosition position;
+        block.trail->advance(position, i + 1);
+        SampleStream again(spec, position, set.opener, ledger);
+        ASSERT_EQ(drain(again),
+                  Strings(whole.begin() + static_cast<std::ptrdiff_t>(++given), whole.end()));
+      }
+      EXPECT_EQ(stream.position().samples_out, given);
     }
   }
 }

@@ -89,20 +89,69 @@ std::set<std::size_t> expect_each_once(const Set& set, const StreamSpec& spec) {
   return expect_each_once(set, spec, ledger);
 }
 
-/// After each block, a new stream at that position returns what the old one would have.
+void expect_equal(const StreamPosition& left, const StreamPosition& right) {
+  const auto refs = [](const std::vector<StreamPosition::SampleRef>& list) {
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> pairs;
+    for (const auto& one : list) pairs.emplace_back(one.shard, one.offset);
+    return pairs;
+  };
+  EXPECT_EQ(left.samples_out, right.samples_out);
+  EXPECT_EQ(left.samples_in, right.samples_in);
+  EXPECT_EQ(left.shard, right.shard);
+  EXPECT_EQ(left.offset, right.offset);
+  EXPECT_EQ(left.earlier_passes, right.earlier_passes);
+  EXPECT_EQ(left.turn, right.turn);
+  EXPECT_EQ(refs(left.open), refs(right.open));
+  EXPECT_EQ(refs(left.buffered), refs(right.buffered));
+}
+
+/// After every seventh sample, a new stream at the position to which the trail leads returns what
+/// the old one would have, and so it does at the stream's own position behind each block.
 void expect_continues_anywhere(const Set& set, const StreamSpec& spec) {
   const Strings whole = all_keys(set, spec);
   FaultLedger ledger;
-  SampleStream stream(spec, set.opener, ledger);
-  std::size_t given = 0;
-  for (SampleBlock block; stream.next(block);) {
-    given += block.samples.size();
-    SampleStream again(spec, stream.position(), set.opener, ledger);
-    ASSERT_EQ(drain(again),
+  const auto expect_rest = [&](const StreamPosition& position, std::size_t given) {
+    SampleStream again(spec, position, set.opener, ledger);
+    EXPECT_EQ(drain(again),
               Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()))
         << given << " given, buffer " << spec.shuffle.buffer_samples;
+  };
+  SampleStream stream(spec, set.opener, ledger);
+  StreamPosition before;
+  std::size_t given = 0;
+  for (SampleBlock block; stream.next(block);) {
+    ASSERT_EQ(block.trail->size(), block.samples.size());
+    for (std::size_t n = given % 7 + 1; n < block.samples.size(); n += 7) {
+      StreamPosition position = before;
+      block.trail->advance(position, n);
+      expect_rest(position, given + n);
+    }
+    before = stream.position();
+    given += block.samples.size();
+    expect_rest(before, given);
   }
   EXPECT_EQ(given, whole.size());
+}
+
+TEST(SampleStream, TrailsLeadFromAnyEarlierBlock) {
+  const Set set = make_set(40, 3);
+  for (const std::int64_t buffer : {0, 30}) {
+    for (const int open : {1, 3}) {
+      FaultLedger ledger;
+      SampleStream stream(
+          {.shards = set.shards,
+           .shuffle = {.shards = true, .buffer_samples = buffer, .open_shards = open, .seed = 5}},
+          set.opener, ledger);
+      stream.prefill(11, 100'000);
+      StreamPosition followed;
+      for (SampleBlock block; stream.next(block);) {
+        block.trail->advance(followed, block.samples.size());
+        // A block that is not full has seen the end of a pass as well.
+        if (block.full()) expect_equal(followed, stream.position());
+      }
+      EXPECT_EQ(followed.samples_out, set.num_samples);
+    }
+  }
 }
 
 TEST(SampleStream, StreamsOfAnEpochGiveEverySampleOnce) {

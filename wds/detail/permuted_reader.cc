@@ -70,6 +70,17 @@ std::vector<std::uint64_t> PermutedReader::next_numbers() {
   return numbers;
 }
 
+void PermutedReader::add(std::vector<std::optional<Sample>>& found, SampleBlock& block) {
+  auto trail = std::make_shared<StreamTrail>();
+  const std::uint64_t before = taken_ - found.size();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!found[i]) continue;
+    block.add(*std::move(found[i]));
+    trail->pass({.samples_out = ++given_, .samples_in = before + i + 1});
+  }
+  block.trail = std::move(trail);
+}
+
 bool PermutedReader::next(SampleBlock& block) {
   block.samples.clear();
   block.num_bytes = 0;
@@ -83,10 +94,8 @@ bool PermutedReader::next(SampleBlock& block) {
         ended_ = true;
     });
     barren_ += numbers.size();
-    for (auto& sample : found)
-      if (sample) block.add(*std::move(sample));
+    add(found, block);
     if (!block.samples.empty()) barren_ = 0;
-    given_ += block.samples.size();
   }
   return !block.samples.empty();
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "wds/fault_ledger.h"
@@ -28,6 +29,7 @@ class PermutedReader {
  private:
   std::vector<std::uint64_t> next_numbers();
   bool has_more() const;
+  void add(std::vector<std::optional<Sample>>& found, SampleBlock& block);
 
   SampleAccess access_;
   FaultLedger& ledger_;

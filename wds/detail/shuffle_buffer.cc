@@ -31,10 +31,10 @@ void ShuffleBuffer::begin_pass() {
   }
 }
 
-bool ShuffleBuffer::next(const std::function<bool(BufferedSample&)>& read, std::uint64_t index,
-                         BufferedSample& picked) {
+std::optional<std::size_t> ShuffleBuffer::next(const std::function<bool(BufferedSample&)>& read,
+                                               std::uint64_t index, BufferedSample& picked) {
   gather(read);
-  if (held_.empty()) return false;
+  if (held_.empty()) return {};
   const std::size_t place = pick(index);
   picked = std::move(held_[place]);
   if (place + 1 < held_.size()) held_[place] = std::move(held_.back());
@@ -42,7 +42,7 @@ bool ShuffleBuffer::next(const std::function<bool(BufferedSample&)>& read, std::
   refs_[place] = refs_.back();
   refs_.pop_back();
   held_bytes_ -= bytes_of(picked.sample);
-  return true;
+  return place;
 }
 
 void ShuffleBuffer::restore(std::vector<BufferedSample> held, std::uint64_t samples_in,

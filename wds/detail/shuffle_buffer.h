@@ -26,11 +26,11 @@ class ShuffleBuffer {
  public:
   explicit ShuffleBuffer(const StreamSpec& spec);
 
-  /// Gathers samples from `read` (false at the end) and picks the stream's `index`-th. Returns
-  /// false at the end. Throws: Exhausted if WebDataset's order, which has no byte limit of its own,
-  /// exceeds buffer_bytes, and as `read`.
-  bool next(const std::function<bool(BufferedSample&)>& read, std::uint64_t index,
-            BufferedSample& picked);
+  /// Gathers samples from `read` (false at the end) and picks the stream's `index`-th. Returns its
+  /// place, which the last one takes; nullopt at the end. Throws: Exhausted if WebDataset's order,
+  /// which has no byte limit of its own, exceeds buffer_bytes, and as `read`.
+  std::optional<std::size_t> next(const std::function<bool(BufferedSample&)>& read,
+                                  std::uint64_t index, BufferedSample& picked);
 
   /// Gathers samples before the first is picked, at most so many samples and bytes, and no more
   /// than next() would. Does nothing in WebDataset's order, whose picks depend on when samples

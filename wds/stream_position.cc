@@ -1,0 +1,56 @@
+#include "wds/stream_position.h"
+
+namespace millrace::wds {
+namespace {
+
+using SampleRefs = std::vector<StreamPosition::SampleRef>;
+
+auto at(const SampleRefs& refs, std::size_t place) {
+  return refs.begin() + static_cast<std::ptrdiff_t>(place);
+}
+
+}  // namespace
+
+void StreamTrail::leave(std::size_t place, const StreamPosition& after) {
+  add(static_cast<std::uint32_t>(place), after);
+}
+
+void StreamTrail::pass(const StreamPosition& after) { add(kNoPlace, after); }
+
+void StreamTrail::add(std::uint32_t place, const StreamPosition& after) {
+  open_.insert(open_.end(), after.open.begin(), after.open.end());
+  steps_.push_back({.samples_out = after.samples_out,
+                    .samples_in = after.samples_in,
+                    .earlier_passes = after.earlier_passes,
+                    .offset = after.offset,
+                    .shard = after.shard,
+                    .turn = after.turn,
+                    .place = place,
+                    .entered = static_cast<std::uint32_t>(entered_.size()),
+                    .open = static_cast<std::uint32_t>(open_.size())});
+}
+
+void StreamTrail::advance(StreamPosition& position, std::size_t samples) const {
+  if (samples == 0) return;
+  SampleRefs& buffered = position.buffered;
+  std::size_t entered = 0;
+  for (std::size_t i = 0; i < samples; ++i) {
+    const Step& step = steps_[i];
+    buffered.insert(buffered.end(), at(entered_, entered), at(entered_, step.entered));
+    entered = step.entered;
+    if (step.place == kNoPlace) continue;
+    buffered[step.place] = buffered.back();
+    buffered.pop_back();
+  }
+  const Step& last = steps_[samples - 1];
+  const std::size_t open_before = samples > 1 ? steps_[samples - 2].open : 0;
+  position.samples_out = last.samples_out;
+  position.samples_in = last.samples_in;
+  position.earlier_passes = last.earlier_passes;
+  position.offset = last.offset;
+  position.shard = last.shard;
+  position.turn = last.turn;
+  position.open.assign(at(open_, open_before), at(open_, last.open));
+}
+
+}  // namespace millrace::wds

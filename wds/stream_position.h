@@ -1,0 +1,71 @@
+// StreamPosition: where a SampleStream stands, enough to continue with exactly the next sample.
+// StreamTrail: how a position changes with each sample of a block.
+//
+// A position is as large as the shuffle buffer, so one is made only now and then; with the trails
+// of the blocks since then it becomes the position after any sample of theirs, without reading.
+//
+// Threads: as values. A trail that a stream has returned does not change any more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace millrace::wds {
+
+struct StreamPosition {
+  struct SampleRef {
+    std::uint32_t shard = 0;   ///< index into the stream's own list of shards this epoch
+    std::uint64_t offset = 0;  ///< Sample::offset
+  };
+  std::uint64_t samples_out = 0;  ///< returned so far
+  std::uint64_t samples_in = 0;   ///< read from shards so far (keys the shuffle's choices)
+  std::uint32_t shard = 0;        ///< the open shard, index into the stream's own list
+  std::uint64_t offset = 0;       ///< tar offset of the next sample's first header in it
+  /// Samples of earlier passes, if an epoch makes several passes over the shards.
+  std::uint64_t earlier_passes = 0;
+  std::vector<SampleRef> buffered = {};  ///< the shuffle buffer, in order
+  /// With ShuffleOptions::open_shards > 1: the open shards and the next sample's offset in each;
+  /// then `shard` is the next one to open.
+  std::vector<SampleRef> open = {};
+  std::uint32_t turn = 0;  ///< place in `open` of the one to be read next
+};
+
+class StreamTrail {
+ public:
+  /// A sample came into the shuffle buffer, behind the others.
+  void enter(StreamPosition::SampleRef sample) { entered_.push_back(sample); }
+  /// One left the buffer: that at `place`, which the last one takes. `after` is the stream's
+  /// position then, but for `buffered`.
+  void leave(std::size_t place, const StreamPosition& after);
+  /// A sample was returned that no buffer held; otherwise as leave().
+  void pass(const StreamPosition& after);
+
+  /// Samples that were returned.
+  std::size_t size() const { return steps_.size(); }
+  /// Turns the position before the block into that after its first `samples`. Requires: at most
+  /// size(), and `position` is that after the block before.
+  void advance(StreamPosition& position, std::size_t samples) const;
+
+ private:
+  /// A position without its lists, of which `entered` and `open` say where they end in the trail's.
+  struct Step {
+    std::uint64_t samples_out;
+    std::uint64_t samples_in;
+    std::uint64_t earlier_passes;
+    std::uint64_t offset;
+    std::uint32_t shard;
+    std::uint32_t turn;
+    std::uint32_t place;
+    std::uint32_t entered;
+    std::uint32_t open;
+  };
+  static constexpr std::uint32_t kNoPlace = 0xFFFF'FFFF;
+  void add(std::uint32_t place, const StreamPosition& after);
+
+  std::vector<Step> steps_;
+  std::vector<StreamPosition::SampleRef> entered_;
+  std::vector<StreamPosition::SampleRef> open_;
+};
+
+}  // namespace millrace::wds
