@@ -12,6 +12,8 @@ set(millrace_dependencies
   "OpenSSL COMPONENTS Crypto PC libcrypto"
   "JPEG PC libjpeg"
   "PNG PC libpng"
+  "TIFF 4.5 PC libtiff-4"
+  "WebP PC libwebp"
   "TBB 2021 PC tbb"
   "hwy PC libhwy"
   "Eigen3 3.4 PC eigen3"

@@ -13,6 +13,7 @@ std::size_t dtype_size(DType dtype) {
   switch (dtype) {
     case DType::kUInt8:
       return 1;
+    case DType::kUInt16:
     case DType::kBFloat16:
       return 2;
     case DType::kFloat32:
@@ -27,6 +28,8 @@ std::string_view dtype_name(DType dtype) {
   switch (dtype) {
     case DType::kUInt8:
       return "uint8";
+    case DType::kUInt16:
+      return "uint16";
     case DType::kBFloat16:
       return "bfloat16";
     case DType::kFloat32:

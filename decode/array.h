@@ -8,7 +8,7 @@
 
 namespace millrace::decode {
 
-enum class DType { kUInt8, kInt64, kFloat32, kBFloat16 };
+enum class DType { kUInt8, kUInt16, kInt64, kFloat32, kBFloat16 };
 
 /// Size of one value in bytes.
 std::size_t dtype_size(DType dtype);

@@ -63,6 +63,8 @@ const std::shared_ptr<const CodecTable>& standard_codecs() {
     codecs.add(detail::jpeg_codec());
     codecs.add(detail::png_codec());
     codecs.add(detail::pnm_codec());
+    codecs.add(detail::webp_codec());
+    codecs.add(detail::tiff_codec());
     return std::make_shared<const CodecTable>(std::move(codecs));
   }();
   return table;

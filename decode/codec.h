@@ -1,5 +1,5 @@
 // Codec: how one image format is recognised, read and written. A CodecTable lists the known ones:
-// standard_codecs() has JPEG, PNG and PNM (PPM, PGM, PBM); a program can add its own.
+// standard_codecs() has JPEG, PNG, PNM (PPM, PGM, PBM), WebP and TIFF; a program can add its own.
 //
 //   decode::CodecTable codecs = *decode::standard_codecs();
 //   codecs.add({.name = "RAW8", .suffixes = {"raw8"}, .sniff = looks_like_raw8,
@@ -138,7 +138,7 @@ struct CodecScratch {
 };
 
 struct EncodeOptions {
-  /// 1 to 100, for lossy formats: JPEG.
+  /// 1 to 100, for lossy formats: JPEG, WebP.
   int quality = 90;
 };
 
@@ -185,9 +185,9 @@ class CodecTable {
   const Codec* of_suffix(std::string_view suffix) const;
   /// All codecs, in the order in which they were added.
   const std::vector<Codec>& codecs() const { return codecs_; }
-  /// All suffixes as a field's list: "jpg;jpeg;png;ppm;pgm;pbm;pnm".
+  /// All suffixes as a field's list: "jpg;jpeg;png;ppm;pgm;pbm;pnm;webp;tif;tiff".
   std::string suffixes() const;
-  /// The first suffix of each writable format: jpg, png, ppm.
+  /// The first suffix of each writable format: jpg, png, ppm, webp.
   std::vector<std::string> written_formats() const;
   /// Encodes the picture as `format`, a suffix in the table. Throws: InvalidArgument, naming the
   /// writable formats, and as the codec.
@@ -198,7 +198,7 @@ class CodecTable {
   std::vector<Codec> codecs_;
 };
 
-/// JPEG, PNG and PNM. Never null.
+/// JPEG, PNG, PNM, WebP and TIFF. Never null.
 const std::shared_ptr<const CodecTable>& standard_codecs();
 
 }  // namespace millrace::decode

@@ -39,12 +39,14 @@ using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 template <typename T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, std::uint8_t>) return DType::kUInt8;
+  if constexpr (std::is_same_v<T, std::uint16_t>) return DType::kUInt16;
   if constexpr (std::is_same_v<T, std::int64_t>) return DType::kInt64;
   if constexpr (std::is_same_v<T, float>) return DType::kFloat32;
   if constexpr (std::is_same_v<T, Eigen::bfloat16>) return DType::kBFloat16;
-  static_assert(std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::int64_t> ||
-                    std::is_same_v<T, float> || std::is_same_v<T, Eigen::bfloat16>,
-                "arrays hold std::uint8_t, std::int64_t, float or Eigen::bfloat16");
+  static_assert(std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t> ||
+                    std::is_same_v<T, std::int64_t> || std::is_same_v<T, float> ||
+                    std::is_same_v<T, Eigen::bfloat16>,
+                "arrays hold std::uint8_t, std::uint16_t, std::int64_t, float or Eigen::bfloat16");
 }
 
 /// Makes the maps. Throws: InvalidArgument, naming the array, if type or rank do not match.

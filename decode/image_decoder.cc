@@ -91,12 +91,13 @@ void write_rows(const PixelView& view, const RowWriter& writer, Workspace& works
   }
 }
 
+template <typename Label>
 void write_classes(const PixelView& view, const detail::ClassReader& reader,
                    const RowWriter::Format& format, detail::StageRunner& runner, std::byte* slot) {
   const auto width = static_cast<std::size_t>(format.width);
-  auto* out = reinterpret_cast<std::int64_t*>(slot);
+  auto* out = reinterpret_cast<Label*>(slot);
   for (int y = 0; y < format.height; ++y, out += width)
-    reader.write(runner.row(view, y), {out, width});
+    reader.write(runner.row(view, y), std::span<Label>{out, width});
 }
 
 // ColorJitter needs the whole picture before the first row can be written.
@@ -145,8 +146,13 @@ struct ImageDecoder::Plan {
                .apply_orientation = options.apply_orientation,
                .codecs = options.codecs.get()},
         jitter(detail::find_transform<ColorJitter>(options.transforms)) {
-    if (!options.classes) return;
-    classes.emplace(*options.classes);
+    // Grey levels of 16 bits go the way of class numbers, which keeps them as they are.
+    const bool levels = options.dtype == DType::kUInt16;
+    if (!options.classes && !levels) return;
+    if (levels)
+      classes.emplace(ClassMask{.ignore = 0}, "uint16 picture");
+    else
+      classes.emplace(*options.classes);
     source.header.numbers = classes->numbers();
   }
 
@@ -154,8 +160,8 @@ struct ImageDecoder::Plan {
   RowWriter writer;
   ArraySpec output;
   detail::SourceOptions source;
-  const ColorJitter* jitter;  ///< in the options, or null
-  std::optional<detail::ClassReader> classes;
+  const ColorJitter* jitter;                   ///< in the options, or null
+  std::optional<detail::ClassReader> classes;  ///< or of uint16
   mutable detail::WorkspacePool workspaces;
 };
 
@@ -182,8 +188,11 @@ Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
   untidy.clear();  // an image of padding only reads nothing
   const Run run{options, plan_->classes ? &*plan_->classes : nullptr, geometry, *lease};
   const PixelView view = run_stages_but_last(read_pixels(source, run), run);
-  if (run.classes != nullptr) {
-    write_classes(view, *run.classes, plan_->writer.format(), (*lease).runner, slot.data());
+  const RowWriter::Format& format = plan_->writer.format();
+  if (run.classes != nullptr && format.dtype == DType::kUInt16) {
+    write_classes<std::uint16_t>(view, *run.classes, format, (*lease).runner, slot.data());
+  } else if (run.classes != nullptr) {
+    write_classes<std::int64_t>(view, *run.classes, format, (*lease).runner, slot.data());
   } else if (plan_->jitter != nullptr) {
     write_jittered(view, plan_->writer, *lease, *plan_->jitter, id, slot.data());
   } else {

@@ -39,7 +39,9 @@ struct ImageDecoderOptions {
   std::vector<Transform> transforms = {};
   /// 3 decodes to RGB (grey becomes three equal channels), 4 to RGB and alpha, 1 to grey.
   int channels = 3;
-  /// uint8 and int64 hold pixel values 0 to 255; floats hold value / 255, then normalised.
+  /// uint8 and int64 hold pixel values 0 to 255; floats hold value / 255, then normalised. uint16
+  /// holds the grey levels that the file stores, of up to 16 bits, unscaled; padding is 0. Requires
+  /// for it: channels is 1, kNearest.
   DType dtype = DType::kFloat32;
   Layout layout = Layout::kHWC;
   Interpolation interpolation = Interpolation::kBilinear;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -59,6 +60,25 @@ void decode_json_numbers(const io::Bytes& field, std::string_view where, std::sp
                                                  where, numbers.size(), slot.size()));
   }
   std::copy(numbers.begin(), numbers.end(), slot.begin());
+}
+
+std::int64_t decode_json_integer(const io::Bytes& field, std::string_view where) {
+  const Json document = parse(field);
+  const Json& value = find(document, where);
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() ||
+                     value.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max());
+  if (!fits)
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("JSON value at \"{}\" is not a whole number of 64 bits", where));
+  return value.get<std::int64_t>();
+}
+
+std::string decode_json_text(const io::Bytes& field, std::string_view where) {
+  const Json document = parse(field);
+  const Json& value = find(document, where);
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 void check_json(const io::Bytes& field) { static_cast<void>(parse(field)); }

@@ -1,14 +1,16 @@
-// Numbers from JSON fields: label vectors, targets.
+// Values from JSON fields: label vectors, targets, class numbers, texts.
 //
 // `where` names the value: a JSON pointer ("/labels/0"), a key of the outermost object ("labels"),
-// or "" for the whole document. The value is a number, true or false (1 and 0), or a list of them;
+// or "" for the whole document. Numbers are a number, true or false (1 and 0), or a list of them;
 // nested lists are flattened in order.
 //
 //   std::array<float, 10> labels;
 //   decode_json_numbers(field, "labels", labels);
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +24,11 @@ std::vector<float> decode_json_numbers(const io::Bytes& field, std::string_view 
 
 /// The same directly into a slot. Throws: Corrupt also unless there are slot.size() numbers.
 void decode_json_numbers(const io::Bytes& field, std::string_view where, std::span<float> slot);
+
+/// A whole number that fits into 64 bits, true or false. Throws: Corrupt for anything else.
+std::int64_t decode_json_integer(const io::Bytes& field, std::string_view where);
+/// A string's UTF-8; a number, list or object as JSON writes it. Throws: Corrupt.
+std::string decode_json_text(const io::Bytes& field, std::string_view where);
 
 /// Throws: Corrupt if the field is not JSON.
 void check_json(const io::Bytes& field);

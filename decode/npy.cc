@@ -117,11 +117,13 @@ void write_all(const NpyArray& array, std::span<std::byte> slot, Convert convert
   }
 }
 
-std::uint8_t as_byte(std::int64_t value) {
-  if (value < 0 || value > 255) {
-    throw Error(ErrorCode::kCorrupt, fmt::format("npy: {} does not fit into uint8", value));
+template <typename T>
+T fitted(std::int64_t value, DType dtype) {
+  if (value < 0 || value > std::numeric_limits<T>::max()) {
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("npy: {} does not fit into {}", value, dtype_name(dtype)));
   }
-  return static_cast<std::uint8_t>(value);
+  return static_cast<T>(value);
 }
 
 }  // namespace
@@ -151,14 +153,20 @@ void copy_npy(const NpyArray& array, const ArraySpec& spec, std::span<std::byte>
                             fmt::join(spec.shape, ", ")));
   }
   const Reader reader(array);
-  const bool to_integers = spec.dtype == DType::kInt64 || spec.dtype == DType::kUInt8;
+  const bool to_integers =
+      spec.dtype == DType::kInt64 || spec.dtype == DType::kUInt16 || spec.dtype == DType::kUInt8;
   if (reader.floats() && to_integers) {
     throw Error(ErrorCode::kUnsupported, "npy: floats where integers are asked for");
   }
   switch (spec.dtype) {
     case DType::kUInt8:
-      return write_all<std::uint8_t>(array, slot,
-                                     [&](std::size_t i) { return as_byte(reader.integer(i)); });
+      return write_all<std::uint8_t>(array, slot, [&](std::size_t i) {
+        return fitted<std::uint8_t>(reader.integer(i), spec.dtype);
+      });
+    case DType::kUInt16:
+      return write_all<std::uint16_t>(array, slot, [&](std::size_t i) {
+        return fitted<std::uint16_t>(reader.integer(i), spec.dtype);
+      });
     case DType::kInt64:
       return write_all<std::int64_t>(array, slot, [&](std::size_t i) { return reader.integer(i); });
     case DType::kFloat32:

@@ -22,14 +22,11 @@ struct Magic {
 // Only formats that end up in shards by mistake or under a wrong suffix.
 constexpr std::array kKnown = {
     Magic{0, "GIF8"sv, "a GIF image"},
-    Magic{8, "WEBP"sv, "a WebP image"},
     Magic{4, "ftypavif"sv, "an AVIF image"},
     Magic{4, "ftyphei"sv, "a HEIF image"},
     Magic{4, "ftypmif1"sv, "a HEIF image"},
     Magic{4, "ftyp"sv, "an MP4 video"},
     Magic{0, "BM"sv, "a BMP image"},
-    Magic{0, "II*\0"sv, "a TIFF image"},
-    Magic{0, "MM\0*"sv, "a TIFF image"},
     Magic{0, "\0\0\0\x0cjP  "sv, "a JPEG 2000 image"},
     Magic{0, "\xff\x4f\xff\x51"sv, "a JPEG 2000 image"},
     Magic{0, "\xff\x0a"sv, "a JPEG XL image"},

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "decode/array_view.h"
+#include "io/bytes.h"
 #include "pipeline/position.h"
 
 namespace millrace::pipeline {
@@ -53,6 +54,27 @@ struct BatchField {
   decode::ArrayView view() const { return {name, spec.dtype, spec.shape, data}; }
 };
 
+/// A field whose values differ in length: slot i has the bytes from offsets[i] to offsets[i + 1]. A
+/// masked slot has none.
+struct RaggedField {
+  std::string name;
+  std::vector<std::int64_t> offsets;  ///< (N + 1), ascending from 0 to data.size()
+  io::Bytes data;
+
+  /// Of slot `i`. Lifetime: this field's `data`. Requires: 0 <= i < N.
+  std::span<const std::byte> value(std::int64_t i) const {
+    const auto slot = static_cast<std::size_t>(i);
+    return data.span().subspan(static_cast<std::size_t>(offsets[slot]),
+                               static_cast<std::size_t>(offsets[slot + 1] - offsets[slot]));
+  }
+  std::string_view text(std::int64_t i) const {
+    const auto bytes = value(i);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  /// Masks the slots from `first` on.
+  void cut(std::int64_t first);
+};
+
 /// Which of the epoch's slots, counted over all devices of all processes, a batch has: its i-th is
 /// number first + i * stride.
 struct SlotNumbers {
@@ -70,6 +92,7 @@ struct Batch {
   std::vector<std::uint8_t> valid;  ///< (N), 1 where the slot has a sample, else 0
   std::vector<std::string> keys;    ///< (N), empty where the slot is masked
   std::vector<BatchField> fields;
+  std::vector<RaggedField> ragged;  ///< one of each RawField, in their order
   /// Keys what is drawn for a sample while a model trains. A feed of one's own need not set them.
   SlotNumbers slots;
   /// Where the pipeline stands once this batch has been used: for a checkpoint.
@@ -79,6 +102,8 @@ struct Batch {
 
   /// Throws: InvalidArgument when there is no such field.
   const BatchField& field(std::string_view name) const;
+  /// Throws: InvalidArgument when there is no such ragged field.
+  const RaggedField& raw(std::string_view name) const;
 };
 
 }  // namespace millrace::pipeline

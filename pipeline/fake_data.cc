@@ -60,10 +60,14 @@ std::unique_ptr<SampleSource::Stream> EmptySamples::open(const Request& request)
 void write_value(DType dtype, float value, std::byte* to) {
   const auto whole = static_cast<std::int64_t>(255.0F * value);
   const auto byte = static_cast<std::uint8_t>(whole);
+  const auto wide = static_cast<std::uint16_t>(whole);
   const std::uint16_t half = decode::to_bfloat16(value);
   switch (dtype) {
     case DType::kUInt8:
       std::memcpy(to, &byte, sizeof byte);
+      return;
+    case DType::kUInt16:
+      std::memcpy(to, &wide, sizeof wide);
       return;
     case DType::kInt64:
       std::memcpy(to, &whole, sizeof whole);
@@ -136,6 +140,12 @@ std::vector<FieldSpec> fake_fields(const PipelineOptions& options, std::int64_t 
   std::vector<FieldSpec> fields;
   for (const FieldSpec& spec : options.fields) {
     const auto decoder = detail::compile_field(spec);
+    if (!decoder) {  // its values are empty
+      RawField raw = std::get<RawField>(spec);
+      raw.missing = "";
+      fields.emplace_back(std::move(raw));
+      continue;
+    }
     for (const auto& output : decoder->outputs()) {
       fields.emplace_back(fake_field(output, options.shuffle.seed, classes));
     }

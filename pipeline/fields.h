@@ -1,13 +1,15 @@
-// Fields: what a sample's members are decoded to, each field one array of the batch.
+// Fields: what a sample's members are decoded to, each field one array of the batch, or for
+// RawField a list of bytes.
 //
 //   builder.field(ImageField{.transforms = {RandomCrop{32, 32, 4}, RandomHorizontalFlip{}}})
 //          .field(LabelField{.classes = 10})
 //          .field(FloatsField{.name = "target", .suffixes = "json", .size = 10});
 //
 // A sample without any of a field's members is a fault of that sample, to which the fault policy
-// applies.
+// applies, unless the field says what its value is then (`missing`).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,6 +48,9 @@ struct ImageField {
   bool tolerate_truncated = false;
   /// Null: decode::standard_codecs().
   std::shared_ptr<const decode::CodecTable> codecs = nullptr;
+  /// What fills the array of a sample without a picture, as it is, not normalised; nullopt: that is
+  /// a fault. Not for members of a PairedImagesField.
+  std::optional<double> missing = {};
 };
 
 /// Several images of one sample (a picture, its mask, its depth) under one geometry: all get the
@@ -56,12 +61,17 @@ struct PairedImagesField {
   std::vector<ImageField> members = {};
 };
 
-/// A class index as text (`cls`): int64, (N).
+/// A class index: int64, (N). A whole number in JSON (suffix `json`), or as text (any other
+/// suffix).
 struct LabelField {
   std::string name = "label";
   std::string suffixes = "cls";
   /// A label outside [0, classes) is a fault; 0 accepts every integer.
   std::int64_t classes = 0;
+  /// Which value of the JSON, as FloatsField::json_key.
+  std::string json_key = {};
+  /// The label of a sample without one, which `classes` does not bound; nullopt: that is a fault.
+  std::optional<std::int64_t> missing = {};
 };
 
 /// A list of numbers, or of 0 and 1 (multi-label): float32, (N, size). A JSON array (suffix
@@ -70,8 +80,11 @@ struct FloatsField {
   std::string name = "target";
   std::string suffixes = "json";
   std::int64_t size = 0;
-  /// Which value of the JSON: a key of the outermost object, or a JSON pointer. Empty: all of it.
+  /// Which value of the JSON: a key of the outermost object, or a JSON pointer ("/boxes/0"). Empty:
+  /// all of it.
   std::string json_key = {};
+  /// Each number of a sample without the member; nullopt: that is a fault.
+  std::optional<double> missing = {};
 };
 
 /// A NumPy array (`npy`) of this shape, converted to the dtype.
@@ -79,6 +92,24 @@ struct ArrayField {
   std::string name = "array";
   std::string suffixes = "npy";
   decode::ArraySpec output = {};  ///< of one sample
+  /// Each value of a sample without the member; nullopt: that is a fault.
+  std::optional<double> missing = {};
+};
+
+/// A member's bytes as they are, each sample's as many as it has: a caption, an audio clip. They
+/// are in Batch::ragged, not in Batch::fields.
+struct RawField {
+  std::string name = "text";
+  std::string suffixes = "txt";
+  /// Bytes that are not UTF-8 are a fault.
+  bool text = false;
+  /// A value of the JSON in the member instead, as FloatsField::json_key: a string's text, or a
+  /// number, list or object as JSON writes it. Empty: the member itself.
+  std::string json_key = {};
+  /// More bytes are a fault. pipeline.memory_bound_bytes() counts on so many per slot.
+  std::size_t max_bytes = std::size_t{64} * 1024;
+  /// The bytes of a sample without the member; nullopt: that is a fault.
+  std::optional<std::string> missing = {};
 };
 
 /// Anything else: `decode` writes one sample's array into its slot and must fill it completely. It
@@ -91,7 +122,7 @@ struct FunctionField {
       decode;
 };
 
-using FieldSpec =
-    std::variant<ImageField, PairedImagesField, LabelField, FloatsField, ArrayField, FunctionField>;
+using FieldSpec = std::variant<ImageField, PairedImagesField, LabelField, FloatsField, ArrayField,
+                               RawField, FunctionField>;
 
 }  // namespace millrace::pipeline

@@ -62,6 +62,7 @@ struct Pipeline::State {
 
   const PipelineOptions options;
   const detail::FieldDecoders decoders;
+  const detail::RaggedDecoders ragged;
   const detail::BatchLayout layout;
   const detail::MemoryPlan plan;
   const std::vector<BatchField> fields;
@@ -207,8 +208,9 @@ Position own_share(const Position& position, const PipelineOptions& options) {
 Pipeline::State::State(PipelineOptions given)
     : options(detail::resolve_options(std::move(given))),
       decoders(detail::compile_fields(options.fields)),
-      layout(decoders, options.batch.size),
-      plan(detail::plan_memory(options, layout.num_bytes())),
+      ragged(detail::compile_ragged(options.fields)),
+      layout(decoders, options.batch.size, ragged),
+      plan(detail::plan_memory(options, layout.num_bytes() + layout.ragged_bytes())),
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
       source(detail::source_of(options)),
@@ -223,8 +225,8 @@ Pipeline::State::State(PipelineOptions given)
   consumer_.position = start;
   consumer_.ledger = ledgers.of(start.epoch);
   consumer_.ledger_epoch = start.epoch;
-  graph.emplace(detail::GraphParts{options, plan, decoders, layout, *source, pool, ledgers, output,
-                                   meters, encoded},
+  graph.emplace(detail::GraphParts{options, plan, decoders, ragged, layout, *source, pool, ledgers,
+                                   output, meters, encoded},
                 start);
   on_stop.emplace(options.stop, [this] { stop(); });
 }
@@ -436,6 +438,7 @@ Batch Pipeline::State::zeros() const {
   Batch batch;
   auto buffer = std::make_shared<std::vector<std::byte>>(layout.num_bytes());
   batch.fields = layout.show(buffer->data(), layout.batch_size());
+  batch.ragged = layout.join({}, layout.batch_size());
   batch.owner = std::move(buffer);
   batch.size = layout.batch_size();
   return batch;
@@ -450,6 +453,7 @@ Batch Pipeline::State::masked_batch(int device) const {
   batch.num_valid = 0;
   batch.valid.assign(static_cast<std::size_t>(batch.size), 0);
   batch.keys.assign(static_cast<std::size_t>(batch.size), {});
+  for (RaggedField& field : batch.ragged) field.cut(0);
   return batch;
 }
 

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 build=(
   g++ cmake ninja-build pkg-config
   libarchive-dev libcurl4-openssl-dev zlib1g-dev libisal-dev libssl-dev libpugixml-dev
-  libjpeg62-turbo-dev libpng-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
+  libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
   dataset-fashion-mnist
 )

@@ -31,7 +31,7 @@ void put(std::uint32_t label, std::uint8_t* out) {
 
 }  // namespace
 
-ClassReader::ClassReader(const ClassMask& mask) : mask_(mask) {
+ClassReader::ClassReader(const ClassMask& mask, std::string_view what) : mask_(mask), what_(what) {
   require(mask.ignore >= -1 && mask.ignore <= kMaxLabel && mask.classes >= 0 &&
               mask.classes <= kMaxLabel + 1,
           "a mask's classes are 0 to 65535, and its ignored number -1 to 65535");
@@ -93,11 +93,15 @@ PixelView ClassReader::read(const ImageSource& source, const Box& box,
                             SourceWorkspace& workspace) const {
   if (source.header().lossy) {
     throw Error(ErrorCode::kUnsupported,
-                "a mask in a JPEG: its values are not those that were written; PNG keeps them");
+                fmt::format("a {} in a JPEG or another lossy file: its values are not those that "
+                            "were written; PNG keeps them",
+                            what_));
   }
   if (labels_.empty() && !source.header().numbers) {
     throw Error(ErrorCode::kUnsupported,
-                "the mask is a colour picture: a table must say which class each colour is");
+                fmt::format("the {} is a colour picture: {}", what_,
+                            what_ == "mask" ? "a table must say which class each colour is"
+                                            : "it must be grey"));
   }
   const PixelView stored = labels_.empty() ? source.read_numbers(box, workspace)
                                            : source.read(box, 1, kChannels, workspace);
@@ -108,14 +112,6 @@ PixelView ClassReader::read(const ImageSource& source, const Box& box,
   if (stored.channels == 2) convert<2>(stored, out);
   if (stored.channels == 3) convert<3>(stored, out);
   return {.data = out, .stride = stride, .box = stored.box, .channels = kChannels};
-}
-
-void ClassReader::write(const std::uint8_t* row, std::span<std::int64_t> out) const {
-  for (std::int64_t& label : out) {
-    const std::uint32_t code = row[0] | std::uint32_t{row[1]} << 8 | std::uint32_t{row[2]} << 16;
-    label = code == 0 ? mask_.ignore : static_cast<std::int64_t>(code) - 1;
-    row += kChannels;
-  }
 }
 
 }  // namespace millrace::decode::detail
@@ -133,7 +129,7 @@ ClassImage decode_classes(const io::Bytes& encoded, const ClassMask& mask, const
   image.labels.resize(width * static_cast<std::size_t>(image.height));
   for (int y = 0; y < image.height; ++y) {
     const std::size_t first = static_cast<std::size_t>(y) * width;
-    reader.write(view.row(y), std::span(image.labels).subspan(first, width));
+    reader.write(view.row(y), std::span<std::int64_t>(image.labels).subspan(first, width));
   }
   return image;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 
 #include "decode/class_mask.h"
@@ -17,15 +18,23 @@ class ClassReader {
   /// A label plus 1 as three bytes, little-endian: the zeros of padding are not a label.
   static constexpr int kChannels = 3;
 
-  /// Throws: InvalidArgument for two labels of one colour, or a label out of range.
-  explicit ClassReader(const ClassMask& mask);
+  /// `what` is what messages call the picture, of static lifetime. Throws: InvalidArgument for two
+  /// labels of one colour, or a label out of range.
+  explicit ClassReader(const ClassMask& mask, std::string_view what = "mask");
 
   /// The `numbers` option with which an ImageSource must be opened.
   Numbers numbers() const { return labels_.empty() ? Numbers::kAll : Numbers::kNone; }
   /// The labels of at least `box`. Throws: as decode_classes().
   PixelView read(const ImageSource& source, const Box& box, SourceWorkspace& workspace) const;
   /// Converts a row in read()'s form, resampled or not, to labels; padding becomes `ignore`.
-  void write(const std::uint8_t* row, std::span<std::int64_t> out) const;
+  template <typename Label>
+  void write(const std::uint8_t* row, std::span<Label> out) const {
+    for (Label& label : out) {
+      const std::uint32_t code = row[0] | std::uint32_t{row[1]} << 8 | std::uint32_t{row[2]} << 16;
+      label = static_cast<Label>(code == 0 ? mask_.ignore : static_cast<std::int64_t>(code) - 1);
+      row += kChannels;
+    }
+  }
 
  private:
   void check(std::uint32_t label, const Box& box, std::size_t at) const;
@@ -34,6 +43,7 @@ class ClassReader {
   void convert(const PixelView& stored, std::uint8_t* out) const;
 
   ClassMask mask_;
+  std::string_view what_;
   std::unordered_map<std::uint32_t, std::uint32_t> labels_;  ///< colour 0xRRGGBB → label
 };
 

@@ -8,6 +8,8 @@ namespace millrace::decode::detail {
 Codec jpeg_codec();
 Codec png_codec();
 Codec pnm_codec();
+Codec webp_codec();
+Codec tiff_codec();
 
 /// Whether `file` begins with `bytes`.
 inline bool begins_with(std::span<const std::byte> file, std::string_view bytes) {

@@ -99,6 +99,11 @@ void check_transforms(const ImageDecoderOptions& options) {
            options.dtype == DType::kInt64 && !options.palette_indices &&
            find_transform<ColorJitter>(options.transforms) == nullptr),
       "a mask of classes is int64 with 1 channel, resized to the nearest, its colours unchanged");
+  require(
+      options.dtype != DType::kUInt16 ||
+          (options.channels == 1 && options.interpolation == Interpolation::kNearest &&
+           !options.palette_indices && find_transform<ColorJitter>(options.transforms) == nullptr),
+      "uint16 images have 1 channel, and are resized to the nearest, their levels unchanged");
   for (const Transform& transform : options.transforms) std::visit(Checker{options}, transform);
   check_order(options.transforms);
 }

@@ -32,20 +32,33 @@ AlignedBuffer allocate(std::size_t bytes) {
 
 }  // namespace
 
-BatchLayout::BatchLayout(const FieldDecoders& decoders, std::int64_t batch_size)
+BatchLayout::BatchLayout(const FieldDecoders& decoders, std::int64_t batch_size,
+                         const RaggedDecoders& ragged)
     : batch_size_(batch_size) {
   for (const auto& decoder : decoders)
     for (const FieldDecoder::Output& output : decoder->outputs()) add_field(output);
-  require(fields_.size() <= kMaxFields,
+  for (const RaggedDecoder& decoder : ragged) add_ragged(decoder);
+  require(fields_.size() + ragged_.size() <= kMaxFields,
           "a batch has at most " + std::to_string(kMaxFields) + " fields");
 }
 
+void BatchLayout::check_name(const std::string& name) const {
+  const bool taken = std::ranges::find(fields_, name, &Field::name) != fields_.end() ||
+                     std::ranges::find(ragged_, name) != ragged_.end();
+  require(!taken, "two fields are named " + name);
+}
+
+void BatchLayout::add_ragged(const RaggedDecoder& decoder) {
+  check_name(decoder.name());
+  const auto slots = static_cast<std::size_t>(batch_size_);
+  require(decoder.max_bytes() <= kMaxBytes / slots,
+          "a batch of field " + decoder.name() + " is larger than any memory");
+  ragged_.push_back(decoder.name());
+  ragged_bytes_ += decoder.max_bytes() * slots;
+}
+
 void BatchLayout::add_field(const FieldDecoder::Output& output) {
-  for (const Field& other : fields_) {
-    if (other.name == output.name) {
-      throw Error(ErrorCode::kInvalidArgument, "two fields are named " + output.name);
-    }
-  }
+  check_name(output.name);
   const std::size_t slot_bytes = output.spec.num_bytes();
   const auto slots = static_cast<std::size_t>(batch_size_);
   if (slot_bytes > kMaxBytes / slots) {
@@ -67,6 +80,26 @@ std::vector<BatchField> BatchLayout::show(std::byte* buffer, std::int64_t size) 
     shown.push_back({field.name, std::move(spec), data});
   }
   return shown;
+}
+
+std::vector<RaggedField> BatchLayout::join(const std::vector<std::vector<io::Bytes>>& values,
+                                           std::int64_t size) const {
+  std::vector<RaggedField> fields;
+  for (std::size_t i = 0; i < ragged_.size(); ++i) {
+    RaggedField field{.name = ragged_[i], .offsets = {0}, .data = {}};
+    std::vector<std::byte> data;
+    const std::size_t given = i < values.size() ? values[i].size() : 0;
+    for (std::size_t slot = 0; slot < static_cast<std::size_t>(size); ++slot) {
+      if (slot < given) {
+        const auto value = values[i][slot].span();
+        data.insert(data.end(), value.begin(), value.end());
+      }
+      field.offsets.push_back(static_cast<std::int64_t>(data.size()));
+    }
+    field.data = io::Bytes::take(std::move(data));
+    fields.push_back(std::move(field));
+  }
+  return fields;
 }
 
 struct BatchPool::Shared {

@@ -22,7 +22,8 @@ class BatchLayout {
 
   /// The decoders' outputs, in their order. Throws: InvalidArgument when two have one name, or a
   /// batch would be too large to count.
-  BatchLayout(const FieldDecoders& decoders, std::int64_t batch_size);
+  BatchLayout(const FieldDecoders& decoders, std::int64_t batch_size,
+              const RaggedDecoders& ragged = {});
 
   std::int64_t batch_size() const { return batch_size_; }
   std::size_t num_fields() const { return fields_.size(); }
@@ -35,6 +36,13 @@ class BatchLayout {
   }
   /// The fields of a batch of `size` slots; without data if `buffer` is null.
   std::vector<BatchField> show(std::byte* buffer, std::int64_t size) const;
+  std::size_t num_ragged() const { return ragged_.size(); }
+  /// The most that a batch's ragged values may be.
+  std::size_t ragged_bytes() const { return ragged_bytes_; }
+  /// The ragged fields of a batch of `size` slots: `values` has one list each, by slot; fewer slots
+  /// than `size`, or none, are filled up with empty values.
+  std::vector<RaggedField> join(const std::vector<std::vector<io::Bytes>>& values,
+                                std::int64_t size) const;
 
  private:
   struct Field {
@@ -44,10 +52,14 @@ class BatchLayout {
     std::size_t slot_bytes = 0;
   };
   void add_field(const FieldDecoder::Output& output);
+  void check_name(const std::string& name) const;
+  void add_ragged(const RaggedDecoder& decoder);
 
   std::int64_t batch_size_;
   std::size_t num_bytes_ = 0;
   std::vector<Field> fields_;
+  std::vector<std::string> ragged_;  ///< names
+  std::size_t ragged_bytes_ = 0;
 };
 
 /// Recycled buffers for batches, all of one size, 64-byte aligned. The last owner of a buffer

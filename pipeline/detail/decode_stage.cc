@@ -37,7 +37,8 @@ void DecodeStage::decode_sample(SlotSample& sample, OpenRound& round, std::int64
   try {
     if (fill_fields(sample, round.place_of(slot)) == decode::Tidiness::kUntidy)
       meters_.untidy.fetch_add(1, std::memory_order_relaxed);
-    round.fill(slot, std::move(sample.sample.key));
+    std::vector<io::Bytes> ragged = ragged_values(sample.sample);
+    round.fill(slot, std::move(sample.sample.key), std::move(ragged));
   } catch (const Error& error) {
     round.fault(slot, located(error, sample.sample));
   } catch (const std::bad_alloc&) {
@@ -45,6 +46,13 @@ void DecodeStage::decode_sample(SlotSample& sample, OpenRound& round, std::int64
   } catch (const std::exception& other) {
     round.fault(slot, located(Error(ErrorCode::kCorrupt, other.what()), sample.sample));
   }
+}
+
+std::vector<io::Bytes> DecodeStage::ragged_values(const wds::Sample& sample) const {
+  std::vector<io::Bytes> values;
+  values.reserve(ragged_.size());
+  for (const RaggedDecoder& decoder : ragged_) values.push_back(decoder.decode(sample));
+  return values;
 }
 
 decode::Tidiness DecodeStage::fill_fields(const SlotSample& sample,

@@ -17,9 +17,9 @@ namespace millrace::pipeline::detail {
 class DecodeStage {
  public:
   /// Everything borrowed outlives the stage.
-  DecodeStage(const FieldDecoders& decoders, const BatchLayout& layout, Meters& meters,
-              ByteGauge& encoded)
-      : decoders_(decoders), layout_(layout), meters_(meters), encoded_(encoded) {}
+  DecodeStage(const FieldDecoders& decoders, const RaggedDecoders& ragged,
+              const BatchLayout& layout, Meters& meters, ByteGauge& encoded)
+      : decoders_(decoders), ragged_(ragged), layout_(layout), meters_(meters), encoded_(encoded) {}
 
   /// Fills the block's slots and releases its samples. A sample's fault is kept in its slot.
   /// Throws: std::bad_alloc, to which no fault policy applies.
@@ -29,9 +29,11 @@ class DecodeStage {
 
  private:
   void decode_sample(SlotSample& sample, OpenRound& round, std::int64_t slot) const;
+  std::vector<io::Bytes> ragged_values(const wds::Sample& sample) const;
   decode::Tidiness fill_fields(const SlotSample& sample, const OpenRound::Place& place) const;
 
   const FieldDecoders& decoders_;
+  const RaggedDecoders& ragged_;
   const BatchLayout& layout_;
   Meters& meters_;
   ByteGauge& encoded_;

@@ -79,8 +79,10 @@ void DeliverStage::deliver_round(Output output) {
   if (stopped_epoch_ && valid == 0) return replace_round(output);
   ledgers_.of(output.epoch)->count_emitted(static_cast<std::uint64_t>(valid));
   std::size_t bytes = 0;
-  for (const Batch& batch : output.round->batches())
+  for (const Batch& batch : output.round->batches()) {
     for (const BatchField& field : batch.fields) bytes += field.data.size();
+    for (const RaggedField& field : batch.ragged) bytes += field.data.size();
+  }
   meters_.deliver.count(static_cast<std::size_t>(valid), bytes);
   output_.push(std::move(output));
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -16,24 +17,69 @@
 namespace millrace::pipeline::detail {
 namespace {
 
+std::string number_text(double value) { return fmt::format("{:g}", value); }
+
+/// Fills `slot` with a value. Throws: InvalidArgument if the type does not have it.
+void fill_with(double value, decode::DType dtype, std::span<std::byte> slot) {
+  const auto fill = [&](auto one) {
+    for (std::size_t at = 0; at < slot.size(); at += sizeof one)
+      std::memcpy(slot.data() + at, &one, sizeof one);
+  };
+  switch (dtype) {
+    case decode::DType::kUInt8:
+      return fill(static_cast<std::uint8_t>(value));
+    case decode::DType::kUInt16:
+      return fill(static_cast<std::uint16_t>(value));
+    case decode::DType::kInt64:
+      return fill(static_cast<std::int64_t>(value));
+    case decode::DType::kFloat32:
+      return fill(static_cast<float>(value));
+    case decode::DType::kBFloat16:
+      return fill(decode::to_bfloat16(static_cast<float>(value)));
+  }
+}
+
+/// Throws: InvalidArgument for a value that an array of `dtype` cannot hold.
+void check_missing(std::optional<double> value, decode::DType dtype, const std::string& name) {
+  if (!value || dtype == decode::DType::kFloat32 || dtype == decode::DType::kBFloat16) return;
+  constexpr double kMostExact = 9007199254740992.0;  // 2^53
+  const double most = dtype == decode::DType::kUInt8    ? 255.0
+                      : dtype == decode::DType::kUInt16 ? 65535.0
+                                                        : kMostExact;
+  const double least = dtype == decode::DType::kInt64 ? -kMostExact : 0.0;
+  require(*value >= least && *value <= most && std::trunc(*value) == *value,
+          fmt::format("field {}: {} for what is missing does not fit into {}", name,
+                      number_text(*value), decode::dtype_name(dtype)));
+}
+
 class LabelDecoder final : public FieldDecoder {
  public:
   explicit LabelDecoder(const LabelField& field)
       : FieldDecoder({{field.name, {decode::DType::kInt64, {}}}}),
         suffixes_(field.suffixes),
-        classes_(field.classes) {}
+        classes_(field.classes),
+        json_key_(field.json_key),
+        missing_(field.missing) {}
 
   decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
                           Slots slots) const override {
-    decode_member(sample, suffixes_.find(sample), [&](const io::Bytes& data) {
-      const std::int64_t label = decode::decode_integer(data);
-      check(label);
-      std::memcpy(slots[0].data(), &label, sizeof label);
-    });
+    const std::int64_t label = label_of(sample);
+    std::memcpy(slots[0].data(), &label, sizeof label);
     return decode::Tidiness::kTidy;
   }
 
  private:
+  std::int64_t label_of(const wds::Sample& sample) const {
+    if (missing_ && suffixes_.find_any(sample) == nullptr) return *missing_;
+    const wds::Field& field = suffixes_.find(sample);
+    return decode_member(sample, field, [&](const io::Bytes& data) {
+      const std::int64_t label = field.suffix.ends_with("json")
+                                     ? decode::decode_json_integer(data, json_key_)
+                                     : decode::decode_integer(data);
+      check(label);
+      return label;
+    });
+  }
   void check(std::int64_t label) const {
     if (classes_ == 0 || (label >= 0 && label < classes_)) return;
     throw Error(ErrorCode::kCorrupt,
@@ -42,6 +88,8 @@ class LabelDecoder final : public FieldDecoder {
 
   Suffixes suffixes_;
   std::int64_t classes_;
+  std::string json_key_;
+  std::optional<std::int64_t> missing_;
 };
 
 class FloatsDecoder final : public FieldDecoder {
@@ -49,7 +97,8 @@ class FloatsDecoder final : public FieldDecoder {
   explicit FloatsDecoder(const FloatsField& field)
       : FieldDecoder({{field.name, {decode::DType::kFloat32, {field.size}}}}),
         suffixes_(field.suffixes),
-        json_key_(field.json_key) {
+        json_key_(field.json_key),
+        missing_(field.missing) {
     if (field.size <= 0) {
       throw Error(ErrorCode::kInvalidArgument, "a field of numbers needs a size above 0");
     }
@@ -57,6 +106,10 @@ class FloatsDecoder final : public FieldDecoder {
 
   decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
                           Slots slots) const override {
+    if (missing_ && suffixes_.find_any(sample) == nullptr) {
+      fill_with(*missing_, decode::DType::kFloat32, slots[0]);
+      return decode::Tidiness::kTidy;
+    }
     const wds::Field& field = suffixes_.find(sample);
     const std::span<float> values{reinterpret_cast<float*>(slots[0].data()),
                                   slots[0].size() / sizeof(float)};
@@ -71,15 +124,24 @@ class FloatsDecoder final : public FieldDecoder {
  private:
   Suffixes suffixes_;
   std::string json_key_;
+  std::optional<double> missing_;
 };
 
 class NpyDecoder final : public FieldDecoder {
  public:
   explicit NpyDecoder(const ArrayField& field)
-      : FieldDecoder({{field.name, field.output}}), suffixes_(field.suffixes) {}
+      : FieldDecoder({{field.name, field.output}}),
+        suffixes_(field.suffixes),
+        missing_(field.missing) {
+    check_missing(missing_, field.output.dtype, field.name);
+  }
 
   decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
                           Slots slots) const override {
+    if (missing_ && suffixes_.find_any(sample) == nullptr) {
+      fill_with(*missing_, outputs()[0].spec.dtype, slots[0]);
+      return decode::Tidiness::kTidy;
+    }
     decode_member(sample, suffixes_.find(sample), [&](const io::Bytes& data) {
       decode::copy_npy(decode::parse_npy(data), outputs()[0].spec, slots[0]);
     });
@@ -88,6 +150,7 @@ class NpyDecoder final : public FieldDecoder {
 
  private:
   Suffixes suffixes_;
+  std::optional<double> missing_;
 };
 
 class FunctionDecoder final : public FieldDecoder {
@@ -126,10 +189,17 @@ class ImageDecoderField final : public FieldDecoder {
   ImageDecoderField(const ImageField& field, decode::ImageDecoder decoder)
       : FieldDecoder({{field.name, decoder.output()}}),
         suffixes_(suffixes_of(field)),
-        decoder_(std::move(decoder)) {}
+        decoder_(std::move(decoder)),
+        missing_(field.missing) {
+    check_missing(missing_, field.dtype, field.name);
+  }
 
   decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id,
                           Slots slots) const override {
+    if (missing_ && suffixes_.find_any(sample) == nullptr) {
+      fill_with(*missing_, outputs()[0].spec.dtype, slots[0]);
+      return decode::Tidiness::kTidy;
+    }
     return decode_member(sample, suffixes_.find(sample), [&](const io::Bytes& data) {
       return decoder_.decode(data, id, slots[0]);
     });
@@ -138,6 +208,7 @@ class ImageDecoderField final : public FieldDecoder {
  private:
   Suffixes suffixes_;
   decode::ImageDecoder decoder_;
+  std::optional<double> missing_;
 };
 
 decode::PairedDecoder paired_decoder(const PairedImagesField& field) {
@@ -145,7 +216,11 @@ decode::PairedDecoder paired_decoder(const PairedImagesField& field) {
     throw Error(ErrorCode::kInvalidArgument, "paired images need at least one member");
   }
   std::vector<decode::ImageDecoderOptions> members;
-  for (const ImageField& member : field.members) members.push_back(decoder_options(member));
+  for (const ImageField& member : field.members) {
+    require(!member.missing,
+            "paired images have no value for a missing member: each must be there");
+    members.push_back(decoder_options(member));
+  }
   return {field.geometry, std::move(members)};
 }
 
@@ -192,6 +267,7 @@ struct Compile {
     return std::make_unique<FloatsDecoder>(field);
   }
   Result operator()(const ArrayField& field) const { return std::make_unique<NpyDecoder>(field); }
+  Result operator()(const RawField&) const { return nullptr; }
   Result operator()(const FunctionField& field) const {
     return std::make_unique<FunctionDecoder>(field);
   }
@@ -245,10 +321,15 @@ Suffixes::Suffixes(const std::string& list) : list_(list) {
 }
 
 // The members of a sample are few and their suffixes short: a linear search is fastest.
-const wds::Field& Suffixes::find(const wds::Sample& sample) const {
+const wds::Field* Suffixes::find_any(const wds::Sample& sample) const {
   for (const std::string& suffix : suffixes_) {
-    if (const wds::Field* field = sample.find(suffix)) return *field;
+    if (const wds::Field* field = sample.find(suffix)) return field;
   }
+  return nullptr;
+}
+
+const wds::Field& Suffixes::find(const wds::Sample& sample) const {
+  if (const wds::Field* field = find_any(sample)) return *field;
   throw Error(ErrorCode::kCorrupt, "the sample has none of the members " + list_);
 }
 
@@ -258,7 +339,40 @@ std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec) {
 
 FieldDecoders compile_fields(const std::vector<FieldSpec>& specs) {
   FieldDecoders decoders;
-  for (const FieldSpec& spec : specs) decoders.push_back(compile_field(spec));
+  for (const FieldSpec& spec : specs)
+    if (auto decoder = compile_field(spec)) decoders.push_back(std::move(decoder));
+  return decoders;
+}
+
+RaggedDecoder::RaggedDecoder(const RawField& field) : field_(field), suffixes_(field.suffixes) {
+  require(field.max_bytes > 0, fmt::format("field {}: max_bytes must be above 0", field.name));
+  require(
+      !field.missing || field.missing->size() <= field.max_bytes,
+      fmt::format("field {}: its value for what is missing is longer than max_bytes", field.name));
+}
+
+io::Bytes RaggedDecoder::decode(const wds::Sample& sample) const {
+  const wds::Field* field = suffixes_.find_any(sample);
+  if (field == nullptr && field_.missing) return io::Bytes::copy_of(*field_.missing);
+  return decode_member(sample, suffixes_.find(sample),
+                       [this](const io::Bytes& data) { return value_of(data); });
+}
+
+io::Bytes RaggedDecoder::value_of(const io::Bytes& data) const {
+  io::Bytes value = field_.json_key.empty()
+                        ? data
+                        : io::Bytes::copy_of(decode::decode_json_text(data, field_.json_key));
+  if (value.size() > field_.max_bytes)
+    throw Error(ErrorCode::kExhausted, fmt::format("{} bytes are more than field {}'s {}",
+                                                   value.size(), field_.name, field_.max_bytes));
+  if (field_.text) static_cast<void>(decode::decode_text(value));
+  return value;
+}
+
+RaggedDecoders compile_ragged(const std::vector<FieldSpec>& specs) {
+  RaggedDecoders decoders;
+  for (const FieldSpec& spec : specs)
+    if (const auto* raw = std::get_if<RawField>(&spec)) decoders.emplace_back(*raw);
   return decoders;
 }
 

@@ -46,12 +46,36 @@ class Suffixes {
   explicit Suffixes(const std::string& list);
   /// The first of them that the sample has. Throws: Corrupt when it has none.
   const wds::Field& find(const wds::Sample& sample) const;
+  /// The same; null when it has none.
+  const wds::Field* find_any(const wds::Sample& sample) const;
   const std::vector<std::string>& all() const { return suffixes_; }
 
  private:
   std::string list_;
   std::vector<std::string> suffixes_;
 };
+
+/// A compiled RawField.
+class RaggedDecoder {
+ public:
+  /// Throws: InvalidArgument.
+  explicit RaggedDecoder(const RawField& field);
+
+  const std::string& name() const { return field_.name; }
+  std::size_t max_bytes() const { return field_.max_bytes; }
+  /// The sample's value, which may share its memory. Throws: Error, with the member if it is known.
+  /// Threads: any number at once.
+  io::Bytes decode(const wds::Sample& sample) const;
+
+ private:
+  io::Bytes value_of(const io::Bytes& data) const;
+
+  RawField field_;
+  Suffixes suffixes_;
+};
+
+using RaggedDecoders = std::vector<RaggedDecoder>;
+RaggedDecoders compile_ragged(const std::vector<FieldSpec>& specs);
 
 /// Runs `decode(bytes)`; a fault gets the member and its offset.
 template <typename Decode>
@@ -69,8 +93,9 @@ std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields);
 
 using FieldDecoders = std::vector<std::unique_ptr<const FieldDecoder>>;
 
-/// Throws: InvalidArgument.
+/// Null for a RawField, which has no array. Throws: InvalidArgument.
 std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec);
+/// Those that have arrays.
 FieldDecoders compile_fields(const std::vector<FieldSpec>& specs);
 
 /// The field's own list, or its codecs'.

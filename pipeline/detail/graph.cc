@@ -128,7 +128,7 @@ Graph::State::State(const GraphParts& all, const Position& start)
              .permits = parts.plan.permits,
              .fingerprint = order_fingerprint(parts.options)},
             start, parts.layout, parts.pool, *this),
-      decode_stage(parts.decoders, parts.layout, parts.meters, parts.encoded),
+      decode_stage(parts.decoders, parts.ragged, parts.layout, parts.meters, parts.encoded),
       deliver_stage(parts.options, parts.ledgers, parts.output, parts.meters,
                     {.return_permit = [this] { tell_merge(PermitReturned{}); },
                      .cut_epoch = [this](std::uint32_t epoch) { tell_merge(EpochCut{epoch}); },

@@ -29,6 +29,7 @@ struct GraphParts {
   const PipelineOptions& options;
   const MemoryPlan& plan;
   const FieldDecoders& decoders;
+  const RaggedDecoders& ragged;
   const BatchLayout& layout;
   const SampleSource& source;
   BatchPool& pool;

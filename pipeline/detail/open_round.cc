@@ -14,6 +14,8 @@ OpenRound::OpenRound(const BatchLayout& layout, std::vector<Batch> batches)
     batch.valid.resize(rows);
     batch.keys.resize(rows);
   }
+  if (layout.num_ragged() == 0) return;
+  ragged_.assign(batches_.size(), {layout.num_ragged(), std::vector<io::Bytes>(rows)});
 }
 
 bool OpenRound::close(const Output& output, bool partial,
@@ -24,11 +26,14 @@ bool OpenRound::close(const Output& output, bool partial,
   return release(num_slots() - num_assigned_ + 1);
 }
 
-void OpenRound::fill(std::int64_t slot, std::string key) {
-  Batch& batch = batches_[static_cast<std::size_t>(slot % num_batches())];
+void OpenRound::fill(std::int64_t slot, std::string key, std::vector<io::Bytes> ragged) {
+  const auto number = static_cast<std::size_t>(slot % num_batches());
+  Batch& batch = batches_[number];
   const auto row = static_cast<std::size_t>(slot / num_batches());
   batch.valid[row] = 1;
   batch.keys[row] = std::move(key);
+  for (std::size_t field = 0; field < ragged.size(); ++field)
+    ragged_[number][field][row] = std::move(ragged[field]);
 }
 
 void OpenRound::fault(std::int64_t slot, Error error) {
@@ -57,8 +62,11 @@ void OpenRound::complete() {
     }
     std::byte* buffer = buffers_[static_cast<std::size_t>(i)];
     batch.fields = layout_.show(buffer, batch.size);
+    if (!ragged_.empty())
+      batch.ragged = layout_.join(ragged_[static_cast<std::size_t>(i)], batch.size);
     if (output_.kind == Output::Kind::kRound) repeat_into_masked_slots(batch, buffer);
   }
+  ragged_.clear();
 }
 
 Output OpenRound::output() {
@@ -107,6 +115,7 @@ void OpenRound::cut_at_first_fault() {
     const auto kept = static_cast<std::ptrdiff_t>(rows_in(i, slots));
     std::fill(batch.valid.begin() + kept, batch.valid.end(), std::uint8_t{0});
     std::fill(batch.keys.begin() + kept, batch.keys.end(), std::string{});
+    for (RaggedField& field : batch.ragged) field.cut(kept);
     repeat_into_masked_slots(batch, buffers_[static_cast<std::size_t>(i)]);
   }
 }

@@ -49,7 +49,8 @@ class OpenRound : public std::enable_shared_from_this<OpenRound> {
   Place place_of(std::int64_t slot) const {
     return {buffers_[static_cast<std::size_t>(slot % num_batches())], slot / num_batches()};
   }
-  void fill(std::int64_t slot, std::string key);
+  /// `ragged` are the sample's values of the layout's ragged fields.
+  void fill(std::int64_t slot, std::string key, std::vector<io::Bytes> ragged = {});
   void fault(std::int64_t slot, Error error);
 
   /// Counts `slots` as filled or faulty. Returns true if none is left and the round is closed: it
@@ -81,6 +82,8 @@ class OpenRound : public std::enable_shared_from_this<OpenRound> {
   const BatchLayout& layout_;
   std::vector<Batch> batches_;
   std::vector<std::byte*> buffers_;
+  /// By batch, ragged field and row, until the round is complete.
+  std::vector<std::vector<std::vector<io::Bytes>>> ragged_;
   Output output_;
   bool is_partial_ = false;
   std::int64_t num_assigned_ = 0;

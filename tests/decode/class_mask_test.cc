@@ -209,5 +209,40 @@ TEST(ClassMask, NeedsADecoderThatKeepsNumbers) {
                        .interpolation = Interpolation::kNearest}));
 }
 
+TEST(Levels, Of16BitPngsAreKeptUnderEveryGeometry) {
+  for (const int depth : {8, 16}) {
+    const auto png = testing::build_png({.colour_type = 0, .bit_depth = depth}, 7);
+    const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{13, 19}},
+                                        .channels = 1,
+                                        .dtype = decode::DType::kUInt16,
+                                        .interpolation = decode::Interpolation::kNearest});
+    const auto levels = testing::decoded<std::uint16_t>(decoder, png.file);
+    EXPECT_EQ(std::vector<std::int64_t>(levels.begin(), levels.end()), png.numbers) << depth;
+    const decode::ImageDecoder padded({.transforms = {decode::CenterCrop{15, 19}},
+                                       .channels = 1,
+                                       .dtype = decode::DType::kUInt16,
+                                       .interpolation = decode::Interpolation::kNearest});
+    EXPECT_EQ(testing::decoded<std::uint16_t>(padded, png.file)[0], 0);
+  }
+  const auto colours = testing::build_png({.colour_type = 2}, 7);
+  const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{13, 19}},
+                                      .channels = 1,
+                                      .dtype = decode::DType::kUInt16,
+                                      .interpolation = decode::Interpolation::kNearest});
+  EXPECT_EQ(testing::fault_of([&] { testing::decoded<std::uint16_t>(decoder, colours.file); }),
+            ErrorCode::kUnsupported);
+  for (const decode::Interpolation how :
+       {decode::Interpolation::kBilinear, decode::Interpolation::kNearest}) {
+    const int channels = how == decode::Interpolation::kNearest ? 3 : 1;
+    EXPECT_EQ(testing::fault_of([&] {
+                decode::ImageDecoder({.transforms = {decode::CenterCrop{8, 8}},
+                                      .channels = channels,
+                                      .dtype = decode::DType::kUInt16,
+                                      .interpolation = how});
+              }),
+              ErrorCode::kInvalidArgument);
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -62,8 +62,8 @@ std::string message_of(const std::function<void()>& work) {
 
 TEST(CodecTable, ListsTheLibrarysFormatsAndTheirSuffixes) {
   const CodecTable& table = *standard_codecs();
-  EXPECT_EQ(table.suffixes(), "jpg;jpeg;png;ppm;pgm;pbm;pnm");
-  EXPECT_THAT(table.written_formats(), ElementsAre("jpg", "png", "ppm"));
+  EXPECT_EQ(table.suffixes(), "jpg;jpeg;png;ppm;pgm;pbm;pnm;webp;tif;tiff");
+  EXPECT_THAT(table.written_formats(), ElementsAre("jpg", "png", "ppm", "webp"));
   ASSERT_NE(table.of_suffix("pbm"), nullptr);
   EXPECT_EQ(table.of_suffix("pbm")->name, "PNM");
   EXPECT_EQ(table.of_suffix("gif"), nullptr);

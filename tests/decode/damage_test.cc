@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "decode/codec.h"
 #include "decode/encode.h"
 #include "decode/image.h"
 #include "decode/image_decoder.h"
@@ -13,6 +14,7 @@
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
+#include "tests/decode/tiff_builder.h"
 #include "tests/support/address_space.h"
 
 namespace millrace {
@@ -35,7 +37,10 @@ std::vector<io::Bytes> files() {
           build_jpeg(image, {.inks = true}),
           build_jpeg(image, {.arithmetic = true}),
           decode::encode_png(image),
-          decode::encode_pnm(image)};
+          decode::encode_pnm(image),
+          decode::standard_codecs()->encode(image, "webp").data,
+          testing::build_tiff(image, {.compression = 5}),
+          testing::build_tiff(image, {.tiled = true})};
 }
 
 TEST(Damage, ACutFileIsAlwaysAFault) {

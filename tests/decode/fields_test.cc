@@ -50,6 +50,22 @@ TEST(Json, GivesNumbersAtAPlace) {
   EXPECT_EQ(slot[3], 0.5F);
 }
 
+TEST(Json, GivesWholeNumbersAndTextsAtAPlace) {
+  const io::Bytes field = bytes(
+      R"({"label": 7, "big": 9007199254740993, "far": 18446744073709551615, "half": 0.5, "yes": true,
+          "caption": {"en": "a caf\u00e9"}, "tags": ["x", 1]})");
+  EXPECT_EQ(decode::decode_json_integer(field, "label"), 7);
+  EXPECT_EQ(decode::decode_json_integer(field, "/big"), 9007199254740993);
+  EXPECT_EQ(decode::decode_json_integer(field, "yes"), 1);
+  for (const char* place : {"half", "far", "caption", "none", "/tags/0"})
+    EXPECT_EQ(fault_of([&] { decode::decode_json_integer(field, place); }), ErrorCode::kCorrupt)
+        << place;
+  EXPECT_EQ(decode::decode_json_text(field, "/caption/en"), "a caf\xc3\xa9");
+  EXPECT_EQ(decode::decode_json_text(field, "tags"), R"(["x",1])");
+  EXPECT_EQ(decode::decode_json_text(field, "half"), "0.5");
+  EXPECT_EQ(fault_of([&] { decode::decode_json_text(field, "/caption/de"); }), ErrorCode::kCorrupt);
+}
+
 TEST(Json, RefusesMissingKeys) {
   const io::Bytes field = bytes(R"({"labels": [0, 1], "name": "x"})");
   std::array<float, 3> slot = {};

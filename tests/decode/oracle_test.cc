@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "decode/codec.h"
 #include "decode/detail/colour.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
@@ -12,6 +13,7 @@
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
+#include "tests/decode/tiff_builder.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace {
@@ -79,6 +81,25 @@ TEST_F(Oracle, JpegsDecodeToTheBit) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto ours = testing::pixels_of(decode::decode_image(files[i], {.channels = 3}));
     EXPECT_EQ(testing::max_difference(ours, answer(static_cast<int>(i))), 0) << i;
+  }
+}
+
+TEST_F(Oracle, WebPsAndTiffsDecodeToTheBit) {
+  const Image image = testing::photo(97, 131, 1);
+  const std::vector<std::pair<std::string, io::Bytes>> files = {
+      {"a.webp", decode::standard_codecs()->encode(image, "webp").data},
+      {"b.tif", testing::build_tiff(image, {.compression = 5})},
+      {"c.tif", testing::build_tiff(image, {.compression = 8, .tiled = true})},
+      {"d.tif", testing::build_tiff(image, {.compression = 7})},
+      {"e.tif", testing::build_tiff(testing::grey(image), {.min_is_white = true})}};
+  for (const auto& [name, file] : files) {
+    add_file(name, file);
+    add_case(R"({"op": "decode", "file": ")" + name + "\"}");
+  }
+  ask();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto ours = testing::pixels_of(decode::decode_image(files[i].second, {.channels = 3}));
+    EXPECT_EQ(testing::max_difference(ours, answer(static_cast<int>(i))), 0) << files[i].first;
   }
 }
 

@@ -115,7 +115,7 @@ void SourceOptions::declare_encoding(CLI::App& app) {
       ->transform(one_of(decode::standard_codecs()->written_formats()));
   app.add_option("--resize", resize_, "Images to this size: the shorter side N, or HxW")
       ->type_name("N|HxW");
-  app.add_option("--quality", quality_, "Quality of jpg [90]")
+  app.add_option("--quality", quality_, "Quality of jpg and webp [90]")
       ->transform(whole_number(1, 100))
       ->default_str("");
 }
