@@ -9,10 +9,12 @@
 #include <smpi/smpi.h>
 
 #include <cstdlib>
+#include <functional>
 #include <vector>
 
 #include "bench/reduce_times.h"
 #include "trainer/cluster.h"
+#include "trainer/reduce_cost.h"
 #include "trainer/transport.h"
 
 namespace millrace {
@@ -50,18 +52,18 @@ void run(const Arguments& arguments) {
   const auto cluster = trainer::make_cluster(input.topology, transport);
   const auto group = cluster->make_group();
   trainer::Collectives& rank = *group.front();
-  const std::span values(static_cast<float*>(SMPI_SHARED_MALLOC(4 * arguments.bucket)),
-                         arguments.bucket);
-  const bench::ReduceTimes times(
-      rank, [] { return MPI_Wtime(); }, 1);
-  std::vector<double> votes(6);
-  const double vote = times.of(1, [&] { rank.all_reduce(std::span<double>(votes)); });
-  const auto over_buckets = [&](const std::function<void(std::span<float>)>& collective) {
-    return times.of(1, [&] {
-      for (std::size_t at = 0; at < arguments.parameters; at += arguments.bucket)
-        collective(values.first(std::min(arguments.bucket, arguments.parameters - at)));
-    });
+  // One memory for all: only the bucket's size matters.
+  const std::span values(static_cast<float*>(SMPI_SHARED_MALLOC(4 * arguments.parameters)),
+                         arguments.parameters);
+  const auto time_of = [&](const std::function<void()>& call) {
+    return bench::seconds_of(
+        rank, [] { return MPI_Wtime(); }, call);
   };
+  const auto over_buckets = [&](const bench::OnBucket& collective) {
+    return time_of([&] { bench::over_buckets(values, arguments.bucket, collective); });
+  };
+  std::vector<double> votes(6);
+  const double vote = time_of([&] { rank.all_reduce(std::span<double>(votes)); });
   const double scatter =
       over_buckets([&](std::span<float> bucket) { rank.reduce_scatter(bucket); });
   const double gather = over_buckets([&](std::span<float> bucket) { rank.all_gather(bucket); });

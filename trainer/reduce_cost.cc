@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <vector>
 
 namespace millrace::trainer {
 namespace {
@@ -34,31 +36,63 @@ double bytes_between(const Topology& topology, double bytes) {
   return adds_up ? leaving : leaving * topology.node_processes;
 }
 
+/// When the buckets, one after the other, are summed behind backward's end. The caller sums the
+/// last one; each can start when backward has passed its end.
+double sums_behind(const ReduceInput& input, const std::vector<double>& buckets,
+                   const std::function<double(double)>& time_of) {
+  const auto values = static_cast<double>(input.values);
+  double ready = 0;
+  double finish = 0;
+  for (const double bucket : buckets) {
+    ready += bucket / values * input.backward;
+    finish = std::max(finish, ready) + time_of(bucket);
+  }
+  return finish - input.backward;
+}
+
+/// How long forward waits for weights, which arrive from the last bucket on, as it needs them.
+double forward_waits(const ReduceInput& input, const std::vector<double>& buckets,
+                     const std::function<double(double)>& time_of) {
+  const auto values = static_cast<double>(input.values);
+  double arrival = 0;
+  double now = 0;
+  for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
+    arrival += time_of(*bucket);
+    now = std::max(now, arrival) + *bucket / values * input.forward;
+  }
+  return now - input.forward;
+}
+
+/// The sizes of the buckets: all but the last one are full.
+std::vector<double> buckets_of(const ReduceInput& input) {
+  std::vector<double> buckets;
+  for (std::size_t at = 0; at < input.values; at += input.bucket)
+    buckets.push_back(static_cast<double>(std::min(input.bucket, input.values - at)));
+  return buckets;
+}
+
 }  // namespace
 
 ReduceCost reduce_cost(const ReduceInput& input) {
   const Topology& topology = input.topology;
   if (topology.processes <= topology.node_processes || input.values == 0) return {};
   const double messages = time_of_messages(input);
-  const auto time_of = [&](double values, double rounds) {
-    return rounds * messages + bytes_between(topology, 4.0 * values) / input.network.bandwidth;
+  const auto gather_time = [&](double values) {
+    return messages + bytes_between(topology, 4.0 * values) / input.network.bandwidth;
   };
-  const auto values = static_cast<double>(input.values);
-  const double buckets = std::ceil(values / static_cast<double>(input.bucket));
-  const double last = values - (buckets - 1.0) * static_cast<double>(input.bucket);
   // Each process adds up what it receives.
-  const auto time_of_sums = [&](double count, double rounds) {
-    return time_of(count, rounds) + count * (1.0 - 1.0 / topology.processes) * input.add;
+  const auto sum_time = [&](double values) {
+    return gather_time(values) + values * (1.0 - 1.0 / topology.processes) * input.add;
   };
-  ReduceCost cost{.reduce_scatter = time_of_sums(values, buckets),
-                  .all_gather = time_of(values, buckets),
-                  .votes = 2.0 * messages};
-  // The first bucket is ready when its part of backward is over, the last one at its end; forward
-  // begins with the last one.
-  const double inside = 1.0 - 1.0 / buckets;
-  cost.hidden = std::min(cost.reduce_scatter - time_of_sums(last, 1.0), input.backward * inside) +
-                std::min(cost.all_gather - time_of(last, 1.0), input.forward * inside);
-  cost.exposed = cost.reduce_scatter + cost.all_gather + cost.votes - cost.hidden;
+  const std::vector<double> buckets = buckets_of(input);
+  ReduceCost cost{.votes = 2.0 * messages};
+  for (const double bucket : buckets) {
+    cost.reduce_scatter += sum_time(bucket);
+    cost.all_gather += gather_time(bucket);
+  }
+  cost.exposed = cost.votes + sums_behind(input, buckets, sum_time) +
+                 forward_waits(input, buckets, gather_time);
+  cost.hidden = cost.reduce_scatter + cost.all_gather + cost.votes - cost.exposed;
   return cost;
 }
 

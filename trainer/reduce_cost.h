@@ -6,10 +6,12 @@
 //                                        .network = {.latency = 20e-6, .bandwidth = 3.1e9},
 //                                        .backward = 0.2});
 //
-// As Collectives do it (cluster.h): gradients are summed bucket by bucket while backward runs,
-// the last one behind it; the updated weights are gathered bucket by bucket while the next forward
-// pass runs, the first one before it; and two votes of a few bytes begin and end a step. Processes
-// of one machine share its link; what they exchange among themselves is taken to cost nothing.
+// As Collectives do it (cluster.h): gradients are summed bucket by bucket while backward runs, each
+// once backward has passed it and the ones before are summed; the updated weights are gathered
+// bucket by bucket while the next forward pass runs, which waits for those it needs; and two votes
+// of a few bytes begin and end a step. Either pass takes as long for each parameter as for another.
+// Processes of one machine share its link; what they exchange among themselves is taken to cost
+// nothing.
 //
 // Threads: a pure function.
 #pragma once

@@ -84,6 +84,10 @@ TEST(ReduceCost, IsTheModelsArithmetic) {
   ReduceInput slow = two;
   slow.forward = 0.1;
   EXPECT_NEAR(reduce_cost(slow).hidden, cost.hidden + 0.05, 1e-9) << "half of forward";
+  ReduceInput crowded = two;
+  crowded.backward = 0.1;
+  EXPECT_NEAR(reduce_cost(crowded).hidden, 0.05, 1e-9)
+      << "from the first bucket's end on, all the time";
   ReduceInput adding = two;
   adding.add = 1e-6;
   EXPECT_NEAR(reduce_cost(adding).reduce_scatter, cost.reduce_scatter + 0.25, 1e-9);
