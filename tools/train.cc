@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "tools/commands.h"
 #include "tools/config_file.h"
 #include "tools/label_map.h"
+#include "tools/output_place.h"
 #include "tools/run_processes.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
@@ -261,11 +261,12 @@ class TrainCommand final : public Command {
     const std::string& resume = run_folder_.resume;
     if (resume.empty()) return 0;
     ModelChoice before;
-    if (const std::string config = run_folder_.run_dir + "/config.json"; resume != "auto") {
+    const std::string config = run_folder_.run_dir + "/config.json";
+    if (resume != "auto") {
       const auto opener = read_.opener();
       before =
           ModelChoice::from_checkpoint(trainer::find_checkpoint(resume, "last", *opener), *opener);
-    } else if (std::filesystem::exists(config)) {
+    } else if (output_exists(*read_.opener(), config)) {
       const auto text = io::read_object(*read_.opener(), config, kMaxConfigBytes);
       before = ModelChoice::from_json(std::string(text.text()));
     }

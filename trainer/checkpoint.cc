@@ -8,8 +8,11 @@
 
 #include "io/base/error.h"
 #include "io/byte_sink.h"
+#include "trainer/detail/checkpoint_files.h"
 #include "trainer/detail/checkpoint_folder.h"
+#include "trainer/detail/checkpoint_place.h"
 #include "trainer/detail/flat_math.h"
+#include "trainer/detail/stored_folder.h"
 
 namespace millrace::trainer {
 namespace {
@@ -110,19 +113,29 @@ std::vector<std::string> folders_in(const std::string& folder) {
 
 }  // namespace
 
-void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
-                     const CheckpointTensors& tensors) {
+namespace detail {
+
+CheckpointFiles checkpoint_files(const TrainState& state, const CheckpointTensors& tensors) {
   check_finite(tensors.model);
-  const std::string text = state.to_json();
   const auto flat = [](const std::vector<FlatTensors>& part) {
-    return [&part](io::ByteSink& sink) { write_flat_tensors(sink, part); };
+    return [part](io::ByteSink& sink) { write_flat_tensors(sink, part); };
   };
-  std::map<std::string, detail::FileWriter> files{
-      {kModelFile, flat(tensors.model)},
-      {kOptimizerFile, flat(tensors.optimizer)},
-      {kStateFile, [&](io::ByteSink& sink) { sink.write(std::as_bytes(std::span(text))); }}};
+  CheckpointFiles files{{kModelFile, flat(tensors.model)},
+                        {kOptimizerFile, flat(tensors.optimizer)},
+                        {kStateFile, [text = state.to_json()](io::ByteSink& sink) {
+                           sink.write(std::as_bytes(std::span(text)));
+                         }}};
   if (!tensors.ema.empty()) files[kEmaFile] = flat(tensors.ema);
-  detail::write_folder(folder, name, files);
+  return files;
+}
+
+}  // namespace detail
+
+void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
+                     const CheckpointTensors& tensors, const io::Opener& opener) {
+  const auto place = detail::open_checkpoint_place(folder, opener, {}, [](const std::string&) {});
+  place->save(name, detail::checkpoint_files(state, tensors));
+  place->finish();
 }
 
 TrainState load_checkpoint(const std::string& path, const std::string& model,
@@ -178,15 +191,21 @@ std::string find_checkpoint(const std::string& path, const std::string& name,
 }
 
 void recover_checkpoints(const std::string& folder, const Log& log) {
-  detail::recover_folders(folder, log);
+  if (!io::is_network_url(folder)) detail::recover_folders(folder, log);
 }
 
-std::string find_newest_checkpoint(const std::string& folder, const Log& log) {
+std::string find_newest_checkpoint(const std::string& folder, const Log& log,
+                                   const io::Opener& opener) {
+  const auto skip = [&](const Error& error) {
+    log.warn("checkpoint skipped: " + std::string(error.what()));
+  };
   std::string newest;
   std::tuple<std::int64_t, std::int64_t> most{-1, -1};
-  for (const std::string& path : folders_in(folder)) {
+  const bool is_stored = io::is_network_url(folder);
+  for (const std::string& path :
+       is_stored ? detail::whole_stored_folders(opener, folder, skip) : folders_in(folder)) {
     try {
-      const TrainState state = read_checkpoint_state(path);
+      const TrainState state = read_checkpoint_state(path, opener);
       // At equal steps `last`, which includes the evaluation after them, sorts after `best`.
       const std::tuple steps{state.global_step, state.epoch};
       if (steps >= most) {
@@ -194,7 +213,10 @@ std::string find_newest_checkpoint(const std::string& folder, const Log& log) {
         most = steps;
       }
     } catch (const Error& error) {
-      log.warn("checkpoint skipped: " + std::string(error.what()));
+      const bool is_network =
+          error.code() == ErrorCode::kIo || error.code() == ErrorCode::kCancelled;
+      if (is_stored && is_network) throw;
+      skip(error);
     }
   }
   return newest;

@@ -10,6 +10,9 @@
 // the new one, complete. Between the two renames of a replacement the old one is `last.previous`,
 // where load_checkpoint() finds it.
 //
+// In a store, where nothing is renamed, its objects' names have the content's hash, and the
+// manifest names them: writing that one replaces the checkpoint (detail/checkpoint_place.h).
+//
 // A checkpoint at a url is read through an opener, which sets how long to retry and when to stop.
 //
 // Threads: one call per folder at a time.
@@ -68,10 +71,11 @@ struct CheckpointTensors {
 };
 
 /// Writes `folder`/`name`, replacing an earlier one only after the new one has been read back.
+/// `folder` may be the url of a store that `opener` lists and writes; it checks what it gets.
 /// Throws: Corrupt if the model has a value that is not finite; Io with path and errno's text. An
 /// earlier one is then intact.
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
-                     const CheckpointTensors& tensors);
+                     const CheckpointTensors& tensors, const io::Opener& opener = io::UrlOpener());
 
 /// Reads the checkpoint at `path` (a folder, or its url) into `tensors`, of which an empty list is
 /// not read. Each file is checked against the manifest, and all tensors' names and shapes before
@@ -108,8 +112,10 @@ std::string find_checkpoint(const std::string& path, const std::string& name,
 /// `folder`. Throws: Io.
 void recover_checkpoints(const std::string& folder, const Log& log);
 
-/// The intact checkpoint in `folder` with the most steps (`--resume auto`); empty if there is none.
-/// Damaged or incomplete ones are skipped with a line in `log`.
-std::string find_newest_checkpoint(const std::string& folder, const Log& log);
+/// The intact checkpoint in `folder`, which may be a store's url, with the most steps (`--resume
+/// auto`); empty if there is none. Damaged or incomplete ones are skipped with a line in `log`; in
+/// a store their files' sizes are compared. Throws: network faults.
+std::string find_newest_checkpoint(const std::string& folder, const Log& log,
+                                   const io::Opener& opener = io::UrlOpener());
 
 }  // namespace millrace::trainer

@@ -2,34 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-
-#include "io/base/error.h"
-
 namespace millrace::trainer {
 
-MetricsLog::MetricsLog(const std::string& path) : path_(path), file_(path, std::ios::app) {
-  if (!file_) throw_errno("open", path_, errno);
-}
-
-void MetricsLog::write(const std::string& line) {
-  file_ << line << '\n' << std::flush;
-  if (!file_) throw_errno("write", path_, errno);
-}
-
-MetricsCsv::MetricsCsv(const std::string& path) : path_(path), file_(path, std::ios::app) {
-  if (!file_) throw_errno("open", path_, errno);
-  if (file_.tellp() == 0) file_ << "event,epoch,global_step,name,value\n";
+MetricsCsv::MetricsCsv(std::unique_ptr<io::AppendFile> file) : file_(std::move(file)) {
+  if (file_->size() == 0) file_->append("event,epoch,global_step,name,value\n");
 }
 
 void MetricsCsv::row(std::string_view event, std::int64_t epoch, const std::string& name,
                      double value) {
-  file_ << fmt::format("{},{},{},{},{}\n", event, epoch, global_step_, name, value);
+  rows_ += fmt::format("{},{},{},{},{}\n", event, epoch, global_step_, name, value);
 }
 
 void MetricsCsv::flush() {
-  file_ << std::flush;
-  if (!file_) throw_errno("write", path_, errno);
+  file_->append(rows_);
+  rows_.clear();
 }
 
 void MetricsCsv::on_log_step(const StepEvent& event) {

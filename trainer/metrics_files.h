@@ -3,10 +3,12 @@
 // Threads: as Observer.
 #pragma once
 
-#include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "io/append_file.h"
 #include "trainer/observer.h"
 
 namespace millrace::trainer {
@@ -14,25 +16,28 @@ namespace millrace::trainer {
 /// metrics.jsonl, one JSON object per line: every logged step, every epoch, the end.
 class MetricsLog final : public Observer {
  public:
+  /// Appends to `file`. Throws: Io, in on_...().
+  explicit MetricsLog(std::unique_ptr<io::AppendFile> file) : file_(std::move(file)) {}
   /// Appends to the file at `path`. Throws: Io, here and in on_...().
-  explicit MetricsLog(const std::string& path);
+  explicit MetricsLog(const std::string& path) : MetricsLog(io::open_append_file(path)) {}
 
   void on_log_step(const StepEvent& event) override { write(to_json(event)); }
   void on_epoch_end(const EpochEvent& event) override { write(to_json(event)); }
   void on_fit_end(const EndEvent& event) override { write(to_json(event)); }
 
  private:
-  void write(const std::string& line);
+  void write(const std::string& line) { file_->append(line + '\n'); }
 
-  std::string path_;
-  std::ofstream file_;
+  std::unique_ptr<io::AppendFile> file_;
 };
 
 /// metrics.csv in long form, for spreadsheets and data frames: event,epoch,global_step,name,value.
 class MetricsCsv final : public Observer {
  public:
-  /// Appends to the file at `path`; a new one gets a header line. Throws: Io, here and in on_...().
-  explicit MetricsCsv(const std::string& path);
+  /// Appends to `file`; an empty one gets a header line. Throws: Io, here and in on_...().
+  explicit MetricsCsv(std::unique_ptr<io::AppendFile> file);
+  /// The same with the file at `path`.
+  explicit MetricsCsv(const std::string& path) : MetricsCsv(io::open_append_file(path)) {}
 
   void on_step(const StepEvent& event) override { global_step_ = event.global_step; }
   void on_log_step(const StepEvent& event) override;
@@ -42,8 +47,8 @@ class MetricsCsv final : public Observer {
   void row(std::string_view event, std::int64_t epoch, const std::string& name, double value);
   void flush();
 
-  std::string path_;
-  std::ofstream file_;
+  std::unique_ptr<io::AppendFile> file_;
+  std::string rows_;  ///< of the current event
   std::int64_t global_step_ = 0;
 };
 

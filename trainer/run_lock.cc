@@ -7,7 +7,9 @@
 #include <fstream>
 
 #include "io/base/error.h"
+#include "io/base/file_lock.h"
 #include "io/byte_sink.h"
+#include "trainer/detail/store_lock.h"
 
 namespace millrace::trainer {
 namespace {
@@ -33,22 +35,36 @@ std::unique_ptr<FileLock> take(const std::string& folder) {
               "another run writes to " + folder + (number ? " (process " + process + ")" : ""));
 }
 
+class DiskLock final : public RunLock::Holder {
+ public:
+  explicit DiskLock(const std::string& folder) : folder_(folder) {
+    io::check_local_path(folder);
+    make_folder(folder);
+    lock_ = take(folder);
+    const std::string process = std::to_string(::getpid()) + "\n";
+    if (::ftruncate(lock_->fd(), 0) != 0 ||
+        ::pwrite(lock_->fd(), process.data(), process.size(), 0) < 0)
+      throw_errno("write", lock_path(folder), errno);
+  }
+
+  void check_in_place() const override {
+    if (lock_->in_place()) return;
+    throw Error(ErrorCode::kIo, "the run's folder was deleted or moved while it was written to",
+                {.url = folder_, .stage = "train"});
+  }
+
+ private:
+  std::string folder_;
+  std::unique_ptr<FileLock> lock_;
+};
+
 }  // namespace
 
-RunLock::RunLock(const std::string& folder) : folder_(folder) {
-  io::check_local_path(folder);
-  make_folder(folder);
-  lock_ = take(folder);
-  const std::string process = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(lock_->fd(), 0) != 0 ||
-      ::pwrite(lock_->fd(), process.data(), process.size(), 0) < 0)
-    throw_errno("write", lock_path(folder), errno);
-}
-
-void RunLock::check_in_place() const {
-  if (lock_->in_place()) return;
-  throw Error(ErrorCode::kIo, "the run's folder was deleted or moved while it was written to",
-              {.url = folder_, .stage = "train"});
+RunLock::RunLock(const std::string& folder, const RunLockOptions& options) {
+  if (io::is_network_url(folder))
+    holder_ = detail::lock_in_store(folder, options);
+  else
+    holder_ = std::make_unique<DiskLock>(folder);
 }
 
 void check_not_running(const std::string& folder) {

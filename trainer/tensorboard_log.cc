@@ -5,11 +5,9 @@
 
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
-
-#include "io/base/error.h"
+#include <utility>
 
 namespace millrace::trainer {
 namespace {
@@ -76,18 +74,16 @@ std::uint32_t masked_crc32c(std::string_view data) {
   return std::rotr(~crc, 15) + 0xA282EAD8U;
 }
 
-TensorBoardLog::TensorBoardLog(const std::string& folder)
-    : path_(fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}", folder, wall_time(), host_name(),
-                        ::getpid())),
-      file_(path_, std::ios::app | std::ios::binary) {
-  if (!file_) throw_errno("open", path_, errno);
+std::string TensorBoardLog::new_name() {
+  return fmt::format("events.out.tfevents.{:.0f}.{}.{}", wall_time(), host_name(), ::getpid());
+}
+
+TensorBoardLog::TensorBoardLog(std::unique_ptr<io::AppendFile> file) : file_(std::move(file)) {
   write_record(tag(1, kFixed64) + little_endian(wall_time()) + bytes_field(3, "brain.Event:2"));
 }
 
 void TensorBoardLog::write_record(std::string_view record) {
-  file_ << length_frame(record.size()) << record << little_endian(masked_crc32c(record))
-        << std::flush;
-  if (!file_) throw_errno("write", path_, errno);
+  file_->append(length_frame(record.size()).append(record) + little_endian(masked_crc32c(record)));
 }
 
 void TensorBoardLog::write_scalars(const NamedValues& values) {

@@ -3,7 +3,7 @@
 // A file of records, each framed by its length and masked CRC-32C; a record is an Event protocol
 // buffer: wall time, step, and a summary of scalar values.
 //
-//   TensorBoardLog log("runs/lenet");   // runs/lenet/events.out.tfevents.<time>.<host>.<pid>
+//   TensorBoardLog log(io::open_append_file("runs/lenet/" + TensorBoardLog::new_name()));
 //
 // Source: TFRecord framing and tensorflow/core/util/event.proto, summary.proto.
 // Threads: as Observer.
@@ -11,21 +11,23 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "io/append_file.h"
 #include "trainer/observer.h"
 
 namespace millrace::trainer {
 
 class TensorBoardLog final : public Observer {
  public:
-  /// Creates a new file in `folder`. Throws: Io, here and in on_...().
-  explicit TensorBoardLog(const std::string& folder);
+  /// A name for a new file: TensorBoard takes them in the order of their time.
+  static std::string new_name();
 
-  const std::string& path() const { return path_; }
+  /// Writes to `file`, which is empty. Throws: Io, here and in on_...().
+  explicit TensorBoardLog(std::unique_ptr<io::AppendFile> file);
   void on_step(const StepEvent& event) override { global_step_ = event.global_step; }
   void on_log_step(const StepEvent& event) override;
   void on_epoch_end(const EpochEvent& event) override;
@@ -34,8 +36,7 @@ class TensorBoardLog final : public Observer {
   void write_scalars(const NamedValues& values);
   void write_record(std::string_view record);
 
-  std::string path_;
-  std::ofstream file_;
+  std::unique_ptr<io::AppendFile> file_;
   std::int64_t global_step_ = 0;
 };
 

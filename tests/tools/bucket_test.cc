@@ -1,8 +1,11 @@
 // Buckets as folders, by the program: against real server programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "io/opener.h"
 #include "tests/support/bucket_server.h"
@@ -212,6 +215,105 @@ TEST_P(BucketCommands, TrainResumeAndPredictFromABucket) {
   EXPECT_EQ(predicted.status, 0) << predicted.err;
   const auto rows = io::read_object(opener, server.url("rows.csv"), 1 << 24);
   EXPECT_EQ(std::count(rows.text().begin(), rows.text().end(), '\n'), 65);
+}
+
+/// A checkpoint's file, which in a bucket is the object that the manifest names.
+std::string checkpoint_file(const io::Opener& opener, const std::string& checkpoint,
+                            const std::string& name) {
+  const auto manifest =
+      nlohmann::json::parse(io::read_object(opener, checkpoint + "/manifest.json", 1 << 20).text());
+  const std::string object = manifest["files"][name].value("object", name);
+  return std::string(io::read_object(opener, checkpoint + "/" + object, 1 << 24).text());
+}
+
+bool has_object(const io::Opener& opener, const std::string& url) {
+  const auto listed = opener.list(url);
+  return std::ranges::any_of(listed, [&](const auto& object) { return object.url == url; });
+}
+
+// All of it in the bucket: the set, the run's folder, and the checkpoint that is evaluated.
+TEST_P(BucketCommands, ARunThatIsKilledIsResumedToTheWeightsOfOneOnDisk) {
+  if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
+  const BucketServer server(GetParam());
+  const TempDir dir;
+  const io::UrlOpener opener({.object_stores = server.options()});
+  ProcessOptions with{.environment = server.environment()};
+  const std::string set = server.url("set/");
+  const std::string run = server.url("runs/one");
+  ASSERT_EQ(millrace({"create", set + "a-%06d.tar", "--synthetic", "classes", "--count", "96",
+                      "--size", "16", "--maxcount", "24"},
+                     with)
+                .status,
+            0);
+  EXPECT_THAT(millrace({"ls", set, "--json"}, with).out, HasSubstr(set + "a-000003.tar\""));
+  EXPECT_EQ(millrace({"verify", set}, with).status, 0);
+  const auto train = [&](const std::string& run_dir, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"train",
+                                      "--train",
+                                      set,
+                                      "--val",
+                                      set + "a-000000.tar",
+                                      "--model",
+                                      "lenet",
+                                      "--size",
+                                      "16",
+                                      "--classes",
+                                      "10",
+                                      "--channels",
+                                      "3",
+                                      "--lr",
+                                      "0.05",
+                                      "--schedule",
+                                      "constant",
+                                      "--warmup-steps",
+                                      "0",
+                                      "--batch-size",
+                                      "8",
+                                      "--shuffle",
+                                      "20",
+                                      "--epochs",
+                                      "4",
+                                      "--save-every-steps",
+                                      "2",
+                                      "--save-top-k",
+                                      "1",
+                                      "--run-dir",
+                                      run_dir};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words, with);
+  };
+  ASSERT_EQ(train(dir / "run").status, 0);
+  with.signal = SIGKILL;
+  with.signal_when = [&] { return has_object(opener, run + "/checkpoints/last/manifest.json"); };
+  const ProcessResult killed = train(run);
+  ASSERT_EQ(killed.status, 128 + SIGKILL) << killed.err;
+  with.signal_when = {};
+  with.signal = 0;
+  EXPECT_TRUE(has_object(opener, run + "/.lock"));
+  const ProcessResult again = train(run);
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.err, HasSubstr(run + " holds a run: continue it with --resume auto"));
+
+  const ProcessResult resumed = train(run, {"--resume", "auto"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, ::testing::AllOf(HasSubstr("left its lock, which is taken over"),
+                                            HasSubstr("Resumed from " + run + "/checkpoints/")));
+  for (const std::string checkpoint : {"last", "best"})
+    EXPECT_TRUE(checkpoint_file(opener, run + "/checkpoints/" + checkpoint, "model.safetensors") ==
+                read_file(dir / ("run/checkpoints/" + checkpoint + "/model.safetensors")))
+        << checkpoint;
+  EXPECT_FALSE(has_object(opener, run + "/.lock"));
+  EXPECT_THAT(io::read_object(opener, run + "/metrics.jsonl", 1 << 24).text(),
+              HasSubstr("\"event\":\"end\""));
+  const auto evaluated = [&](const std::string& checkpoint) {
+    const ProcessResult result =
+        millrace({"eval", set, "--checkpoint", checkpoint, "--json"}, with);
+    EXPECT_EQ(result.status, 0) << result.err;
+    auto line = nlohmann::json::parse(result.out);
+    line.erase("seconds");
+    return line;
+  };
+  EXPECT_EQ(evaluated(run), evaluated(dir / "run"));
 }
 
 TEST(BucketWriter, ThatIsRefusedLeavesNoSecret) {

@@ -39,9 +39,9 @@ TrainOptions plain_options() {
           .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 1.0}};
 }
 
-// It would become a local folder called "gs:".
-TEST(FitOptions, AUrlIsNotARunFolder) {
-  for (const char* url : {"gs://bucket/run", "file:///tmp/run"}) {
+// It would become a local folder called "http:".
+TEST(FitOptions, AUrlThatCannotBeListedIsNotARunFolder) {
+  for (const char* url : {"http://host/run", "file:///tmp/run"}) {
     TrainOptions into_folder = plain_options();
     into_folder.run_folder = url;
     EXPECT_THROW(LinearRun(small(1)).run(into_folder), Error) << url;
@@ -51,7 +51,7 @@ TEST(FitOptions, AUrlIsNotARunFolder) {
     EXPECT_THROW(RunLock{url}, Error) << url;
     EXPECT_THROW(save_checkpoint(url, "last", {}, {}), Error) << url;
   }
-  EXPECT_FALSE(std::filesystem::exists("gs:"));
+  EXPECT_FALSE(std::filesystem::exists("http:"));
   EXPECT_FALSE(std::filesystem::exists("file:"));
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "io/append_file.h"
 #include "tests/support/temp_dir.h"
 #include "trainer/detail/epoch_report.h"
 #include "trainer/events.h"
@@ -207,7 +208,8 @@ while at < len(data):
 
 TEST(TensorBoardLog, IsReadByAnIndependentParser) {
   const testing::TempDir folder;
-  TensorBoardLog log(folder.path());
+  const std::string path = folder / TensorBoardLog::new_name();
+  TensorBoardLog log(io::open_append_file(path));
   log.on_step({.global_step = 300});
   log.on_log_step({.global_step = 300, .loss = 0.5, .lr = 0.25, .rate = 1024});
   EpochEvent epoch;
@@ -215,7 +217,7 @@ TEST(TensorBoardLog, IsReadByAnIndependentParser) {
   log.on_epoch_end(epoch);
   testing::write_file(folder / "reader.py", kReader);
   const std::string command =
-      "/usr/bin/python3 " + (folder / "reader.py") + " " + log.path() + " > " + (folder / "out");
+      "/usr/bin/python3 " + (folder / "reader.py") + " " + path + " > " + (folder / "out");
   ASSERT_EQ(0, std::system(command.c_str()));
   const std::string out = testing::read_file(folder / "out");
   EXPECT_THAT(out, StartsWith("brain.Event:2\n300 step/loss 0.5\n300 step/lr 0.25\n"));

@@ -38,11 +38,27 @@ bool is_there(const io::Opener& opener, const std::string& checkpoint) {
   }
 }
 
+/// Whether there is anything in a store's folder.
+bool holds_objects(const io::Opener& opener, const std::string& folder) {
+  return !opener.list(folder + "/").empty();
+}
+
 /// `wanted`, or with a number appended: two runs may begin in the same second.
-std::string new_folder(const std::string& wanted) {
+std::string new_folder(const std::string& wanted, const io::Opener& opener) {
+  const auto exists = [&](const std::string& folder) {
+    return io::is_network_url(folder) ? holds_objects(opener, folder) : fs::exists(folder);
+  };
   std::string folder = wanted;
-  for (int number = 2; fs::exists(folder); ++number) folder = fmt::format("{}-{}", wanted, number);
+  for (int number = 2; exists(folder); ++number) folder = fmt::format("{}-{}", wanted, number);
   return folder;
+}
+
+/// The folder for new runs: "runs" of "auto", DIR of DIR/auto; else empty.
+std::string folder_of_auto(const std::string& run_dir) {
+  constexpr std::string_view kInFolder = "/auto";
+  if (run_dir == kAuto) return "runs";
+  if (!run_dir.ends_with(kInFolder)) return {};
+  return run_dir.substr(0, run_dir.size() - kInFolder.size());
 }
 
 void check_monitor(const std::string& monitor, const std::vector<std::string>& measures,
@@ -63,8 +79,8 @@ void check_monitor(const std::string& monitor, const std::vector<std::string>& m
 void RunFolderOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Checkpoints");
   app.add_option("--run-dir", run_dir,
-                 "Folder for metrics, configuration and checkpoints; auto: "
-                 "runs/MODEL-DATE-TIME; none: nothing is written")
+                 "Folder for metrics, configuration and checkpoints, on disk or at s3:// or gs://; "
+                 "DIR/auto: DIR/MODEL-DATE-TIME; auto: runs/auto; none: nothing is written")
       ->type_name("DIR");
   app.add_flag("--force", force, "Start over in a --run-dir that holds a run");
   app.add_option("--resume", resume,
@@ -89,14 +105,19 @@ void RunFolderOptions::declare(CLI::App& app) {
       ->transform(whole_number(0));
   app.add_option("--save-every-minutes", every_minutes, "Save `last` every X minutes; 0: never")
       ->transform(real_number(0));
-  app.add_option("--upload", upload,
-                 "Upload each complete checkpoint to http(s)://, s3://, gs:// or a folder")
+  app.add_option(
+         "--upload", upload,
+         "Upload each complete checkpoint of a --run-dir on disk to http(s)://, s3://, gs:// "
+         "or a folder")
       ->type_name("URL");
 }
 
 void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_validation) const {
   if (!monitor.empty()) check_monitor(monitor, measures, has_validation);
   if (!upload.empty() && run_dir == "none") refuse("--upload needs a --run-dir");
+  if (!upload.empty() && io::is_network_url(run_dir))
+    refuse("--upload is for a --run-dir on disk: checkpoints are in " + io::printable_url(run_dir) +
+           " already");
   check_start();
 }
 
@@ -113,7 +134,7 @@ void RunFolderOptions::check_start() const {
   if (force && !resume.empty())
     refuse("--force starts over and --resume continues: give only one of them");
   if (accept_changed_data && resume.empty()) refuse("--allow-changed-data needs --resume");
-  if (resume == kAuto && (run_dir == kAuto || run_dir == "none"))
+  if (resume == kAuto && (!folder_of_auto(run_dir).empty() || run_dir == "none"))
     refuse("--resume auto needs a --run-dir to look into");
 }
 
@@ -127,20 +148,42 @@ void RunFolderOptions::check_start_places() const {
 
 void RunFolderOptions::check_run_dir() const {
   if (run_dir == "none") return;
-  const bool chosen = run_dir != kAuto;
-  if (chosen) check_local_output(run_dir);
-  check_writable_folder(chosen ? run_dir : "runs");
-  if (chosen) trainer::check_not_running(run_dir);
-  if (chosen && resume.empty() && !force && fs::exists(run_dir + "/metrics.jsonl"))
-    refuse(run_dir + " holds a run: continue it with --resume auto, or start over with --force");
+  if (io::is_network_url(run_dir)) {
+    require(
+        io::UrlOpener().can_list(run_dir),
+        "--run-dir " + io::printable_url(run_dir) +
+            ": a run's folder is on a disk or in a store that lists its objects (s3://, gs://)");
+    return;
+  }
+  check_local_output(run_dir);
+  const std::string parent = folder_of_auto(run_dir);
+  check_writable_folder(parent.empty() ? run_dir : parent);
+  if (!parent.empty()) return;
+  trainer::check_not_running(run_dir);
+  if (resume.empty() && !force && fs::exists(run_dir + "/metrics.jsonl")) refuse_used();
+}
+
+void RunFolderOptions::refuse_used() const {
+  refuse(run_dir + " holds a run: continue it with --resume auto, or start over with --force");
 }
 
 void RunFolderOptions::settle(const std::string& model, const io::Opener& opener, const Log& log) {
-  if (run_dir == kAuto)
+  while (io::is_network_url(run_dir) && run_dir.ends_with('/')) run_dir.pop_back();
+  if (const std::string parent = folder_of_auto(run_dir); !parent.empty())
     run_dir = new_folder(
-        fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", model, fmt::localtime(std::time(nullptr))));
+        fmt::format("{}/{}-{:%Y%m%d-%H%M%S}", parent, model, fmt::localtime(std::time(nullptr))),
+        opener);
   if (run_dir == "none") run_dir.clear();
+  if (io::is_network_url(run_dir) && resume.empty() && !force && holds_run(opener)) refuse_used();
   if (resume == kAuto && !upload.empty()) compare_with_uploaded(opener, log);
+}
+
+/// Whether a run in a store has saved anything. Its lock alone may be one that a killed run left.
+bool RunFolderOptions::holds_run(const io::Opener& opener) const {
+  const auto objects = opener.list(run_dir + "/");
+  return std::ranges::any_of(objects, [](const io::ListedObject& object) {
+    return object.url.ends_with("/metrics.jsonl") || object.url.ends_with("/checkpoints/");
+  });
 }
 
 // The run may have continued elsewhere, on a machine that had only the uploaded one.
@@ -172,9 +215,9 @@ void RunFolderOptions::compare_with_uploaded(const io::Opener& opener, const Log
 int RunFolderOptions::saved_streams(const io::Opener& opener) const {
   if (resume.empty()) return 0;
   try {
-    const std::string path = resume == kAuto
-                                 ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", {})
-                                 : trainer::find_checkpoint(resume, "last", opener);
+    const std::string path =
+        resume == kAuto ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", {}, opener)
+                        : trainer::find_checkpoint(resume, "last", opener);
     if (path.empty()) return 0;
     const auto data = trainer::read_checkpoint_state(path, opener).data;
     if (!data) return 0;

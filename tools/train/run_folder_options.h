@@ -18,7 +18,7 @@ class App;
 namespace millrace::tools {
 
 struct RunFolderOptions {
-  /// A folder, "auto" or "none"; after settle() a folder, or empty for none.
+  /// A folder or its url, "auto", DIR/auto or "none"; after settle() a folder, or empty for none.
   std::string run_dir = "auto";
   bool force = false;
   /// A folder, a URL, "auto", or empty.
@@ -39,8 +39,9 @@ struct RunFolderOptions {
   /// process 0 only. Throws: InvalidArgument, NotFound, Io.
   void check_places() const;
 
-  /// Resolves "auto" and "none". --resume auto takes the newest checkpoint of the folder, or the
-  /// uploaded `last` if that has more steps, or none.
+  /// Resolves "auto" and "none", and looks at a folder in a store. --resume auto takes the newest
+  /// checkpoint of the folder, or the uploaded `last` if that has more steps, or none. Throws:
+  /// InvalidArgument, and network faults.
   void settle(const std::string& model, const io::Opener& opener, const Log& log);
   /// The number of streams of the run that is resumed, which any number of processes that divides
   /// it continues; 0 where there is none, or it is unknown. After settle().
@@ -50,6 +51,8 @@ struct RunFolderOptions {
 
  private:
   void check_run_dir() const;
+  [[noreturn]] void refuse_used() const;
+  bool holds_run(const io::Opener& opener) const;
   void check_start() const;
   void check_start_places() const;
   void compare_with_uploaded(const io::Opener& opener, const Log& log);

@@ -1,5 +1,6 @@
 #include "trainer/detail/checkpoint_folder.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kManifest = "manifest.json";
 constexpr std::size_t kMaxManifestBytes = std::size_t{1024} * 1024;
 constexpr std::size_t kMaxFiles = 64;
 constexpr std::size_t kChunkBytes = std::size_t{1024} * 1024;
@@ -38,7 +38,7 @@ class HashingSink final : public io::ByteSink {
   }
   void finish() override { sink_->finish(); }
   std::uint64_t position() const override { return sink_->position(); }
-  Json entry() const { return {{"bytes", position()}, {"sha256", hash_.hex()}}; }
+  ManifestEntry entry() const { return {.bytes = position(), .sha256 = hash_.hex()}; }
 
  private:
   std::unique_ptr<io::ByteSink> sink_;
@@ -61,7 +61,7 @@ void make_folders(const std::string& path) {
   if (error) throw_errno("create folder", path, error.value());
 }
 
-Json write_file(const std::string& path, const FileWriter& writer) {
+ManifestEntry write_file(const std::string& path, const FileWriter& writer) {
   HashingSink sink(io::open_file_sink(path, {.replace = io::Replace::kAtomically}));
   writer(sink);
   sink.finish();
@@ -93,6 +93,16 @@ std::string find_folder(const std::string& path) {
     throw Error(ErrorCode::kNotFound, "no checkpoint", {.url = path});
   }
   return found;
+}
+
+ManifestEntry parse_entry(const Json& json) {
+  const ManifestEntry entry{.bytes = json.at("bytes").get<std::uint64_t>(),
+                            .sha256 = json.at("sha256").get<std::string>(),
+                            .object = json.value("object", "")};
+  const bool good =
+      json.at("bytes").is_number_unsigned() && entry.object.find('/') == std::string::npos;
+  if (!good) corrupt("a bad entry");
+  return entry;
 }
 
 bool is_whole(const std::string& path) {
@@ -143,18 +153,27 @@ void swap_in(const std::string& fresh, const std::string& path) {
 
 }  // namespace
 
+std::string to_json(const CheckpointManifest& manifest) {
+  Json files = Json::object();
+  for (const auto& [name, entry] : manifest) {
+    files[name] = {{"bytes", entry.bytes}, {"sha256", entry.sha256}};
+    if (!entry.object.empty()) files[name]["object"] = entry.object;
+  }
+  return Json{{"version", 1}, {"files", files}}.dump(2) + "\n";
+}
+
 void write_folder(const std::string& parent, const std::string& name,
-                  const std::map<std::string, FileWriter>& files) {
+                  const CheckpointFiles& files) {
   const std::string fresh = parent + "/." + name + ".tmp";
   io::check_local_path(parent);
   make_folders(parent);
   remove_folder(fresh);
   make_folders(fresh);
   try {
-    Json entries = Json::object();
+    CheckpointManifest entries;
     for (const auto& [file, writer] : files) entries[file] = write_file(fresh + "/" + file, writer);
-    const std::string manifest = Json{{"version", 1}, {"files", entries}}.dump(2) + "\n";
-    write_file(fresh + "/" + kManifest,
+    const std::string manifest = to_json(entries);
+    write_file(fresh + "/" + kManifestName,
                [&](io::ByteSink& sink) { sink.write(std::as_bytes(std::span(manifest))); });
     FolderReader(fresh, io::UrlOpener()).verify();
   } catch (...) {
@@ -186,15 +205,21 @@ void recover_folders(const std::string& parent, const Log& log) {
 FolderReader::FolderReader(const std::string& path, const io::Opener& opener)
     : path_(find_folder(path)), opener_(opener) {
   const Json files =
-      parse_manifest(io::read_object(opener_, path_ + "/" + kManifest, kMaxManifestBytes));
+      parse_manifest(io::read_object(opener_, path_ + "/" + kManifestName, kMaxManifestBytes));
   for (const auto& [name, entry] : files.items()) {
-    if (name.find('/') != std::string::npos || !entry.is_object() || !entry.contains("bytes") ||
-        !entry["bytes"].is_number_unsigned() || !entry.contains("sha256") ||
-        !entry["sha256"].is_string()) {
+    try {
+      if (name.find('/') != std::string::npos) corrupt("a bad name");
+      files_[name] = parse_entry(entry);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception&) {
       corrupt("the manifest has a bad entry", {.url = path_, .member = name});
     }
-    files_[name] = {entry["bytes"].get<std::uint64_t>(), entry["sha256"].get<std::string>()};
   }
+}
+
+std::string FolderReader::url_of(const std::string& name, const ManifestEntry& entry) const {
+  return path_ + "/" + (entry.object.empty() ? name : entry.object);
 }
 
 io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes) const {
@@ -202,8 +227,8 @@ io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes)
   if (found == files_.end()) {
     corrupt("a checkpoint lacks one of its files", {.url = path_, .member = name});
   }
-  const Entry& entry = found->second;
-  const Where where{.url = path_ + "/" + name, .stage = "checkpoint"};
+  const ManifestEntry& entry = found->second;
+  const Where where{.url = url_of(name, entry), .stage = "checkpoint"};
   if (entry.bytes > limit_bytes) {
     corrupt("a file of " + std::to_string(entry.bytes) + " bytes; at most " +
                 std::to_string(limit_bytes) + " are needed",
@@ -222,8 +247,8 @@ io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes)
   return file;
 }
 
-void FolderReader::verify(const std::string& name, const Entry& entry) const {
-  const Where where{.url = path_ + "/" + name, .stage = "checkpoint"};
+void FolderReader::verify(const ManifestEntry& entry, const std::string& url) const {
+  const Where where{.url = url, .stage = "checkpoint"};
   const auto source = opener_.open(where.url);
   std::vector<std::byte> chunk(kChunkBytes);
   Sha256 hash;
@@ -237,7 +262,18 @@ void FolderReader::verify(const std::string& name, const Entry& entry) const {
 }
 
 void FolderReader::verify() const {
-  for (const auto& [name, entry] : files_) verify(name, entry);
+  for (const auto& [name, entry] : files_) verify(entry, url_of(name, entry));
+}
+
+void FolderReader::check_listed(const std::vector<io::ListedObject>& objects) const {
+  for (const auto& [name, entry] : files_) {
+    const Where where{.url = url_of(name, entry), .stage = "checkpoint"};
+    const auto found = std::ranges::find(objects, where.url, &io::ListedObject::url);
+    if (found == objects.end())
+      throw Error(ErrorCode::kNotFound, "a file of a checkpoint is missing", where);
+    if (found->bytes != entry.bytes)
+      throw Error(ErrorCode::kTruncated, "a file has another size than in its manifest", where);
+  }
 }
 
 }  // namespace millrace::trainer::detail

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/base/log.h"
 #include "io/byte_sink.h"
@@ -19,11 +20,24 @@ namespace millrace::trainer::detail {
 
 /// Writes one file's content.
 using FileWriter = std::function<void(io::ByteSink&)>;
+/// A checkpoint's files but its manifest, by their names.
+using CheckpointFiles = std::map<std::string, FileWriter>;
+
+inline constexpr const char* kManifestName = "manifest.json";
+
+/// What a manifest says of a file.
+struct ManifestEntry {
+  std::uint64_t bytes = 0;
+  std::string sha256 = {};
+  /// The object's name, in a store; empty: the file's.
+  std::string object = {};
+};
+using CheckpointManifest = std::map<std::string, ManifestEntry>;
+std::string to_json(const CheckpointManifest& manifest);
 
 /// Writes `files` as `parent`/`name`. An earlier folder stays until the new one has been read back,
 /// and is called `name`.previous between the two renames. Throws: Io; the earlier one is intact.
-void write_folder(const std::string& parent, const std::string& name,
-                  const std::map<std::string, FileWriter>& files);
+void write_folder(const std::string& parent, const std::string& name, const CheckpointFiles& files);
 
 /// Completes replacements that were interrupted between the two renames: a folder that is missing
 /// under its name is restored, the new one if it is intact, else the previous one. Requires: nobody
@@ -45,18 +59,17 @@ class FolderReader {
   io::Bytes read(const std::string& name, std::uint64_t limit_bytes) const;
   /// Compares every file, a piece at a time. Throws: as read().
   void verify() const;
+  /// Compares every file with a listing of the folder, or of one above it: whether it is there, and
+  /// its size. Throws: NotFound, Truncated.
+  void check_listed(const std::vector<io::ListedObject>& objects) const;
 
  private:
-  struct Entry {
-    std::uint64_t bytes = 0;
-    std::string sha256;
-  };
-
-  void verify(const std::string& name, const Entry& entry) const;
+  void verify(const ManifestEntry& entry, const std::string& url) const;
+  std::string url_of(const std::string& name, const ManifestEntry& entry) const;
 
   std::string path_;
   const io::Opener& opener_;
-  std::map<std::string, Entry> files_;
+  CheckpointManifest files_;
 };
 
 /// The user's opener, or one that ends with the run's stop. `Options`: TrainOptions, EvalOptions.

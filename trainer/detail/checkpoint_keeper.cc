@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <utility>
 
 #include "io/base/error.h"
+#include "trainer/detail/checkpoint_files.h"
 
 namespace millrace::trainer::detail {
 
@@ -59,14 +59,16 @@ std::string checkpoint_folder(const TrainOptions& options) {
 
 }  // namespace
 
-CheckpointKeeper::CheckpointKeeper(const TrainOptions& options, RunWeights& weights,
-                                   TrainState& state, CheckpointHooks hooks)
+CheckpointKeeper::CheckpointKeeper(const TrainOptions& options, const io::Opener& opener,
+                                   RunWeights& weights, TrainState& state, CheckpointHooks hooks)
     : options_(options),
       weights_(weights),
       state_(state),
       hooks_(std::move(hooks)),
       folder_(checkpoint_folder(options)),
-      last_save_(options.now()) {}
+      last_save_(options.now()) {
+  if (!folder_.empty()) place_ = open_checkpoint_place(folder_, opener, options.stop, hooks_.saved);
+}
 
 bool CheckpointKeeper::due() {
   const auto every = options_.checkpoint.every;
@@ -80,9 +82,16 @@ std::string CheckpointKeeper::save(const std::string& name) {
   if (folder_.empty()) return {};
   std::string path = folder_ + "/" + name;
   hooks_.before(path);
-  save_checkpoint(folder_, name, state_, weights_.tensors());
-  hooks_.saved(path);
+  place_->save(name, checkpoint_files(state_, weights_.tensors()));
   return path;
+}
+
+void CheckpointKeeper::report() {
+  if (place_) place_->report();
+}
+
+void CheckpointKeeper::finish() {
+  if (place_) place_->finish();
 }
 
 void CheckpointKeeper::save_in_epoch() {
@@ -127,8 +136,7 @@ void CheckpointKeeper::save_top(const EpochEvent& event) {
     top.pop_back();
   }
   save(name);
-  std::error_code ignored;  // a checkpoint too many does not end a run
-  if (!dropped.empty()) std::filesystem::remove_all(folder_ + "/" + dropped, ignored);
+  if (!dropped.empty()) place_->remove(dropped);
 }
 
 }  // namespace millrace::trainer::detail

@@ -5,18 +5,20 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "io/base/clock.h"
 #include "trainer/checkpoint.h"
+#include "trainer/detail/checkpoint_place.h"
 #include "trainer/detail/run_weights.h"
 #include "trainer/events.h"
 #include "trainer/train_options.h"
 
 namespace millrace::trainer::detail {
 
-/// Called with each checkpoint's path, before it is written and after.
+/// Called with each checkpoint's path, before it is written, and when it is complete.
 struct CheckpointHooks {
   std::function<void(const std::string& path)> before;
   std::function<void(const std::string& path)> saved;
@@ -24,9 +26,10 @@ struct CheckpointHooks {
 
 class CheckpointKeeper {
  public:
-  /// `options`, `weights` and `state` (what is saved, and which epochs were best) are borrowed.
-  CheckpointKeeper(const TrainOptions& options, RunWeights& weights, TrainState& state,
-                   CheckpointHooks hooks);
+  /// `options`, `opener`, `weights` and `state` (what is saved, and which epochs were best) are
+  /// borrowed.
+  CheckpointKeeper(const TrainOptions& options, const io::Opener& opener, RunWeights& weights,
+                   TrainState& state, CheckpointHooks hooks);
 
   /// Where checkpoints are written; empty: none are.
   const std::string& folder() const { return folder_; }
@@ -40,6 +43,10 @@ class CheckpointKeeper {
   void save_in_epoch();
   /// Saves the checkpoints due at an epoch's end; returns whether the epoch is the best so far.
   bool end_epoch(const EpochEvent& event);
+  /// Calls hooks for checkpoints that have reached their store.
+  void report();
+  /// Returns when all checkpoints are complete. Throws: Io.
+  void finish();
 
  private:
   bool is_better(double value, double than) const;
@@ -52,6 +59,7 @@ class CheckpointKeeper {
   TrainState& state_;
   CheckpointHooks hooks_;
   std::string folder_;
+  std::unique_ptr<CheckpointPlace> place_;  ///< null: no folder
   std::string last_;
   std::string best_;
   Clock::TimePoint last_save_;

@@ -75,6 +75,7 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
       input_(input),
       options_(options),
       stop_(options, processes.cluster()),
+      opener_(checkpoint_opener(options)),
       observers_(observers),
       schedule_(scaled_schedule(options, processes.cluster().topology().world_size())),
       steps_per_epoch_(settle_steps_per_epoch(processes, input.train, options)),
@@ -96,7 +97,7 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
              .monitor = resolve_monitor(options.checkpoint.monitor, input.objective.measures(),
                                         input.validation != nullptr),
              .options = options.config_json},
-      keeper_(options, weights_, state_,
+      keeper_(options, *opener_, weights_, state_,
               {.before =
                    [this](const std::string& path) {
                      check_folder();
@@ -121,9 +122,8 @@ std::string FitRun::resume() {
   state_.data = input_.train.identity();
   if (lock_) recover_checkpoints(keeper_.folder(), options_.log);
   if (options_.resume.empty()) return {};
-  std::string from = automatic
-                         ? find_newest_checkpoint(keeper_.folder(), options_.log)
-                         : find_checkpoint(options_.resume, "last", *checkpoint_opener(options_));
+  std::string from = automatic ? find_newest_checkpoint(keeper_.folder(), options_.log, *opener_)
+                               : find_checkpoint(options_.resume, "last", *opener_);
   if (from.empty()) return from;
   state_ = resume_from(from, state_, group_.topology(), weights_.tensors(), options_);
   return from;
@@ -141,14 +141,18 @@ void FitRun::check_folder() const {
 
 std::string FitRun::open() {
   const std::string& folder = options_.run_folder;
-  // A new folder is created last, so that a run that is refused leaves nothing behind.
-  if (!folder.empty() && std::filesystem::exists(folder)) lock_.emplace(folder);
+  const RunLockOptions lock{.opener = opener_.get(), .stop = options_.stop, .log = options_.log};
+  // A new folder is created last, so that a run that is refused leaves nothing behind. A store has
+  // no folders, and removes the lock.
+  if (!folder.empty() && (io::is_network_url(folder) || std::filesystem::exists(folder)))
+    lock_.emplace(folder, lock);
   weights_.initialise(options_);
   const std::string ties = ties_line(input_.model.parameters());
   if (!ties.empty()) options_.log.info(ties);
   std::string resumed = resume();
-  if (!folder.empty() && !lock_) lock_.emplace(folder);
-  folder_.emplace(options_.run_folder, options_.config_json, group_.size());
+  if (!folder.empty() && !lock_) lock_.emplace(folder, lock);
+  folder_.emplace(folder.empty() ? nullptr : open_run_files(folder, *opener_, options_.stop),
+                  options_.config_json, group_.size());
   for (Observer* observer : folder_->observers()) observers_.push_back(observer);
   return resumed;
 }
@@ -175,7 +179,10 @@ void FitRun::start() {
 
 void FitRun::on_step_start(const StepStart& step) { tell(&Observer::on_step_start, step); }
 
-void FitRun::on_step(const StepEvent& event) { tell(&Observer::on_step, event); }
+void FitRun::on_step(const StepEvent& event) {
+  keeper_.report();
+  tell(&Observer::on_step, event);
+}
 
 void FitRun::on_log_step(const StepEvent& event) {
   const std::string line = training_line(event, clock_time());
@@ -356,6 +363,7 @@ void FitRun::save_finished_steps(const std::string& faulty) {
   try {
     if (state_.data) state_.data->forget(faulty);
     save_in_epoch();
+    processes_.first_does([&] { keeper_.finish(); });
     options_.log.warn(
         fmt::format("the run fails after step {} of epoch {}: {} holds the state up to there",
                     first.steps, state_.epoch + 1, keeper_.last()));
@@ -420,6 +428,7 @@ void FitRun::end_epoch(EpochEvent& event) {
 void FitRun::finish() {
   const auto told = parse_json<nlohmann::json>(processes_.decide([&] {
     check_folder();
+    keeper_.finish();
     return nlohmann::json{{"best", state_.best ? nlohmann::json(*state_.best) : nullptr},
                           {"best_epoch", state_.best_epoch},
                           {"last_path", keeper_.last()},
@@ -435,6 +444,7 @@ void FitRun::finish() {
   end.seconds = seconds_since(begin_);
   end.mean_rate = train_seconds_ > 0.0 ? samples_ / train_seconds_ : 0.0;
   tell(&Observer::on_fit_end, end);
+  processes_.first_does([&] { folder_->finish(); });
   options_.log.info(end_line(end));
   warn_of_warmup();
   result_.last_checkpoint = told.at("last_path");

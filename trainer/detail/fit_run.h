@@ -85,14 +85,15 @@ class FitRun final : private EpochHost {
   const FitInput& input_;
   const TrainOptions& options_;
   const RunStop stop_;
+  const std::shared_ptr<const io::Opener> opener_;  ///< of what is at urls
   std::vector<Observer*> observers_;
   Schedule schedule_;
   std::int64_t steps_per_epoch_;
   ReplicaGroup group_;
   RunWeights weights_;
   TrainState state_;
+  std::optional<RunLock> lock_;  ///< before what writes: released after it
   CheckpointKeeper keeper_;
-  std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
   bool saves_ = false;               ///< process 0 writes checkpoints
   std::vector<EpochTotals> totals_;  ///< of the current epoch, one per replica of this process

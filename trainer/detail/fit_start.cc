@@ -86,6 +86,14 @@ void check_input(const std::string& path, const TrainState& saved, const TrainSt
   differences.insert(differences.end(), lines.begin(), lines.end());
 }
 
+/// What is written there is found again by a listing.
+void check_folder(const std::string& folder, const io::Opener& opener) {
+  if (!io::is_network_url(folder)) return io::check_local_path(folder);
+  require(opener.can_list(folder),
+          io::printable_url(folder) +
+              ": a run's folder is on a disk or in a store that lists its objects (s3://, gs://)");
+}
+
 void check_options(const TrainOptions& options) {
   constexpr std::int64_t kMaxEpochs = std::int64_t{1} << 31;
   require(options.epochs > 0 && options.epochs < kMaxEpochs,
@@ -98,8 +106,8 @@ void check_options(const TrainOptions& options) {
           "the decay of the weights' EMA must lie in [0, 1)");
   require(options.init.empty() || options.resume.empty() || options.resume == "auto",
           "a run either starts from weights or continues from a checkpoint");
-  io::check_local_path(options.run_folder);
-  io::check_local_path(options.checkpoint.folder);
+  for (const std::string& folder : {options.run_folder, options.checkpoint.folder})
+    check_folder(folder, *checkpoint_opener(options));
 }
 
 /// What must be equal on all processes, a line each: what is computed, and in how many collectives.
@@ -199,6 +207,8 @@ TrainOptions settle_options(Processes& processes, const FitInput& input,
   check_options(options);
   check_alike(processes, shared_options(input, options));
   TrainOptions own = options;
+  for (std::string* folder : {&own.run_folder, &own.checkpoint.folder})
+    while (io::is_network_url(*folder) && folder->ends_with('/')) folder->pop_back();
   if (processes.is_first()) return own;
   own.max_time = {};
   own.init.clear();

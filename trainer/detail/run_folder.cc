@@ -1,15 +1,11 @@
 #include "trainer/detail/run_folder.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
-#include <filesystem>
-#include <span>
-#include <system_error>
 #include <utility>
 
-#include "io/base/error.h"
-#include "io/byte_sink.h"
 #include "trainer/metrics_files.h"
 #include "trainer/metrics_report.h"
 #include "trainer/tensorboard_log.h"
@@ -22,47 +18,34 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  const auto sink = io::open_file_sink(path, {.replace = io::Replace::kAtomically});
-  sink->write(std::as_bytes(std::span(text)));
-  sink->finish();
-}
-
 /// Writes the metrics report to report.txt after every epoch.
 class ReportFile final : public Observer {
  public:
-  explicit ReportFile(std::string path) : path_(std::move(path)) {}
+  explicit ReportFile(RunFiles& files) : files_(files) {}
   void on_epoch_start(std::int64_t epoch) override { report_.on_epoch_start(epoch); }
   void on_step(const StepEvent& event) override { report_.on_step(event); }
   void on_epoch_end(const EpochEvent& event) override {
     report_.on_epoch_end(event);
-    write_text(path_, report_.text());
+    files_.write("report.txt", report_.text());
   }
 
  private:
-  std::string path_;
+  RunFiles& files_;
   MetricsReport report_;
 };
 
 }  // namespace
 
-RunFolder::RunFolder(const std::string& path, const std::string& config_json, int devices) {
-  if (path.empty()) return;
-  io::check_local_path(path);
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw_errno("create folder", path, error.value());
-  if (!config_json.empty()) write_text(path + "/config.json", config_json);
-  writers_.push_back(std::make_unique<MetricsLog>(path + "/metrics.jsonl"));
-  writers_.push_back(std::make_unique<MetricsCsv>(path + "/metrics.csv"));
-  writers_.push_back(std::make_unique<TensorBoardLog>(path));
-  writers_.push_back(std::make_unique<ReportFile>(path + "/report.txt"));
-  const std::string host = host_name();
-  for (int rank = 0; rank < devices; ++rank) {
-    const std::string number = std::to_string(rank);
-    rank_logs_.push_back(
-        Log::to_file(path + "/rank-" + number + ".log", host + " rank " + number + " | "));
-  }
+RunFolder::RunFolder(std::unique_ptr<RunFiles> files, const std::string& config_json, int devices)
+    : files_(std::move(files)), host_(host_name()) {
+  if (!files_) return;
+  if (!config_json.empty()) files_->write("config.json", config_json);
+  writers_.push_back(std::make_unique<MetricsLog>(files_->append("metrics.jsonl")));
+  writers_.push_back(std::make_unique<MetricsCsv>(files_->append("metrics.csv")));
+  writers_.push_back(std::make_unique<TensorBoardLog>(files_->append(TensorBoardLog::new_name())));
+  writers_.push_back(std::make_unique<ReportFile>(*files_));
+  for (int rank = 0; rank < devices; ++rank)
+    rank_logs_.push_back(files_->append(fmt::format("rank-{}.log", rank)));
 }
 
 std::vector<Observer*> RunFolder::observers() const {
@@ -72,7 +55,13 @@ std::vector<Observer*> RunFolder::observers() const {
 }
 
 void RunFolder::line(int rank, const std::string& text) const {
-  if (!rank_logs_.empty()) rank_logs_[static_cast<std::size_t>(rank)].info(text);
+  if (rank_logs_.empty()) return;
+  rank_logs_[static_cast<std::size_t>(rank)]->append(
+      fmt::format("{} rank {} | {}\n", host_, rank, text));
+}
+
+void RunFolder::finish() {
+  if (files_) files_->finish();
 }
 
 }  // namespace millrace::trainer::detail

@@ -1,0 +1,40 @@
+// A checkpoint's files as objects of a store; checkpoint_place.h says how they are replaced.
+//
+// Threads: one at a time per folder.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "io/bytes.h"
+#include "io/opener.h"
+#include "trainer/detail/checkpoint_folder.h"
+
+namespace millrace::trainer::detail {
+
+/// Files' contents, by their names.
+using FileContents = std::map<std::string, io::Bytes>;
+
+/// What the writers write.
+FileContents in_memory(const CheckpointFiles& files);
+
+/// Writes the checkpoint at the url `path`, replacing an earlier one. Throws: as
+/// io::Opener::open_sink() and list().
+void write_stored_folder(const io::Opener& opener, const std::string& path,
+                         const FileContents& files, const std::stop_token& stop);
+
+/// Removes the checkpoint at the url `path`, its manifest first. Throws: as io::Opener::list().
+void remove_stored_folder(const io::Opener& opener, const std::string& path,
+                          const std::stop_token& stop);
+
+/// The urls of the folders below the url `parent` all of whose checkpoints' objects are there, by
+/// their manifests, sorted; `damaged` is called with the error of each of the others. Throws: as
+/// io::Opener::list().
+std::vector<std::string> whole_stored_folders(const io::Opener& opener, const std::string& parent,
+                                              const std::function<void(const Error&)>& damaged);
+
+}  // namespace millrace::trainer::detail
