@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -49,7 +48,7 @@ class EvalCommand final : public Command {
         ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,
                    "Masks, depths: draw samples side by side: image, mask, predicted mask, depth, "
-                   "predicted depth")
+                   "predicted depth; a file or a URL")
         ->type_name("FILE.png");
     app.add_option("--num-pictures", pictures_.samples, "Samples to draw")
         ->transform(whole_number(1, 256));
@@ -67,9 +66,8 @@ class EvalCommand final : public Command {
     order_.check();
     check_checkpoint(checkpoint_);
     require(!pictures_.shuffle || !pictures_.path.empty(), "--shuffle is for --pictures");
-    if (!pictures_.path.empty()) check_local_output(pictures_.path);
-    if (!pictures_.path.empty())
-      check_writable_folder(std::filesystem::path(pictures_.path).parent_path().string());
+    if (!pictures_.path.empty()) check_output(pictures_.path);
+    if (!pictures_.path.empty()) check_folder_of(pictures_.path);
     check_workers(read_.specs(), run_, read_);
   }
 
@@ -144,7 +142,6 @@ class EvalCommand final : public Command {
     exact.precision = "fp32";
     exact.topology = {};
     pictures_.checkpoint = checkpoint_;
-    make_parent_folders(pictures_.path);
     auto input =
         make_pipeline_options({.shards = read_.shards(),
                                .order = {.shuffle = pictures_.shuffle ? kShuffleSamples : 0},

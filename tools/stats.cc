@@ -1,14 +1,18 @@
 // millrace stats: classes, image sizes, and the mean and standard deviation for normalisation.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tbb/parallel_for.h>
 
 #include <CLI/CLI.hpp>
 #include <optional>
+#include <span>
 
 #include "decode/codec.h"
 #include "decode/text.h"
 #include "io/base/error.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
+#include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
 #include "tools/run_processes.h"
@@ -39,7 +43,7 @@ class StatsCommand final : public Command {
   }
   std::string example() const override {
     return "  millrace stats 'train-{000000..000019}.tar'\n"
-           "  millrace stats --json train-000000.tar --limit 1000\n";
+           "  millrace stats --json train-000000.tar --limit 1000 -o stats.json\n";
   }
 
   void declare(CLI::App& app) override {
@@ -48,10 +52,17 @@ class StatsCommand final : public Command {
         ->type_name("SUFFIX;..");
     app.add_option("--limit", limit_, "Maximum samples to read; 0: all")
         ->transform(whole_number(0));
+    app.add_option("-o,--output", output_, "File or URL for the result [standard output]")
+        ->type_name("FILE");
+    app.add_flag("--force", force_, "Replace an existing file");
     app.add_option("--threads", threads_, "Decoding threads; 0: one per core")
         ->transform(whole_number(0, 1024));
   }
-  void check() override { read_.check(); }
+  void check() override {
+    read_.check();
+    if (output_ == "-") output_.clear();
+    if (!output_.empty()) check_output_file(output_, replace());
+  }
 
   void run(Context& context) override {
     const Log log = context.log;
@@ -60,6 +71,8 @@ class StatsCommand final : public Command {
   }
 
  private:
+  io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
+
   /// `log`: of this process's faults.
   void gather_all(Context& context, const Log& log) {
     trainer::all_do(processes_->cluster(), [&] { check_divisible(); });
@@ -150,16 +163,23 @@ class StatsCommand final : public Command {
   }
 
   void print(const std::vector<std::string>& names, Context& context) const {
-    if (context.json) {
-      context.out.line(to_json(stats_, names));
+    const std::vector<std::string> lines =
+        context.json ? std::vector{to_json(stats_, names)} : to_lines(stats_, names);
+    if (output_.empty()) {
+      for (const std::string& line : lines) context.out.line(line);
       return;
     }
-    for (const std::string& line : to_lines(stats_, names)) context.out.line(line);
+    const std::string text = fmt::format("{}\n", fmt::join(lines, "\n"));
+    const auto sink = open_output_file(*read_.opener(), output_, replace());
+    sink->write(std::as_bytes(std::span(text)));
+    sink->finish();
   }
 
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   std::string suffixes_ = decode::standard_codecs()->suffixes();
+  std::string output_;
+  bool force_ = false;
   std::uint64_t limit_ = 0;
   int threads_ = 0;
   SetStats stats_;

@@ -4,8 +4,14 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "io/opener.h"
 #include "tests/support/bucket_server.h"
@@ -16,6 +22,7 @@ namespace millrace::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class BucketCommands : public ::testing::TestWithParam<BucketServer::Kind> {};
 
@@ -238,6 +245,10 @@ TEST_P(BucketCommands, ARunThatIsKilledIsResumedToTheWeightsOfOneOnDisk) {
   const TempDir dir;
   const io::UrlOpener opener({.object_stores = server.options()});
   ProcessOptions with{.environment = server.environment()};
+  const std::string secret = "the-secret";
+  if (GetParam() == BucketServer::Kind::kS3) with.environment["AWS_SECRET_ACCESS_KEY"] = secret;
+  if (GetParam() == BucketServer::Kind::kGcs)
+    with.environment["GOOGLE_OAUTH_ACCESS_TOKEN"] = secret;
   const std::string set = server.url("set/");
   const std::string run = server.url("runs/one");
   ASSERT_EQ(millrace({"create", set + "a-%06d.tar", "--synthetic", "classes", "--count", "96",
@@ -314,6 +325,235 @@ TEST_P(BucketCommands, ARunThatIsKilledIsResumedToTheWeightsOfOneOnDisk) {
     return line;
   };
   EXPECT_EQ(evaluated(run), evaluated(dir / "run"));
+  for (const std::string& text : {killed.err, again.err, resumed.err, resumed.out})
+    EXPECT_THAT(text, Not(HasSubstr(secret)));
+  for (const auto& object : opener.list(server.url(""), {.recursive = true}))
+    EXPECT_THAT(io::read_object(opener, object.url, 1 << 24).text(), Not(HasSubstr(secret)))
+        << object.url;
+}
+
+TEST_P(BucketCommands, WriteWhatTheyFindOutAndPicturesOfPredictions) {
+  if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
+  const BucketServer server(GetParam());
+  const TempDir dir;
+  const io::UrlOpener opener({.object_stores = server.options()});
+  const ProcessOptions with{.environment = server.environment()};
+  const std::string set = make_scene_set(dir, 2, 32);
+  const std::string run = dir / "run";
+  const ProcessResult trained =
+      millrace({"train", set, "--model", "unet", "--size", "32", "--mask-value", "1", "--epochs",
+                "1", "--batch-size", "2", "--run-dir", run},
+               with);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const auto starts_as = [&](const std::string& name, std::string_view start) {
+    return io::read_object(opener, server.url(name), 1 << 24).text().starts_with(start);
+  };
+  const ProcessResult pictured =
+      millrace({"eval", "--checkpoint", run, set, "--pictures", server.url("p.png")}, with);
+  EXPECT_EQ(pictured.status, 0) << pictured.err;
+  EXPECT_TRUE(starts_as("p.png", "\x89PNG"));
+  const std::string predicted = server.url("predicted/p-%06d.tar");
+  const auto predict = [&] {
+    return millrace({"predict", set, "--checkpoint", run, "--shards", predicted}, with).status;
+  };
+  EXPECT_EQ(predict(), 0);
+  EXPECT_EQ(predict(), 2) << "they exist";
+  EXPECT_THAT(millrace({"verify", "--json", server.url("predicted/*.tar")}, with).out,
+              HasSubstr("\"samples\":2"));
+  const auto stats = [&](const std::string& place, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"stats", set, "--json", "-o", place};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words, with).status;
+  };
+  EXPECT_EQ(stats(server.url("s.json")), 0);
+  EXPECT_EQ(stats(server.url("s.json")), 2) << "it exists";
+  EXPECT_EQ(stats(server.url("s.json"), {"--force"}), 0);
+  EXPECT_EQ(stats(dir / "s.json"), 0);
+  EXPECT_EQ(stats(dir / "s.json"), 2);
+  EXPECT_EQ(io::read_object(opener, server.url("s.json"), 1 << 24).text(),
+            read_file(dir / "s.json"));
+}
+
+TEST_P(BucketCommands, AnUnfinishedSetIsCalledThat) {
+  if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
+  const BucketServer server(GetParam());
+  const io::UrlOpener opener({.object_stores = server.options()});
+  ProcessOptions with{.environment = server.environment()};
+  with.signal = SIGKILL;
+  with.signal_when = [&] { return has_object(opener, server.url("a-000001.tar")); };
+  const std::vector<std::string> create = {"create",      server.url("a-%06d.tar"),
+                                           "--synthetic", "classes",
+                                           "--count",     "20000",
+                                           "--size",      "16",
+                                           "--maxcount",  "100"};
+  ASSERT_EQ(millrace(create, with).status, 128 + SIGKILL);
+  with.signal_when = {};
+  with.signal = 0;
+  auto small = create;
+  small[5] = "300";
+  const ProcessResult again = millrace(small, with);
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.err,
+              ::testing::AllOf(HasSubstr("a-000000.tar is of a set that was not finished"),
+                               HasSubstr("--force begins it again")));
+  small.emplace_back("--force");
+  EXPECT_EQ(millrace(small, with).status, 0);
+  EXPECT_THAT(millrace({"verify", "--json", server.url("a-manifest.json")}, with).out,
+              HasSubstr("\"samples\":300"));
+}
+
+/// An S3 server with one bucket, which refuses requests as it is told to.
+struct ScriptedBucket {
+  /// Whether the request is refused, and how.
+  std::function<std::optional<ScriptedReply>(const ScriptedRequest& request)> fault;
+  std::map<std::string, std::string> objects;  ///< by key
+  ScriptedHttpServer server{[this](const ScriptedRequest& request) { return answer(request); }};
+
+  std::map<std::string, std::string> environment() const {
+    return {{"AWS_ACCESS_KEY_ID", "the-key"},
+            {"AWS_SECRET_ACCESS_KEY", "the-secret"},
+            {"AWS_SESSION_TOKEN", "the-token"},
+            {"AWS_ENDPOINT_URL", server.url("")}};
+  }
+
+  ScriptedReply answer(const ScriptedRequest& request) {
+    if (fault) {
+      if (auto refused = fault(request)) return *refused;
+    }
+    if (request.target.find("list-type=2") != std::string::npos) return {listing(request.target)};
+    const std::string key = request.target.substr(std::string("/b/").size());
+    if (request.method == "PUT") {
+      objects[key] = request.body;
+      return {http_reply(200, "ETag: \"1\"\r\n", "")};
+    }
+    if (request.method == "DELETE")
+      return objects.erase(key), ScriptedReply{http_reply(204, "", "")};
+    const auto found = objects.find(key);
+    if (found == objects.end())
+      return {http_reply(404, "",
+                         request.method == "HEAD" ? "" : "<Error><Code>NoSuchKey</Code></Error>")};
+    if (request.method == "HEAD") return {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"};
+    return {http_serve(request, found->second)};
+  }
+
+  std::string listing(const std::string& target) const {
+    const std::size_t at = target.find("&prefix=") + std::string("&prefix=").size();
+    std::string prefix = target.substr(at, target.find('&', at) - at);
+    for (std::size_t slash; (slash = prefix.find("%2F")) != std::string::npos;)
+      prefix.replace(slash, 3, "/");
+    const bool flat = target.find("delimiter=") != std::string::npos;
+    std::string text = "<ListBucketResult><IsTruncated>false</IsTruncated>";
+    std::set<std::string> folders;
+    for (const auto& [key, content] : objects) {
+      if (!key.starts_with(prefix)) continue;
+      const std::size_t slash = key.find('/', prefix.size());
+      if (flat && slash != std::string::npos) {
+        folders.insert(key.substr(0, slash + 1));
+      } else {
+        text += "<Contents><Key>" + key + "</Key><Size>" + std::to_string(content.size()) +
+                "</Size></Contents>";
+      }
+    }
+    for (const std::string& folder : folders)
+      text += "<CommonPrefixes><Prefix>" + folder + "</Prefix></CommonPrefixes>";
+    return http_reply(200, "", text + "</ListBucketResult>");
+  }
+
+  /// Trains two epochs of eight steps into s3://b/run.
+  ProcessResult train(const std::string& set, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {
+        "train",     set,  "--model",    "lenet",      "--size",       "16",
+        "--classes", "10", "--channels", "3",          "--batch-size", "8",
+        "--epochs",  "2",  "--run-dir",  "s3://b/run", "--log-steps",  "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words, {.environment = environment()});
+  }
+
+  void expect_no_secrets(const std::vector<std::string>& outputs) const {
+    for (const char* secret : {"the-secret", "the-token", "the-key"}) {
+      for (const std::string& output : outputs) EXPECT_THAT(output, Not(HasSubstr(secret)));
+      for (const auto& [key, content] : objects)
+        EXPECT_THAT(content, Not(HasSubstr(secret))) << key;
+    }
+  }
+};
+
+std::string date_in(std::chrono::minutes time) {
+  const std::time_t then = std::time(nullptr) + std::chrono::seconds(time).count();
+  std::tm parts{};
+  ::gmtime_r(&then, &parts);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts)};
+}
+
+bool is_dated(const ScriptedRequest& request, std::chrono::minutes ahead) {
+  std::tm parts{};
+  ::strptime(request.header("x-amz-date").c_str(), "%Y%m%dT%H%M%SZ", &parts);
+  const std::time_t wanted = std::time(nullptr) + std::chrono::seconds(ahead).count();
+  return std::abs(std::difftime(::timegm(&parts), wanted)) < 120;
+}
+
+TEST(BucketRun, SurvivesAClockThatIsOffBusyPhasesAndLostAnswers) {
+  const TempDir dir;
+  const std::string set = make_set(dir, 64, 32);
+  ScriptedBucket store;
+  constexpr std::chrono::minutes kOff(20);
+  int number = 0;
+  store.fault = [&](const ScriptedRequest& request) -> std::optional<ScriptedReply> {
+    if (!is_dated(request, kOff))
+      return ScriptedReply{http_reply(403, "Date: " + date_in(kOff) + "\r\n",
+                                      "<Error><Code>RequestTimeTooSkewed</Code></Error>")};
+    ++number;
+    if (number == 12 || number == 13 || number == 20)
+      return ScriptedReply{http_reply(503, "", "<Error><Code>SlowDown</Code></Error>")};
+    if (number == 16) return ScriptedReply{"", After::kReset};
+    return std::nullopt;
+  };
+  const ProcessResult result = store.train(set, {"--save-every-steps", "4"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_GT(number, 20);
+  EXPECT_THAT(result.err, HasSubstr("503 (SlowDown)"));
+  const ProcessResult on_disk = millrace(
+      {"train", set, "--model", "lenet", "--size", "16", "--classes", "10", "--channels", "3",
+       "--batch-size", "8", "--epochs", "2", "--run-dir", dir / "run", "--save-every-steps", "4"});
+  const auto manifest =
+      nlohmann::json::parse(store.objects.at("run/checkpoints/last/manifest.json"));
+  const std::string model = manifest["files"]["model.safetensors"]["object"];
+  EXPECT_TRUE(store.objects.at("run/checkpoints/last/" + model) ==
+              read_file(dir / "run/checkpoints/last/model.safetensors"));
+  EXPECT_FALSE(store.objects.contains("run/.lock"));
+  store.expect_no_secrets({result.out, result.err});
+}
+
+TEST(BucketRun, ThatMayNoLongerWriteEndsWithOneLineAndAWholeCheckpoint) {
+  const TempDir dir;
+  const std::string set = make_set(dir, 64, 32);
+  ScriptedBucket store;
+  int models = 0;
+  store.fault = [&](const ScriptedRequest& request) -> std::optional<ScriptedReply> {
+    const bool is_model =
+        request.method == "PUT" && request.target.find("/last/model") != std::string::npos;
+    if (!is_model || ++models < 3) return std::nullopt;
+    return ScriptedReply{http_reply(
+        403, "",
+        "<Error><Code>AccessDenied</Code><AWSAccessKeyId>the-key</AWSAccessKeyId></Error>")};
+  };
+  const ProcessResult failed = store.train(set, {"--save-every-steps", "2"});
+  EXPECT_EQ(failed.status, 1);
+  const std::string last = failed.err.substr(failed.err.rfind('\n', failed.err.size() - 2) + 1);
+  EXPECT_THAT(last, ::testing::AllOf(HasSubstr("403 (AccessDenied)"),
+                                     HasSubstr("s3://b/run/checkpoints/last/model-")));
+  EXPECT_FALSE(store.objects.contains("run/.lock"));
+  store.fault = {};
+  const ProcessResult resumed = store.train(set, {"--resume", "auto"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, ::testing::AllOf(HasSubstr("Resumed from s3://b/run/checkpoints/last"),
+                                            Not(HasSubstr("skipped"))));
+  const ProcessResult evaluated = millrace({"eval", set, "--json", "--checkpoint", "s3://b/run"},
+                                           {.environment = store.environment()});
+  EXPECT_EQ(evaluated.status, 0) << evaluated.err;
+  store.expect_no_secrets(
+      {failed.out, failed.err, resumed.out, resumed.err, evaluated.out, evaluated.err});
 }
 
 TEST(BucketWriter, ThatIsRefusedLeavesNoSecret) {

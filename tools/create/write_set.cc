@@ -117,12 +117,23 @@ class SetJob {
   }
 
   // A store has neither locks nor a state of an unfinished set: a set is started from its beginning
-  // or refused.
+  // or refused. One without its manifest, which is written last, was not finished.
   void begin_in_store() {
     for (const std::string& pattern : patterns_)
-      options_.force ? delete_shards(opener_, pattern) : refuse_existing_shards(opener_, pattern);
+      options_.force ? delete_shards(opener_, pattern) : refuse_in_store(pattern);
     if (options_.force) delete_more_folds();
     earlier_.resize(patterns_.size());
+  }
+
+  void refuse_in_store(const std::string& pattern) const {
+    const auto shards = existing_shards(opener_, pattern);
+    if (!shards.empty() && options_.index && !output_exists(opener_, manifest_path(pattern)))
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("{} is of a set that was not finished ({}), and a store keeps no state "
+                      "to continue it by: --force begins it again",
+                      shards.front(), counted(shards.size(), "shard")));
+    refuse_existing_shards(opener_, pattern);
   }
 
   void begin_on_disk(std::optional<JobState>& state) {

@@ -161,7 +161,7 @@ void write_pictures(const ModelChoice& choice, pipeline::PipelineOptions input,
   if (cells.empty()) return;
   const decode::Image sheet =
       draw_sheet(cells, {.captions = pictures.captions(), .legend = legend_of(choice)});
-  const auto sink = io::open_file_sink(options.path, {.replace = io::Replace::kAtomically});
+  const auto sink = open_output_file(*opener, options.path, io::Replace::kAtomically);
   sink->write(decode::encode_png(sheet).span());
   sink->finish();
 }
