@@ -58,6 +58,7 @@ class EvalCommand final : public Command {
         ->type_name("SEED");
     order_.declare_uneven(app);
     run_.declare(app);
+    declare_peer_timeout(app, peer_timeout_);
   }
 
   void check() override {
@@ -73,7 +74,8 @@ class EvalCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    processes_.emplace(context, ProcessOptions{.devices = run_.devices});
+    processes_.emplace(context,
+                       ProcessOptions{.devices = run_.devices, .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] { evaluate(context); });
   }
 
@@ -175,6 +177,7 @@ class EvalCommand final : public Command {
     if (!classes.empty()) context.out.line(classes);
   }
 
+  std::int64_t peer_timeout_ = kPeerTimeout;
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   RunOptions run_;

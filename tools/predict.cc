@@ -61,6 +61,7 @@ class PredictCommand final : public Command {
         ->type_name("PATTERN");
     app.add_flag("--force", force_, "Replace existing files");
     run_.declare(app);
+    declare_peer_timeout(app, peer_timeout_);
   }
 
   void check() override {
@@ -78,7 +79,8 @@ class PredictCommand final : public Command {
 
   void run(Context& context) override {
     const Log log = context.log;
-    processes_.emplace(context, ProcessOptions{.devices = run_.devices});
+    processes_.emplace(context,
+                       ProcessOptions{.devices = run_.devices, .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] {
       Context own{.out = context.out, .log = log, .stop = context.stop, .json = context.json};
       read_.attach(own);
@@ -202,6 +204,7 @@ class PredictCommand final : public Command {
                                  counted(static_cast<std::uint64_t>(samples), "sample"), place));
   }
 
+  std::int64_t peer_timeout_ = kPeerTimeout;
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   RunOptions run_;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <span>
 #include <thread>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/launcher.h"
+#include "tools/values.h"
 #ifdef MILLRACE_HAS_MPI
 #include "trainer/mpi/mpi_processes.h"
 #endif
@@ -46,7 +49,8 @@ void check_connected(const LaunchedProcesses& launched, const Environment& envir
 
 class RunProcesses::Started {
  public:
-  explicit Started(const LaunchedProcesses& launched) {
+  Started(const LaunchedProcesses& launched, std::chrono::seconds peer_timeout)
+      : processes_({.peer_timeout = peer_timeout}) {
     if (processes_.processes() == launched.count) return;
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}={}, but MPI finds {}: start with mpirun, or srun --mpi=pmix",
@@ -73,7 +77,7 @@ void check_connected(const LaunchedProcesses& /*launched*/, const Environment& /
 
 class RunProcesses::Started {
  public:
-  explicit Started(const LaunchedProcesses& launched) {
+  Started(const LaunchedProcesses& launched, std::chrono::seconds /*peer_timeout*/) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}={}: this program was built without MPI, and each process would do "
                             "the whole work; start one process, with --devices for what the "
@@ -96,11 +100,24 @@ struct RunProcesses::Share {
   bool is_bound = false;  ///< to fewer than its part of the machine's
 };
 
+void declare_peer_timeout(CLI::App& app, std::int64_t& seconds) {
+  // Processes report once per second: less would take a late report for a death.
+  const auto is_long_enough = [](std::string& text) -> std::string {
+    const bool is_short = text == "1" || text == "2";
+    return is_short ? "'" + text + "': must be at least 3, or 0 for no limit" : "";
+  };
+  app.add_option("--peer-timeout", seconds,
+                 "Several processes: seconds that one may be silent, stopped or cut off, until the "
+                 "others end the run; 0: without limit")
+      ->transform(whole_number(0, 86'400))
+      ->transform(CLI::Validator(is_long_enough, ""));
+}
+
 RunProcesses::RunProcesses(Context& context, const ProcessOptions& options) {
   const auto wanted = static_cast<int>(device::DeviceSet::parse(options.devices).size());
-  join(wanted, options.cluster, context);
+  join(wanted, options, context);
   Share share;
-  guard(context, [&] { share = compare(wanted, options.cluster); });
+  guard(context, [&] { share = compare(wanted, options); });
   devices_ = device::DeviceSet::parse(options.devices, {.num_cores = share.cores});
   if (!is_first()) context.log = {};
   if (!share.is_bound) return;
@@ -111,15 +128,15 @@ RunProcesses::RunProcesses(Context& context, const ProcessOptions& options) {
       counted(static_cast<std::uint64_t>(topology().node_processes), "process")));
 }
 
-void RunProcesses::join(int devices, const trainer::ClusterOptions& options, Context& context) {
+void RunProcesses::join(int devices, const ProcessOptions& options, Context& context) {
   const Environment environment = process_environment();
   const auto launched = launched_processes(environment);
   has_launcher_ = launched.has_value();
   if (launched && launched->count > 1) {
     context.says_failure = launched->process == 0;  // an error here is the same on all processes
     check_connected(*launched, environment);
-    started_ = std::make_unique<Started>(*launched);
-    cluster_ = started_->make_cluster(devices, options);
+    started_ = std::make_unique<Started>(*launched, std::chrono::seconds(options.peer_timeout));
+    cluster_ = started_->make_cluster(devices, options.cluster);
     context.says_failure = true;
   } else {
     refuse_launcher(environment);
@@ -143,10 +160,11 @@ void RunProcesses::check_equal(const char* option, const std::string& own) {
 
 // Processes of one machine that may use the same cores divide them; those that the launcher has
 // bound to cores of their own have these.
-RunProcesses::Share RunProcesses::compare(int devices, const trainer::ClusterOptions& options) {
+RunProcesses::Share RunProcesses::compare(int devices, const ProcessOptions& options) {
   check_equal("--devices", std::to_string(devices));
-  check_equal("--reduce", options.sums == trainer::SumsBy::kTree ? "tree" : "mpi");
-  check_equal("--reduce-precision", options.bf16_gradients ? "bf16" : "fp32");
+  check_equal("--reduce", options.cluster.sums == trainer::SumsBy::kTree ? "tree" : "mpi");
+  check_equal("--reduce-precision", options.cluster.bf16_gradients ? "bf16" : "fp32");
+  check_equal("--peer-timeout", std::to_string(options.peer_timeout));
   const auto mine =
       fmt::format("{} {}", started_ ? started_->host() : "", fmt::join(allowed_cores(), ","));
   const auto all = gather(*cluster_, mine);

@@ -9,6 +9,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,11 +19,22 @@
 #include "tools/command.h"
 #include "trainer/cluster.h"
 
+namespace CLI {
+class App;
+}
+
 namespace millrace::tools {
+
+/// Seconds without a sign of life from another process until the run ends. 0: without limit.
+inline constexpr std::int64_t kPeerTimeout = 30;
+
+/// Declares --peer-timeout.
+void declare_peer_timeout(CLI::App& app, std::int64_t& seconds);
 
 struct ProcessOptions {
   std::string devices = "1";  ///< as DeviceSet::parse() takes them
   trainer::ClusterOptions cluster = {};
+  std::int64_t peer_timeout = kPeerTimeout;
 };
 
 class RunProcesses {
@@ -30,7 +42,7 @@ class RunProcesses {
   /// Makes this process's devices. Under a launcher that started several processes it waits until
   /// all have called it. Throws, on all: InvalidArgument where their number is not what the
   /// launcher's environment says, where this program has no MPI, and where another process has
-  /// another number of devices or other sums.
+  /// another number of devices, other sums or another time limit.
   explicit RunProcesses(Context& context, const ProcessOptions& options = {});
   /// Under a launcher: waits until all processes have called it.
   ~RunProcesses();
@@ -59,10 +71,10 @@ class RunProcesses {
   class Started;
   struct Share;
 
-  void join(int devices, const trainer::ClusterOptions& options, Context& context);
+  void join(int devices, const ProcessOptions& options, Context& context);
   /// This process's share of its machine's cores. Throws: InvalidArgument on all processes where
-  /// one has another number of devices or other sums.
-  Share compare(int devices, const trainer::ClusterOptions& options);
+  /// one has another number of devices, other sums or another time limit.
+  Share compare(int devices, const ProcessOptions& options);
   void check_equal(const char* option, const std::string& own);
   void failed(Context& context, const std::exception& error);
 

@@ -72,6 +72,7 @@ class TrainCommand final : public Command {
                    "As what processes send each other gradients: fp32; bf16, half the bytes, for "
                    "--reduce tree")
         ->transform(one_of({"fp32", "bf16"}));
+    declare_peer_timeout(app, peer_timeout_);
     run_folder_.declare(app);
     limits_.declare(app);
     app.option_defaults()->group("Options");
@@ -102,8 +103,9 @@ class TrainCommand final : public Command {
   void run(Context& context) override {
     if (summary_) return print_summary(context);
     read_.attach(context);
-    processes_.emplace(context,
-                       ProcessOptions{.devices = run_.devices, .cluster = cluster_options()});
+    processes_.emplace(context, ProcessOptions{.devices = run_.devices,
+                                               .cluster = cluster_options(),
+                                               .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] { train(context); });
   }
 
@@ -454,6 +456,7 @@ class TrainCommand final : public Command {
   LimitOptions limits_;
   std::string reduce_ = "tree";
   std::string reduce_precision_ = "fp32";
+  std::int64_t peer_timeout_ = kPeerTimeout;
   std::uint64_t seed_ = 0;
   int saved_streams_ = 0;
   std::int64_t log_steps_ = 20;
