@@ -96,9 +96,9 @@ std::string find_folder(const std::string& path) {
 }
 
 ManifestEntry parse_entry(const Json& json) {
-  const ManifestEntry entry{.bytes = json.at("bytes").get<std::uint64_t>(),
-                            .sha256 = json.at("sha256").get<std::string>(),
-                            .object = json.value("object", "")};
+  ManifestEntry entry{.bytes = json.at("bytes").get<std::uint64_t>(),
+                      .sha256 = json.at("sha256").get<std::string>(),
+                      .object = json.value("object", "")};
   const bool good =
       json.at("bytes").is_number_unsigned() && entry.object.find('/') == std::string::npos;
   if (!good) corrupt("a bad entry");

@@ -230,7 +230,8 @@ class StoreLock final : public RunLock::Holder {
     try {
       if (why_lost().empty()) opener_.remove(url_, cancel_.get_token());
     } catch (const Error& error) {
-      options_.log.warn(fmt::format("the run's lock stays, and is taken over: {}", error.what()));
+      options_.log.warn(
+          fmt::format("the run's lock stays until another run takes it over: {}", error.what()));
     }
   }
 
