@@ -136,6 +136,8 @@ void Opener::remove(const std::string& url, const std::stop_token&) const {
               {.url = printable_url(url)});
 }
 
+void Opener::expect_digest(const std::string&, const std::string&) const {}
+
 void UrlOpener::remove(const std::string& url, const std::stop_token& stop) const {
   const std::string scheme = detail::url_scheme(url);
   const Store* store = scheme.empty() ? nullptr : &state_->store_of(scheme, url);

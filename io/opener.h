@@ -102,6 +102,9 @@ class Opener {
   /// Removes the object at `url`, which need not be there. Throws: InvalidArgument (nothing can be
   /// removed there), NotFound (it is not allowed), Io, Cancelled. Default: nothing can be removed.
   virtual void remove(const std::string& url, const std::stop_token& stop = {}) const;
+  /// Tells an opener that keeps objects (CachingOpener) which SHA-256, in lower-case hex, the object
+  /// at `url` has: what differs is not kept. Default: does nothing.
+  virtual void expect_digest(const std::string& url, const std::string& sha256) const;
 };
 
 struct UrlOpenerOptions {

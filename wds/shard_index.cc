@@ -124,8 +124,10 @@ std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std
                                              IndexParts parts) {
   if (io::is_stream_url(shard_url)) return nullptr;
   try {
-    return std::make_shared<const ShardIndex>(
+    auto index = std::make_shared<const ShardIndex>(
         read_index(opener, index_url(shard_url), stop, again, parts));
+    if (!index->sha256.empty()) opener.expect_digest(shard_url, index->sha256);
+    return index;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kNotFound) return nullptr;
     throw;

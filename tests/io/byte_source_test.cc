@@ -12,6 +12,7 @@
 #include <memory>
 #include <thread>
 
+#include "io/cache.h"
 #include "io/opener.h"
 #include "tests/support/byte_source_conformance.h"
 #include "tests/support/faulty_source.h"
@@ -59,6 +60,27 @@ class NginxFile final : public SourceObject {
   TempDir dir_;
   Nginx server_;
   UrlOpener opener_;
+};
+
+// Through a cache; the whole object is in it, or nothing.
+class CachedFile final : public SourceObject {
+ public:
+  CachedFile(const std::string& content, bool kept)
+      : server_((write_file(dir_ / "a.tar", content), dir_.path())) {
+    if (!kept) return;
+    const io::CachingOpener opener(std::make_shared<UrlOpener>(), {.folder = cache_ / "kept"});
+    io::read_all(*opener.open(server_.url("a.tar")), std::size_t{1} << 30U);
+  }
+  std::unique_ptr<ByteSource> open(const OpenOptions& options) override {
+    return opener_.open(server_.url("a.tar"), options);
+  }
+  std::unique_ptr<ByteSource> open_missing() override { return opener_.open(server_.url("b.tar")); }
+
+ private:
+  TempDir dir_;
+  TempDir cache_;
+  Nginx server_;
+  io::CachingOpener opener_{std::make_shared<UrlOpener>(), {.folder = cache_ / "kept"}};
 };
 
 class ServerWithoutRanges final : public SourceObject {
@@ -178,6 +200,14 @@ SourceKind nginx(std::string name, const NginxOptions& options) {
           &Nginx::missing};
 }
 
+SourceKind cached(const char* name, bool kept) {
+  return {name,
+          [kept](const std::string& content) -> std::unique_ptr<SourceObject> {
+            return std::make_unique<CachedFile>(content, kept);
+          },
+          &Nginx::missing};
+}
+
 std::unique_ptr<SourceObject> faulty_object(const std::string& content) {
   auto opener = std::make_shared<FaultyOpener>();
   opener->add("a.tar", content);
@@ -190,6 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
                       SourceKind{"FileUrl", maker<LocalFile>(std::string("file://"))},
                       nginx("Nginx", {}), nginx("NginxTls", {.tls = true}),
                       nginx("NginxWithoutRanges", {.location_lines = "max_ranges 0;"}),
+                      cached("NotYetCached", false), cached("Cached", true),
                       SourceKind{"ServerWithoutRanges", maker<ServerWithoutRanges>()},
                       SourceKind{"Pipe", maker<Command>()}, SourceKind{"Fifo", maker<Fifo>()},
                       SourceKind{"StandardInput", maker<StandardInput>()},
