@@ -13,6 +13,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_index_command());
   commands.push_back(make_reshard_command());
   commands.push_back(make_order_command());
+  commands.push_back(make_cache_command());
   commands.push_back(make_bench_command());
   commands.push_back(make_plan_command());
   commands.push_back(make_train_command());

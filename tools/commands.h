@@ -9,6 +9,7 @@
 namespace millrace::tools {
 
 std::unique_ptr<Command> make_bench_command();
+std::unique_ptr<Command> make_cache_command();
 std::unique_ptr<Command> make_cat_command();
 std::unique_ptr<Command> make_create_command();
 std::unique_ptr<Command> make_eval_command();

@@ -9,6 +9,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/cache.h"
 #include "io/local_path.h"
 #include "tools/command.h"
 #include "tools/parse.h"
@@ -24,6 +25,17 @@ namespace {
 bool is_missing(const std::string& url) {
   const auto path = io::local_path(url);
   return path && !std::filesystem::exists(*path);
+}
+
+CLI::Validator not_empty() {
+  return {[](const std::string& text) { return text.empty() ? "needs a folder" : ""; }, ""};
+}
+
+// Checkpoints, locks and manifests change.
+bool is_shard_or_index(const std::string& url) {
+  const std::string shown = io::printable_url(url);
+  return shown.find(".tar") != std::string::npos || shown.ends_with(".tgz") ||
+         shown.ends_with(".tgz.index.json");
 }
 
 bool may_have_index(const std::string& url) {
@@ -72,9 +84,23 @@ void ReadOptions::declare_leniency(CLI::App& app) {
   app.add_flag("--tolerate-truncated", tolerate_truncated_,
                "Decode damaged and truncated JPEGs as far as possible instead of failing");
   app.add_flag("--allow-pipe", allow_pipe_, "Allow pipe:COMMAND in a SPEC to run a shell");
+  declare_network(app);
+}
+
+void ReadOptions::declare_network(CLI::App& app) {
   app.add_option("--retry-for", retry_for_,
                  "How long to retry a server that sends nothing: 30s, 10m; 0: never")
       ->type_name("TIME");
+  auto* cache = app.add_option("--cache", cache_,
+                               "Keep what is read from the network in this local folder, and read "
+                               "it from there the next time; processes share it")
+                    ->type_name("DIR")
+                    ->check(not_empty());
+  app.add_option("--cache-size", cache_size_,
+                 "Maximum size of all that is kept: 500GiB; the least recently used goes first")
+      ->type_name("SIZE")
+      ->capture_default_str()
+      ->needs(cache);
 }
 
 void ReadOptions::declare_index(CLI::App& app) {
@@ -90,6 +116,7 @@ void ReadOptions::declare_index(CLI::App& app) {
 void ReadOptions::check(const std::vector<std::string>& specs) const {
   static_cast<void>(policy());
   static_cast<void>(http());
+  static_cast<void>(cache());
   if (!lists_shards(specs)) return;
   const std::vector<std::string> urls = shards(specs);
   const bool runs_shell =
@@ -159,6 +186,7 @@ wds::ShardOptions ReadOptions::shard_options(std::stop_token stop) const {
 void ReadOptions::attach(const Context& context) {
   stop_ = context.stop;
   log_ = context.log;
+  attached_ = true;
   opener_.reset();
 }
 
@@ -169,10 +197,22 @@ io::HttpOptions ReadOptions::http() const {
   return http;
 }
 
-std::shared_ptr<const io::UrlOpener> ReadOptions::opener() const {
-  if (!opener_)
-    opener_ = std::make_shared<io::UrlOpener>(
-        io::UrlOpenerOptions{.http = http(), .stop = stop_, .allow_pipe = allow_pipe_});
+io::CacheOptions ReadOptions::cache() const {
+  require(cache_.empty() || io::local_path(cache_).has_value(),
+          "--cache takes a folder of this machine, not a URL");
+  return {.folder = cache_.empty() ? "" : *io::local_path(cache_),
+          .max_bytes = parse_bytes("--cache-size", cache_size_),
+          .keep = is_shard_or_index,
+          .stop = stop_,
+          .log = log_};
+}
+
+std::shared_ptr<const io::Opener> ReadOptions::opener() const {
+  if (opener_) return opener_;
+  opener_ = std::make_shared<io::UrlOpener>(
+      io::UrlOpenerOptions{.http = http(), .stop = stop_, .allow_pipe = allow_pipe_});
+  // A command that only checks its options makes no folder.
+  if (attached_ && !cache_.empty()) opener_ = std::make_shared<io::CachingOpener>(opener_, cache());
   return opener_;
 }
 

@@ -3,7 +3,8 @@
 //
 //   ReadOptions read;
 //   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --concatenated
-//                             // --require-index --tolerate-truncated --allow-pipe;
+//                             // --require-index --tolerate-truncated --allow-pipe --retry-for
+//                             // --cache --cache-size;
 //                             // --no-index --no-scan by their own call
 //   read.check();             // no shard matches, a shard twice: before anything is opened
 //   read.attach(context);     // first thing in run(): stops end its waits, retries are logged
@@ -30,6 +31,10 @@
 
 namespace CLI {
 class App;
+}
+
+namespace millrace::io {
+struct CacheOptions;
 }
 
 namespace millrace::tools {
@@ -88,14 +93,17 @@ class ReadOptions {
   bool tolerate_truncated() const { return tolerate_truncated_; }
   /// Makes everything opened from here on obey the context's stop and log retries to its log.
   void attach(const Context& context);
-  /// One opener for the whole command: its sources share connections and the retry budget.
-  std::shared_ptr<const io::UrlOpener> opener() const;
+  /// One opener for the whole command: its sources share connections, the retry budget and, from
+  /// attach() on, the cache.
+  std::shared_ptr<const io::Opener> opener() const;
   /// The opener's HTTP options.
   io::HttpOptions http() const;
 
  private:
   void declare_specs(CLI::App& app);
   void declare_leniency(CLI::App& app);
+  void declare_network(CLI::App& app);
+  io::CacheOptions cache() const;
 
   std::vector<std::string> specs_;
   std::string on_fault_ = "fail";
@@ -107,9 +115,12 @@ class ReadOptions {
   bool no_index_ = false;
   bool no_scan_ = false;
   std::string retry_for_ = "60s";
+  std::string cache_;
+  std::string cache_size_ = "100GiB";
+  bool attached_ = false;
   std::stop_token stop_;
   Log log_;
-  mutable std::shared_ptr<const io::UrlOpener> opener_;
+  mutable std::shared_ptr<const io::Opener> opener_;
   bool require_index_ = false;
   mutable std::map<std::vector<std::string>, std::vector<wds::ManifestShard>> expanded_;
   std::shared_ptr<ListedSamples> listed_ = std::make_shared<ListedSamples>();
