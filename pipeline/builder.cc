@@ -1,6 +1,7 @@
 #include <iterator>
 #include <utility>
 
+#include "io/base/error.h"
 #include "pipeline/pipeline.h"
 #include "wds/shard_spec.h"
 
@@ -13,6 +14,16 @@ Pipeline::Builder& Pipeline::Builder::shards(std::string_view spec) {
 
 Pipeline::Builder& Pipeline::Builder::shards(std::vector<std::string> urls) {
   options_.shards = std::move(urls);
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::mix(double weight, std::string_view spec) {
+  mix_.emplace_back(weight, spec);
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::mix(wds::MixEnd end) {
+  options_.mix.end = end;
   return *this;
 }
 
@@ -97,6 +108,12 @@ Pipeline Pipeline::Builder::build() {
   if (!specs_.empty()) {
     const auto urls = wds::expand_shards(specs_, {.opener = options.opener.get()});
     options.shards.insert(options.shards.end(), urls.begin(), urls.end());
+  }
+  require(mix_.empty() || options.shards.empty(), "a pipeline has shards or a mix, not both");
+  for (const auto& [weight, spec] : mix_) {
+    const auto urls = wds::expand_shards({spec}, {.opener = options.opener.get()});
+    options.shards.insert(options.shards.end(), urls.begin(), urls.end());
+    options.mix.parts.push_back({.weight = weight, .num_shards = urls.size()});
   }
   return Pipeline(std::move(options));
 }

@@ -139,10 +139,32 @@ void find_counts(PipelineOptions& options) {
   options.counts = std::move(counts);
 }
 
+/// Of an epoch of the mix, where EpochOptions::samples does not say it.
+std::int64_t mixed_samples(const PipelineOptions& options) {
+  std::vector<double> weights;
+  std::vector<std::uint64_t> samples;
+  auto count = options.counts->begin();
+  for (const MixOptions::Part& part : options.mix.parts) {
+    const auto end = count + static_cast<std::ptrdiff_t>(part.num_shards);
+    weights.push_back(part.weight);
+    samples.push_back(std::accumulate(count, end, std::uint64_t{0}));
+    count = end;
+  }
+  return static_cast<std::int64_t>(
+      wds::mix_length(weights, samples, wds::num_streams(options.split), options.mix.end));
+}
+
+/// Whether an epoch of more samples than there are repeats some.
+bool repeats(const PipelineOptions& options) {
+  return options.mix.parts.empty() ? options.epochs.passes == 0
+                                   : options.mix.end == wds::MixEnd::kRepeat;
+}
+
 /// Of one pass through all streams; nullopt where unknown.
 std::optional<std::int64_t> samples_of_set(const PipelineOptions& options) {
   if (options.source) return options.source->num_samples();
   if (!options.counts) return {};
+  if (!options.mix.parts.empty()) return mixed_samples(options);
   return static_cast<std::int64_t>(
       std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
 }
@@ -157,7 +179,7 @@ std::int64_t stream_samples(const PipelineOptions& options, std::optional<std::i
   };
   const std::int64_t all = share(total.value_or(0)) * std::max<std::int64_t>(1, epochs.passes);
   if (epochs.samples == 0 || (total && all == 0)) return all;
-  return epochs.passes == 0 ? share(epochs.samples) : std::min(all, share(epochs.samples));
+  return repeats(options) ? share(epochs.samples) : std::min(all, share(epochs.samples));
 }
 
 /// What the streams give in an epoch, where that is known.

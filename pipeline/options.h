@@ -19,6 +19,7 @@
 #include "pipeline/position.h"
 #include "pipeline/sample_source.h"
 #include "wds/fault_ledger.h"
+#include "wds/mix.h"
 #include "wds/sample_stream.h"
 
 namespace millrace::pipeline {
@@ -88,9 +89,23 @@ struct ResourceOptions {
   AutotuneOptions autotune = {};
 };
 
+/// Several data sets in one pipeline, each with its share of the samples (wds/mix.h).
+struct MixOptions {
+  struct Part {
+    double weight = 1;           ///< its share is this over the sum of all
+    std::size_t num_shards = 0;  ///< of PipelineOptions::shards, behind those of the parts before
+  };
+  /// Empty: no mix.
+  std::vector<Part> parts = {};
+  wds::MixEnd end = wds::MixEnd::kStop;
+};
+
 struct PipelineOptions {
-  /// Expanded urls, one per shard.
+  /// Expanded urls, one per shard; of a mix, one set's behind the other's.
   std::vector<std::string> shards = {};
+  /// With it, the shards' counts must be known (indexes, a scan), the order is kMillrace, and an
+  /// epoch is what MixOptions::end says, or EpochOptions::samples at most, or with kRepeat exactly.
+  MixOptions mix = {};
   /// Where samples come from instead of `shards`, which are then empty. Null: the shards.
   std::shared_ptr<const SampleSource> source = nullptr;
   wds::SplitOptions split = {};

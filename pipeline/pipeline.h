@@ -92,6 +92,11 @@ class Pipeline::Builder {
   Builder& shards(std::string_view spec);
   /// Sets urls that are used as they are, in front of the specs'.
   Builder& shards(std::vector<std::string> urls);
+  /// Adds a set to a mix of several, in place of shards(): the shards of `spec`, as shards() takes
+  /// them, get the share `weight` of the samples.
+  Builder& mix(double weight, std::string_view spec);
+  /// What happens when one of the sets has no sample left.
+  Builder& mix(wds::MixEnd end);
   /// A source of samples, in place of shards.
   Builder& source(std::shared_ptr<const SampleSource> source);
   Builder& split(wds::SplitOptions split);
@@ -122,6 +127,7 @@ class Pipeline::Builder {
 
  private:
   std::vector<std::string> specs_;
+  std::vector<std::pair<double, std::string>> mix_;
   PipelineOptions options_;
 };
 

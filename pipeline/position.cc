@@ -62,6 +62,7 @@ Json to_value(const wds::StreamPosition& position) {
                 {"offset", position.offset},
                 {"earlier_passes", position.earlier_passes},
                 {"buffered", to_value(position.buffered)}};
+  for (const wds::StreamPosition& part : position.parts) value["parts"].push_back(to_value(part));
   if (position.open.empty()) return value;
   value["turn"] = position.turn;
   for (const auto& one : position.open) value["open"].push_back({one.shard, one.offset});
@@ -134,13 +135,26 @@ wds::StreamPosition stream_position_from(const Json& value) {
   return position;
 }
 
+/// With the positions of a mix's sets, which have no sets of their own.
+wds::StreamPosition whole_position_from(const Json& value) {
+  wds::StreamPosition position = stream_position_from(value);
+  if (!value.contains("parts")) return position;
+  std::uint64_t samples = 0;
+  for (const Json& part : value.at("parts")) {
+    position.parts.push_back(stream_position_from(part));
+    samples += position.parts.back().samples_out;
+  }
+  if (samples != position.samples_out) corrupt("a mix's sets do not add up");
+  return position;
+}
+
 Position::Stream stream_from(const Json& value) {
   Position::Stream stream;
   stream.skip = number<std::uint64_t>(value.at("skip"), "skip");
   stream.ended = value.at("ended").get<bool>();
   if (value.contains("start")) {
     stream.start =
-        std::make_shared<const wds::StreamPosition>(stream_position_from(value.at("start")));
+        std::make_shared<const wds::StreamPosition>(whole_position_from(value.at("start")));
   }
   return stream;
 }

@@ -45,6 +45,9 @@ struct SampleStream::State {
   std::string url_of(std::uint32_t index);
   bool next(SampleBlock& block);
   bool next_sample(Sample& sample);
+  std::shared_ptr<const StreamTrail> take_trail() {
+    return std::exchange(trail, std::make_shared<StreamTrail>());
+  }
   bool read_sample(BufferedSample& sample);
   bool at_new_pass() const;
   bool is_draining() const;
@@ -140,7 +143,7 @@ bool SampleStream::State::next(SampleBlock& block) {
   block.samples.clear();
   block.num_bytes = 0;
   for (Sample sample; !block.full() && next_sample(sample);) block.add(std::move(sample));
-  block.trail = std::exchange(trail, std::make_shared<StreamTrail>());
+  block.trail = take_trail();
   return !block.samples.empty();
 }
 
@@ -264,6 +267,10 @@ SampleStream::SampleStream(SampleStream&&) noexcept = default;
 SampleStream& SampleStream::operator=(SampleStream&&) noexcept = default;
 
 bool SampleStream::next(SampleBlock& block) { return state_->next(block); }
+
+bool SampleStream::next(Sample& sample) { return state_->next_sample(sample); }
+
+std::shared_ptr<const StreamTrail> SampleStream::take_trail() { return state_->take_trail(); }
 
 bool SampleStream::is_draining() const { return state_->is_draining(); }
 

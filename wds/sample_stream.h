@@ -134,7 +134,11 @@ class SampleStream {
 
   /// Fills `block` and returns true; false at the end. Throws: as the policy decides; Cancelled.
   bool next(SampleBlock& block);
-  /// The position after the last block.
+  /// The next sample alone; false at the end. Requires: not Order::kPermutation.
+  bool next(Sample& sample);
+  /// How the samples that next(Sample&) gave since the last call changed the position.
+  std::shared_ptr<const StreamTrail> take_trail();
+  /// The position after the last block, or sample.
   StreamPosition position() const;
   /// True if all has been read, and what next() still returns comes from the shuffle buffer.
   bool is_draining() const;

@@ -11,6 +11,12 @@ auto at(const SampleRefs& refs, std::size_t place) {
 
 }  // namespace
 
+std::size_t StreamPosition::num_buffered() const {
+  std::size_t count = buffered.size();
+  for (const StreamPosition& part : parts) count += part.num_buffered();
+  return count;
+}
+
 void StreamTrail::leave(std::size_t place, const StreamPosition& after) {
   add(static_cast<std::uint32_t>(place), after);
 }
@@ -32,6 +38,7 @@ void StreamTrail::add(std::uint32_t place, const StreamPosition& after) {
 
 void StreamTrail::advance(StreamPosition& position, std::size_t samples) const {
   if (samples == 0) return;
+  if (!parts_.empty()) return advance_parts(position, samples);
   SampleRefs& buffered = position.buffered;
   std::size_t entered = 0;
   for (std::size_t i = 0; i < samples; ++i) {
@@ -51,6 +58,18 @@ void StreamTrail::advance(StreamPosition& position, std::size_t samples) const {
   position.shard = last.shard;
   position.turn = last.turn;
   position.open.assign(at(open_, open_before), at(open_, last.open));
+}
+
+void StreamTrail::advance_parts(StreamPosition& position, std::size_t samples) const {
+  std::vector<std::size_t> taken(parts_.size());
+  for (std::size_t i = 0; i < samples; ++i) ++taken[order_[i]];
+  position.parts.resize(parts_.size());
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const std::uint64_t before = position.parts[i].samples_in;
+    parts_[i]->advance(position.parts[i], taken[i]);
+    position.samples_in += position.parts[i].samples_in - before;
+  }
+  position.samples_out += samples;
 }
 
 }  // namespace millrace::wds

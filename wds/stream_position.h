@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace millrace::wds {
@@ -29,6 +31,11 @@ struct StreamPosition {
   /// then `shard` is the next one to open.
   std::vector<SampleRef> open = {};
   std::uint32_t turn = 0;  ///< place in `open` of the one to be read next
+  /// Of a mix (mix.h): each set's own; of the members above only samples_out counts then.
+  std::vector<StreamPosition> parts = {};
+
+  /// Samples in the shuffle buffer, of a mix in all of them.
+  std::size_t num_buffered() const;
 };
 
 class StreamTrail {
@@ -41,8 +48,13 @@ class StreamTrail {
   /// A sample was returned that no buffer held; otherwise as leave().
   void pass(const StreamPosition& after);
 
+  /// Of a mix: a sample was returned that came from set `part`.
+  void mix(std::size_t part) { order_.push_back(static_cast<std::uint32_t>(part)); }
+  /// Of a mix: the next set's own trail.
+  void add_part(std::shared_ptr<const StreamTrail> part) { parts_.push_back(std::move(part)); }
+
   /// Samples that were returned.
-  std::size_t size() const { return steps_.size(); }
+  std::size_t size() const { return parts_.empty() ? steps_.size() : order_.size(); }
   /// Turns the position before the block into that after its first `samples`. Requires: at most
   /// size(), and `position` is that after the block before.
   void advance(StreamPosition& position, std::size_t samples) const;
@@ -62,10 +74,13 @@ class StreamTrail {
   };
   static constexpr std::uint32_t kNoPlace = 0xFFFF'FFFF;
   void add(std::uint32_t place, const StreamPosition& after);
+  void advance_parts(StreamPosition& position, std::size_t samples) const;
 
   std::vector<Step> steps_;
   std::vector<StreamPosition::SampleRef> entered_;
   std::vector<StreamPosition::SampleRef> open_;
+  std::vector<std::shared_ptr<const StreamTrail>> parts_;
+  std::vector<std::uint32_t> order_;  ///< each sample's part
 };
 
 }  // namespace millrace::wds

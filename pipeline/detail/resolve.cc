@@ -11,6 +11,7 @@
 #include "io/base/cores.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "io/base/text.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 #include "wds/sample_access.h"
@@ -75,7 +76,29 @@ void check_source(const PipelineOptions& options) {
           "splitters, resampling, passes and indexes are for shards, not for a source");
 }
 
+/// What every mix must have; whether its counts are known is check_counts()'s.
+void check_mix(const PipelineOptions& options) {
+  const MixOptions& mix = options.mix;
+  if (mix.parts.empty()) return;
+  std::vector<double> weights;
+  std::size_t shards = 0;
+  for (const MixOptions::Part& part : mix.parts) {
+    require(part.num_shards > 0, "a set of a mix has no shards");
+    weights.push_back(part.weight);
+    shards += part.num_shards;
+  }
+  static_cast<void>(wds::whole_weights(weights));
+  require(shards == options.shards.size(), "a mix's sets must have all shards between them");
+  require(options.shuffle.order == wds::Order::kMillrace,
+          "a mix has millrace's own order: neither webdataset's nor a permutation");
+  require(!options.split.process_splitter && !options.split.worker_splitter &&
+              !options.epochs.resampled && options.epochs.passes == 0,
+          "splitters, resampling and passes are not for a mix: it says itself what is repeated");
+}
+
 void check_counts(const PipelineOptions& options) {
+  require(options.mix.parts.empty() || options.counts,
+          "a mix needs the number of samples in each shard: index them, or let them be scanned");
   require(!options.counts || options.counts->size() == options.shards.size(),
           "counts: there must be one number per shard");
 }
@@ -173,7 +196,8 @@ std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
   const bool permutes = options.shuffle.order == wds::Order::kPermutation;
   const bool shuffles = options.shuffle.buffer_samples > 1 && !permutes;
   // A permutation has up to sixteen readers with a quarter of the buffer each.
-  const auto readers = static_cast<std::size_t>(permutes ? 4 : options.shuffle.open_shards);
+  const std::size_t sets = std::max<std::size_t>(1, options.mix.parts.size());
+  const auto readers = sets * static_cast<std::size_t>(permutes ? 4 : options.shuffle.open_shards);
   return streams *
              (readers * reader_bytes(options) + (shuffles ? options.shuffle.buffer_bytes : 0)) +
          contents_bytes(options);
@@ -232,6 +256,7 @@ PipelineOptions resolve_options(PipelineOptions options) {
       options.shuffle.order != wds::Order::kPermutation || (!splits && !options.epochs.resampled),
       "a permutation is of single samples: neither splitters nor resampling with it");
   if (options.source) check_source(options);
+  check_mix(options);
   require(options.source || !options.shards.empty(), "no shards");
   options.split.streams = wds::num_streams(options.split);
   options = with_counts(std::move(options));
@@ -270,6 +295,22 @@ std::string base_name(const std::string& url) {
 // it: others continue where these stopped.
 namespace {
 
+const char* name_of(wds::MixEnd end) {
+  if (end == wds::MixEnd::kRepeat) return "repeat";
+  return end == wds::MixEnd::kDrop ? "drop" : "stop";
+}
+
+/// "7 of 12 shards, 3 of 4 shards, stop".
+std::string mix_text(const MixOptions& mix) {
+  std::vector<double> weights;
+  for (const MixOptions::Part& part : mix.parts) weights.push_back(part.weight);
+  const auto whole = wds::whole_weights(weights);
+  std::string text;
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    text += fmt::format("{} of {}, ", whole[i], counted(mix.parts[i].num_shards, "shard"));
+  return text + name_of(mix.end);
+}
+
 const char* name_of(wds::Order order) {
   if (order == wds::Order::kPermutation) return "permutation";
   return order == wds::Order::kWebDataset ? "webdataset" : "millrace";
@@ -303,6 +344,7 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
   if (shuffle.open_shards != 1) list.emplace_back("open-shards", text(shuffle.open_shards));
   if (options.epochs.passes > 0) list.emplace_back("passes", text(options.epochs.passes));
   if (options.source) list.emplace_back("source", options.source->name());
+  if (!options.mix.parts.empty()) list.emplace_back("mix", mix_text(options.mix));
   return list;
 }
 

@@ -3,21 +3,21 @@
 #include <utility>
 
 #include "pipeline/detail/field_decoder.h"
+#include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 
 namespace millrace::pipeline::detail {
 namespace {
 
-/// A SampleStream, and shares of what it borrows.
+/// A stream of shards, and shares of what it borrows.
+template <typename Shards>
 class ShardStream final : public SampleSource::Stream {
  public:
-  ShardStream(const wds::StreamSpec& spec, const SampleSource::Request& request,
-              std::shared_ptr<const io::Opener> opener)
-      : opener_(std::move(opener)),
-        ledger_(request.ledger),
-        stream_(request.start
-                    ? wds::SampleStream(spec, *request.start, *opener_, *ledger_, request.stop)
-                    : wds::SampleStream(spec, *opener_, *ledger_, request.stop)) {}
+  /// `open(opener, ledger)` makes the stream.
+  template <typename Open>
+  ShardStream(std::shared_ptr<const io::Opener> opener, std::shared_ptr<wds::FaultLedger> ledger,
+              const Open& open)
+      : opener_(std::move(opener)), ledger_(std::move(ledger)), stream_(open(*opener_, *ledger_)) {}
 
   bool next(wds::SampleBlock& block) override { return stream_.next(block); }
   wds::StreamPosition position() const override { return stream_.position(); }
@@ -28,14 +28,24 @@ class ShardStream final : public SampleSource::Stream {
  private:
   std::shared_ptr<const io::Opener> opener_;
   std::shared_ptr<wds::FaultLedger> ledger_;
-  wds::SampleStream stream_;
+  Shards stream_;
 };
+
+/// `list`'s elements from `first` on, as a list of its own; null of null.
+template <typename T>
+std::shared_ptr<const std::vector<T>> piece(const std::shared_ptr<const std::vector<T>>& list,
+                                            std::size_t first, std::size_t count) {
+  if (!list) return nullptr;
+  const auto begin = list->begin() + static_cast<std::ptrdiff_t>(first);
+  return std::make_shared<const std::vector<T>>(begin, begin + static_cast<std::ptrdiff_t>(count));
+}
 
 }  // namespace
 
 ShardSource::ShardSource(const PipelineOptions& options)
-    : spec_(stream_spec(options)), opener_(options.opener) {
+    : spec_(stream_spec(options)), mix_(options.mix), opener_(options.opener) {
   spec_.shard.suffixes = wanted_suffixes(options.fields);
+  if (!mix_.parts.empty()) mix_samples_ = global_samples_per_epoch(options).value_or(0);
 }
 
 std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) const {
@@ -43,7 +53,35 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) 
   spec.stream = request.stream;
   spec.epoch = request.epoch;
   spec.max_samples = request.max_samples;
-  return std::make_unique<ShardStream>(spec, request, opener_);
+  if (!mix_.parts.empty()) return open_mix(spec, request);
+  return std::make_unique<ShardStream<wds::SampleStream>>(
+      opener_, request.ledger, [&](const io::Opener& opener, wds::FaultLedger& ledger) {
+        return request.start ? wds::SampleStream(spec, *request.start, opener, ledger, request.stop)
+                             : wds::SampleStream(spec, opener, ledger, request.stop);
+      });
+}
+
+std::unique_ptr<SampleSource::Stream> ShardSource::open_mix(const wds::StreamSpec& whole,
+                                                            const Request& request) const {
+  wds::MixedStream::Options options{
+      .end = mix_.end,
+      .stream = request.stream,
+      .num_streams = request.num_streams,
+      .samples = stream_share(mix_samples_, request.num_streams, request.stream)};
+  std::size_t first = 0;
+  for (const MixOptions::Part& part : mix_.parts) {
+    wds::StreamSpec spec = whole;
+    spec.shards = piece(whole.shards, first, part.num_shards);
+    spec.counts = piece(whole.counts, first, part.num_shards);
+    spec.scans = piece(whole.scans, first, part.num_shards);
+    spec.max_samples = 0;
+    options.parts.push_back({.spec = std::move(spec), .weight = part.weight});
+    first += part.num_shards;
+  }
+  return std::make_unique<ShardStream<wds::MixedStream>>(
+      opener_, request.ledger, [&](const io::Opener& opener, wds::FaultLedger& ledger) {
+        return wds::MixedStream(options, request.start, opener, ledger, request.stop);
+      });
 }
 
 std::shared_ptr<const SampleSource> source_of(const PipelineOptions& options) {

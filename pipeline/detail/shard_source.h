@@ -1,4 +1,5 @@
-// ShardSource: the source that reads shards, by wds::SampleStream.
+// ShardSource: the source that reads shards, by wds::SampleStream, or several sets of them, by
+// wds::MixedStream.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,11 @@ class ShardSource final : public SampleSource {
   std::unique_ptr<Stream> open(const Request& request) const override;
 
  private:
+  std::unique_ptr<Stream> open_mix(const wds::StreamSpec& whole, const Request& request) const;
+
   wds::StreamSpec spec_;
+  MixOptions mix_;
+  std::int64_t mix_samples_ = 0;  ///< of an epoch, over all streams
   std::shared_ptr<const io::Opener> opener_;
 };
 

@@ -105,7 +105,7 @@ bool StreamReader::restore(wds::SampleBlock& block) {
   open(first_);
   const bool more = next_block(block);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
-  const std::uint64_t buffered = start_.start ? start_.start->buffered.size() : 0;
+  const std::uint64_t buffered = start_.start ? start_.start->num_buffered() : 0;
   const std::uint64_t bytes = stream_ ? stream_->restored_bytes() : 0;
   restore_.add(buffered + start_.skip, bytes + skipped_bytes_, took.count());
   return more;
@@ -130,7 +130,7 @@ bool StreamReader::next_block(wds::SampleBlock& block) {
 }
 
 void StreamReader::take_snapshot() {
-  const std::size_t buffered = snapshot_ ? snapshot_->buffered.size() : 0;
+  const std::size_t buffered = snapshot_ ? snapshot_->num_buffered() : 0;
   if (since_snapshot_ <= std::min(buffered / 4, kMostSinceSnapshot)) return;
   snapshot_ = std::make_shared<const wds::StreamPosition>(stream_->position());
   since_snapshot_ = 0;

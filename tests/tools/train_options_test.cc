@@ -35,6 +35,15 @@ class TrainOptions : public ::testing::Test {
     EXPECT_EQ(result.status, 0) << result.err;
     return json_lines(result.out);
   }
+  /// Exit status and standard error.
+  std::pair<int, std::string> train_mix(const std::vector<std::string>& sets,
+                                        const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"--run-dir", "none"};
+    for (const std::string& set : sets) words.insert(words.end(), {"--train", set});
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = run(words);
+    return {result.status, result.err};
+  }
   static std::vector<double> of_steps(const std::vector<nlohmann::json>& events,
                                       const std::string& what) {
     std::vector<double> values;
@@ -358,6 +367,27 @@ TEST_F(TrainOptions, SixteenIsANameForBf16AndDevicesMayBeNamedInAFile) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err,
               AllOf(HasSubstr(", bf16\n"), HasSubstr("Device=cpu:5/0"), Not(HasSubstr("cpu:0/"))));
+}
+
+TEST_F(TrainOptions, AMixIsTrainedInItsShares) {
+  const TempDir other;
+  const std::string more = make_set(other, 96, 48);
+  const auto lines = train_mix({"0.75:" + shards_, "0.25:" + more}, {"--epochs", "1"});
+  ASSERT_EQ(lines.first, 0) << lines.second;
+  EXPECT_THAT(train_mix({"0.75:" + shards_, more}, {}).second,
+              HasSubstr("in a mix every set has a weight"));
+  for (const char* weight : {"0", "-1", "nan", "inf"})
+    EXPECT_THAT(train_mix({weight + (":" + shards_), "1:" + more}, {}).second,
+                HasSubstr("weights must be numbers above 0"))
+        << weight;
+  EXPECT_THAT(train_mix({"1:" + shards_}, {"--val", "0.5:" + more}).second,
+              HasSubstr("what is evaluated has no weights"));
+  EXPECT_THAT(train_mix({shards_}, {"--mix-end", "drop"}).second, HasSubstr("needs a mix"));
+  EXPECT_THAT(
+      train_mix({"1:" + shards_, "1:" + more}, {"--resampled", "--epoch-samples", "9"}).second,
+      HasSubstr("are not for a mix"));
+  EXPECT_THAT(train_mix({"1:" + shards_, "1:" + more}, {"--mix-end", "never"}).second,
+              HasSubstr("--mix-end"));
 }
 
 }  // namespace

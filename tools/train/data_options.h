@@ -23,6 +23,8 @@ struct DataOptions {
   int folds = 0;
   int fold = 0;
   OrderOptions order = {.shuffle = 5000};
+  /// The name of a wds::MixEnd.
+  std::string mix_end = "stop";
   /// Samples per epoch of synthetic data; 0: real data.
   std::int64_t fake = 0;
 
@@ -30,13 +32,17 @@ struct DataOptions {
   /// Throws: InvalidArgument, and as ReadOptions::check().
   void check(const ReadOptions& read) const;
 
-  /// With folds: all except `fold`. Empty for fake data.
+  /// The sets of --train 0.7:SPEC, and what happens at their ends; empty without weights. Throws:
+  /// as ReadOptions::shards().
+  pipeline::MixOptions mix(const ReadOptions& read) const;
+  /// Without weights. With folds: all except `fold`. Empty for fake data.
   std::vector<std::string> train_specs() const;
   /// With folds and no --val: only `fold`.
   std::vector<std::string> val_specs() const;
 
  private:
   void check_folds() const;
+  void check_mix() const;
 };
 
 }  // namespace millrace::tools

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <utility>
 
 #include "io/base/error.h"
@@ -17,6 +18,7 @@ InputOptions training_input(const RunInputOptions& options) {
   OrderOptions order = options.data.order;
   if (overfits) order.shuffle = 0;
   return {.shards = train_shards(options),
+          .mix = std::make_shared<const pipeline::MixOptions>(options.data.mix(options.read)),
           .fake = options.data.fake,
           .order = order,
           .seed = options.seed,

@@ -127,8 +127,12 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   const auto dtype = run.compute_precision() == trainer::nn::Precision::kFloat32
                          ? decode::DType::kFloat32
                          : decode::DType::kBFloat16;
-  pipeline::PipelineOptions options{
-      .shards = input.shards, .faults = read.policy(), .opener = read.opener(), .log = context.log};
+  pipeline::PipelineOptions options;
+  options.shards = input.shards;
+  if (input.mix) options.mix = *input.mix;
+  options.faults = read.policy();
+  options.opener = read.opener();
+  options.log = context.log;
   options.split =
       split_of(input.fake > 0 ? kDefaultWorkers : input.shards.size(), run, input.streams);
   input.order.apply(input.seed, options);

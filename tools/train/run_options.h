@@ -48,6 +48,7 @@ struct RunOptions {
 /// One of a run's two inputs.
 struct InputOptions {
   std::vector<std::string> shards;
+  std::shared_ptr<const pipeline::MixOptions> mix = nullptr;  ///< null: none
   std::int64_t fake = 0;  ///< number of synthetic samples, instead of shards
   OrderOptions order = {};
   std::uint64_t seed = 0;
