@@ -376,20 +376,21 @@ TEST(Outputs, RefuseUrlsThatCannotBeWritten) {
   const TempDir dir;
   const std::string spec = make_set(dir, 20, 10);
   const TempDir empty;
-  for (const std::string place : {"gs://bkt/x", "s3://bkt/x", "https://host/x", "file:///tmp/x"}) {
+  for (const std::string place : {"https://host/x", "file:///tmp/x"}) {
     std::vector<std::vector<std::string>> writers = {
-        {"train", "--train", spec, "--model", "lenet", "--run-dir", place},
-        {"eval", spec, "--checkpoint", dir.path().string(), "--pictures", place + ".png"}};
-    const std::vector<std::vector<std::string>> writers_to_stores = {
+        {"train", "--train", spec, "--model", "lenet", "--run-dir", place}};
+    const std::vector<std::vector<std::string>> writers_of_objects = {
         {"create", place + "-%06d.tar", "--synthetic", "classes", "--count", "3"},
         {"reshard", spec, place + "-%06d.tar"},
         {"index", spec, "--out", place},
         {"index", spec, "--manifest", place + ".json"},
         {"view", spec, "-o", place + ".png"},
+        {"stats", spec, "-o", place + ".json"},
+        {"eval", spec, "--checkpoint", dir.path().string(), "--pictures", place + ".png"},
         {"predict", spec, "--checkpoint", dir.path().string(), "-o", place + ".csv"},
         {"predict", spec, "--checkpoint", dir.path().string(), "--shards", place + "-%06d.tar"}};
     if (place.starts_with("file:"))
-      writers.insert(writers.end(), writers_to_stores.begin(), writers_to_stores.end());
+      writers.insert(writers.end(), writers_of_objects.begin(), writers_of_objects.end());
     for (const auto& words : writers) {
       const ProcessResult result = millrace(words, {.folder = empty.path().string()});
       EXPECT_EQ(result.status, 2) << words[0] << " " << place << "\n" << result.err;
