@@ -27,6 +27,11 @@ Pipeline::Builder& Pipeline::Builder::mix(wds::MixEnd end) {
   return *this;
 }
 
+Pipeline::Builder& Pipeline::Builder::join(std::string_view spec) {
+  joins_.emplace_back(spec);
+  return *this;
+}
+
 Pipeline::Builder& Pipeline::Builder::source(std::shared_ptr<const SampleSource> source) {
   options_.source = std::move(source);
   return *this;
@@ -39,6 +44,17 @@ Pipeline::Builder& Pipeline::Builder::split(wds::SplitOptions split) {
 
 Pipeline::Builder& Pipeline::Builder::shuffle(wds::ShuffleOptions shuffle) {
   options_.shuffle = shuffle;
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::skip(std::uint64_t samples) {
+  options_.range.skip = samples;
+  return *this;
+}
+
+Pipeline::Builder& Pipeline::Builder::take(std::uint64_t samples) {
+  require(samples > 0, "an epoch takes at least one sample");
+  options_.range.take = samples;
   return *this;
 }
 
@@ -115,6 +131,8 @@ Pipeline Pipeline::Builder::build() {
     options.shards.insert(options.shards.end(), urls.begin(), urls.end());
     options.mix.parts.push_back({.weight = weight, .num_shards = urls.size()});
   }
+  for (const std::string& spec : joins_)
+    options.joins.push_back(wds::expand_shards({spec}, {.opener = options.opener.get()}));
   return Pipeline(std::move(options));
 }
 

@@ -225,9 +225,12 @@ DataIdentity identify(PipelineOptions options) {
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
   DataIdentity identity{.options = detail::order_options(options)};
   identity.options.emplace_back("uneven", name_of(options.batch.uneven));
+  const std::size_t own = options.shards.size();
+  for (const std::vector<std::string>& list : options.joins)
+    options.shards.insert(options.shards.end(), list.begin(), list.end());
   for (std::size_t i = 0; i < options.shards.size(); ++i) {
     ShardIdentity shard{.name = detail::base_name(options.shards[i])};
-    if (options.counts) shard.samples = options.counts->at(i);
+    if (options.counts && i < own) shard.samples = options.counts->at(i);
     identity.shards.push_back(std::move(shard));
   }
   Lookup(options, identity.shards).run();

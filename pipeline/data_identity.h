@@ -46,6 +46,7 @@ struct DataIdentity {
   static DataIdentity from_json(const std::string& text);
 };
 
+/// Shards that complete others are behind these in the list.
 /// Of the pipeline that `options` describe, as given or as resolved; the numbers of samples are
 /// `options.counts`. A shard that cannot be read has its name alone; after a network fault other
 /// than NotFound no further shard is requested.

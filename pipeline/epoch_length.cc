@@ -147,7 +147,7 @@ std::int64_t mixed_samples(const PipelineOptions& options) {
   for (const MixOptions::Part& part : options.mix.parts) {
     const auto end = count + static_cast<std::ptrdiff_t>(part.num_shards);
     weights.push_back(part.weight);
-    samples.push_back(std::accumulate(count, end, std::uint64_t{0}));
+    samples.push_back(part.range.of(std::accumulate(count, end, std::uint64_t{0})));
     count = end;
   }
   return static_cast<std::int64_t>(
@@ -165,8 +165,8 @@ std::optional<std::int64_t> samples_of_set(const PipelineOptions& options) {
   if (options.source) return options.source->num_samples();
   if (!options.counts) return {};
   if (!options.mix.parts.empty()) return mixed_samples(options);
-  return static_cast<std::int64_t>(
-      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
+  return static_cast<std::int64_t>(options.range.of(
+      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0})));
 }
 
 /// What the stream gives in an epoch, of a set of `total` samples where that is known.
@@ -240,9 +240,23 @@ void find_places(PipelineOptions& options) {
   options.counts = std::move(counts);
 }
 
+/// Samples behind `first` up to `end` of the list, all of which are known.
+void check_range(const PipelineOptions& options, std::size_t first, std::size_t end,
+                 const wds::SampleRange& range) {
+  std::uint64_t samples = 0;
+  for (std::size_t i = first; i < end; ++i) samples += (*options.counts)[i];
+  require(samples == 0 || range.of(samples) > 0,
+          fmt::format("{} to skip leave nothing of {}", range.skip, counted(samples, "sample")));
+}
+
 }  // namespace
 
 PipelineOptions with_counts(PipelineOptions options) {
+  if (!options.joins.empty() && !options.joined)
+    options.joined = std::make_shared<const wds::Joins>(
+        options.shards, options.joins,
+        options.shuffle.order == wds::Order::kPermutation ? wds::Joins::Keep::kAll
+                                                          : wds::Joins::Keep::kOpen);
   if (!options.source && options.shuffle.order == wds::Order::kPermutation) {
     if (!options.contents) find_places(options);
     return options;
@@ -284,6 +298,23 @@ std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options) {
   const auto steps = steps_per_epoch(options);
   if (!steps) return {};
   return *steps * options.split.topology.devices;
+}
+
+void check_ranges(const PipelineOptions& options) {
+  const auto is_all = [](const MixOptions::Part& part) { return part.range.is_all(); };
+  if (options.range.is_all() && std::ranges::all_of(options.mix.parts, is_all)) return;
+  require(options.mix.parts.empty() || options.range.is_all(),
+          "of a mix, what is skipped and taken is said of each set");
+  require(!options.source, "samples are skipped and taken from shards, not from a source");
+  require(options.counts != nullptr,
+          "to skip and take samples, the number in each shard must be known, by an index or a "
+          "scan, and the samples divided: neither resampling, splitters nor webdataset's order");
+  if (!options.range.is_all()) check_range(options, 0, options.shards.size(), options.range);
+  std::size_t first = 0;
+  for (const MixOptions::Part& part : options.mix.parts) {
+    check_range(options, first, first + part.num_shards, part.range);
+    first += part.num_shards;
+  }
 }
 
 void check_even(const PipelineOptions& options) {

@@ -37,6 +37,9 @@ std::optional<std::int64_t> steps_per_epoch(const PipelineOptions& options);
 /// policy skips a lost shard, or stops.
 std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options);
 
+/// Throws: InvalidArgument if samples are skipped or taken that are not counted, or none is left.
+void check_ranges(const PipelineOptions& options);
+
 /// Throws: InvalidArgument with the numbers if batch.uneven is kError and the epoch does not divide
 /// by the global batch, or its length is unknown; if it is kDrop and no step would be left.
 void check_even(const PipelineOptions& options);

@@ -19,6 +19,7 @@
 #include "pipeline/position.h"
 #include "pipeline/sample_source.h"
 #include "wds/fault_ledger.h"
+#include "wds/join.h"
 #include "wds/mix.h"
 #include "wds/sample_stream.h"
 
@@ -94,6 +95,7 @@ struct MixOptions {
   struct Part {
     double weight = 1;           ///< its share is this over the sum of all
     std::size_t num_shards = 0;  ///< of PipelineOptions::shards, behind those of the parts before
+    wds::SampleRange range = {};  ///< which of its samples
   };
   /// Empty: no mix.
   std::vector<Part> parts = {};
@@ -106,6 +108,13 @@ struct PipelineOptions {
   /// With it, the shards' counts must be known (indexes, a scan), the order is kMillrace, and an
   /// epoch is what MixOptions::end says, or EpochOptions::samples at most, or with kRepeat exactly.
   MixOptions mix = {};
+  /// Lists as long as `shards`: shard i of each completes the samples of shard i, by their keys
+  /// (wds/join.h).
+  std::vector<std::vector<std::string>> joins = {};
+  /// The part of the shards' samples, in their order, that an epoch takes its samples from; before
+  /// they are shuffled. Of a mix, of each set alone (MixOptions::Part::range). Unless it is all,
+  /// the counts must be known, and streams get equal shares of the samples.
+  wds::SampleRange range = {};
   /// Where samples come from instead of `shards`, which are then empty. Null: the shards.
   std::shared_ptr<const SampleSource> source = nullptr;
   wds::SplitOptions split = {};
@@ -138,6 +147,8 @@ struct PipelineOptions {
   /// Order::kPermutation: what the shards hold, found with `counts`. Shards of which samples cannot
   /// be read by their place (compressed, damaged, pipes, without index or scan) are refused.
   std::shared_ptr<const wds::SetContents> contents = nullptr;
+  /// `joins`, found with `counts`.
+  std::shared_ptr<const wds::Joins> joined = nullptr;
   /// Null: a UrlOpener with default options.
   std::shared_ptr<const io::Opener> opener = nullptr;
   /// Ends the pipeline: next() throws Cancelled.

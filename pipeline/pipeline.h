@@ -27,6 +27,7 @@
 // and const members from any, but not beside the destructor.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -97,10 +98,17 @@ class Pipeline::Builder {
   Builder& mix(double weight, std::string_view spec);
   /// What happens when one of the sets has no sample left.
   Builder& mix(wds::MixEnd end);
+  /// Adds shards that complete those of shards() or mix(), by their samples' keys: as many, in the
+  /// same order (wds/join.h).
+  Builder& join(std::string_view spec);
   /// A source of samples, in place of shards.
   Builder& source(std::shared_ptr<const SampleSource> source);
   Builder& split(wds::SplitOptions split);
   Builder& shuffle(wds::ShuffleOptions shuffle);
+  /// Leaves out the first `samples` of the shards' list, before it is shuffled.
+  Builder& skip(std::uint64_t samples);
+  /// Takes only the first `samples`, of those that skip() leaves. Requires: above 0.
+  Builder& take(std::uint64_t samples);
   /// Adds a field; its name must be new.
   Builder& field(FieldSpec field);
   Builder& batch(BatchOptions batch);
@@ -128,6 +136,7 @@ class Pipeline::Builder {
  private:
   std::vector<std::string> specs_;
   std::vector<std::pair<double, std::string>> mix_;
+  std::vector<std::string> joins_;
   PipelineOptions options_;
 };
 

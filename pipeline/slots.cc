@@ -18,8 +18,10 @@ wds::StreamSpec stream_spec(const PipelineOptions& options) {
           .processes = options.split.topology.processes,
           .indexed = options.indexed,
           .counts = options.counts,
+          .range = options.range,
           .scans = options.scans,
           .contents = options.contents,
+          .joins = options.joined,
           .process_splitter = options.split.process_splitter,
           .worker_splitter = options.split.worker_splitter};
 }

@@ -39,6 +39,7 @@ class BenchCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_index(app);
+    read_.declare_join(app);
     app.add_option("--stage", stage_,
                    "read: shards to samples; decode: to batches; train: through the model")
         ->transform(one_of({"read", "decode", "train"}));
@@ -109,9 +110,9 @@ class BenchCommand final : public Command {
   };
 
   pipeline::PipelineOptions options(const Context& context) const {
-    auto options =
-        make_pipeline_options({.shards = read_.shards(), .order = order_, .training = true},
-                              choice_, run_, read_, context);
+    auto options = make_pipeline_options(
+        {.shards = read_.shards(), .joins = read_.joins(), .order = order_, .training = true},
+        choice_, run_, read_, context);
     log_balance(num_indexes_of(options), context.log);
     options.epochs.count = 0;
     if (stage_ != "train") options.fields.resize(1);
@@ -144,6 +145,7 @@ class BenchCommand final : public Command {
   Measured run_training(const Context& context) {
     if (choice_.needs_classes())
       choice_.classes = count_outputs({.shards = read_.shards(),
+                                       .joins = read_.joins(),
                                        .opener = *read_.opener(),
                                        .policy = read_.policy(),
                                        .stop = context.stop,

@@ -40,6 +40,7 @@ class EvalCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_index(app);
+    read_.declare_join(app);
     app.add_option("--checkpoint", checkpoint_,
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
@@ -56,6 +57,7 @@ class EvalCommand final : public Command {
                    "--pictures: choose samples at random, by this seed, instead of the first ones")
         ->transform(seed_number())
         ->type_name("SEED");
+    order_.declare_range(app);
     order_.declare_uneven(app);
     run_.declare(app);
     declare_peer_timeout(app, peer_timeout_);
@@ -92,8 +94,9 @@ class EvalCommand final : public Command {
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
     pipeline::PipelineOptions options;
     trainer::all_do(cluster, [&] {
-      options = make_pipeline_options({.shards = read_.shards(), .order = order_}, choice, run_,
-                                      read_, context);
+      options =
+          make_pipeline_options({.shards = read_.shards(), .joins = read_.joins(), .order = order_},
+                                choice, run_, read_, context);
     });
     log_balance(num_indexes_of(options), context.log);
     trainer::LoaderFeed feed(std::move(options), devices);
@@ -146,7 +149,10 @@ class EvalCommand final : public Command {
     pictures_.checkpoint = checkpoint_;
     auto input =
         make_pipeline_options({.shards = read_.shards(),
-                               .order = {.shuffle = pictures_.shuffle ? kShuffleSamples : 0},
+                               .joins = read_.joins(),
+                               .order = {.shuffle = pictures_.shuffle ? kShuffleSamples : 0,
+                                         .skip = order_.skip,
+                                         .take = order_.take},
                                .seed = pictures_.shuffle.value_or(0)},
                               choice, exact, read_, context);
     input.stop = context.stop;

@@ -50,6 +50,7 @@ class OrderCommand final : public Command {
     app_ = &app;
     read_.declare(app);
     read_.declare_index(app);
+    read_.declare_join(app);
     const auto positive = whole_number(1, 1 << 20);
     app.add_option("--seed", seed_, "Seed of every shuffle")->transform(seed_number());
     app.add_option("--epoch", epoch_, "Epoch, from 0")
@@ -118,6 +119,7 @@ class OrderCommand final : public Command {
   /// The options of a pipeline with this order.
   pipeline::PipelineOptions find_options(const Context& context) const {
     pipeline::PipelineOptions options{.shards = read_.shards(),
+                                      .joins = read_.joins(),
                                       .split = split_,
                                       .batch = {.size = batch_size_},
                                       .faults = read_.policy(),
@@ -129,6 +131,7 @@ class OrderCommand final : public Command {
                                       .log = context.log};
     order_.apply(seed_, options);
     options = pipeline::with_counts(std::move(options));
+    pipeline::check_ranges(options);
     if (!options.counts && !order_.resampled)
       wds::check_enough_shards(options.shards.size(), split_);
     log_balance(num_indexes_of(options), context.log);

@@ -39,7 +39,19 @@ void OrderOptions::declare(CLI::App& app) {
                  "Passes over the samples in an epoch, as WebDataset's repeat(); 0: one, or as "
                  "many as --epoch-samples takes; 1 with --epoch-samples only cuts, as slice()")
       ->transform(whole_number(0, 1 << 30));
+  declare_range(app);
   declare_uneven(app);
+}
+
+void OrderOptions::declare_range(CLI::App& app, const std::string& prefix) {
+  app.add_option("--" + prefix + "skip", skip,
+                 "Leave out the first N samples, in the shards' order, before any shuffle")
+      ->transform(whole_number(0))
+      ->type_name("N");
+  app.add_option("--" + prefix + "take", take,
+                 "Take only the first N samples, of those not skipped; 0: all")
+      ->transform(whole_number(0))
+      ->type_name("N");
 }
 
 void OrderOptions::declare_uneven(CLI::App& app) {
@@ -67,6 +79,8 @@ void OrderOptions::check() const {
   require(!resampled || passes == 0, "--passes: there are none over --resampled shards");
   require(!detshuffle || resampled || passes == 1 || (passes == 0 && epoch_samples == 0),
           "--detshuffle has an order for each epoch of one pass: --passes 1");
+  require((skip == 0 && take == 0) || (!resampled && !webdataset),
+          "--skip and --take divide the samples: neither --resampled nor --order webdataset does");
   require(!drop_last || uneven != "error", "--drop-last is --uneven drop, not error");
   require(!partial || (uneven == "pad" && !drop_last),
           "--partial is a way to pad: it goes with neither --uneven drop nor error");
@@ -86,6 +100,7 @@ void OrderOptions::apply(std::uint64_t seed, pipeline::PipelineOptions& options)
                      .order = wds_order(),
                      .shard_buffer = shard_shuffle,
                      .detshuffle = detshuffle};
+  options.range = {.skip = skip, .take = take};
   options.epochs.samples = epoch_samples;
   options.epochs.passes = passes;
   options.epochs.resampled = resampled;

@@ -35,6 +35,9 @@ struct OrderOptions {
   bool resampled = false;
   std::int64_t epoch_samples = 0;
   std::uint32_t passes = 0;
+  /// As in wds::SampleRange.
+  std::uint64_t skip = 0;
+  std::uint64_t take = 0;
   /// The name of a pipeline::Uneven.
   std::string uneven = "pad";
   bool drop_last = false;
@@ -42,6 +45,8 @@ struct OrderOptions {
 
   /// Declares all of them.
   void declare(CLI::App& app);
+  /// Declares --skip and --take, with `prefix` ("val-") in front of their names.
+  void declare_range(CLI::App& app, const std::string& prefix = "");
   /// Declares --uneven --drop-last --partial alone, for epochs that are every sample once.
   void declare_uneven(CLI::App& app);
   /// Throws: InvalidArgument for options that contradict each other.

@@ -43,6 +43,7 @@ class PredictCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_index(app);
+    read_.declare_join(app);
     app.add_option("--checkpoint", checkpoint_,
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
@@ -107,6 +108,12 @@ class PredictCommand final : public Command {
       return all.begin() + static_cast<std::ptrdiff_t>(all.size()) * process / where.processes;
     };
     own_shards_.assign(bound(where.process), bound(where.process + 1));
+    own_joins_ = read_.joins();
+    for (std::vector<std::string>& list : own_joins_) {
+      const auto first = bound(where.process) - all.begin();
+      list.assign(list.begin() + first,
+                  list.begin() + first + static_cast<std::ptrdiff_t>(own_shards_.size()));
+    }
   }
 
   /// "rows.csv" of process 1 of 4 is "rows-1of4.csv".
@@ -147,9 +154,10 @@ class PredictCommand final : public Command {
     trainer::DeviceThreads threads(devices);
     const auto model = choice.build();
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
-    trainer::LoaderFeed feed(make_pipeline_options({.shards = own_shards_, .targets = false},
-                                                   choice, run_, read_, context),
-                             devices);
+    trainer::LoaderFeed feed(
+        make_pipeline_options({.shards = own_shards_, .joins = own_joins_, .targets = false},
+                              choice, run_, read_, context),
+        devices);
     return trainer::predict(
         {.model = *model, .objective = objective, .feed = feed, .devices = threads},
         {.precision = run_.compute_precision(),
@@ -210,6 +218,7 @@ class PredictCommand final : public Command {
   RunOptions run_;
   RowOptions rows_;
   std::vector<std::string> own_shards_;
+  std::vector<std::vector<std::string>> own_joins_;
   std::string checkpoint_;
   std::string output_;
   std::string names_;

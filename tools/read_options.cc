@@ -113,6 +113,43 @@ void ReadOptions::declare_index(CLI::App& app) {
       "in an order that depends on the number of processes");
 }
 
+void ReadOptions::declare_join(CLI::App& app) {
+  app.add_option("--join", joins_,
+                 "Shards with further fields of the same samples, found by key: as many shards as "
+                 "SPEC, in the same order; again for each further list")
+      ->type_name("SPEC")
+      ->allow_extra_args(false);
+}
+
+void ReadOptions::check() const {
+  check(specs_);
+  check_joins(joins_, specs_);
+}
+
+void ReadOptions::check_joins(const std::vector<std::string>& specs,
+                              const std::vector<std::string>& completed) const {
+  for (const std::string& spec : specs) check({spec});
+  if (lists_shards(specs) && lists_shards(completed)) static_cast<void>(joins(specs, completed));
+}
+
+std::vector<std::vector<std::string>> ReadOptions::joins(
+    const std::vector<std::string>& specs, const std::vector<std::string>& completed) const {
+  std::vector<std::vector<std::string>> lists;
+  if (specs.empty()) return lists;
+  const std::size_t wanted = shards(completed).size();
+  for (const std::string& spec : specs) {
+    lists.push_back(shards({spec}));
+    require(std::ranges::all_of(lists.back(), io::can_reopen),
+            "--join " + io::printable_url(spec) +
+                ": fields are found by key, and a pipe cannot be searched");
+    require(lists.back().size() == wanted, "--join " + io::printable_url(spec) + ": " +
+                                               counted(lists.back().size(), "shard") +
+                                               " cannot complete " + counted(wanted, "shard") +
+                                               ": it has one for each, in the same order");
+  }
+  return lists;
+}
+
 void ReadOptions::check(const std::vector<std::string>& specs) const {
   static_cast<void>(policy());
   static_cast<void>(http());

@@ -50,12 +50,17 @@ class ReadOptions {
   /// Declares --no-index and --no-scan, for commands that divide an epoch into streams; after
   /// declare() or declare_policy().
   void declare_index(CLI::App& app);
+  /// Declares --join, for commands that make batches or pictures of samples; after declare().
+  void declare_join(CLI::App& app);
   /// As declare(), for commands that continue after every fault.
   void declare_for_survey(CLI::App& app);
 
   /// Throws: as expanding `specs` does; NotFound if a local shard is missing.
-  void check() const { check(specs_); }
+  void check() const;
   void check(const std::vector<std::string>& specs) const;
+  /// The same of specs that complete `completed`; also as joins().
+  void check_joins(const std::vector<std::string>& specs,
+                   const std::vector<std::string>& completed) const;
 
   /// Throws: InvalidArgument if there are fewer shards than streams and neither an index nor a scan
   /// can help: pipes, --no-scan beside local shards without indexes, or WebDataset's order, which
@@ -71,6 +76,13 @@ class ReadOptions {
   /// expanded only once. Threads: one at a time.
   std::vector<std::string> shards() const { return shards(specs_); }
   std::vector<std::string> shards(const std::vector<std::string>& specs) const;
+
+  /// Of each --join, the shards that complete those of shards(). Throws: InvalidArgument if there
+  /// are not as many.
+  std::vector<std::vector<std::string>> joins() const { return joins(joins_, specs_); }
+  /// The same of `specs`, which complete those of the specs `completed`.
+  std::vector<std::vector<std::string>> joins(const std::vector<std::string>& specs,
+                                              const std::vector<std::string>& completed) const;
 
   /// The same with what the specs' manifests say about them.
   const std::vector<wds::ManifestShard>& listed_shards() const { return listed_shards(specs_); }
@@ -106,6 +118,7 @@ class ReadOptions {
   io::CacheOptions cache() const;
 
   std::vector<std::string> specs_;
+  std::vector<std::string> joins_;
   std::string on_fault_ = "fail";
   std::string max_faults_;
   bool lenient_ = false;

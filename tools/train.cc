@@ -293,6 +293,7 @@ class TrainCommand final : public Command {
     if (limits_.fast_dev_run && choice_.task.kind == "classify")
       return outputs_of_dry_run(shards.front(), context);
     const ClassCountInput input{.shards = shards,
+                                .joins = train_joins(input_options()),
                                 .opener = *read_.opener(),
                                 .policy = read_.policy(),
                                 .stop = context.stop,

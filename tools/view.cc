@@ -42,6 +42,7 @@ class ViewCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
+    read_.declare_join(app);
     app.add_option("-o,--output", output_, "The picture to write, a file or an s3:// or gs:// url")
         ->required()
         ->type_name("PNG");
@@ -102,6 +103,8 @@ class ViewCommand final : public Command {
                                  wds::FaultLedger& ledger, const std::stop_token& stop) const {
     const std::size_t count = shuffle_ ? std::min({kShuffleShards, shards->size(), count_}) : 1;
     wds::StreamSpec spec{.shards = std::move(shards), .num_streams = static_cast<int>(count)};
+    if (const auto joins = read_.joins(); !joins.empty())
+      spec.joins = std::make_shared<const wds::Joins>(*spec.shards, joins);
     if (shuffle_)
       spec.shuffle = {.shards = true, .buffer_samples = kShuffleSamples, .seed = *shuffle_};
     std::vector<StreamCursor> streams;

@@ -20,6 +20,8 @@ struct Field {
   io::Bytes data;
   /// Offset of the payload in the (decompressed) tar stream, in bytes.
   std::uint64_t offset = 0;
+  /// Of the shard that it comes from, if that is not the sample's own (wds/join.h).
+  std::shared_ptr<const std::string> url = nullptr;
 };
 
 struct Sample {

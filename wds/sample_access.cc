@@ -10,6 +10,7 @@
 
 #include "io/base/check.h"
 #include "io/local_path.h"
+#include "wds/detail/joiner.h"
 
 namespace millrace::wds {
 namespace {
@@ -113,12 +114,16 @@ struct SampleAccess::Run {
   std::uint64_t first = 0;  // in the shard
   std::vector<std::size_t> places = {};
   std::optional<ShardReader> reader = {};
+  std::optional<detail::Joiner> joiner = {};
   std::optional<Error> fault = {};
 };
 
 SampleAccess::SampleAccess(const io::Opener& opener, std::shared_ptr<const SetContents> set,
-                           ShardOptions options)
-    : opener_(opener), set_(std::move(set)), options_(std::move(options)) {}
+                           ShardOptions options, std::shared_ptr<const Joins> joins)
+    : opener_(opener),
+      set_(std::move(set)),
+      options_(std::move(options)),
+      joins_(std::move(joins)) {}
 
 Sample SampleAccess::sample(std::uint64_t number) const {
   Sample found;
@@ -138,6 +143,7 @@ void SampleAccess::samples(std::span<const std::uint64_t> numbers,
     while (opened < std::min(runs.size(), i + kAtOnce)) open(runs[opened++]);
     read(runs[i], take);
     runs[i].reader.reset();
+    runs[i].joiner.reset();
   }
 }
 
@@ -168,6 +174,7 @@ void SampleAccess::open(Run& run) const {
   options.index = shard.index;
   options.max_samples = shard.index ? run.places.size() : 0;
   try {
+    if (joins_) run.joiner.emplace(*joins_, shard.url, opener_, options_, nullptr);
     run.reader.emplace(opener_, shard.url, options);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kCancelled) throw;
@@ -183,6 +190,7 @@ void SampleAccess::read(Run& run, const std::function<void(Result result)>& take
         throw Error(ErrorCode::kTruncated, "shard ends before its samples do",
                     {.url = io::printable_url(set_->shards[run.shard].url)});
       if (run.reader) run.fault.reset();
+      if (run.reader && run.joiner) run.joiner->complete(result.sample);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kCancelled) throw;
       run.fault = error;

@@ -21,6 +21,7 @@
 
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "wds/join.h"
 #include "wds/sample.h"
 #include "wds/shard_index.h"
 #include "wds/shard_reader.h"
@@ -66,8 +67,9 @@ std::shared_ptr<const SetContents> find_contents(const io::Opener& opener,
 class SampleAccess {
  public:
   /// Lifetime: `opener` must outlive this. Of `options`, what says where to begin is set here.
+  /// `joins`, if given, complete the samples; they should keep all contents.
   SampleAccess(const io::Opener& opener, std::shared_ptr<const SetContents> set,
-               ShardOptions options = {});
+               ShardOptions options = {}, std::shared_ptr<const Joins> joins = {});
 
   std::uint64_t size() const { return set_->count; }
   const SetContents& contents() const { return *set_; }
@@ -94,6 +96,7 @@ class SampleAccess {
   const io::Opener& opener_;
   std::shared_ptr<const SetContents> set_;
   ShardOptions options_;
+  std::shared_ptr<const Joins> joins_;
 };
 
 }  // namespace millrace::wds

@@ -16,6 +16,11 @@ namespace millrace::wds {
 
 using detail::BufferedSample;
 
+std::uint64_t SampleRange::of(std::uint64_t total) const {
+  const std::uint64_t rest = total - std::min(total, skip);
+  return take == 0 ? rest : std::min(take, rest);
+}
+
 struct SampleStream::State {
   State(StreamSpec wanted, const io::Opener& borrowed_opener, FaultLedger& borrowed_ledger,
         std::stop_token token)
@@ -94,7 +99,7 @@ void SampleStream::State::restore(const StreamPosition& position) {
   turn = open.empty() ? 0 : position.turn % open.size();
   detail::FetchedSamples fetched = detail::fetch_samples(
       position.buffered, [this](std::uint32_t index) { return url_of(index); }, shared.opener,
-      spec.shard);
+      spec);
   restored_bytes = fetched.bytes;
   buffer.restore(std::move(fetched.samples), samples_in - earlier_passes,
                  samples_out - earlier_passes);

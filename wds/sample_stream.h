@@ -58,7 +58,20 @@ struct ShuffleOptions {
   bool detshuffle = false;
 };
 
+class Joins;
 struct SetContents;
+
+/// Some of a list's samples, in the list's order: `take` of them behind the first `skip`.
+struct SampleRange {
+  std::uint64_t skip = 0;
+  std::uint64_t take = 0;  ///< 0: all that follow
+
+  bool is_all() const { return skip == 0 && take == 0; }
+  /// How many of `total` samples are in it.
+  std::uint64_t of(std::uint64_t total) const;
+
+  friend bool operator==(const SampleRange&, const SampleRange&) = default;
+};
 
 struct StreamSpec {
   std::shared_ptr<const std::vector<std::string>> shards;  ///< the whole epoch's list, unshuffled
@@ -85,11 +98,16 @@ struct StreamSpec {
   /// samples, not shards: streams differ by at most one sample. A shard that is cut and has neither
   /// a usable index nor a scan is read from its beginning by each of its streams.
   std::shared_ptr<const std::vector<std::uint64_t>> counts = {};
+  /// The part of the list that is the epoch's, before anything is shuffled. Requires `counts`, or
+  /// `contents`, unless it is all.
+  SampleRange range = {};
   /// The scans of those `shards` whose `counts` came from one: a piece that begins in mid-shard is
   /// then sought without an index.
   std::shared_ptr<const ShardScans> scans = {};
   /// kPermutation: what `shards` hold, from find_contents().
   std::shared_ptr<const SetContents> contents = {};
+  /// Shards that complete the samples of `shards`; null: none.
+  std::shared_ptr<const Joins> joins = {};
   /// As in SplitOptions; if one is set, whole shards are divided regardless of `counts`.
   ShardSplitter process_splitter = {};
   ShardSplitter worker_splitter = {};

@@ -14,6 +14,9 @@ namespace {
 /// A decoder's fault, with the sample's place.
 Error located(Error error, const wds::Sample& sample) {
   error.annotate({.key = sample.key, .stage = "decode"});
+  for (const wds::Field& field : sample.fields)
+    if (field.url && error.where().member == sample.key + "." + field.suffix)
+      error.annotate({.url = io::printable_url(*field.url), .offset = field.offset});
   if (sample.url) error.annotate({.url = io::printable_url(*sample.url), .offset = sample.offset});
   return error;
 }

@@ -68,6 +68,7 @@ void check_split(const PipelineOptions& options) {
 void check_source(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
   require(options.shards.empty(), "a pipeline has shards or a source, not both");
+  require(options.joins.empty(), "only shards are joined, not a source");
   require(!shuffle.shards && shuffle.buffer_samples == 0 && shuffle.open_shards == 1 &&
               shuffle.order == wds::Order::kMillrace,
           "shuffle: a source has an order of its own, and only the seed applies to it");
@@ -153,9 +154,8 @@ constexpr std::size_t kMiB = std::size_t{1024} * 1024;
 constexpr std::size_t kNetworkReaderBytes = 5 * kMiB;
 constexpr std::size_t kFileReaderBytes = kMiB;
 
-std::size_t reader_bytes(const PipelineOptions& options) {
-  const bool network =
-      std::any_of(options.shards.begin(), options.shards.end(), io::is_network_url);
+std::size_t reader_bytes(const std::vector<std::string>& shards) {
+  const bool network = std::any_of(shards.begin(), shards.end(), io::is_network_url);
   return network ? kNetworkReaderBytes : kFileReaderBytes;
 }
 
@@ -191,6 +191,18 @@ std::size_t contents_bytes(const PipelineOptions& options) {
   return bytes;
 }
 
+/// Readers of joined shards and what is known of these, for each reader of a shard.
+std::size_t join_bytes(const PipelineOptions& options) {
+  constexpr std::size_t kEntryBytes = 256;
+  std::uint64_t most = 0;
+  if (options.counts && !options.counts->empty())
+    most = *std::max_element(options.counts->begin(), options.counts->end());
+  std::size_t bytes = 0;
+  for (const std::vector<std::string>& list : options.joins)
+    bytes += reader_bytes(list) + most * kEntryBytes;
+  return bytes;
+}
+
 /// The parts of the sum that shrink() does not reduce.
 std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
   const bool permutes = options.shuffle.order == wds::Order::kPermutation;
@@ -198,8 +210,8 @@ std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
   // A permutation has up to sixteen readers with a quarter of the buffer each.
   const std::size_t sets = std::max<std::size_t>(1, options.mix.parts.size());
   const auto readers = sets * static_cast<std::size_t>(permutes ? 4 : options.shuffle.open_shards);
-  return streams *
-             (readers * reader_bytes(options) + (shuffles ? options.shuffle.buffer_bytes : 0)) +
+  return streams * (readers * (reader_bytes(options.shards) + join_bytes(options)) +
+                    (shuffles ? options.shuffle.buffer_bytes : 0)) +
          contents_bytes(options);
 }
 
@@ -261,6 +273,7 @@ PipelineOptions resolve_options(PipelineOptions options) {
   options.split.streams = wds::num_streams(options.split);
   options = with_counts(std::move(options));
   check_counts(options);
+  check_ranges(options);
   check_even(options);
   if (!options.source) check_split(options);
   ResourceOptions& resources = options.resources;
@@ -300,14 +313,23 @@ const char* name_of(wds::MixEnd end) {
   return end == wds::MixEnd::kDrop ? "drop" : "stop";
 }
 
+/// "1000 from 500"; "from 500".
+std::string range_text(const wds::SampleRange& range) {
+  return range.take == 0 ? fmt::format("from {}", range.skip)
+                         : fmt::format("{} from {}", range.take, range.skip);
+}
+
 /// "7 of 12 shards, 3 of 4 shards, stop".
 std::string mix_text(const MixOptions& mix) {
   std::vector<double> weights;
   for (const MixOptions::Part& part : mix.parts) weights.push_back(part.weight);
   const auto whole = wds::whole_weights(weights);
   std::string text;
-  for (std::size_t i = 0; i < whole.size(); ++i)
-    text += fmt::format("{} of {}, ", whole[i], counted(mix.parts[i].num_shards, "shard"));
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    text += fmt::format("{} of {}", whole[i], counted(mix.parts[i].num_shards, "shard"));
+    if (!mix.parts[i].range.is_all()) text += " (" + range_text(mix.parts[i].range) + ")";
+    text += ", ";
+  }
   return text + name_of(mix.end);
 }
 
@@ -344,6 +366,7 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
   if (shuffle.open_shards != 1) list.emplace_back("open-shards", text(shuffle.open_shards));
   if (options.epochs.passes > 0) list.emplace_back("passes", text(options.epochs.passes));
   if (options.source) list.emplace_back("source", options.source->name());
+  if (!options.range.is_all()) list.emplace_back("samples", range_text(options.range));
   if (!options.mix.parts.empty()) list.emplace_back("mix", mix_text(options.mix));
   return list;
 }

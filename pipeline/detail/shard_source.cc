@@ -74,6 +74,7 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open_mix(const wds::StreamSpe
     spec.shards = piece(whole.shards, first, part.num_shards);
     spec.counts = piece(whole.counts, first, part.num_shards);
     spec.scans = piece(whole.scans, first, part.num_shards);
+    spec.range = part.range;
     spec.max_samples = 0;
     options.parts.push_back({.spec = std::move(spec), .weight = part.weight});
     first += part.num_shards;

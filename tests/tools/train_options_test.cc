@@ -390,5 +390,65 @@ TEST_F(TrainOptions, AMixIsTrainedInItsShares) {
               HasSubstr("--mix-end"));
 }
 
+TEST_F(TrainOptions, JoinedLabelsTrainAsTheirOwnShardsDo) {
+  const auto split = [&](const std::string& name, const char* suffixes) {
+    const ProcessResult result = millrace({"reshard", shards_, dir_ / (name + "-%06d.tar"),
+                                           "--select", suffixes, "--maxcount", "48"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return dir_ / (name + "-{000000..000001}.tar");
+  };
+  const std::string images = split("images", "png,jpg,jpeg");
+  const std::string labels = split("labels", "cls");
+  const auto losses = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"--run-dir", "none", "--classes", "0", "--epochs", "2"};
+    all.insert(all.end(), words.begin(), words.end());
+    const ProcessResult result = run(all);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return of_steps(json_lines(result.out), "loss");
+  };
+  const auto whole = losses({"--train", shards_});
+  EXPECT_EQ(whole.size(), 24U);
+  EXPECT_EQ(losses({"--train", images, "--join", labels}), whole);
+  EXPECT_EQ(losses({"--train", labels, "--join", images, "--order", "permutation"}),
+            losses({"--train", shards_, "--order", "permutation"}));
+
+  EXPECT_THAT(
+      run({"--run-dir", "none", "--train", images, "--join", dir_ / "labels-000000.tar"}).err,
+      HasSubstr("1 shard cannot complete 2 shards"));
+  EXPECT_THAT(run({"--run-dir", "none", "--train", images, "--join", "-"}).err,
+              HasSubstr("a pipe cannot be searched"));
+  EXPECT_THAT(run({"--run-dir", "none", "--train", images, "--val-join", labels}).err,
+              HasSubstr("need --val"));
+  EXPECT_THAT(run({"--run-dir", "none", "--train", images, "--join", dir_ / "none.tar"}).err,
+              HasSubstr("none.tar"));
+}
+
+TEST_F(TrainOptions, SkipAndTakeDivideASetForTrainingAndEvaluation) {
+  const auto samples = [](const std::vector<nlohmann::json>& events, const char* what) {
+    for (const auto& event : events)
+      if (event["event"] == "epoch") return event[what].get<int>();
+    return -1;
+  };
+  const auto events =
+      train({"--epochs", "1", "--skip", "30", "--val", shards_, "--val-take", "30"});
+  EXPECT_EQ(samples(events, "train_samples"), 66);
+  EXPECT_EQ(samples(events, "val_samples"), 30);
+  EXPECT_EQ(samples(train({"--epochs", "1", "--skip", "90", "--take", "90"}), "train_samples"), 6);
+
+  const auto refused = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--train", shards_, "--run-dir", dir_ / "refused"});
+    const ProcessResult result = run(more);
+    EXPECT_EQ(result.status, 2) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(dir_ / "refused"));
+    return result.err;
+  };
+  EXPECT_THAT(refused({"--skip", "96"}), HasSubstr("96 to skip leave nothing of 96 samples"));
+  EXPECT_THAT(refused({"--take", "9", "--no-index", "--no-scan"}),
+              HasSubstr("the number in each shard must be known"));
+  EXPECT_THAT(refused({"--take", "9", "--order", "webdataset"}), HasSubstr("--skip and --take"));
+  EXPECT_THAT(refused({"--val-take", "9"}), HasSubstr("need --val"));
+  EXPECT_THAT(refused({"--take", "-1"}), HasSubstr("--take"));
+}
+
 }  // namespace
 }  // namespace millrace::testing

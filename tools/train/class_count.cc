@@ -222,9 +222,38 @@ std::int64_t count_mask_classes(const ClassCountInput& input, const TaskChoice& 
   return report(input, masks, count_by_scan(input, masks));
 }
 
+namespace {
+
+bool has_member(const ClassCountInput& input, std::span<const std::string> shards,
+                const std::string& member) {
+  wds::FaultLedger ledger(unlogged(input.policy));
+  bool found = false;
+  scan({.shards = shards.first(1), .opener = input.opener, .ledger = ledger, .stop = input.stop},
+       [&](const wds::Sample& sample) {
+         found = sample.find(member) != nullptr;
+         return false;
+       });
+  return found;
+}
+
+/// Of the shards and those that complete them, the list with `member`.
+std::span<const std::string> list_with(const ClassCountInput& input, const std::string& member) {
+  if (input.joins.empty() || has_member(input, input.shards, member)) return input.shards;
+  for (const std::vector<std::string>& list : input.joins)
+    if (has_member(input, list, member)) return list;
+  return input.shards;
+}
+
+}  // namespace
+
 std::int64_t count_outputs(const ClassCountInput& input, const TaskChoice& task) {
-  if (task.kind == "multilabel") return count_labels(input, task.label_key);
-  return task.has_class_mask() ? count_mask_classes(input, task) : count_classes(input);
+  const bool multilabel = task.kind == "multilabel";
+  ClassCountInput labelled = input;
+  labelled.shards = list_with(input, multilabel              ? "json"
+                                     : task.has_class_mask() ? task.mask_field
+                                                             : "cls");
+  if (multilabel) return count_labels(labelled, task.label_key);
+  return task.has_class_mask() ? count_mask_classes(labelled, task) : count_classes(labelled);
 }
 
 std::int64_t count_labels(const ClassCountInput& input, const std::string& key) {

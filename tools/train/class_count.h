@@ -5,6 +5,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "io/base/log.h"
 #include "io/opener.h"
@@ -15,6 +16,8 @@ namespace millrace::tools {
 
 struct ClassCountInput {
   std::span<const std::string> shards;
+  /// Lists that complete them: labels are counted in the list whose first sample has one.
+  std::vector<std::vector<std::string>> joins = {};
   const io::Opener& opener;
   wds::FaultPolicy policy = {};
   std::stop_token stop = {};

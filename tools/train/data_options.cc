@@ -65,12 +65,21 @@ void DataOptions::declare(CLI::App& app) {
          "was read once; drop it, and read the others to their ends")
       ->transform(one_of({"stop", "repeat", "drop"}));
   app.add_option("--val", val, "Shards to evaluate on after each epoch")->type_name("SPEC");
+  app.add_option("--join", join,
+                 "Shards with further fields of the samples of --train, found by key: as many "
+                 "shards, in the same order; again for each further list")
+      ->type_name("SPEC")
+      ->allow_extra_args(false);
+  app.add_option("--val-join", val_join, "The same for --val")
+      ->type_name("SPEC")
+      ->allow_extra_args(false);
   app.add_option("--folds", folds,
                  "{fold} in --train stands for each of the folds 0 to N-1 except --fold")
       ->transform(whole_number(0, 1 << 16));
   app.add_option("--fold", fold, "The fold to evaluate on if there is no --val")
       ->transform(whole_number(0, 1 << 16));
   order.declare(app);
+  val_order.declare_range(app, "val-");
   app.add_option("--fake-data", fake,
                  "Train on N generated samples per epoch, without reading shards; 0: off")
       ->transform(whole_number(0));
@@ -97,6 +106,8 @@ void DataOptions::check_mix() const {
     require(has_weight(spec),
             "--train " + spec + ": in a mix every set has a weight (0.5:" + spec + ")");
   require(folds == 0, "--folds is not for a mix");
+  require(order.skip == 0 && order.take == 0,
+          "--skip and --take are not for a mix: its sets are taken whole");
   require(!order.resampled && order.passes == 0 && order.order == "millrace",
           "--resampled, --passes and --order are not for a mix: --mix-end says what is repeated");
   std::vector<double> values;
@@ -118,13 +129,22 @@ void DataOptions::check(const ReadOptions& read) const {
     require(!has_weight(spec), "--val " + spec + ": what is evaluated has no weights");
   order.check();
   if (fake > 0) {
-    require(train.empty() && val.empty(), "--fake-data takes neither --train nor --val");
+    require(train.empty() && val.empty() && join.empty() && val_join.empty(),
+            "--fake-data takes neither --train nor --val");
+    require(order.skip == 0 && order.take == 0,
+            "--fake-data N has N samples: --skip and --take are for shards");
     return;
   }
   require(!train.empty(), "no shards given: millrace train SPEC, or --train SPEC");
   check_mix();
   read.check(train_specs());
-  if (!val_specs().empty()) read.check(val_specs());
+  read.check_joins(join, train_specs());
+  const bool has_val = !val_specs().empty();
+  require(has_val || (val_join.empty() && val_order.skip == 0 && val_order.take == 0),
+          "--val-join, --val-skip and --val-take need --val");
+  if (!has_val) return;
+  read.check(val_specs());
+  read.check_joins(val_join, val_specs());
 }
 
 std::vector<std::string> DataOptions::train_specs() const {

@@ -19,10 +19,15 @@ namespace millrace::tools {
 struct DataOptions {
   std::vector<std::string> train = {};
   std::vector<std::string> val = {};
+  /// What completes them.
+  std::vector<std::string> join = {};
+  std::vector<std::string> val_join = {};
   /// Number of folds (0: none), and which of them is used for evaluation.
   int folds = 0;
   int fold = 0;
   OrderOptions order = {.shuffle = 5000};
+  /// What is skipped and taken of the samples to evaluate on.
+  OrderOptions val_order = {};
   /// The name of a wds::MixEnd.
   std::string mix_end = "stop";
   /// Samples per epoch of synthetic data; 0: real data.

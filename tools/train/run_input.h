@@ -30,6 +30,8 @@ struct RunInputOptions {
 
 /// The shards to train on; none for fake data.
 std::vector<std::string> train_shards(const RunInputOptions& options);
+/// The lists that complete them.
+std::vector<std::vector<std::string>> train_joins(const RunInputOptions& options);
 
 class RunInput {
  public:

@@ -129,6 +129,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                          : decode::DType::kBFloat16;
   pipeline::PipelineOptions options;
   options.shards = input.shards;
+  options.joins = input.joins;
   if (input.mix) options.mix = *input.mix;
   options.faults = read.policy();
   options.opener = read.opener();
@@ -152,6 +153,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.scan = read.scan();
   options.scan_cache = ReadOptions::scan_cache();
   options = pipeline::with_counts(std::move(options));
+  pipeline::check_ranges(options);
   if (!options.counts && !input.order.resampled)
     wds::check_enough_shards(input.shards.size(), options.split);
   return options;

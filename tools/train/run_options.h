@@ -49,6 +49,7 @@ struct RunOptions {
 struct InputOptions {
   std::vector<std::string> shards;
   std::shared_ptr<const pipeline::MixOptions> mix = nullptr;  ///< null: none
+  std::vector<std::vector<std::string>> joins = {};           ///< that complete `shards`
   std::int64_t fake = 0;  ///< number of synthetic samples, instead of shards
   OrderOptions order = {};
   std::uint64_t seed = 0;

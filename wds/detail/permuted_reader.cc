@@ -21,24 +21,25 @@ std::uint64_t end_of(const StreamSpec& spec, std::uint64_t share) {
   return spec.max_samples > 0 ? std::numeric_limits<std::uint64_t>::max() : share;
 }
 
-const SetContents& contents_of(const StreamSpec& spec) {
+std::uint64_t samples_of(const StreamSpec& spec) {
   MILLRACE_CHECK(spec.contents != nullptr, "a permutation needs the set's contents");
-  return *spec.contents;
+  return spec.range.of(spec.contents->count);
 }
 
 }  // namespace
 
 PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
                                FaultLedger& ledger)
-    : access_(opener, spec.contents, spec.shard),
+    : access_(opener, spec.contents, spec.shard, spec.joins),
       ledger_(ledger),
       key_{.seed = spec.shuffle.seed, .epoch = spec.epoch},
       first_(static_cast<std::uint64_t>(spec.stream)),
       step_(static_cast<std::uint64_t>(spec.num_streams)),
-      share_(share_of(contents_of(spec).count, first_, step_)),
+      share_(share_of(samples_of(spec), first_, step_)),
       end_(end_of(spec, share_)),
       most_(spec.max_samples),
-      order_(spec.contents->count, key_) {}
+      skipped_(spec.range.skip),
+      order_(samples_of(spec), key_) {}
 
 void PermutedReader::restore(std::uint64_t taken, std::uint64_t given) {
   taken_ = taken;
@@ -63,7 +64,7 @@ std::vector<std::uint64_t> PermutedReader::next_numbers() {
     if (pass != pass_)
       order_ = Permutation(order_.size(), {.seed = key_.seed, .epoch = key_.epoch, .pass = pass});
     pass_ = pass;
-    numbers.push_back(order_.at(first_ + taken_ % share_ * step_));
+    numbers.push_back(skipped_ + order_.at(first_ + taken_ % share_ * step_));
     bytes += access_.contents().bytes_of(numbers.back());
     ++taken_;
   }

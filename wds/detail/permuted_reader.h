@@ -39,6 +39,7 @@ class PermutedReader {
   const std::uint64_t share_;  // of a pass
   const std::uint64_t end_;    // numbers of all passes
   const std::uint64_t most_;   // StreamSpec::max_samples
+  const std::uint64_t skipped_;  // samples in front of the range
   Permutation order_;
   std::uint64_t pass_ = 0;  // of order_
   std::uint64_t taken_ = 0;

@@ -21,9 +21,19 @@ bool PieceReader::next(Sample& sample) {
     if (!reader_->next(sample)) return false;
     count_refetched();
     ++number_;
-    if (reads_all() || (number_ > piece_.first && sample.offset >= start_offset_)) return true;
+    if (reads_all() || (number_ > piece_.first && sample.offset >= start_offset_)) {
+      join(sample);
+      return true;
+    }
   }
   return false;
+}
+
+void PieceReader::join(Sample& sample) {
+  if (!joiner_) return;
+  join_failed_ = true;
+  joiner_->complete(sample);
+  join_failed_ = false;
 }
 
 bool PieceReader::is_done() const {
@@ -51,6 +61,8 @@ void PieceReader::open() {
                           spec.shard.listed ? IndexParts::kSamples : IndexParts::kAll);
   options.index = index_;
   if (piece_.cut()) place(options);
+  if (spec.joins)
+    joiner_.emplace(*spec.joins, piece_.url, shared_->opener, spec.shard, &shared_->ledger);
   reader_.emplace(shared_->opener, piece_.url, options);
 }
 
@@ -78,6 +90,8 @@ void PieceReader::place_by_scan(ShardOptions& options) {
 
 PieceReader::After PieceReader::survive(const Error& fault) {
   FaultLedger& ledger = shared_->ledger;
+  if (std::exchange(join_failed_, false))
+    return ledger.report(fault, 1) == OnFault::kStop ? After::kEnd : After::kGoOn;
   const bool goes_on = reader_ && reader_->can_continue();
   const bool own = is_own(fault);
   if (goes_on && !index_) ++number_;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "wds/detail/joiner.h"
 #include "wds/detail/shard_sequence.h"
 #include "wds/fault_ledger.h"
 #include "wds/sample_stream.h"
@@ -46,6 +47,7 @@ class PieceReader {
 
  private:
   void open();
+  void join(Sample& sample);
   void place(ShardOptions& options);
   void place_by_scan(ShardOptions& options);
   bool reads_all() const { return index_ || !piece_.cut(); }
@@ -62,6 +64,8 @@ class PieceReader {
   std::uint64_t start_offset_;
   std::shared_ptr<const ShardIndex> index_;  // if usable
   std::optional<ShardReader> reader_;
+  std::optional<Joiner> joiner_;
+  bool join_failed_ = false;     // the last fault is a joined shard's
   std::uint64_t refetched_ = 0;  // of its samples; reported to the ledger
   std::uint64_t number_ = 0;     // samples of the shard before the reader's position
 };

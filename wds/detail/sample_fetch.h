@@ -21,6 +21,6 @@ struct FetchedSamples {
 /// four at a time. Throws: Corrupt if a shard no longer has a sample there, and as reading does.
 FetchedSamples fetch_samples(const std::vector<StreamPosition::SampleRef>& refs,
                              const std::function<std::string(std::uint32_t shard)>& url_of,
-                             const io::Opener& opener, const ShardOptions& options);
+                             const io::Opener& opener, const StreamSpec& spec);
 
 }  // namespace millrace::wds::detail

@@ -91,6 +91,27 @@ std::vector<detail::ShardPiece> shards_by_user(const StreamSpec& spec) {
   return pieces;
 }
 
+struct SampleRun {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+/// What of each shard is in the range.
+std::vector<SampleRun> parts_of(const std::vector<std::uint64_t>& counts,
+                                const SampleRange& range) {
+  const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  const std::uint64_t end = std::min(range.skip, total) + range.of(total);
+  std::vector<SampleRun> parts;
+  std::uint64_t at = 0;
+  for (const std::uint64_t count : counts) {
+    const std::uint64_t first = std::clamp(range.skip, at, at + count);
+    const std::uint64_t last = std::clamp(end, at, at + count);
+    parts.push_back({.first = first - at, .count = last - std::min(first, last)});
+    at += count;
+  }
+  return parts;
+}
+
 // The epoch's samples, concatenated and cut into S runs whose lengths differ by at most one.
 std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
   const std::vector<std::uint64_t>& counts = *spec.counts;
@@ -100,7 +121,9 @@ std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
                                                  std::to_string(spec.shards->size()));
   }
   MILLRACE_CHECK(!spec.scans || spec.scans->size() == counts.size(), "a scan, or none, a shard");
-  const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  const std::vector<SampleRun> parts = parts_of(counts, spec.range);
+  std::uint64_t total = 0;
+  for (const SampleRun& part : parts) total += part.count;
   const auto streams = static_cast<std::uint64_t>(spec.num_streams);
   // The first streams get the extra sample: so slot j belongs to stream j mod S until the epoch's
   // end, and replicas, which take slots in turn, also differ by at most one sample.
@@ -113,17 +136,18 @@ std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
   std::vector<detail::ShardPiece> pieces;
   std::uint64_t at = 0;
   for (const std::size_t shard : epoch_order(spec)) {
+    const SampleRun& part = parts[shard];
     const std::uint64_t first = std::max(begin, at);
-    const std::uint64_t last = std::min(end, at + counts[shard]);
+    const std::uint64_t last = std::min(end, at + part.count);
     if (first < last) {
-      const std::uint64_t count = last - first == counts[shard] ? 0 : last - first;
+      const std::uint64_t behind = part.first + (last - at);
       pieces.push_back({.url = (*spec.shards)[shard],
-                        .first = first - at,
-                        .count = count,
-                        .to_end = last == at + counts[shard],
+                        .first = part.first + (first - at),
+                        .count = last - first == counts[shard] ? 0 : last - first,
+                        .to_end = behind == counts[shard],
                         .scan = spec.scans ? (*spec.scans)[shard] : nullptr});
     }
-    at += counts[shard];
+    at += part.count;
   }
   return pieces;
 }

@@ -1,0 +1,58 @@
+#include "wds/detail/joiner.h"
+
+#include <utility>
+
+#include "io/base/error.h"
+
+namespace millrace::wds::detail {
+
+Joiner::Joiner(const Joins& joins, const std::string& url, const io::Opener& opener,
+               const ShardOptions& options, FaultLedger* ledger)
+    : listed_(options.listed) {
+  ShardOptions one = options;
+  one.listed = false;
+  one.max_samples = 0;
+  one.expected_bytes = 0;
+  for (const std::string& other : joins.of(url)) {
+    auto contents = joins.contents(opener, other, one, ledger);
+    one.index = contents->index();
+    partners_.push_back({.url = std::make_shared<const std::string>(other),
+                         .contents = std::move(contents),
+                         .reader = ForwardReader(other, opener, one)});
+  }
+}
+
+void Joiner::complete(Sample& sample) {
+  for (Partner& partner : partners_) {
+    try {
+      const IndexedSample* place = partner.contents->find(sample.key);
+      if (place == nullptr) continue;
+      if (listed_)
+        sample.passed_bytes += place->num_bytes;
+      else
+        add(partner, partner.reader.at(place->offset), sample);
+    } catch (Error& error) {
+      error.annotate({.url = io::printable_url(*partner.url), .key = sample.key});
+      throw;
+    }
+  }
+}
+
+std::uint64_t Joiner::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Partner& partner : partners_) bytes += partner.reader.bytes();
+  return bytes;
+}
+
+void Joiner::add(const Partner& partner, Sample found, Sample& sample) {
+  sample.passed_bytes += found.passed_bytes;
+  for (Field& field : found.fields) {
+    if (sample.find(field.suffix) != nullptr)
+      throw Error(ErrorCode::kCorrupt, "a joined shard has a field that the sample has already",
+                  {.member = sample.key + "." + field.suffix, .offset = field.offset});
+    field.url = partner.url;
+    sample.fields.push_back(std::move(field));
+  }
+}
+
+}  // namespace millrace::wds::detail
