@@ -16,7 +16,6 @@
 #include "pipeline/detail/graph.h"
 #include "pipeline/detail/open_round.h"
 #include "pipeline/detail/resolve.h"
-#include "pipeline/detail/shard_source.h"
 #include "pipeline/detail/tuner.h"
 #include "pipeline/slots.h"
 #include "wds/split.h"
@@ -213,7 +212,7 @@ Pipeline::State::State(PipelineOptions given)
       plan(detail::plan_memory(options, layout.num_bytes() + layout.ragged_bytes())),
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
-      source(detail::source_of(options)),
+      source(source_of(options)),
       pool(layout.num_bytes(), static_cast<std::size_t>(plan.num_batches)),
       tuner_(plan.first, plan.most),
       read_threads_{.threads = plan.first.readers},

@@ -30,6 +30,8 @@
 
 namespace millrace::pipeline {
 
+struct PipelineOptions;
+
 class SampleSource {
  public:
   /// Which stream of which epoch.
@@ -45,6 +47,8 @@ class SampleSource {
     /// Where to start: an earlier position() of this stream. Null: its beginning. Lifetime: the
     /// call of open().
     const wds::StreamPosition* start = nullptr;
+    /// Only the samples' keys and places are wanted: fields may be left out.
+    bool keys_only = false;
     /// Of the epoch: a lost sample is passed to report(), which throws unless the fault policy
     /// skips it.
     std::shared_ptr<wds::FaultLedger> ledger = nullptr;
@@ -85,6 +89,10 @@ class SampleSource {
   /// number is known and stream s has stream_share(n, num_streams, s) of them.
   virtual std::optional<std::int64_t> num_samples() const { return {}; }
 };
+
+/// Where the samples of `options` come from: its source, or its shards. Requires: options from
+/// with_counts().
+std::shared_ptr<const SampleSource> source_of(const PipelineOptions& options);
 
 /// How many of `samples` belong to `stream` if streams take them in turn.
 constexpr std::uint64_t stream_share(std::int64_t samples, int num_streams, int stream) {

@@ -10,6 +10,7 @@
 #include "io/base/error.h"
 #include "pipeline/pipeline.h"
 #include "tools/commands.h"
+#include "tools/mix_options.h"
 #include "tools/train/class_count.h"
 #include "tools/train/run_options.h"
 #include "tools/train/stored_image.h"
@@ -40,6 +41,7 @@ class BenchCommand final : public Command {
     read_.declare(app);
     read_.declare_index(app);
     read_.declare_join(app);
+    mix_.declare(app);
     app.add_option("--stage", stage_,
                    "read: shards to samples; decode: to batches; train: through the model")
         ->transform(one_of({"read", "decode", "train"}));
@@ -54,8 +56,11 @@ class BenchCommand final : public Command {
     if (stage_ == "train") choice_.check();
     choice_.images.check();
     run_.check();
-    read_.check();
     order_.check();
+    sets_ = read_.specs();
+    mix_.check(sets_, order_, "");
+    read_.set_specs(MixOptions::specs_of(sets_));
+    read_.check();
     check_workers(read_.specs(), run_, read_, order_);
   }
 
@@ -111,7 +116,11 @@ class BenchCommand final : public Command {
 
   pipeline::PipelineOptions options(const Context& context) const {
     auto options = make_pipeline_options(
-        {.shards = read_.shards(), .joins = read_.joins(), .order = order_, .training = true},
+        {.shards = read_.shards(),
+         .mix = std::make_shared<const pipeline::MixOptions>(mix_.sets(sets_, read_)),
+         .joins = read_.joins(),
+         .order = order_,
+         .training = true},
         choice_, run_, read_, context);
     log_balance(num_indexes_of(options), context.log);
     options.epochs.count = 0;
@@ -217,6 +226,8 @@ class BenchCommand final : public Command {
   }
 
   ReadOptions read_;
+  MixOptions mix_;
+  std::vector<std::string> sets_;  // the specs, with their weights
   ModelChoice choice_;
   RunOptions run_;
   std::string stage_ = "decode";

@@ -24,6 +24,7 @@
 #include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 #include "tools/commands.h"
+#include "tools/mix_options.h"
 #include "tools/option_names.h"
 #include "tools/order/epoch_order.h"
 #include "tools/order/slot_text.h"
@@ -51,6 +52,7 @@ class OrderCommand final : public Command {
     read_.declare(app);
     read_.declare_index(app);
     read_.declare_join(app);
+    mix_.declare(app);
     const auto positive = whole_number(1, 1 << 20);
     app.add_option("--seed", seed_, "Seed of every shuffle")->transform(seed_number());
     app.add_option("--epoch", epoch_, "Epoch, from 0")
@@ -87,6 +89,9 @@ class OrderCommand final : public Command {
     wds::SplitOptions split = split_;
     split.topology.process = process_.value_or(0);
     static_cast<void>(wds::num_streams(split));
+    sets_ = read_.specs();
+    mix_.check(sets_, order_, "");
+    read_.set_specs(MixOptions::specs_of(sets_));
     read_.check();
     check_order();
     check_number();
@@ -95,9 +100,8 @@ class OrderCommand final : public Command {
   void run(Context& context) override {
     read_.attach(context);
     if (!diff_.empty()) return print_difference(context);
-    const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
-    const auto order = open(*opener, ledger, context);
+    const auto order = open(ledger, context);
     const std::uint64_t printed = digest_ ? print_digest(*order, context) : print(*order, context);
     if (printed == 0 && ledger.skipped() > 0)
       ledger.check_not_empty(fmt::format("epoch {}", epoch_));
@@ -119,6 +123,7 @@ class OrderCommand final : public Command {
   /// The options of a pipeline with this order.
   pipeline::PipelineOptions find_options(const Context& context) const {
     pipeline::PipelineOptions options{.shards = read_.shards(),
+                                      .mix = mix_.sets(sets_, read_),
                                       .joins = read_.joins(),
                                       .split = split_,
                                       .batch = {.size = batch_size_},
@@ -138,11 +143,10 @@ class OrderCommand final : public Command {
     return options;
   }
 
-  std::unique_ptr<EpochOrder> open(const io::Opener& opener, wds::FaultLedger& ledger,
-                                   const Context& context) const {
+  std::unique_ptr<EpochOrder> open(wds::FaultLedger& ledger, const Context& context) const {
     const EpochOrder::Place place{
         .epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_};
-    return std::make_unique<EpochOrder>(find_options(context), place, opener, ledger, context.stop);
+    return std::make_unique<EpochOrder>(find_options(context), place, ledger, context.stop);
   }
 
   // ---- --diff ----
@@ -198,7 +202,7 @@ class OrderCommand final : public Command {
     command.check();
     command.read_.attach(context);
     side.ledger.emplace(command.read_.policy(), context.log);
-    side.order = command.open(*command.read_.opener(), *side.ledger, context);
+    side.order = command.open(*side.ledger, context);
   }
 
   static bool same(const OrderedSlot* a, const OrderedSlot* b) {
@@ -309,6 +313,8 @@ class OrderCommand final : public Command {
 
   const CLI::App* app_ = nullptr;
   ReadOptions read_;
+  MixOptions mix_;
+  std::vector<std::string> sets_;  // the specs, with their weights
   OrderOptions order_;
   std::uint64_t seed_ = 0;
   wds::SplitOptions split_;

@@ -17,6 +17,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/base/log.h"
@@ -89,6 +90,8 @@ class ReadOptions {
   const std::vector<wds::ManifestShard>& listed_shards(const std::vector<std::string>& specs) const;
 
   const std::vector<std::string>& specs() const { return specs_; }
+  /// In place of those given: of a mix, the words without their weights.
+  void set_specs(std::vector<std::string> specs) { specs_ = std::move(specs); }
   /// The fault policy. It knows how many samples the shards have, from the manifests that the specs
   /// name or that are next to local shards.
   wds::FaultPolicy policy() const;

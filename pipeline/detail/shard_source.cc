@@ -53,6 +53,7 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) 
   spec.stream = request.stream;
   spec.epoch = request.epoch;
   spec.max_samples = request.max_samples;
+  spec.shard.listed = request.keys_only;
   if (!mix_.parts.empty()) return open_mix(spec, request);
   return std::make_unique<ShardStream<wds::SampleStream>>(
       opener_, request.ledger, [&](const io::Opener& opener, wds::FaultLedger& ledger) {
@@ -85,8 +86,12 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open_mix(const wds::StreamSpe
       });
 }
 
+}  // namespace millrace::pipeline::detail
+
+namespace millrace::pipeline {
+
 std::shared_ptr<const SampleSource> source_of(const PipelineOptions& options) {
-  return options.source ? options.source : std::make_shared<const ShardSource>(options);
+  return options.source ? options.source : std::make_shared<const detail::ShardSource>(options);
 }
 
-}  // namespace millrace::pipeline::detail
+}  // namespace millrace::pipeline

@@ -27,7 +27,4 @@ class ShardSource final : public SampleSource {
   std::shared_ptr<const io::Opener> opener_;
 };
 
-/// options.source, or the shards. Requires: resolved options.
-std::shared_ptr<const SampleSource> source_of(const PipelineOptions& options);
-
 }  // namespace millrace::pipeline::detail

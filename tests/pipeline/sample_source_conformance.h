@@ -18,7 +18,6 @@
 
 #include "io/base/hash.h"
 #include "pipeline/detail/resolve.h"
-#include "pipeline/detail/shard_source.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/pipeline.h"
 #include "tests/pipeline/fake_sources.h"
@@ -71,7 +70,7 @@ class SampleSourceConformance : public ::testing::TestWithParam<SourceCase> {
   std::shared_ptr<const SampleSource> source(int num_streams) const {
     PipelineOptions options = data_.options;
     options.split.streams = num_streams;
-    return detail::source_of(detail::resolve_options(std::move(options)));
+    return source_of(detail::resolve_options(std::move(options)));
   }
   std::unique_ptr<SampleSource::Stream> open(SampleSource::Request request) const {
     request.ledger = std::make_shared<wds::FaultLedger>();

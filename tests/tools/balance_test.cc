@@ -104,6 +104,38 @@ TEST_F(Balance, OrderIsWhatAPipelineOfTheSameOptionsGives) {
   }
 }
 
+TEST_F(Balance, OrderOfAMixOrAPartOfASetIsAPipelinesToo) {
+  const TempDir other;
+  const std::string more = make_set(other, 30, 40, {"--format", "ppm", "--seed", "2"});
+  const auto printed = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"order", "--json", "--workers", "3", "--shuffle", "20"});
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::vector<std::string> keys;
+    for (const auto& line : json_lines(result.out)) keys.push_back(line["key"]);
+    return keys;
+  };
+  const auto read = [](pipeline::Pipeline::Builder builder) {
+    auto pipeline = builder.split({.workers = 3})
+                        .shuffle({.shards = true, .buffer_samples = 20})
+                        .field(pipeline::LabelField{.classes = 10})
+                        .batch({.size = 200, .partial = true})
+                        .build();
+    pipeline::Batch batch;
+    EXPECT_TRUE(pipeline.next(batch));
+    return batch.keys;
+  };
+  EXPECT_EQ(
+      printed({"0.5:" + shards_, "0.25:" + more, "--mix-end", "drop"}),
+      read(
+          pipeline::Pipeline::Builder().mix(0.5, shards_).mix(0.25, more).mix(wds::MixEnd::kDrop)));
+  EXPECT_EQ(printed({shards_, "--skip", "7", "--take", "40"}),
+            read(pipeline::Pipeline::Builder().shards(shards_).skip(7).take(40)));
+  EXPECT_EQ(millrace({"order", "0.5:" + shards_, more}).status, 2);
+  EXPECT_EQ(millrace({"order", shards_, "--mix-end", "drop"}).status, 2);
+  EXPECT_EQ(millrace({"bench", "0.5:" + shards_, "0.5:" + more, "--seconds", "0.1"}).status, 0);
+}
+
 // The slots of each batch of each device, in every way to spread them: with streams that all
 // devices divide and with others, with an epoch that does not divide, and where a process runs out
 // early.

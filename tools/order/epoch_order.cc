@@ -22,12 +22,12 @@ constexpr std::size_t kSlotsAtOnce = std::size_t{1} << 15U;
 }  // namespace
 
 EpochOrder::EpochOrder(const pipeline::PipelineOptions& options, const Place& place,
-                       const io::Opener& opener, wds::FaultLedger& ledger,
-                       const std::stop_token& stop)
+                       wds::FaultLedger& ledger, const std::stop_token& stop)
     : options_(options),
       place_(place),
       stripe_(wds::stream_stripe(options.split)),
-      arena_(place.threads) {
+      arena_(place.threads),
+      source_(pipeline::source_of(options)) {
   const Topology& topology = options_.split.topology;
   const std::int64_t slots_of_row = std::int64_t{topology.processes} * stripe_;
   std::int64_t rows = static_cast<std::int64_t>(kSlotsAtOnce) / slots_of_row + 1;
@@ -41,16 +41,19 @@ EpochOrder::EpochOrder(const pipeline::PipelineOptions& options, const Place& pl
     rows = (rows + rows_of_step_ - 1) / rows_of_step_ * rows_of_step_;
   }
   rows_at_once_ = static_cast<std::size_t>(rows);
-  open(opener, ledger, stop);
+  open(ledger, stop);
 }
 
 // If the number of steps is unknown, it depends on the other processes' samples.
-void EpochOrder::open(const io::Opener& opener, wds::FaultLedger& ledger,
-                      const std::stop_token& stop) {
-  wds::StreamSpec spec = pipeline::stream_spec(options_);
-  spec.epoch = place_.epoch;
-  spec.shard.listed = ledger.policy().on_fault == wds::OnFault::kFail;
+void EpochOrder::open(wds::FaultLedger& ledger, const std::stop_token& stop) {
   wds::SplitOptions split = options_.split;
+  pipeline::SampleSource::Request request{
+      .num_streams = wds::num_streams(split),
+      .epoch = place_.epoch,
+      .seed = options_.shuffle.seed,
+      .keys_only = ledger.policy().on_fault == wds::OnFault::kFail,
+      .ledger = std::shared_ptr<wds::FaultLedger>(std::shared_ptr<void>(), &ledger),
+      .stop = stop};
   const bool all = !place_.process || (rows_of_step_ > 0 && !rows_);
   const int first = all ? 0 : *place_.process;
   const int end = all ? split.topology.processes : first + 1;
@@ -59,11 +62,13 @@ void EpochOrder::open(const io::Opener& opener, wds::FaultLedger& ledger,
     processes_.back().last_steps.assign(static_cast<std::size_t>(split.topology.devices), -1);
     split.topology.process = process;
     for (const int stream : wds::streams_of_process(split)) {
-      spec.stream = stream;
-      spec.max_samples = pipeline::stream_share(options_.epochs.samples, spec.num_streams, stream);
-      Stream& own = processes_.back().streams.emplace_back(
-          stream, wds::SampleStream(spec, opener, ledger, stop));
-      own.ended = options_.epochs.samples > 0 && spec.max_samples == 0;
+      request.stream = stream;
+      request.max_samples =
+          pipeline::stream_share(options_.epochs.samples, request.num_streams, stream);
+      Stream& own = processes_.back().streams.emplace_back();
+      own.number = stream;
+      own.samples = source_->open(request);
+      own.ended = options_.epochs.samples > 0 && request.max_samples == 0;
     }
   }
 }
@@ -161,7 +166,7 @@ void EpochOrder::refill() {
       Stream& stream = *streams[i];
       while (!stream.ended && stream.ready < wanted) {
         wds::SampleBlock block;
-        stream.ended = !stream.samples.next(block);
+        stream.ended = !stream.samples->next(block);
         if (stream.ended) break;
         stream.ready += block.samples.size();
         stream.blocks.push_back(std::move(block));

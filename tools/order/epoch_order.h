@@ -7,7 +7,7 @@
 // Unless faults are skipped, only the index is read of a shard that has one, and its samples have
 // no fields.
 //
-//   EpochOrder order(options, place, opener, ledger);
+//   EpochOrder order(options, place, ledger, stop);
 //   for (auto slots = order.next(); !slots.empty(); slots = order.next()) print(slots);
 //
 // Buffers: a few thousand slots and their samples, at least one step. Threads: one at a time; it
@@ -16,12 +16,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
 
 #include "pipeline/options.h"
+#include "pipeline/sample_source.h"
 #include "tools/task_arena.h"
 #include "wds/fault_ledger.h"
 #include "wds/sample_stream.h"
@@ -47,9 +49,9 @@ class EpochOrder {
   };
 
   /// `options` as with_counts() gave them; a batch size of 0 has neither steps nor masked slots.
-  /// `opener` and `ledger` are borrowed. Throws: InvalidArgument, as pipeline::check_even().
-  EpochOrder(const pipeline::PipelineOptions& options, const Place& place, const io::Opener& opener,
-             wds::FaultLedger& ledger, const std::stop_token& stop);
+  /// `ledger` is borrowed. Throws: InvalidArgument, as pipeline::check_even().
+  EpochOrder(const pipeline::PipelineOptions& options, const Place& place, wds::FaultLedger& ledger,
+             const std::stop_token& stop);
 
   /// The threads on which streams are read: for work on what next() gave, too.
   tbb::task_arena& arena() { return arena_.tbb(); }
@@ -59,11 +61,8 @@ class EpochOrder {
  private:
   /// A stream's samples, read ahead.
   struct Stream {
-    Stream(int its_number, wds::SampleStream its_samples)
-        : number(its_number), samples(std::move(its_samples)) {}
-
-    int number;
-    wds::SampleStream samples;
+    int number = 0;
+    std::unique_ptr<pipeline::SampleSource::Stream> samples = {};
     std::vector<wds::SampleBlock> blocks = {};
     std::size_t block = 0;  ///< of the next sample
     std::size_t used = 0;   ///< in that block
@@ -77,7 +76,7 @@ class EpochOrder {
     std::vector<std::int64_t> last_steps = {};  ///< of each device, in which it has a sample
   };
 
-  void open(const io::Opener& opener, wds::FaultLedger& ledger, const std::stop_token& stop);
+  void open(wds::FaultLedger& ledger, const std::stop_token& stop);
   void forget_used();
   void refill();
   bool add_row();
@@ -92,6 +91,7 @@ class EpochOrder {
   std::optional<std::int64_t> rows_;  ///< of the epoch, where known
   std::size_t rows_at_once_ = 0;
   TaskArena arena_;
+  const std::shared_ptr<const pipeline::SampleSource> source_;
   std::vector<Process> processes_;
   std::vector<OrderedSlot> slots_;
   std::size_t step_begin_ = 0;  ///< of the current step, in slots_

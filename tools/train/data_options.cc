@@ -2,10 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <iterator>
-#include <map>
-#include <optional>
 
 #include "io/base/error.h"
 #include "tools/values.h"
@@ -23,34 +20,6 @@ std::string with_fold(std::string spec, int fold) {
   return spec;
 }
 
-/// "0.7:SPEC": a weight, and where the spec begins; nullopt for a spec without one.
-struct Weighted {
-  double weight = 0;
-  std::string spec = {};
-};
-
-std::optional<Weighted> weighted(const std::string& word) {
-  const std::size_t colon = word.find(':');
-  if (colon == std::string::npos || word.compare(colon, 2, "::") == 0 ||
-      word.compare(colon, 3, "://") == 0)
-    return {};
-  Weighted set{.spec = word.substr(colon + 1)};
-  const char* end = word.data() + colon;
-  const auto [read, error] = std::from_chars(word.data(), end, set.weight);
-  if (error != std::errc() || read != end) return {};
-  return set;
-}
-
-bool has_weight(const std::string& word) { return weighted(word).has_value(); }
-
-std::string without_weight(const std::string& word) {
-  const auto parts = weighted(word);
-  return parts ? parts->spec : word;
-}
-
-const std::map<std::string, wds::MixEnd> kMixEnds = {
-    {"stop", wds::MixEnd::kStop}, {"repeat", wds::MixEnd::kRepeat}, {"drop", wds::MixEnd::kDrop}};
-
 }  // namespace
 
 void DataOptions::declare(CLI::App& app) {
@@ -59,11 +28,7 @@ void DataOptions::declare(CLI::App& app) {
                  "Shards to train on: braces, :: unions, folders, manifests, URLs or -; a mix of "
                  "several sets by their weights: 0.7:SPEC 0.3:SPEC")
       ->type_name("SPEC");
-  app.add_option(
-         "--mix-end", mix_end,
-         "When a set of a mix has no sample left: stop the epoch; repeat it, until each set "
-         "was read once; drop it, and read the others to their ends")
-      ->transform(one_of({"stop", "repeat", "drop"}));
+  mix.declare(app);
   app.add_option("--val", val, "Shards to evaluate on after each epoch")->type_name("SPEC");
   app.add_option("--join", join,
                  "Shards with further fields of the samples of --train, found by key: as many "
@@ -97,36 +62,15 @@ void DataOptions::check_folds() const {
 }
 
 void DataOptions::check_mix() const {
-  const auto weights = std::ranges::count_if(train, has_weight);
-  if (weights == 0) {
-    require(mix_end == "stop", "--mix-end needs a mix: --train 0.7:SPEC --train 0.3:SPEC");
-    return;
-  }
-  for (const std::string& spec : train)
-    require(has_weight(spec),
-            "--train " + spec + ": in a mix every set has a weight (0.5:" + spec + ")");
-  require(folds == 0, "--folds is not for a mix");
-  require(order.skip == 0 && order.take == 0,
-          "--skip and --take are not for a mix: its sets are taken whole");
-  require(!order.resampled && order.passes == 0 && order.order == "millrace",
-          "--resampled, --passes and --order are not for a mix: --mix-end says what is repeated");
-  std::vector<double> values;
-  for (const std::string& spec : train) values.push_back(weighted(spec)->weight);
-  static_cast<void>(wds::whole_weights(values));
-}
-
-pipeline::MixOptions DataOptions::mix(const ReadOptions& read) const {
-  pipeline::MixOptions mix{.end = kMixEnds.at(mix_end)};
-  for (const std::string& word : train)
-    if (const auto set = weighted(word))
-      mix.parts.push_back({set->weight, read.shards({set->spec}).size()});
-  return mix;
+  mix.check(train, order, "--train ");
+  require(folds == 0 || std::ranges::none_of(train, MixOptions::has_weight),
+          "--folds is not for a mix");
 }
 
 void DataOptions::check(const ReadOptions& read) const {
   check_folds();
   for (const std::string& spec : val)
-    require(!has_weight(spec), "--val " + spec + ": what is evaluated has no weights");
+    require(!MixOptions::has_weight(spec), "--val " + spec + ": what is evaluated has no weights");
   order.check();
   if (fake > 0) {
     require(train.empty() && val.empty() && join.empty() && val_join.empty(),
@@ -148,11 +92,8 @@ void DataOptions::check(const ReadOptions& read) const {
 }
 
 std::vector<std::string> DataOptions::train_specs() const {
+  if (folds == 0) return MixOptions::specs_of(train);
   std::vector<std::string> specs;
-  if (folds == 0) {
-    std::ranges::transform(train, std::back_inserter(specs), without_weight);
-    return specs;
-  }
   for (int one = 0; one < folds; ++one) {
     if (one == fold) continue;
     for (const std::string& spec : train)

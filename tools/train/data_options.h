@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/mix_options.h"
 #include "tools/order_options.h"
 #include "tools/read_options.h"
 
@@ -28,8 +29,7 @@ struct DataOptions {
   OrderOptions order = {.shuffle = 5000};
   /// What is skipped and taken of the samples to evaluate on.
   OrderOptions val_order = {};
-  /// The name of a wds::MixEnd.
-  std::string mix_end = "stop";
+  MixOptions mix = {};
   /// Samples per epoch of synthetic data; 0: real data.
   std::int64_t fake = 0;
 
@@ -37,9 +37,6 @@ struct DataOptions {
   /// Throws: InvalidArgument, and as ReadOptions::check().
   void check(const ReadOptions& read) const;
 
-  /// The sets of --train 0.7:SPEC, and what happens at their ends; empty without weights. Throws:
-  /// as ReadOptions::shards().
-  pipeline::MixOptions mix(const ReadOptions& read) const;
   /// Without weights. With folds: all except `fold`. Empty for fake data.
   std::vector<std::string> train_specs() const;
   /// With folds and no --val: only `fold`.

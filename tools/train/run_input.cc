@@ -18,7 +18,8 @@ InputOptions training_input(const RunInputOptions& options) {
   OrderOptions order = options.data.order;
   if (overfits) order.shuffle = 0;
   return {.shards = train_shards(options),
-          .mix = std::make_shared<const pipeline::MixOptions>(options.data.mix(options.read)),
+          .mix = std::make_shared<const pipeline::MixOptions>(
+              options.data.mix.sets(options.data.train, options.read)),
           .joins = train_joins(options),
           .fake = options.data.fake,
           .order = order,

@@ -1,0 +1,86 @@
+#include "tools/mix_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <optional>
+
+#include "io/base/error.h"
+#include "tools/values.h"
+
+namespace millrace::tools {
+namespace {
+
+/// "0.7:SPEC": a weight, and the spec behind it; nullopt for a spec without one.
+struct Weighted {
+  double weight = 0;
+  std::string spec = {};
+};
+
+std::optional<Weighted> weighted(const std::string& word) {
+  const std::size_t colon = word.find(':');
+  if (colon == std::string::npos || word.compare(colon, 2, "::") == 0 ||
+      word.compare(colon, 3, "://") == 0)
+    return {};
+  Weighted set{.spec = word.substr(colon + 1)};
+  const char* end = word.data() + colon;
+  const auto [read, error] = std::from_chars(word.data(), end, set.weight);
+  if (error != std::errc() || read != end) return {};
+  return set;
+}
+
+const std::map<std::string, wds::MixEnd> kEnds = {
+    {"stop", wds::MixEnd::kStop}, {"repeat", wds::MixEnd::kRepeat}, {"drop", wds::MixEnd::kDrop}};
+
+}  // namespace
+
+void MixOptions::declare(CLI::App& app) {
+  app.add_option(
+         "--mix-end", end,
+         "When a set of a mix has no sample left: stop the epoch; repeat it, until each set "
+         "was read once; drop it, and read the others to their ends")
+      ->transform(one_of({"stop", "repeat", "drop"}));
+}
+
+bool MixOptions::has_weight(const std::string& word) { return weighted(word).has_value(); }
+
+std::vector<std::string> MixOptions::specs_of(const std::vector<std::string>& words) {
+  std::vector<std::string> specs;
+  std::ranges::transform(words, std::back_inserter(specs), [](const std::string& word) {
+    const auto set = weighted(word);
+    return set ? set->spec : word;
+  });
+  return specs;
+}
+
+void MixOptions::check(const std::vector<std::string>& words, const OrderOptions& order,
+                       const std::string& prefix) const {
+  if (std::ranges::none_of(words, has_weight)) {
+    require(end == "stop", "--mix-end needs a mix: " + prefix + "0.7:SPEC " + prefix + "0.3:SPEC");
+    return;
+  }
+  for (const std::string& word : words)
+    require(has_weight(word),
+            prefix + word + ": in a mix every set has a weight (0.5:" + word + ")");
+  require(order.skip == 0 && order.take == 0,
+          "--skip and --take are not for a mix: its sets are taken whole");
+  require(!order.resampled && order.passes == 0 && order.order == "millrace",
+          "--resampled, --passes and --order are not for a mix: --mix-end says what is repeated");
+  std::vector<double> weights;
+  for (const std::string& word : words) weights.push_back(weighted(word)->weight);
+  static_cast<void>(wds::whole_weights(weights));
+}
+
+pipeline::MixOptions MixOptions::sets(const std::vector<std::string>& words,
+                                      const ReadOptions& read) const {
+  pipeline::MixOptions mix{.end = kEnds.at(end)};
+  for (const std::string& word : words)
+    if (const auto set = weighted(word))
+      mix.parts.push_back(
+          {.weight = set->weight, .num_shards = read.shards({set->spec}).size()});
+  return mix;
+}
+
+}  // namespace millrace::tools
