@@ -52,6 +52,7 @@ struct Pipeline::State {
   explicit State(PipelineOptions given);
 
   bool next(Batch& batch);
+  bool wait_for(std::chrono::nanoseconds timeout);
   void stop();
   bool is_finished() const;
   Batch masked_batch(int device) const;
@@ -246,6 +247,16 @@ bool Pipeline::State::next(Batch& batch) {
   wait_ns += end - start;
   if (more && options.resources.autotune.on && plan.first != plan.most) tune(end);
   return more;
+}
+
+bool Pipeline::State::wait_for(std::chrono::nanoseconds timeout) {
+  if (is_finished() || fault_ || masked_ || handed_out_ != round_.size()) return true;
+  const std::int64_t start = now_ns();
+  std::int64_t unset = 0;
+  first_next_ns.compare_exchange_strong(unset, start);
+  const bool ready = output.wait_for(timeout);
+  wait_ns += now_ns() - start;
+  return ready;
 }
 
 detail::TuneMeters Pipeline::State::meters_until(std::int64_t now) const {
@@ -507,6 +518,7 @@ Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 
 bool Pipeline::next(Batch& batch) { return state_->next(batch); }
+bool Pipeline::wait_for(std::chrono::nanoseconds timeout) { return state_->wait_for(timeout); }
 void Pipeline::stop() { state_->stop(); }
 bool Pipeline::finished() const { return state_->is_finished(); }
 Batch Pipeline::masked_batch(int device) const { return state_->masked_batch(device); }

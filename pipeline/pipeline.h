@@ -23,10 +23,11 @@
 //
 // Concurrency: reads on I/O threads, decodes in an arena of its own. Order: batches, and every bit
 // in them, depend on the options alone (options.h), never on threads, depth or timing. Buffers: at
-// most memory_bound_bytes(). Threads: next() and the destructor from one thread at a time; stop()
-// and const members from any, but not beside the destructor.
+// most memory_bound_bytes(). Threads: next(), wait_for() and the destructor from one thread at a
+// time; stop() and const members from any, but not beside the destructor.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -59,6 +60,10 @@ class Pipeline {
   /// in the order of the batches; NotFound for an epoch without a sample; Cancelled after stop();
   /// the same again at every later call.
   bool next(Batch& batch);
+  /// Waits until next() will not wait, at most for `timeout`, and returns whether it will not: for
+  /// programs that look after something else between. It counts as time spent in next(). Threads:
+  /// as next().
+  bool wait_for(std::chrono::nanoseconds timeout);
   /// Makes the current and all later calls of next() throw Cancelled. Threads: any.
   void stop();
   /// Whether next() has returned false for the last epoch.

@@ -1,7 +1,6 @@
 #include "tools/parse.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -25,21 +24,6 @@ std::pair<double, std::string> split_number(const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   if (end == text.c_str()) return {std::nan(""), text};
   return {value, std::string(end)};
-}
-
-double unit(std::string suffix) {
-  if (suffix == "B") return 1;
-  const bool binary = suffix.ends_with("iB") || suffix.ends_with('i');
-  const double thousand = binary ? 1024.0 : 1000.0;
-  constexpr std::array<std::string_view, 4> kLetters = {"kK", "mM", "gG", "tT"};
-  const std::string_view rest = suffix.empty() ? "" : std::string_view(suffix).substr(1);
-  if (!rest.empty() && rest != "B" && rest != "i" && rest != "iB") return std::nan("");
-  double value = thousand;
-  for (const std::string_view letters : kLetters) {
-    if (letters.find(suffix[0]) != std::string_view::npos) return value;
-    value *= thousand;
-  }
-  return std::nan("");
 }
 
 /// All of `text` as a side's length; 0 if it is not one.
@@ -100,11 +84,9 @@ double parse_share(const std::string& option, const std::string& text) {
 }
 
 std::uint64_t parse_bytes(const std::string& option, const std::string& text) {
-  const auto [value, rest] = split_number(text);
-  const double bytes = rest.empty() ? value : value * unit(rest);
-  if (!(bytes >= 1 && bytes < 9e15))
-    refuse(option, text, "must be a size such as 3e9, 500M or 2GiB");
-  return static_cast<std::uint64_t>(bytes);
+  const auto bytes = parse_size(text);
+  if (!bytes) refuse(option, text, "must be a size such as 3e9, 500M or 2GiB");
+  return *bytes;
 }
 
 std::chrono::seconds parse_duration(const std::string& option, const std::string& text) {

@@ -16,6 +16,7 @@
 #include "tools/values.h"
 #include "wds/sample_access.h"
 #include "wds/shard_index.h"
+#include "wds/shard_name.h"
 #include "wds/shard_spec.h"
 #include "wds/split.h"
 
@@ -29,13 +30,6 @@ bool is_missing(const std::string& url) {
 
 CLI::Validator not_empty() {
   return {[](const std::string& text) { return text.empty() ? "needs a folder" : ""; }, ""};
-}
-
-// Checkpoints, locks and manifests change.
-bool is_shard_or_index(const std::string& url) {
-  const std::string shown = io::printable_url(url);
-  return shown.find(".tar") != std::string::npos || shown.ends_with(".tgz") ||
-         shown.ends_with(".tgz.index.json");
 }
 
 bool may_have_index(const std::string& url) {
@@ -239,7 +233,7 @@ io::CacheOptions ReadOptions::cache() const {
           "--cache takes a folder of this machine, not a URL");
   return {.folder = cache_.empty() ? "" : *io::local_path(cache_),
           .max_bytes = parse_bytes("--cache-size", cache_size_),
-          .keep = is_shard_or_index,
+          .keep = wds::is_shard_or_index,
           .stop = stop_,
           .log = log_};
 }

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "io/base/error.h"
+#include "io/opener.h"
 
 namespace millrace::wds {
 namespace {
@@ -60,6 +61,12 @@ std::string shard_name(const std::string& pattern, std::uint64_t index) {
     digits.insert(0, parts.width - digits.size(), parts.zeros ? '0' : ' ');
   }
   return parts.before + digits + parts.after;
+}
+
+bool is_shard_or_index(const std::string& url) {
+  const std::string shown = io::printable_url(url);
+  return shown.find(".tar") != std::string::npos || shown.ends_with(".tgz") ||
+         shown.ends_with(".tgz.index.json");
 }
 
 }  // namespace millrace::wds

@@ -1,6 +1,8 @@
-// shard_name: names of numbered shards, from a pattern with one %d or %0Nd.
+// Names of shards: numbered ones, from a pattern with one %d or %0Nd, and what a name says.
 //
 //   shard_name("out/train-%06d.tar", 12)   // "out/train-000012.tar"
+//
+// Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -10,5 +12,9 @@ namespace millrace::wds {
 
 /// `pattern` with its %d or %0Nd replaced by `index`. Throws: InvalidArgument if it has none.
 std::string shard_name(const std::string& pattern, std::uint64_t index);
+
+/// Whether `url` names a shard or its index, which do not change, unlike checkpoints, locks and
+/// manifests: what a cache may keep.
+bool is_shard_or_index(const std::string& url);
 
 }  // namespace millrace::wds

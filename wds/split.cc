@@ -1,5 +1,7 @@
 #include "wds/split.h"
 
+#include <algorithm>
+
 #include "io/base/error.h"
 #include "io/base/text.h"
 
@@ -45,6 +47,12 @@ std::vector<std::string> split_by_worker(const std::vector<std::string>& shards,
             " workers");
   }
   return every(shards, worker, workers);
+}
+
+int usual_workers(std::size_t num_shards, int processes) {
+  constexpr std::size_t kMost = 4;
+  const std::size_t own = num_shards / static_cast<std::size_t>(std::max(processes, 1));
+  return static_cast<int>(std::clamp<std::size_t>(own, 1, kMost));
 }
 
 int num_streams(const SplitOptions& split) {

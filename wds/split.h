@@ -66,6 +66,9 @@ std::vector<std::string> split_by_process(const std::vector<std::string>& shards
 std::vector<std::string> split_by_worker(const std::vector<std::string>& shards, int worker,
                                          int workers);
 
+/// The default of programs for SplitOptions::workers: as many as `num_shards` allow, at most 4. It
+/// may depend on the data, never on the machine.
+int usual_workers(std::size_t num_shards, int processes);
 /// S for `split`, at least 1. Throws: InvalidArgument (process >= processes, streams not a multiple
 /// of processes, counts below 1).
 int num_streams(const SplitOptions& split);

@@ -1,9 +1,11 @@
 #include "io/base/log.h"
 
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <mutex>
 #include <utility>
 
 #include "io/base/error.h"
@@ -36,6 +38,26 @@ std::string_view label(LogLevel level) {
   }
 }
 
+LogLevel level_of(spdlog::level::level_enum level) {
+  if (level >= spdlog::level::err) return LogLevel::kError;
+  if (level == spdlog::level::warn) return LogLevel::kWarn;
+  return level == spdlog::level::info ? LogLevel::kInfo : LogLevel::kDebug;
+}
+
+class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  using Write = std::function<void(LogLevel, const std::string&)>;
+  explicit FunctionSink(Write write) : write_(std::move(write)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& line) override {
+    write_(level_of(line.level), std::string(line.payload.data(), line.payload.size()));
+  }
+  void flush_() override {}
+
+  Write write_;
+};
+
 }  // namespace
 
 Log Log::to_stderr(LogLevel least) {
@@ -59,8 +81,17 @@ Log Log::to_file(const std::string& path, const std::string& prefix) {
   }
 }
 
+Log Log::to_function(std::function<void(LogLevel, const std::string&)> write) {
+  auto sink = std::make_shared<FunctionSink>(std::move(write));
+  auto logger = std::make_shared<spdlog::logger>("millrace", std::move(sink));
+  logger->set_level(spdlog::level::trace);
+  Log log(std::move(logger));
+  log.labelled_ = false;
+  return log;
+}
+
 void Log::write(LogLevel level, std::string_view line) const {
-  if (logger_) logger_->log(spdlog_level(level), "{}{}", label(level), line);
+  if (logger_) logger_->log(spdlog_level(level), "{}{}", labelled_ ? label(level) : "", line);
 }
 
 }  // namespace millrace

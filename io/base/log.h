@@ -6,6 +6,7 @@
 // Threads: every member may be called from any thread; lines are never interleaved.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ class Log {
   static Log to_stderr(LogLevel least = LogLevel::kInfo);
   /// Appends to the file at `path`, with `prefix` ("host rank 3 | ") before each line. Throws: Io.
   static Log to_file(const std::string& path, const std::string& prefix = "");
+  /// Passes each line as it is to `write`, which is called from one thread at a time and must not
+  /// throw.
+  static Log to_function(std::function<void(LogLevel, const std::string& line)> write);
 
   void debug(std::string_view line) const { write(LogLevel::kDebug, line); }
   void info(std::string_view line) const { write(LogLevel::kInfo, line); }
@@ -38,6 +42,7 @@ class Log {
  private:
   explicit Log(std::shared_ptr<spdlog::logger> logger) : logger_(std::move(logger)) {}
   std::shared_ptr<spdlog::logger> logger_;
+  bool labelled_ = true;
 };
 
 }  // namespace millrace

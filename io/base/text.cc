@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 
 namespace millrace {
 namespace {
@@ -49,6 +51,21 @@ std::string shown(std::string_view one, bool valid) {
   return valid && !is_control(one[0]) ? std::string(one) : escaped(one[0]);
 }
 
+/// Bytes of "B", "k", "MB", "GiB", "ti"; NaN for anything else.
+double unit_of(std::string_view name) {
+  if (name == "B") return 1;
+  const double thousand = name.ends_with("iB") || name.ends_with('i') ? 1024.0 : 1000.0;
+  constexpr std::array<std::string_view, 4> kLetters = {"kK", "mM", "gG", "tT"};
+  const std::string_view rest = name.substr(1);
+  if (!rest.empty() && rest != "B" && rest != "i" && rest != "iB") return std::nan("");
+  double value = thousand;
+  for (const std::string_view letters : kLetters) {
+    if (letters.find(name[0]) != std::string_view::npos) return value;
+    value *= thousand;
+  }
+  return std::nan("");
+}
+
 }  // namespace
 
 std::size_t utf8_prefix(std::string_view text) {
@@ -81,6 +98,15 @@ std::string counted(std::uint64_t count, std::string_view noun) {
   for (const std::string_view end : std::array<std::string_view, 4>{"s", "x", "ch", "sh"})
     if (noun.ends_with(end)) return text + "es";
   return text + "s";
+}
+
+std::optional<std::uint64_t> parse_size(const std::string& size) {
+  constexpr double kMost = 9e15;
+  char* end = nullptr;
+  const double value = std::strtod(size.c_str(), &end);
+  const double bytes = *end == '\0' ? value : value * unit_of(end);
+  if (end == size.c_str() || !(bytes >= 1 && bytes < kMost)) return {};
+  return static_cast<std::uint64_t>(bytes);
 }
 
 }  // namespace millrace

@@ -1,14 +1,16 @@
 // Text: what is UTF-8; for people, counts with their nouns, and untrusted text made printable on
-// one line.
+// one line; sizes as people write them.
 //
 //   counted(1, "device")             // "1 device"; "2 devices", "3 classes"
 //   printable(value, kEchoBytes)     // one line, no control characters, 80 bytes at most
+//   parse_size("2GiB")               // 2147483648
 //
 // Threads: pure functions.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,5 +30,8 @@ std::string printable(std::string_view text, std::size_t limit = kEchoBytes);
 
 /// A count and its noun in the singular or plural: "1 device", "2 devices", "0 classes".
 std::string counted(std::uint64_t count, std::string_view noun);
+
+/// A size in bytes: "3e9", "500M" (thousands), "2GiB" (1024s). Nullopt unless 1 or more.
+std::optional<std::uint64_t> parse_size(const std::string& size);
 
 }  // namespace millrace

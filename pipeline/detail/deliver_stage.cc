@@ -45,6 +45,14 @@ Output OutputQueue::pop() {
   return output;
 }
 
+bool OutputQueue::wait_for(std::chrono::nanoseconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  MutexLock lock(mutex_);
+  while (outputs_.empty() && !error_)
+    if (changed_.wait_until(lock, until) == std::cv_status::timeout) break;
+  return !outputs_.empty() || error_;
+}
+
 void OutputQueue::check() {
   MutexLock lock(mutex_);
   if (error_) std::rethrow_exception(error_);

@@ -5,6 +5,7 @@
 // which batches come before it are the same at any timing.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -21,7 +22,8 @@
 namespace millrace::pipeline::detail {
 
 /// From the end of the graph to the consumer, in order; errors in order too. Buffers: as many
-/// rounds as the merge has permits. Threads: push() and fail() from any, pop() from one at a time.
+/// rounds as the merge has permits. Threads: push() and fail() from any, pop() and wait_for() from
+/// one at a time.
 class OutputQueue {
  public:
   void push(Output output);
@@ -29,6 +31,8 @@ class OutputQueue {
   void fail(std::exception_ptr error);
   /// Waits for the next output. Throws: what fail() was given.
   Output pop();
+  /// Waits until pop() will not wait, at most for `timeout`; returns whether it will not.
+  bool wait_for(std::chrono::nanoseconds timeout);
   /// Throws: what fail() was given.
   void check();
 

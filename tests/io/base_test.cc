@@ -3,13 +3,17 @@
 #include <cerrno>
 #include <filesystem>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "io/base/clock.h"
 #include "io/base/error.h"
 #include "io/base/file_lock.h"
 #include "io/base/hash.h"
+#include "io/base/log.h"
 #include "io/base/rng.h"
 #include "io/base/text.h"
 #include "tests/support/temp_dir.h"
@@ -60,6 +64,34 @@ TEST(Text, CountedNounsHaveTheirPlural) {
   EXPECT_EQ(counted(2, "epoch"), "2 epochs");
   EXPECT_EQ(counted(0, "batch"), "0 batches");
   EXPECT_EQ(counted(3, "shard"), "3 shards");
+}
+
+TEST(Text, SizesAreThoseThatPeopleWrite) {
+  EXPECT_EQ(parse_size("3e9"), 3'000'000'000U);
+  EXPECT_EQ(parse_size("500M"), 500'000'000U);
+  EXPECT_EQ(parse_size("1.5 kB"), std::nullopt);
+  EXPECT_EQ(parse_size("1.5kB"), 1500U);
+  EXPECT_EQ(parse_size("2GiB"), 2U << 30U);
+  EXPECT_EQ(parse_size("7B"), 7U);
+  for (const char* wrong : {"", "GiB", "0", "-1", "0.5", "nan", "inf", "1e99", "4x", "4Gx", "4GBs"})
+    EXPECT_EQ(parse_size(wrong), std::nullopt) << wrong;
+}
+
+TEST(Log, PassesLinesToAFunctionAsTheyAre) {
+  std::vector<std::pair<LogLevel, std::string>> lines;
+  {
+    const Log log = Log::to_function(
+        [&](LogLevel level, const std::string& line) { lines.emplace_back(level, line); });
+    log.debug("a {} b");
+    log.info("b");
+    log.warn("c");
+    log.error("d");
+  }
+  const std::vector<std::pair<LogLevel, std::string>> expected = {{LogLevel::kDebug, "a {} b"},
+                                                                  {LogLevel::kInfo, "b"},
+                                                                  {LogLevel::kWarn, "c"},
+                                                                  {LogLevel::kError, "d"}};
+  EXPECT_EQ(lines, expected);
 }
 
 TEST(Text, PrintableCutsBetweenCharacters) {

@@ -68,6 +68,32 @@ TEST(PipelineLifetime, EndsWhileDecodeTasksWait) {
   EXPECT_LT(decoded, 10'000) << "of 200,000: what had begun is finished, not the epoch";
 }
 
+TEST(PipelineLifetime, WaitsForABatchNoLongerThanItIsTold) {
+  FakeStreams streams;
+  streams.block_at = 14;
+  Pipeline pipeline = fake_pipeline(fake_options(1, 8), streams);
+  ASSERT_TRUE(pipeline.wait_for(1min));
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  EXPECT_FALSE(pipeline.wait_for(20ms)) << "the stream stands in the second batch";
+  EXPECT_GE(pipeline.statistics().consumer_wait, 20ms);
+  pipeline.stop();
+  EXPECT_TRUE(pipeline.wait_for(1min)) << "next() throws at once";
+}
+
+TEST(PipelineLifetime, NeitherWaitsForARoundThatIsPartlyHandedOutNorBehindTheLastEpoch) {
+  PipelineOptions options = fake_options(2, 8);
+  options.split.topology.devices = 2;
+  options.epochs.count = 1;
+  Pipeline pipeline = fake_pipeline(options);
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  EXPECT_TRUE(pipeline.wait_for(0s));
+  while (pipeline.next(batch)) {
+  }
+  EXPECT_TRUE(pipeline.wait_for(0s));
+}
+
 TEST(PipelineLifetime, ThrowsCancelledWhenItIsStopped) {
   std::stop_source stop;
   PipelineOptions options = fake_options(2, 64);

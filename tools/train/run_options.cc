@@ -16,16 +16,15 @@
 namespace millrace::tools {
 namespace {
 
-/// The default number of streams: it may depend on the data, never on the machine.
-constexpr int kDefaultWorkers = 4;
+/// Fake data is divided as so many shards.
+constexpr int kFakeShards = 4;
 
 wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run, int saved_streams = 0) {
   if (saved_streams > 0 && saved_streams % run.topology.processes == 0)
     return {.topology = run.topology, .streams = saved_streams};
-  const std::size_t own = num_shards / static_cast<std::size_t>(run.topology.processes);
-  const auto usual = static_cast<int>(std::clamp<std::size_t>(own, 1, kDefaultWorkers));
   return {.topology = run.topology,
-          .workers = run.workers > 0 ? run.workers : usual,
+          .workers = run.workers > 0 ? run.workers
+                                     : wds::usual_workers(num_shards, run.topology.processes),
           .streams = run.streams};
 }
 
@@ -134,8 +133,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.faults = read.policy();
   options.opener = read.opener();
   options.log = context.log;
-  options.split =
-      split_of(input.fake > 0 ? kDefaultWorkers : input.shards.size(), run, input.streams);
+  options.split = split_of(input.fake > 0 ? kFakeShards : input.shards.size(), run, input.streams);
   input.order.apply(input.seed, options);
   options.fields = input.targets
                        ? choice.task.fields(choice.images, choice.classes, dtype, input.training)
