@@ -23,6 +23,11 @@ set(millrace_dependencies
   "spdlog 1.10 PC spdlog"
   "nlohmann_json 3")
 
+if(MILLRACE_BUILD_PYTHON STREQUAL ONLY)
+  list(FILTER millrace_dependencies EXCLUDE REGEX "^(OneDNN|OpenMP) ")
+  set(MILLRACE_MPI OFF)
+endif()
+
 set(pc_public "")
 set(pc_private "")
 foreach(dependency IN LISTS millrace_dependencies)

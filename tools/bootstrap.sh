@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what millrace needs on Debian 12. Does nothing, and needs no root rights, if everything
 # is installed.
-#   tools/bootstrap.sh            what the build and the demo need
+#   tools/bootstrap.sh            what the build, the Python package and the demo need
 #   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles, stores' servers
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,12 +11,13 @@ build=(
   libarchive-dev libcurl4-openssl-dev zlib1g-dev libisal-dev libssl-dev libpugixml-dev
   libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
+  python3-dev python3-venv
   dataset-fashion-mnist
 )
 tests=(
   libgtest-dev libgmock-dev libbenchmark-dev nginx-light ca-certificates
   libopenmpi-dev openmpi-bin
-  python3 python3-venv python3-numpy python3-pil python3-torch python3-torchvision
+  python3-numpy python3-pil python3-torch python3-torchvision
 )
 
 wanted=("${build[@]}")
@@ -50,6 +51,8 @@ oracle() {  # NAME WHAT-WILL-SKIP PACKAGE...
   fi
 }
 if [[ ${1:-} == --tests ]]; then
+  oracle nanobind "tests of the Python package" nanobind==3.1.0 nanobind-backend==1.0.0 pytest==9.2.0 \
+    ml_dtypes==0.4.1
   oracle webdataset "parity tests" webdataset==1.0.2
   oracle moto "tests of s3://" 'moto[server]==5.2.5'
   oracle gcp-storage-emulator "tests of gs://" gcp-storage-emulator==2026.7.19

@@ -12,9 +12,10 @@ set(may_decode decode io)
 set(may_pipeline pipeline wds decode io)
 set(may_device device pipeline wds decode io)
 set(may_trainer trainer device pipeline wds decode io)
+set(may_python python device pipeline wds decode io)
 set(may_tools tools trainer device pipeline wds decode io)
 set(may_bench bench tests tools trainer device pipeline wds decode io)
-set(rooms io wds decode pipeline device trainer tools bench)
+set(rooms io wds decode pipeline device trainer python tools bench)
 set(installed io wds decode pipeline device trainer)
 
 # The trainer's floors: what of the trainer a file below each folder may include. All stand on the

@@ -1,0 +1,287 @@
+#include "python/loader.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/set.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/base/json.h"
+#include "pipeline/epoch_length.h"
+#include "python/bind.h"
+#include "python/process_guard.h"
+
+namespace millrace::python {
+
+namespace nb = nanobind;
+using pipeline::Position;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long a signal waits at most.
+constexpr auto kSlice = 100ms;
+constexpr int kStateVersion = 1;
+
+/// Throws: what a signal's handler raised: KeyboardInterrupt.
+void look_at_signals() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+struct State {
+  int streams = 0;
+  Position position = {};
+};
+
+State parse_state(const std::string& text) {
+  const auto json = parse_json<nlohmann::json>(text, "loader state");
+  const auto corrupt = [](const char* what) {
+    return Error(ErrorCode::kCorrupt, std::string("loader state: ") + what);
+  };
+  if (!json.is_object() || !json.contains("version") || !json.contains("streams") ||
+      !json.contains("position"))
+    throw corrupt("it is not what state_dict() returned");
+  if (json_integer<int>(json["version"], "loader state: version") != kStateVersion)
+    throw corrupt("it was written by another version of millrace");
+  return {.streams = json_integer<int>(json["streams"], "loader state: streams", 0),
+          .position = Position::from_json(json["position"].dump())};
+}
+
+}  // namespace
+
+/// One thread at a time.
+class Loader::Turn {
+ public:
+  explicit Turn(std::atomic<bool>& busy) : busy_(busy) {
+    if (busy_.exchange(true))
+      throw std::runtime_error("another thread is using this loader: it serves one at a time");
+  }
+  ~Turn() { busy_ = false; }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::atomic<bool>& busy_;
+};
+
+Loader::Loader(LoaderOptions options, Topology topology, BatchForm form)
+    : options_(std::move(options)), topology_(topology), form_(std::move(form)) {}
+
+Loader::~Loader() { end(); }
+
+std::uint64_t Loader::begin() {
+  const Turn turn(busy_);
+  if (std::exchange(failed_, false)) end();
+  if (std::exchange(begun_, false)) stand_at(Position::start_of(epoch()));
+  return ++pass_;
+}
+
+std::optional<nb::dict> Loader::next(std::uint64_t pass) {
+  const Turn turn(busy_);
+  if (pass != pass_)
+    throw std::runtime_error("this pass is over: another one over the same loader was begun");
+  start();
+  wait();
+  pipeline::Batch batch;
+  begun_ = fetch(batch);
+  lines_.pass_on();
+  if (!begun_) return {};
+  return batch_arrays(std::move(batch), form_);
+}
+
+bool Loader::fetch(pipeline::Batch& batch) {
+  const nb::gil_scoped_release release;
+  failed_ = true;  // a pipeline throws its fault again at every call
+  const bool more = pipeline_->next(batch);
+  failed_ = false;
+  return more;
+}
+
+/// Until next() need not wait.
+void Loader::wait() {
+  bool ready = false;
+  while (!ready) {
+    {
+      const nb::gil_scoped_release release;
+      ready = pipeline_->wait_for(kSlice);
+    }
+    lines_.pass_on();
+    if (!ready) look_at_signals();
+  }
+}
+
+void Loader::run(const std::function<void()>& work) {
+  auto done = std::async(std::launch::async, work);
+  const auto wait_for = [&done](std::chrono::milliseconds timeout) {
+    const nb::gil_scoped_release release;
+    return done.wait_for(timeout) == std::future_status::ready;
+  };
+  try {
+    while (!wait_for(kSlice)) {
+      lines_.pass_on();
+      look_at_signals();
+    }
+  } catch (...) {
+    stop_.request_stop();
+    const nb::gil_scoped_release release;
+    done.wait();
+    stop_ = {};
+    prepared_.reset();  // its opener was stopped
+    throw;
+  }
+  done.get();
+}
+
+void Loader::prepare() {
+  ProcessGuard::enter();
+  if (prepared_) return;
+  std::optional<pipeline::PipelineOptions> prepared;
+  run([&] { prepared = python::prepare(options_, topology_, stop_.get_token(), lines_.log()); });
+  prepared_ = std::move(prepared);
+  lines_.pass_on();
+}
+
+wds::SplitOptions Loader::split() const {
+  wds::SplitOptions split = prepared_->split;
+  if (options_.streams == 0 && saved_streams_ % topology_.processes == 0)
+    split.streams = saved_streams_;
+  return split;
+}
+
+void Loader::start() {
+  if (pipeline_) return ProcessGuard::enter();
+  prepare();
+  check_length();
+  pipeline::PipelineOptions options = *prepared_;
+  options.split = split();
+  options.resume = std::make_shared<const Position>(position_);
+  std::shared_ptr<pipeline::Pipeline> started;
+  run([&] { started = std::make_shared<pipeline::Pipeline>(std::move(options)); });
+  pipeline_ = std::move(started);
+  saved_streams_ = wds::num_streams(pipeline_->options().split);
+}
+
+/// Ranks that do not know how long the others' epochs are would wait for them at the end.
+void Loader::check_length() const {
+  if (topology_.processes == 1 || pipeline::steps_per_epoch(*prepared_)) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the ranks' epochs may differ in length, because the shards' samples are not "
+              "counted: index the shards, leave scan on, or set Epochs(batches=...)");
+}
+
+void Loader::stand_at(Position position) {
+  if (pipeline_ && pipeline_->position().streams.empty() &&
+      pipeline_->position().epoch == position.epoch && position.streams.empty())
+    return;
+  end();
+  position_ = std::move(position);
+}
+
+Position Loader::position() const { return pipeline_ ? pipeline_->position() : position_; }
+
+std::string Loader::state() const {
+  const int streams = saved_streams_;
+  const Position stands = position();
+  const nb::gil_scoped_release release;
+  return fmt::format(R"({{"version":{},"streams":{},"position":{}}})", kStateVersion, streams,
+                     stands.to_json());
+}
+
+void Loader::load(const std::vector<std::string>& states) {
+  const Turn turn(busy_);
+  std::vector<Position> parts;
+  int streams = 0;
+  for (const std::string& text : states) {
+    State state = parse_state(text);
+    require(parts.empty() || state.streams == streams,
+            "the ranks' states are of loaders with different streams");
+    streams = state.streams;
+    parts.push_back(std::move(state.position));
+  }
+  require(!parts.empty(), "no state is given");
+  Position whole = parts.size() == 1 ? parts.front() : Position::joined(parts);
+  end();
+  position_ = std::move(whole);
+  saved_streams_ = streams;
+  begun_ = false;
+  ++pass_;
+}
+
+std::uint32_t Loader::epoch() const { return position().epoch; }
+
+void Loader::set_epoch(std::uint32_t epoch) {
+  const Turn turn(busy_);
+  if (epoch == position().epoch) return;
+  stand_at(Position::start_of(epoch));
+  begun_ = false;
+  ++pass_;
+}
+
+std::optional<std::int64_t> Loader::length() {
+  const Turn turn(busy_);
+  prepare();
+  const bool may_lose = options_.pipeline.faults.on_fault != wds::OnFault::kFail;
+  if (may_lose && topology_.processes == 1 && options_.pipeline.epochs.batches == 0) return {};
+  pipeline::PipelineOptions options = *prepared_;
+  options.split = split();
+  return pipeline::batches_per_epoch(options);
+}
+
+pipeline::Statistics Loader::statistics() const {
+  return pipeline_ ? pipeline_->statistics() : pipeline::Statistics();
+}
+
+void Loader::close() {
+  const Turn turn(busy_);
+  end();
+  prepared_.reset();
+  lines_.pass_on();
+}
+
+/// Keeps where the pipeline stands.
+void Loader::end() {
+  if (!pipeline_) return;
+  if (ProcessGuard::is_forked_child()) {
+    static_cast<void>(new std::shared_ptr(std::move(pipeline_)));
+    return;
+  }
+  position_ = pipeline_->position();
+  auto ending = std::exchange(pipeline_, nullptr);
+  const nb::gil_scoped_release release;
+  ending.reset();
+}
+
+void bind_loader(nb::module_& module) {
+  nb::class_<Loader>(module, "Loader", "A pipeline that starts late, for millrace.Loader.")
+      .def(
+          "__init__",
+          [](Loader* self, const LoaderOptions& options, int rank, int world, bool bits,
+             std::set<std::string> texts) {
+            require(world >= 1 && rank >= 0 && rank < world,
+                    fmt::format("rank {} of world {}: a rank is from 0 to world - 1", rank, world));
+            new (self) Loader(options, {.process = rank, .processes = world},
+                              {.bits = bits, .texts = std::move(texts)});
+          },
+          nb::arg("options"), nb::kw_only(), nb::arg("rank"), nb::arg("world"), nb::arg("bits"),
+          nb::arg("texts"))
+      .def("begin", &Loader::begin)
+      .def("next", &Loader::next, nb::arg("number"),
+           nb::sig("def next(self, number: int) -> dict[str, object] | None"))
+      .def("state", &Loader::state)
+      .def("load", &Loader::load, nb::arg("states"))
+      .def_prop_ro("epoch", &Loader::epoch)
+      .def("set_epoch", &Loader::set_epoch, nb::arg("epoch"))
+      .def("length", &Loader::length)
+      .def("statistics", &Loader::statistics)
+      .def("close", &Loader::close);
+}
+
+}  // namespace millrace::python

@@ -1,0 +1,96 @@
+// Loader: a pipeline that a loop of Python iterates, epoch by epoch, and that starts late.
+//
+// Nothing is read and no thread started before the first next() (or length()). Where it stands
+// follows the batches that were handed out, never what was read ahead.
+//
+//   Loader loader(options, {.process = rank, .processes = world}, form);
+//   const auto turn = loader.begin();
+//   while (auto batch = loader.next(turn)) ...      // one epoch
+//
+// Waiting releases the GIL, in slices between which signals are looked at. A signal's exception
+// leaves the loader where it was.
+//
+// Threads: with the GIL, from any thread; a second next() while one waits is refused.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "pipeline/pipeline.h"
+#include "python/batch_arrays.h"
+#include "python/log_lines.h"
+#include "python/options.h"
+
+namespace millrace::python {
+
+class Loader {
+ public:
+  Loader(LoaderOptions options, Topology topology, BatchForm form);
+  /// Ends the threads, releasing the GIL; nothing in a forked child.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// Begins a pass over epoch() and returns its number, for next(). After load() it begins where
+  /// the state stands; an epoch that was left before its end is begun again.
+  std::uint64_t begin();
+  /// The next batch; nullopt at the end of the epoch. Throws: as Pipeline::next();
+  /// std::runtime_error if `pass` is not the last one begun, and in a forked child.
+  std::optional<nanobind::dict> next(std::uint64_t pass);
+
+  /// After the last batch handed out, as JSON.
+  std::string state() const;
+  /// Continues where a loader of the same options stood: with this rank's state, or with those of
+  /// all ranks, in their order, of any other number of ranks. Throws: Corrupt, InvalidArgument.
+  void load(const std::vector<std::string>& states);
+
+  /// The epoch that the next batch belongs to.
+  std::uint32_t epoch() const;
+  /// Moves to the beginning of `epoch`, unless the loader stands in it.
+  void set_epoch(std::uint32_t epoch);
+  /// Batches of this rank in a whole epoch; nullopt where it is not known before it is read.
+  std::optional<std::int64_t> length();
+  pipeline::Statistics statistics() const;
+  /// Ends the threads. The next begin() starts again where the loader stands.
+  void close();
+
+ private:
+  class Turn;
+
+  void prepare();
+  void start();
+  void wait();
+  bool fetch(pipeline::Batch& batch);
+  void check_length() const;
+  /// The streams of the state, or those of the options.
+  wds::SplitOptions split() const;
+  pipeline::Position position() const;
+  void stand_at(pipeline::Position position);
+  /// Runs `work` on a thread of its own, and waits for it.
+  void run(const std::function<void()>& work);
+  void end();
+
+  const LoaderOptions options_;
+  const Topology topology_;
+  const BatchForm form_;
+  LogLines lines_;
+  std::stop_source stop_;
+  std::optional<pipeline::PipelineOptions> prepared_;
+  std::shared_ptr<pipeline::Pipeline> pipeline_;
+  pipeline::Position position_;  ///< while there is no pipeline
+  int saved_streams_ = 0;        ///< of the state that was loaded
+  bool begun_ = false;           ///< a batch was handed out since begin() or load()
+  bool failed_ = false;          ///< the pipeline has ended with a fault
+  std::uint64_t pass_ = 0;
+  std::atomic<bool> busy_{false};
+};
+
+}  // namespace millrace::python

@@ -1,0 +1,87 @@
+"""Batches from WebDataset shards, for PyTorch, JAX and NumPy, by the C++ library millrace.
+
+>>> import millrace as mr
+>>> data = mr.Pipeline("train-{000000..000639}.tar", batch_size=256,
+...                    fields={"image": mr.Image(mr.RandomResizedCrop(224)), "label": mr.Label()})
+>>> for batch in data.torch():
+...     step(batch["image"], batch["label"], batch["valid"])
+"""
+
+from millrace._core import (
+    Array,
+    CenterCrop,
+    ClassMask,
+    ColorJitter,
+    Epochs,
+    Faults,
+    Floats,
+    Image,
+    Label,
+    Limits,
+    Normalize,
+    PairedImages,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Raw,
+    Resize,
+    ResizeShort,
+    Shuffle,
+    StageStatistics,
+    Statistics,
+    Tuning,
+    Verdict,
+)
+from millrace.errors import (
+    CancelledError,
+    CorruptError,
+    Error,
+    ExhaustedError,
+    InvalidArgumentError,
+    IoError,
+    NotFoundError,
+    TruncatedError,
+    UnsupportedError,
+)
+from millrace.loader import Loader
+from millrace.pipeline import Field, Pipeline
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array",
+    "CancelledError",
+    "CenterCrop",
+    "ClassMask",
+    "ColorJitter",
+    "CorruptError",
+    "Epochs",
+    "Error",
+    "ExhaustedError",
+    "Faults",
+    "Field",
+    "Floats",
+    "Image",
+    "InvalidArgumentError",
+    "IoError",
+    "Label",
+    "Limits",
+    "Loader",
+    "Normalize",
+    "NotFoundError",
+    "PairedImages",
+    "Pipeline",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "Raw",
+    "Resize",
+    "ResizeShort",
+    "Shuffle",
+    "StageStatistics",
+    "Statistics",
+    "TruncatedError",
+    "Tuning",
+    "UnsupportedError",
+    "Verdict",
+]

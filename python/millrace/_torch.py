@@ -1,0 +1,28 @@
+"""What needs torch to be defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+from millrace.loader import Loader
+
+
+class BatchDataset(IterableDataset[dict[str, Any]]):
+    """A loader's batches, for a DataLoader with batch_size=None and no workers."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        if get_worker_info() is not None:
+            raise RuntimeError(
+                "millrace decodes on threads of its own, and each worker process would read "
+                "everything again: use DataLoader(num_workers=0, batch_size=None)"
+            )
+        return iter(self.loader)
+
+    def __len__(self) -> int:
+        return len(self.loader)

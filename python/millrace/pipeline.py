@@ -1,0 +1,133 @@
+"""Pipeline: what is read, and how; it opens nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from millrace import _core
+from millrace.loader import Loader
+
+Field = _core.Image | _core.PairedImages | _core.Label | _core.Floats | _core.Array | _core.Raw
+
+
+class Pipeline:
+    """What is read, and how. It opens nothing and starts nothing: its loaders do.
+
+    ``spec``: a brace pattern, ``::`` union, folder, manifest or URL, or a list of them.
+
+    ``fields``: by name, what the members of a sample are decoded to. Each becomes an array of the
+    batch (``Raw``: a list). The key of ``PairedImages`` is a tuple of its members' names.
+
+    ``batch_size``: slots of a batch, for each rank.
+
+    ``shuffle``, ``epochs``, ``faults``: as the classes say. None: shards in their order, every
+    sample once an epoch, and the first fault is raised.
+
+    ``uneven``: an epoch's last samples that do not fill a batch on every rank are padded with
+    masked slots ("pad"), dropped ("drop") or refused ("error"). ``partial``: the last batch is
+    shorter instead (with "pad").
+
+    ``rank``, ``world``: which of how many processes this is. None: as torch.distributed says once
+    it is initialised, else RANK and WORLD_SIZE, else 0 of 1.
+
+    ``threads``, ``io_threads``, ``prefetch``, ``memory`` ("4GiB"), ``autotune``: how fast batches
+    come, never what is in them. None: the C++ default (pipeline/options.h).
+
+    ``streams``: how many streams the shards are divided into over all ranks: fix it (as a multiple
+    of every world size that you use) to have the same samples in the same order on any of them.
+    0: up to 4 a rank.
+
+    ``indexed``: use the indexes beside the shards. ``scan``: read the headers of shards without one
+    first, so that ranks get equal shares. ``cache``: a folder that keeps what was read from the
+    network, up to ``cache_size`` ("100GiB"). ``allow_pipe``: whether ``pipe:COMMAND`` may run.
+    """
+
+    def __init__(
+        self,
+        spec: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        fields: Mapping[str | tuple[str, ...], Field],
+        batch_size: int,
+        shuffle: _core.Shuffle | None = None,
+        epochs: _core.Epochs | None = None,
+        uneven: str = "pad",
+        partial: bool = False,
+        faults: _core.Faults | None = None,
+        rank: int | None = None,
+        world: int | None = None,
+        threads: int | None = None,
+        io_threads: int | None = None,
+        prefetch: int | None = None,
+        memory: int | str | None = None,
+        autotune: bool | None = None,
+        streams: int = 0,
+        indexed: bool = True,
+        scan: bool = True,
+        cache: str | os.PathLike[str] | None = None,
+        cache_size: int | str | None = None,
+        allow_pipe: bool = False,
+    ) -> None:
+        if (rank is None) != (world is None):
+            raise ValueError("rank and world belong together: give both or neither")
+        self._arguments: dict[str, Any] = {k: v for k, v in locals().items() if k != "self"}
+        self._rank, self._world = rank, world
+        self._fields = {_names(key): field for key, field in fields.items()}
+        self._options = _core.Options(
+            _specs(spec),
+            fields=[(list(names), field) for names, field in self._fields.items()],
+            batch_size=batch_size,
+            shuffle=shuffle,
+            epochs=epochs,
+            uneven=uneven,
+            partial=partial,
+            faults=faults,
+            threads=threads,
+            io_threads=io_threads,
+            prefetch=prefetch,
+            memory=memory,
+            autotune=autotune,
+            streams=streams,
+            indexed=indexed,
+            scan=scan,
+            cache=None if cache is None else str(cache),
+            cache_size=cache_size,
+            allow_pipe=allow_pipe,
+        )
+
+    def torch(self) -> Loader:
+        """Batches of torch tensors; ``valid`` is a bool tensor."""
+        return Loader(self, "torch")
+
+    def numpy(self) -> Loader:
+        """Batches of NumPy arrays, read-only; bfloat16 needs the package ml_dtypes."""
+        return Loader(self, "numpy")
+
+    def jax(self) -> Loader:
+        """Batches of JAX arrays on the CPU."""
+        return Loader(self, "jax")
+
+    def dlpack(self) -> Loader:
+        """Batches of objects that any library's ``from_dlpack`` takes; ``valid`` is uint8."""
+        return Loader(self, "dlpack")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self._arguments,)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{k}={v!r}" for k, v in self._arguments.items() if v is not None)
+        return f"Pipeline({given})"
+
+
+def _rebuild(arguments: dict[str, Any]) -> Pipeline:
+    return Pipeline(**arguments)
+
+
+def _names(key: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _specs(spec: Any) -> list[str]:
+    single = isinstance(spec, (str, os.PathLike))
+    return [os.fspath(one) for one in ([spec] if single else spec)]

@@ -1,0 +1,12 @@
+// millrace._core: the loader for Python, as the package millrace/ uses it.
+#include "python/bind.h"
+
+NB_MODULE(_core, module) {
+  module.doc() = "The C++ part of millrace: options, and the loader of batches.";
+  millrace::python::bind_errors();
+  millrace::python::bind_transforms(module);
+  millrace::python::bind_fields(module);
+  millrace::python::bind_options(module);
+  millrace::python::bind_statistics(module);
+  millrace::python::bind_loader(module);
+}

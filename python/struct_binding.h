@@ -1,0 +1,186 @@
+// bind_struct: a plain struct of options as a Python class.
+//
+// Each member becomes a keyword argument with the C++ default, and a read-only attribute; the class
+// has repr(), == and pickling. So Python knows no default of its own.
+//
+//   bind_struct<decode::RandomCrop, 3>(module, "RandomCrop", "Pads each side, then ...",
+//                                      member("height", &decode::RandomCrop::height), ...);
+//
+// Threads: as a value; the GIL is held.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/base/text.h"
+
+namespace millrace::python {
+
+namespace nb = nanobind;
+
+/// A member as Python sees it: a value of type V.
+template <typename V, typename Get, typename Set>
+struct Member {
+  using Value = V;
+  const char* name;
+  Get get;  ///< V of a const T&
+  Set set;  ///< puts a V into a T&
+};
+
+template <typename V, typename Get, typename Set>
+Member<V, Get, Set> member_as(const char* name, Get get, Set set) {
+  return {name, std::move(get), std::move(set)};
+}
+
+template <typename T, typename V>
+auto member(const char* name, V T::*place) {
+  return member_as<V>(
+      name, [place](const T& of) { return of.*place; },
+      [place](T& of, V value) { of.*place = std::move(value); });
+}
+
+/// A name for each value of an enumeration; the first name of a value is the one that is shown.
+template <typename E>
+using Word = std::pair<std::string_view, E>;
+
+/// Throws: InvalidArgument, listing the words.
+template <typename E>
+E value_of(const char* name, const std::string& text, std::span<const Word<E>> words) {
+  std::string known;
+  for (const auto& [word, value] : words) {
+    if (word == text) return value;
+    known += (known.empty() ? "" : ", ") + std::string(word);
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              std::string(name) + " '" + printable(text) + "': must be one of " + known);
+}
+
+template <typename E>
+std::string word_of(E value, std::span<const Word<E>> words) {
+  for (const auto& [word, known] : words)
+    if (known == value) return std::string(word);
+  return {};
+}
+
+/// A member that Python sees as one of `words`, which live as long as the program.
+template <typename T, typename E>
+auto word(const char* name, E T::*place, std::span<const Word<E>> words) {
+  return member_as<std::string>(
+      name, [=](const T& of) { return word_of(of.*place, words); },
+      [=](T& of, const std::string& text) { of.*place = value_of(name, text, words); });
+}
+
+namespace detail {
+
+/// "RandomCrop(height=32, width=32, padding=4)".
+inline std::string repr_of(const char* name, const nb::list& names, const nb::tuple& values) {
+  std::string text = std::string(name) + "(";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += nb::cast<std::string>(names[i]) + "=" + nb::repr(values[i]).c_str();
+  }
+  return text + ")";
+}
+
+template <typename T, typename... Members>
+nb::tuple values_of(const T& of, const Members&... members) {
+  return nb::make_tuple(nb::cast(members.get(of))...);
+}
+
+template <typename T, typename Values, typename... Members, std::size_t... I>
+void set_all(T& of, const Values& values, std::index_sequence<I...>, const Members&... members) {
+  (members.set(of, nb::cast<typename Members::Value>(values[I])), ...);
+}
+
+template <typename T, typename... Members>
+void add_members(nb::class_<T>& bound, const char* name, const T& usual,
+                 const Members&... members) {
+  (bound.def_prop_ro(members.name, members.get), ...);
+  bound.def(
+      "__getstate__", [members...](const T& self) { return values_of(self, members...); },
+      nb::sig("def __getstate__(self) -> tuple[object, ...]"));
+  bound.def(
+      "__setstate__",
+      [usual, members...](T& self, const nb::tuple& values) {
+        new (&self) T(usual);
+        set_all(self, values, std::index_sequence_for<Members...>(), members...);
+      },
+      nb::sig("def __setstate__(self, state: tuple[object, ...], /) -> None"));
+  bound.def("__eq__", [members...](const T& self, const nb::object& other) {
+    T* same = nullptr;
+    if (!nb::try_cast(other, same)) return false;
+    return values_of(self, members...).equal(values_of(*same, members...));
+  });
+  bound.def("__repr__", [name, members...](const T& self) {
+    nb::list names;
+    (names.append(members.name), ...);
+    return repr_of(name, names, values_of(self, members...));
+  });
+}
+
+}  // namespace detail
+
+/// The first `kPositional` arguments may also be given by their place. `usual` has the defaults.
+template <typename T, std::size_t kPositional, typename... Members>
+nb::class_<T> bind_struct(nb::module_& module, const char* name, const char* doc, const T& usual,
+                          Members... members) {
+  nb::class_<T> bound(module, name, doc);
+  const auto init = [usual, members...](T* self, typename Members::Value... values) {
+    new (self) T(usual);
+    (members.set(*self, std::move(values)), ...);
+  };
+  const auto arguments = std::make_tuple((nb::arg(members.name) = members.get(usual))...);
+  const auto define = [&]<std::size_t... First, std::size_t... Rest>(std::index_sequence<First...>,
+                                                                     std::index_sequence<Rest...>) {
+    if constexpr (sizeof...(Rest) == 0)
+      bound.def("__init__", init, std::get<First>(arguments)...);
+    else
+      bound.def("__init__", init, std::get<First>(arguments)..., nb::kw_only(),
+                std::get<kPositional + Rest>(arguments)...);
+  };
+  define(std::make_index_sequence<kPositional>(),
+         std::make_index_sequence<sizeof...(Members) - kPositional>());
+  detail::add_members(bound, name, usual, members...);
+  return bound;
+}
+
+/// The same for a struct that begins with a list, whose items are the arguments without a name;
+/// `items` says what they are: "transforms".
+template <typename T, typename List, typename... Members>
+nb::class_<T> bind_list_struct(nb::module_& module, const char* name, const char* doc,
+                               const char* items, List list, Members... members) {
+  nb::class_<T> bound(module, name, doc);
+  const T usual{};
+  bound.def(
+      "__init__",
+      [usual, name, list, members...](T* self, const nb::args& first,
+                                      typename Members::Value... values) {
+        typename List::Value given;
+        if (!nb::try_cast(first, given))
+          throw nb::type_error((std::string(name) + "() takes " + list.name + " without a name, " +
+                                "and all else by name")
+                                   .c_str());
+        new (self) T(usual);
+        list.set(*self, std::move(given));
+        (members.set(*self, std::move(values)), ...);
+      },
+      nb::arg(items), (nb::arg(members.name) = members.get(usual))...);
+  detail::add_members(bound, name, usual, list, members...);
+  return bound;
+}
+
+}  // namespace millrace::python

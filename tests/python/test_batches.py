@@ -1,0 +1,277 @@
+"""Batches: those of C++, bit for bit; from any state; as arrays that share their memory."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import os
+import pickle
+import subprocess
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import millrace as mr
+from conftest import FIELDS, pipeline
+
+
+def as_in_cpp(spec: str, threads: int) -> mr.Pipeline:
+    """What batch_hashes.cc builds."""
+    image = mr.Image(
+        mr.RandomResizedCrop((12, 10)),
+        mr.RandomHorizontalFlip(),
+        mr.ColorJitter(0.2),
+        mr.Normalize.imagenet(),
+        dtype="bf16",
+        layout="CHW",
+    )
+    return mr.Pipeline(
+        spec,
+        fields={"image": image, "label": mr.Label(classes=10), "raw": mr.Raw("cls")},
+        batch_size=16,
+        shuffle=mr.Shuffle(40, seed=7),
+        threads=threads,
+        streams=3,
+    )
+
+
+def hashes(batch: dict[str, Any], epoch: int) -> dict[str, int]:
+    arrays = {k: zlib.crc32(batch[k].tobytes()) for k in ("image", "label", "valid")}
+    keys = zlib.crc32("".join(key + "\n" for key in batch["keys"]).encode())
+    raw = zlib.crc32(b"".join(value + b"\n" for value in batch["raw"]))
+    return {"epoch": epoch, **arrays, "keys": keys, "raw": raw}
+
+
+@pytest.fixture(scope="module")
+def of_cpp(shards: str) -> list[dict[str, int]]:
+    program = os.environ["MILLRACE_BATCH_HASHES"]
+    lines = subprocess.run([program, shards, "2"], check=True, capture_output=True, text=True)
+    return [json.loads(line) for line in lines.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_are_those_of_cpp_at_any_number_of_threads(
+    shards: str, of_cpp: list[dict[str, int]], threads: int
+) -> None:
+    with as_in_cpp(shards, threads).numpy() as loader:
+        own = [hashes(batch, epoch) for epoch in range(2) for batch in loader]
+    assert len(of_cpp) == 26
+    assert own == of_cpp
+
+
+def test_continue_from_a_state_at_every_batch(shards: str, of_cpp: list[dict[str, int]]) -> None:
+    data = as_in_cpp(shards, 2)
+    states = [data.numpy().state_dict()]
+    with data.numpy() as loader:
+        for _ in range(2):
+            for _ in loader:
+                states.append(loader.state_dict())
+                assert loader.state_dict() == states[-1], "a second call says the same"
+    for at, state in enumerate(states):
+        with data.numpy() as loader:
+            loader.load_state_dict(json.loads(json.dumps(state)))
+            assert loader.state_dict()["position"] == state["position"]
+            rest = [hashes(batch, epoch) for epoch in range(loader.epoch, 2) for batch in loader]
+        assert rest == of_cpp[at:], f"after {at} batches"
+
+
+def test_begin_the_next_epoch_after_the_end(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        for _ in loader:
+            pass
+        assert loader.epoch == 1
+        state = loader.state_dict()
+        second = [batch["keys"] for batch in loader]
+    with pipeline(shards).numpy() as loader:
+        loader.load_state_dict(state)
+        assert loader.epoch == 1
+        assert [batch["keys"] for batch in loader] == second
+
+
+def test_an_empty_state_changes_nothing(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        first = next(iter(loader))["keys"]
+        before = loader.state_dict()
+        loader.load_state_dict({})
+        assert loader.state_dict() == before
+        assert next(iter(loader))["keys"] == first, "the epoch was left, and begins again"
+
+
+def test_a_state_of_other_data_is_refused(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+    with pipeline(shards, shuffle=mr.Shuffle(40, seed=8)).numpy() as other:
+        other.load_state_dict(state)
+        with pytest.raises(mr.InvalidArgumentError):
+            next(iter(other))
+    for broken in ({"a": 1}, {**state, "version": 2}, {**state, "streams": -1}):
+        with pytest.raises(mr.CorruptError):
+            pipeline(shards).numpy().load_state_dict(broken)
+
+
+def test_have_the_length_that_is_said(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        assert len(loader) == 13
+        assert len(list(loader)) == 13
+    with pipeline(shards, uneven="drop").numpy() as loader:
+        assert len(loader) == len(list(loader)) == 12
+    with pipeline(shards, epochs=mr.Epochs(batches=20)).numpy() as loader:
+        assert len(loader) == len(list(loader)) == 20
+
+
+@pytest.mark.parametrize("arguments", [{"scan": False}, {"faults": mr.Faults("skip")}])
+def test_have_no_length_that_is_not_exact(shards: str, arguments: dict[str, Any]) -> None:
+    with pipeline(shards, **arguments).numpy() as loader:
+        with pytest.raises(TypeError, match=r"Epochs\(batches="):
+            len(loader)
+        assert loader, "what has no length is still true"
+        assert len(list(loader)) == 13
+
+
+def test_each_loop_is_an_epoch_in_another_order(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        epochs = [[key for batch in loader for key in batch["keys"]] for _ in range(2)]
+        assert loader.epoch == 2
+        assert sorted(epochs[0]) == sorted(epochs[1])
+        assert epochs[0] != epochs[1]
+        loader.set_epoch(0)
+        assert [key for batch in loader for key in batch["keys"]] == epochs[0]
+
+
+def test_set_epoch_leaves_a_loaded_state_of_that_epoch(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        passing = iter(loader)
+        next(passing)
+        state, second = loader.state_dict(), next(passing)["keys"]
+    with pipeline(shards).numpy() as loader:
+        loader.load_state_dict(state)
+        loader.set_epoch(0)
+        assert next(iter(loader))["keys"] == second
+
+
+def test_an_older_pass_is_over_when_another_begins(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        older = iter(loader)
+        next(older)
+        newer = iter(loader)
+        with pytest.raises(RuntimeError, match="another one over the same loader"):
+            next(older)
+        assert len(list(newer)) == 13
+        assert next(newer, None) is None
+
+
+def test_masked_slots_are_not_valid(shards: str) -> None:
+    with pipeline(shards, fields={**FIELDS, "raw": mr.Raw("cls", text=True)}).numpy() as loader:
+        last = list(loader)[-1]
+    assert last["valid"].dtype == np.bool_
+    assert last["valid"].sum() == 200 % 16
+    assert all(bool(key) == valid for key, valid in zip(last["keys"], last["valid"], strict=True))
+    assert all(
+        isinstance(text, str) and bool(text) == bool(key)
+        for text, key in zip(last["raw"], last["keys"], strict=True)
+    )
+
+
+def test_paired_images_are_named_by_their_key(tmp_path: Any) -> None:
+    from conftest import run_program
+
+    run_program(
+        "create",
+        str(tmp_path / "scene-%06d.tar"),
+        "--synthetic",
+        "scenes",
+        "--count",
+        "20",
+        "--size",
+        "24",
+        "--maxcount",
+        "20",
+    )
+    pair = mr.PairedImages(
+        mr.Image(mr.Normalize.imagenet(), suffixes="png;jpg;ppm"),
+        mr.Image(channels=1, dtype="int64", interpolation="nearest", suffixes="mask.png"),
+        geometry=[mr.RandomCrop(16, 16)],
+    )
+    data = mr.Pipeline(tmp_path, fields={("picture", "mask"): pair}, batch_size=4)
+    with data.numpy() as loader:
+        batch = next(iter(loader))
+    assert batch["picture"].shape == (4, 16, 16, 3)
+    assert batch["mask"].shape == (4, 16, 16, 1)
+    with pytest.raises(mr.InvalidArgumentError, match="2 names"):
+        mr.Pipeline(tmp_path, fields={"pair": pair}, batch_size=4)
+
+
+def test_options_are_those_of_cpp() -> None:
+    assert mr.Shuffle(5) == pickle.loads(pickle.dumps(mr.Shuffle(5))) != mr.Shuffle(6)
+    image = mr.Image(mr.RandomCrop(8, 8), dtype="bf16", classes=mr.ClassMask(classes=3))
+    assert pickle.loads(pickle.dumps(image)) == image
+    assert repr(mr.RandomCrop(8, 9)) == "RandomCrop(height=8, width=9, padding=0)"
+    assert mr.RandomResizedCrop((3, 4)).size == (3, 4) and mr.RandomResizedCrop().size == 224
+    with pytest.raises(TypeError):
+        mr.Image(8)
+    with pytest.raises(TypeError):
+        mr.RandomCrop(8, 8, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"batch_size": 0}, "batch_size"),
+        ({"uneven": "all"}, "pad, drop, error"),
+        ({"memory": "4 elephants"}, "memory '4 elephants'"),
+        ({"streams": -1}, "streams"),
+        ({"fields": {"valid": mr.Label()}}, "'valid'"),
+        ({"cache": "s3://b/c"}, "folder of this machine"),
+        ({"cache_size": "1GB"}, "cache_size needs cache"),
+        ({"rank": 1}, "rank and world"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        pipeline("x.tar", **arguments)
+
+
+def test_arrays_share_the_batch_between_libraries(shards: str) -> None:
+    torch = pytest.importorskip("torch")
+    with pipeline(shards).dlpack() as loader:
+        batch = next(iter(loader))
+    tensor, array = torch.from_dlpack(batch["image"]), np.from_dlpack(batch["image"])
+    assert tensor.data_ptr() == array.ctypes.data
+    assert tensor.data_ptr() % 64 == 0
+    assert tensor.shape == array.shape == (16, 16, 16, 3)
+
+
+def test_arrays_share_the_batch_with_jax(shards: str) -> None:
+    jax = pytest.importorskip("jax")
+    with pipeline(shards).dlpack() as loader:
+        batch = next(iter(loader))
+    array = jax.numpy.from_dlpack(batch["image"])
+    assert array.unsafe_buffer_pointer() == np.from_dlpack(batch["image"]).ctypes.data
+    with pipeline(shards).jax() as loader:
+        assert next(iter(loader))["valid"].all()
+
+
+def test_bfloat16_has_the_same_bits_in_torch_and_numpy(shards: str) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("ml_dtypes")
+    data = as_in_cpp(shards, 2)
+    with data.torch() as tensors, data.numpy() as arrays:
+        for left, right in zip(tensors, arrays, strict=True):
+            assert left["image"].dtype is torch.bfloat16 and left["valid"].dtype is torch.bool
+            assert right["image"].dtype.name == "bfloat16"
+            assert (left["image"].float().numpy() == right["image"].astype(np.float32)).all()
+
+
+def test_arrays_outlive_the_loader(shards: str) -> None:
+    loader = pipeline(shards).numpy()
+    kept = [batch["image"] for batch in itertools.islice(loader, 5)]
+    copies = [image.copy() for image in kept]
+    loader.close()
+    del loader
+    gc.collect()
+    assert all((image == copy).all() for image, copy in zip(kept, copies, strict=True))
+    assert len({image.ctypes.data for image in kept}) == 5

@@ -1,0 +1,336 @@
+"""The loader as a guest in a Python process: threads, signals, forks, logs, errors."""
+
+from __future__ import annotations
+
+import gc
+import http.server
+import itertools
+import logging
+import multiprocessing
+import os
+import pickle
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import millrace as mr
+from conftest import make_shards, pipeline, run_python
+
+
+def entries(folder: str) -> int:
+    return len(os.listdir(folder))
+
+
+def test_imports_no_array_library() -> None:
+    run_python("import sys, millrace\nassert not {'torch', 'jax', 'numpy'} & set(sys.modules)")
+
+
+def test_starts_nothing_before_the_first_batch(shards: str) -> None:
+    with pipeline(shards).numpy() as warm:
+        next(iter(warm))
+    threads = entries("/proc/self/task")
+    loader = pipeline("/nowhere/{000..999}.tar").numpy()
+    assert loader.epoch == 0 and loader.state_dict()["streams"] == 0
+    passing = iter(loader)
+    assert entries("/proc/self/task") == threads
+    with pytest.raises(FileNotFoundError):
+        next(passing)
+
+
+def test_leaves_neither_threads_nor_descriptors(shards: str) -> None:
+    def use(batches: int) -> None:
+        loader = pipeline(shards).numpy()
+        for _ in itertools.islice(loader, batches):
+            pass
+        if batches % 2:
+            loader.close()
+
+    use(1)
+    before = entries("/proc/self/task"), entries("/proc/self/fd")
+    for batches in range(8):
+        use(batches)
+    gc.collect()
+    assert (entries("/proc/self/task"), entries("/proc/self/fd")) == before
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_memory_is_flat_over_a_thousand_batches(shards: str) -> None:
+    torch = pytest.importorskip("torch")
+    image = mr.Image(mr.Resize(64, 64))
+    data = pipeline(shards, fields={"image": image}, epochs=mr.Epochs(batches=1200))
+    with data.torch() as loader:
+        passing = iter(loader)
+        for batch in itertools.islice(passing, 200):
+            assert torch.is_tensor(batch["image"])
+        first = resident_bytes()
+        for _ in itertools.islice(passing, 1000):
+            pass
+        grown = resident_bytes() - first
+    batch_bytes = batch["image"].numel() * 4
+    assert grown < 20 * batch_bytes, f"a thousand batches are {1000 * batch_bytes} bytes"
+
+
+def test_a_program_ends_quietly_in_mid_epoch(shards: str) -> None:
+    script = """
+import sys, millrace as mr
+data = mr.Pipeline(sys.argv[1], fields={"label": mr.Label()}, batch_size=4)
+loader = data.dlpack()
+kept = next(iter(loader))
+"""
+    assert run_python(script, shards).stderr == ""
+
+
+class SlowServer(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder, but makes shards wait until `go` is set."""
+
+    go = threading.Event()
+    asked = threading.Event()
+
+    def do_GET(self) -> None:
+        type(self).asked.set()
+        type(self).go.wait(60)
+        super().do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture()
+def slow_url(shards: str) -> Iterator[str]:
+    folder = os.path.dirname(shards)
+    SlowServer.go.clear()
+    SlowServer.asked.clear()
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), lambda *given: SlowServer(*given, directory=folder)
+    )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/set-000000.tar"
+    SlowServer.go.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_other_threads_run_while_it_waits(slow_url: str) -> None:
+    # The server that it waits for is a thread of this process.
+    loader = pipeline(slow_url).numpy()
+    batches: list[Any] = []
+    reader = threading.Thread(target=lambda: batches.extend(loader))
+    reader.start()
+    assert SlowServer.asked.wait(60)
+    with pytest.raises(RuntimeError, match="another thread"):
+        next(iter(loader))
+    SlowServer.go.set()
+    reader.join()
+    assert len(batches) == 2
+    loader.close()
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_is_interrupted_within_a_second(slow_url: str, scan: bool) -> None:
+    script = """
+import os, signal, sys, threading, time, millrace as mr
+data = mr.Pipeline(sys.argv[1], fields={"label": mr.Label()}, batch_size=4,
+                   scan=sys.argv[2] == "True", indexed=False)
+loader = data.dlpack()
+passing = iter(loader)
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+began = time.monotonic()
+try:
+    next(passing)
+except KeyboardInterrupt:
+    print("after", time.monotonic() - began - 0.5)
+began = time.monotonic()
+loader.close()
+print("closed", time.monotonic() - began)
+"""
+    out = run_python(script, slow_url, str(scan)).stdout
+    after, closed = (float(line.split()[1]) for line in out.splitlines())
+    assert after < 10 and closed < 10, "the server would take 60 s; it is 0.1 s on an idle machine"
+
+
+def test_goes_on_after_an_interrupt(slow_url: str) -> None:
+    script = """
+import os, signal, sys, threading, urllib.request, millrace as mr
+data = mr.Pipeline(sys.argv[1], fields={"label": mr.Label()}, batch_size=4, scan=False)
+loader = data.dlpack()
+passing = iter(loader)
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    next(passing)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    print(len(list(passing)))
+"""
+    threading.Timer(2, SlowServer.go.set).start()
+    assert run_python(script, slow_url).stdout.split() == ["interrupted", "8"]
+
+
+def test_a_forked_child_is_refused_and_ends(shards: str) -> None:
+    script = """
+import os, sys, millrace as mr
+data = mr.Pipeline(sys.argv[1], fields={"label": mr.Label()}, batch_size=4)
+loader = data.dlpack()
+passing = iter(loader)
+kept = next(passing)
+child = os.fork()
+if child == 0:
+    for use in (lambda: next(passing), lambda: next(iter(data.dlpack()))):
+        try:
+            use()
+        except RuntimeError as error:
+            assert "spawn" in str(error), error
+        else:
+            os._exit(3)
+    loader.close()
+    sys.exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(list(passing)))
+"""
+    assert run_python(script, shards).stdout.split() == ["0", "49"]
+
+
+def test_a_process_that_forks_first_can_use_it_in_the_child(shards: str) -> None:
+    script = """
+import os, sys, millrace as mr
+loader = mr.Pipeline(sys.argv[1], fields={"label": mr.Label()}, batch_size=4).dlpack()
+child = os.fork()
+if child == 0:
+    sys.exit(len(list(loader)))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert run_python(script, shards).stdout.split() == ["50"]
+
+
+def rest_of(loader: mr.Loader) -> list[list[str]]:
+    with loader:
+        return [batch["keys"] for batch in loader]
+
+
+def test_a_spawned_process_goes_on_where_it_stands(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        passing = iter(loader)
+        next(passing)
+        sent = pickle.loads(pickle.dumps(loader))
+        rest = [batch["keys"] for batch in passing]
+        assert rest_of(sent) == rest
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            again = pipeline(shards).numpy()
+            assert pool.apply(rest_of, (again,))[1:] == rest
+
+
+def test_lines_go_to_logging(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    spec = make_shards(tmp_path, 60, 30)
+    with open(tmp_path / "set-000001.tar", "r+b") as shard:
+        shard.truncate(20_000)
+    with caplog.at_level(logging.INFO, "millrace"):
+        with pipeline(spec, faults=mr.Faults("skip")).numpy() as loader:
+            for _ in loader:
+                pass
+            assert loader.statistics().skipped > 0
+    assert {record.name for record in caplog.records} == {"millrace"}
+    assert any("set-000001.tar" in record.getMessage() for record in caplog.records)
+
+
+def test_errors_say_where_and_derive_from_what_people_catch(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path, 60, 30)
+    with open(tmp_path / "set-000001.tar", "r+b") as shard:
+        shard.truncate(20_100)
+    with pipeline(spec, shuffle=None).numpy() as loader:
+        with pytest.raises(mr.TruncatedError) as caught:
+            list(loader)
+    error = caught.value
+    assert isinstance(error, ValueError) and isinstance(error, mr.Error)
+    assert error.code == "Truncated" and error.url == str(tmp_path / "set-000001.tar")
+    assert error.offset is not None and error.message in str(error)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.url, copy.offset) == (str(error), error.url, error.offset)
+    assert issubclass(mr.IoError, OSError) and issubclass(mr.NotFoundError, FileNotFoundError)
+
+
+def test_a_later_loop_tries_again_after_an_error(tmp_path: Path) -> None:
+    loader = pipeline(str(tmp_path / "set-{000000..000001}.tar"), batch_size=4).numpy()
+    with pytest.raises(FileNotFoundError):
+        next(iter(loader))
+    make_shards(tmp_path, 60, 30)
+    assert len(list(loader)) == 15
+    loader.close()
+
+
+def test_statistics_say_what_limits(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        assert loader.statistics().verdict.bound == "unknown"
+        for _ in loader:
+            pass
+        statistics = loader.statistics()
+    assert (statistics.batches, statistics.samples, statistics.masked) == (13, 200, 8)
+    assert [stage.name for stage in statistics.stages] == ["read", "merge", "decode", "deliver"]
+    assert re.fullmatch(r"(input|consumer)-bound.*", str(statistics.verdict))
+    assert "<td>decode</td>" in statistics._repr_html_()
+    assert statistics.since(statistics).batches == 0
+
+
+def test_is_no_dataloader_but_makes_a_dataset(shards: str) -> None:
+    data = pytest.importorskip("torch.utils.data")
+    loader = pipeline(shards).torch()
+    assert not isinstance(loader, data.DataLoader) and not hasattr(loader, "dataset")
+    dataset = loader.iterable_dataset()
+    assert isinstance(dataset, data.IterableDataset) and len(dataset) == 13
+    batches = list(data.DataLoader(dataset, batch_size=None))
+    assert [list(batch["image"].shape) for batch in batches] == 13 * [[16, 16, 16, 3]]
+    loader.close()
+    with pytest.raises(RuntimeError, match="num_workers=0"):
+        next(
+            iter(
+                data.DataLoader(
+                    dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn"
+                )
+            )
+        )
+
+
+def test_rank_comes_from_the_environment(shards: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    keys: list[str] = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        with pipeline(shards).numpy() as loader:
+            assert len(loader) == 7
+            batches = list(loader)
+        assert len(batches) == 7
+        keys += [key for batch in batches for key in batch["keys"] if key]
+    assert len(keys) == len(set(keys)) == 200
+    with pipeline(shards, scan=False, rank=0, world=2).numpy() as loader:
+        with pytest.raises(mr.InvalidArgumentError, match="ranks' epochs may differ"):
+            next(iter(loader))
+
+
+def test_ranks_states_continue_on_another_number_of_ranks(shards: str) -> None:
+    def ranks(world: int) -> list[mr.Loader]:
+        return [
+            pipeline(shards, rank=r, world=world, streams=4, batch_size=16 // world).numpy()
+            for r in range(world)
+        ]
+
+    def steps(loaders: list[mr.Loader]) -> list[set[str]]:
+        return [{key for batch in step for key in batch["keys"]} for step in zip(*loaders, strict=True)]
+
+    whole = steps(ranks(1))
+    two = ranks(2)
+    passing = [iter(loader) for loader in two]
+    for _ in range(3):
+        for one in passing:
+            next(one)
+    states = [loader.state_dict() for loader in two]
+    for world in (1, 2, 4):
+        loaders = ranks(world)
+        for loader in loaders:
+            loader.load_state_dict(states)
+        assert steps(loaders) == whole[3:], f"{world} ranks"
