@@ -167,6 +167,11 @@ std::vector<CacheEntry> prune_cache(const std::string& folder, std::uint64_t max
   for (const CacheEntry& entry : all)
     if (entry.damaged && detail::remove_cache_file(entry.path)) removed.push_back(entry);
   detail::make_room(folder, 0, max_bytes, &removed);
+  // Making room looks at sizes alone; what people see has the urls too.
+  for (CacheEntry& entry : removed) {
+    const auto listed = std::ranges::find(all, entry.path, &CacheEntry::path);
+    if (listed != all.end()) entry = *listed;
+  }
   return removed;
 }
 
