@@ -45,6 +45,7 @@ from millrace.errors import (
 )
 from millrace.loader import Loader
 from millrace.pipeline import Field, Pipeline
+from millrace.program import ProgramError, train
 
 __version__ = "0.1.0"
 
@@ -71,6 +72,7 @@ __all__ = [
     "NotFoundError",
     "PairedImages",
     "Pipeline",
+    "ProgramError",
     "RandomCrop",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
@@ -84,4 +86,5 @@ __all__ = [
     "Tuning",
     "UnsupportedError",
     "Verdict",
+    "train",
 ]

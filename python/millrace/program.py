@@ -1,0 +1,84 @@
+"""The program millrace as a child process: training, and all of its commands.
+
+Training runs in a process of its own, so that its threads and its OpenMP stay out of this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import NotFoundError
+
+
+class ProgramError(subprocess.CalledProcessError, RuntimeError):
+    """The program failed. ``returncode`` is its status; standard error has said why."""
+
+
+def program() -> str:
+    """The program's path: MILLRACE_PROGRAM, else the one in the package, else the one on PATH."""
+    given = os.environ.get("MILLRACE_PROGRAM")
+    if given:
+        return given
+    bundled = Path(__file__).parent / "bin" / "millrace"
+    found = str(bundled) if bundled.exists() else shutil.which("millrace")
+    if found is None:
+        raise NotFoundError(
+            "the program millrace is neither in the package nor on PATH: build it "
+            "(cmake --preset release), and set MILLRACE_PROGRAM to its path"
+        )
+    return found
+
+
+def words_of(options: dict[str, Any]) -> list[str]:
+    """``batch_size=64, drop_last=True, val=["a", "b"]``: --batch-size 64 --drop-last --val a b."""
+    words: list[str] = []
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            words.append(option)
+        elif isinstance(value, list | tuple):
+            words += [option, *map(str, value)]
+        else:
+            words.append(f"{option}={value}")
+    return words
+
+
+def train(
+    spec: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], **options: Any
+) -> Iterator[dict[str, Any]]:
+    """Trains a model with ``millrace train``, and yields its events as they come.
+
+    >>> for event in mr.train("train-{000000..000019}.tar", model="resnet18", epochs=10):
+    ...     if event["event"] == "epoch":
+    ...         print(event["epoch"], event["train_loss"])
+
+    ``options`` are the command's, with underscores (``millrace train --help``): ``True`` gives an
+    option without a value, a list one with several. What the program says to people goes to
+    standard error. A loop that is left early ends the training as SIGTERM does: it saves a
+    checkpoint if there is a run folder. Raises ProgramError if the program fails.
+    """
+    specs = [spec] if isinstance(spec, str | os.PathLike) else spec
+    return events(["train", *(os.fspath(one) for one in specs), *words_of(options), "--json"])
+
+
+def events(words: list[str]) -> Iterator[dict[str, Any]]:
+    """The lines that the program prints with --json, each as a dict."""
+    child = subprocess.Popen([program(), *words], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    try:
+        for line in child.stdout:
+            yield json.loads(line)
+        if child.wait() != 0:
+            raise ProgramError(child.returncode, [program(), *words])
+    finally:
+        child.terminate()
+        child.stdout.close()
+        child.wait()

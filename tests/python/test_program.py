@@ -1,0 +1,112 @@
+"""The program as a child, and the types that the package tells."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import millrace as mr
+from conftest import make_shards
+from millrace import _core
+from millrace.program import words_of
+
+
+def test_training_yields_its_events(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path, 60, 30)
+    options = {"model": "lenet", "epochs": 1, "batch_size": 20, "run_dir": tmp_path / "run"}
+    events = list(mr.train(spec, val=[spec], **options))
+    assert events[-1]["event"] == "end"
+    (epoch,) = (event for event in events if event["event"] == "epoch")
+    assert epoch["train_samples"] == epoch["val_samples"] == 60
+    assert (tmp_path / "run").is_dir()
+
+
+def test_a_loop_that_is_left_ends_the_training(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path, 60, 30)
+    training = mr.train(spec, model="lenet", epochs=100_000, batch_size=20)
+    next(training)
+    training.close()
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    assert children == []
+
+
+def test_a_failure_has_its_status(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(mr.ProgramError) as caught:
+        list(mr.train(tmp_path / "nowhere.tar", model="lenet"))
+    assert caught.value.returncode in (1, 2)
+    assert "nowhere.tar" in capfd.readouterr().err
+
+
+def test_options_are_the_commands_words() -> None:
+    options = {"batch_size": 8, "drop_last": True, "partial": False, "seed": None, "val": ["a", 1]}
+    assert words_of(options) == ["--batch-size=8", "--drop-last", "--val", "a", "1"]
+
+
+def test_the_package_is_the_program_too() -> None:
+    def run(*command: str) -> tuple[int, str]:
+        done = subprocess.run([*command, "--help"], capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    assert run(sys.executable, "-m", "millrace") == run(os.environ["MILLRACE_PROGRAM"])
+
+
+def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MILLRACE_PROGRAM")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FileNotFoundError, match="MILLRACE_PROGRAM"):
+        list(mr.train("x.tar"))
+
+
+def stubs() -> ast.Module:
+    assert _core.__file__ is not None
+    return ast.parse(next(Path(_core.__file__).parent.glob("_core.pyi")).read_text())
+
+
+def test_stubs_have_every_class_and_member() -> None:
+    told = {
+        node.name: {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+        | {part.target.id for part in node.body
+           if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)}
+        for node in stubs().body if isinstance(node, ast.ClassDef)
+    }  # fmt: skip
+    real = dict(inspect.getmembers(_core, inspect.isclass))
+    assert told.keys() == real.keys()
+    for name, kind in real.items():
+        members = {k for k in vars(kind) if not k.startswith("_")}
+        assert members <= told[name], name
+
+
+def test_everything_that_is_exported_is_there_and_documented() -> None:
+    for name in mr.__all__:
+        exported = getattr(mr, name)
+        if not isinstance(exported, types.UnionType):
+            assert exported.__doc__, name
+
+
+def test_types_hold(tmp_path: Path) -> None:
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("no mypy")
+    package = Path(str(mr.__file__)).parent
+    user = tmp_path / "user.py"
+    user.write_text(
+        "import millrace as mr\n"
+        "data = mr.Pipeline('a.tar', fields={'image': mr.Image(mr.RandomCrop(8, 8)),\n"
+        "    ('a', 'b'): mr.PairedImages(mr.Image(), mr.Image())}, batch_size=8)\n"
+        "mr.Shuffle('many')  # type: ignore[arg-type]\n"
+        "for batch in data.numpy():\n"
+        "    print(batch['image'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--warn-unused-ignores",
+         "--cache-dir", str(tmp_path / "cache"), str(package), str(user)],
+        capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(package.parent)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
