@@ -1,11 +1,16 @@
 // How fast HTTP sources read from nginx on loopback, next to bare libcurl and a local file.
 //
 //   http_read [MEGABYTES] [ROUNDS]
+//   http_read --far URL BYTES [CA_FILE]
+//
+// The second form reads four times BYTES from the other end of a long link (bench/far.sh), with one
+// reader and with four, next to what the link carries: 16 connections of libcurl's at once.
 //
 // In each round all of them read the same object in turn, so that other load on the machine affects
 // all alike. It prints medians over the rounds, and the ratio to libcurl's own rate, which is the
 // limit: bare libcurl checks nothing and drops what it receives.
 #include <curl/curl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -69,6 +74,12 @@ double rate(int readers, const std::function<std::size_t(int)>& read, std::size_
   return static_cast<double>(expected) * readers / took.count();
 }
 
+long peak_rss_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
 struct Row {
   const char* name;
   std::function<std::size_t(int)> read;
@@ -89,9 +100,51 @@ void compare(int readers, int rounds, std::size_t bytes, std::vector<Row> rows) 
   }
 }
 
+// A reader with handles of its own for each object, so that none is connected yet.
+std::size_t read_with_new_curl(const std::string& url, const std::string& ca_file) {
+  CURL* curl = curl_easy_init();
+  if (!ca_file.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file.c_str());
+  const std::size_t got = read_with_curl(curl, url);
+  curl_easy_cleanup(curl);
+  return got;
+}
+
+// Each row begins without connections.
+void read_from_afar(const std::string& url, std::size_t bytes, const std::string& ca_file) {
+  constexpr int kObjects = 4;
+  double limit = 0;
+  const auto print = [&](int readers, const char* name, double measured) {
+    std::printf("%2d reader(s)  %-14s %7.1f MB/s  %.2f of the link, peak RSS %ld MiB\n", readers,
+                name, measured / 1e6, measured / limit, peak_rss_mib());
+    std::fflush(stdout);
+  };
+  const auto with_curl = [&](int) { return read_with_new_curl(url, ca_file); };
+  limit = rate(16, with_curl, bytes);
+  print(16, "libcurl alone", limit);
+  for (const int readers : {1, 4}) {
+    const auto objects = [&](const auto& read) {
+      return [&, read](int) {
+        std::size_t total = 0;
+        for (int i = 0; i < kObjects / readers; ++i) total += read();
+        return total;
+      };
+    };
+    const std::size_t each = bytes * kObjects / static_cast<std::size_t>(readers);
+    print(readers, "libcurl alone",
+          rate(readers, objects([&] { return read_with_new_curl(url, ca_file); }), each));
+    const UrlOpener opener({.http = {.ca_file = ca_file}});
+    print(readers, "UrlOpener",
+          rate(readers, objects([&] { return read_with_opener(opener, url); }), each));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc >= 4 && std::string(argv[1]) == "--far") {
+    read_from_afar(argv[2], std::strtoull(argv[3], nullptr, 10), argc > 4 ? argv[4] : "");
+    return 0;
+  }
   if (const auto reason = millrace::testing::Nginx::missing()) {
     std::fprintf(stderr, "%s\n", reason->c_str());
     return 1;

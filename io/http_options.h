@@ -42,6 +42,13 @@ struct HttpOptions {
   RetryOptions retry = {};
   /// Receive buffer of each reader, in bytes; the transfer pauses while it is full.
   std::size_t buffer_bytes = std::size_t{4} << 20;
+  /// From this round trip on, an object whose version the server tells by a strong ETag is read by
+  /// several requests at a time, for parts of at most 4 MiB and `buffer_bytes`. A nearer one is
+  /// read by one request.
+  std::chrono::microseconds far_round_trip{5'000};
+  /// What all readers of an opener may have in flight that way, besides a buffer each, in bytes. 0:
+  /// every object is read by one request.
+  std::size_t ahead_bytes = std::size_t{64} << 20;
   int max_redirects = 5;
   /// Sent with each request; dropped once a redirect changes host, port or scheme.
   std::map<std::string, std::string> headers = {};

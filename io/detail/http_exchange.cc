@@ -81,21 +81,16 @@ std::uint64_t slowest_window(const HttpOptions& options) {
                                     static_cast<double>(options.stall_bytes_per_s));
 }
 
-// Many objects of few servers is the usual case; this bounds the set if it is not.
-constexpr std::size_t kMostHosts = 4096;
+// A part fits into a transfer's buffer. Larger ones would leave fewer to be in flight.
+constexpr std::size_t kMostPartBytes = std::size_t{4} << 20;
 
 }  // namespace
 
-bool HttpClient::has_answered(const std::string& url) const {
-  MutexLock lock(mutex);
-  return hosts.contains(url_host(url));
-}
-
-void HttpClient::answered(const std::string& url) {
-  std::string host = url_host(url);
-  MutexLock lock(mutex);
-  if (hosts.size() < kMostHosts) hosts.insert(std::move(host));
-}
+HttpClient::HttpClient(HttpOptions the_options)
+    : options(std::move(the_options)),
+      budget(options.retry),
+      parts(options.ahead_bytes, std::min(kMostPartBytes, HttpTransfer::buffer_bytes(options))),
+      news(options.log) {}
 
 void wait_for_next_try(HttpClient& client, const std::string& name, Backoff& backoff,
                        const HttpFault& fault, const std::stop_token& stop) {
@@ -151,6 +146,7 @@ void HttpExchange::send() {
                       .name = name_,
                       .header_lines = ask_.header_lines,
                       .body = ask_.body,
+                      .own_connection = ask_.own_connection,
                       .limit = ask_.limit};
   request.header_lines.insert(request.header_lines.end(), secret_.lines.begin(),
                               secret_.lines.end());
@@ -186,17 +182,20 @@ HttpFault HttpExchange::refusal(const std::stop_token& stop) {
 HttpFault HttpExchange::transport_fault(const TransferEnd& end) const {
   HttpFault fault{.error = Error(ErrorCode::kIo, end.message), .retry = end.retry};
   if (end.stalled) fault.how.least_progress = slowest_window(client_.options);
-  if (end.unresolved && !client_.has_answered(url_)) {
+  if (end.unresolved && !client_.servers.has_answered(url_)) {
     fault.how.patience = client_.options.resolve_timeout;
   }
   return fault;
 }
 
 std::optional<HttpFault> HttpExchange::wait_for_head(const std::stop_token& stop) {
-  for (int hops = 0;; ++hops) {
+  for (;;) {
+    if (refused_redirect_) return std::exchange(refused_redirect_, std::nullopt);
     std::optional<HttpHead> head = transfer_->wait_for_head(stop);
     if (!head) return transport_fault(transfer_->wait_for_end(stop));
-    client_.answered(url_);
+    client_.servers.answered(url_);
+    if (const auto round_trip = transfer_->round_trip())
+      client_.servers.measured(url_, *round_trip);
     head_ = *std::move(head);
     if (may_sign_again(stop)) {
       drop();
@@ -204,14 +203,23 @@ std::optional<HttpFault> HttpExchange::wait_for_head(const std::stop_token& stop
       send();
     } else if (!is_redirect(head_, ask_.method)) {
       return std::nullopt;
-    } else if (auto fault = follow(hops)) {
+    } else if (auto fault = follow()) {
       return fault;
     }
   }
 }
 
-std::optional<HttpFault> HttpExchange::follow(int hops) {
-  if (hops >= client_.options.max_redirects) {
+void HttpExchange::advance() {
+  const long status = transfer_->status();
+  if (status < 300 || status > 399 || refused_redirect_) return;
+  head_ = transfer_->head();
+  if (!is_redirect(head_, ask_.method)) return;
+  client_.servers.answered(url_);
+  refused_redirect_ = follow();
+}
+
+std::optional<HttpFault> HttpExchange::follow() {
+  if (hops_++ >= client_.options.max_redirects) {
     return final_fault("more than " + std::to_string(client_.options.max_redirects) + " redirects");
   }
   const std::string location(head_.field("location"));

@@ -1,8 +1,8 @@
 // HttpExchange: one request, followed through its redirects to the final response, and signed once
 // more if the store refused its credentials as expired.
 //
-// HttpClient is what all sources of one opener share: the options, the retry budget, the event
-// loop.
+// HttpClient is what all sources of one opener share: the options, the budgets of retries and of
+// parts ahead, what is known of the servers, the event loop.
 //
 // Redirects are followed here and not by libcurl, which would send our headers to other hosts and
 // accept a downgrade from https to http.
@@ -13,7 +13,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -22,7 +21,9 @@
 
 #include "io/base/error.h"
 #include "io/detail/http_loop.h"
+#include "io/detail/http_servers.h"
 #include "io/detail/network_log.h"
+#include "io/detail/part_budget.h"
 #include "io/detail/retry.h"
 #include "io/detail/signer.h"
 #include "io/http_options.h"
@@ -30,19 +31,13 @@
 namespace millrace::io::detail {
 
 struct HttpClient {
-  explicit HttpClient(HttpOptions the_options)
-      : options(std::move(the_options)), budget(options.retry), news(options.log) {}
-
-  /// Whether the server of that url's host and port has answered before; answered() records that it
-  /// has.
-  bool has_answered(const std::string& url) const MILLRACE_EXCLUDES(mutex);
-  void answered(const std::string& url) MILLRACE_EXCLUDES(mutex);
+  explicit HttpClient(HttpOptions the_options);
 
   const HttpOptions options;
   RetryBudget budget;
+  PartBudget parts;
   NetworkLog news;
-  mutable Mutex mutex;
-  std::set<std::string> hosts MILLRACE_GUARDED_BY(mutex);
+  HttpServers servers;
   HttpLoop loop;  // last: its transfers use the options
 };
 
@@ -66,6 +61,8 @@ struct HttpAsk {
   std::optional<HttpBody> body = {};
   /// SHA-256 of the body in hex, for stores that sign it.
   std::string body_sha256 = {};
+  /// As in HttpRequest.
+  bool own_connection = false;
   /// Shortens the time limits of each request.
   std::optional<Clock::Duration> limit = {};
 };
@@ -83,7 +80,16 @@ class HttpExchange {
   /// Follows redirects and waits for the head of the final response, which head() returns. Returns
   /// the fault if there is none.
   std::optional<HttpFault> wait_for_head(const std::stop_token& stop);
+  /// Follows a redirect that has arrived, without waiting, for a reader that is busy elsewhere.
+  void advance();
   const HttpHead& head() const { return head_; }
+  /// To the server of the final response and back; 0 while it is unknown.
+  Clock::Duration round_trip() const { return client_.servers.round_trip(url_); }
+  const HttpTransfer& transfer() const { return *transfer_; }
+  /// As HttpTransfer::wait_until().
+  bool wait_until(HttpTransfer::Awaited what, Clock::TimePoint until, const std::stop_token& stop) {
+    return transfer_->wait_until(what, until, stop);
+  }
   /// The fault for a status that is neither success nor a redirect, with the code of its body.
   HttpFault refusal(const std::stop_token& stop);
   /// Reads some bytes of the body. Returns 0 when there are no more; wait_for_end() says why.
@@ -97,7 +103,7 @@ class HttpExchange {
   void drop();
   bool may_sign_again(const std::stop_token& stop);
   const std::string& error_code(const std::stop_token& stop);
-  std::optional<HttpFault> follow(int hops);
+  std::optional<HttpFault> follow();
   HttpFault transport_fault(const TransferEnd& end) const;
 
   HttpClient& client_;
@@ -109,6 +115,8 @@ class HttpExchange {
   bool signed_again_ = false;
   std::shared_ptr<HttpTransfer> transfer_;
   HttpHead head_;
+  int hops_ = 0;
+  std::optional<HttpFault> refused_redirect_;
   std::optional<std::string> error_code_;
 };
 

@@ -16,6 +16,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kCheckEvery{100};
 constexpr milliseconds kIdle{600'000};
+// Connections that are kept. libcurl's own limit, four for each transfer in flight, would close
+// most of them whenever readers of distant objects come to an end.
+constexpr long kMostIdle = 64;
 
 // Signals are for the program's own threads; SIGPIPE from a TLS write to a closed socket must not
 // kill it.
@@ -30,6 +33,7 @@ CurlMulti make_multi() {
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   CurlMulti multi(curl_multi_init());
   if (!multi) throw Error(ErrorCode::kIo, "libcurl does not start");
+  curl_multi_setopt(multi.get(), CURLMOPT_MAXCONNECTS, kMostIdle);
   return multi;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/detail/parts_ahead.h"
+
 namespace millrace::io::detail {
 namespace {
 
@@ -14,6 +16,24 @@ constexpr std::uint64_t kWideGap = std::uint64_t{8} * 1024 * 1024;
 // costs a round trip alone.
 constexpr std::uint64_t kLittleLeft = std::uint64_t{64} * 1024;
 constexpr std::uint64_t kNarrowGap = std::uint64_t{1024} * 1024;
+
+// What a reader of a distant object has in flight ahead: what a link of 5 Gbit/s holds, its rate
+// times the round trip. A link of 1 Gbit/s needs so much, since a connection brings nothing until
+// it has its request, and its rate starts low.
+std::size_t parts_ahead(Clock::Duration round_trip, std::uint64_t part_bytes) {
+  constexpr double kLinkBytesPerS = 640e6;
+  constexpr double kLeast = 4;
+  const double seconds = std::chrono::duration<double>(round_trip).count();
+  return static_cast<std::size_t>(
+      std::clamp(seconds * kLinkBytesPerS / static_cast<double>(part_bytes), kLeast, 1e3));
+}
+
+std::string range_line(const ByteRange& range) {
+  return "Range: bytes=" + std::to_string(range.begin) + "-" + std::to_string(range.end - 1);
+}
+
+// Whether other requests may share a request's connection.
+enum class Connection { kAny, kOwn };
 
 // Identifies one version of an object. An empty member is unknown.
 struct Version {
@@ -49,9 +69,10 @@ class HttpSource final : public ByteSource {
         expected_(options.expected),
         window_(options.expected),
         stop_(options.stop),
-        backoff_(client_->options.retry, client_->budget) {
+        backoff_(client_->options.retry, client_->budget),
+        ahead_(client_->parts) {
     // open() does not wait for a server, not even for one that has our credentials.
-    if (!target_.signer || target_.signer->ready()) ask();
+    if (!target_.signer || target_.signer->ready()) next_response();
   }
 
   std::size_t read(std::span<std::byte> into) override {
@@ -71,6 +92,7 @@ class HttpSource final : public ByteSource {
     const bool ranged = accepted_ && body_end_ && version_.size && skip_ == 0 && knows_ranges_;
     if (!ranged || bytes < least_gap() || bytes > *version_.size - position_) return false;
     exchange_.reset();
+    stop_looking_ahead();
     accepted_ = false;
     window_ = expected_;
     position_ += bytes;
@@ -86,11 +108,28 @@ class HttpSource final : public ByteSource {
 
  private:
   std::size_t try_read(std::span<std::byte> into);
+  // What is in flight ahead arrives sooner than its connections are made again.
   std::uint64_t least_gap() const {
+    if (!ahead_.empty()) return ahead_.end() - position_ + kWideGap;
     return expected_ > 0 && *body_end_ - position_ <= kLittleLeft ? kNarrowGap : kWideGap;
   }
-  void ask();
-  std::string next_range();
+  void next_response();
+  std::uint64_t next_window();
+  std::optional<std::uint64_t> next_part_end();
+  std::unique_ptr<HttpExchange> request(std::string range,
+                                        Connection connection = Connection::kAny);
+  std::unique_ptr<HttpExchange> request_part(ByteRange range);
+  bool lacks_version() const;
+  bool may_split() const;
+  void leave_parts();
+  std::uint64_t next_part_bytes();
+  void look_ahead();
+  void top_up();
+  void stop_looking_ahead();
+  bool is_slow();
+  void outrun();
+  std::optional<bool> second_wins(HttpExchange& second);
+  void read_first_complete(std::unique_ptr<HttpExchange> second);
   std::optional<HttpFault> await_response();
   std::optional<HttpFault> accept();
   std::optional<HttpFault> accept_whole();
@@ -117,15 +156,25 @@ class HttpSource final : public ByteSource {
   bool knows_ranges_ = false;
   bool size_is_open_ = false;  // "bytes 0-9/*": only further requests find the end
   bool ended_ = false;
+  bool splits_ = true;  // reading in parts has not turned out to be wrong
+  PartsAhead ahead_;    // behind the response that is being read
+  std::size_t most_ahead_ = 0;
+  std::uint64_t part_bytes_ = 0;  // of the last part that was asked for
 
   // State of the response that is being read.
   std::unique_ptr<HttpExchange> exchange_;
   bool accepted_ = false;
-  std::uint64_t skip_ = 0;                 // bytes of it before position_, still to be dropped
-  std::optional<std::uint64_t> body_end_;  // offset in the object where it must end
+  std::uint64_t skip_ = 0;                   // bytes of it before position_, still to be dropped
+  std::optional<std::uint64_t> body_end_;    // offset in the object where it must end
+  bool cut_ = false;                         // it goes beyond: the parts ahead begin at body_end_
+  std::optional<std::uint64_t> part_end_;    // it was asked for as a part, which ends here
+  std::optional<ResponseTimes> slow_after_;  // and may be asked for twice after so long
 };
 
 std::size_t HttpSource::try_read(std::span<std::byte> into) {
+  if (!exchange_) next_response();
+  top_up();
+  outrun();
   std::optional<HttpFault> problem = await_response();
   if (!problem && !ended_) {
     if (const std::size_t got = receive(into)) {
@@ -143,38 +192,188 @@ std::size_t HttpSource::try_read(std::span<std::byte> into) {
   return 0;
 }
 
-void HttpSource::ask() {
+// The part ahead that begins here, or a new request.
+void HttpSource::next_response() {
+  accepted_ = false;
+  cut_ = false;
+  part_end_.reset();
+  slow_after_.reset();
+  if (ahead_.begins_at(position_)) {
+    ByteRange range;
+    exchange_ = ahead_.take(range);
+    part_end_ = range.end;
+  } else if (!use_range_) {
+    exchange_ = request("");
+  } else if (window_ > 0) {
+    exchange_ = request(range_line({position_, position_ + next_window()}));
+  } else if ((part_end_ = next_part_end())) {
+    exchange_ = request_part({position_, *part_end_});
+  } else {
+    exchange_ = request("Range: bytes=" + std::to_string(position_) + "-");
+  }
+  if (part_end_) slow_after_ = client_->servers.slow_after(target_.url);
+}
+
+// What is read on and on is asked for in growing pieces, so that round trips do not add up.
+std::uint64_t HttpSource::next_window() {
+  constexpr std::uint64_t kLargest = kWideGap;
+  return std::exchange(window_, window_ > kLargest ? 0 : 2 * window_);
+}
+
+// Where a request for a part at position_ ends; nullopt: all of the object is asked for.
+std::optional<std::uint64_t> HttpSource::next_part_end() {
+  if (!ahead_.empty()) return ahead_.begin();
+  if (!splits_ || !client_->servers.gives_parts(target_.url) || !ahead_.may_grow(1))
+    return std::nullopt;
+  const std::uint64_t part = next_part_bytes();
+  return position_ + std::min(part, version_.size ? *version_.size - position_ : part);
+}
+
+std::unique_ptr<HttpExchange> HttpSource::request(std::string range, Connection connection) {
   std::vector<std::string> lines{"Accept-Encoding: identity"};
-  if (use_range_) lines.push_back(next_range());
+  if (!range.empty()) lines.push_back(std::move(range));
   if (!version_.etag.empty()) {
     lines.push_back("If-Match: " + version_.etag);
   } else if (!version_.last_modified.empty()) {
     lines.push_back("If-Unmodified-Since: " + version_.last_modified);
   }
-  accepted_ = false;
-  exchange_ =
-      std::make_unique<HttpExchange>(*client_, target_,
-                                     HttpAsk{.header_lines = std::move(lines),
-                                             .limit = backoff_.left(client_->options.clock->now())},
-                                     stop_);
+  return std::make_unique<HttpExchange>(
+      *client_, target_,
+      HttpAsk{.header_lines = std::move(lines),
+              .own_connection = connection == Connection::kOwn,
+              .limit = backoff_.left(client_->options.clock->now())},
+      stop_);
 }
 
-// What is read on and on is asked for in growing pieces, so that round trips do not add up.
-std::string HttpSource::next_range() {
-  constexpr std::uint64_t kLargest = kWideGap;
-  std::string range = "Range: bytes=" + std::to_string(position_) + "-";
-  if (window_ > 0) range += std::to_string(position_ + window_ - 1);
-  window_ = window_ > kLargest ? 0 : 2 * window_;
-  return range;
+std::unique_ptr<HttpExchange> HttpSource::request_part(ByteRange range) {
+  return request(range_line(range), Connection::kOwn);
 }
 
 std::optional<HttpFault> HttpSource::await_response() {
-  if (!exchange_) ask();
-  if (accepted_) return std::nullopt;
-  if (auto problem = exchange_->wait_for_head(stop_)) return problem;
-  if (auto problem = accept()) return problem;
-  accepted_ = true;
+  while (!accepted_ && !ended_) {
+    if (!exchange_) next_response();
+    if (auto problem = exchange_->wait_for_head(stop_)) return problem;
+    if (auto problem = accept()) return problem;
+    accepted_ = !lacks_version();
+    if (!accepted_) {
+      leave_parts();
+      exchange_.reset();
+    } else if (!ended_) {
+      look_ahead();
+      top_up();
+    }
+  }
   return std::nullopt;
+}
+
+// ---- parts of a distant object
+
+// Parts of several responses must be known to be of one version.
+bool HttpSource::lacks_version() const {
+  return part_end_ && exchange_->head().status() == 206 &&
+         (strong_etag(exchange_->head()).empty() || !version_.size);
+}
+
+bool HttpSource::may_split() const {
+  return splits_ && use_range_ && knows_ranges_ && !version_.etag.empty() && version_.size &&
+         body_end_ && skip_ == 0 && window_ == 0 &&
+         exchange_->round_trip() >= client_->options.far_round_trip;
+}
+
+// Parts that begin together and are of one size would end together, and leave the link idle until
+// the next ones come. So they grow.
+std::uint64_t HttpSource::next_part_bytes() {
+  const std::uint64_t most = client_->parts.part_bytes();
+  part_bytes_ = std::min(most, part_bytes_ + most / 8);
+  return part_bytes_;
+}
+
+void HttpSource::stop_looking_ahead() {
+  most_ahead_ = 0;
+  ahead_.clear();
+}
+
+void HttpSource::leave_parts() {
+  splits_ = false;
+  stop_looking_ahead();
+  client_->servers.set_gives_parts(target_.url, false);
+}
+
+// Whether and how far to read ahead of the response that has just begun.
+void HttpSource::look_ahead() {
+  most_ahead_ = 0;
+  if (!may_split()) return;
+  client_->servers.set_gives_parts(target_.url, true);
+  most_ahead_ = parts_ahead(exchange_->round_trip(), client_->parts.part_bytes());
+  // The first response of a server that turns out to be distant has no end of its own.
+  if (part_end_ || *body_end_ - position_ <= 2 * client_->parts.part_bytes()) return;
+  if (!ahead_.may_grow(most_ahead_)) return;
+  cut_ = true;
+  body_end_ = position_ + next_part_bytes();
+}
+
+// Asks for as much as may be in flight.
+void HttpSource::top_up() {
+  ahead_.advance();
+  // The connection of a response that is cut is lost. A new one is slow if it is made later, when
+  // the others fill the link.
+  const std::size_t most = most_ahead_ + (cut_ ? 1 : 0);
+  while (most_ahead_ > 0 && (accepted_ || !ahead_.empty()) && ahead_.may_grow(most)) {
+    const std::uint64_t begin = ahead_.empty() ? *body_end_ : ahead_.end();
+    if (begin >= *version_.size) return;
+    const ByteRange range{begin, begin + std::min(next_part_bytes(), *version_.size - begin)};
+    if (!ahead_.add(range, [&] { return request_part(range); })) return;
+  }
+}
+
+// Waits until the part has something to give, or is slow.
+bool HttpSource::is_slow() {
+  using Awaited = HttpTransfer::Awaited;
+  const Clock::TimePoint asked = exchange_->transfer().asked_at();
+  if (!exchange_->wait_until(Awaited::kHead, asked + slow_after_->head, stop_)) return true;
+  if (!exchange_->wait_until(Awaited::kBody, asked + slow_after_->whole, stop_)) return true;
+  return !exchange_->transfer().settled() && Clock::system().now() > asked + slow_after_->whole;
+}
+
+// What is left of a part that takes much longer than others is asked for once more.
+void HttpSource::outrun() {
+  if (!slow_after_ || skip_ > 0 || position_ >= *part_end_ || !is_slow()) return;
+  slow_after_.reset();
+  const PartBudget::Held held = client_->parts.take();
+  if (!held) return;
+  client_->news.second_request(target_.name);
+  read_first_complete(request_part({position_, *part_end_}));
+}
+
+// Whether the part that is read has lost against the second request for it; nullopt: not decided.
+std::optional<bool> HttpSource::second_wins(HttpExchange& second) {
+  exchange_->advance();
+  second.advance();
+  const HttpTransfer& other = second.transfer();
+  const long status = other.status();
+  if (exchange_->transfer().has_failed()) return true;
+  if (exchange_->transfer().settled()) return false;
+  if (other.has_failed() || status >= 400 || status == 200) return false;
+  if (status == 206 && other.settled()) return true;
+  return std::nullopt;
+}
+
+// The one that has not arrived first is aborted.
+void HttpSource::read_first_complete(std::unique_ptr<HttpExchange> second) {
+  constexpr std::chrono::milliseconds kLookEvery{10};
+  constexpr std::chrono::milliseconds kLongWait{2'000};
+  const Clock::TimePoint long_wait = Clock::system().now() + kLongWait;
+  std::optional<bool> second_wins_it;
+  while (!(second_wins_it = second_wins(*second))) {
+    if (!Clock::system().sleep_for(kLookEvery, stop_))
+      throw Error(ErrorCode::kCancelled, "reading was stopped");
+    if (Clock::system().now() > long_wait) client_->news.wait(target_.name, "no data", kLongWait);
+  }
+  if (!*second_wins_it) return;
+  const Clock::Duration waited = Clock::system().now() - exchange_->transfer().asked_at();
+  client_->servers.took(target_.url, {.head = exchange_->transfer().times().head, .whole = waited});
+  exchange_ = std::move(second);
+  accepted_ = false;
 }
 
 std::optional<HttpFault> HttpSource::accept() {
@@ -202,6 +401,8 @@ std::optional<HttpFault> HttpSource::accept() {
 std::optional<HttpFault> HttpSource::accept_whole() {
   const std::optional<std::uint64_t> length = content_length(exchange_->head());
   if (auto problem = accept_version(version_of(exchange_->head(), length))) return problem;
+  if (part_end_) leave_parts();
+  splits_ = false;
   skip_ = position_;
   body_end_ = version_.size;
   size_is_open_ = false;
@@ -224,6 +425,8 @@ std::optional<HttpFault> HttpSource::accept_part() {
   skip_ = 0;
   knows_ranges_ = true;
   body_end_ = *range->last + 1;
+  // More than was asked for: it is read on, as if all had been.
+  if (part_end_ && *body_end_ > *part_end_) leave_parts();
   size_is_open_ = !version_.size;
   return std::nullopt;
 }
@@ -266,7 +469,10 @@ HttpFault HttpSource::misanswered(const std::string& how) {
 
 HttpFault HttpSource::changed() {
   const bool nothing_handed_on = position_ == start_;
-  if (nothing_handed_on) version_ = {};
+  if (nothing_handed_on) {
+    version_ = {};
+    stop_looking_ahead();
+  }
   return fault(ErrorCode::kCorrupt, "the object changed while it was read", nothing_handed_on);
 }
 
@@ -276,6 +482,11 @@ std::size_t HttpSource::receive(std::span<std::byte> into) {
     const std::size_t got = exchange_->read(into.first(most), stop_);
     if (got == 0) return 0;
     skip_ -= got;
+  }
+  if (cut_) {
+    const std::uint64_t left = *body_end_ - position_;
+    into = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, into.size())));
+    if (into.empty()) return 0;
   }
   return exchange_->read(into, stop_);
 }
@@ -288,17 +499,25 @@ std::optional<HttpFault> HttpSource::end_of_body() {
   if (skip_ > 0 || (body_end_ && !whole)) {
     return fault(ErrorCode::kTruncated, "the body ended early", true);
   }
+  if (part_end_ && whole && position_ == *part_end_)
+    client_->servers.took(target_.url, exchange_->transfer().times());
   exchange_.reset();
   // A server may send less than was asked for, as long as it says so: the rest needs another
   // request.
   if (size_is_open_ || (version_.size && position_ < *version_.size)) return std::nullopt;
   version_.size = position_;
   ended_ = true;
+  stop_looking_ahead();
   return std::nullopt;
 }
 
 void HttpSource::recover(const HttpFault& fault) {
   exchange_.reset();
+  if (use_range_) {
+    ahead_.failed();
+  } else {
+    stop_looking_ahead();
+  }
   wait_for_next_try(*client_, target_.name, backoff_, fault, stop_);
 }
 

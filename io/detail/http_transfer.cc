@@ -1,5 +1,8 @@
 #include "io/detail/http_transfer.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,6 +50,33 @@ CurlList make_list(const std::vector<std::string>& lines) {
     list.reset(longer);
   }
   return list;
+}
+
+// Of the addresses that were tried at once for a connection, one was connected.
+bool is_connected(CURL* handle, curl_socket_t socket) {
+  long port = 0;
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (socket == CURL_SOCKET_BAD ||
+      curl_easy_getinfo(handle, CURLINFO_LOCAL_PORT, &port) != CURLE_OK ||
+      ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return false;
+  }
+  const auto own = address.ss_family == AF_INET6
+                       ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                       : reinterpret_cast<const sockaddr_in&>(address).sin_port;
+  return port != 0 && ntohs(own) == port;
+}
+
+// The kernel's own measurement, which other load on the machine hardly lengthens.
+std::optional<Clock::Duration> least_round_trip(CURL* handle, curl_socket_t socket) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (!is_connected(handle, socket) ||
+      ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_min_rtt == ~0U) {
+    return {};
+  }
+  return std::chrono::microseconds(info.tcpi_min_rtt);
 }
 
 // Faults that another try cannot fix.
@@ -102,9 +132,13 @@ HttpTransfer::HttpTransfer(const HttpRequest& request, const HttpOptions& option
       headers_(make_list(request.header_lines)),
       body_rate_(options.stall_timeout, options.stall_bytes_per_s),
       upload_rate_(options.stall_timeout, options.stall_bytes_per_s),
-      ring_(std::max(options.buffer_bytes, kLeastBuffer)) {
+      ring_(buffer_bytes(options)) {
   if (!easy_) throw std::bad_alloc();
   set_options(request);
+}
+
+std::size_t HttpTransfer::buffer_bytes(const HttpOptions& options) {
+  return std::max(options.buffer_bytes, kLeastBuffer);
 }
 
 void HttpTransfer::set_options(const HttpRequest& request) {
@@ -116,8 +150,11 @@ void HttpTransfer::set_options(const HttpRequest& request) {
   set(easy_, CURLOPT_HEADERDATA, this);
   set(easy_, CURLOPT_WRITEFUNCTION, &on_body);
   set(easy_, CURLOPT_WRITEDATA, this);
+  set(easy_, CURLOPT_SOCKOPTFUNCTION, &on_socket);
+  set(easy_, CURLOPT_SOCKOPTDATA, this);
   set(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
-  set(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  set(easy_, CURLOPT_HTTP_VERSION,
+      static_cast<long>(request.own_connection ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS));
   set(easy_, CURLOPT_CONNECTTIMEOUT_MS,
       static_cast<long>(duration_cast<milliseconds>(limited(options_.connect_timeout)).count()));
 #if LIBCURL_VERSION_NUM >= 0x075700
@@ -209,6 +246,54 @@ TransferEnd HttpTransfer::wait_for_end(const std::stop_token& stop) {
   return *end_;
 }
 
+bool HttpTransfer::wait_until(Awaited what, Clock::TimePoint until, const std::stop_token& stop) {
+  MutexLock lock(mutex_);
+  const bool body = what == Awaited::kBody;
+  const auto is_there = [&]() MILLRACE_REQUIRES(mutex_) {
+    return end_.has_value() || (body ? ring_.size() > 0 : head_.complete());
+  };
+  const Clock::TimePoint long_wait = Clock::system().now() + kLongWait;
+  wanted_ = body ? 1 : 0;
+  bool came = changed_.wait_until(lock, stop, std::min(until, long_wait), is_there);
+  if (!came && until > long_wait && !stop.stop_requested()) {
+    news_.wait(name_, awaited(), kLongWait);
+    came = changed_.wait_until(lock, stop, until, is_there);
+  }
+  wanted_ = 0;
+  if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "reading was stopped");
+  return came;
+}
+
+HttpHead HttpTransfer::head() const {
+  MutexLock lock(mutex_);
+  return head_;
+}
+
+long HttpTransfer::status() const {
+  MutexLock lock(mutex_);
+  return head_.complete() ? head_.status() : 0;
+}
+
+bool HttpTransfer::settled() const {
+  MutexLock lock(mutex_);
+  return end_.has_value() || paused_;
+}
+
+bool HttpTransfer::has_failed() const {
+  MutexLock lock(mutex_);
+  return end_ && !end_->ok;
+}
+
+ResponseTimes HttpTransfer::times() const {
+  MutexLock lock(mutex_);
+  return times_;
+}
+
+std::optional<Clock::Duration> HttpTransfer::round_trip() const {
+  MutexLock lock(mutex_);
+  return round_trip_;
+}
+
 bool HttpTransfer::wants_resume() {
   MutexLock lock(mutex_);
   if (!paused_ || ring_.size() > ring_.capacity() / 2) return false;
@@ -291,6 +376,11 @@ int HttpTransfer::on_seek(void* self, curl_off_t offset, int origin) noexcept {
   return CURL_SEEKFUNC_OK;
 }
 
+int HttpTransfer::on_socket(void* self, curl_socket_t socket, curlsocktype /*purpose*/) noexcept {
+  static_cast<HttpTransfer*>(self)->socket_ = socket;
+  return CURL_SOCKOPT_OK;
+}
+
 std::size_t HttpTransfer::on_header(char* data, std::size_t, std::size_t count,
                                     void* self) noexcept {
   static_cast<HttpTransfer*>(self)->take_header({data, count});
@@ -304,7 +394,10 @@ std::size_t HttpTransfer::on_body(char* data, std::size_t, std::size_t count, vo
 void HttpTransfer::take_header(std::string_view line) {
   MutexLock lock(mutex_);
   head_.add_line(line);
-  if (head_.complete()) changed_.notify_one();
+  if (!head_.complete()) return;
+  times_.head = Clock::system().now() - asked_at_;
+  round_trip_ = least_round_trip(easy_.get(), socket_);
+  changed_.notify_one();
 }
 
 std::size_t HttpTransfer::take_body(std::span<const std::byte> data) {
@@ -335,6 +428,7 @@ void HttpTransfer::push(std::span<const std::byte> data) {
     MutexLock lock(mutex_);
     ring_.filled(run.size());
     received_ += run.size();
+    times_.whole = Clock::system().now() - asked_at_;
     if (wanted_ > 0 && ring_.size() >= wanted_) changed_.notify_one();
   }
 }

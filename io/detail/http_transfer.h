@@ -11,6 +11,7 @@
 // HttpOptions::buffer_bytes; a reader that keeps up touches only its first pages.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,7 @@
 #include "io/bytes.h"
 #include "io/detail/curl.h"
 #include "io/detail/http_head.h"
+#include "io/detail/http_servers.h"
 #include "io/detail/network_log.h"
 #include "io/detail/ring_buffer.h"
 #include "io/detail/stall_watch.h"
@@ -53,6 +55,8 @@ struct HttpRequest {
   /// Complete lines: "Range: bytes=5-".
   std::vector<std::string> header_lines = {};
   std::optional<HttpBody> body = {};
+  /// HTTP/1.1, and so a connection that no other request in flight shares.
+  bool own_connection = false;
   /// Shortens the options' time limits for resolving, connecting and the first byte.
   std::optional<Clock::Duration> limit = {};
 };
@@ -76,8 +80,14 @@ class HttpTransfer {
   HttpTransfer(const HttpTransfer&) = delete;
   HttpTransfer& operator=(const HttpTransfer&) = delete;
 
+  /// Of a transfer with such options.
+  static std::size_t buffer_bytes(const HttpOptions& options);
+
   // The reader's side. The functions that take `stop` block, and throw Cancelled once it is
   // requested.
+
+  /// What is awaited of a response.
+  enum class Awaited { kHead, kBody };
 
   /// The response's head; nullopt if the transfer failed before it was complete.
   std::optional<HttpHead> wait_for_head(const std::stop_token& stop);
@@ -87,6 +97,21 @@ class HttpTransfer {
   std::string error_text(const std::stop_token& stop);
   /// Waits until the transfer has ended.
   TransferEnd wait_for_end(const std::stop_token& stop);
+  /// Waits at most until `until` for the head or for bytes of the body; whether there are any, or
+  /// the transfer has ended.
+  bool wait_until(Awaited what, Clock::TimePoint until, const std::stop_token& stop);
+  /// The head as far as it has arrived, and its status once it is complete, 0 before.
+  HttpHead head() const;
+  long status() const;
+  /// Whether the transfer has ended, or as much of the body has arrived as the buffer holds.
+  bool settled() const;
+  bool has_failed() const;
+  Clock::TimePoint asked_at() const { return asked_at_; }
+  /// How long it took to the head and to the last byte so far.
+  ResponseTimes times() const;
+  /// To the server and back, as a connection that was made for this has seen at best; nullopt until
+  /// the head has arrived, and for a connection that was there.
+  std::optional<Clock::Duration> round_trip() const;
   /// Returns true, once, when a pause should end: at least half of the buffer is free again.
   bool wants_resume();
   /// The reader is gone; anything still received is refused.
@@ -109,6 +134,7 @@ class HttpTransfer {
                                void* self) noexcept;
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self) noexcept;
   static std::size_t on_send(char* data, std::size_t size, std::size_t count, void* self) noexcept;
+  static int on_socket(void* self, curl_socket_t socket, curlsocktype purpose) noexcept;
   static int on_seek(void* self, curl_off_t offset, int origin) noexcept;
 
   void set_options(const HttpRequest& request);
@@ -127,23 +153,28 @@ class HttpTransfer {
   const std::string name_;
   const std::optional<HttpBody> body_;
   const std::optional<Clock::Duration> limit_;
+  const Clock::TimePoint asked_at_ = Clock::system().now();
   CurlEasy easy_;
   CurlList headers_;
   char error_text_[CURL_ERROR_SIZE] = {};
 
-  // Used only on the loop's thread: bytes sent, and state of overdue().
+  // Used only on the loop's thread: bytes sent, the socket of a new connection, and state of
+  // overdue().
   std::uint64_t sent_ = 0;
+  curl_socket_t socket_ = CURL_SOCKET_BAD;
   std::optional<Clock::TimePoint> started_;
   std::optional<Clock::TimePoint> asked_;
   StallWatch body_rate_;
   StallWatch upload_rate_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
   HttpHead head_ MILLRACE_GUARDED_BY(mutex_);
   RingBuffer ring_ MILLRACE_GUARDED_BY(mutex_);
   std::optional<TransferEnd> end_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t received_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  ResponseTimes times_ MILLRACE_GUARDED_BY(mutex_);
+  std::optional<Clock::Duration> round_trip_ MILLRACE_GUARDED_BY(mutex_);
   std::size_t wanted_ MILLRACE_GUARDED_BY(mutex_) = 0;
   bool paused_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool abandoned_ MILLRACE_GUARDED_BY(mutex_) = false;

@@ -40,6 +40,17 @@ void NetworkLog::retry(const std::string& name, const std::string& reason,
   }
 }
 
+void NetworkLog::second_request(const std::string& name) {
+  MutexLock lock(mutex_);
+  ++second_requests_;
+  if (second_requests_ == 1) {
+    log_.info(name + ": a part takes three times as long as others; asking for it twice");
+  } else if (is_power_of_ten(second_requests_)) {
+    log_.info(fmt::format("{} slow parts were asked for twice so far, the last one of {}",
+                          second_requests_, name));
+  }
+}
+
 void NetworkLog::wait(const std::string& name, const std::string& what,
                       std::chrono::milliseconds waited) {
   MutexLock lock(mutex_);

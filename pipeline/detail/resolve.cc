@@ -12,6 +12,7 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/text.h"
+#include "io/http_options.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 #include "wds/sample_access.h"
@@ -154,9 +155,19 @@ constexpr std::size_t kMiB = std::size_t{1024} * 1024;
 constexpr std::size_t kNetworkReaderBytes = 5 * kMiB;
 constexpr std::size_t kFileReaderBytes = kMiB;
 
+bool any_on_network(const std::vector<std::string>& shards) {
+  return std::any_of(shards.begin(), shards.end(), io::is_network_url);
+}
+
 std::size_t reader_bytes(const std::vector<std::string>& shards) {
-  const bool network = std::any_of(shards.begin(), shards.end(), io::is_network_url);
-  return network ? kNetworkReaderBytes : kFileReaderBytes;
+  return any_on_network(shards) ? kNetworkReaderBytes : kFileReaderBytes;
+}
+
+/// What all readers of distant shards share for what is in flight ahead of them.
+std::size_t ahead_bytes(const PipelineOptions& options) {
+  const bool network = any_on_network(options.shards) ||
+                       std::any_of(options.joins.begin(), options.joins.end(), any_on_network);
+  return network ? io::HttpOptions{}.ahead_bytes : 0;
 }
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
@@ -212,7 +223,7 @@ std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
   const auto readers = sets * static_cast<std::size_t>(permutes ? 4 : options.shuffle.open_shards);
   return streams * (readers * (reader_bytes(options.shards) + join_bytes(options)) +
                     (shuffles ? options.shuffle.buffer_bytes : 0)) +
-         contents_bytes(options);
+         ahead_bytes(options) + contents_bytes(options);
 }
 
 std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams,

@@ -48,15 +48,20 @@ class LocalFile final : public SourceObject {
 
 class NginxFile final : public SourceObject {
  public:
-  NginxFile(const std::string& content, const NginxOptions& options)
+  NginxFile(const std::string& content, const NginxOptions& options, io::HttpOptions http = {})
       : server_((write_file(dir_ / "a.tar", content), dir_.path()), options),
-        opener_({.http = {.ca_file = options.tls ? server_.ca_file() : ""}}) {}
+        opener_({.http = with_ca(std::move(http), options)}) {}
   std::unique_ptr<ByteSource> open(const OpenOptions& options) override {
     return opener_.open(server_.url("a.tar"), options);
   }
   std::unique_ptr<ByteSource> open_missing() override { return opener_.open(server_.url("b.tar")); }
 
  private:
+  io::HttpOptions with_ca(io::HttpOptions http, const NginxOptions& options) const {
+    if (options.tls) http.ca_file = server_.ca_file();
+    return http;
+  }
+
   TempDir dir_;
   Nginx server_;
   UrlOpener opener_;
@@ -192,10 +197,10 @@ auto maker(Arguments... arguments) {
   };
 }
 
-SourceKind nginx(std::string name, const NginxOptions& options) {
+SourceKind nginx(std::string name, const NginxOptions& options, const io::HttpOptions& http = {}) {
   return {std::move(name),
           [=](const std::string& content) -> std::unique_ptr<SourceObject> {
-            return std::make_unique<NginxFile>(content, options);
+            return std::make_unique<NginxFile>(content, options, http);
           },
           &Nginx::missing};
 }
@@ -219,6 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(SourceKind{"Path", maker<LocalFile>(std::string())},
                       SourceKind{"FileUrl", maker<LocalFile>(std::string("file://"))},
                       nginx("Nginx", {}), nginx("NginxTls", {.tls = true}),
+                      nginx("NginxInParts", {}, {.buffer_bytes = 65'536, .far_round_trip = {}}),
                       nginx("NginxWithoutRanges", {.location_lines = "max_ranges 0;"}),
                       cached("NotYetCached", false), cached("Cached", true),
                       SourceKind{"ServerWithoutRanges", maker<ServerWithoutRanges>()},

@@ -214,6 +214,13 @@ std::uint64_t ScriptedRequest::range_start() const {
   return range.starts_with("bytes=") ? std::strtoull(range.c_str() + 6, nullptr, 10) : 0;
 }
 
+std::uint64_t ScriptedRequest::range_end() const {
+  const std::string range = header("range");
+  const std::size_t dash = range.find('-');
+  if (dash == std::string::npos || dash + 1 == range.size()) return ~std::uint64_t{0};
+  return std::strtoull(range.c_str() + dash + 1, nullptr, 10) + 1;
+}
+
 std::string http_reply(int status, std::string_view fields, std::string_view body) {
   return "HTTP/1.1 " + std::to_string(status) +
          " Scripted\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +
@@ -228,9 +235,10 @@ std::string http_serve(const ScriptedRequest& request, std::string_view object,
   if (start >= object.size()) {
     return http_reply(416, "Content-Range: bytes */" + total + "\r\n", "");
   }
+  const std::uint64_t end = std::min<std::uint64_t>(object.size(), request.range_end());
   const std::string range = "Content-Range: bytes " + std::to_string(start) + "-" +
-                            std::to_string(object.size() - 1) + "/" + total + "\r\n";
-  return http_reply(206, range + std::string(fields), object.substr(start));
+                            std::to_string(end - 1) + "/" + total + "\r\n";
+  return http_reply(206, range + std::string(fields), object.substr(start, end - start));
 }
 
 }  // namespace millrace::testing

@@ -35,6 +35,8 @@ struct ScriptedRequest {
   std::string header(const std::string& name) const;
   /// The first byte requested: 5 for "Range: bytes=5-"; 0 without a Range.
   std::uint64_t range_start() const;
+  /// Behind the last byte requested: 10 for "Range: bytes=5-9"; the largest number without one.
+  std::uint64_t range_end() const;
 };
 
 /// What happens to the connection after the reply.
@@ -75,8 +77,8 @@ class ScriptedHttpServer {
 
 /// A complete HTTP/1.1 reply with its Content-Length. `fields` are lines that end in "\r\n".
 std::string http_reply(int status, std::string_view fields, std::string_view body);
-/// A correct server's reply to a GET of `object`: 206 from the Range's start on, or 200. `fields`
-/// is added to it.
+/// A correct server's reply to a GET of `object`: 206 with the Range, or 200. `fields` is added to
+/// it.
 std::string http_serve(const ScriptedRequest& request, std::string_view object,
                        std::string_view fields = "");
 
