@@ -80,26 +80,30 @@ class CachingOpener final : public Opener {
   std::shared_ptr<class CacheState> state_;
 };
 
+/// What a file of a cache is. Leftover: a process was killed while it began or removed an entry;
+/// the file holds nothing that could be served.
+enum class CacheEntryState { kWhole, kPart, kLeftover, kDamaged };
+
 /// One file of a cache.
 struct CacheEntry {
   std::string path = {};
-  /// As printable_url() shows it; empty if the entry is damaged.
+  /// As printable_url() shows it; empty if the entry is damaged or a leftover.
   std::string url = {};
-  /// The object's size; of a damaged entry, the file's.
+  /// The object's size; of a damaged entry or a leftover, the file's.
   std::uint64_t bytes = 0;
   /// Of those, how many are there.
   std::uint64_t present_bytes = 0;
   /// What it counts against the limit.
   std::uint64_t cost_bytes = 0;
   std::chrono::system_clock::time_point last_used = {};
-  bool whole = false;
-  bool damaged = false;
+  CacheEntryState state = CacheEntryState::kDamaged;
 };
 
 /// The entries of the cache at `folder`, the least recently used first. Reads no data. Throws:
 /// NotFound, Io.
 std::vector<CacheEntry> list_cache(const std::string& folder);
-/// Reads all of `entry` and returns whether it is intact; removes it if not. Throws: Cancelled.
+/// Reads all of `entry` and returns whether it is intact, or gone by now; removes it if not. A
+/// leftover is removed and counts as intact. Throws: Cancelled.
 bool verify_cache_entry(const CacheEntry& entry, const std::stop_token& stop = {});
 /// Removes damaged entries, leftovers, and then those least recently used until the rest costs at
 /// most `max_bytes`; entries in use stay. Returns what was removed. Throws: NotFound, Io (a process

@@ -27,8 +27,17 @@ std::string time_text(const CacheEntry& entry) {
 }
 
 std::string state_of(const CacheEntry& entry) {
-  if (entry.damaged) return "damaged";
-  return entry.whole ? "whole" : "part";
+  switch (entry.state) {
+    case io::CacheEntryState::kWhole:
+      return "whole";
+    case io::CacheEntryState::kPart:
+      return "part";
+    case io::CacheEntryState::kLeftover:
+      return "leftover";
+    case io::CacheEntryState::kDamaged:
+      return "damaged";
+  }
+  return "unknown";
 }
 
 std::string shown_name(const CacheEntry& entry) {

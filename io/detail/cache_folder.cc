@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -36,23 +37,28 @@ bool is_fan(const std::string& name) {
   return name.size() == 2 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+// A .part gets its trailer right after it is made, so one without was left by a killed process.
 void describe(CacheEntry& entry, CacheFileKind kind) {
-  entry.damaged = true;
-  entry.whole = kind == CacheFileKind::kWhole;
+  const bool whole = kind == CacheFileKind::kWhole;
+  entry.state = whole ? CacheEntryState::kDamaged : CacheEntryState::kLeftover;
   const UniqueFd fd(::open(entry.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return;
   const auto trailer = read_trailer(fd.get());
   if (!trailer || !without_suffix(entry.path).ends_with(trailer->name)) return;
-  entry.damaged = false;
+  entry.state = whole ? CacheEntryState::kWhole : CacheEntryState::kPart;
   entry.url = trailer->url;
   entry.bytes = trailer->size;
   entry.present_bytes =
-      entry.whole ? trailer->size
-                  : Journal::covered_bytes(without_suffix(entry.path) + ".journal", trailer->size);
+      whole ? trailer->size
+            : Journal::covered_bytes(without_suffix(entry.path) + ".journal", trailer->size);
 }
 
 std::uint64_t cost_of(CacheFileKind kind, std::uint64_t bytes) {
   return on_disk(bytes) + (kind == CacheFileKind::kPart ? cache_journal_bytes(bytes) : 0);
+}
+
+bool is_of_use(CacheEntryState state) {
+  return state == CacheEntryState::kWhole || state == CacheEntryState::kPart;
 }
 
 enum class Detail { kSizes, kAll };
@@ -144,10 +150,16 @@ std::vector<CacheEntry> list_cache(const std::string& folder) {
 }
 
 bool verify_cache_entry(const CacheEntry& entry, const std::stop_token& stop) {
-  if (!entry.whole) return !entry.damaged || !detail::remove_cache_file(entry.path);
-  const std::string stem = entry.path.substr(0, entry.path.rfind('.'));
-  const std::size_t fan = stem.rfind('/', stem.rfind('/') - 1);
-  const auto open = detail::WholeEntry::open(stem.substr(0, fan), stem.substr(fan + 1));
+  const std::size_t fan = entry.path.rfind('/', entry.path.rfind('/') - 1);
+  const std::string folder = entry.path.substr(0, fan);
+  if (entry.state == CacheEntryState::kLeftover) {
+    const auto lock = detail::lock_cache(folder);  // another process may be making it just now
+    if (lock) detail::remove_cache_file(entry.path);
+    return true;
+  }
+  if (entry.state == CacheEntryState::kPart || ::access(entry.path.c_str(), F_OK) != 0) return true;
+  const auto open =
+      detail::WholeEntry::open(folder, detail::without_suffix(entry.path.substr(fan + 1)));
   if (!open) return false;
   std::vector<std::byte> block(detail::kCacheBlock);
   for (std::uint64_t i = 0; i < detail::num_cache_blocks(open->size()); ++i) {
@@ -165,7 +177,8 @@ std::vector<CacheEntry> prune_cache(const std::string& folder, std::uint64_t max
   const auto lock = detail::lock_cache(folder);
   if (!lock) throw Error(ErrorCode::kIo, "another process holds the cache's lock", {.url = folder});
   for (const CacheEntry& entry : all)
-    if (entry.damaged && detail::remove_cache_file(entry.path)) removed.push_back(entry);
+    if (!detail::is_of_use(entry.state) && detail::remove_cache_file(entry.path))
+      removed.push_back(entry);
   detail::make_room(folder, 0, max_bytes, &removed);
   // Making room looks at sizes alone; what people see has the urls too.
   for (CacheEntry& entry : removed) {

@@ -12,8 +12,8 @@
 
 namespace millrace::io::detail {
 
-/// The lock under which files are made and room is made; null if others hold it for 10 s. Throws:
-/// NotFound, Io.
+/// The lock under which files are made, renamed, and room is made; null if others hold it for 10 s.
+/// Throws: NotFound, Io.
 std::unique_ptr<FileLock> lock_cache(const std::string& folder);
 
 /// Whether there is a whole entry of `key`, in any version.

@@ -282,7 +282,7 @@ bool PartialEntry::complete(const std::string& sha256) {
   wanted_ = false;
   const CacheTrailer trailer = make_trailer(object_, crc32c(std::as_bytes(std::span(table))));
   if (write_table(fd_.get(), object_.size, table) && write_trailer(fd_.get(), trailer) &&
-      ::rename((stem_ + ".part").c_str(), (stem_ + ".shard").c_str()) == 0) {
+      rename_to_whole()) {
     ::unlink((stem_ + ".journal").c_str());
     mark_used(fd_.get());
     fd_.reset();
@@ -290,6 +290,12 @@ bool PartialEntry::complete(const std::string& sha256) {
   }
   drop();
   return true;
+}
+
+// Under the lock: who counts the bytes of the folder meanwhile would find neither name.
+bool PartialEntry::rename_to_whole() const {
+  const auto lock = lock_cache(folder_);
+  return lock && ::rename((stem_ + ".part").c_str(), (stem_ + ".shard").c_str()) == 0;
 }
 
 std::vector<std::pair<std::uint64_t, std::uint64_t>> PartialEntry::holes_to_fill() {

@@ -87,6 +87,7 @@ class PartialEntry {
   bool open_existing();
   Kept create();
   bool in_place() const;
+  bool rename_to_whole() const;
   void drop();
   bool copy_checksums(std::vector<std::uint32_t>& table, const std::string& sha256);
 

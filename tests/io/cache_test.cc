@@ -2,6 +2,7 @@
 #include "io/cache.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -216,6 +217,27 @@ TEST_F(Cache, DamageInAPartIsFoundBeforeItIsServed) {
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(read(*opener()) == content_) << suffix;
     EXPECT_EQ(files_in(folder(), ".shard").size(), 1U) << suffix;
     prune_cache(folder(), 0);
+  }
+}
+
+TEST_F(Cache, WhatAKilledProcessLeftIsNoDamage) {
+  EXPECT_TRUE(read(*opener()) == content_);
+  const std::string whole = files_in(folder(), ".shard").at(0);
+  const std::string stem = whole.substr(0, whole.size() - 6);
+  const std::vector<std::function<void()>> instants = {
+      [&] { write_file(stem + ".part", ""); },                            // made, not yet named
+      [&] { write_file(stem + ".part", std::string(1'000'000, '\0')); },  // no trailer yet
+      [&] { write_file(stem + ".journal", std::string(24, '\x01')); }};  // renamed, or half removed
+  for (const auto& leave : instants) {
+    leave();
+    std::vector<CacheEntryState> states;
+    for (const CacheEntry& entry : list_cache(folder())) {
+      states.push_back(entry.state);
+      EXPECT_TRUE(verify_cache_entry(entry)) << entry.path;
+    }
+    EXPECT_THAT(states, ::testing::UnorderedElementsAre(CacheEntryState::kWhole,
+                                                        CacheEntryState::kLeftover));
+    EXPECT_EQ(list_cache(folder()).size(), 1U) << "the leftover was removed";
   }
 }
 
