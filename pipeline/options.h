@@ -34,7 +34,7 @@ enum class Uneven {
 };
 
 struct BatchOptions {
-  /// N, the slots of a batch. Required.
+  /// N, the slots of a batch, at most 2^24. Required.
   std::int64_t size = 0;
   /// The size of a global batch follows from split.topology. Ignored with EpochOptions::batches.
   Uneven uneven = Uneven::kPad;
@@ -71,18 +71,20 @@ struct AutotuneOptions {
   /// How often it looks at what limits. 0: at every batch.
   std::chrono::milliseconds interval{500};
   /// How many threads and I/O threads there may be. 0: those that ResourceOptions sets, or where it
-  /// leaves the number open, 4 times the cores and 64.
+  /// leaves the number open, 4 times the cores and 64. At most kMaxThreads.
   int most_threads = 0;
   int most_io_threads = 0;
 };
 
 struct ResourceOptions {
   /// Threads of the pipeline's own task arena: decode and transforms. 0: usable_cores() at first.
+  /// At most kMaxThreads.
   int threads = 0;
   /// Threads that wait for disk and network, never more than this process has streams. 0: at most
-  /// 16 at first.
+  /// 16 at first. At most kMaxThreads.
   int io_threads = 0;
-  /// Finished batches kept ready for the consumer.
+  /// Finished batches kept ready for the consumer, at most 65,536. What all batches take must fit
+  /// into the machine's memory.
   int prefetch = 4;
   /// Ceiling of what the pipeline holds: shuffle buffers, encoded blocks and batches, including one
   /// that the consumer holds. 0: what the other options add up to (pipeline/README.md has the sum).
@@ -93,8 +95,8 @@ struct ResourceOptions {
 /// Several data sets in one pipeline, each with its share of the samples (wds/mix.h).
 struct MixOptions {
   struct Part {
-    double weight = 1;           ///< its share is this over the sum of all
-    std::size_t num_shards = 0;  ///< of PipelineOptions::shards, behind those of the parts before
+    double weight = 1;            ///< its share is this over the sum of all
+    std::size_t num_shards = 0;   ///< of PipelineOptions::shards, behind those of the parts before
     wds::SampleRange range = {};  ///< which of its samples
   };
   /// Empty: no mix.

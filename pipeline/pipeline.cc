@@ -210,7 +210,7 @@ Pipeline::State::State(PipelineOptions given)
       decoders(detail::compile_fields(options.fields)),
       ragged(detail::compile_ragged(options.fields)),
       layout(decoders, options.batch.size, ragged),
-      plan(detail::plan_memory(options, layout.num_bytes() + layout.ragged_bytes())),
+      plan(detail::plan_memory(options, layout)),
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
       source(source_of(options)),

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "io/base/cores.h"
 #include "tools/commands.h"
 #include "tools/create/source_options.h"
 #include "tools/create/write_set.h"
@@ -55,7 +56,7 @@ class CreateCommand final : public Command {
     app.add_flag("--no-index", no_index_, "Write neither indexes nor a manifest");
     app.add_flag("--force", force_, "Delete the pattern's existing shards first");
     app.add_option("--threads", threads_, "Reading and encoding threads; 0: one per core")
-        ->transform(whole_number(0, 1024));
+        ->transform(whole_number(0, kMaxThreads));
   }
 
   void check() override {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "io/local_path.h"
@@ -92,7 +93,7 @@ class IndexCommand final : public Command {
     app.add_flag("--dali", dali_, "Write DALI's indexes (.idx, v1.2) too");
     app.add_flag("--force", force_, "Rebuild existing indexes and manifest");
     app.add_option("--threads", threads_, "Shards read at once; 0: one per core")
-        ->transform(whole_number(0, 1024));
+        ->transform(whole_number(0, kMaxThreads));
   }
 
   void check() override {

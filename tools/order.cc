@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/json.h"
@@ -82,7 +83,7 @@ class OrderCommand final : public Command {
         ->type_name("A B");
     app.add_option("--limit", limit_, "Maximum lines to print; 0: all")->transform(whole_number(0));
     app.add_option("--threads", threads_, "Streams read at once; 0: one per core")
-        ->transform(whole_number(0, 1024));
+        ->transform(whole_number(0, kMaxThreads));
   }
 
   void check() override {

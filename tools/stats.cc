@@ -9,6 +9,7 @@
 
 #include "decode/codec.h"
 #include "decode/text.h"
+#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
@@ -56,7 +57,7 @@ class StatsCommand final : public Command {
         ->type_name("FILE");
     app.add_flag("--force", force_, "Replace an existing file");
     app.add_option("--threads", threads_, "Decoding threads; 0: one per core")
-        ->transform(whole_number(0, 1024));
+        ->transform(whole_number(0, kMaxThreads));
   }
   void check() override {
     read_.check();

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
@@ -40,7 +41,7 @@ class VerifyCommand final : public Command {
                    "Manifest to compare the shards with [PREFIX-manifest.json beside them]")
         ->type_name("FILE");
     app.add_option("--threads", threads_, "Shards checked at once; 0: one per core")
-        ->transform(whole_number(0, 1024));
+        ->transform(whole_number(0, kMaxThreads));
   }
   void check() override { read_.check(); }
 

@@ -64,7 +64,12 @@ int num_streams(const SplitOptions& split) {
     invalid(std::to_string(split.streams) + " streams cannot be shared evenly by " +
             of_processes(processes));
   }
-  return split.streams > 0 ? split.streams : processes * split.workers;
+  const std::int64_t streams =
+      split.streams > 0 ? split.streams : std::int64_t{processes} * split.workers;
+  if (streams > kMaxStreams) {
+    invalid(std::to_string(streams) + " streams: at most " + std::to_string(kMaxStreams));
+  }
+  return static_cast<int>(streams);
 }
 
 int stream_stripe(const SplitOptions& split) {

@@ -69,8 +69,9 @@ std::vector<std::string> split_by_worker(const std::vector<std::string>& shards,
 /// The default of programs for SplitOptions::workers: as many as `num_shards` allow, at most 4. It
 /// may depend on the data, never on the machine.
 int usual_workers(std::size_t num_shards, int processes);
-/// S for `split`, at least 1. Throws: InvalidArgument (process >= processes, streams not a multiple
-/// of processes, counts below 1).
+inline constexpr int kMaxStreams = 1 << 20;
+/// S for `split`, from 1 to kMaxStreams. Throws: InvalidArgument (process >= processes, streams not
+/// a multiple of processes, counts below 1, more streams).
 int num_streams(const SplitOptions& split);
 /// How many neighbouring streams, and slots, belong to one process before the next process's
 /// follow: the devices of a process; 1 for a process alone, for streams that all devices do not

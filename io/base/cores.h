@@ -1,4 +1,5 @@
-// The cores that this process may run on, and how many cores' worth of work it can do at once.
+// The cores that this process may run on, how many cores' worth of work it can do at once, and how
+// many threads it may be asked for.
 #pragma once
 
 #include <filesystem>
@@ -6,6 +7,9 @@
 #include <vector>
 
 namespace millrace {
+
+/// More threads than this for one purpose are a mistake, and may exhaust the machine.
+inline constexpr int kMaxThreads = 1024;
 
 /// The core numbers of the process's affinity mask, ascending; {0} if it cannot be read.
 std::vector<int> allowed_cores();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -22,8 +23,11 @@ namespace millrace::pipeline::detail {
 namespace {
 
 void check_batches(const PipelineOptions& options) {
+  // A slot has a key and a mask besides its fields.
+  constexpr std::int64_t kMostSlots = std::int64_t{1} << 24;
   const BatchOptions& batch = options.batch;
-  require(batch.size > 0, fmt::format("batch size {}: must be above 0", batch.size));
+  require(batch.size > 0 && batch.size <= kMostSlots,
+          fmt::format("batch size {}: from 1 to {}", batch.size, kMostSlots));
   require(!batch.partial || batch.uneven == Uneven::kPad,
           "a partial last batch is a way to pad: it is neither dropped nor an error");
   require(!options.fields.empty(), "a pipeline needs at least one field");
@@ -107,19 +111,29 @@ void check_counts(const PipelineOptions& options) {
 
 void check_shuffle(const wds::ShuffleOptions& shuffle) {
   constexpr int kMostOpen = 1024;
+  require(
+      shuffle.buffer_samples >= 0,
+      fmt::format("shuffle buffer of {} samples: must not be negative", shuffle.buffer_samples));
   require(shuffle.open_shards >= 1 && shuffle.open_shards <= kMostOpen,
           fmt::format("open shards {}: from 1 to {}", shuffle.open_shards, kMostOpen));
   require(shuffle.open_shards == 1 || shuffle.order == wds::Order::kMillrace,
           "open shards: only millrace's own order reads several in turn");
 }
 
+void check_threads(const char* what, int threads) {
+  require(threads >= 0 && threads <= kMaxThreads,
+          fmt::format("{} {}: from 0 to {}", what, threads, kMaxThreads));
+}
+
 void check_resources(const ResourceOptions& resources) {
-  require(resources.threads >= 0,
-          fmt::format("threads {}: must not be negative", resources.threads));
-  require(resources.io_threads >= 0,
-          fmt::format("I/O threads {}: must not be negative", resources.io_threads));
-  require(resources.prefetch > 0, fmt::format("prefetch {}: must be above 0", resources.prefetch));
+  constexpr int kMostReady = 1 << 16;
   const AutotuneOptions& autotune = resources.autotune;
+  check_threads("threads", resources.threads);
+  check_threads("I/O threads", resources.io_threads);
+  check_threads("autotune: at most threads", autotune.most_threads);
+  check_threads("autotune: at most I/O threads", autotune.most_io_threads);
+  require(resources.prefetch > 0 && resources.prefetch <= kMostReady,
+          fmt::format("prefetch {}: from 1 to {}", resources.prefetch, kMostReady));
   require(autotune.interval.count() >= 0, "autotune: the interval must not be negative");
   const auto check_most = [](const char* what, int first, int most) {
     require(most == 0 || most >= std::max(first, 1),
@@ -399,8 +413,23 @@ std::uint64_t order_fingerprint(const PipelineOptions& options) {
   return value;
 }
 
-MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes) {
-  batch_bytes = std::max<std::size_t>(batch_bytes, 1);
+namespace {
+
+/// Buffers that the machine cannot hold would end the process long after it has started.
+void check_machine(std::int64_t num_batches, std::size_t buffer_bytes) {
+  const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  require(buffer_bytes <= memory / static_cast<std::size_t>(num_batches),
+          fmt::format("{} batches of {} bytes are more than the memory of this machine, {} bytes: "
+                      "smaller batches, less prefetch or a memory budget are needed",
+                      num_batches, buffer_bytes, memory));
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const PipelineOptions& options, const BatchLayout& layout) {
+  const std::size_t batch_bytes =
+      std::max<std::size_t>(layout.num_bytes() + layout.ragged_bytes(), 1);
   const std::size_t streams = owned_streams(options).size();
   const std::size_t fixed = fixed_bytes(options, streams);
   const std::size_t budget = options.resources.memory_budget_bytes;
@@ -417,6 +446,7 @@ MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes) 
   plan.most = plan.first;
   if (options.resources.autotune.on) raise_limits(options, streams, sum(), plan);
   plan.bound_bytes = sum();
+  check_machine(plan.num_batches, layout.num_bytes());
   if (budget > 0 && plan.bound_bytes > budget) {
     throw Error(
         ErrorCode::kInvalidArgument,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/detail/batch_buffers.h"
 #include "pipeline/detail/tuner.h"
 #include "pipeline/options.h"
 
@@ -46,9 +47,10 @@ struct MemoryPlan {
   std::size_t bound_bytes = 0;   ///< the whole sum, with `most`
 };
 
-/// Fits a pipeline with batches of `batch_bytes` into its budget, with fewer batches and less
-/// read-ahead if need be. What is left of a budget is for more read-ahead. Requires: resolved
-/// options. Throws: InvalidArgument, with the sum, if even the minimum does not fit.
-MemoryPlan plan_memory(const PipelineOptions& options, std::size_t batch_bytes);
+/// Fits a pipeline with batches of `layout` into its budget, with fewer batches and less read-ahead
+/// if need be. What is left of a budget is for more read-ahead. Requires: resolved options. Throws:
+/// InvalidArgument, with the sum, if even the minimum does not fit, or if the batches' buffers are
+/// larger than the machine's memory.
+MemoryPlan plan_memory(const PipelineOptions& options, const BatchLayout& layout);
 
 }  // namespace millrace::pipeline::detail

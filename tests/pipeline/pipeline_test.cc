@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "tests/pipeline/fake_sources.h"
 
@@ -246,7 +248,39 @@ TEST(PipelineOptions, NameWhatCanNeverWork) {
   EXPECT_THAT(
       refusal([](auto& o) { o.batch = {.size = 8, .uneven = Uneven::kDrop, .partial = true}; }),
       HasSubstr("partial"));
-  EXPECT_THAT(refusal([](auto& o) { o.batch.size = std::int64_t{1} << 60; }), HasSubstr("memory"));
+}
+
+TEST(PipelineOptions, HaveBoundsThatKeepTheMachine) {
+  constexpr int kTooMany = std::numeric_limits<int>::max();
+  EXPECT_THAT(refusal([](auto& o) { o.resources.threads = kMaxThreads + 1; }),
+              HasSubstr("threads 1025: from 0 to 1024"));
+  EXPECT_THAT(refusal([](auto& o) { o.resources.io_threads = kTooMany; }),
+              HasSubstr("I/O threads"));
+  EXPECT_THAT(refusal([](auto& o) { o.resources.autotune.most_threads = kTooMany; }),
+              HasSubstr("at most threads"));
+  EXPECT_THAT(refusal([](auto& o) { o.resources.autotune.most_io_threads = kTooMany; }),
+              HasSubstr("at most I/O threads"));
+  EXPECT_THAT(refusal([](auto& o) { o.resources.prefetch = kTooMany; }), HasSubstr("prefetch"));
+  EXPECT_THAT(refusal([](auto& o) { o.shuffle.open_shards = kTooMany; }), HasSubstr("open shards"));
+  EXPECT_THAT(refusal([](auto& o) { o.shuffle.buffer_samples = -1; }), HasSubstr("buffer of -1"));
+  EXPECT_THAT(refusal([](auto& o) { o.split.streams = kTooMany; }), HasSubstr("at most 1048576"));
+  EXPECT_THAT(refusal([](auto& o) { o.split.streams = 0, o.split.workers = kTooMany; }),
+              HasSubstr("at most 1048576"));
+  EXPECT_THAT(refusal([](auto& o) { o.batch.size = std::int64_t{1} << 60; }),
+              HasSubstr("from 1 to 16777216"));
+}
+
+TEST(PipelineOptions, RefuseBatchesThatTheMachineCannotHold) {
+  const auto huge = [](PipelineOptions& o) {
+    o.fields = {ArrayField{.name = "x", .output = {.shape = {1 << 25}}}};
+    o.batch.size = 1 << 20;
+  };
+  EXPECT_THAT(refusal(huge), HasSubstr("more than the memory of this machine"));
+  const auto many = [](PipelineOptions& o) {
+    o.fields = {ArrayField{.name = "x", .output = {.shape = {1 << 25}}}};
+    o.resources.prefetch = 1 << 16;
+  };
+  EXPECT_THAT(refusal(many), HasSubstr("less prefetch"));
 }
 
 TEST(PipelineOptions, FitIntoTheBudgetOrSayWhatItTakes) {

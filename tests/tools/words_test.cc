@@ -106,6 +106,15 @@ TEST(Words, AMisspelledNameGetsTheNearestOne) {
   }
 }
 
+TEST(Words, NoCommandStartsAnyNumberOfThreads) {
+  for (const char* command :
+       {"create", "stats", "verify", "index", "order", "bench", "train", "eval", "predict"}) {
+    const ProcessResult result = millrace({command, "x.tar", "--threads", "1000000"});
+    EXPECT_EQ(result.status, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("--threads: '1000000': must be at most 1024")) << command;
+  }
+}
+
 TEST(Words, WrongValuesAreReportedShortly) {
   const std::string huge(3000, '9');
   const std::vector<Slip> wrong = {

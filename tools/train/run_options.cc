@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "device/device.h"
+#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "pipeline/epoch_length.h"
@@ -79,7 +80,7 @@ void RunOptions::declare(CLI::App& app) {
                  "that divides it, and of each device's if all devices divide it; 0: by --workers")
       ->transform(whole_number(0, 1 << 20));
   app.add_option("--threads", threads, "Decoding threads; 0: one per core")
-      ->transform(whole_number(0, 1024));
+      ->transform(whole_number(0, kMaxThreads));
   app.add_option("--prefetch", prefetch, "Batches kept ready")->transform(whole_number(1, 1 << 16));
   app.add_flag(
       "--no-autotune", no_autotune,
