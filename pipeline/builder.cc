@@ -119,21 +119,23 @@ Pipeline::Builder& Pipeline::Builder::resume(Position position) {
   return *this;
 }
 
-Pipeline Pipeline::Builder::build() {
+PipelineOptions Pipeline::Builder::expanded() const {
   PipelineOptions options = options_;
+  const wds::ShardSpecOptions how = {.opener = options.opener.get(), .stop = options.stop};
   if (!specs_.empty()) {
-    const auto urls = wds::expand_shards(specs_, {.opener = options.opener.get()});
+    const auto urls = wds::expand_shards(specs_, how);
     options.shards.insert(options.shards.end(), urls.begin(), urls.end());
   }
   require(mix_.empty() || options.shards.empty(), "a pipeline has shards or a mix, not both");
   for (const auto& [weight, spec] : mix_) {
-    const auto urls = wds::expand_shards({spec}, {.opener = options.opener.get()});
+    const auto urls = wds::expand_shards({spec}, how);
     options.shards.insert(options.shards.end(), urls.begin(), urls.end());
     options.mix.parts.push_back({.weight = weight, .num_shards = urls.size()});
   }
-  for (const std::string& spec : joins_)
-    options.joins.push_back(wds::expand_shards({spec}, {.opener = options.opener.get()}));
-  return Pipeline(std::move(options));
+  for (const std::string& spec : joins_) options.joins.push_back(wds::expand_shards({spec}, how));
+  return options;
 }
+
+Pipeline Pipeline::Builder::build() { return Pipeline(expanded()); }
 
 }  // namespace millrace::pipeline

@@ -134,8 +134,11 @@ class Pipeline::Builder {
   Builder& resume(Position position);
 
   PipelineOptions& options() { return options_; }
-  /// Expands the specs and builds a pipeline; may be called again. Throws: as expand_shards() and
-  /// Pipeline().
+  const PipelineOptions& options() const { return options_; }
+  /// The options with the specs expanded. Throws: as expand_shards(), of which stop() ends a
+  /// listing.
+  PipelineOptions expanded() const;
+  /// Builds a pipeline of expanded(); may be called again. Throws: as expanded() and Pipeline().
   Pipeline build();
 
  private:

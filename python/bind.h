@@ -13,7 +13,8 @@ void bind_fields(nanobind::module_& module);
 /// Requires: bind_fields().
 void bind_options(nanobind::module_& module);
 void bind_statistics(nanobind::module_& module);
-/// Requires: bind_options(), bind_statistics().
+void bind_ledger(nanobind::module_& module);
+/// Requires: bind_options(), bind_statistics(), bind_ledger().
 void bind_loader(nanobind::module_& module);
 
 }  // namespace millrace::python

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/set.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -228,8 +229,8 @@ void Loader::set_epoch(std::uint32_t epoch) {
 std::optional<std::int64_t> Loader::length() {
   const Turn turn(busy_);
   prepare();
-  const bool may_lose = options_.pipeline.faults.on_fault != wds::OnFault::kFail;
-  if (may_lose && topology_.processes == 1 && options_.pipeline.epochs.batches == 0) return {};
+  const bool may_lose = options_.pipeline().faults.on_fault != wds::OnFault::kFail;
+  if (may_lose && topology_.processes == 1 && options_.pipeline().epochs.batches == 0) return {};
   pipeline::PipelineOptions options = *prepared_;
   options.split = split();
   return pipeline::batches_per_epoch(options);
@@ -237,6 +238,11 @@ std::optional<std::int64_t> Loader::length() {
 
 pipeline::Statistics Loader::statistics() const {
   return pipeline_ ? pipeline_->statistics() : pipeline::Statistics();
+}
+
+std::shared_ptr<const wds::FaultLedger> Loader::ledger() const {
+  if (!pipeline_) return std::make_shared<const wds::FaultLedger>();
+  return pipeline_->ledger();
 }
 
 void Loader::close() {
@@ -281,6 +287,10 @@ void bind_loader(nb::module_& module) {
       .def("set_epoch", &Loader::set_epoch, nb::arg("epoch"))
       .def("length", &Loader::length)
       .def("statistics", &Loader::statistics)
+      .def("ledger",
+           [](const Loader& self) {
+             return std::const_pointer_cast<wds::FaultLedger>(self.ledger());  // it has no setter
+           })
       .def("close", &Loader::close);
 }
 

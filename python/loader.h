@@ -59,6 +59,8 @@ class Loader {
   /// Batches of this rank in a whole epoch; nullopt where it is not known before it is read.
   std::optional<std::int64_t> length();
   pipeline::Statistics statistics() const;
+  /// Of the epoch of the last batch (or epoch end) handed out; an empty one before.
+  std::shared_ptr<const wds::FaultLedger> ledger() const;
   /// Ends the threads. The next begin() starts again where the loader stands.
   void close();
 

@@ -1,8 +1,10 @@
 // The keyword arguments of mr.Pipeline, and the structs that they take.
 #include "python/options.h"
 
+#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "pipeline/epoch_length.h"
 #include "python/bind.h"
 #include "python/struct_binding.h"
+#include "wds/mix.h"
 #include "wds/shard_name.h"
 #include "wds/shard_scan.h"
 #include "wds/shard_spec.h"
@@ -37,6 +40,9 @@ constexpr std::array<Word<Order>, 3> kOrders = {{{"millrace", Order::kMillrace},
                                                  {"webdataset", Order::kWebDataset},
                                                  {"permutation", Order::kPermutation}}};
 
+constexpr std::array<Word<wds::MixEnd>, 3> kMixEnds = {
+    {{"stop", wds::MixEnd::kStop}, {"repeat", wds::MixEnd::kRepeat}, {"drop", wds::MixEnd::kDrop}}};
+
 /// A number of bytes, or a size as people write it.
 using BytesValue = std::variant<std::uint64_t, std::string>;
 
@@ -57,6 +63,7 @@ using FieldValue =
 using FieldValues = std::vector<std::pair<std::vector<std::string>, FieldValue>>;
 
 void check_name(const std::string& name) {
+  require(!name.empty(), "a field needs a name");
   require(name != "valid" && name != "keys",
           "a field cannot be named '" + name + "': every batch has that itself");
 }
@@ -116,6 +123,12 @@ void set_cache(LoaderOptions& options, const std::optional<std::string>& folder,
   options.cache = *io::local_path(*folder);
 }
 
+/// A mix of several sets, each with its weight.
+struct Mix {
+  std::vector<std::pair<double, std::string>> parts = {};
+  wds::MixEnd end = wds::MixEnd::kStop;
+};
+
 void bind_structs(nb::module_& module) {
   bind_struct<ShuffleOptions, 2>(
       module, "Shuffle",
@@ -143,38 +156,116 @@ void bind_structs(nb::module_& module) {
       "passes, or shards drawn with replacement. 0: every sample once.",
       {}, member("samples", &EpochOptions::samples), member("batches", &EpochOptions::batches),
       member("passes", &EpochOptions::passes), member("resampled", &EpochOptions::resampled));
+  bind_struct<Mix, 1>(module, "Mix",
+                      "Several sets, each with its share of the samples: [(0.7, \"a.tar\"), (0.3, "
+                      "\"b.tar\")]. When "
+                      "a set ends, the epoch stops, the set is repeated, or the others go on "
+                      "without it (\"drop\").",
+                      {}, member("parts", &Mix::parts),
+                      word<Mix, wds::MixEnd>("end", &Mix::end, kMixEnds));
 }
 
-void init_options(LoaderOptions* self, std::vector<std::string> specs, const FieldValues& fields,
-                  std::int64_t batch_size, const std::optional<ShuffleOptions>& shuffle,
-                  const std::optional<EpochOptions>& epochs, const std::string& uneven,
-                  bool partial, const std::optional<FaultPolicy>& faults,
-                  std::optional<int> threads, std::optional<int> io_threads,
-                  std::optional<int> prefetch, const std::optional<BytesValue>& memory,
-                  std::optional<bool> autotune, int streams, bool indexed, bool scan,
-                  const std::optional<std::string>& cache,
-                  const std::optional<BytesValue>& cache_size, bool allow_pipe) {
-  LoaderOptions options{.specs = std::move(specs), .streams = streams, .allow_pipe = allow_pipe};
-  require(!options.specs.empty(), "no shards are given");
-  require(streams >= 0, "streams must be at least 0");
-  require(batch_size > 0, "batch_size must be above 0");
-  options.pipeline.fields = named_fields(fields);
-  options.pipeline.batch = {.size = batch_size,
-                            .uneven = value_of<Uneven>("uneven", uneven, kUnevens),
-                            .partial = partial};
-  options.pipeline.shuffle = shuffle.value_or(ShuffleOptions());
-  options.pipeline.epochs = epochs.value_or(EpochOptions());
-  options.pipeline.epochs.count = 0;  // Python's loop decides
-  options.pipeline.faults = faults.value_or(FaultPolicy());
-  options.pipeline.resources = resources_of({threads, io_threads, prefetch, memory, autotune});
-  options.pipeline.indexed = indexed;
-  options.pipeline.scan = scan;
-  set_cache(options, cache, cache_size);
+using SpecValue = std::variant<std::vector<std::string>, Mix>;
+
+void set_shards(pipeline::Pipeline::Builder& builder, const SpecValue& value) {
+  if (const Mix* mix = std::get_if<Mix>(&value)) {
+    require(!mix->parts.empty(), "a mix needs at least one set");
+    for (const auto& [weight, spec] : mix->parts) builder.mix(weight, spec);
+    builder.mix(mix->end);
+    return;
+  }
+  const auto& specs = std::get<std::vector<std::string>>(value);
+  require(!specs.empty(), "no shards are given");
+  for (const std::string& spec : specs) builder.shards(spec);
+}
+
+void set_retry(LoaderOptions& options, std::optional<double> seconds) {
+  constexpr double kMost = 1e9;
+  if (!seconds) return;
+  require(*seconds >= 0 && *seconds <= kMost, "retry_for is a number of seconds, at least 0");
+  options.retry_for = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * *seconds));
+}
+
+/// One argument of Pipeline(). Throws: type_error, which names it, where it is no T: nanobind's own
+/// message would list all of them.
+template <typename T>
+T argument(const nb::kwargs& given, const char* name) {
+  T value{};
+  const nb::object one = given[name];
+  if (!nb::try_cast(one, value))
+    throw nb::type_error(fmt::format("Pipeline({}={}): not a value that this argument takes", name,
+                                     printable(nb::repr(one).c_str()))
+                             .c_str());
+  return value;
+}
+
+template <typename T>
+std::optional<T> optional_argument(const nb::kwargs& given, const char* name) {
+  return argument<std::optional<T>>(given, name);
+}
+
+ResourceValues resource_values(const nb::kwargs& given) {
+  return {.threads = optional_argument<int>(given, "threads"),
+          .io_threads = optional_argument<int>(given, "io_threads"),
+          .prefetch = optional_argument<int>(given, "prefetch"),
+          .memory = optional_argument<BytesValue>(given, "memory"),
+          .autotune = optional_argument<bool>(given, "autotune")};
+}
+
+void set_samples(pipeline::Pipeline::Builder& builder, const nb::kwargs& given) {
+  set_shards(builder, argument<SpecValue>(given, "spec"));
+  for (const std::string& spec : argument<std::vector<std::string>>(given, "join"))
+    builder.join(spec);
+  builder.skip(argument<std::uint64_t>(given, "skip"));
+  if (const auto take = optional_argument<std::uint64_t>(given, "take")) builder.take(*take);
+}
+
+void set_pipeline(pipeline::PipelineOptions& options, const nb::kwargs& given) {
+  options.fields = named_fields(argument<FieldValues>(given, "fields"));
+  options.batch = {
+      .size = argument<std::int64_t>(given, "batch_size"),
+      .uneven = value_of<Uneven>("uneven", argument<std::string>(given, "uneven"), kUnevens),
+      .partial = argument<bool>(given, "partial")};
+  require(options.batch.size > 0, "batch_size must be above 0");
+  options.shuffle = optional_argument<ShuffleOptions>(given, "shuffle").value_or(ShuffleOptions());
+  options.epochs = optional_argument<EpochOptions>(given, "epochs").value_or(EpochOptions());
+  options.epochs.count = 0;  // Python's loop decides
+  options.faults = optional_argument<FaultPolicy>(given, "faults").value_or(FaultPolicy());
+  options.resources = resources_of(resource_values(given));
+  options.indexed = argument<bool>(given, "indexed");
+  options.scan = argument<bool>(given, "scan");
+}
+
+void init_options(LoaderOptions* self, const nb::kwargs& given) {
+  LoaderOptions options;
+  options.streams = argument<int>(given, "streams");
+  require(options.streams >= 0, "streams must be at least 0");
+  options.allow_pipe = argument<bool>(given, "allow_pipe");
+  set_samples(options.builder, given);
+  set_pipeline(options.builder.options(), given);
+  set_cache(options, optional_argument<std::string>(given, "cache"),
+            optional_argument<BytesValue>(given, "cache_size"));
+  set_retry(options, optional_argument<double>(given, "retry_for"));
   new (self) LoaderOptions(std::move(options));
 }
 
 bool is_bfloat16(const pipeline::ImageField& field) {
   return field.dtype == decode::DType::kBFloat16;
+}
+
+std::shared_ptr<const io::Opener> make_opener(const LoaderOptions& options,
+                                              const std::stop_token& stop, const Log& log) {
+  io::HttpOptions http{.log = log};
+  http.retry.patience = options.retry_for;
+  std::shared_ptr<const io::Opener> opener = std::make_shared<io::UrlOpener>(io::UrlOpenerOptions{
+      .http = std::move(http), .stop = stop, .allow_pipe = options.allow_pipe});
+  if (options.cache.empty()) return opener;
+  return std::make_shared<io::CachingOpener>(std::move(opener),
+                                             io::CacheOptions{.folder = options.cache,
+                                                              .max_bytes = options.cache_bytes,
+                                                              .keep = wds::is_shard_or_index,
+                                                              .stop = stop,
+                                                              .log = log});
 }
 
 }  // namespace
@@ -184,7 +275,7 @@ std::vector<std::string> LoaderOptions::bfloat16_fields() const {
   const auto add = [&](const pipeline::ImageField& field) {
     if (is_bfloat16(field)) names.push_back(field.name);
   };
-  for (const pipeline::FieldSpec& field : pipeline.fields) {
+  for (const pipeline::FieldSpec& field : pipeline().fields) {
     if (const auto* image = std::get_if<pipeline::ImageField>(&field)) add(*image);
     if (const auto* paired = std::get_if<pipeline::PairedImagesField>(&field))
       for (const pipeline::ImageField& image : paired->members) add(image);
@@ -195,27 +286,14 @@ std::vector<std::string> LoaderOptions::bfloat16_fields() const {
   return names;
 }
 
-std::shared_ptr<const io::Opener> make_opener(const LoaderOptions& options,
-                                              const std::stop_token& stop, const Log& log) {
-  std::shared_ptr<const io::Opener> opener = std::make_shared<io::UrlOpener>(
-      io::UrlOpenerOptions{.http = {.log = log}, .stop = stop, .allow_pipe = options.allow_pipe});
-  if (options.cache.empty()) return opener;
-  return std::make_shared<io::CachingOpener>(opener,
-                                             io::CacheOptions{.folder = options.cache,
-                                                              .max_bytes = options.cache_bytes,
-                                                              .keep = wds::is_shard_or_index,
-                                                              .stop = stop,
-                                                              .log = log});
-}
-
 pipeline::PipelineOptions prepare(const LoaderOptions& options, const Topology& topology,
                                   const std::stop_token& stop, const Log& log) {
-  pipeline::PipelineOptions prepared = options.pipeline;
-  prepared.opener = make_opener(options, stop, log);
-  prepared.stop = stop;
-  prepared.log = log;
-  prepared.shards =
-      wds::expand_shards(options.specs, {.opener = prepared.opener.get(), .stop = stop});
+  pipeline::Pipeline::Builder builder = options.builder;
+  builder.opener(make_opener(options, stop, log)).stop(stop).log(log);
+  pipeline::PipelineOptions prepared = builder.expanded();
+  const bool runs_shell = std::ranges::any_of(
+      prepared.shards, [](const std::string& url) { return url.starts_with("pipe:"); });
+  require(options.allow_pipe || !runs_shell, "pipe: urls run a shell: allow_pipe=True allows them");
   wds::check_local_shards(prepared.shards);
   prepared.split = {.topology = topology,
                     .workers = wds::usual_workers(prepared.shards.size(), topology.processes),
@@ -227,13 +305,7 @@ pipeline::PipelineOptions prepare(const LoaderOptions& options, const Topology& 
 void bind_options(nb::module_& module) {
   bind_structs(module);
   nb::class_<LoaderOptions>(module, "Options", "The arguments of Pipeline, checked.")
-      .def("__init__", &init_options, nb::arg("specs"), nb::kw_only(), nb::arg("fields"),
-           nb::arg("batch_size"), nb::arg("shuffle").none(), nb::arg("epochs").none(),
-           nb::arg("uneven"), nb::arg("partial"), nb::arg("faults").none(),
-           nb::arg("threads").none(), nb::arg("io_threads").none(), nb::arg("prefetch").none(),
-           nb::arg("memory").none(), nb::arg("autotune").none(), nb::arg("streams"),
-           nb::arg("indexed"), nb::arg("scan"), nb::arg("cache").none(),
-           nb::arg("cache_size").none(), nb::arg("allow_pipe"))
+      .def("__init__", &init_options, nb::arg("arguments"))
       .def_prop_ro("bfloat16_fields", &LoaderOptions::bfloat16_fields);
 }
 

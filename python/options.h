@@ -1,24 +1,23 @@
 // LoaderOptions: what a loader reads and how, before it knows its rank.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "io/base/log.h"
 #include "io/base/topology.h"
-#include "io/opener.h"
-#include "pipeline/options.h"
+#include "io/http_options.h"
+#include "pipeline/pipeline.h"
 
 namespace millrace::python {
 
 struct LoaderOptions {
-  /// As people write them; expanded when the loader starts.
-  std::vector<std::string> specs = {};
-  /// All but shards, topology, streams, opener, log and position.
-  pipeline::PipelineOptions pipeline = {};
+  /// All but topology, streams, opener, stop, log and position; specs are expanded when the loader
+  /// starts.
+  pipeline::Pipeline::Builder builder = {};
   /// SplitOptions::streams; 0: those of the state that is loaded, else by the number of shards
   /// (wds::usual_workers()).
   int streams = 0;
@@ -26,14 +25,13 @@ struct LoaderOptions {
   std::string cache = {};
   std::uint64_t cache_bytes = 0;
   bool allow_pipe = false;
+  /// RetryOptions::patience.
+  std::chrono::milliseconds retry_for = io::RetryOptions().patience;
 
+  const pipeline::PipelineOptions& pipeline() const { return builder.options(); }
   /// The names of the batch's fields that hold bfloat16.
   std::vector<std::string> bfloat16_fields() const;
 };
-
-/// The opener of these options. `stop` ends its waits.
-std::shared_ptr<const io::Opener> make_opener(const LoaderOptions& options,
-                                              const std::stop_token& stop, const Log& log);
 
 /// The pipeline's options with the shards expanded and their samples counted. It may read folders,
 /// manifests, indexes and headers. Throws: as wds::expand_shards() and pipeline::with_counts().

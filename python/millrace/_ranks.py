@@ -14,5 +14,12 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        return _number("RANK"), _number("WORLD_SIZE")
     return 0, 1
+
+
+def _number(variable: str) -> int:
+    try:
+        return int(os.environ[variable])
+    except ValueError:
+        raise ValueError(f"{variable}={os.environ[variable]!r} is not a number") from None

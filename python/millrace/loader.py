@@ -95,6 +95,10 @@ class Loader:
         """Counters of each stage, and ``verdict``: what limits the rate."""
         return self._core.statistics()
 
+    def ledger(self) -> _core.Ledger:
+        """What was read and skipped in the epoch of the last batch, with each fault's place."""
+        return self._core.ledger()
+
     def close(self) -> None:
         """Ends the threads. Batches stay valid; a later loop starts again where this stands."""
         if self._made is not None:

@@ -11,11 +11,17 @@ from millrace.loader import Loader
 
 Field = _core.Image | _core.PairedImages | _core.Label | _core.Floats | _core.Array | _core.Raw
 
+Spec = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
 
 class Pipeline:
     """What is read, and how. It opens nothing and starts nothing: its loaders do.
 
-    ``spec``: a brace pattern, ``::`` union, folder, manifest or URL, or a list of them.
+    ``spec``: a brace pattern, ``::`` union, folder, manifest or URL, or a list of them; or a
+    ``Mix`` of several sets.
+
+    ``join``: shards that complete those, by their samples' keys: as many, in the same order.
+    ``skip``, ``take``: leave out the first samples of the set; take only so many of the others.
 
     ``fields``: by name, what the members of a sample are decoded to. Each becomes an array of the
     batch (``Raw``: a list). The key of ``PairedImages`` is a tuple of its members' names.
@@ -41,12 +47,13 @@ class Pipeline:
 
     ``indexed``: use the indexes beside the shards. ``scan``: read the headers of shards without one
     first, so that ranks get equal shares. ``cache``: a folder that keeps what was read from the
-    network, up to ``cache_size`` ("100GiB"). ``allow_pipe``: whether ``pipe:COMMAND`` may run.
+    network, up to ``cache_size`` ("100GiB"). ``retry_for``: seconds after which a server that sends
+    nothing is given up (60). ``allow_pipe``: whether ``pipe:COMMAND`` may run.
     """
 
     def __init__(
         self,
-        spec: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        spec: Spec | _core.Mix,
         *,
         fields: Mapping[str | tuple[str, ...], Field],
         batch_size: int,
@@ -55,6 +62,9 @@ class Pipeline:
         uneven: str = "pad",
         partial: bool = False,
         faults: _core.Faults | None = None,
+        join: Spec = (),
+        skip: int = 0,
+        take: int | None = None,
         rank: int | None = None,
         world: int | None = None,
         threads: int | None = None,
@@ -67,6 +77,7 @@ class Pipeline:
         scan: bool = True,
         cache: str | os.PathLike[str] | None = None,
         cache_size: int | str | None = None,
+        retry_for: float | None = None,
         allow_pipe: bool = False,
     ) -> None:
         if (rank is None) != (world is None):
@@ -75,7 +86,7 @@ class Pipeline:
         self._rank, self._world = rank, world
         self._fields = {_names(key): field for key, field in fields.items()}
         self._options = _core.Options(
-            _specs(spec),
+            spec=spec if isinstance(spec, _core.Mix) else _specs(spec),
             fields=[(list(names), field) for names, field in self._fields.items()],
             batch_size=batch_size,
             shuffle=shuffle,
@@ -83,6 +94,9 @@ class Pipeline:
             uneven=uneven,
             partial=partial,
             faults=faults,
+            join=_specs(join),
+            skip=skip,
+            take=take,
             threads=threads,
             io_threads=io_threads,
             prefetch=prefetch,
@@ -93,6 +107,7 @@ class Pipeline:
             scan=scan,
             cache=None if cache is None else str(cache),
             cache_size=cache_size,
+            retry_for=retry_for,
             allow_pipe=allow_pipe,
         )
 

@@ -1,0 +1,139 @@
+"""Which samples a pipeline has: mixes, joins, parts of a set; and what was skipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import millrace as mr
+from conftest import make_shards, pipeline
+
+
+def keys_of(loader: mr.Loader) -> list[str]:
+    with loader:
+        return [key for batch in loader for key in batch["keys"] if key]
+
+
+def test_a_mix_has_its_shares(tmp_path: Path) -> None:
+    specs = []
+    for name, seed in (("a", "1"), ("b", "2")):
+        (tmp_path / name).mkdir()
+        specs.append(make_shards(tmp_path / name, 120, 30, "--seed", seed))
+    mix = mr.Mix([(3, specs[0]), (1, specs[1])])
+    assert mr.Mix(mix.parts) == mix and mix.end == "stop"
+    # The first set ends after 120 samples, and with it the epoch.
+    assert len(keys_of(pipeline(mix).numpy())) == pytest.approx(160, abs=4)
+    both = keys_of(pipeline(mr.Mix(mix.parts, end="drop")).numpy())
+    assert len(both) == 240
+    with pytest.raises(mr.InvalidArgumentError, match="stop, repeat, drop"):
+        mr.Mix(mix.parts, end="never")
+
+
+def test_a_part_of_a_set_is_that_of_its_order(shards: str) -> None:
+    every = keys_of(pipeline(shards, shuffle=None).numpy())
+    part = pipeline(shards, shuffle=None, skip=50, take=70).numpy()
+    assert len(part) == 5
+    assert sorted(keys_of(part)) == sorted(every)[50:120]
+    with pytest.raises(ValueError, match="at least one sample"):
+        pipeline(shards, take=0)
+
+
+def test_joined_shards_complete_the_samples(tmp_path: Path) -> None:
+    import io
+    import tarfile
+
+    spec = make_shards(tmp_path, 60, 30)
+    for number in range(2):
+        with tarfile.open(tmp_path / f"set-{number:06d}.tar") as first:
+            names = [name for name in first.getnames() if name.endswith(".cls")]
+        with tarfile.open(tmp_path / f"more-{number:06d}.tar", "w") as second:
+            for name in names:
+                member = tarfile.TarInfo(name.replace(".cls", ".txt"))
+                member.size = len(name)
+                second.addfile(member, io.BytesIO(name.encode()))
+    fields = {"label": mr.Label(), "caption": mr.Raw("txt", text=True)}
+    data = pipeline(spec, fields=fields, join=str(tmp_path / "more-{000000..000001}.tar"))
+    with data.numpy() as loader:
+        for batch in loader:
+            for key, caption in zip(batch["keys"], batch["caption"], strict=True):
+                assert caption == (key and key + ".cls")
+
+
+def test_the_ledger_lists_what_was_skipped(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path, 60, 30)
+    with open(tmp_path / "set-000001.tar", "r+b") as shard:
+        shard.truncate(20_100)
+    with pipeline(spec, faults=mr.Faults("skip"), shuffle=None).numpy() as loader:
+        assert loader.ledger().read == 0
+        count = sum(int(batch["valid"].sum()) for batch in loader)
+        ledger = loader.ledger()
+    assert ledger.emitted == count and ledger.read == ledger.emitted + ledger.skipped
+    (fault,) = ledger.entries
+    assert (fault.code, fault.url) == ("Truncated", str(tmp_path / "set-000001.tar"))
+    assert fault.offset is not None and fault.samples == ledger.skipped > 0
+    with pipeline(spec, faults=mr.Faults("skip", max_faults=0)).numpy() as loader:
+        with pytest.raises(mr.ExhaustedError):
+            list(loader)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"batch_size": 2**40},
+        {"threads": -1},
+        {"threads": 10**6},
+        {"prefetch": -1},
+        {"memory": 1},
+        {"fields": {}},
+        {"fields": {"x": mr.Floats()}},
+        {"fields": {"image": mr.Image(mr.CenterCrop(8, 8), channels=7)}},
+        {"fields": {"image": mr.Image()}},
+        {"epochs": mr.Epochs(resampled=True)},
+        {"streams": 7, "world": 2, "rank": 0},
+        {"rank": 2, "world": 2},
+        {"uneven": "drop", "partial": True},
+        {"shuffle": mr.Shuffle(-5)},
+        {"skip": 10**6},
+    ],
+)
+def test_options_that_cannot_work_are_refused(shards: str, arguments: dict[str, object]) -> None:
+    with pipeline(shards, **arguments).numpy() as loader:
+        with pytest.raises((ValueError, mr.ExhaustedError, mr.NotFoundError)) as caught:
+            next(iter(loader))
+    assert str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"batch_size": 1.5},
+        {"batch_size": 2**70},
+        {"memory": -1},
+        {"fields": {"x": 3}},
+        {"shuffle": 5},
+        {"faults": "skip"},
+        {"uneven": None},
+        {"skip": -1},
+    ],
+)
+def test_an_argument_of_another_type_is_named(arguments: dict[str, object]) -> None:
+    (name,) = arguments
+    with pytest.raises(TypeError, match=rf"Pipeline\({name}="):
+        pipeline("x.tar", **arguments)
+
+
+def test_a_shell_must_be_allowed(shards: str) -> None:
+    pipe = f"pipe:cat {shards.replace('{000000..000006}', '000000')}"
+    with pytest.raises(mr.InvalidArgumentError, match="allow_pipe=True"):
+        next(iter(pipeline(pipe).numpy()))
+    assert len(keys_of(pipeline(pipe, allow_pipe=True).numpy())) == 30
+
+
+def test_ranks_of_the_environment_must_be_numbers(
+    shards: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "one")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="RANK"):
+        next(iter(pipeline(shards).numpy()))
