@@ -82,6 +82,6 @@ function(millrace_test name)
   # Two tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
   # soon, as those of the program do (tools/short_waits.h). The label names the program, so that a
   # preset can select the tests of some programs.
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS ${name}
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES PROPERTIES TIMEOUT 300 LABELS ${name}
     ENVIRONMENT "GOMP_SPINCOUNT=1000" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()
