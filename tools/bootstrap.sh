@@ -3,6 +3,7 @@
 # is installed.
 #   tools/bootstrap.sh            what the build, the Python package and the demo need
 #   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles, stores' servers
+#   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh needs besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,10 +19,13 @@ tests=(
   libgtest-dev libgmock-dev libbenchmark-dev nginx-light ca-certificates
   libopenmpi-dev openmpi-bin
   python3-numpy python3-pil python3-torch python3-torchvision
+  python3-sphinx python3-myst-parser
 )
+wheel=(dpkg-dev unzip libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev)
 
 wanted=("${build[@]}")
 [[ ${1:-} == --tests ]] && wanted+=("${tests[@]}")
+[[ ${1:-} == --wheel ]] && wanted+=("${wheel[@]}")
 
 missing=()
 for package in "${wanted[@]}"; do

@@ -60,4 +60,5 @@ def main():
         print(f"{page.name}: {run_page(page, environment)} commands")
 
 
-main()
+if __name__ == "__main__":
+    main()
