@@ -81,7 +81,7 @@ Loader::~Loader() { end(); }
 std::uint64_t Loader::begin() {
   const Turn turn(busy_);
   if (std::exchange(failed_, false)) end();
-  if (std::exchange(begun_, false)) stand_at(Position::start_of(epoch()));
+  if (std::exchange(begun_, false) && !is_over()) stand_at(Position::start_of(epoch()));
   return ++pass_;
 }
 
@@ -90,8 +90,8 @@ std::optional<nb::dict> Loader::next(std::uint64_t pass) {
   if (pass != pass_)
     throw std::runtime_error("this pass is over: another one over the same loader was begun");
   start();
-  wait();
   pipeline::Batch batch;
+  if (!begun_ && is_over()) fetch(batch);  // the end of the epoch of an earlier pass
   begun_ = fetch(batch);
   lines_.pass_on();
   if (!begun_) return {};
@@ -99,6 +99,7 @@ std::optional<nb::dict> Loader::next(std::uint64_t pass) {
 }
 
 bool Loader::fetch(pipeline::Batch& batch) {
+  wait();
   const nb::gil_scoped_release release;
   failed_ = true;  // a pipeline throws its fault again at every call
   const bool more = pipeline_->next(batch);
@@ -166,6 +167,7 @@ void Loader::start() {
   options.resume = std::make_shared<const Position>(position_);
   std::shared_ptr<pipeline::Pipeline> started;
   run([&] { started = std::make_shared<pipeline::Pipeline>(std::move(options)); });
+  batches_ = count_batches();
   pipeline_ = std::move(started);
   saved_streams_ = wds::num_streams(pipeline_->options().split);
 }
@@ -186,7 +188,17 @@ void Loader::stand_at(Position position) {
   position_ = std::move(position);
 }
 
-Position Loader::position() const { return pipeline_ ? pipeline_->position() : position_; }
+bool Loader::is_over() const {
+  if (!pipeline_ || !batches_) return false;
+  const std::int64_t size = options_.pipeline().batch.size;
+  return (pipeline_->position().slots + size - 1) / size >= *batches_;
+}
+
+Position Loader::position() const {
+  if (!pipeline_) return position_;
+  Position stands = pipeline_->position();
+  return is_over() ? Position::start_of(stands.epoch + 1) : stands;
+}
 
 std::string Loader::state() const {
   const int streams = saved_streams_;
@@ -229,6 +241,10 @@ void Loader::set_epoch(std::uint32_t epoch) {
 std::optional<std::int64_t> Loader::length() {
   const Turn turn(busy_);
   prepare();
+  return count_batches();
+}
+
+std::optional<std::int64_t> Loader::count_batches() const {
   const bool may_lose = options_.pipeline().faults.on_fault != wds::OnFault::kFail;
   if (may_lose && topology_.processes == 1 && options_.pipeline().epochs.batches == 0) return {};
   pipeline::PipelineOptions options = *prepared_;
@@ -259,7 +275,7 @@ void Loader::end() {
     static_cast<void>(new std::shared_ptr(std::move(pipeline_)));
     return;
   }
-  position_ = pipeline_->position();
+  position_ = position();
   auto ending = std::exchange(pipeline_, nullptr);
   const nb::gil_scoped_release release;
   ending.reset();

@@ -40,7 +40,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// Begins a pass over epoch() and returns its number, for next(). After load() it begins where
-  /// the state stands; an epoch that was left before its end is begun again.
+  /// the state stands; an epoch that was left before its last batch is begun again.
   std::uint64_t begin();
   /// The next batch; nullopt at the end of the epoch. Throws: as Pipeline::next();
   /// std::runtime_error if `pass` is not the last one begun, and in a forked child.
@@ -71,6 +71,11 @@ class Loader {
   void start();
   void wait();
   bool fetch(pipeline::Batch& batch);
+  /// Requires: prepare().
+  std::optional<std::int64_t> count_batches() const;
+  /// Whether the epoch's last batch was handed out, where their number is known. Who counts batches
+  /// does not ask for the end behind it.
+  bool is_over() const;
   void check_length() const;
   /// The streams of the state, or those of the options.
   wds::SplitOptions split() const;
@@ -87,10 +92,11 @@ class Loader {
   std::stop_source stop_;
   std::optional<pipeline::PipelineOptions> prepared_;
   std::shared_ptr<pipeline::Pipeline> pipeline_;
-  pipeline::Position position_;  ///< while there is no pipeline
-  int saved_streams_ = 0;        ///< of the state that was loaded
-  bool begun_ = false;           ///< a batch was handed out since begin() or load()
-  bool failed_ = false;          ///< the pipeline has ended with a fault
+  pipeline::Position position_;          ///< while there is no pipeline
+  std::optional<std::int64_t> batches_;  ///< of the pipeline's epochs, where it is known
+  int saved_streams_ = 0;                ///< of the state that was loaded
+  bool begun_ = false;                   ///< a batch was handed out since begin() or load()
+  bool failed_ = false;                  ///< the pipeline has ended with a fault
   std::uint64_t pass_ = 0;
   std::atomic<bool> busy_{false};
 };

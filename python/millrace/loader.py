@@ -33,8 +33,8 @@ class Loader:
     Its arrays share the loader's memory without a copy, and keep it as long as one of them lives.
 
     Threads start with the first batch, and end with ``close()``, at the end of a ``with`` block, or
-    when the loader is gone. An epoch that is left before its end is begun again by the next loop;
-    ``set_epoch()`` moves on.
+    when the loader is gone. An epoch that is left before its last batch is begun again by the next
+    loop; ``set_epoch()`` moves on.
 
     It serves one thread at a time. It pickles, with where it stands, so it can be sent to a process
     that was spawned; a process that was forked from one with a running loader can use none.

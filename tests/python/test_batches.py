@@ -91,6 +91,34 @@ def test_begin_the_next_epoch_after_the_end(shards: str) -> None:
         assert [batch["keys"] for batch in loader] == second
 
 
+def test_an_epoch_is_over_with_its_last_batch(shards: str) -> None:
+    """Frameworks that know the length take so many batches, and not the end behind them."""
+    with pipeline(shards, threads=1).numpy() as loader:
+        epochs = [[batch["keys"] for batch in loader] for _ in range(3)]
+    with pipeline(shards).numpy() as loader:
+        for epoch in range(2):
+            loader.set_epoch(epoch)
+            taken = [batch["keys"] for batch in itertools.islice(loader, len(loader))]
+            assert taken == epochs[epoch]
+            assert loader.epoch == epoch + 1
+        state = loader.state_dict()
+        loader.close()
+        assert loader.epoch == 2
+        assert [batch["keys"] for batch in loader] == epochs[2]
+    with pipeline(shards).numpy() as loader:
+        loader.load_state_dict(state)
+        assert loader.epoch == 2
+        assert [batch["keys"] for batch in loader] == epochs[2]
+
+
+@pytest.mark.parametrize("arguments", [{"partial": True}, {"uneven": "drop"}])
+def test_an_epoch_of_other_batches_is_over_too(shards: str, arguments: dict[str, Any]) -> None:
+    with pipeline(shards, **arguments).numpy() as loader:
+        for epoch in range(1, 3):
+            assert len(list(itertools.islice(loader, len(loader)))) == len(loader)
+            assert loader.epoch == epoch
+
+
 def test_an_empty_state_changes_nothing(shards: str) -> None:
     with pipeline(shards).numpy() as loader:
         first = next(iter(loader))["keys"]
