@@ -60,4 +60,11 @@ if [[ ${1:-} == --tests ]]; then
   oracle webdataset "parity tests" webdataset==1.0.2
   oracle moto "tests of s3://" 'moto[server]==5.2.5'
   oracle gcp-storage-emulator "tests of gs://" gcp-storage-emulator==2026.7.19
+  # Without what they depend on: that would be another PyTorch than Debian's, of several gigabytes.
+  oracle trainers "tests of docs/python-recipes.md" --no-deps \
+    pytorch-lightning==2.2.5 lightning-utilities==0.11.9 torchmetrics==1.4.3 fsspec==2024.9.0 \
+    transformers==4.44.2 tokenizers==0.19.1 huggingface_hub==0.24.7 safetensors==0.4.5 \
+    regex==2024.9.11 accelerate==0.33.0 psutil==6.0.0 tqdm==4.66.5 filelock packaging requests \
+    urllib3 certifi idna charset-normalizer typing_extensions PyYAML \
+    jax==0.4.30 jaxlib==0.4.30 scipy==1.11.4 opt_einsum==3.4.0
 fi

@@ -26,3 +26,10 @@ class BatchDataset(IterableDataset[dict[str, Any]]):
 
     def __len__(self) -> int:
         return len(self.loader)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For torchdata's StatefulDataLoader."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.loader.load_state_dict(state)

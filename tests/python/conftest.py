@@ -58,6 +58,7 @@ def run_python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         timeout=120,
+        env={**os.environ, "MILLRACE_LEAK_WARNINGS": "1"},
     )
 
 

@@ -2,75 +2,73 @@
 
 from __future__ import annotations
 
-import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from conftest import run_program
-
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
-MARK = "# file: "
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+from pages import DOCS, MARK, Batches, blocks, make_folder, run_recorded
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the page's shards and files."""
-    path = tmp_path_factory.mktemp("docs")
-    pattern = str(path / "train-%06d.tar")
-    (command,) = blocks("console")
-    words = command.split()
-    assert words[:3] == ["$", "millrace", "create"]
-    run_program("create", pattern, *words[4:])
-    for block in blocks("python"):
-        if block.startswith(MARK):
-            name, text = block.removeprefix(MARK).split("\n", 1)
-            (path / name).write_text(text)
-    return path
+    return make_folder(tmp_path_factory.mktemp("docs"), "python.md")
 
 
 def test_the_page_prints_what_it_says(folder: Path) -> None:
     pytest.importorskip("torch")
-    script = "".join(block for block in blocks("python") if not block.startswith(MARK))
+    script = "".join(block for block in blocks("python.md", "python") if not block.startswith(MARK))
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, check=True, capture_output=True, text=True
     )
     lines = done.stdout.splitlines()
     for line in (lines[0], lines[1], lines[-1]):
-        assert line in PAGE.read_text()
+        assert line in (DOCS / "python.md").read_text()
 
 
-def train(folder: Path, ranks: int, stop_after: int, checkpoint: str) -> str:
-    # torchrun of PyTorch 1.13 fails under Python 3.11 unless it is told what to copy to its logs.
-    launch = [sys.executable, "-m", "torch.distributed.run", "--redirects", "2", "--tee", "2"]
-    launch += ["--standalone", "--nproc_per_node", str(ranks)]
-    done = subprocess.run(
-        [*launch, "train_ddp.py", "2", str(stop_after), checkpoint],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("localhost", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def train(folder: Path, ranks: int, stop_after: int, checkpoint: str) -> tuple[str, list[Batches]]:
+    # torchrun of PyTorch 1.13 fails under Python 3.11 unless it is told what to copy to its logs,
+    # --standalone is always the same port there, and it looks every 5 s whether a rank has ended.
+    launcher = ("-m", "torch.distributed.run", "--redirects", "2", "--tee", "2")
+    launcher += ("--rdzv_backend", "c10d", "--rdzv_endpoint", f"localhost:{free_port()}")
+    launcher += ("--monitor_interval", "0.2", "--nproc_per_node", str(ranks))
+    words = ("train_ddp.py", "2", str(stop_after), checkpoint)
+    return run_recorded(folder, *words, launcher=launcher, ranks=ranks)
+
+
+def steps_of(ranks: list[Batches]) -> list[set[str]]:
+    """Each step's keys; all ranks must take as many steps."""
+    return [set().union(*step) for step in zip(*ranks, strict=True)]
 
 
 def test_ddp_goes_on_with_any_number_of_ranks(folder: Path) -> None:
+    """By processes of gloo, over shards of different sizes."""
     torch = pytest.importorskip("torch")
     # Two epochs of 1000 samples in steps of 32.
-    assert train(folder, 1, 0, "whole.pt") == "1 ranks, 64 steps, epoch 2"
-    assert train(folder, 2, 21, "part.pt") == "2 ranks, 21 steps, epoch 0"
-    part = (folder / "part.pt").read_bytes()
+    line, (one,) = train(folder, 1, 0, "whole.pt")
+    assert line == "1 ranks, 64 steps, epoch 2"
+    for epoch in (one[:32], one[32:]):
+        keys = [key for batch in epoch for key in batch]
+        assert len(keys) == len(set(keys)) == 1000
+    line, part = train(folder, 2, 21, "part.pt")
+    assert line == "2 ranks, 21 steps, epoch 0"
+    assert steps_of(part) == steps_of([one[:21]])
+    saved = (folder / "part.pt").read_bytes()
     whole = torch.load(folder / "whole.pt")["model"]
     for ranks in (1, 4):
-        (folder / "rest.pt").write_bytes(part)
-        assert train(folder, ranks, 0, "rest.pt") == f"{ranks} ranks, 64 steps, epoch 2"
-        rest = torch.load(folder / "rest.pt")["model"]
+        (folder / "rest.pt").write_bytes(saved)
+        line, rest = train(folder, ranks, 0, "rest.pt")
+        assert line == f"{ranks} ranks, 64 steps, epoch 2"
+        assert steps_of(rest) == steps_of([one[21:]]), f"{ranks} ranks"
+        model = torch.load(folder / "rest.pt")["model"]
         for name, value in whole.items():
-            assert torch.allclose(rest[name], value, atol=1e-5), f"{ranks} ranks: {name}"
+            assert torch.allclose(model[name], value, atol=1e-5), f"{ranks} ranks: {name}"
