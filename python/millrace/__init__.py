@@ -48,7 +48,7 @@ from millrace.errors import (
 )
 from millrace.loader import Loader
 from millrace.pipeline import Field, Pipeline
-from millrace.program import ProgramError, train
+from millrace.program import Picture, ProgramError, train, view
 
 __version__ = "0.1.0"
 
@@ -77,6 +77,7 @@ __all__ = [
     "Normalize",
     "NotFoundError",
     "PairedImages",
+    "Picture",
     "Pipeline",
     "ProgramError",
     "RandomCrop",
@@ -93,4 +94,5 @@ __all__ = [
     "UnsupportedError",
     "Verdict",
     "train",
+    "view",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from millrace import _core
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from millrace.pipeline import Pipeline
 
 State = Mapping[str, Any]
+Transform = Callable[[dict[str, Any]], Any]
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -40,18 +41,19 @@ class Loader:
     that was spawned; a process that was forked from one with a running loader can use none.
     """
 
-    def __init__(self, pipeline: Pipeline, kind: str) -> None:
+    def __init__(self, pipeline: Pipeline, kind: str, transform: Transform | None) -> None:
         self._pipeline = pipeline
         self._kind = kind
+        self._transform = transform
         self._convert: Convert | None = None
         self._made: _core.Loader | None = None
         self._length: int | None = None
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Any]:
         """Begins a pass over ``epoch``: where a loaded state stands, else at its beginning."""
         if self._convert is None:
             self._convert = converter(self._kind, set(self._pipeline._options.bfloat16_fields))
-        return _Pass(self._core, self._core.begin(), self._convert)
+        return _Pass(self._core, self._core.begin(), self._convert, self._transform)
 
     def __len__(self) -> int:
         """Batches of a whole epoch. Raises TypeError where that is not known exactly."""
@@ -141,11 +143,11 @@ class Loader:
 
     def __reduce__(self) -> tuple[object, ...]:
         state = self.state_dict() if self._made is not None else {}
-        return _rebuild, (self._pipeline, self._kind, state)
+        return _rebuild, (self._pipeline, self._kind, self._transform, state)
 
 
-def _rebuild(pipeline: Pipeline, kind: str, state: State) -> Loader:
-    loader = Loader(pipeline, kind)
+def _rebuild(pipeline: Pipeline, kind: str, transform: Transform | None, state: State) -> Loader:
+    loader = Loader(pipeline, kind, transform)
     loader.load_state_dict(state)
     return loader
 
@@ -153,18 +155,22 @@ def _rebuild(pipeline: Pipeline, kind: str, state: State) -> Loader:
 class _Pass:
     """One pass over an epoch."""
 
-    def __init__(self, core: _core.Loader, number: int, convert: Convert) -> None:
+    def __init__(
+        self, core: _core.Loader, number: int, convert: Convert, transform: Transform | None
+    ) -> None:
         self._core = core
         self._number = number
         self._convert = convert
+        self._transform = transform
         self._ended = False
 
     def __iter__(self) -> _Pass:
         return self
 
-    def __next__(self) -> dict[str, Any]:
+    def __next__(self) -> Any:
         batch = None if self._ended else self._core.next(self._number)
         if batch is None:
             self._ended = True
             raise StopIteration
-        return self._convert(batch)
+        batch = self._convert(batch)
+        return batch if self._transform is None else self._transform(batch)

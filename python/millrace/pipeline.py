@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from millrace import _core
-from millrace.loader import Loader
+from millrace.loader import Loader, Transform
 
 Field = _core.Image | _core.PairedImages | _core.Label | _core.Floats | _core.Array | _core.Raw
 
@@ -49,6 +49,10 @@ class Pipeline:
     first, so that ranks get equal shares. ``cache``: a folder that keeps what was read from the
     network, up to ``cache_size`` ("100GiB"). ``retry_for``: seconds after which a server that sends
     nothing is given up (60). ``allow_pipe``: whether ``pipe:COMMAND`` may run.
+
+    The loaders' ``transform`` is a function of a batch. The loop's thread calls it, while the next
+    batches are decoded, and gets what it returns. The order does not depend on it, nor where the
+    loader stands.
     """
 
     def __init__(
@@ -111,21 +115,21 @@ class Pipeline:
             allow_pipe=allow_pipe,
         )
 
-    def torch(self) -> Loader:
+    def torch(self, transform: Transform | None = None) -> Loader:
         """Batches of torch tensors; ``valid`` is a bool tensor."""
-        return Loader(self, "torch")
+        return Loader(self, "torch", transform)
 
-    def numpy(self) -> Loader:
+    def numpy(self, transform: Transform | None = None) -> Loader:
         """Batches of NumPy arrays, read-only; bfloat16 needs the package ml_dtypes."""
-        return Loader(self, "numpy")
+        return Loader(self, "numpy", transform)
 
-    def jax(self) -> Loader:
+    def jax(self, transform: Transform | None = None) -> Loader:
         """Batches of JAX arrays on the CPU."""
-        return Loader(self, "jax")
+        return Loader(self, "jax", transform)
 
-    def dlpack(self) -> Loader:
+    def dlpack(self, transform: Transform | None = None) -> Loader:
         """Batches of objects that any library's ``from_dlpack`` takes; ``valid`` is uint8."""
-        return Loader(self, "dlpack")
+        return Loader(self, "dlpack", transform)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self._arguments,)

@@ -9,11 +9,13 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from millrace.errors import NotFoundError
+from millrace.pipeline import Spec, _specs
 
 
 class ProgramError(subprocess.CalledProcessError, RuntimeError):
@@ -51,9 +53,7 @@ def words_of(options: dict[str, Any]) -> list[str]:
     return words
 
 
-def train(
-    spec: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], **options: Any
-) -> Iterator[dict[str, Any]]:
+def train(spec: Spec, **options: Any) -> Iterator[dict[str, Any]]:
     """Trains a model with ``millrace train``, and yields its events as they come.
 
     >>> for event in mr.train("train-{000000..000019}.tar", model="resnet18", epochs=10):
@@ -65,8 +65,37 @@ def train(
     standard error. A loop that is left early ends the training as SIGTERM does: it saves a
     checkpoint if there is a run folder. Raises ProgramError if the program fails.
     """
-    specs = [spec] if isinstance(spec, str | os.PathLike) else spec
-    return events(["train", *(os.fspath(one) for one in specs), *words_of(options), "--json"])
+    return events(["train", *_specs(spec), *words_of(options), "--json"])
+
+
+class Picture:
+    """A PNG, which a notebook shows."""
+
+    def __init__(self, png: bytes) -> None:
+        self.png = png
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        Path(path).write_bytes(self.png)
+
+    def _repr_png_(self) -> bytes:
+        return self.png
+
+
+def view(spec: Spec, **options: Any) -> Picture:
+    """Draws samples as a model would see them, with ``millrace view``.
+
+    >>> mr.view("train-{000000..000019}.tar", size=224, augment="rrc-flip", count=16)
+
+    ``options`` are the command's, with underscores (``millrace view --help``). Raises ProgramError
+    if the program fails, which has said why on standard error.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "view.png"
+        words = [program(), "view", *_specs(spec), *words_of(options), f"--output={path}"]
+        done = subprocess.run(words, stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise ProgramError(done.returncode, words)
+        return Picture(path.read_bytes())
 
 
 def events(words: list[str]) -> Iterator[dict[str, Any]]:

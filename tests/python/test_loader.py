@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import millrace as mr
@@ -280,6 +281,54 @@ def test_statistics_say_what_limits(shards: str) -> None:
     assert re.fullmatch(r"(input|consumer)-bound.*", str(statistics.verdict))
     assert "<td>decode</td>" in statistics._repr_html_()
     assert statistics.since(statistics).batches == 0
+
+
+def count_labels(batch: dict[str, Any]) -> tuple[list[str], Any]:
+    return batch["keys"], np.bincount(batch["label"][batch["valid"]], minlength=10)
+
+
+def test_a_function_of_batches_changes_neither_order_nor_state(shards: str) -> None:
+    with pipeline(shards).numpy() as plain, pipeline(shards).numpy(count_labels) as counted:
+        for batch, (keys, counts) in zip(plain, counted, strict=True):
+            assert keys == batch["keys"] and counts.sum() == batch["valid"].sum()
+            assert counted.state_dict() == plain.state_dict()
+        sent = pickle.loads(pickle.dumps(counted))
+        assert sent.epoch == 1
+        keys, _ = next(iter(sent))
+        assert keys == next(iter(plain))["keys"]
+        sent.close()
+
+
+def test_a_function_that_fails_costs_its_batch_alone(shards: str) -> None:
+    def third_fails(batch: dict[str, Any]) -> list[str]:
+        calls.append(batch["keys"])
+        if len(calls) == 3:
+            raise ZeroDivisionError
+        return calls[-1]
+
+    calls: list[list[str]] = []
+    with pipeline(shards).dlpack(third_fails) as loader, pipeline(shards).dlpack() as plain:
+        passing = iter(loader)
+        taken = [next(passing), next(passing)]
+        with pytest.raises(ZeroDivisionError):
+            next(passing)
+        taken += passing
+        every = [batch["keys"] for batch in plain]
+    assert calls == every
+    assert taken == every[:2] + every[3:]
+
+
+def test_buffers_are_used_again_when_their_last_view_is_gone(shards: str) -> None:
+    data = pipeline(shards, epochs=mr.Epochs(batches=120), prefetch=1, autotune=False)
+    with data.numpy() as loader:
+        passing = iter(loader)
+        places = {batch["image"].ctypes.data for batch in itertools.islice(passing, 40)}
+        assert len(places) < 20
+        label = next(passing)["label"][3:5]  # a view of a view keeps the whole batch
+        values = label.copy()
+        others = [batch["label"].ctypes.data for batch in itertools.islice(passing, 40)]
+    assert label.base is not None and (label == values).all()
+    assert all(abs(other - label.ctypes.data) >= label.nbytes for other in others)
 
 
 def test_is_no_dataloader_but_makes_a_dataset(shards: str) -> None:

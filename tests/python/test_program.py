@@ -43,6 +43,19 @@ def test_a_loop_that_is_left_ends_the_training(tmp_path: Path) -> None:
     assert children() == before
 
 
+def test_a_view_is_a_picture_in_a_notebook(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path, 60, 30)
+    picture = mr.view(spec, size=16, count=4, columns=4, augment="crop-flip")
+    png = picture._repr_png_()
+    assert png.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
+    assert width >= 4 * 16 and 16 <= height < width / 2
+    picture.save(tmp_path / "seen.png")
+    assert (tmp_path / "seen.png").read_bytes() == png
+    with pytest.raises(mr.ProgramError):
+        mr.view(spec, count=-1)
+
+
 def test_a_failure_has_its_status(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(mr.ProgramError) as caught:
         list(mr.train(tmp_path / "nowhere.tar", model="lenet"))
