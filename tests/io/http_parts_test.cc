@@ -44,6 +44,7 @@ bool is_part(const ScriptedRequest& request) {
 
 class HttpParts : public ::testing::Test {
  protected:
+  // The script may be asked once more while the server ends: what it holds must live as long.
   void serve(ScriptedHttpServer::Script script) {
     server_ = std::make_unique<ScriptedHttpServer>(std::move(script));
   }
@@ -146,7 +147,7 @@ TEST_F(HttpParts, ANearObjectIsReadByOneRequest) {
 TEST_F(HttpParts, AnObjectWithoutAVersionIsReadByOneRequest) {
   for (const std::string tag :
        {"", "ETag: W/\"v1\"\r\n", "Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\n"}) {
-    serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    serve([this, tag](const ScriptedRequest& request) -> ScriptedReply {
       const bool known = request.target == "/known";
       return {http_serve(request, object_, known ? kTag : tag)};
     });
@@ -176,7 +177,7 @@ TEST_F(HttpParts, APartThatBreaksIsResumedAlone) {
   std::size_t failed = 0;
   for (const After after : {After::kClose, After::kReset}) {
     changed_ = false;
-    serve_but(500'000, [&](const std::string& reply) -> ScriptedReply {
+    serve_but(500'000, [after](const std::string& reply) -> ScriptedReply {
       return {reply.substr(0, reply.find("\r\n\r\n") + 4 + 10'000), after};
     });
     EXPECT_TRUE(read() == object_);
@@ -210,7 +211,7 @@ TEST_F(HttpParts, ARefusedPartIsAFaultAtItsOffset) {
 TEST_F(HttpParts, AnObjectThatChangesBetweenPartsIsAFault) {
   const std::vector<std::string> changes{"412", "ETag: \"v2\"\r\n", "larger"};
   for (const std::string& change : changes) {
-    serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    serve([this, change](const ScriptedRequest& request) -> ScriptedReply {
       if (request.range_start() < 500'000) return {http_serve(request, object_, kTag)};
       if (change == "412") return {http_reply(412, "", "")};
       if (change == "larger") return {http_serve(request, object_ + "more", kTag)};
@@ -242,7 +243,7 @@ TEST_F(HttpParts, ARangeThatWasNotAskedForIsNotTaken) {
   for (const std::string& range : {"bytes 0-65535" + total, "bytes 500001-565536" + total,
                                    std::string("bytes 500000-500009/*\r\n"), std::string()}) {
     changed_ = false;
-    serve_but(500'000, [&](const std::string& reply) -> ScriptedReply {
+    serve_but(500'000, [range](const std::string& reply) -> ScriptedReply {
       const std::string body = reply.substr(reply.find("\r\n\r\n") + 4);
       return {http_reply(206, std::string(kTag) + (range.empty() ? "" : "Content-Range: " + range),
                          body)};
@@ -286,8 +287,8 @@ TEST_F(HttpParts, PartsFollowRedirects) {
   const ScriptedHttpServer other([&](const ScriptedRequest& request) -> ScriptedReply {
     return {http_serve(request, object_, kTag)};
   });
-  serve([&](const ScriptedRequest&) -> ScriptedReply {
-    return {http_reply(302, "Location: " + other.url("/b") + "\r\n", "")};
+  serve([there = other.url("/b")](const ScriptedRequest&) -> ScriptedReply {
+    return {http_reply(302, "Location: " + there + "\r\n", "")};
   });
   HttpOptions with_secret = options();
   with_secret.headers = {{"Authorization", "Bearer secret"}};
@@ -303,7 +304,7 @@ TEST_F(HttpParts, ASlowPartIsAskedForTwice) {
   object_ = content(3'000'000);
   for (const bool has_begun : {false, true}) {
     changed_ = false;
-    serve_but(2'500'000, [&](const std::string& reply) -> ScriptedReply {
+    serve_but(2'500'000, [has_begun](const std::string& reply) -> ScriptedReply {
       return {has_begun ? reply.substr(0, reply.find("\r\n\r\n") + 4 + 10'000) : "", After::kHang};
     });
     HttpOptions told = options();
@@ -343,7 +344,7 @@ TEST_F(HttpParts, TheBudgetBoundsWhatAllReadersHaveInFlight) {
 
 TEST_F(HttpParts, AWideGapIsSkippedByOneRequest) {
   const std::string object = content(24'000'000);
-  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+  serve([object](const ScriptedRequest& request) -> ScriptedReply {
     return {http_serve(request, object, kTag)};
   });
   const UrlOpener opener({.http = options()});
