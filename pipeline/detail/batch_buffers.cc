@@ -25,6 +25,18 @@ struct AlignedDelete {
 };
 using AlignedBuffer = std::unique_ptr<std::byte, AlignedDelete>;
 
+/// Before a product of any size overflows.
+void check_size(const FieldDecoder::Output& output, std::size_t slots) {
+  std::size_t bytes = slots * decode::dtype_size(output.spec.dtype);
+  for (const std::int64_t extent : output.spec.shape) {
+    require(extent >= 0, "field " + output.name + ": a shape has no negative sizes");
+    const auto size = static_cast<std::size_t>(extent);
+    require(size == 0 || bytes <= kMaxBytes / size,
+            "a batch of field " + output.name + " is larger than any memory");
+    bytes *= size;
+  }
+}
+
 AlignedBuffer allocate(std::size_t bytes) {
   return AlignedBuffer(
       static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})));
@@ -59,12 +71,9 @@ void BatchLayout::add_ragged(const RaggedDecoder& decoder) {
 
 void BatchLayout::add_field(const FieldDecoder::Output& output) {
   check_name(output.name);
-  const std::size_t slot_bytes = output.spec.num_bytes();
   const auto slots = static_cast<std::size_t>(batch_size_);
-  if (slot_bytes > kMaxBytes / slots) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "a batch of field " + output.name + " is larger than any memory");
-  }
+  check_size(output, slots);
+  const std::size_t slot_bytes = output.spec.num_bytes();
   fields_.push_back({output.name, output.spec, num_bytes_, slot_bytes});
   num_bytes_ = aligned(num_bytes_ + slot_bytes * slots);
 }

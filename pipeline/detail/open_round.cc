@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace millrace::pipeline::detail {
 
@@ -97,14 +98,12 @@ void OpenRound::repeat_into_masked_slots(Batch& batch, std::byte* buffer) const 
     std::memset(buffer, 0, layout_.num_bytes());
     return;
   }
-  std::int64_t from = -1;
-  for (std::int64_t to = 0; to < batch.size; ++to) {
-    if (batch.valid[static_cast<std::size_t>(to)]) continue;
-    do {
-      from = (from + 1) % batch.size;
-    } while (!batch.valid[static_cast<std::size_t>(from)]);
-    copy_row(buffer, from, to);
-  }
+  std::vector<std::int64_t> valid;
+  std::vector<std::int64_t> masked;
+  for (std::int64_t slot = 0; slot < batch.size; ++slot)
+    (batch.valid[static_cast<std::size_t>(slot)] ? valid : masked).push_back(slot);
+  for (std::size_t n = 0; n < masked.size(); ++n)
+    copy_row(buffer, valid[n % valid.size()], masked[n]);
 }
 
 void OpenRound::cut_at_first_fault() {

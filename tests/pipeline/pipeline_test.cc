@@ -270,6 +270,15 @@ TEST(PipelineOptions, HaveBoundsThatKeepTheMachine) {
               HasSubstr("from 1 to 16777216"));
 }
 
+TEST(PipelineOptions, HaveShapesOfArraysThatCanBe) {
+  const auto shape = [](std::vector<std::int64_t> sizes) {
+    return refusal([&](auto& o) { o.fields = {ArrayField{.output = {.shape = sizes}}}; });
+  };
+  EXPECT_THAT(shape({-1, 5}), HasSubstr("no negative sizes"));
+  EXPECT_THAT(shape({std::int64_t{1} << 40, std::int64_t{1} << 40}), HasSubstr("any memory"));
+  EXPECT_THAT(shape({3, std::numeric_limits<std::int64_t>::max()}), HasSubstr("any memory"));
+}
+
 TEST(PipelineOptions, RefuseBatchesThatTheMachineCannotHold) {
   const auto huge = [](PipelineOptions& o) {
     o.fields = {ArrayField{.name = "x", .output = {.shape = {1 << 25}}}};
