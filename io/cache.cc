@@ -49,7 +49,7 @@ class CacheState {
       MutexLock lock(mutex_);
       if (auto entry = whole_[object.name()].lock()) return entry;
     }
-    const auto entry = WholeEntry::open(options.folder, object.name());  // waits for the disk
+    auto entry = WholeEntry::open(options.folder, object.name());  // waits for the disk
     MutexLock lock(mutex_);
     if (entry) whole_[object.name()] = entry;
     return entry;

@@ -69,6 +69,7 @@ void MixOptions::check(const std::vector<std::string>& words, const OrderOptions
   require(!order.resampled && order.passes == 0 && order.order == "millrace",
           "--resampled, --passes and --order are not for a mix: --mix-end says what is repeated");
   std::vector<double> weights;
+  weights.reserve(words.size());
   for (const std::string& word : words) weights.push_back(weighted(word)->weight);
   static_cast<void>(wds::whole_weights(weights));
 }
