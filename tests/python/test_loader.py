@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import http.server
+import importlib.util
 import itertools
 import logging
 import multiprocessing
@@ -78,14 +79,19 @@ def test_memory_is_flat_over_a_thousand_batches(shards: str) -> None:
     assert grown < 20 * batch_bytes, f"a thousand batches are {1000 * batch_bytes} bytes"
 
 
-def test_a_program_ends_quietly_in_mid_epoch(shards: str) -> None:
+@pytest.mark.parametrize("kind", ["dlpack", "numpy", "torch", "jax"])
+def test_a_program_ends_quietly_in_mid_epoch(shards: str, kind: str) -> None:
+    """With a batch, a loader and options in its variables, and no warning of a leak."""
+    if kind != "dlpack" and importlib.util.find_spec(kind) is None:
+        pytest.skip(f"no {kind}")
     script = """
 import sys, millrace as mr
-data = mr.Pipeline(sys.argv[1], fields={"label": mr.Label()}, batch_size=4)
-loader = data.dlpack()
+fields = {"label": mr.Label(), "image": mr.Image(mr.RandomCrop(8, 8))}
+data = mr.Pipeline(sys.argv[1], fields=fields, batch_size=4)
+loader = getattr(data, sys.argv[2])()
 kept = next(iter(loader))
 """
-    assert run_python(script, shards).stderr == ""
+    assert run_python(script, shards, kind).stderr == ""
 
 
 class SlowServer(http.server.SimpleHTTPRequestHandler):
