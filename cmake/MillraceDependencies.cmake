@@ -24,8 +24,10 @@ set(millrace_dependencies
   "nlohmann_json 3")
 
 if(MILLRACE_BUILD_PYTHON STREQUAL ONLY)
-  list(FILTER millrace_dependencies EXCLUDE REGEX "^(OneDNN|OpenMP) ")
   set(MILLRACE_MPI OFF)
+  if(NOT MILLRACE_PYTHON_PROGRAM)
+    list(FILTER millrace_dependencies EXCLUDE REGEX "^(OneDNN|OpenMP) ")
+  endif()
 endif()
 
 set(pc_public "")

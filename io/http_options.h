@@ -52,7 +52,8 @@ struct HttpOptions {
   int max_redirects = 5;
   /// Sent with each request; dropped once a redirect changes host, port or scheme.
   std::map<std::string, std::string> headers = {};
-  /// PEM file of the certificate authorities to trust. Empty: the system's.
+  /// PEM file of the certificate authorities to trust. Empty: the one that `SSL_CERT_FILE` names,
+  /// else the system's.
   std::string ca_file = {};
   /// Used for the waits between tries. Borrowed: it must outlive the opener and its sources.
   const Clock* clock = &Clock::system();

@@ -294,20 +294,23 @@ void bind_loader(nb::module_& module) {
           },
           nb::arg("options"), nb::kw_only(), nb::arg("rank"), nb::arg("world"), nb::arg("bits"),
           nb::arg("texts"))
-      .def("begin", &Loader::begin)
-      .def("next", &Loader::next, nb::arg("number"),
+      // Without a GIL, the loader's lock stands for it: given up while a call waits, as the GIL is.
+      .def("begin", &Loader::begin, nb::lock_self())
+      .def("next", &Loader::next, nb::arg("number"), nb::lock_self(),
            nb::sig("def next(self, number: int) -> dict[str, object] | None"))
-      .def("state", &Loader::state)
-      .def("load", &Loader::load, nb::arg("states"))
-      .def_prop_ro("epoch", &Loader::epoch)
-      .def("set_epoch", &Loader::set_epoch, nb::arg("epoch"))
-      .def("length", &Loader::length)
-      .def("statistics", &Loader::statistics)
-      .def("ledger",
-           [](const Loader& self) {
-             return std::const_pointer_cast<wds::FaultLedger>(self.ledger());  // it has no setter
-           })
-      .def("close", &Loader::close);
+      .def("state", &Loader::state, nb::lock_self())
+      .def("load", &Loader::load, nb::arg("states"), nb::lock_self())
+      .def_prop_ro("epoch", &Loader::epoch, nb::lock_self())
+      .def("set_epoch", &Loader::set_epoch, nb::arg("epoch"), nb::lock_self())
+      .def("length", &Loader::length, nb::lock_self())
+      .def("statistics", &Loader::statistics, nb::lock_self())
+      .def(
+          "ledger",
+          [](const Loader& self) {
+            return std::const_pointer_cast<wds::FaultLedger>(self.ledger());  // it has no setter
+          },
+          nb::lock_self())
+      .def("close", &Loader::close, nb::lock_self());
 }
 
 }  // namespace millrace::python

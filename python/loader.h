@@ -10,7 +10,8 @@
 // Waiting releases the GIL, in slices between which signals are looked at. A signal's exception
 // leaves the loader where it was.
 //
-// Threads: with the GIL, from any thread; a second next() while one waits is refused.
+// Threads: with the GIL (in a Python without one, the object's lock), from any thread; a second
+// next() while one waits is refused.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -3,7 +3,7 @@
 # is installed.
 #   tools/bootstrap.sh            what the build, the Python package and the demo need
 #   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles, stores' servers
-#   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh needs besides
+#   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh and its test need besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ tests=(
   python3-numpy python3-pil python3-torch python3-torchvision
   python3-sphinx python3-myst-parser
 )
-wheel=(dpkg-dev unzip libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev)
+wheel=(dpkg-dev unzip libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
 
 wanted=("${build[@]}")
 [[ ${1:-} == --tests ]] && wanted+=("${tests[@]}")

@@ -1,11 +1,18 @@
 #include "io/detail/environment.h"
 
+#include <cstdlib>
+
 #include "io/base/error.h"
 #include "io/byte_source.h"
 #include "io/detail/file_source.h"
 #include "io/opener.h"
 
 namespace millrace::io::detail {
+
+std::optional<std::string> process_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
 
 std::string variable(const Environment& environment, std::initializer_list<const char*> names,
                      std::string otherwise) {

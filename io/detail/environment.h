@@ -14,6 +14,8 @@ namespace millrace::io::detail {
 /// Looks up a variable; empty: there are none.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
+/// This process's variables.
+std::optional<std::string> process_variable(const std::string& name);
 /// The value of the first of `names` that is set and not empty; else `otherwise`.
 std::string variable(const Environment& environment, std::initializer_list<const char*> names,
                      std::string otherwise = "");

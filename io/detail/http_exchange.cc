@@ -6,6 +6,7 @@
 
 #include "io/base/json.h"
 #include "io/base/text.h"
+#include "io/detail/ca_file.h"
 #include "io/detail/url.h"
 #include "io/opener.h"
 
@@ -84,10 +85,15 @@ std::uint64_t slowest_window(const HttpOptions& options) {
 // A part fits into a transfer's buffer. Larger ones would leave fewer to be in flight.
 constexpr std::size_t kMostPartBytes = std::size_t{4} << 20;
 
+HttpOptions with_ca_file(HttpOptions options) {
+  if (options.ca_file.empty()) options.ca_file = find_ca_file();
+  return options;
+}
+
 }  // namespace
 
 HttpClient::HttpClient(HttpOptions the_options)
-    : options(std::move(the_options)),
+    : options(with_ca_file(std::move(the_options))),
       budget(options.retry),
       parts(options.ahead_bytes, std::min(kMostPartBytes, HttpTransfer::buffer_bytes(options))),
       news(options.log) {}

@@ -1,7 +1,6 @@
 #include "io/detail/http_store.h"
 
 #include <array>
-#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -53,11 +52,6 @@ constexpr std::array<HttpStoreKind, 5> kKinds{{{"http", make_web_store},
                                                {"s3", make_s3_store},
                                                {"gs", make_gcs_store},
                                                {"hf", make_hub_store}}};
-
-std::optional<std::string> process_variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
 
 std::string as_endpoint(std::string text) {
   while (text.ends_with('/')) text.pop_back();

