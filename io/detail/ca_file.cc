@@ -26,7 +26,7 @@ std::span<const char* const> usual_ca_files() { return kPlaces; }
 
 std::string find_ca_file(const Environment& environment, const std::string& curls_own,
                          std::span<const char* const> places) {
-  if (const std::string named = variable(environment, {"SSL_CERT_FILE"}); !named.empty()) {
+  if (std::string named = variable(environment, {"SSL_CERT_FILE"}); !named.empty()) {
     return named;
   }
   if (curls_own.empty() || exists(curls_own)) return "";
