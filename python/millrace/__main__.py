@@ -3,11 +3,15 @@
 import os
 import sys
 
+from millrace.errors import NotFoundError
 from millrace.program import program
 
 
 def main() -> None:
-    path = program()
+    try:
+        path = program()
+    except NotFoundError as error:
+        sys.exit(f"error: {error}")
     os.execv(path, [path, *sys.argv[1:]])
 
 

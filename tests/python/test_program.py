@@ -81,6 +81,9 @@ def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PATH", "")
     with pytest.raises(FileNotFoundError, match="MILLRACE_PROGRAM"):
         list(mr.train("x.tar"))
+    done = subprocess.run([sys.executable, "-m", "millrace"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
 
 
 def stubs() -> ast.Module:
