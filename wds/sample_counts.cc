@@ -106,11 +106,11 @@ std::vector<std::optional<std::uint64_t>> look_up(const io::Opener& opener,
                                                   const std::stop_token& stop,
                                                   const OnDamagedIndex& on_damaged,
                                                   AfterNone after_none) {
-  constexpr std::size_t kMaxThreads = 16;
+  constexpr std::size_t kMostAtOnce = 16;
   const bool waits = std::any_of(shards.begin(), shards.end(), io::is_network_url);
   Lookup lookup(opener, shards, stop, after_none);
   if (lookup.step() && (!waits || lookup.found_first()))
-    lookup.run(waits ? std::min(shards.size(), kMaxThreads) : 1);
+    lookup.run(waits ? std::min(shards.size(), kMostAtOnce) : 1);
   return lookup.counts(on_damaged);
 }
 

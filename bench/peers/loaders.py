@@ -42,14 +42,8 @@ def millrace(folder, kind):
 
 
 def webdataset(folder):
-    import torch
-    import torchvision.transforms as T
-    import webdataset as wds
-    torch.set_num_threads(1)
-    transform = T.Compose([T.RandomResizedCrop(SIDE), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(MEAN, STD)])
-    dataset = wds.WebDataset(shards(folder), resampled=True, shardshuffle=False).shuffle(BUFFER).decode("pil")
-    dataset = dataset.to_tuple("jpg", "cls").map_tuple(transform, int).batched(BATCH)
-    for images, _ in torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=CORES):
+    from webdataset_loader import make_loader
+    for images, _ in make_loader(shards(folder), "rrc224", CORES, BATCH):
         yield len(images)
 
 

@@ -17,6 +17,17 @@ TRANSFORMS = {
 }
 
 
+def make_loader(spec, transform, workers, batch, suffix="jpg"):
+    """Batches of (images, labels), without end, in float32."""
+    torch.set_num_threads(1)
+    steps = T.Compose(TRANSFORMS[transform] + [
+        T.ToTensor(), T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
+    dataset = (wds.WebDataset(spec, resampled=True, shardshuffle=False)
+               .shuffle(1000).decode("pil").to_tuple(suffix, "cls")
+               .map_tuple(steps, int).batched(batch))
+    return torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("spec")
@@ -27,13 +38,7 @@ def main():
     parser.add_argument("--suffix", default="jpg")
     options = parser.parse_args()
 
-    torch.set_num_threads(1)
-    transform = T.Compose(TRANSFORMS[options.transform] + [
-        T.ToTensor(), T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
-    dataset = (wds.WebDataset(options.spec, resampled=True, shardshuffle=False)
-               .shuffle(1000).decode("pil").to_tuple(options.suffix, "cls")
-               .map_tuple(transform, int).batched(options.batch))
-    loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=options.workers)
+    loader = make_loader(options.spec, options.transform, options.workers, options.batch, options.suffix)
 
     images, start, end = 0, None, None
     for pixels, _ in loader:
