@@ -145,13 +145,14 @@ TEST_F(Cache, ASecondEpochReadsTheDisk) {
 }
 
 TEST_F(Cache, RangesOfManyReadersBecomeAWholeObject) {
+  // Less than half of it, so that its holes are not filled in the background.
   for (const auto& [offset, length] :
-       std::vector<std::pair<int, int>>{{2'000'000, 1'000'123}, {0, 700'001}, {500'000, 900'000}})
+       std::vector<std::pair<int, int>>{{2'000'000, 1'000'123}, {0, 300'001}, {200'000, 200'000}})
     read_range(*opener(), offset, length);
   EXPECT_TRUE(files_in(folder(), ".shard").empty());
   ASSERT_EQ(list_cache(folder()).size(), 1U);
-  EXPECT_EQ(list_cache(folder())[0].present_bytes, 1'400'000U + 1'000'123U);
-  read_range(*opener(), 1'399'999, 600'010);
+  EXPECT_EQ(list_cache(folder())[0].present_bytes, 400'000U + 1'000'123U);
+  read_range(*opener(), 399'999, 1'600'010);
   ASSERT_EQ(files_in(folder(), ".shard").size(), 1U);
   EXPECT_TRUE(files_in(folder(), ".part").empty());
   EXPECT_TRUE(files_in(folder(), ".journal").empty());
