@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -76,6 +77,11 @@ struct AutotuneOptions {
   int most_io_threads = 0;
 };
 
+/// Memory for the arrays of one batch: `bytes` from a 64-byte boundary on, which are the batch's
+/// until the pointer's last copy is gone. Called for each batch, from any thread; it must neither
+/// wait for the consumer nor call the pipeline. What it throws ends the pipeline.
+using AllocateBuffer = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+
 struct ResourceOptions {
   /// Threads of the pipeline's own task arena: decode and transforms. 0: usable_cores() at first.
   /// At most kMaxThreads.
@@ -90,6 +96,9 @@ struct ResourceOptions {
   /// that the consumer holds. 0: what the other options add up to (pipeline/README.md has the sum).
   std::size_t memory_budget_bytes = 0;
   AutotuneOptions autotune = {};
+  /// Where batches lie: pinned memory, for copies to a device that go on beside the next step
+  /// (batch_buffers() says how much). Null: memory of the pipeline's own, used again and again.
+  AllocateBuffer allocate = nullptr;
 };
 
 /// Several data sets in one pipeline, each with its share of the samples (wds/mix.h).

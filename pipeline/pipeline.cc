@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -214,7 +215,8 @@ Pipeline::State::State(PipelineOptions given)
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
       source(source_of(options)),
-      pool(layout.num_bytes(), static_cast<std::size_t>(plan.num_batches)),
+      pool(layout.num_bytes(), static_cast<std::size_t>(plan.num_batches),
+           options.resources.allocate),
       tuner_(plan.first, plan.most),
       read_threads_{.threads = plan.first.readers},
       decode_threads_{.threads = plan.first.decode_threads} {
@@ -446,8 +448,9 @@ std::uint32_t Pipeline::State::ledger_epoch() const {
 
 Batch Pipeline::State::zeros() const {
   Batch batch;
-  auto buffer = std::make_shared<std::vector<std::byte>>(layout.num_bytes());
-  batch.fields = layout.show(buffer->data(), layout.batch_size());
+  std::shared_ptr<std::byte> buffer = pool.acquire();
+  std::memset(buffer.get(), 0, pool.buffer_bytes());
+  batch.fields = layout.show(buffer.get(), layout.batch_size());
   batch.ragged = layout.join({}, layout.batch_size());
   batch.owner = std::move(buffer);
   batch.size = layout.batch_size();
@@ -510,6 +513,14 @@ Statistics Pipeline::State::statistics() const {
   statistics.held_bytes = encoded.held() + pool.held_bytes();
   statistics.peak_held_bytes = encoded.peak() + pool.peak_bytes();
   return statistics;
+}
+
+BatchBuffers batch_buffers(PipelineOptions options) {
+  options = detail::resolve_options(std::move(options));
+  const detail::BatchLayout layout(detail::compile_fields(options.fields), options.batch.size,
+                                   detail::compile_ragged(options.fields));
+  return {.bytes = std::max<std::size_t>(layout.num_bytes(), 1),
+          .number = detail::plan_memory(options, layout).num_batches};
 }
 
 Pipeline::Pipeline(PipelineOptions options) : state_(std::make_unique<State>(std::move(options))) {}

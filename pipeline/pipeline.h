@@ -28,6 +28,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,6 +41,15 @@
 #include "wds/fault_ledger.h"
 
 namespace millrace::pipeline {
+
+/// What ResourceOptions::allocate is asked for.
+struct BatchBuffers {
+  std::size_t bytes = 0;    ///< of each
+  std::int64_t number = 0;  ///< at most at once, but for those of batches that the consumer keeps
+};
+
+/// Of a pipeline of these options, without starting one. Throws: as Pipeline().
+BatchBuffers batch_buffers(PipelineOptions options);
 
 class Pipeline {
  public:

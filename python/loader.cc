@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/set.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -73,8 +74,10 @@ class Loader::Turn {
   std::atomic<bool>& busy_;
 };
 
-Loader::Loader(LoaderOptions options, Topology topology, BatchForm form)
-    : options_(std::move(options)), topology_(topology), form_(std::move(form)) {}
+Loader::Loader(LoaderOptions options, Topology topology, BatchForm form, nb::object allocate)
+    : options_(std::move(options)), topology_(topology), form_(std::move(form)) {
+  if (!allocate.is_none()) stock_.emplace(std::move(allocate));
+}
 
 Loader::~Loader() { end(); }
 
@@ -85,17 +88,20 @@ std::uint64_t Loader::begin() {
   return ++pass_;
 }
 
-std::optional<nb::dict> Loader::next(std::uint64_t pass) {
+std::optional<Loader::Handed> Loader::next(std::uint64_t pass) {
   const Turn turn(busy_);
   if (pass != pass_)
     throw std::runtime_error("this pass is over: another one over the same loader was begun");
   start();
+  if (stock_) stock_->fill();
   pipeline::Batch batch;
   if (!begun_ && is_over()) fetch(batch);  // the end of the epoch of an earlier pass
   begun_ = fetch(batch);
   lines_.pass_on();
+  if (stock_) stock_->drain();  // the batch before
   if (!begun_) return {};
-  return batch_arrays(std::move(batch), form_);
+  nb::object buffer = stock_ ? stock_->hand_out(batch) : nb::none();
+  return Handed(batch_arrays(std::move(batch), form_), std::move(buffer));
 }
 
 bool Loader::fetch(pipeline::Batch& batch) {
@@ -165,6 +171,8 @@ void Loader::start() {
   pipeline::PipelineOptions options = *prepared_;
   options.split = split();
   options.resume = std::make_shared<const Position>(position_);
+  if (stock_ && stock_->open(pipeline::batch_buffers(options)))
+    options.resources.allocate = stock_->taker();
   std::shared_ptr<pipeline::Pipeline> started;
   run([&] { started = std::make_shared<pipeline::Pipeline>(std::move(options)); });
   batches_ = count_batches();
@@ -264,6 +272,7 @@ std::shared_ptr<const wds::FaultLedger> Loader::ledger() const {
 void Loader::close() {
   const Turn turn(busy_);
   end();
+  if (stock_) stock_->close();
   prepared_.reset();
   lines_.pass_on();
 }
@@ -277,8 +286,11 @@ void Loader::end() {
   }
   position_ = position();
   auto ending = std::exchange(pipeline_, nullptr);
-  const nb::gil_scoped_release release;
-  ending.reset();
+  {
+    const nb::gil_scoped_release release;
+    ending.reset();
+  }
+  if (stock_) stock_->drain();
 }
 
 void bind_loader(nb::module_& module) {
@@ -286,18 +298,18 @@ void bind_loader(nb::module_& module) {
       .def(
           "__init__",
           [](Loader* self, const LoaderOptions& options, int rank, int world, bool bits,
-             std::set<std::string> texts) {
+             std::set<std::string> texts, nb::object allocate) {
             require(world >= 1 && rank >= 0 && rank < world,
                     fmt::format("rank {} of world {}: a rank is from 0 to world - 1", rank, world));
             new (self) Loader(options, {.process = rank, .processes = world},
-                              {.bits = bits, .texts = std::move(texts)});
+                              {.bits = bits, .texts = std::move(texts)}, std::move(allocate));
           },
           nb::arg("options"), nb::kw_only(), nb::arg("rank"), nb::arg("world"), nb::arg("bits"),
-          nb::arg("texts"))
+          nb::arg("texts"), nb::arg("allocate").none())
       // Without a GIL, the loader's lock stands for it: given up while a call waits, as the GIL is.
       .def("begin", &Loader::begin, nb::lock_self())
       .def("next", &Loader::next, nb::arg("number"), nb::lock_self(),
-           nb::sig("def next(self, number: int) -> dict[str, object] | None"))
+           nb::sig("def next(self, number: int) -> tuple[dict[str, object], object] | None"))
       .def("state", &Loader::state, nb::lock_self())
       .def("load", &Loader::load, nb::arg("states"), nb::lock_self())
       .def_prop_ro("epoch", &Loader::epoch, nb::lock_self())

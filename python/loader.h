@@ -23,10 +23,12 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pipeline/pipeline.h"
 #include "python/batch_arrays.h"
+#include "python/buffer_stock.h"
 #include "python/log_lines.h"
 #include "python/options.h"
 
@@ -34,7 +36,11 @@ namespace millrace::python {
 
 class Loader {
  public:
-  Loader(LoaderOptions options, Topology topology, BatchForm form);
+  /// A batch's arrays, and the object of `allocate` that they lie in, or None.
+  using Handed = std::pair<nanobind::dict, nanobind::object>;
+
+  /// `allocate`: for a BufferStock; None: batches lie in memory of the pipeline's own.
+  Loader(LoaderOptions options, Topology topology, BatchForm form, nanobind::object allocate);
   /// Ends the threads, releasing the GIL; nothing in a forked child.
   ~Loader();
   Loader(const Loader&) = delete;
@@ -43,9 +49,10 @@ class Loader {
   /// Begins a pass over epoch() and returns its number, for next(). After load() it begins where
   /// the state stands; an epoch that was left before its last batch is begun again.
   std::uint64_t begin();
-  /// The next batch; nullopt at the end of the epoch. Throws: as Pipeline::next();
-  /// std::runtime_error if `pass` is not the last one begun, and in a forked child.
-  std::optional<nanobind::dict> next(std::uint64_t pass);
+  /// The next batch; nullopt at the end of the epoch. Throws: as Pipeline::next() and
+  /// BufferStock::fill(); std::runtime_error if `pass` is not the last one begun, and in a forked
+  /// child.
+  std::optional<Handed> next(std::uint64_t pass);
 
   /// After the last batch handed out, as JSON.
   std::string state() const;
@@ -90,6 +97,7 @@ class Loader {
   const Topology topology_;
   const BatchForm form_;
   LogLines lines_;
+  std::optional<BufferStock> stock_;
   std::stop_source stop_;
   std::optional<pipeline::PipelineOptions> prepared_;
   std::shared_ptr<pipeline::Pipeline> pipeline_;

@@ -1,5 +1,7 @@
 #include "pipeline/detail/batch_buffers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -112,8 +114,10 @@ std::vector<RaggedField> BatchLayout::join(const std::vector<std::vector<io::Byt
 }
 
 struct BatchPool::Shared {
-  Shared(std::size_t bytes, std::size_t kept)
-      : buffer_bytes(std::max<std::size_t>(bytes, 1)), max_kept(kept) {}
+  Shared(std::size_t bytes, std::size_t kept, AllocateBuffer allocate_buffer)
+      : buffer_bytes(std::max<std::size_t>(bytes, 1)),
+        max_kept(kept),
+        allocate(std::move(allocate_buffer)) {}
 
   void give_back(AlignedBuffer buffer) {
     MutexLock lock(mutex);
@@ -126,14 +130,15 @@ struct BatchPool::Shared {
 
   const std::size_t buffer_bytes;
   const std::size_t max_kept;
+  const AllocateBuffer allocate;
   ByteGauge held;
   Mutex mutex;
   std::vector<AlignedBuffer> free MILLRACE_GUARDED_BY(mutex);
   bool closed MILLRACE_GUARDED_BY(mutex) = false;
 };
 
-BatchPool::BatchPool(std::size_t buffer_bytes, std::size_t max_kept)
-    : shared_(std::make_shared<Shared>(buffer_bytes, max_kept)) {}
+BatchPool::BatchPool(std::size_t buffer_bytes, std::size_t max_kept, AllocateBuffer allocate)
+    : shared_(std::make_shared<Shared>(buffer_bytes, max_kept, std::move(allocate))) {}
 
 BatchPool::~BatchPool() {
   MutexLock lock(shared_->mutex);
@@ -141,7 +146,8 @@ BatchPool::~BatchPool() {
   shared_->free.clear();
 }
 
-std::shared_ptr<std::byte> BatchPool::acquire() {
+std::shared_ptr<std::byte> BatchPool::acquire() const {
+  if (shared_->allocate) return allocated();
   AlignedBuffer buffer;
   {
     MutexLock lock(shared_->mutex);
@@ -156,6 +162,20 @@ std::shared_ptr<std::byte> BatchPool::acquire() {
   }
   std::byte* data = buffer.release();
   return {data, [shared = shared_](std::byte* used) { shared->give_back(AlignedBuffer(used)); }};
+}
+
+/// Counted as long as the batch has it.
+std::shared_ptr<std::byte> BatchPool::allocated() const {
+  std::shared_ptr<std::byte> memory = shared_->allocate(shared_->buffer_bytes);
+  require(memory && reinterpret_cast<std::uintptr_t>(memory.get()) % kAlignment == 0,
+          fmt::format("ResourceOptions::allocate({}) returned {}", shared_->buffer_bytes,
+                      memory ? "memory that is not 64-byte aligned" : "no memory"));
+  shared_->held.add(shared_->buffer_bytes);
+  std::byte* data = memory.get();
+  return {data, [shared = shared_, memory = std::move(memory)](std::byte*) mutable {
+            memory.reset();
+            shared->held.subtract(shared->buffer_bytes);
+          }};
 }
 
 std::size_t BatchPool::buffer_bytes() const { return shared_->buffer_bytes; }

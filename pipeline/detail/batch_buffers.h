@@ -12,6 +12,7 @@
 
 #include "pipeline/batch.h"
 #include "pipeline/detail/field_decoder.h"
+#include "pipeline/options.h"
 
 namespace millrace::pipeline::detail {
 
@@ -62,16 +63,18 @@ class BatchLayout {
   std::size_t ragged_bytes_ = 0;
 };
 
-/// Recycled buffers for batches, all of one size, 64-byte aligned. The last owner of a buffer
-/// returns it, from any thread, also after the pool is destroyed.
+/// Buffers for batches, all of one size, 64-byte aligned. The last owner of a buffer returns it,
+/// from any thread, also after the pool is destroyed; then it is used again.
 class BatchPool {
  public:
-  /// Keeps at most `max_kept` free buffers of `buffer_bytes`.
-  BatchPool(std::size_t buffer_bytes, std::size_t max_kept);
+  /// Keeps at most `max_kept` free buffers of `buffer_bytes`. With `allocate` it keeps none, and
+  /// asks for each.
+  BatchPool(std::size_t buffer_bytes, std::size_t max_kept, AllocateBuffer allocate = nullptr);
   ~BatchPool();
 
-  /// A free buffer, or a new one. Its content is whatever its last user left.
-  std::shared_ptr<std::byte> acquire();
+  /// A free buffer, or a new one. Its content is whatever its last user left. Throws: what
+  /// `allocate` throws; InvalidArgument if it returns none, or one that is not aligned.
+  std::shared_ptr<std::byte> acquire() const;
   std::size_t buffer_bytes() const;
   /// Buffers in use or kept, times their size.
   std::size_t held_bytes() const;
@@ -80,6 +83,9 @@ class BatchPool {
 
  private:
   struct Shared;
+
+  std::shared_ptr<std::byte> allocated() const;
+
   std::shared_ptr<Shared> shared_;
 };
 

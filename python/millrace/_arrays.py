@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 Batch = dict[str, Any]
-Convert = Callable[[Batch], Batch]
+#: Of a batch, and what an allocator returned for its memory, if there is one.
+Convert = Callable[[Batch, Any], Batch]
+Allocate = Callable[[int], Any]
 
 
 def converter(kind: str, bfloat16_fields: set[str]) -> Convert:
@@ -14,12 +17,31 @@ def converter(kind: str, bfloat16_fields: set[str]) -> Convert:
     return {"torch": _torch, "numpy": _numpy, "jax": _jax, "dlpack": _dlpack}[kind](bfloat16_fields)
 
 
+def pinned_allocator(wanted: bool | None) -> Allocate:
+    """Allocates memory that CUDA copies from, or None without CUDA, unless it is ``wanted``.
+
+    It is PyTorch's own: a copy with ``non_blocking=True`` goes on when the tensor is gone, and only
+    PyTorch knows when it has ended and the memory can be used again.
+    """
+
+    def allocate(num_bytes: int) -> Any:
+        import torch
+
+        if torch.cuda.is_available():
+            return torch.empty(num_bytes, dtype=torch.uint8, pin_memory=True)
+        if wanted:
+            raise RuntimeError("pin_memory=True: this PyTorch has no CUDA device")
+        return None
+
+    return allocate
+
+
 def _map(batch: Batch, array: Callable[[str, Any], Any]) -> Batch:
     return {k: v if isinstance(v, list) else array(k, v) for k, v in batch.items()}
 
 
 def _dlpack(_: set[str]) -> Convert:
-    return lambda batch: batch
+    return lambda batch, _: batch
 
 
 def _torch(_: set[str]) -> Convert:
@@ -30,7 +52,19 @@ def _torch(_: set[str]) -> Convert:
         tensor = torch.utils.dlpack.from_dlpack(value)
         return tensor.view(torch.bool) if name == "valid" else tensor
 
-    return lambda batch: _map(batch, array)
+    def part(memory: Any, name: str, value: Any) -> Any:
+        """The same as a view of ``memory``, which PyTorch knows, and alone keeps."""
+        tensor = array(name, value)
+        if name == "valid":
+            return tensor.clone()
+        begin = tensor.data_ptr() - memory.data_ptr()
+        end = begin + tensor.numel() * tensor.element_size()
+        return memory[begin:end].view(tensor.dtype).view(tensor.shape)
+
+    def convert(batch: Batch, memory: Any) -> Batch:
+        return _map(batch, array if memory is None else functools.partial(part, memory))
+
+    return convert
 
 
 def _jax(_: set[str]) -> Convert:
@@ -40,7 +74,7 @@ def _jax(_: set[str]) -> Convert:
         made = jax.numpy.from_dlpack(value)
         return made.astype(bool) if name == "valid" else made
 
-    return lambda batch: _map(batch, array)
+    return lambda batch, _: _map(batch, array)
 
 
 def _numpy(bfloat16_fields: set[str]) -> Convert:
@@ -54,7 +88,7 @@ def _numpy(bfloat16_fields: set[str]) -> Convert:
         made = np.from_dlpack(value)
         return made.view(views[name]) if name in views else made
 
-    return lambda batch: _map(batch, array)
+    return lambda batch, _: _map(batch, array)
 
 
 def _bfloat16() -> Any:

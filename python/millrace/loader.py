@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from millrace import _core
-from millrace._arrays import Convert, converter
+from millrace._arrays import Allocate, Convert, converter, pinned_allocator
 from millrace._ranks import rank_and_world
 
 if TYPE_CHECKING:
@@ -41,10 +41,17 @@ class Loader:
     that was spawned; a process that was forked from one with a running loader can use none.
     """
 
-    def __init__(self, pipeline: Pipeline, kind: str, transform: Transform | None) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        kind: str,
+        transform: Transform | None,
+        pin_memory: bool | None = False,
+    ) -> None:
         self._pipeline = pipeline
         self._kind = kind
         self._transform = transform
+        self._pin_memory = pin_memory
         self._convert: Convert | None = None
         self._made: _core.Loader | None = None
         self._length: int | None = None
@@ -137,17 +144,22 @@ class Loader:
                     for name in names
                     if getattr(field, "text", False)
                 },
+                allocate=self._allocator(),
             )
             _open.add(self)
         return self._made
 
+    def _allocator(self) -> Allocate | None:
+        return None if self._pin_memory is False else pinned_allocator(self._pin_memory)
+
     def __reduce__(self) -> tuple[object, ...]:
         state = self.state_dict() if self._made is not None else {}
-        return _rebuild, (self._pipeline, self._kind, self._transform, state)
+        arguments = self._pipeline, self._kind, self._transform, self._pin_memory
+        return _rebuild, (arguments, state)
 
 
-def _rebuild(pipeline: Pipeline, kind: str, transform: Transform | None, state: State) -> Loader:
-    loader = Loader(pipeline, kind, transform)
+def _rebuild(arguments: tuple[Any, ...], state: State) -> Loader:
+    loader = Loader(*arguments)
     loader.load_state_dict(state)
     return loader
 
@@ -168,9 +180,9 @@ class _Pass:
         return self
 
     def __next__(self) -> Any:
-        batch = None if self._ended else self._core.next(self._number)
-        if batch is None:
+        handed = None if self._ended else self._core.next(self._number)
+        if handed is None:
             self._ended = True
             raise StopIteration
-        batch = self._convert(batch)
+        batch = self._convert(*handed)
         return batch if self._transform is None else self._transform(batch)

@@ -115,9 +115,18 @@ class Pipeline:
             allow_pipe=allow_pipe,
         )
 
-    def torch(self, transform: Transform | None = None) -> Loader:
-        """Batches of torch tensors; ``valid`` is a bool tensor."""
-        return Loader(self, "torch", transform)
+    def torch(
+        self, transform: Transform | None = None, *, pin_memory: bool | None = None
+    ) -> Loader:
+        """Batches of torch tensors; ``valid`` is a bool tensor.
+
+        ``pin_memory``: whether the fields lie in memory that PyTorch has pinned, so that
+        ``tensor.to(device, non_blocking=True)`` runs beside other work. None: where PyTorch has
+        CUDA.
+        """
+        if pin_memory not in (None, True, False):
+            raise TypeError(f"pin_memory={pin_memory!r}: must be True, False or None")
+        return Loader(self, "torch", transform, pin_memory)
 
     def numpy(self, transform: Transform | None = None) -> Loader:
         """Batches of NumPy arrays, read-only; bfloat16 needs the package ml_dtypes."""
