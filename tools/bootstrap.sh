@@ -3,6 +3,7 @@
 # is installed.
 #   tools/bootstrap.sh            what the build, the Python package and the demo need
 #   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles, stores' servers
+#   tools/bootstrap.sh --ci       that of --tests, and daemons for more of them: Slurm
 #   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh and its test need besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,10 +22,12 @@ tests=(
   python3-numpy python3-pil python3-torch python3-torchvision
   python3-sphinx python3-myst-parser
 )
+ci=(slurmctld slurmd slurm-client munge libsimgrid-dev)
 wheel=(dpkg-dev unzip libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
 
 wanted=("${build[@]}")
-[[ ${1:-} == --tests ]] && wanted+=("${tests[@]}")
+[[ ${1:-} == --tests || ${1:-} == --ci ]] && wanted+=("${tests[@]}")
+[[ ${1:-} == --ci ]] && wanted+=("${ci[@]}")
 [[ ${1:-} == --wheel ]] && wanted+=("${wheel[@]}")
 
 missing=()
@@ -38,7 +41,8 @@ if ((${#missing[@]} > 0)); then
   if ((EUID != 0)); then as_root=(sudo); fi
   echo "bootstrap: installing ${missing[*]}"
   "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  # The run level of maintenance: nothing that is installed is started.
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
@@ -54,7 +58,7 @@ oracle() {  # NAME WHAT-WILL-SKIP PACKAGE...
     echo "bootstrap: no $name from PyPI: its $tests will skip" >&2
   fi
 }
-if [[ ${1:-} == --tests ]]; then
+if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
   oracle nanobind "tests of the Python package" nanobind==3.1.0 nanobind-backend==1.0.0 pytest==9.2.0 \
     ml_dtypes==0.4.1 mypy==2.4.1
   oracle webdataset "parity tests" webdataset==1.0.2

@@ -94,9 +94,9 @@ exit \$status
 JOB
 job=$(sbatch --parsable job.sh)
 
-# await TEXT: at most a minute for a line of the job's log.
+# await TEXT: at most two minutes for a line of the job's log.
 await() {
-  for ((i = 0; i < 600; ++i)); do
+  for ((i = 0; i < 1200; ++i)); do
     grep -q "$1" job.log 2>/dev/null && return
     sleep 0.1
   done

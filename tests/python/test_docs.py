@@ -39,6 +39,7 @@ def train(folder: Path, ranks: int, stop_after: int, checkpoint: str) -> tuple[s
     # torchrun of PyTorch 1.13 fails under Python 3.11 unless it is told what to copy to its logs,
     # --standalone is always the same port there, and it looks every 5 s whether a rank has ended.
     launcher = ("-m", "torch.distributed.run", "--redirects", "2", "--tee", "2")
+    launcher += ("--log_dir", str(folder / "logs"))
     launcher += ("--rdzv_backend", "c10d", "--rdzv_endpoint", f"localhost:{free_port()}")
     launcher += ("--monitor_interval", "0.2", "--nproc_per_node", str(ranks))
     words = ("train_ddp.py", "2", str(stop_after), checkpoint)
