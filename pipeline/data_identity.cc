@@ -237,13 +237,32 @@ DataIdentity identify(PipelineOptions options) {
   return identity;
 }
 
+namespace {
+
+using OptionList = std::vector<std::pair<std::string, std::string>>;
+
+/// "none" for one that is there only if it is used; null for one that another version did not save.
+const std::string* value_of(const OptionList& options, const std::string& name) {
+  static const std::string none = "none";
+  const auto found = std::ranges::find(options, name, [](const auto& one) { return one.first; });
+  if (found != options.end()) return &found->second;
+  return std::ranges::count(detail::kOptionsOnlyIfUsed, name) > 0 ? &none : nullptr;
+}
+
+}  // namespace
+
 std::vector<std::string> option_differences(const DataIdentity& saved, const DataIdentity& given) {
+  OptionList all = given.options;
+  for (const auto& option : saved.options)
+    if (std::ranges::count(given.options, option.first,
+                           [](const auto& one) { return one.first; }) == 0)
+      all.push_back(option);
   std::vector<std::string> lines;
-  for (const auto& [name, value] : given.options) {
-    const auto found =
-        std::ranges::find(saved.options, name, [](const auto& one) { return one.first; });
-    if (found != saved.options.end() && found->second != value)
-      lines.push_back(fmt::format("{}: {} saved, {} given", name, found->second, value));
+  for (const auto& [name, value] : all) {
+    const std::string* before = value_of(saved.options, name);
+    const std::string* now = value_of(given.options, name);
+    if (before && now && *before != *now)
+      lines.push_back(fmt::format("{}: {} saved, {} given", name, *before, *now));
   }
   return lines;
 }

@@ -52,7 +52,8 @@ struct DataIdentity {
 /// than NotFound no further shard is requested.
 DataIdentity identify(PipelineOptions options);
 
-/// "batch-size: 16 saved, 32 given": one line per option that both have and that differs.
+/// "streams: 16 saved, 32 given", "passes: none saved, 3 given": one line per option that differs.
+/// One that another version did not save is no difference.
 std::vector<std::string> option_differences(const DataIdentity& saved, const DataIdentity& given);
 /// Describes the first place at which the two lists name different shards, or else their lengths;
 /// empty when they name the same.

@@ -2,9 +2,11 @@
 // memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,9 @@ std::int64_t least_batches(const PipelineOptions& options);
 
 /// Name and value of each option that fixes the order of samples, shards apart.
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options);
+/// Those of them that are there only where they are used.
+inline constexpr std::array<std::string_view, 6> kOptionsOnlyIfUsed = {
+    "processes", "open-shards", "passes", "source", "samples", "mix"};
 
 /// A shard's name without folder and query string: shards may have been moved when a run resumes.
 std::string base_name(const std::string& url);

@@ -93,6 +93,24 @@ TEST(DataIdentity, SaysWhichOptionsOfTheOrderDiffer) {
                           "epoch-samples: 0 saved, 40 given", "uneven: pad saved, drop given"));
 }
 
+TEST(DataIdentity, SaysWhichOptionsOneSideAloneHas) {
+  const TempDir dir;
+  PipelineOptions options = of_shards(dir, {"a.tar"});
+  const DataIdentity plain = through_json(identify(options));
+  options.shuffle.open_shards = 3;
+  options.epochs.passes = 2;
+  DataIdentity more = through_json(identify(options));
+  EXPECT_THAT(option_differences(plain, more),
+              ElementsAre("open-shards: none saved, 3 given", "passes: none saved, 2 given"));
+  EXPECT_THAT(option_differences(more, plain),
+              ElementsAre("open-shards: 3 saved, none given", "passes: 2 saved, none given"));
+  DataIdentity older = plain;
+  std::erase_if(older.options,
+                [](const auto& option) { return option.first == "shuffle-initial"; });
+  EXPECT_THAT(option_differences(older, plain), ElementsAre());
+  EXPECT_THAT(option_differences(plain, older), ElementsAre());
+}
+
 TEST(DataIdentity, UnknownValuesAreNotDifferences) {
   const TempDir dir;
   write_file(dir / "a.tar", "aaaa");
