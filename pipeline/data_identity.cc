@@ -136,11 +136,6 @@ class Lookup {
   std::atomic<bool> is_down_{false};
 };
 
-const char* name_of(Uneven uneven) {
-  if (uneven == Uneven::kDrop) return "drop";
-  return uneven == Uneven::kError ? "error" : "pad";
-}
-
 template <typename Value>
 Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
@@ -224,7 +219,7 @@ DataIdentity DataIdentity::from_json(const std::string& text) {
 DataIdentity identify(PipelineOptions options) {
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
   DataIdentity identity{.options = detail::order_options(options)};
-  identity.options.emplace_back("uneven", name_of(options.batch.uneven));
+  identity.options.emplace_back("uneven", word_of(options.batch.uneven, kUnevenWords));
   const std::size_t own = options.shards.size();
   for (const std::vector<std::string>& list : options.joins)
     options.shards.insert(options.shards.end(), list.begin(), list.end());

@@ -5,6 +5,7 @@
 // batches come, never a bit of them.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "io/base/log.h"
+#include "io/base/words.h"
 #include "io/opener.h"
 #include "pipeline/fields.h"
 #include "pipeline/position.h"
@@ -33,6 +35,8 @@ enum class Uneven {
   kDrop,   ///< drop the incomplete global batch, in every process at the same step
   kError,  ///< refuse the epoch before it begins
 };
+inline constexpr std::array<Word<Uneven>, 3> kUnevenWords = {
+    {{"pad", Uneven::kPad}, {"drop", Uneven::kDrop}, {"error", Uneven::kError}}};
 
 struct BatchOptions {
   /// N, the slots of a batch, at most 2^24. Required.

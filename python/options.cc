@@ -26,22 +26,10 @@ namespace millrace::python {
 namespace {
 
 using pipeline::EpochOptions;
-using pipeline::Uneven;
 using wds::FaultPolicy;
 using wds::OnFault;
 using wds::Order;
 using wds::ShuffleOptions;
-
-constexpr std::array<Word<Uneven>, 3> kUnevens = {
-    {{"pad", Uneven::kPad}, {"drop", Uneven::kDrop}, {"error", Uneven::kError}}};
-constexpr std::array<Word<OnFault>, 3> kOnFaults = {
-    {{"fail", OnFault::kFail}, {"skip", OnFault::kSkip}, {"stop", OnFault::kStop}}};
-constexpr std::array<Word<Order>, 3> kOrders = {{{"millrace", Order::kMillrace},
-                                                 {"webdataset", Order::kWebDataset},
-                                                 {"permutation", Order::kPermutation}}};
-
-constexpr std::array<Word<wds::MixEnd>, 3> kMixEnds = {
-    {{"stop", wds::MixEnd::kStop}, {"repeat", wds::MixEnd::kRepeat}, {"drop", wds::MixEnd::kDrop}}};
 
 /// A number of bytes, or a size as people write it.
 using BytesValue = std::variant<std::uint64_t, std::string>;
@@ -138,14 +126,14 @@ void bind_structs(nb::module_& module) {
       member("seed", &ShuffleOptions::seed), member("shards", &ShuffleOptions::shards),
       member("open_shards", &ShuffleOptions::open_shards),
       member("buffer_bytes", &ShuffleOptions::buffer_bytes),
-      word<ShuffleOptions, Order>("order", &ShuffleOptions::order, kOrders),
+      word<ShuffleOptions, Order>("order", &ShuffleOptions::order, wds::kOrderWords),
       member("initial_samples", &ShuffleOptions::initial_samples),
       member("shard_buffer", &ShuffleOptions::shard_buffer),
       member("detshuffle", &ShuffleOptions::detshuffle));
   bind_struct<FaultPolicy, 1>(
       module, "Faults",
       "What to do with damaged samples: fail, skip (within the limits), or stop reading there.", {},
-      word<FaultPolicy, OnFault>("on_fault", &FaultPolicy::on_fault, kOnFaults),
+      word<FaultPolicy, OnFault>("on_fault", &FaultPolicy::on_fault, wds::kOnFaultWords),
       member("max_faults", &FaultPolicy::max_faults),
       member("max_fault_rate", &FaultPolicy::max_fault_rate),
       member("lenient", &FaultPolicy::lenient), member("concatenated", &FaultPolicy::concatenated),
@@ -162,7 +150,7 @@ void bind_structs(nb::module_& module) {
                       "a set ends, the epoch stops, the set is repeated, or the others go on "
                       "without it (\"drop\").",
                       {}, member("parts", &Mix::parts),
-                      word<Mix, wds::MixEnd>("end", &Mix::end, kMixEnds));
+                      word<Mix, wds::MixEnd>("end", &Mix::end, wds::kMixEndWords));
 }
 
 using SpecValue = std::variant<std::vector<std::string>, Mix>;
@@ -224,7 +212,7 @@ void set_pipeline(pipeline::PipelineOptions& options, const nb::kwargs& given) {
   options.fields = named_fields(argument<FieldValues>(given, "fields"));
   options.batch = {
       .size = argument<std::int64_t>(given, "batch_size"),
-      .uneven = value_of<Uneven>("uneven", argument<std::string>(given, "uneven"), kUnevens),
+      .uneven = value_of("uneven", argument<std::string>(given, "uneven"), pipeline::kUnevenWords),
       .partial = argument<bool>(given, "partial")};
   require(options.batch.size > 0, "batch_size must be above 0");
   options.shuffle = optional_argument<ShuffleOptions>(given, "shuffle").value_or(ShuffleOptions());

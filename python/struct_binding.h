@@ -27,6 +27,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/base/words.h"
 
 namespace millrace::python {
 
@@ -53,32 +54,9 @@ auto member(const char* name, V T::*place) {
       [place](T& of, V value) { of.*place = std::move(value); });
 }
 
-/// A name for each value of an enumeration; the first name of a value is the one that is shown.
-template <typename E>
-using Word = std::pair<std::string_view, E>;
-
-/// Throws: InvalidArgument, listing the words.
-template <typename E>
-E value_of(const char* name, const std::string& text, std::span<const Word<E>> words) {
-  std::string known;
-  for (const auto& [word, value] : words) {
-    if (word == text) return value;
-    known += (known.empty() ? "" : ", ") + std::string(word);
-  }
-  throw Error(ErrorCode::kInvalidArgument,
-              std::string(name) + " '" + printable(text) + "': must be one of " + known);
-}
-
-template <typename E>
-std::string word_of(E value, std::span<const Word<E>> words) {
-  for (const auto& [word, known] : words)
-    if (known == value) return std::string(word);
-  return {};
-}
-
 /// A member that Python sees as one of `words`, which live as long as the program.
 template <typename T, typename E>
-auto word(const char* name, E T::*place, std::span<const Word<E>> words) {
+auto word(const char* name, E T::*place, Words<E> words) {
   return member_as<std::string>(
       name, [=](const T& of) { return word_of(of.*place, words); },
       [=](T& of, const std::string& text) { of.*place = value_of(name, text, words); });

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <map>
 #include <optional>
 
 #include "io/base/error.h"
@@ -31,9 +30,6 @@ std::optional<Weighted> weighted(const std::string& word) {
   return set;
 }
 
-const std::map<std::string, wds::MixEnd> kEnds = {
-    {"stop", wds::MixEnd::kStop}, {"repeat", wds::MixEnd::kRepeat}, {"drop", wds::MixEnd::kDrop}};
-
 }  // namespace
 
 void MixOptions::declare(CLI::App& app) {
@@ -41,7 +37,7 @@ void MixOptions::declare(CLI::App& app) {
          "--mix-end", end,
          "When a set of a mix has no sample left: stop the epoch; repeat it, until each set "
          "was read once; drop it, and read the others to their ends")
-      ->transform(one_of({"stop", "repeat", "drop"}));
+      ->transform(one_of(names_of(wds::kMixEndWords)));
 }
 
 bool MixOptions::has_weight(const std::string& word) { return weighted(word).has_value(); }
@@ -76,7 +72,7 @@ void MixOptions::check(const std::vector<std::string>& words, const OrderOptions
 
 pipeline::MixOptions MixOptions::sets(const std::vector<std::string>& words,
                                       const ReadOptions& read) const {
-  pipeline::MixOptions mix{.end = kEnds.at(end)};
+  pipeline::MixOptions mix{.end = value_of("--mix-end", end, wds::kMixEndWords)};
   for (const std::string& word : words)
     if (const auto set = weighted(word))
       mix.parts.push_back(

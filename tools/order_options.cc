@@ -15,7 +15,7 @@ void OrderOptions::declare(CLI::App& app) {
                  "The shuffle: millrace's own, WebDataset 1.0.2's bit for bit, or an exact "
                  "permutation of all samples, which reads each by its place and uses no --shuffle "
                  "buffer")
-      ->transform(one_of({"millrace", "webdataset", "permutation"}));
+      ->transform(one_of(names_of(wds::kOrderWords)));
   app.add_option(
          "--open-shards", open_shards,
          "Shards that each stream reads in turn, a sample each, so that shards of one class "
@@ -58,7 +58,7 @@ void OrderOptions::declare_uneven(CLI::App& app) {
   app.add_option("--uneven", uneven,
                  "Samples that do not fill a batch of every device: pad masks the other slots, "
                  "drop leaves them out everywhere, error refuses the epoch")
-      ->transform(one_of({"pad", "drop", "error"}));
+      ->transform(one_of(names_of(pipeline::kUnevenWords)));
   app.add_flag("--drop-last", drop_last, "The same as --uneven drop");
   app.add_flag("--partial", partial,
                "A process's last batch is as short as its samples, instead of full and masked");
@@ -86,10 +86,7 @@ void OrderOptions::check() const {
           "--partial is a way to pad: it goes with neither --uneven drop nor error");
 }
 
-wds::Order OrderOptions::wds_order() const {
-  if (order == "permutation") return wds::Order::kPermutation;
-  return order == "webdataset" ? wds::Order::kWebDataset : wds::Order::kMillrace;
-}
+wds::Order OrderOptions::wds_order() const { return value_of("--order", order, wds::kOrderWords); }
 
 void OrderOptions::apply(std::uint64_t seed, pipeline::PipelineOptions& options) const {
   options.shuffle = {.shards = shuffle > 0,
@@ -105,9 +102,8 @@ void OrderOptions::apply(std::uint64_t seed, pipeline::PipelineOptions& options)
   options.epochs.passes = passes;
   options.epochs.resampled = resampled;
   options.batch.partial = partial;
-  options.batch.uneven = uneven == "error" ? pipeline::Uneven::kError
-                         : drops()         ? pipeline::Uneven::kDrop
-                                           : pipeline::Uneven::kPad;
+  options.batch.uneven =
+      drops() ? pipeline::Uneven::kDrop : value_of("--uneven", uneven, pipeline::kUnevenWords);
 }
 
 }  // namespace millrace::tools

@@ -60,7 +60,7 @@ void ReadOptions::declare_specs(CLI::App& app) {
 void ReadOptions::declare_policy(CLI::App& app) {
   app.add_option("--on-fault", on_fault_,
                  "On a damaged sample: fail the run, skip the sample, or stop reading there")
-      ->transform(one_of({"fail", "skip", "stop"}));
+      ->transform(one_of(names_of(wds::kOnFaultWords)));
   app.add_option("--max-faults", max_faults_,
                  "Samples that may be skipped in an epoch: a number, or a fraction such as 0.01")
       ->type_name("N|RATE");
@@ -196,8 +196,7 @@ wds::FaultPolicy ReadOptions::policy() const {
   policy.samples_of = [listed = listed_, reads = opener()](const std::string& url) {
     return listed->of(url, *reads);
   };
-  if (on_fault_ == "skip") policy.on_fault = wds::OnFault::kSkip;
-  if (on_fault_ == "stop") policy.on_fault = wds::OnFault::kStop;
+  policy.on_fault = value_of("--on-fault", on_fault_, wds::kOnFaultWords);
   if (max_faults_.empty()) return policy;
   if (on_fault_ == "fail")
     throw Error(ErrorCode::kInvalidArgument, "--max-faults needs --on-fault skip or stop");

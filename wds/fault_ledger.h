@@ -9,6 +9,7 @@
 // Threads: every member may be called from any thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,12 +23,15 @@
 #include "io/base/error.h"
 #include "io/base/log.h"
 #include "io/base/thread_annotations.h"
+#include "io/base/words.h"
 
 namespace millrace::wds {
 
 struct TarWarnings;
 
 enum class OnFault { kFail, kSkip, kStop };
+inline constexpr std::array<Word<OnFault>, 3> kOnFaultWords = {
+    {{"fail", OnFault::kFail}, {"skip", OnFault::kSkip}, {"stop", OnFault::kStop}}};
 
 /// Warnings that may recur at every shard and pass: each is logged once, repeats are counted, and
 /// the counts are logged on destruction. Threads: every member may be called from any thread.

@@ -12,6 +12,7 @@
 // Threads: free functions and values; a MixedStream by one thread at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/words.h"
 #include "wds/sample_stream.h"
 
 namespace millrace::wds {
@@ -30,6 +32,8 @@ enum class MixEnd {
   kRepeat,  ///< it starts over, drawn anew, until each set was read once, or as `max_samples` says
   kDrop,    ///< the others continue, by their weights, until every sample was read once
 };
+inline constexpr std::array<Word<MixEnd>, 3> kMixEndWords = {
+    {{"stop", MixEnd::kStop}, {"repeat", MixEnd::kRepeat}, {"drop", MixEnd::kDrop}}};
 
 /// Whole numbers up to 10^6 in the proportions of `weights`, without a common divisor; rounded for
 /// weights that are not decimals of up to six places. Throws: InvalidArgument for a weight that is

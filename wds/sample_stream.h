@@ -11,6 +11,7 @@
 // `buffer_bytes` bytes, and one block. Threads: one at a time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/words.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
 #include "wds/sample.h"
@@ -35,6 +37,9 @@ namespace millrace::wds {
 /// permutation keyed by (seed, epoch), whatever the number of streams, and each sample is read by
 /// its place; it needs StreamSpec::contents, and of ShuffleOptions the seed alone applies.
 enum class Order { kMillrace, kWebDataset, kPermutation };
+inline constexpr std::array<Word<Order>, 3> kOrderWords = {{{"millrace", Order::kMillrace},
+                                                            {"webdataset", Order::kWebDataset},
+                                                            {"permutation", Order::kPermutation}}};
 
 struct ShuffleOptions {
   /// Whether the shard list is shuffled.

@@ -333,11 +333,6 @@ std::string base_name(const std::string& url) {
 // it: others continue where these stopped.
 namespace {
 
-const char* name_of(wds::MixEnd end) {
-  if (end == wds::MixEnd::kRepeat) return "repeat";
-  return end == wds::MixEnd::kDrop ? "drop" : "stop";
-}
-
 /// "1000 from 500"; "from 500".
 std::string range_text(const wds::SampleRange& range) {
   return range.take == 0 ? fmt::format("from {}", range.skip)
@@ -355,12 +350,7 @@ std::string mix_text(const MixOptions& mix) {
     if (!mix.parts[i].range.is_all()) text += " (" + range_text(mix.parts[i].range) + ")";
     text += ", ";
   }
-  return text + name_of(mix.end);
-}
-
-const char* name_of(wds::Order order) {
-  if (order == wds::Order::kPermutation) return "permutation";
-  return order == wds::Order::kWebDataset ? "webdataset" : "millrace";
+  return text + word_of(mix.end, wds::kMixEndWords);
 }
 
 }  // namespace
@@ -377,7 +367,7 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
       {"shuffle-bytes", text(shuffle.buffer_bytes)},
       {"shuffle-initial", text(shuffle.initial_samples)},
       {"shuffle-seed", text(shuffle.seed)},
-      {"order", name_of(shuffle.order)},
+      {"order", word_of(shuffle.order, wds::kOrderWords)},
       {"shard-buffer", text(shuffle.shard_buffer)},
       {"detshuffle", text(shuffle.detshuffle)},
       {"epoch-samples", text(options.epochs.samples)},
