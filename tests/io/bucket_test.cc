@@ -12,6 +12,7 @@
 #include "tests/support/code_of.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/scripted_http_server.h"
+#include "tests/support/some_bytes.h"
 
 namespace millrace::io {
 namespace {
@@ -27,6 +28,7 @@ using testing::http_serve;
 using testing::ScriptedHttpServer;
 using testing::ScriptedReply;
 using testing::ScriptedRequest;
+using testing::some_bytes;
 
 constexpr std::size_t kPart = std::size_t{16} << 20;
 
@@ -37,12 +39,6 @@ void write_object(const Opener& opener, const std::string& url, std::string_view
   for (std::size_t at = 0; at < content.size(); at += 999'983)
     sink->write(std::as_bytes(std::span(content.substr(at, 999'983))));
   sink->finish();
-}
-
-std::string numbered(std::size_t size) {
-  std::string content(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) content[i] = static_cast<char>((i * 2654435761U) >> 13U);
-  return content;
 }
 
 std::vector<std::string> names(const std::vector<ListedObject>& listed) {
@@ -57,7 +53,7 @@ TEST_P(Bucket, IsWrittenListedAndReadAsAFolderIs) {
   if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
   const BucketServer server(GetParam());
   const UrlOpener opener({.object_stores = server.options()});
-  const std::string big = numbered(2 * kPart + 12'345);
+  const std::string big = some_bytes(2 * kPart + 12'345);
   write_object(opener, server.url("d/big.tar"), big);
   write_object(opener, server.url("d/a b+c.tar"), "small");
   write_object(opener, server.url("d/e/x.tar"), "below");
@@ -255,7 +251,7 @@ TEST(S3Upload, APartThatFailsThreeTimesIsSentAgainAlone) {
   };
   FakeClock clock;
   const UrlOpener opener({.http = {.clock = &clock}, .object_stores = s3_at(store.server)});
-  const std::string content = numbered(3 * kPart - 1);
+  const std::string content = some_bytes(3 * kPart - 1);
   write_object(opener, "s3://b/a", content);
   EXPECT_TRUE(store.object == content);
   EXPECT_EQ(store.tries["part 1"], 1);
@@ -272,7 +268,7 @@ TEST(S3Upload, ThatFailsLeavesNothing) {
     return ScriptedReply{http_reply(403, "", "<Error><Code>AccessDenied</Code></Error>")};
   };
   const UrlOpener opener({.object_stores = s3_at(store.server)});
-  const std::string content = numbered(2 * kPart);
+  const std::string content = some_bytes(2 * kPart);
   EXPECT_THAT([&] { write_object(opener, "s3://b/a", content); },
               ::testing::Throws<Error>(::testing::Property(
                   &Error::what, HasSubstr("403 (AccessDenied) (url s3://b/a)"))));
@@ -292,7 +288,7 @@ TEST(S3Upload, ACompletionWhoseAnswerIsLostIsRecognised) {
   };
   FakeClock clock;
   const UrlOpener opener({.http = {.clock = &clock}, .object_stores = s3_at(store.server)});
-  const std::string content = numbered(kPart + 1);
+  const std::string content = some_bytes(kPart + 1);
   write_object(opener, "s3://b/a", content);
   EXPECT_TRUE(store.object == content);
   EXPECT_EQ(store.aborted, 0);
@@ -309,7 +305,7 @@ TEST(S3Upload, AnObjectThatAnotherWroteMeanwhileStays) {
     return ScriptedReply{http_reply(412, "", "<Error><Code>PreconditionFailed</Code></Error>")};
   };
   const UrlOpener opener({.object_stores = s3_at(store.server)});
-  EXPECT_EQ(code_of([&] { write_object(opener, "s3://b/a", numbered(kPart + 1)); }),
+  EXPECT_EQ(code_of([&] { write_object(opener, "s3://b/a", some_bytes(kPart + 1)); }),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(store.aborted, 1);
 }
@@ -322,13 +318,13 @@ TEST(S3Upload, AnErrorInACompletionsBodyIsNoSuccess) {
     return ScriptedReply{http_reply(200, "", "<Error><Code>InternalError</Code></Error>")};
   };
   const UrlOpener opener({.object_stores = s3_at(store.server)});
-  EXPECT_EQ(code_of([&] { write_object(opener, "s3://b/a", numbered(kPart + 1)); }),
+  EXPECT_EQ(code_of([&] { write_object(opener, "s3://b/a", some_bytes(kPart + 1)); }),
             ErrorCode::kIo);
   EXPECT_EQ(store.aborted, 1);
 }
 
 TEST(GcsUpload, IsResumedWhereTheStoreSaysAndComparedByItsChecksum) {
-  const std::string content = numbered(kPart + 100);
+  const std::string content = some_bytes(kPart + 100);
   const std::uint32_t crc = crc32c(std::as_bytes(std::span(content)));
   std::string sent_hash;
   std::string stored_hash;

@@ -26,6 +26,7 @@
 #include "io/detail/cache_entry.h"
 #include "tests/support/code_of.h"
 #include "tests/support/nginx.h"
+#include "tests/support/some_bytes.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::io {
@@ -33,15 +34,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::Nginx;
+using testing::some_bytes;
 using testing::TempDir;
 using testing::write_file;
-
-std::string content(std::size_t size, unsigned seed = 1) {
-  std::minstd_rand random(seed);
-  std::string text(size, '\0');
-  for (char& c : text) c = static_cast<char>(random() >> 7U);
-  return text;
-}
 
 std::uint64_t bytes_in(const std::string& folder) {
   std::uint64_t sum = 0;
@@ -118,7 +113,7 @@ class Cache : public ::testing::Test {
     return sum;
   }
 
-  const std::string content_ = content(3'000'123);
+  const std::string content_ = some_bytes(3'000'123);
   TempDir served_;
   TempDir home_;
   std::optional<Nginx> server_;
@@ -175,7 +170,7 @@ TEST_F(Cache, WhatReadersLeftOutIsFetchedInTheBackground) {
 
 TEST_F(Cache, AChangedObjectIsNoticedAndNeverMixed) {
   EXPECT_TRUE(read(*opener()) == content_);
-  const std::string other = content(content_.size(), 7);
+  const std::string other = some_bytes(content_.size(), 7);
   put("a.tar", other);
   fs::last_write_time(served_ / "a.tar", fs::file_time_type::clock::now() + std::chrono::hours(1));
   EXPECT_TRUE(read(*opener()) == other);
@@ -204,7 +199,7 @@ TEST_F(Cache, DamageMidwayInAChangedObjectIsAFault) {
   const auto source = cache->open(server_->url("a.tar"));
   std::byte one[1];
   ASSERT_EQ(source->read(one), 1U);
-  put("a.tar", content(content_.size(), 7));
+  put("a.tar", some_bytes(content_.size(), 7));
   fs::last_write_time(served_ / "a.tar", fs::file_time_type::clock::now() + std::chrono::hours(1));
   EXPECT_EQ(testing::code_of([&] { read_all(*source, 1 << 30); }), ErrorCode::kCorrupt);
 }
@@ -246,7 +241,7 @@ TEST_F(Cache, HostileFilesAreNeitherServedNorFollowed) {
   read_range(*opener(), 0, 1'000'000);
   const std::string part = files_in(folder(), ".part").at(0);
   const std::string stem = part.substr(0, part.size() - 5);
-  const std::string good = content(300'000, 3);
+  const std::string good = some_bytes(300'000, 3);
   write_file(home_ / "victim", good);
   const std::vector<std::function<void(const std::string&)>> attacks = {
       [](const std::string& path) { write_file(path, ""); },

@@ -10,6 +10,7 @@
 #include "io/opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/scripted_http_server.h"
+#include "tests/support/some_bytes.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::io {
@@ -25,14 +26,9 @@ using ::testing::Not;
 using testing::ScriptedHttpServer;
 using testing::ScriptedReply;
 using testing::ScriptedRequest;
+using testing::some_bytes;
 
 constexpr std::string_view kTag = "ETag: \"v1\"\r\n";
-
-std::string content(std::size_t size = 200'000) {
-  std::string text(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 40503U) >> 7);
-  return text;
-}
 
 // The reply of a server that dies after `bytes` bytes of the body.
 std::string cut(const std::string& reply, std::size_t bytes) {
@@ -79,7 +75,7 @@ class HttpFaults : public ::testing::Test {
 };
 
 TEST_F(HttpFaults, AShortBodyIsResumedWhereItBroke) {
-  const std::string object = content();
+  const std::string object = some_bytes(200'000);
   for (const After after : {After::kClose, After::kReset}) {
     serve([&](const ScriptedRequest& request) -> ScriptedReply {
       const std::string whole = http_serve(request, object, kTag);
@@ -97,7 +93,7 @@ TEST_F(HttpFaults, AShortBodyIsResumedWhereItBroke) {
 }
 
 TEST_F(HttpFaults, AShortBodyWithoutContentLengthIsResumedToo) {
-  const std::string object = content();
+  const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     std::string whole = http_serve(request, object);
     const std::size_t length = whole.find("Content-Length");
@@ -118,7 +114,7 @@ TEST_F(HttpFaults, ACutChunkedBodyIsResumed) {
 }
 
 TEST_F(HttpFaults, AServerThatIgnoresRangeGivesNoByteTwice) {
-  const std::string object = content();
+  const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     const std::string whole = http_reply(200, kTag, object);
     if (request.number == 0) return {cut(whole, 150'000), After::kClose};
@@ -129,7 +125,7 @@ TEST_F(HttpFaults, AServerThatIgnoresRangeGivesNoByteTwice) {
 }
 
 TEST_F(HttpFaults, ARangeThatWasNotAskedForIsNotTaken) {
-  const std::string object = content(1000);
+  const std::string object = some_bytes(1000);
   for (const std::string wrong : {"bytes 0-999/1000", "bytes 101-999/1000", "bytes 9-1/1000",
                                   "bytes 100-999", "items 100-999/1000", ""}) {
     serve([&](const ScriptedRequest& request) -> ScriptedReply {
@@ -142,7 +138,7 @@ TEST_F(HttpFaults, ARangeThatWasNotAskedForIsNotTaken) {
 }
 
 TEST_F(HttpFaults, ASliceShorterThanAskedForIsFollowedByTheNext) {
-  const std::string object = content(1000);
+  const std::string object = some_bytes(1000);
   for (const std::string total : {"1000", "*"}) {
     serve([&](const ScriptedRequest& request) -> ScriptedReply {
       const std::size_t from = request.range_start();
@@ -159,7 +155,7 @@ TEST_F(HttpFaults, ASliceShorterThanAskedForIsFollowedByTheNext) {
 }
 
 TEST_F(HttpFaults, AnObjectThatChangesMidwayIsAFault) {
-  const std::string object = content();
+  const std::string object = some_bytes(200'000);
   // By status, by ETag, by date and by size only.
   const std::vector<std::pair<std::string, std::string>> versions{
       {"ETag: \"v1\"\r\n", ""},
@@ -182,7 +178,7 @@ TEST_F(HttpFaults, AnObjectThatChangesMidwayIsAFault) {
 }
 
 TEST_F(HttpFaults, AChangeBeforeTheFirstByteStartsAgain) {
-  const std::string object = content();
+  const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     if (request.number == 0) return {cut(http_serve(request, "old", kTag), 0), After::kClose};
     if (request.header("if-match") == "\"v1\"") return {http_reply(412, "", "")};
@@ -279,7 +275,7 @@ TEST_F(HttpFaults, ALongWaitIsLogged) {
 }
 
 TEST_F(HttpFaults, EachNewByteGivesNewTries) {
-  const std::string object = content(40);
+  const std::string object = some_bytes(40);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     return {cut(http_serve(request, object), 1), After::kClose};
   });
@@ -345,7 +341,7 @@ TEST_F(HttpFaults, AnEncodedBodyIsRefusedAndNeverDecoded) {
 }
 
 TEST_F(HttpFaults, AStalledBodyIsBrokenOffAndResumed) {
-  const std::string object = content();
+  const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     const std::string whole = http_serve(request, object, kTag);
     if (request.number == 0) return {cut(whole, 50'000), After::kHang};
@@ -358,7 +354,7 @@ TEST_F(HttpFaults, AStalledBodyIsBrokenOffAndResumed) {
 }
 
 TEST_F(HttpFaults, ATrickleIsBrokenOffAndResumed) {
-  const std::string object = content();
+  const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     const std::string whole = http_serve(request, object, kTag);
     if (request.number > 0) return {whole};
@@ -372,7 +368,7 @@ TEST_F(HttpFaults, ATrickleIsBrokenOffAndResumed) {
 }
 
 TEST_F(HttpFaults, ATrickleThatNeverGetsBetterUsesUpThePatience) {
-  const std::string object = content();
+  const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     return {http_serve(request, object, kTag), After::kHang, 150, milliseconds(100)};
   });
@@ -396,7 +392,7 @@ TEST_F(HttpFaults, NoAnswerInTimeIsTriedAgain) {
 }
 
 TEST_F(HttpFaults, AReaderThatPausesIsNotAStall) {
-  const std::string object = content(3'000'000);
+  const std::string object = some_bytes(3'000'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     return {http_serve(request, object)};
   });

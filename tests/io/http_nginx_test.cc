@@ -14,6 +14,7 @@
 #include "io/opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/nginx.h"
+#include "tests/support/some_bytes.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::io {
@@ -21,13 +22,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::Nginx;
+using testing::some_bytes;
 using testing::TempDir;
-
-std::string content(std::size_t size) {
-  std::string text(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 40503U) >> 7);
-  return text;
-}
 
 TEST(CaFile, IsTheOneNamedElseCurlsElseTheSystems) {
   const TempDir dir;
@@ -67,7 +63,7 @@ class HttpNginx : public ::testing::Test {
 };
 
 TEST_F(HttpNginx, ARestartInMidBodyIsNotNoticed) {
-  const std::string object = content(3'000'000);
+  const std::string object = some_bytes(3'000'000);
   testing::write_file(dir_ / "a.tar", object);
   Nginx nginx(dir_.path(), {.location_lines = "limit_rate 2m; limit_rate_after 500k;"});
   const UrlOpener opener({.http = {.buffer_bytes = 100'000}});
@@ -85,7 +81,7 @@ TEST_F(HttpNginx, ARestartInMidBodyIsNotNoticed) {
 }
 
 TEST_F(HttpNginx, OneConnectionServesOneObjectAfterAnother) {
-  for (int i = 0; i < 20; ++i) testing::write_file(dir_ / std::to_string(i), content(100'000));
+  for (int i = 0; i < 20; ++i) testing::write_file(dir_ / std::to_string(i), some_bytes(100'000));
   for (const bool tls : {false, true}) {
     const Nginx nginx(dir_.path(), {.tls = tls});
     const UrlOpener opener({.http = {.ca_file = tls ? nginx.ca_file() : ""}});
@@ -96,7 +92,7 @@ TEST_F(HttpNginx, OneConnectionServesOneObjectAfterAnother) {
 
 // A wide gap needs a new request; a narrow one is received sooner than a new reply would be.
 TEST_F(HttpNginx, AWideGapIsSkippedByANewRequest) {
-  const std::string object = content(30'000'000);
+  const std::string object = some_bytes(30'000'000);
   testing::write_file(dir_ / "a", object);
   const Nginx nginx(dir_.path());
   const auto source = UrlOpener().open(nginx.url("a"));
@@ -111,7 +107,7 @@ TEST_F(HttpNginx, AWideGapIsSkippedByANewRequest) {
 }
 
 TEST_F(HttpNginx, ManyReadersAtOnceOverHttp2) {
-  const std::string object = content(2'000'000);
+  const std::string object = some_bytes(2'000'000);
   testing::write_file(dir_ / "a", object);
   const Nginx nginx(dir_.path(), {.tls = true});
   const UrlOpener opener({.http = {.buffer_bytes = 100'000, .ca_file = nginx.ca_file()}});
@@ -151,14 +147,14 @@ TEST_F(HttpNginx, AMissingObjectIsNotFoundWithoutARetry) {
 }
 
 TEST_F(HttpNginx, AFileThatIsReplacedMidwayIsAFault) {
-  testing::write_file(dir_ / "a.tar", content(3'000'000));
+  testing::write_file(dir_ / "a.tar", some_bytes(3'000'000));
   Nginx nginx(dir_.path(), {.location_lines = "limit_rate 2m; limit_rate_after 500k;"});
   const UrlOpener opener({.http = {.buffer_bytes = 100'000}});
   const auto source = opener.open(nginx.url("a.tar"));
   std::vector<std::byte> head(100'000);
   ASSERT_GT(source->read(head), 0U);
   nginx.stop();
-  testing::write_file(dir_ / "a.tar", content(3'000'001));
+  testing::write_file(dir_ / "a.tar", some_bytes(3'000'001));
   nginx.start();
   try {
     read_all(*source, 1 << 24);
@@ -170,7 +166,7 @@ TEST_F(HttpNginx, AFileThatIsReplacedMidwayIsAFault) {
 
 // After opening and dropping 200 sources mid-body, threads and descriptors are as before.
 TEST_F(HttpNginx, DroppedSourcesLeaveNothing) {
-  testing::write_file(dir_ / "a", content(1'000'000));
+  testing::write_file(dir_ / "a", some_bytes(1'000'000));
   const Nginx nginx(dir_.path());
   const auto count = [](const char* folder) {
     const std::filesystem::directory_iterator entries(folder);

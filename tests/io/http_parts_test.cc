@@ -14,6 +14,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/nginx.h"
 #include "tests/support/scripted_http_server.h"
+#include "tests/support/some_bytes.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::io {
@@ -27,15 +28,10 @@ using testing::http_serve;
 using testing::ScriptedHttpServer;
 using testing::ScriptedReply;
 using testing::ScriptedRequest;
+using testing::some_bytes;
 
 constexpr std::string_view kTag = "ETag: \"v1\"\r\n";
 constexpr std::size_t kPart = 65'536;
-
-std::string content(std::size_t size) {
-  std::string text(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 40503U) >> 7);
-  return text;
-}
 
 bool is_part(const ScriptedRequest& request) {
   const std::string range = request.header("range");
@@ -92,7 +88,7 @@ class HttpParts : public ::testing::Test {
   }
 
   // Fewer than 20 parts, so that none is taken for slow however busy the machine is.
-  std::string object_ = content(900'000);
+  std::string object_ = some_bytes(900'000);
   FakeClock clock_;
   std::atomic<bool> changed_ = false;
   std::atomic<std::uint64_t> changed_at_ = 0;
@@ -301,7 +297,7 @@ TEST_F(HttpParts, PartsFollowRedirects) {
 // The part hangs for ever; whoever waits for it alone does so until the transfer counts as stalled.
 TEST_F(HttpParts, ASlowPartIsAskedForTwice) {
   const testing::TempDir dir;
-  object_ = content(3'000'000);
+  object_ = some_bytes(3'000'000);
   for (const bool has_begun : {false, true}) {
     changed_ = false;
     serve_but(2'500'000, [has_begun](const std::string& reply) -> ScriptedReply {
@@ -343,7 +339,7 @@ TEST_F(HttpParts, TheBudgetBoundsWhatAllReadersHaveInFlight) {
 }
 
 TEST_F(HttpParts, AWideGapIsSkippedByOneRequest) {
-  const std::string object = content(24'000'000);
+  const std::string object = some_bytes(24'000'000);
   serve([object](const ScriptedRequest& request) -> ScriptedReply {
     return {http_serve(request, object, kTag)};
   });
@@ -360,7 +356,7 @@ TEST_F(HttpParts, AWideGapIsSkippedByOneRequest) {
 
 TEST(HttpPartsOfNginx, ManyConnectionsOverTlsAndARestart) {
   if (const auto reason = testing::Nginx::missing()) GTEST_SKIP() << *reason;
-  const std::string object = content(5'000'000);
+  const std::string object = some_bytes(5'000'000);
   const testing::TempDir dir;
   testing::write_file(dir / "a.tar", object);
   for (const bool tls : {false, true}) {
@@ -381,7 +377,7 @@ TEST(HttpPartsOfNginx, ManyConnectionsOverTlsAndARestart) {
 TEST(HttpPartsOfNginx, AReplacedFileIsAFault) {
   if (const auto reason = testing::Nginx::missing()) GTEST_SKIP() << *reason;
   const testing::TempDir dir;
-  testing::write_file(dir / "a.tar", content(3'000'000));
+  testing::write_file(dir / "a.tar", some_bytes(3'000'000));
   const testing::Nginx nginx(dir.path());
   const UrlOpener opener({.http = {.buffer_bytes = kPart, .far_round_trip = {}}});
   const auto source = opener.open(nginx.url("a.tar"));

@@ -22,14 +22,9 @@
 #include "io/base/error.h"
 #include "io/byte_source.h"
 #include "io/opener.h"
+#include "tests/support/some_bytes.h"
 
 namespace millrace::testing {
-
-inline std::string some_content(std::size_t size) {
-  std::string content(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) content[i] = static_cast<char>((i * 2654435761U) >> 13);
-  return content;
-}
 
 /// One object somewhere, that can be opened.
 class SourceObject {
@@ -84,7 +79,7 @@ class ByteSourceConformance : public ::testing::TestWithParam<SourceKind> {
 };
 
 TEST_P(ByteSourceConformance, GivesEveryByteOnceInOrder) {
-  make(some_content(3'000'000));
+  make(some_bytes(3'000'000));
   if (!object_) return;
   for (const std::size_t step : {std::size_t{4093}, std::size_t{1} << 20, std::size_t{8} << 20}) {
     const auto source = open();
@@ -100,7 +95,7 @@ TEST_P(ByteSourceConformance, GivesEveryByteOnceInOrder) {
 }
 
 TEST_P(ByteSourceConformance, StartsAtAnyOffset) {
-  make(some_content(100'000));
+  make(some_bytes(100'000));
   if (!object_) return;
   for (const std::size_t offset : {0UL, 1UL, 512UL, 50'001UL, 65'536UL, 99'999UL, 100'000UL}) {
     const auto source = open({.offset = offset});
@@ -144,7 +139,7 @@ TEST_P(ByteSourceConformance, AMissingObjectIsNotFound) {
 }
 
 TEST_P(ByteSourceConformance, SourcesOfOneObjectDoNotDisturbEachOther) {
-  make(some_content(100'000));
+  make(some_bytes(100'000));
   if (!object_ || !object_->repeats()) return;
   const auto first = open();
   std::vector<std::byte> buffer(1000);
@@ -157,7 +152,7 @@ TEST_P(ByteSourceConformance, SourcesOfOneObjectDoNotDisturbEachOther) {
 }
 
 TEST_P(ByteSourceConformance, SkippingIsReadingWithoutTheBytes) {
-  make(some_content(20'000'000));
+  make(some_bytes(20'000'000));
   if (!object_) return;
   const auto source = open();
   std::vector<std::byte> buffer(1000);
@@ -206,7 +201,7 @@ TEST_P(ByteSourceConformance, AStopBeforehandIsCancelled) {
 }
 
 TEST_P(ByteSourceConformance, MayGoInMidRead) {
-  make(some_content(20'000'000));
+  make(some_bytes(20'000'000));
   if (!object_) return;
   auto source = open();
   std::vector<std::byte> buffer(1000);
