@@ -9,8 +9,8 @@
 #include "device/cpu_device.h"
 #include "device/device.h"
 #include "io/base/check.h"
-#include "io/base/cores.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 
 namespace millrace::device {
 namespace {

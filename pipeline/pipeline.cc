@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "io/base/cores.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 #include "io/base/thread_annotations.h"
 #include "pipeline/detail/batch_buffers.h"
 #include "pipeline/detail/graph.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "io/base/cores.h"
+#include "io/base/machine.h"
 #include "tools/commands.h"
 #include "tools/create/source_options.h"
 #include "tools/create/write_set.h"

@@ -8,8 +8,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "io/base/cores.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 #include "io/base/text.h"
 #include "io/local_path.h"
 #include "tools/commands.h"

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/json.h"
+#include "io/base/machine.h"
 #include "io/base/text.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "io/base/cores.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 #include "io/base/text.h"
 #include "tools/launcher.h"
 #include "tools/values.h"

@@ -9,8 +9,8 @@
 
 #include "decode/codec.h"
 #include "decode/text.h"
-#include "io/base/cores.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"

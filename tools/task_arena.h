@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "io/base/cores.h"
+#include "io/base/machine.h"
 
 namespace millrace::tools {
 

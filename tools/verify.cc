@@ -3,8 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "io/base/cores.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/manifest_facts.h"

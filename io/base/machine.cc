@@ -1,8 +1,10 @@
-#include "io/base/cores.h"
+#include "io/base/machine.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -32,10 +34,29 @@ std::optional<double> quota_of_version_1(const fs::path& folder) {
   return microseconds / of;
 }
 
-bool names_cpu(const std::string& controllers) {
-  std::istringstream names(controllers);
-  for (std::string name; std::getline(names, name, ',');)
-    if (name == "cpu") return true;
+/// A number in a file of its own; nullopt for "max".
+std::optional<std::uint64_t> limit_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::string text;
+  std::uint64_t bytes = 0;
+  file >> text;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return bytes;
+}
+
+std::optional<std::uint64_t> limit_of_version_2(const fs::path& folder) {
+  return limit_of(folder / "memory.max");
+}
+
+std::optional<std::uint64_t> limit_of_version_1(const fs::path& folder) {
+  return limit_of(folder / "memory.limit_in_bytes");
+}
+
+bool names(const std::string& controllers, const std::string& wanted) {
+  std::istringstream all(controllers);
+  for (std::string name; std::getline(all, name, ',');)
+    if (name == wanted) return true;
   return false;
 }
 
@@ -52,29 +73,50 @@ std::optional<Group> parse_group(const std::string& line) {
   return Group{line.substr(first + 1, second - first - 1), line.substr(second + 1)};
 }
 
-void keep_smaller(std::optional<double>& kept, const std::optional<double>& other) {
-  if (other && (!kept || *other < *kept)) kept = other;
+/// What a cgroup's folder says of a controller, in either version.
+template <typename Value>
+struct Limit {
+  const char* controller;
+  std::optional<Value> (*version_1)(const fs::path& folder);
+  std::optional<Value> (*version_2)(const fs::path& folder);
+};
+
+/// Of the process's cgroups and their ancestors.
+template <typename Value>
+std::optional<Value> smallest(const fs::path& root, const Limit<Value>& limit) {
+  std::optional<Value> kept;
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::optional<Group> group = parse_group(line);
+    if (!group || !(group->controllers.empty() || names(group->controllers, limit.controller)))
+      continue;
+    const bool version_2 = group->controllers.empty();
+    const fs::path mounted = root / "sys/fs/cgroup" / (version_2 ? "" : limit.controller);
+    // In a container the path may be the host's, while the mount shows the container's own cgroup:
+    // so all ancestors up to the mount's root are tried.
+    for (fs::path path = group->path.relative_path();; path = path.parent_path()) {
+      const auto own = (version_2 ? limit.version_2 : limit.version_1)(mounted / path);
+      if (own && (!kept || *own < *kept)) kept = own;
+      if (path.empty()) break;
+    }
+  }
+  return kept;
 }
 
 }  // namespace
 
 std::optional<double> cpu_quota(const fs::path& root) {
-  std::optional<double> smallest;
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::optional<Group> group = parse_group(line);
-    if (!group || !(group->controllers.empty() || names_cpu(group->controllers))) continue;
-    const bool version_2 = group->controllers.empty();
-    const fs::path mounted = root / "sys/fs/cgroup" / (version_2 ? "" : "cpu");
-    // In a container the path may be the host's, while the mount shows the container's own cgroup:
-    // so all ancestors up to the mount's root are tried.
-    for (fs::path path = group->path.relative_path();; path = path.parent_path()) {
-      keep_smaller(smallest, version_2 ? quota_of_version_2(mounted / path)
-                                       : quota_of_version_1(mounted / path));
-      if (path.empty()) break;
-    }
-  }
-  return smallest;
+  return smallest<double>(root, {"cpu", quota_of_version_1, quota_of_version_2});
+}
+
+std::optional<std::uint64_t> memory_limit(const fs::path& root) {
+  return smallest<std::uint64_t>(root, {"memory", limit_of_version_1, limit_of_version_2});
+}
+
+std::uint64_t usable_memory() {
+  const auto all = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                   static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return std::min(all, memory_limit().value_or(all));
 }
 
 std::vector<int> allowed_cores() {

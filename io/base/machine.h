@@ -1,7 +1,9 @@
-// The cores that this process may run on, how many cores' worth of work it can do at once, and how
-// many threads it may be asked for.
+// How much of the machine this process may use: cores, threads and memory.
+//
+// Threads: any.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -22,5 +24,11 @@ int usable_cores();
 /// (cpu.cfs_quota_us) and v2 (cpu.max); nullopt if there is no limit. `root` is the folder that
 /// contains `proc` and `sys`.
 std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
+
+/// The machine's memory in bytes, or the cgroup's limit if that is smaller.
+std::uint64_t usable_memory();
+
+/// The smallest memory limit in bytes, as cpu_quota() (memory.limit_in_bytes, memory.max).
+std::optional<std::uint64_t> memory_limit(const std::filesystem::path& root = "/");
 
 }  // namespace millrace

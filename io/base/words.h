@@ -39,6 +39,7 @@ std::string word_of(E value, Words<E> words) {
 template <typename Table>
 std::vector<std::string> names_of(const Table& words) {
   std::vector<std::string> names;
+  names.reserve(words.size());
   for (const auto& entry : words) names.emplace_back(entry.first);
   return names;
 }

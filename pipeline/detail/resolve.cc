@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <string>
 #include <utility>
 
-#include "io/base/cores.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "io/base/machine.h"
 #include "io/base/text.h"
 #include "io/http_options.h"
 #include "pipeline/epoch_length.h"
@@ -407,12 +406,12 @@ namespace {
 
 /// Buffers that the machine cannot hold would end the process long after it has started.
 void check_machine(std::int64_t num_batches, std::size_t buffer_bytes) {
-  const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
-                      static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  require(buffer_bytes <= memory / static_cast<std::size_t>(num_batches),
-          fmt::format("{} batches of {} bytes are more than the memory of this machine, {} bytes: "
+  const std::uint64_t memory = usable_memory();
+  require(buffer_bytes <= memory / static_cast<std::uint64_t>(num_batches),
+          fmt::format("{} batches of {} bytes are more than the memory of this {}, {} bytes: "
                       "smaller batches, less prefetch or a memory budget are needed",
-                      num_batches, buffer_bytes, memory));
+                      num_batches, buffer_bytes,
+                      memory_limit() == memory ? "process's cgroup" : "machine", memory));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "io/base/cores.h"
+#include "io/base/machine.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -16,7 +16,7 @@ namespace {
 using testing::TempDir;
 
 // Fake proc and sys folders.
-class Cores : public ::testing::Test {
+class Machine : public ::testing::Test {
  protected:
   void put(const std::string& path, const std::string& text) {
     const std::filesystem::path file = dir_.path() / path;
@@ -28,7 +28,7 @@ class Cores : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Cores, AreUnlimitedWithoutAQuota) {
+TEST_F(Machine, CoresAreUnlimitedWithoutAQuota) {
   EXPECT_FALSE(quota());
   put("proc/self/cgroup", "0::/user.slice\n");
   EXPECT_FALSE(quota());
@@ -36,7 +36,7 @@ TEST_F(Cores, AreUnlimitedWithoutAQuota) {
   EXPECT_FALSE(quota());
 }
 
-TEST_F(Cores, AreTheQuotaOfVersion2) {
+TEST_F(Machine, CoresAreTheQuotaOfVersion2) {
   put("proc/self/cgroup", "0::/pods/mine\n");
   put("sys/fs/cgroup/pods/mine/cpu.max", "max 100000\n");
   put("sys/fs/cgroup/pods/cpu.max", "350000 100000\n");
@@ -45,7 +45,7 @@ TEST_F(Cores, AreTheQuotaOfVersion2) {
   EXPECT_EQ(quota(), 2.0);
 }
 
-TEST_F(Cores, AreTheQuotaOfVersion1) {
+TEST_F(Machine, CoresAreTheQuotaOfVersion1) {
   put("proc/self/cgroup", "5:memory:/a\n4:cpu,cpuacct:/docker/0123\n3:cpuset:/\n0::/\n");
   put("sys/fs/cgroup/cpu/docker/0123/cpu.cfs_quota_us", "-1\n");
   put("sys/fs/cgroup/cpu/docker/0123/cpu.cfs_period_us", "100000\n");
@@ -54,22 +54,49 @@ TEST_F(Cores, AreTheQuotaOfVersion1) {
   EXPECT_EQ(quota(), 1.5);
 }
 
-TEST_F(Cores, AreTheContainersOwnWhereThePathIsTheHosts) {
+TEST_F(Machine, CoresAreTheContainersOwnWhereThePathIsTheHosts) {
   put("proc/self/cgroup", "4:cpu,cpuacct:/docker/0123\n");
   put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n");
   put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(quota(), 4.0);
 }
 
-TEST_F(Cores, AnUnreadableQuotaIsNoLimit) {
+TEST_F(Machine, AnUnreadableLimitIsNone) {
   put("proc/self/cgroup", "\nnonsense\n0::\n0::/../..\n4:cpu:/x\n");
   put("sys/fs/cgroup/cpu.max", "a few\n");
   put("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "100000\n");
   put("sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "0\n");
   EXPECT_FALSE(quota());
+  put("sys/fs/cgroup/memory.max", "lots\n");
+  EXPECT_FALSE(memory_limit(dir_.path()));
+  put("sys/fs/cgroup/memory.max", "-1\n");
+  EXPECT_FALSE(memory_limit(dir_.path()));
+  put("proc/self/cgroup", "4:memory:/x\n");
+  put("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "99999999999999999999999999\n");
+  EXPECT_FALSE(memory_limit(dir_.path()));
 }
 
-TEST_F(Cores, AreNoMoreThanTheProcessMayRunOn) {
+TEST_F(Machine, MemoryIsTheSmallestLimit) {
+  EXPECT_FALSE(memory_limit(dir_.path()));
+  put("proc/self/cgroup", "0::/pods/mine\n");
+  put("sys/fs/cgroup/pods/mine/memory.max", "max\n");
+  EXPECT_FALSE(memory_limit(dir_.path()));
+  put("sys/fs/cgroup/pods/memory.max", "4294967296\n");
+  EXPECT_EQ(memory_limit(dir_.path()), 4294967296U);
+  put("sys/fs/cgroup/pods/mine/memory.max", "1073741824\n");
+  EXPECT_EQ(memory_limit(dir_.path()), 1073741824U);
+  put("proc/self/cgroup", "5:memory:/docker/0123\n4:cpu,cpuacct:/docker/0123\n0::/\n");
+  put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  put("sys/fs/cgroup/memory/docker/0123/memory.limit_in_bytes", "536870912\n");
+  EXPECT_EQ(memory_limit(dir_.path()), 536870912U);
+}
+
+TEST_F(Machine, HasMemory) {
+  EXPECT_GT(usable_memory(), std::uint64_t{1} << 28);
+  EXPECT_LT(usable_memory(), std::uint64_t{1} << 50);
+}
+
+TEST_F(Machine, CoresAreNoMoreThanTheProcessMayRunOn) {
   cpu_set_t set;
   CPU_ZERO(&set);
   ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);

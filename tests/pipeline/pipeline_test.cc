@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "io/base/cores.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 #include "tests/pipeline/fake_sources.h"
 
 namespace millrace::pipeline {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "device/device.h"
-#include "io/base/cores.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 #include "io/base/text.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/fake_data.h"

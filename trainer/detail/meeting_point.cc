@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "io/base/cores.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 
 namespace millrace::trainer::detail {
 namespace {
