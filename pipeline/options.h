@@ -94,7 +94,7 @@ struct ResourceOptions {
   /// 16 at first. At most kMaxThreads.
   int io_threads = 0;
   /// Finished batches kept ready for the consumer, at most 65,536. What all batches take must fit
-  /// into the machine's memory.
+  /// into usable_memory().
   int prefetch = 4;
   /// Ceiling of what the pipeline holds: shuffle buffers, encoded blocks and batches, including one
   /// that the consumer holds. 0: what the other options add up to (pipeline/README.md has the sum).

@@ -55,7 +55,7 @@ struct MemoryPlan {
 /// Fits a pipeline with batches of `layout` into its budget, with fewer batches and less read-ahead
 /// if need be. What is left of a budget is for more read-ahead. Requires: resolved options. Throws:
 /// InvalidArgument, with the sum, if even the minimum does not fit, or if the batches' buffers are
-/// larger than the machine's memory.
+/// larger than usable_memory().
 MemoryPlan plan_memory(const PipelineOptions& options, const BatchLayout& layout);
 
 }  // namespace millrace::pipeline::detail
