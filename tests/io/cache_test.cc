@@ -141,8 +141,8 @@ TEST_F(Cache, ASecondEpochReadsTheDisk) {
 
 TEST_F(Cache, RangesOfManyReadersBecomeAWholeObject) {
   // Less than half of it, so that its holes are not filled in the background.
-  for (const auto& [offset, length] :
-       std::vector<std::pair<int, int>>{{2'000'000, 1'000'123}, {0, 300'001}, {200'000, 200'000}})
+  for (const auto& [offset, length] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
+           {2'000'000, 1'000'123}, {0, 300'001}, {200'000, 200'000}})
     read_range(*opener(), offset, length);
   EXPECT_TRUE(files_in(folder(), ".shard").empty());
   ASSERT_EQ(list_cache(folder()).size(), 1U);
