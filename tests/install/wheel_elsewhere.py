@@ -1,6 +1,7 @@
 """What wheel_elsewhere.sh runs in the minimal Debian: batches over https://, and a training run."""
 
 import importlib.metadata
+import platform
 import re
 import shutil  # noqa: F401
 import subprocess  # noqa: F401
@@ -47,6 +48,7 @@ listed = importlib.metadata.metadata("millrace-loader").get_all("License-File") 
 licences = Path(mr.__file__).parents[1] / next(one for one in files if one.name == "METADATA").parent / "licenses"
 assert listed[0] == "LICENSE" and all((licences / one).stat().st_size > 500 for one in listed)
 print("licences:", len(listed))
+print("Python", platform.python_version(), *platform.libc_ver())
 
 spec = url + "/set-{000000..000003}.tar"
 epochs = [event for event in mr.train(spec, model="lenet", epochs=2, batch_size=20, val=[spec])

@@ -3,7 +3,8 @@
 # it is installed in a clean environment, makes shards, reads them over https:// from an nginx whose
 # certificate is signed by nobody, and trains on them. Needs root, mmdebstrap, nginx-light and openssl;
 # exits with 77, and the reason, where one is missing.
-#   tests/install/wheel_elsewhere.sh [WHEEL]    by default what tools/wheel.sh built
+#   tests/install/wheel_elsewhere.sh [WHEEL [SUITE]]    by default what tools/wheel.sh built, in this Debian; another SUITE of
+#                                                       Debian, such as trixie or sid, has another Python and glibc
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/tests/install
@@ -17,18 +18,20 @@ for program in mmdebstrap nginx openssl; do
   type "$program" >/dev/null 2>&1 || skip "no $program"
 done
 
-root=$work/elsewhere
+suite=${2:-$(. /etc/os-release; echo "$VERSION_CODENAME")}
+root=$work/elsewhere-$suite
 if [[ ! -e $root-ready ]]; then
   rm -rf "$root"
-  mmdebstrap --quiet --variant=minbase --include=python3-venv \
-    "$(. /etc/os-release; echo "$VERSION_CODENAME")" "$root"
+  mmdebstrap --quiet --variant=minbase --include=python3-venv "$suite" "$root"
   touch "$root-ready"
 fi
 
 # What the environment gets: the wheel, and from PyPI the one package that it depends on.
 rm -rf "$root/try" && mkdir -p "$root/try/wheels" "$root/try/shards"
 cp "$wheel" "$root/try/wheels"
-python3 -m pip download -q --no-deps --only-binary :all: -d "$root/try/wheels" 'nanobind-backend>=1,<2'
+python=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+python3 -m pip download -q --no-deps --only-binary :all: --python-version "$python" -d "$root/try/wheels" \
+  'nanobind-backend>=1,<2'
 cp "$here/wheel_elsewhere.py" "$root/try"
 
 port=$((20000 + RANDOM % 10000))
