@@ -19,7 +19,7 @@ build=(
 tests=(
   libgtest-dev libgmock-dev libbenchmark-dev nginx-light ca-certificates
   libopenmpi-dev openmpi-bin
-  python3-numpy python3-pil python3-torch python3-torchvision
+  python3-numpy python3-pil python3-torch python3-torchvision libopenblas0-serial
   python3-sphinx python3-myst-parser
 )
 ci=(slurmctld slurmd slurm-client munge libsimgrid-dev)

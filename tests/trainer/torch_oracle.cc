@@ -14,15 +14,16 @@ namespace {
 
 int run(const std::string& command) { return std::system(command.c_str()); }
 
-bool have_torch() {
-  static const bool found = run("/usr/bin/python3 -c 'import torch' >/dev/null 2>&1") == 0;
-  return found;
+// Looked up, not imported: that takes a second.
+bool have(const std::string& module) {
+  return run("/usr/bin/python3 -c 'from importlib.util import find_spec as f; exit(not f(\"" +
+             module + "\"))'") == 0;
 }
 
 }  // namespace
 
 bool have_torchvision() {
-  static const bool found = run("/usr/bin/python3 -c 'import torch, torchvision' 2>/dev/null") == 0;
+  static const bool found = have("torchvision");
   return found;
 }
 
@@ -42,7 +43,7 @@ std::vector<float> read_floats(const std::string& path) {
 }
 
 std::optional<std::vector<double>> run_torch(const std::string& script) {
-  if (!have_torch()) return std::nullopt;
+  if (!have("torch")) return std::nullopt;
   const TempDir folder;
   write_file(folder / "script.py", "import torch\ntorch.set_num_threads(1)\n" + script);
   const std::string out = folder / "out";

@@ -54,7 +54,7 @@ TorchParity::TorchParity(const ParitySetup& setup)
   std::iota(labels_.begin(), labels_.end(), 1);
   make_heads();
   write_question();
-  ask_pytorch("exact");
+  ask_pytorch();
 }
 
 void TorchParity::make_heads() {
@@ -101,18 +101,12 @@ void TorchParity::write_question() const {
     testing::write_values<float>(folder_ / (head.name + ".target.bin"), head.target);
 }
 
-void TorchParity::ask_pytorch(const std::string& part) const {
+void TorchParity::ask_pytorch() const {
   const std::string command =
-      fmt::format("{} tests/trainer/torch_models.py {}{} {} {} {:f} {}", kPython, setup_.model,
+      fmt::format("{} tests/trainer/torch_models.py {}{} {} {} {:f}", kPython, setup_.model,
                   setup_.options.stem == Stem::k3x3 ? "-3x3" : "", folder_.path().string(),
-                  setup_.steps, setup_.lr, part);
+                  setup_.steps, setup_.lr);
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
-}
-
-void TorchParity::ask_for_rest() {
-  if (has_rest_) return;
-  ask_pytorch("rest");
-  has_rest_ = true;
 }
 
 std::vector<float> TorchParity::read(const std::string& file) const {
@@ -167,7 +161,6 @@ void TorchParity::compare_outputs(Network& network, const std::string& prefix) c
 
 void TorchParity::compare_step(Precision precision) {
   half_ = precision == Precision::kBFloat16;
-  if (half_) ask_for_rest();
   Network network = make(precision);
   network.forward({images_});
   compare_outputs(network, "");
@@ -192,7 +185,6 @@ void TorchParity::compare_each_gradient(Network& network) const {
 
 void TorchParity::compare_training(Precision precision) {
   half_ = precision == Precision::kBFloat16;
-  ask_for_rest();
   Network network = make(precision);
   Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, network.graph().parameters());
   std::vector<float> momentum(network.parameters().size());

@@ -34,7 +34,7 @@ struct ParitySetup {
 
 class TorchParity {
  public:
-  /// PyTorch computes the step in float64 now, and the rest when it is first compared.
+  /// PyTorch computes all that is compared.
   explicit TorchParity(const ParitySetup& setup);
 
   /// Expects one step's outputs, loss, gradients, running statistics and evaluation within the
@@ -53,9 +53,7 @@ class TorchParity {
 
   void make_heads();
   void write_question() const;
-  void ask_pytorch(const std::string& part) const;
-  /// Rounded steps and training, once.
-  void ask_for_rest();
+  void ask_pytorch() const;
   Network make(nn::Precision precision) const;
   float evaluate_losses(Network& network) const;
   void compare_outputs(Network& network, const std::string& prefix) const;
@@ -72,7 +70,6 @@ class TorchParity {
   std::vector<Head> heads_;
   testing::TempDir folder_;
   bool half_ = false;
-  bool has_rest_ = false;
 };
 
 }  // namespace millrace::trainer
