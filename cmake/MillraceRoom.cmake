@@ -40,10 +40,19 @@ function(millrace_warnings target)
   endif()
 endfunction()
 
-# millrace_precompile(TARGET HEADER...): the standard library (and HEADERs) parsed once per target, which halves
-# the time of most sources. The clang preset builds without, so that no source misses an #include.
+# Sources compiled eight at a time: templates are instantiated once for eight. So names in a target's
+# unnamed namespaces are distinct, and types there are not the main file's, of which g++ warns.
+function(millrace_group target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endfunction()
+
+# millrace_precompile(TARGET HEADER...): the standard library (and HEADERs) parsed once per target, and
+# the sources compiled in groups: a third of the time. The clang preset builds without, so that no
+# source misses an #include.
 function(millrace_precompile target)
   if(MILLRACE_PRECOMPILE)
+    millrace_group(${target})
     target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <chrono>
       <condition_variable> <cstdint> <cstring> <deque> <exception> <filesystem> <fstream> <functional>
       <iostream> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string>

@@ -19,7 +19,7 @@ constexpr std::size_t kLocalSize = 30;
 constexpr std::size_t kMaxComment = 0xFFFF;
 constexpr std::string_view kSuffix = ".npy";
 
-Error corrupt(const char* what) { return {ErrorCode::kCorrupt, std::string("npz: ") + what}; }
+Error corrupt_npz(const char* what) { return {ErrorCode::kCorrupt, std::string("npz: ") + what}; }
 
 struct Entry {
   std::string_view name;
@@ -66,7 +66,7 @@ class Zip {
 };
 
 Entry entry_at(const Zip& zip, std::size_t at) {
-  if (zip.part(at, 4) != kEntryMagic) throw corrupt("its directory is damaged");
+  if (zip.part(at, 4) != kEntryMagic) throw corrupt_npz("its directory is damaged");
   const Entry entry{.name = zip.part(at + kEntrySize, zip.number(at + 28, 2)),
                     .flags = static_cast<unsigned>(zip.number(at + 8, 2)),
                     .method = static_cast<unsigned>(zip.number(at + 10, 2)),
@@ -99,7 +99,8 @@ std::string_view array_name(std::string_view name) {
 io::Bytes unpack(const io::Bytes& archive, const Zip& zip, const Entry& entry,
                  const Limits& limits) {
   if ((entry.flags & 1) != 0) throw Error(ErrorCode::kUnsupported, "npz: an encrypted member");
-  if (zip.part(entry.local, 4) != kLocalMagic) throw corrupt("a member is not where it should be");
+  if (zip.part(entry.local, 4) != kLocalMagic)
+    throw corrupt_npz("a member is not where it should be");
   const std::size_t data =
       entry.local + kLocalSize + zip.number(entry.local + 26, 2) + zip.number(entry.local + 28, 2);
   zip.part(data, entry.packed);  // checks that all of it is present
@@ -113,7 +114,7 @@ NpyArray array_of(const io::Bytes& archive, const Zip& zip, const Entry& entry,
                   const Limits& limits) {
   const io::Bytes member = unpack(archive, zip, entry, limits);
   if (member.size() != entry.unpacked || crc32(member.span()) != entry.crc) {
-    throw corrupt("a member contradicts its checksum");
+    throw corrupt_npz("a member contradicts its checksum");
   }
   return parse_npy(member);
 }

@@ -16,7 +16,7 @@ constexpr std::string_view kSpace = " \t\r\n\v\f";
 constexpr std::string_view kSeparators = ",;";
 constexpr std::string_view kEnds = " \t\r\n\v\f,;";
 
-Error corrupt(std::string_view what) {
+Error corrupt_text(std::string_view what) {
   return {ErrorCode::kCorrupt, fmt::format("not a list of numbers: {}", what)};
 }
 
@@ -29,9 +29,9 @@ float number(std::string_view word) {
   if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
   float value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error == std::errc::result_out_of_range) throw corrupt("a number beyond float32");
+  if (error == std::errc::result_out_of_range) throw corrupt_text("a number beyond float32");
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    throw corrupt("a word that is not a number");
+    throw corrupt_text("a word that is not a number");
   }
   return value;
 }
@@ -87,7 +87,7 @@ std::vector<float> decode_numbers(const io::Bytes& field) {
     if (text.empty() || kSeparators.find(text.front()) == std::string_view::npos) continue;
     text.remove_prefix(1);
     skip_space(text);
-    if (text.empty()) throw corrupt("it ends with a separator");
+    if (text.empty()) throw corrupt_text("it ends with a separator");
   }
   return numbers;
 }

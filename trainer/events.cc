@@ -6,14 +6,14 @@
 namespace millrace::trainer {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // NaN and infinity, which JSON lacks, are written as null by dump().
-void add_values(Json& json, const std::string& prefix, const NamedValues& values) {
+void add_values(OrderedJson& json, const std::string& prefix, const NamedValues& values) {
   for (const auto& [name, value] : values) json[prefix + name] = value;
 }
 
-Json times_json(const StallReport& stall) {
+OrderedJson times_json(const StallReport& stall) {
   const StepTimes& step = stall.mean_step;
   return {{"wait", step.wait},
           {"forward", step.forward},
@@ -44,22 +44,22 @@ std::optional<double> find_value(const NamedValues& values, const std::string& n
 }
 
 std::string to_json(const StepEvent& event) {
-  return Json{{"event", "step"},
-              {"epoch", event.epoch},
-              {"step", event.step},
-              {"global_step", event.global_step},
-              {"loss", event.loss},
-              {"mean_loss", event.mean_loss},
-              {"lr", event.lr},
-              {"rate", event.rate},
-              {"global_rate", event.global_rate},
-              {"rank", event.rank},
-              {"device", event.device}}
+  return OrderedJson{{"event", "step"},
+                     {"epoch", event.epoch},
+                     {"step", event.step},
+                     {"global_step", event.global_step},
+                     {"loss", event.loss},
+                     {"mean_loss", event.mean_loss},
+                     {"lr", event.lr},
+                     {"rate", event.rate},
+                     {"global_rate", event.global_rate},
+                     {"rank", event.rank},
+                     {"device", event.device}}
       .dump();
 }
 
 std::string to_json(const EpochEvent& event) {
-  Json json{{"event", "epoch"}, {"epoch", event.epoch}};
+  OrderedJson json{{"event", "epoch"}, {"epoch", event.epoch}};
   add_values(json, "train_", event.train);
   json["train_samples"] = event.train_samples;
   add_values(json, "val_", event.val);
@@ -79,14 +79,15 @@ std::string to_json(const EpochEvent& event) {
 }
 
 std::string to_json(const EndEvent& event) {
-  Json json{{"event", "end"}, {"epochs", event.epochs}, {"monitor", event.monitor}};
-  json["best"] = event.best ? Json(*event.best) : Json(nullptr);
+  OrderedJson json{{"event", "end"}, {"epochs", event.epochs}, {"monitor", event.monitor}};
+  json["best"] = event.best ? OrderedJson(*event.best) : OrderedJson(nullptr);
   json["best_epoch"] = event.best_epoch;
   json["seconds"] = event.seconds;
   json["rate"] = event.mean_rate;
   json["verdict"] = event.verdict;
   json["interrupted"] = event.interrupted;
-  json["stopped_by"] = event.stopped_by.empty() ? Json(nullptr) : Json(event.stopped_by);
+  json["stopped_by"] =
+      event.stopped_by.empty() ? OrderedJson(nullptr) : OrderedJson(event.stopped_by);
   return json.dump();
 }
 

@@ -29,7 +29,7 @@ constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kTypes{
     {{"F32", 4}, {"BF16", 2}, {"F16", 2}, {"I64", 8}}};
 
-[[noreturn]] void corrupt(const std::string& message) {
+[[noreturn]] void corrupt_file(const std::string& message) {
   throw Error(ErrorCode::kCorrupt, "safetensors: " + message);
 }
 
@@ -44,7 +44,7 @@ TensorType parse_type(const std::string& tensor, const std::string& name) {
 Json parse_header(std::string_view text) {
   Json header = parse_json<Json>(text, "safetensors header",
                                  {.bytes = kMaxSafetensorsHeader, .depth = kHeaderDepth});
-  if (!header.is_object()) corrupt("header is not an object");
+  if (!header.is_object()) corrupt_file("header is not an object");
   return header;
 }
 
@@ -62,12 +62,12 @@ struct Claim {
 };
 
 std::vector<std::int64_t> parse_shape(const std::string& name, const Json& dims) {
-  if (!dims.is_array() || dims.size() > 16) corrupt("tensor " + name + " has a bad shape");
+  if (!dims.is_array() || dims.size() > 16) corrupt_file("tensor " + name + " has a bad shape");
   std::vector<std::int64_t> shape;
   for (const Json& dim : dims) {
     const std::uint64_t size = unsigned_value(dim, name);
     if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      corrupt("tensor " + name + " has a dimension of " + std::to_string(size));
+      corrupt_file("tensor " + name + " has a dimension of " + std::to_string(size));
     }
     shape.push_back(static_cast<std::int64_t>(size));
   }
@@ -88,33 +88,33 @@ std::optional<std::size_t> shape_bytes(const Claim& claim, std::size_t limit) {
 
 Claim parse_claim(const std::string& name, const Json& entry, std::size_t data_bytes) {
   if (name.size() > kMaxNameBytes) {
-    corrupt("a tensor's name has " + std::to_string(name.size()) + " bytes");
+    corrupt_file("a tensor's name has " + std::to_string(name.size()) + " bytes");
   }
   const bool whole = entry.is_object() && entry.size() == 3 && entry.contains("dtype") &&
                      entry["dtype"].is_string() && entry.contains("shape") &&
                      entry.contains("data_offsets") && entry["data_offsets"].is_array() &&
                      entry["data_offsets"].size() == 2;
-  if (!whole) corrupt("tensor " + name + " lacks dtype, shape or data_offsets");
+  if (!whole) corrupt_file("tensor " + name + " lacks dtype, shape or data_offsets");
   Claim claim{name, parse_type(name, entry["dtype"].get<std::string>()),
               parse_shape(name, entry["shape"]), unsigned_value(entry["data_offsets"][0], name),
               unsigned_value(entry["data_offsets"][1], name)};
-  if (claim.begin > claim.end) corrupt("tensor " + name + " ends before it begins");
+  if (claim.begin > claim.end) corrupt_file("tensor " + name + " ends before it begins");
   if (claim.end > data_bytes) {
     throw Error(ErrorCode::kTruncated, "safetensors: tensor " + name + " ends at byte " +
                                            std::to_string(claim.end) + " of " +
                                            std::to_string(data_bytes));
   }
   if (shape_bytes(claim, data_bytes) != claim.end - claim.begin) {
-    corrupt("tensor " + name + " has another size than its shape");
+    corrupt_file("tensor " + name + " has another size than its shape");
   }
   return claim;
 }
 
 std::map<std::string, std::string> parse_metadata(const Json& entry) {
   std::map<std::string, std::string> metadata;
-  if (!entry.is_object()) corrupt("__metadata__ is not an object");
+  if (!entry.is_object()) corrupt_file("__metadata__ is not an object");
   for (const auto& [key, value] : entry.items()) {
-    if (!value.is_string()) corrupt("__metadata__ holds something that is not text");
+    if (!value.is_string()) corrupt_file("__metadata__ holds something that is not text");
     metadata[key] = value.get<std::string>();
   }
   return metadata;
@@ -127,11 +127,11 @@ void check_tiling(std::vector<Claim>& claims, std::size_t data_bytes) {
   });
   std::size_t at = 0;
   for (const Claim& claim : claims) {
-    if (claim.begin < at) corrupt("tensor " + claim.name + " overlaps another");
-    if (claim.begin > at) corrupt("there is a hole before tensor " + claim.name);
+    if (claim.begin < at) corrupt_file("tensor " + claim.name + " overlaps another");
+    if (claim.begin > at) corrupt_file("there is a hole before tensor " + claim.name);
     at = claim.end;
   }
-  if (at != data_bytes) corrupt("there are bytes after the last tensor");
+  if (at != data_bytes) corrupt_file("there are bytes after the last tensor");
 }
 
 std::size_t header_length(const io::Bytes& file) {
@@ -139,7 +139,7 @@ std::size_t header_length(const io::Bytes& file) {
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), kLengthBytes);
   if (length > kMaxSafetensorsHeader) {
-    corrupt("header claims " + std::to_string(length) + " bytes");
+    corrupt_file("header claims " + std::to_string(length) + " bytes");
   }
   if (length > file.size() - kLengthBytes) {
     throw Error(ErrorCode::kTruncated, "safetensors: header claims " + std::to_string(length) +

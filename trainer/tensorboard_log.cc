@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "trainer/detail/store_lock.h"
+
 namespace millrace::trainer {
 namespace {
 
@@ -53,11 +55,6 @@ std::string event_head(std::int64_t step) {
          varint(static_cast<std::uint64_t>(step));
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
 std::string length_frame(std::uint64_t length) {
   const std::string bytes = little_endian(length);
   return bytes + little_endian(masked_crc32c(bytes));
@@ -75,7 +72,8 @@ std::uint32_t masked_crc32c(std::string_view data) {
 }
 
 std::string TensorBoardLog::new_name() {
-  return fmt::format("events.out.tfevents.{:.0f}.{}.{}", wall_time(), host_name(), ::getpid());
+  return fmt::format("events.out.tfevents.{:.0f}.{}.{}", wall_time(), detail::host_name(),
+                     ::getpid());
 }
 
 TensorBoardLog::TensorBoardLog(std::unique_ptr<io::AppendFile> file) : file_(std::move(file)) {

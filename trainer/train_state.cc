@@ -11,7 +11,7 @@
 namespace millrace::trainer {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // More than any run has; sums and products of them stay within an int64.
 constexpr std::int64_t kMaxEpochs = std::numeric_limits<std::int32_t>::max();
@@ -25,30 +25,33 @@ constexpr std::size_t kMaxMeters = std::size_t{1} << 16;
 // Enough for the position of a shuffle buffer of millions of samples.
 constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
-[[noreturn]] void corrupt(const std::string& what) {
+[[noreturn]] void corrupt_state(const std::string& what) {
   throw Error(ErrorCode::kCorrupt, "state.json: " + what);
 }
 
-Json embedded(const std::string& text) {
-  return text.empty() ? Json(nullptr) : parse_json<Json>(text, "state.json", {.bytes = kMaxBytes});
+OrderedJson embedded(const std::string& text) {
+  return text.empty() ? OrderedJson(nullptr)
+                      : parse_json<OrderedJson>(text, "state.json", {.bytes = kMaxBytes});
 }
 
-std::string extracted(const Json& json) { return json.is_null() ? std::string() : json.dump(); }
+std::string extracted(const OrderedJson& json) {
+  return json.is_null() ? std::string() : json.dump();
+}
 
 template <typename Integer>
-Integer number(const Json& json, const char* key, Integer least, Integer most) {
+Integer number(const OrderedJson& json, const char* key, Integer least, Integer most) {
   return json_integer<Integer>(json.at(key), std::string("state.json: ") + key, least, most);
 }
 
-std::string short_text(const Json& json, const char* key) {
+std::string short_text(const OrderedJson& json, const char* key) {
   std::string text = json.at(key).get<std::string>();
-  if (text.size() > kMaxTextBytes) corrupt(std::string(key) + " is too long");
+  if (text.size() > kMaxTextBytes) corrupt_state(std::string(key) + " is too long");
   return text;
 }
 
-double finite(const Json& value, const char* name) {
+double finite(const OrderedJson& value, const char* name) {
   if (!value.is_number() || !std::isfinite(value.get<double>()))
-    corrupt(std::string(name) + " is not a finite number");
+    corrupt_state(std::string(name) + " is not a finite number");
   return value.get<double>();
 }
 
@@ -59,21 +62,22 @@ bool is_epoch_name(const std::string& name) {
          name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
 }
 
-std::vector<std::pair<std::string, double>> top_from(const Json& list) {
-  if (!list.is_array() || list.size() > kMaxTop) corrupt("top is not a list of checkpoints");
+std::vector<std::pair<std::string, double>> top_from(const OrderedJson& list) {
+  if (!list.is_array() || list.size() > kMaxTop) corrupt_state("top is not a list of checkpoints");
   std::vector<std::pair<std::string, double>> top;
-  for (const Json& one : list) {
+  for (const OrderedJson& one : list) {
     std::string name = one.at(0).get<std::string>();
-    if (!is_epoch_name(name)) corrupt("top names a checkpoint that no run writes");
+    if (!is_epoch_name(name)) corrupt_state("top names a checkpoint that no run writes");
     top.emplace_back(std::move(name), finite(one.at(1), "top"));
   }
   return top;
 }
 
-void check_meters(const Json& meters) {
+void check_meters(const OrderedJson& meters) {
   if (meters.is_null()) return;
-  if (!meters.is_array() || meters.size() > kMaxMeters) corrupt("meters is not a list of sums");
-  for (const Json& sum : meters) static_cast<void>(finite(sum, "meters"));
+  if (!meters.is_array() || meters.size() > kMaxMeters)
+    corrupt_state("meters is not a list of sums");
+  for (const OrderedJson& sum : meters) static_cast<void>(finite(sum, "meters"));
 }
 
 // Only checks that it can be parsed; the run parses it when it opens the input.
@@ -81,12 +85,12 @@ void check_position(const TrainState& state) {
   if (state.position.empty()) return;
   const auto position = pipeline::Position::from_json(state.position);
   if (position.epoch != state.epoch) {
-    corrupt("the input's position is in epoch " + std::to_string(position.epoch) +
-            ", the state in epoch " + std::to_string(state.epoch));
+    corrupt_state("the input's position is in epoch " + std::to_string(position.epoch) +
+                  ", the state in epoch " + std::to_string(state.epoch));
   }
 }
 
-TrainState state_from(const Json& json) {
+TrainState state_from(const OrderedJson& json) {
   TrainState state;
   state.model = short_text(json, "model");
   state.epoch = number<std::int64_t>(json, "epoch", 0, kMaxEpochs);
@@ -114,31 +118,31 @@ TrainState state_from(const Json& json) {
 }  // namespace
 
 std::string TrainState::to_json() const {
-  Json json{{"model", model},
-            {"epoch", epoch},
-            {"step_in_epoch", step_in_epoch},
-            {"global_step", global_step},
-            {"seed", seed},
-            {"world", world},
-            {"batch_size", batch_size},
-            {"accumulate", accumulate},
-            {"optimizer", optimizer},
-            {"monitor", monitor}};
-  json["best"] = best ? Json(*best) : Json(nullptr);
+  OrderedJson json{{"model", model},
+                   {"epoch", epoch},
+                   {"step_in_epoch", step_in_epoch},
+                   {"global_step", global_step},
+                   {"seed", seed},
+                   {"world", world},
+                   {"batch_size", batch_size},
+                   {"accumulate", accumulate},
+                   {"optimizer", optimizer},
+                   {"monitor", monitor}};
+  json["best"] = best ? OrderedJson(*best) : OrderedJson(nullptr);
   json["best_epoch"] = best_epoch;
   json["top"] = top;
   json["position"] = embedded(position);
   json["meters"] = embedded(meters);
-  json["data"] = data ? embedded(data->to_json()) : Json(nullptr);
+  json["data"] = data ? embedded(data->to_json()) : OrderedJson(nullptr);
   json["options"] = embedded(options);
   return json.dump() + "\n";
 }
 
 TrainState TrainState::from_json(const std::string& text) {
   try {
-    return state_from(parse_json<Json>(text, "state.json", {.bytes = kMaxBytes}));
+    return state_from(parse_json<OrderedJson>(text, "state.json", {.bytes = kMaxBytes}));
   } catch (const nlohmann::json::exception& error) {
-    corrupt(std::string("not a checkpoint's state: ") + error.what());
+    corrupt_state(std::string("not a checkpoint's state: ") + error.what());
   }
 }
 

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMaxManifestBytes = std::size_t{64} * 1024 * 1024;
 
-[[noreturn]] void corrupt(const std::string& message) {
+[[noreturn]] void corrupt_manifest(const std::string& message) {
   throw Error(ErrorCode::kCorrupt, "manifest: " + message);
 }
 
@@ -26,11 +26,11 @@ bool has_scheme(const std::string& url) {
 
 // `url` as a reader opens it, if the manifest at `base` contains it.
 std::string resolved(const std::string& base, const std::string& url) {
-  if (url.empty()) corrupt("a shard has no url");
-  if (io::is_stream_url(url)) corrupt("may not name a pipe: " + url);
+  if (url.empty()) corrupt_manifest("a shard has no url");
+  if (io::is_stream_url(url)) corrupt_manifest("may not name a pipe: " + url);
   const bool network = io::is_network_url(base);
   if (network && (url.starts_with('/') || (has_scheme(url) && !io::is_network_url(url)))) {
-    corrupt("one from the network may not name a local file: " + url);
+    corrupt_manifest("one from the network may not name a local file: " + url);
   }
   if (has_scheme(url) || url.starts_with('/')) return url;
   const std::string folder = network ? io::printable_url(base) : base;
@@ -46,7 +46,7 @@ std::optional<std::uint64_t> count_in(const Json& shard, const char* name) {
 
 ManifestShard parse_shard(const Json& shard, const std::string& base) {
   if (!shard.is_object() || !shard.contains("url") || !shard["url"].is_string()) {
-    corrupt("a shard has no url");
+    corrupt_manifest("a shard has no url");
   }
   ManifestShard parsed;
   parsed.url = resolved(base, shard["url"].get<std::string>());
@@ -60,9 +60,9 @@ ManifestShard parse_shard(const Json& shard, const std::string& base) {
 
 Manifest parse_manifest(std::string_view text, const std::string& base) {
   const Json json = parse_json<Json>(text, "manifest", {.bytes = kMaxManifestBytes});
-  if (!json.is_object()) corrupt("is not a JSON object");
+  if (!json.is_object()) corrupt_manifest("is not a JSON object");
   const auto list = json.find("shardlist");
-  if (list == json.end() || !list->is_array()) corrupt("has no shardlist");
+  if (list == json.end() || !list->is_array()) corrupt_manifest("has no shardlist");
   Manifest manifest;
   if (const auto name = json.find("name"); name != json.end() && name->is_string()) {
     manifest.name = name->get<std::string>();

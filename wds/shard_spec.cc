@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Shards = std::vector<ManifestShard>;
 
-[[noreturn]] void invalid(const std::string& message) {
+[[noreturn]] void invalid_spec(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
@@ -43,7 +43,7 @@ std::string variable(const std::string& name, const ShardSpecOptions& options) {
   } else if (const char* found = std::getenv(name.c_str())) {
     value = found;
   }
-  if (!value) invalid("environment variable " + name + " is not set");
+  if (!value) invalid_spec("environment variable " + name + " is not set");
   return *value;
 }
 
@@ -90,16 +90,16 @@ Shards shards_in_folder(const std::string& folder) {
     }
   }
   std::sort(paths.begin(), paths.end());
-  if (paths.empty()) invalid("no shard (*.tar*) in folder " + folder);
+  if (paths.empty()) invalid_spec("no shard (*.tar*) in folder " + folder);
   Shards shards;
   for (std::string& path : paths) shards.push_back({.url = std::move(path)});
   return shards;
 }
 
 Shards shards_in_manifest(const std::string& url, const ShardSpecOptions& options) {
-  if (options.opener == nullptr) invalid("a manifest cannot be read here: " + url);
+  if (options.opener == nullptr) invalid_spec("a manifest cannot be read here: " + url);
   Shards shards = read_manifest(*options.opener, url).shards;
-  if (shards.empty()) invalid("no shard in manifest " + url);
+  if (shards.empty()) invalid_spec("no shard in manifest " + url);
   return shards;
 }
 
@@ -131,12 +131,13 @@ Shards shards_in_store(const std::string& name, const ShardSpecOptions& options)
     if (wanted) shards.push_back({.url = std::move(object.url)});
   }
   if (shards.empty())
-    invalid(wild == name.size() ? "no shard (*.tar*) in " + name : "no object matches " + name);
+    invalid_spec(wild == name.size() ? "no shard (*.tar*) in " + name
+                                     : "no object matches " + name);
   return shards;
 }
 
 Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
-  if (name.empty()) invalid("a shard's name is empty");
+  if (name.empty()) invalid_spec("a shard's name is empty");
   const auto path = io::local_path(name);
   std::error_code ignored;
   if (path && fs::is_directory(*path, ignored)) return shards_in_folder(*path);
@@ -148,7 +149,8 @@ Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
 void check_duplicates(const Shards& shards) {
   std::unordered_set<std::string_view> seen;
   for (const ManifestShard& shard : shards) {
-    if (!seen.insert(shard.url).second) invalid("shard " + shard.url + " occurs twice in the list");
+    if (!seen.insert(shard.url).second)
+      invalid_spec("shard " + shard.url + " occurs twice in the list");
   }
 }
 
@@ -156,7 +158,7 @@ void append_part(Shards& shards, std::string_view part, const ShardSpecOptions& 
   for (const std::string& name : expand_braces(substituted(part, options), options.max_shards)) {
     Shards more = expand_name(name, options);
     if (shards.size() + more.size() > options.max_shards) {
-      invalid("more than " + std::to_string(options.max_shards) + " shards");
+      invalid_spec("more than " + std::to_string(options.max_shards) + " shards");
     }
     std::move(more.begin(), more.end(), std::back_inserter(shards));
   }
@@ -182,7 +184,7 @@ std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
   for (const std::string& spec : specs) {
     for (const std::string_view part : split_union(spec)) append_part(shards, part, options);
   }
-  if (shards.empty()) invalid("no shard is named");
+  if (shards.empty()) invalid_spec("no shard is named");
   if (!options.allow_duplicates) check_duplicates(shards);
   return shards;
 }

@@ -8,7 +8,7 @@
 namespace millrace::wds {
 namespace {
 
-[[noreturn]] void invalid(const std::string& message) {
+[[noreturn]] void invalid_split(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
@@ -17,9 +17,10 @@ std::string of_processes(int processes) {
 }
 
 void check_process(int process, int processes) {
-  if (processes < 1) invalid("processes " + std::to_string(processes) + ": must be above 0");
+  if (processes < 1) invalid_split("processes " + std::to_string(processes) + ": must be above 0");
   if (process < 0 || process >= processes) {
-    invalid("process " + std::to_string(process) + " is outside of " + of_processes(processes));
+    invalid_split("process " + std::to_string(process) + " is outside of " +
+                  of_processes(processes));
   }
 }
 
@@ -43,8 +44,8 @@ std::vector<std::string> split_by_process(const std::vector<std::string>& shards
 std::vector<std::string> split_by_worker(const std::vector<std::string>& shards, int worker,
                                          int workers) {
   if (workers < 1 || worker < 0 || worker >= workers) {
-    invalid("worker " + std::to_string(worker) + " is outside of " + std::to_string(workers) +
-            " workers");
+    invalid_split("worker " + std::to_string(worker) + " is outside of " + std::to_string(workers) +
+                  " workers");
   }
   return every(shards, worker, workers);
 }
@@ -58,16 +59,16 @@ int usual_workers(std::size_t num_shards, int processes) {
 int num_streams(const SplitOptions& split) {
   const int processes = split.topology.processes;
   check_process(split.topology.process, processes);
-  if (split.workers < 1) invalid("workers " + std::to_string(split.workers) + " is below 1");
-  if (split.streams < 0) invalid("streams " + std::to_string(split.streams) + " is below 0");
+  if (split.workers < 1) invalid_split("workers " + std::to_string(split.workers) + " is below 1");
+  if (split.streams < 0) invalid_split("streams " + std::to_string(split.streams) + " is below 0");
   if (split.streams % processes != 0) {
-    invalid(std::to_string(split.streams) + " streams cannot be shared evenly by " +
-            of_processes(processes));
+    invalid_split(std::to_string(split.streams) + " streams cannot be shared evenly by " +
+                  of_processes(processes));
   }
   const std::int64_t streams =
       split.streams > 0 ? split.streams : std::int64_t{processes} * split.workers;
   if (streams > kMaxStreams) {
-    invalid(std::to_string(streams) + " streams: at most " + std::to_string(kMaxStreams));
+    invalid_split(std::to_string(streams) + " streams: at most " + std::to_string(kMaxStreams));
   }
   return static_cast<int>(streams);
 }
@@ -75,7 +76,8 @@ int num_streams(const SplitOptions& split) {
 int stream_stripe(const SplitOptions& split) {
   const int streams = num_streams(split);
   const Topology& topology = split.topology;
-  if (topology.devices < 1) invalid("devices " + std::to_string(topology.devices) + " is below 1");
+  if (topology.devices < 1)
+    invalid_split("devices " + std::to_string(topology.devices) + " is below 1");
   const bool by_user = split.process_splitter || split.worker_splitter;
   if (by_user || topology.processes == 1 || streams % topology.world_size() != 0) return 1;
   return topology.devices;
@@ -96,10 +98,10 @@ void check_enough_shards(std::size_t num_shards, const SplitOptions& split) {
   const int streams = num_streams(split);
   if (num_shards >= static_cast<std::size_t>(streams)) return;
   const int processes = split.topology.processes;
-  invalid(counted(num_shards, "shard") + (num_shards == 1 ? " is" : " are") + " too few for " +
-          counted(static_cast<std::uint64_t>(streams), "stream") + " (" + of_processes(processes) +
-          " x " + std::to_string(streams / processes) +
-          "): use fewer workers, or index the shards");
+  invalid_split(counted(num_shards, "shard") + (num_shards == 1 ? " is" : " are") +
+                " too few for " + counted(static_cast<std::uint64_t>(streams), "stream") + " (" +
+                of_processes(processes) + " x " + std::to_string(streams / processes) +
+                "): use fewer workers, or index the shards");
 }
 
 }  // namespace millrace::wds

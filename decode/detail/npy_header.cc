@@ -13,7 +13,7 @@ constexpr std::size_t kMaxHeader = 64 << 10;
 constexpr std::size_t kMaxAxes = 32;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
 
-Error corrupt(const char* what) { return {ErrorCode::kCorrupt, std::string("npy: ") + what}; }
+Error corrupt_npy(const char* what) { return {ErrorCode::kCorrupt, std::string("npy: ") + what}; }
 
 // The few Python literals that such a dictionary contains.
 class Literals {
@@ -28,7 +28,7 @@ class Literals {
   }
 
   void expect(char c) {
-    if (!accept(c)) throw corrupt("its header is not the expected dictionary");
+    if (!accept(c)) throw corrupt_npy("its header is not the expected dictionary");
   }
 
   std::string_view string() {
@@ -39,7 +39,7 @@ class Literals {
       throw Error(ErrorCode::kUnsupported, "npy: structured values");
     }
     const std::size_t end = text_.find(quote, 1);
-    if (end == std::string_view::npos) throw corrupt("its header has an open string");
+    if (end == std::string_view::npos) throw corrupt_npy("its header has an open string");
     const std::string_view value = text_.substr(1, end - 1);
     text_.remove_prefix(end + 1);
     return value;
@@ -53,14 +53,14 @@ class Literals {
       text_.remove_prefix(word.size());
       return value;
     }
-    throw corrupt("its header lacks a True or False");
+    throw corrupt_npy("its header lacks a True or False");
   }
 
   std::int64_t integer() {
     skip_space();
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
-    if (error != std::errc() || value < 0) throw corrupt("its shape is not one of counts");
+    if (error != std::errc() || value < 0) throw corrupt_npy("its shape is not one of counts");
     text_.remove_prefix(static_cast<std::size_t>(end - text_.data()));
     return value;
   }
@@ -78,7 +78,7 @@ std::vector<std::int64_t> read_shape(Literals& literals) {
   std::vector<std::int64_t> shape;
   literals.expect('(');
   while (!literals.accept(')')) {
-    if (shape.size() == kMaxAxes) throw corrupt("more than 32 axes");
+    if (shape.size() == kMaxAxes) throw corrupt_npy("more than 32 axes");
     shape.push_back(literals.integer());
     if (!literals.accept(',')) {
       literals.expect(')');
@@ -90,7 +90,7 @@ std::vector<std::int64_t> read_shape(Literals& literals) {
 
 // "<f4": byte order, kind, bytes.
 void read_type(std::string_view descr, NpyArray& array) {
-  if (descr.size() < 2) throw corrupt("its type has no name");
+  if (descr.size() < 2) throw corrupt_npy("its type has no name");
   const char order = descr[0];
   array.kind = descr[1];
   const std::string_view size = descr.substr(2);
@@ -104,7 +104,7 @@ void read_type(std::string_view descr, NpyArray& array) {
   array.item_size = static_cast<std::size_t>(size[0] - '0');
   array.big_endian = order == '>';
   if (std::string_view("<>|=").find(order) == std::string_view::npos) {
-    throw corrupt("its type has no byte order");
+    throw corrupt_npy("its type has no byte order");
   }
 }
 
@@ -112,7 +112,7 @@ void read_type(std::string_view descr, NpyArray& array) {
 void check_extent(const NpyArray& array) {
   std::int64_t bytes = static_cast<std::int64_t>(array.item_size);
   for (const std::int64_t extent : array.shape) {
-    if (extent > 0 && bytes > kMaxBytes / extent) throw corrupt("its shape is too large");
+    if (extent > 0 && bytes > kMaxBytes / extent) throw corrupt_npy("its shape is too large");
     bytes *= extent > 0 ? extent : 1;
   }
 }
@@ -135,14 +135,14 @@ NpyArray read_dictionary(std::string_view text) {
       array.shape = read_shape(literals);
       seen |= 4;
     } else {
-      throw corrupt("its header has an unknown key");
+      throw corrupt_npy("its header has an unknown key");
     }
     if (!literals.accept(',')) {
       literals.expect('}');
       break;
     }
   }
-  if (seen != 7) throw corrupt("its header lacks a key");
+  if (seen != 7) throw corrupt_npy("its header lacks a key");
   check_extent(array);
   return array;
 }
@@ -150,7 +150,7 @@ NpyArray read_dictionary(std::string_view text) {
 }  // namespace
 
 NpyArray read_npy_header(std::string_view file, std::size_t& offset) {
-  if (!file.starts_with(kMagic)) throw corrupt("it does not begin with its magic");
+  if (!file.starts_with(kMagic)) throw corrupt_npy("it does not begin with its magic");
   if (file.size() < 12) throw Error(ErrorCode::kTruncated, "npy: its header is cut");
   const auto byte = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(file[i])}; };
   const std::size_t version = byte(6);
@@ -159,7 +159,7 @@ NpyArray read_npy_header(std::string_view file, std::size_t& offset) {
                                  ? byte(8) | byte(9) << 8
                                  : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
   const std::size_t begin = version == 1 ? 10 : 12;
-  if (length > kMaxHeader) throw corrupt("its header is too long");
+  if (length > kMaxHeader) throw corrupt_npy("its header is too long");
   if (file.size() - begin < length) throw Error(ErrorCode::kTruncated, "npy: its header is cut");
   offset = begin + length;
   return read_dictionary(file.substr(begin, length));

@@ -18,7 +18,7 @@ namespace millrace::decode::detail {
 namespace {
 
 // State of libpng's callbacks; it has no member that needs a destructor.
-struct Input {
+struct PngInput {
   const png_byte* data = nullptr;
   std::size_t left = 0;
   std::array<char, 160> message = {};
@@ -27,7 +27,7 @@ struct Input {
 };
 
 void on_error(png_structp png, png_const_charp text) {
-  auto* input = static_cast<Input*>(png_get_error_ptr(png));
+  auto* input = static_cast<PngInput*>(png_get_error_ptr(png));
   std::strncpy(input->message.data(), text, input->message.size() - 1);
   png_longjmp(png, 1);
 }
@@ -47,7 +47,7 @@ bool is_damage(png_const_charp warning) {
 
 void on_warning(png_structp png, png_const_charp text) {
   if (is_damage(text)) png_error(png, text);
-  auto* input = static_cast<Input*>(png_get_error_ptr(png));
+  auto* input = static_cast<PngInput*>(png_get_error_ptr(png));
   if (input->warned) return;
   input->warned = true;
   std::strncpy(input->message.data(), text, input->message.size() - 1);
@@ -55,14 +55,14 @@ void on_warning(png_structp png, png_const_charp text) {
 
 png_voidp on_allocate(png_structp png, png_alloc_size_t size) {
   void* memory = std::malloc(size);  // NOLINT: what libpng itself would use
-  if (memory == nullptr) static_cast<Input*>(png_get_mem_ptr(png))->no_memory = true;
+  if (memory == nullptr) static_cast<PngInput*>(png_get_mem_ptr(png))->no_memory = true;
   return memory;
 }
 
 void on_free(png_structp, png_voidp memory) { std::free(memory); }  // NOLINT
 
 void on_read(png_structp png, png_bytep out, std::size_t size) {
-  auto* input = static_cast<Input*>(png_get_io_ptr(png));
+  auto* input = static_cast<PngInput*>(png_get_io_ptr(png));
   if (size > input->left) png_error(png, "data is cut");
   std::memcpy(out, input->data, size);
   input->data += size;
@@ -71,7 +71,7 @@ void on_read(png_structp png, png_bytep out, std::size_t size) {
 
 class PngHandle {
  public:
-  explicit PngHandle(Input& input)
+  explicit PngHandle(PngInput& input)
       : png_(png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning, &input,
                                       on_allocate, on_free)) {
     if (png_ == nullptr) throw std::bad_alloc();
@@ -164,7 +164,7 @@ PixelView decode_png(std::span<const std::byte> data, const ImageHeader& header,
   int channels = request.channels == 1 && header.channels != 1 ? 3 : request.channels;
   int first = request.box.y;
   int count = request.box.height;
-  Input input{.data = reinterpret_cast<const png_byte*>(data.data()), .left = data.size()};
+  PngInput input{.data = reinterpret_cast<const png_byte*>(data.data()), .left = data.size()};
   PngHandle handle(input);
   const auto fail = [&input] {
     if (input.no_memory) throw std::bad_alloc();

@@ -154,7 +154,7 @@ bool looks_like_pnm(std::span<const std::byte> file) {
          std::string_view(" \t\r\n#").find(space) != std::string_view::npos;
 }
 
-ImageHeader read_header(std::span<const std::byte> data, const HeaderOptions& options) {
+ImageHeader read_pnm_header(std::span<const std::byte> data, const HeaderOptions& options) {
   if (data.size() < 3) throw Tokens::cut();
   const int kind = static_cast<int>(data[1]) - '0';
   ImageHeader header{.channels = kind == 3 || kind == 6 ? 3 : 1};
@@ -213,7 +213,7 @@ Codec pnm_codec() {
   return {.name = "PNM",
           .suffixes = {"ppm", "pgm", "pbm", "pnm"},
           .sniff = looks_like_pnm,
-          .read_header = read_header,
+          .read_header = read_pnm_header,
           .decode = decode_pnm,
           .encode = [](const Image& image, const EncodeOptions&) {
             return EncodedImage{image.channels == 1 ? "pgm" : "ppm", encode_pnm(image)};

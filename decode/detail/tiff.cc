@@ -27,7 +27,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 // What libtiff reads from, and the first thing it complained of.
-struct Input {
+struct TiffInput {
   const std::uint8_t* data = nullptr;
   std::uint64_t size = 0;
   std::uint64_t at = 0;
@@ -42,10 +42,10 @@ struct Facts {
   int bits = 8;     // per sample
 };
 
-Input& input_of(thandle_t handle) { return *static_cast<Input*>(handle); }
+TiffInput& input_of(thandle_t handle) { return *static_cast<TiffInput*>(handle); }
 
 tmsize_t on_read(thandle_t handle, void* out, tmsize_t size) {
-  Input& input = input_of(handle);
+  TiffInput& input = input_of(handle);
   const std::uint64_t left = input.size - std::min(input.at, input.size);
   const std::uint64_t got = std::min(static_cast<std::uint64_t>(size), left);
   if (got > 0) std::memcpy(out, input.data + input.at, got);
@@ -56,7 +56,7 @@ tmsize_t on_read(thandle_t handle, void* out, tmsize_t size) {
 tmsize_t on_write(thandle_t, void*, tmsize_t) { return 0; }
 
 toff_t on_seek(thandle_t handle, toff_t offset, int whence) {
-  Input& input = input_of(handle);
+  TiffInput& input = input_of(handle);
   if (whence == SEEK_SET) input.at = offset;
   if (whence == SEEK_CUR) input.at += offset;
   if (whence == SEEK_END) input.at = input.size + offset;
@@ -67,7 +67,7 @@ int on_close(thandle_t) { return 0; }
 toff_t on_size(thandle_t handle) { return input_of(handle).size; }
 
 int on_map(thandle_t handle, void** base, toff_t* size) {
-  Input& input = input_of(handle);
+  TiffInput& input = input_of(handle);
   *base = const_cast<std::uint8_t*>(input.data);  // NOLINT: libtiff only reads what it maps
   *size = input.size;
   return 1;
@@ -75,7 +75,7 @@ int on_map(thandle_t handle, void** base, toff_t* size) {
 void on_unmap(thandle_t, void*, toff_t) {}
 
 int on_error(TIFF*, void* user, const char*, const char* format, va_list values) {
-  auto& input = *static_cast<Input*>(user);
+  auto& input = *static_cast<TiffInput*>(user);
   if (!input.failed) std::vsnprintf(input.message.data(), input.message.size(), format, values);
   input.failed = true;
   return 1;
@@ -130,7 +130,7 @@ class Reader {
   }
 
  private:
-  Input input_;
+  TiffInput input_;
   std::unique_ptr<TIFF, CloseTiff> tiff_;
 };
 
@@ -189,7 +189,7 @@ bool is_lossy(const Reader& reader) {
          compression == COMPRESSION_WEBP || compression == COMPRESSION_LERC;
 }
 
-ImageHeader read_header(std::span<const std::byte> data, const HeaderOptions& options) {
+ImageHeader read_tiff_header(std::span<const std::byte> data, const HeaderOptions& options) {
   constexpr std::uint64_t kMostTagBytes = std::uint64_t{64} << 20;
   const Reader reader(data, kMostTagBytes);
   const auto width = reader.tag<std::uint32_t>(TIFFTAG_IMAGEWIDTH);
@@ -310,7 +310,7 @@ Codec tiff_codec() {
   return {.name = "TIFF",
           .suffixes = {"tif", "tiff"},
           .sniff = looks_like_tiff,
-          .read_header = read_header,
+          .read_header = read_tiff_header,
           .decode = decode_tiff};
 }
 

@@ -49,7 +49,7 @@ void check_riff_size(std::span<const std::byte> data) {
   }
 }
 
-ImageHeader read_header(std::span<const std::byte> data, const HeaderOptions& options) {
+ImageHeader read_webp_header(std::span<const std::byte> data, const HeaderOptions& options) {
   if (!options.tolerate_truncated) check_riff_size(data);
   WebPBitstreamFeatures features;
   const VP8StatusCode status = WebPGetFeatures(bytes_of(data), data.size(), &features);
@@ -131,7 +131,7 @@ Codec webp_codec() {
   return {.name = "WebP",
           .suffixes = {"webp"},
           .sniff = looks_like_webp,
-          .read_header = read_header,
+          .read_header = read_webp_header,
           .decode = decode_webp,
           .encode = encode_webp,
           .encodes_alpha = true};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace millrace {
@@ -112,17 +113,30 @@ class Scanner {
   std::vector<std::size_t> first_key_;
 };
 
-}  // namespace
-
-void check_json_limits(std::string_view text, std::string_view what, const JsonLimits& limits) {
-  Scanner(text, what, limits).run();
-}
-
-void throw_not_json(std::string_view text, std::string_view what, std::size_t offset) {
+// At `offset` of `text` or, if that is its end, cut short.
+[[noreturn]] void throw_not_json(std::string_view text, std::string_view what, std::size_t offset) {
   const bool cut = offset >= text.size();
   throw Error(ErrorCode::kCorrupt,
               std::string(what) + ": not JSON" +
                   (cut ? ", or cut short" : " at byte " + std::to_string(offset)));
 }
+
+}  // namespace
+
+template <typename Json>
+Json parse_json(std::string_view text, std::string_view what, const JsonLimits& limits) {
+  Scanner(text, what, limits).run();
+  try {
+    return Json::parse(text.begin(), text.end());
+  } catch (const typename Json::parse_error& error) {
+    throw_not_json(text, what, error.byte == 0 ? 0 : error.byte - 1);
+  } catch (const typename Json::exception&) {
+    throw Error(ErrorCode::kCorrupt, std::string(what) + ": a number is beyond any double");
+  }
+}
+
+// Here alone: the parser takes a compiler as long as most of the sources that call it.
+template nlohmann::json parse_json(std::string_view, std::string_view, const JsonLimits&);
+template nlohmann::ordered_json parse_json(std::string_view, std::string_view, const JsonLimits&);
 
 }  // namespace millrace

@@ -36,28 +36,12 @@ struct JsonLimits {
   bool unique_keys = true;
 };
 
-/// Scans `text` for violations of `limits`; the parser decides whether it is JSON. `what`
-/// begins the message: "manifest". Throws: Corrupt, with the offset in the message and not in
-/// where(), since the text may be part of a file. Buffers: 16 bytes per key of the objects that
-/// are open.
-void check_json_limits(std::string_view text, std::string_view what, const JsonLimits& limits);
-
-/// Throws: Corrupt: `what` is not JSON, at `offset` of `text` or, if that is its end, cut short.
-[[noreturn]] void throw_not_json(std::string_view text, std::string_view what, std::size_t offset);
-
-/// The document in `text`. `Json` is nlohmann::json or nlohmann::ordered_json.
-/// Throws: Corrupt, naming the byte offset, if it breaks a limit or is not JSON.
+/// The document in `text`. `Json` is nlohmann::json or nlohmann::ordered_json; `what` begins the
+/// message: "manifest". Throws: Corrupt if it breaks a limit or is not JSON, with the byte offset
+/// in the message and not in where(), since the text may be part of a file. Buffers: 16 bytes per
+/// key of the objects that are open, and the document.
 template <typename Json>
-Json parse_json(std::string_view text, std::string_view what, const JsonLimits& limits = {}) {
-  check_json_limits(text, what, limits);
-  try {
-    return Json::parse(text.begin(), text.end());
-  } catch (const typename Json::parse_error& error) {
-    throw_not_json(text, what, error.byte == 0 ? 0 : error.byte - 1);
-  } catch (const typename Json::exception&) {
-    throw Error(ErrorCode::kCorrupt, std::string(what) + ": a number is beyond any double");
-  }
-}
+Json parse_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 
 /// `value` as an integer; nlohmann's own get() turns -1 into 2^64 - 1 and 1e300 into garbage.
 /// Throws: Corrupt, beginning with `name`, if it is not an integer in [`least`, `most`].

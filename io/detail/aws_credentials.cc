@@ -19,7 +19,7 @@
 namespace millrace::io::detail {
 namespace {
 
-using Fetched = Renewed<AwsKeys>::Fetched;
+using FetchedKeys = Renewed<AwsKeys>::Fetched;
 using Settings = std::map<std::string, std::string>;
 
 // Metadata services answer at once or are not there.
@@ -83,7 +83,7 @@ std::optional<Clock::Duration> lifetime(const std::string& expiration, const Htt
               {.url = printable_url(url)});
 }
 
-Fetched from_json(const HttpAnswer& answer, const std::string& url) {
+FetchedKeys from_json(const HttpAnswer& answer, const std::string& url) {
   try {
     const auto json = parse_json<nlohmann::json>(answer.body, "credentials", {.depth = 8});
     return {.secret = {.access_key_id = json.at("AccessKeyId").get<std::string>(),
@@ -95,14 +95,10 @@ Fetched from_json(const HttpAnswer& answer, const std::string& url) {
   }
 }
 
-HttpTarget plain(const std::string& url) {
-  return {.name = printable_url(url), .url = url, .signer = {}};
-}
-
-Fetched from_web_identity(HttpClient& client, const Environment& environment,
-                          const std::string& token_file, const std::string& role,
-                          const std::string& session, const std::string& region,
-                          const std::stop_token& stop) {
+FetchedKeys from_web_identity(HttpClient& client, const Environment& environment,
+                              const std::string& token_file, const std::string& role,
+                              const std::string& session, const std::string& region,
+                              const std::stop_token& stop) {
   const std::string url =
       variable(environment, {"AWS_ENDPOINT_URL_STS"},
                "https://sts." + (region.empty() ? "us-east-1" : region) + ".amazonaws.com") +
@@ -112,7 +108,7 @@ Fetched from_web_identity(HttpClient& client, const Environment& environment,
       "&RoleSessionName=" + percent_encoded(session.empty() ? "millrace" : session) +
       "&WebIdentityToken=" + percent_encoded(read_token_file(token_file));
   const HttpAnswer answer =
-      call(client, plain(url),
+      call(client, unsigned_target(url),
            {.method = "POST",
             .header_lines = {"Content-Type: application/x-www-form-urlencoded"},
             .body = Bytes::copy_of(form)},
@@ -127,14 +123,14 @@ Fetched from_web_identity(HttpClient& client, const Environment& environment,
           .lifetime = lifetime(std::string(keys->text_of("Expiration")), answer.head)};
 }
 
-std::optional<Fetched> from_profile(HttpClient& client, const Environment& environment,
-                                    const std::stop_token& stop) {
+std::optional<FetchedKeys> from_profile(HttpClient& client, const Environment& environment,
+                                        const std::stop_token& stop) {
   const Settings profile = aws_profile(environment);
   const auto get = [&](const char* name) { return setting(profile, name); };
   if (!get("aws_access_key_id").empty()) {
-    return Fetched{.secret = {.access_key_id = get("aws_access_key_id"),
-                              .secret_access_key = get("aws_secret_access_key"),
-                              .session_token = get("aws_session_token")}};
+    return FetchedKeys{.secret = {.access_key_id = get("aws_access_key_id"),
+                                  .secret_access_key = get("aws_secret_access_key"),
+                                  .session_token = get("aws_session_token")}};
   }
   if (!get("web_identity_token_file").empty()) {
     return from_web_identity(client, environment, get("web_identity_token_file"), get("role_arn"),
@@ -165,8 +161,8 @@ void check_container_url(const std::string& url) {
               {.url = printable_url(url)});
 }
 
-std::optional<Fetched> from_container(HttpClient& client, const Environment& environment,
-                                      const std::stop_token& stop) {
+std::optional<FetchedKeys> from_container(HttpClient& client, const Environment& environment,
+                                          const std::stop_token& stop) {
   const std::string path = variable(environment, {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"});
   std::string url = variable(environment, {"AWS_CONTAINER_CREDENTIALS_FULL_URI"});
   if (path.empty() && url.empty()) return std::nullopt;
@@ -180,14 +176,14 @@ std::optional<Fetched> from_container(HttpClient& client, const Environment& env
   if (!file.empty()) token = read_token_file(file);
   HttpCall ask;
   if (!token.empty()) ask.header_lines.push_back("Authorization: " + token);
-  return from_json(call(client, plain(url), ask, stop), url);
+  return from_json(call(client, unsigned_target(url), ask, stop), url);
 }
 
 // The service's session token; nullopt on a machine without the service.
 std::optional<std::string> instance_token(HttpClient& client, const std::string& endpoint,
                                           const std::stop_token& stop) {
   try {
-    return call(client, plain(endpoint + "/latest/api/token"),
+    return call(client, unsigned_target(endpoint + "/latest/api/token"),
                 {.method = "PUT",
                  .header_lines = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"},
                  .once = kMetadataLimit},
@@ -199,8 +195,8 @@ std::optional<std::string> instance_token(HttpClient& client, const std::string&
   }
 }
 
-std::optional<Fetched> from_instance(HttpClient& client, const Environment& environment,
-                                     const std::stop_token& stop) {
+std::optional<FetchedKeys> keys_from_instance(HttpClient& client, const Environment& environment,
+                                              const std::stop_token& stop) {
   if (variable(environment, {"AWS_EC2_METADATA_DISABLED"}) == "true") return std::nullopt;
   const std::string endpoint =
       variable(environment, {"AWS_EC2_METADATA_SERVICE_ENDPOINT"}, "http://169.254.169.254");
@@ -208,11 +204,12 @@ std::optional<Fetched> from_instance(HttpClient& client, const Environment& envi
   if (!token) return std::nullopt;
   const std::string folder = endpoint + "/latest/meta-data/iam/security-credentials/";
   HttpCall ask{.header_lines = {"X-aws-ec2-metadata-token: " + *token}, .also = {404}};
-  const HttpAnswer roles = call(client, plain(folder), ask, stop);
+  const HttpAnswer roles = call(client, unsigned_target(folder), ask, stop);
   if (roles.head.status() == 404) return std::nullopt;  // an instance without a role
   const std::string role = roles.body.substr(0, roles.body.find_first_of("\r\n"));
   ask.also.clear();
-  return from_json(call(client, plain(folder + percent_encoded(role)), ask, stop), folder);
+  return from_json(call(client, unsigned_target(folder + percent_encoded(role)), ask, stop),
+                   folder);
 }
 
 }  // namespace
@@ -249,7 +246,7 @@ Renewed<AwsKeys>::Fetched find_aws_keys(HttpClient& client, const Environment& e
   }
   if (auto found = from_profile(client, environment, stop)) return *std::move(found);
   if (auto found = from_container(client, environment, stop)) return *std::move(found);
-  if (auto found = from_instance(client, environment, stop)) return *std::move(found);
+  if (auto found = keys_from_instance(client, environment, stop)) return *std::move(found);
   return {};
 }
 

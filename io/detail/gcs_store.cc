@@ -17,7 +17,7 @@
 namespace millrace::io::detail {
 namespace {
 
-constexpr std::size_t kMostPageBytes = std::size_t{16} << 20;
+constexpr std::size_t kMostGcsPageBytes = std::size_t{16} << 20;
 
 class GcsStore final : public HttpStore {
  public:
@@ -105,8 +105,8 @@ std::vector<ListedObject> GcsStore::list(HttpClient& client, const std::string& 
   std::set<std::string> tokens;
   std::string page;
   for (;;) {
-    const HttpAnswer answer =
-        call(client, target_of(prefix, path + page), {.most_bytes = kMostPageBytes}, options.stop);
+    const HttpAnswer answer = call(client, target_of(prefix, path + page),
+                                   {.most_bytes = kMostGcsPageBytes}, options.stop);
     std::string token;
     try {
       const auto json = parse_json<nlohmann::json>(answer.body, "the store's listing");

@@ -23,7 +23,7 @@
 namespace millrace::io::detail {
 namespace {
 
-using Fetched = Renewed<std::string>::Fetched;
+using FetchedToken = Renewed<std::string>::Fetched;
 using Json = nlohmann::json;
 
 constexpr const char* kTokenUrl = "https://oauth2.googleapis.com/token";
@@ -60,11 +60,7 @@ std::string rs256(const std::string& pem, std::string_view text) {
   return signature;
 }
 
-HttpTarget plain(const std::string& url) {
-  return {.name = printable_url(url), .url = url, .signer = {}};
-}
-
-Fetched from_answer(const std::string& body, const std::string& url) {
+FetchedToken from_answer(const std::string& body, const std::string& url) {
   try {
     const auto json = parse_json<Json>(body, "token", {.depth = 8});
     return {.secret = json.at("access_token").get<std::string>(),
@@ -77,7 +73,7 @@ Fetched from_answer(const std::string& body, const std::string& url) {
 
 HttpAnswer post_form(HttpClient& client, const std::string& url, const std::string& form,
                      std::vector<long> also, const std::stop_token& stop) {
-  return call(client, plain(url),
+  return call(client, unsigned_target(url),
               {.method = "POST",
                .header_lines = {"Content-Type: application/x-www-form-urlencoded"},
                .body = Bytes::copy_of(form),
@@ -86,8 +82,8 @@ HttpAnswer post_form(HttpClient& client, const std::string& url, const std::stri
 }
 
 // An assertion dated by a clock that is off is refused: then it is dated by the server's clock.
-Fetched from_service_account(HttpClient& client, const ServiceAccount& account,
-                             const std::stop_token& stop) {
+FetchedToken from_service_account(HttpClient& client, const ServiceAccount& account,
+                                  const std::stop_token& stop) {
   const auto post = [&](std::int64_t now, std::vector<long> also) {
     return post_form(client, account.token_url,
                      "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=" +
@@ -100,7 +96,7 @@ Fetched from_service_account(HttpClient& client, const ServiceAccount& account,
   return from_answer(answer.body, account.token_url);
 }
 
-Fetched from_refresh_token(HttpClient& client, const Json& file, const std::stop_token& stop) {
+FetchedToken from_refresh_token(HttpClient& client, const Json& file, const std::stop_token& stop) {
   const std::string url = file.value("token_uri", kTokenUrl);
   const auto field = [&](const char* name) {
     return percent_encoded(file.at(name).get<std::string>());
@@ -111,8 +107,8 @@ Fetched from_refresh_token(HttpClient& client, const Json& file, const std::stop
   return from_answer(post_form(client, url, form, {}, stop).body, url);
 }
 
-Fetched from_file(HttpClient& client, const std::string& path, const std::string& text,
-                  const std::stop_token& stop) {
+FetchedToken from_file(HttpClient& client, const std::string& path, const std::string& text,
+                       const std::stop_token& stop) {
   try {
     const auto file = parse_json<Json>(text, "credentials", {.depth = 8});
     const std::string type = file.at("type").get<std::string>();
@@ -134,8 +130,8 @@ Fetched from_file(HttpClient& client, const std::string& path, const std::string
   }
 }
 
-std::optional<Fetched> from_instance(HttpClient& client, const Environment& environment,
-                                     const std::stop_token& stop) {
+std::optional<FetchedToken> token_from_instance(HttpClient& client, const Environment& environment,
+                                                const std::stop_token& stop) {
   if (variable(environment, {"NO_GCE_CHECK"}) == "true") return std::nullopt;
   const std::string url =
       "http://" +
@@ -143,7 +139,7 @@ std::optional<Fetched> from_instance(HttpClient& client, const Environment& envi
       "/computeMetadata/v1/instance/service-accounts/default/token";
   try {
     const HttpAnswer answer =
-        call(client, plain(url),
+        call(client, unsigned_target(url),
              {.header_lines = {"Metadata-Flavor: Google"}, .once = std::chrono::seconds(1)}, stop);
     if (answer.head.field("metadata-flavor") != "Google") return std::nullopt;
     return from_answer(answer.body, url);
@@ -180,7 +176,7 @@ Renewed<std::string>::Fetched find_google_token(HttpClient& client, const Enviro
   if (!named.empty())
     throw Error(ErrorCode::kNotFound, "GOOGLE_APPLICATION_CREDENTIALS names no file",
                 {.url = named});
-  if (auto found = from_instance(client, environment, stop)) return *std::move(found);
+  if (auto found = token_from_instance(client, environment, stop)) return *std::move(found);
   return {};
 }
 

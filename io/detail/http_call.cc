@@ -63,6 +63,10 @@ std::optional<HttpFault> take_answer(HttpExchange& exchange, const HttpCall& wha
   return exchange.wait_for_end(stop);
 }
 
+HttpTarget unsigned_target(const std::string& url) {
+  return {.name = printable_url(url), .url = url, .signer = {}};
+}
+
 HttpAnswer call(HttpClient& client, const HttpTarget& target, const HttpCall& what,
                 const std::stop_token& stop) {
   try {

@@ -36,6 +36,9 @@ struct HttpAnswer {
   int unknown_tries = 0;
 };
 
+/// A target whose requests are not signed.
+HttpTarget unsigned_target(const std::string& url);
+
 /// Throws: NotFound, Io, Exhausted (a longer body), Cancelled; with the target's name.
 HttpAnswer call(HttpClient& client, const HttpTarget& target, const HttpCall& what,
                 const std::stop_token& stop);

@@ -17,7 +17,7 @@
 namespace millrace::io::detail {
 namespace {
 
-constexpr std::size_t kMostPageBytes = std::size_t{16} << 20;
+constexpr std::size_t kMostHubPageBytes = std::size_t{16} << 20;
 
 struct HubPath {
   std::string repository;  // "datasets/OWNER/NAME"
@@ -31,7 +31,7 @@ struct HubPath {
               "not of the form hf://datasets/OWNER/NAME[@REVISION]/PATH", {.url = url});
 }
 
-HubPath parse(const std::string& url) {
+HubPath parse_hub_url(const std::string& url) {
   const std::size_t begin = url.find("://") + 3;
   const std::string_view rest = std::string_view(url).substr(begin);
   const int slashes = rest.starts_with("datasets/") || rest.starts_with("spaces/") ? 3 : 2;
@@ -71,7 +71,7 @@ class HubStore final : public HttpStore {
             })) {}
 
   HttpTarget target(const std::string& url) override {
-    const HubPath file = parse(url);
+    const HubPath file = parse_hub_url(url);
     if (file.path.empty()) malformed(url);
     return target_of(url, endpoint_ + "/" + file.repository + "/resolve/" + file.revision + "/" +
                               percent_encoded(file.path, "/"));
@@ -141,7 +141,7 @@ std::string next_page(const HttpHead& head, const std::string& url) {
 
 std::vector<ListedObject> HubStore::list(HttpClient& client, const std::string& prefix,
                                          const ListOptions& options) {
-  const HubPath wanted = parse(prefix);
+  const HubPath wanted = parse_hub_url(prefix);
   std::string url = endpoint_ + tree_path(wanted, options);
   std::vector<ListedObject> listed;
   std::set<std::string> pages;
@@ -149,7 +149,7 @@ std::vector<ListedObject> HubStore::list(HttpClient& client, const std::string& 
     HttpTarget target = target_of(prefix, url);
     if (!pages.insert(url).second || !same_origin(url, endpoint_))
       throw Error(ErrorCode::kCorrupt, "the hub's listing does not end", {.url = target.name});
-    const HttpAnswer answer = call(client, target, {.most_bytes = kMostPageBytes}, options.stop);
+    const HttpAnswer answer = call(client, target, {.most_bytes = kMostHubPageBytes}, options.stop);
     auto page = page_of(answer.body, wanted, prefix);
     if (options.recursive)
       std::erase_if(page, [](const ListedObject& each) { return each.url.ends_with('/'); });

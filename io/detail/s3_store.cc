@@ -22,7 +22,7 @@ namespace millrace::io::detail {
 namespace {
 
 // A page has at most 1,000 keys of 1,024 bytes, each byte of which may take three.
-constexpr std::size_t kMostPageBytes = std::size_t{8} << 20;
+constexpr std::size_t kMostS3PageBytes = std::size_t{8} << 20;
 constexpr std::int64_t kMostSkew = 60;
 
 using Query = std::map<std::string, std::string>;
@@ -223,7 +223,7 @@ std::vector<ListedObject> S3Store::list(HttpClient& client, const std::string& p
   for (;;) {
     const HttpTarget target = target_of(prefix, wanted.bucket, "", query);
     const XmlElement root =
-        whole_document(client, target, {.most_bytes = kMostPageBytes}, options.stop);
+        whole_document(client, target, {.most_bytes = kMostS3PageBytes}, options.stop);
     add_listed(listed, page_of(root, base, prefix), prefix, options);
     if (root.text_of("IsTruncated") != "true") return listed;
     const std::string token(root.text_of("NextContinuationToken"));

@@ -21,7 +21,7 @@ namespace millrace::trainer::detail {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxManifestBytes = std::size_t{1024} * 1024;
 constexpr std::size_t kMaxFiles = 64;
@@ -72,9 +72,9 @@ ManifestEntry write_file(const std::string& path, const FileWriter& writer) {
   throw Error(ErrorCode::kCorrupt, message, where);
 }
 
-Json parse_manifest(const io::Bytes& file) {
+OrderedJson parse_manifest(const io::Bytes& file) {
   try {
-    Json files = parse_json<Json>(file.text(), "manifest").at("files");
+    OrderedJson files = parse_json<OrderedJson>(file.text(), "manifest").at("files");
     if (files.is_object() && files.size() <= kMaxFiles) return files;
   } catch (const std::bad_alloc&) {
     throw;
@@ -95,7 +95,7 @@ std::string find_folder(const std::string& path) {
   return found;
 }
 
-ManifestEntry parse_entry(const Json& json) {
+ManifestEntry parse_entry(const OrderedJson& json) {
   ManifestEntry entry{.bytes = json.at("bytes").get<std::uint64_t>(),
                       .sha256 = json.at("sha256").get<std::string>(),
                       .object = json.value("object", "")};
@@ -154,12 +154,12 @@ void swap_in(const std::string& fresh, const std::string& path) {
 }  // namespace
 
 std::string to_json(const CheckpointManifest& manifest) {
-  Json files = Json::object();
+  OrderedJson files = OrderedJson::object();
   for (const auto& [name, entry] : manifest) {
     files[name] = {{"bytes", entry.bytes}, {"sha256", entry.sha256}};
     if (!entry.object.empty()) files[name]["object"] = entry.object;
   }
-  return Json{{"version", 1}, {"files", files}}.dump(2) + "\n";
+  return OrderedJson{{"version", 1}, {"files", files}}.dump(2) + "\n";
 }
 
 void write_folder(const std::string& parent, const std::string& name,
@@ -204,7 +204,7 @@ void recover_folders(const std::string& parent, const Log& log) {
 
 FolderReader::FolderReader(const std::string& path, const io::Opener& opener)
     : path_(find_folder(path)), opener_(opener) {
-  const Json files =
+  const OrderedJson files =
       parse_manifest(io::read_object(opener_, path_ + "/" + kManifestName, kMaxManifestBytes));
   for (const auto& [name, entry] : files.items()) {
     try {

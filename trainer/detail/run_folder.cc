@@ -1,22 +1,16 @@
 #include "trainer/detail/run_folder.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
 #include <utility>
 
+#include "trainer/detail/store_lock.h"
 #include "trainer/metrics_files.h"
 #include "trainer/metrics_report.h"
 #include "trainer/tensorboard_log.h"
 
 namespace millrace::trainer::detail {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
 
 /// Writes the metrics report to report.txt after every epoch.
 class ReportFile final : public Observer {

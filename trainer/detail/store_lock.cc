@@ -59,11 +59,6 @@ std::string new_run() {
   return fmt::format("{:08x}{:08x}", device(), device());
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
 /// What is known of the run that has a lock.
 struct Owner {
   std::string run = {};
@@ -257,6 +252,11 @@ class StoreLock final : public RunLock::Holder {
 };
 
 }  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
 
 std::unique_ptr<RunLock::Holder> lock_in_store(const std::string& folder,
                                                const RunLockOptions& options) {

@@ -8,6 +8,9 @@
 
 namespace millrace::trainer::detail {
 
+/// This machine's name; "localhost" where it has none.
+std::string host_name();
+
 /// Throws: as RunLock.
 std::unique_ptr<RunLock::Holder> lock_in_store(const std::string& folder,
                                                const RunLockOptions& options);

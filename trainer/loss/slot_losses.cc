@@ -99,11 +99,11 @@ double berhu_slot(Values x, Values y, float scale, std::span<float> gradient) {
 }
 
 double dice_slot(Values x, Values y, float scale, std::span<float> gradient) {
-  constexpr double kSmooth = 1.0;
+  constexpr double smooth = 1.0;
   const double both = flat::sum_over([](auto a, auto b) { return a.logistic() * b; }, x, y);
   const double total = flat::sum_over([](auto a, auto b) { return a.logistic() + b; }, x, y);
-  const double top = 2 * both + kSmooth;
-  const double bottom = total + kSmooth;
+  const double top = 2 * both + smooth;
+  const double bottom = total + smooth;
   if (!gradient.empty()) {
     const auto of_target = static_cast<float>(-2.0 / bottom);
     const auto constant = static_cast<float>(top / (bottom * bottom));

@@ -23,7 +23,7 @@ Value pool(GraphBuilder& builder, int index, Value x) {
   return builder.max_pool2d(feature(index), x, {.kernel = 3, .stride = 2});
 }
 
-Value features(GraphBuilder& builder, Value x) {
+Value alexnet_features(GraphBuilder& builder, Value x) {
   x = convolve(builder, 0, x, {.channels = 64, .kernel = 11, .stride = 4, .padding = 2});
   x = pool(builder, 2, x);
   x = convolve(builder, 3, x, {.channels = 192, .kernel = 5, .padding = 2});
@@ -46,7 +46,7 @@ nn::Graph alexnet(const ModelOptions& options) {
   GraphBuilder builder;
   Value x =
       builder.input("image", {options.in_channels, options.image.height, options.image.width});
-  x = builder.adaptive_avg_pool2d("avgpool", features(builder, x), {.size = 6});
+  x = builder.adaptive_avg_pool2d("avgpool", alexnet_features(builder, x), {.size = 6});
   x = hidden(builder, 0, builder.flatten("flatten", x), options.dropout);
   x = hidden(builder, 3, x, options.dropout);
   builder.output("logits", builder.linear(classifier(6), x, {.features = options.num_classes}));

@@ -8,7 +8,7 @@ namespace {
 using nn::GraphBuilder;
 using nn::Value;
 
-Value features(GraphBuilder& builder, Value x) {
+Value lenet_features(GraphBuilder& builder, Value x) {
   x = builder.conv2d("conv1", x, {.channels = 6, .kernel = 5, .padding = 2});
   x = builder.max_pool2d("pool1", builder.relu("relu1", x));
   x = builder.conv2d("conv2", x, {.channels = 16, .kernel = 5});
@@ -21,7 +21,7 @@ nn::Graph lenet(const ModelOptions& options) {
   GraphBuilder builder;
   Value x =
       builder.input("image", {options.in_channels, options.image.height, options.image.width});
-  x = builder.flatten("flatten", features(builder, x));
+  x = builder.flatten("flatten", lenet_features(builder, x));
   x = builder.relu("relu3", builder.linear("fc1", x, {.features = 120}));
   x = builder.relu("relu4", builder.linear("fc2", x, {.features = 84}));
   builder.output("logits", builder.linear("fc3", x, {.features = options.num_classes}));

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t kMaxExtensionBytes = std::size_t{1024} * 1024;
 
-[[noreturn]] void corrupt(const std::string& message) { throw Error(ErrorCode::kCorrupt, message); }
+[[noreturn]] void corrupt_header(const std::string& message) {
+  throw Error(ErrorCode::kCorrupt, message);
+}
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -26,8 +28,8 @@ std::uint64_t extension_size(std::string_view block) {
   field.remove_prefix(std::min(field.find_first_not_of(' '), field.size()));
   std::uint64_t size = 0;
   const auto result = std::from_chars(field.data(), field.data() + field.size(), size, 8);
-  if (result.ec != std::errc()) corrupt("tar: an extension header's size is not a number");
-  if (size > kMaxExtensionBytes) corrupt("tar: an extension header is larger than 1 MiB");
+  if (result.ec != std::errc()) corrupt_header("tar: an extension header's size is not a number");
+  if (size > kMaxExtensionBytes) corrupt_header("tar: an extension header is larger than 1 MiB");
   return size;
 }
 
@@ -145,14 +147,15 @@ HeaderFacts inspect_header(std::span<const std::byte> region) {
   std::string_view rest = text_of(region);
   HeaderFacts facts;
   for (;;) {
-    if (rest.size() < kBlockBytes) corrupt("tar: headers end in the middle");
+    if (rest.size() < kBlockBytes) corrupt_header("tar: headers end in the middle");
     const std::string_view block = rest.substr(0, kBlockBytes);
     facts.type = block[156];
     rest.remove_prefix(kBlockBytes);
     if (!is_extension(facts.type)) break;
     const std::uint64_t size = extension_size(block);
     const std::uint64_t padded = (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
-    if (padded > rest.size()) corrupt("tar: an extension header's size is not what was read");
+    if (padded > rest.size())
+      corrupt_header("tar: an extension header's size is not what was read");
     const std::string_view body = rest.substr(0, size);
     if (facts.type == 'x' || facts.type == 'X' || facts.type == 'g') {
       inspect_pax(body, facts.type, facts);
@@ -163,7 +166,7 @@ HeaderFacts inspect_header(std::span<const std::byte> region) {
   }
   facts.sparse = facts.sparse || facts.type == 'S';
   // GNU sparse headers continue in further blocks; all others are one block.
-  if (!rest.empty() && !facts.sparse) corrupt("tar: more header blocks than one member has");
+  if (!rest.empty() && !facts.sparse) corrupt_header("tar: more header blocks than one member has");
   return facts;
 }
 

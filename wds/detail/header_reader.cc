@@ -13,18 +13,12 @@
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "wds/detail/archive_handles.h"
 #include "wds/detail/header_blocks.h"
 #include "wds/detail/utf8_locale.h"
 
 namespace millrace::wds::detail {
 namespace {
-
-struct FreeArchive {
-  void operator()(archive* handle) const { archive_read_free(handle); }
-};
-struct FreeEntry {
-  void operator()(archive_entry* entry) const { archive_entry_free(entry); }
-};
 
 std::string message_of(archive* handle) {
   const char* text = archive_error_string(handle);
@@ -115,8 +109,8 @@ struct HeaderReader::State {
   Tape& tape;
   const bool checksums;
   std::optional<Utf8Locale> locale;
-  std::unique_ptr<archive, FreeArchive> handle;
-  std::unique_ptr<archive_entry, FreeEntry> entry;
+  ReadHandle handle;
+  EntryHandle entry;
   std::exception_ptr error;
   std::uint64_t start = 0;    // tape position of libarchive's byte 0, plus the bytes it was not fed
   std::uint64_t unread = 0;   // payload bytes of the last member

@@ -18,7 +18,7 @@ constexpr int kVersion = 1;
 // Limit for an index not written by write_index(): parsed as JSON it takes eight times its size.
 constexpr std::size_t kMaxDocumentBytes = std::size_t{256} * 1024 * 1024;
 
-[[noreturn]] void corrupt(const std::string& message) {
+[[noreturn]] void corrupt_index(const std::string& message) {
   throw Error(ErrorCode::kCorrupt, "index: " + message);
 }
 
@@ -32,7 +32,8 @@ std::string hex(std::uint32_t value) {
 std::uint32_t from_hex(const std::string& text) {
   std::uint32_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (text.size() != 8 || result.ptr != text.data() + 8) corrupt("'" + text + "' is not a CRC-32");
+  if (text.size() != 8 || result.ptr != text.data() + 8)
+    corrupt_index("'" + text + "' is not a CRC-32");
   return value;
 }
 
@@ -41,7 +42,7 @@ std::uint64_t number(const Json& json) {
 }
 
 IndexedMember parse_member(const Json& json) {
-  if (!json.is_array() || json.size() != 5) corrupt("a member has five parts");
+  if (!json.is_array() || json.size() != 5) corrupt_index("a member has five parts");
   return {.suffix = json[0].get<std::string>(),
           .offset = number(json[1]),
           .size = number(json[2]),
@@ -51,7 +52,7 @@ IndexedMember parse_member(const Json& json) {
 
 IndexedSample parse_sample(const Json& json) {
   if (!json.is_array() || json.size() != 3 || !json[2].is_array()) {
-    corrupt("a sample has a key, an offset and members");
+    corrupt_index("a sample has a key, an offset and members");
   }
   IndexedSample sample{.key = json[0].get<std::string>(), .offset = number(json[1]), .members = {}};
   for (const Json& member : json[2]) {
@@ -62,26 +63,26 @@ IndexedSample parse_sample(const Json& json) {
 }
 
 ShardIndex from_json(const Json& json) {
-  if (json.at("millrace_index") != kVersion) corrupt("is of another version");
+  if (json.at("millrace_index") != kVersion) corrupt_index("is of another version");
   ShardIndex index{.bytes = number(json.at("bytes")),
                    .end = number(json.at("end")),
                    .sha256 = json.value("sha256", ""),
                    .samples = {}};
   const Json& samples = json.at("samples");
-  if (!samples.is_array()) corrupt("its samples are not a list");
+  if (!samples.is_array()) corrupt_index("its samples are not a list");
   for (const Json& sample : samples) index.samples.push_back(parse_sample(sample));
-  if (number(json.at("count")) != index.samples.size()) corrupt("its count is wrong");
+  if (number(json.at("count")) != index.samples.size()) corrupt_index("its count is wrong");
   return index;
 }
 
 // Any JSON, as another program may have written it.
 ShardIndex parse_any_index(std::string_view text) {
   const Json json = parse_json<Json>(text, "index", {.bytes = kMaxDocumentBytes, .depth = 8});
-  if (!json.is_object()) corrupt("is not a JSON object");
+  if (!json.is_object()) corrupt_index("is not a JSON object");
   try {
     return from_json(json);
   } catch (const Json::exception& error) {
-    corrupt(error.what());
+    corrupt_index(error.what());
   }
 }
 
@@ -102,7 +103,7 @@ ShardIndex parse_index(std::string_view text, IndexParts parts) {
   auto plain = parse_plain_index(text, parts);
   ShardIndex index = plain ? *std::move(plain) : parse_any_index(text);
   if (!std::is_sorted(index.samples.begin(), index.samples.end(), by_offset)) {
-    corrupt("its samples are not in order");
+    corrupt_index("its samples are not in order");
   }
   return index;
 }

@@ -11,7 +11,7 @@ namespace millrace::wds::detail {
 namespace {
 
 // A small tar may contain a million links to one large member; this much may always be read again.
-constexpr std::uint64_t kFreeBytes = std::uint64_t{64} * 1024 * 1024;
+constexpr std::uint64_t kFreeLinkBytes = std::uint64_t{64} * 1024 * 1024;
 
 std::uint64_t hash_of(const std::string& name) { return std::hash<std::string>{}(name); }
 
@@ -76,7 +76,7 @@ void LinkResolver::note(const TarMember& member) {
 
 void LinkResolver::spend(std::uint64_t bytes, std::uint64_t seen) {
   spent_ += bytes;
-  const std::uint64_t most = std::max(kFreeBytes, seen * options_.max_expansion);
+  const std::uint64_t most = std::max(kFreeLinkBytes, seen * options_.max_expansion);
   if (spent_ <= most) return;
   throw Error(ErrorCode::kExhausted, "hard links: more than " + std::to_string(most) +
                                          " bytes would be read again for them");

@@ -29,7 +29,7 @@ std::string checksum(const Json& blocks) {
   return fmt::format("{:08x}", crc32(std::as_bytes(std::span(text))));
 }
 
-[[noreturn]] void corrupt(const char* what) {
+[[noreturn]] void corrupt_scan(const char* what) {
   throw Error(ErrorCode::kCorrupt, std::string("a kept scan: ") + what);
 }
 
@@ -45,20 +45,20 @@ std::vector<std::uint32_t> blocks_from(const Json& steps, std::uint64_t end) {
   for (const Json& step : steps) {
     const auto more = json_integer<std::uint64_t>(step, "a kept scan: blocks", 0, kMaxBlocks - 1);
     at += more;
-    if (at >= end || (more == 0 && !blocks.empty())) corrupt("samples are in no order");
+    if (at >= end || (more == 0 && !blocks.empty())) corrupt_scan("samples are in no order");
     blocks.push_back(static_cast<std::uint32_t>(at));
   }
   return blocks;
 }
 
 CachedScan cached_from(const Json& json) {
-  if (json.at("millrace_scan") != 1) corrupt("of another version");
-  if (json.at("crc32") != checksum(json.at("blocks"))) corrupt("its checksum differs");
+  if (json.at("millrace_scan") != 1) corrupt_scan("of another version");
+  if (json.at("crc32") != checksum(json.at("blocks"))) corrupt_scan("its checksum differs");
   CachedScan cached{
       .object = {number<std::uint64_t>(json, "bytes"), json.at("version").get<std::string>()}};
   ShardScan& scan = cached.scan;
   const auto end = number<std::uint64_t>(json, "end");
-  if (end > kMaxBlocks) corrupt("its end");
+  if (end > kMaxBlocks) corrupt_scan("its end");
   scan.end = end * 512;
   scan.compressed = json.at("compressed").get<bool>();
   scan.blocks = blocks_from(json.at("blocks"), end);

@@ -11,6 +11,7 @@
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "wds/detail/archive_handles.h"
 #include "wds/detail/utf8_locale.h"
 
 namespace millrace::wds::detail {
@@ -18,13 +19,6 @@ namespace {
 
 constexpr std::size_t kRecordBytes = 10'240;  // what tar has always padded to
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
-
-struct FreeArchive {
-  void operator()(archive* handle) const { archive_write_free(handle); }
-};
-struct FreeEntry {
-  void operator()(archive_entry* entry) const { archive_entry_free(entry); }
-};
 
 /// The tar's bytes on their way to the sink: counted, hashed and gathered into large writes.
 class TarStream {
@@ -125,10 +119,10 @@ struct TarWriter::State {
 
   TarStream stream;
   Utf8Locale locale;
-  std::unique_ptr<archive_entry, FreeEntry> entry{archive_entry_new()};
+  EntryHandle entry{archive_entry_new()};
   std::exception_ptr error;
   bool given_up = false;
-  std::unique_ptr<archive, FreeArchive> handle{archive_write_new()};
+  WriteHandle handle{archive_write_new()};
 };
 
 TarWriter::TarWriter(std::unique_ptr<io::ByteSink> sink, const TarWriterOptions& options)

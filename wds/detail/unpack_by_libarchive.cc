@@ -7,15 +7,12 @@
 #include <string_view>
 #include <utility>
 
+#include "wds/detail/archive_handles.h"
 #include "wds/detail/unpacked.h"
 #include "wds/detail/zstd_frames.h"
 
 namespace millrace::wds::detail {
 namespace {
-
-struct FreeArchive {
-  void operator()(archive* handle) const { archive_read_free(handle); }
-};
 
 // The .xz format, 2.1.1: six bytes of magic, a zero, and the check type, where 0 means none. The
 // first stream is taken to represent all.
@@ -85,7 +82,7 @@ class Filtered final : public Unpacked {
     fail(archive_error_string(handle_.get()));
   }
 
-  std::unique_ptr<archive, FreeArchive> handle_{archive_read_new()};
+  ReadHandle handle_{archive_read_new()};
   ZstdFrames frames_;
   std::exception_ptr error_;
   bool opened_ = false;

@@ -13,7 +13,7 @@ namespace millrace::wds::detail {
 namespace {
 
 constexpr int kGzipOnly = 15 + 16;  // inflateInit2's windowBits for a window of 32 KiB and a header
-constexpr std::byte kMagic{0x1f};
+constexpr std::byte kGzipMagic{0x1f};
 
 class Inflater {
  public:
@@ -69,7 +69,7 @@ class Gunzipped final : public Unpacked {
   /// Returns false at the end; zeros may follow the last member, as tapes leave them.
   bool next_member() {
     for (auto packed = peek_packed(); !packed.empty(); packed = peek_packed()) {
-      if (packed.front() == kMagic) {
+      if (packed.front() == kGzipMagic) {
         inflater_.start_member();
         return true;
       }

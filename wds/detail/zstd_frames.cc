@@ -8,7 +8,7 @@
 namespace millrace::wds::detail {
 namespace {
 
-constexpr std::uint64_t kMagic = 0xFD2FB528;
+constexpr std::uint64_t kZstdMagic = 0xFD2FB528;
 constexpr std::uint64_t kSkippable = 0x184D2A50;  // and the 15 values after it
 constexpr std::uint64_t kChecksumBytes = 4;
 
@@ -56,7 +56,7 @@ void ZstdFrames::arrived() {
 
 void ZstdFrames::read_magic() {
   const std::uint64_t magic = number(0, 4);
-  if (magic == kMagic) return expect(Part::kDescriptor, 1);
+  if (magic == kZstdMagic) return expect(Part::kDescriptor, 1);
   if ((magic & ~std::uint64_t{15}) == kSkippable) return expect(Part::kSkippableSize, 4);
   part_ = Part::kForeign;
 }
