@@ -77,9 +77,10 @@ function(millrace_test_headers)
   millrace_precompile(millrace_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 endfunction()
 
-# millrace_test(NAME SOURCES ... LINK ...): one test program per room, its cases known to CTest.
+# millrace_test(NAME [GROUPS] SOURCES ... LINK ...): one test program per room, its cases known to CTest; with
+# GROUPS its sources are compiled as millrace_group does.
 function(millrace_test name)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(TEST "GROUPS" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} millrace_test_support
     GTest::gmock GTest::gtest_main)
@@ -87,6 +88,9 @@ function(millrace_test name)
   target_compile_options(${name} PRIVATE ${millrace_test_options})
   if(MILLRACE_PRECOMPILE)
     target_precompile_headers(${name} REUSE_FROM millrace_test_headers)
+    if(TEST_GROUPS)
+      millrace_group(${name})
+    endif()
   endif()
   # Two tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
   # soon, as those of the program do (tools/short_waits.h). The label names the program, so that a

@@ -16,12 +16,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::size_t count_of(const std::string& text, const std::string& what) {
-  std::size_t count = 0;
-  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
-  return count;
-}
-
 class Balance : public ::testing::Test {
  protected:
   Balance() : shards_(make_set(dir_, 50, 40, {"--format", "ppm"})) {}

@@ -37,8 +37,8 @@ std::vector<std::string> names_of(const Files& files) {
 }
 
 /// Differences in the manifest's own folder do not count.
-ProcessResult create(const TempDir& dir, const std::string& disk = "",
-                     const std::vector<std::string>& more = {}) {
+ProcessResult create_shuffled(const TempDir& dir, const std::string& disk = "",
+                              const std::vector<std::string>& more = {}) {
   std::vector<std::string> words = {
       "create",   "out/s-%d.tar", "--synthetic", "classes", "--count",
       "7",        "--maxcount",   "3",           "--size",  "8",
@@ -65,16 +65,16 @@ void expect_nothing_broken(const Files& found, const Files& whole) {
 class CreateRerun : public ::testing::Test {
  protected:
   CreateRerun() {
-    EXPECT_EQ(create(dir_).status, 0);
+    EXPECT_EQ(create_shuffled(dir_).status, 0);
     whole_ = files_in(dir_);
   }
   /// One run on the disk, then one that must complete it.
   ProcessResult fail_and_rerun(const std::string& disk, const std::vector<std::string>& more = {}) {
     const TempDir dir;
-    ProcessResult failed = create(dir, disk, more);
+    ProcessResult failed = create_shuffled(dir, disk, more);
     expect_nothing_broken(files_in(dir), whole_);
     if (failed.status == 0) return failed;
-    const ProcessResult rerun = create(dir, "", more);
+    const ProcessResult rerun = create_shuffled(dir, "", more);
     EXPECT_EQ(rerun.status, 0) << disk << ": " << rerun.err;
     EXPECT_EQ(files_in(dir), whole_) << disk;
     return failed;
@@ -129,11 +129,11 @@ TEST_F(CreateRerun, AFailedSyncIsAFault) {
 
 TEST_F(CreateRerun, WholeShardsAreKeptAndNotMadeAgain) {
   const TempDir dir;
-  ASSERT_EQ(create(dir, "kill:25").status, 128 + SIGKILL);
+  ASSERT_EQ(create_shuffled(dir, "kill:25").status, 128 + SIGKILL);
   ASSERT_TRUE(fs::exists(dir / "out/s-0.tar"));
   ASSERT_FALSE(fs::exists(dir / "out/s-2.tar"));
   const auto before = fs::last_write_time(dir / "out/s-0.tar");
-  const auto result = create(dir, "", {"--json"});
+  const auto result = create_shuffled(dir, "", {"--json"});
   EXPECT_THAT(result.err, HasSubstr("continuing: "));
   EXPECT_EQ(json_lines(result.out).size(), 3U) << "shards of both runs are told";
   EXPECT_EQ(fs::last_write_time(dir / "out/s-0.tar"), before);
@@ -141,33 +141,33 @@ TEST_F(CreateRerun, WholeShardsAreKeptAndNotMadeAgain) {
 
 TEST_F(CreateRerun, AShardThatWasDamagedMeanwhileIsMadeAgain) {
   const TempDir dir;
-  ASSERT_EQ(create(dir, "kill:25").status, 128 + SIGKILL);
+  ASSERT_EQ(create_shuffled(dir, "kill:25").status, 128 + SIGKILL);
   fs::resize_file(dir / "out/s-0.tar", 600);
-  EXPECT_EQ(create(dir).status, 0);
+  EXPECT_EQ(create_shuffled(dir).status, 0);
   EXPECT_EQ(files_in(dir), whole_);
 }
 
 TEST_F(CreateRerun, AnUnfinishedSetOfOtherOptionsIsRefused) {
   const TempDir dir;
-  ASSERT_EQ(create(dir, "kill:25").status, 128 + SIGKILL);
+  ASSERT_EQ(create_shuffled(dir, "kill:25").status, 128 + SIGKILL);
   const Files before = files_in(dir);
-  const auto refused = create(dir, "", {"--seed", "5"});
+  const auto refused = create_shuffled(dir, "", {"--seed", "5"});
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err, HasSubstr("unfinished"));
   EXPECT_EQ(files_in(dir), before);
-  EXPECT_EQ(create(dir, "", {"--seed", "5", "--force"}).status, 0);
+  EXPECT_EQ(create_shuffled(dir, "", {"--seed", "5", "--force"}).status, 0);
   EXPECT_THAT(names_of(files_in(dir)), Not(Contains(HasSubstr("tmp"))));
 }
 
 TEST_F(CreateRerun, WithoutIndexesItContinuesByReadingTheShards) {
   const TempDir once;
-  ASSERT_EQ(create(once, "", {"--no-index"}).status, 0);
+  ASSERT_EQ(create_shuffled(once, "", {"--no-index"}).status, 0);
   const Files whole = files_in(once);
   EXPECT_EQ(whole.size(), 4U) << "three shards and the classes";
   for (const int call : {5, 10, 12, 15, 20}) {
     const TempDir dir;
-    create(dir, "kill:" + std::to_string(call), {"--no-index"});
-    ASSERT_EQ(create(dir, "", {"--no-index"}).status, 0);
+    create_shuffled(dir, "kill:" + std::to_string(call), {"--no-index"});
+    ASSERT_EQ(create_shuffled(dir, "", {"--no-index"}).status, 0);
     EXPECT_EQ(files_in(dir), whole) << call;
   }
 }

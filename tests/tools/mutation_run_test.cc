@@ -21,7 +21,7 @@ namespace millrace::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 constexpr std::uint64_t kMutants = 300;
 constexpr std::uint64_t kShardsARun = 10;
@@ -99,8 +99,8 @@ class MutationRun : public ::testing::Test {
       EXPECT_NE(result.status, 0) << what;
       return {shards.begin(), shards.end()};
     }
-    const json report = json_lines(result.out).front();
-    for (const json& fault : report["faults"]) {
+    const Json report = json_lines(result.out).front();
+    for (const Json& fault : report["faults"]) {
       const auto url = fault["url"].get<std::string>();
       told.insert(url.substr(0, url.find(".index.json")));
     }
@@ -116,7 +116,7 @@ class MutationRun : public ::testing::Test {
     const auto result = survive(words, what);
     std::map<std::string, std::size_t> read;
     std::size_t all = 0;
-    for (const json& line : json_lines(result.out)) {
+    for (const Json& line : json_lines(result.out)) {
       ++read[line["url"].get<std::string>()];
       ++all;
     }
@@ -184,7 +184,7 @@ class CheckpointMutants : public MutationRun {
 
   /// However far the run came in its second, its state is that of the same step.
   void settle_state(const std::string& folder) {
-    json state = json::parse(read_file(folder + "/state.json"));
+    Json state = Json::parse(read_file(folder + "/state.json"));
     state.update({{"epoch", 1},
                   {"step_in_epoch", 4},
                   {"global_step", 16},
@@ -192,7 +192,7 @@ class CheckpointMutants : public MutationRun {
                   {"best_epoch", 1},
                   {"meters", {8.5, 1.0, 4.0, 4.0}}});
     state["position"].update({{"epoch", 1}, {"slots", 4}, {"turns", {0}}});
-    for (json& stream : state["position"]["streams"]) stream = {{"skip", 2}, {"ended", false}};
+    for (Json& stream : state["position"]["streams"]) stream = {{"skip", 2}, {"ended", false}};
     const std::string text = state.dump(2);
     write_file(folder + "/state.json", text);
     put_in_manifest(folder, "state.json", text);
@@ -222,7 +222,7 @@ class CheckpointMutants : public MutationRun {
   /// Updates the manifest's entry of `name`, so that the parser behind the checksum is reached.
   void put_in_manifest(const std::string& folder, const std::string& name,
                        const std::string& content) {
-    json manifest = json::parse(read_file(folder + "/manifest.json"));
+    Json manifest = Json::parse(read_file(folder + "/manifest.json"));
     Sha256 hash;
     hash.update(std::as_bytes(std::span(content)));
     manifest["files"][name] = {{"bytes", content.size()}, {"sha256", hash.hex()}};

@@ -21,21 +21,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-std::vector<wds::Sample> read_samples(const std::string& shard) {
-  const io::UrlOpener opener;
-  wds::ShardReader reader(opener, shard);
-  std::vector<wds::Sample> samples;
-  for (wds::Sample sample; reader.next(sample);) samples.push_back(sample);
-  return samples;
-}
-
 /// A model of ten classes, trained for an epoch, and the shards it was trained on.
 class Predict : public ::testing::Test {
  protected:

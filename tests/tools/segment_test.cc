@@ -22,14 +22,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::vector<wds::Sample> read_samples(const std::string& shard) {
-  const io::UrlOpener opener;
-  wds::ShardReader reader(opener, shard);
-  std::vector<wds::Sample> samples;
-  for (wds::Sample sample; reader.next(sample);) samples.push_back(sample);
-  return samples;
-}
-
 decode::Image image_of(const std::string& path) {
   return decode::decode_image(io::Bytes::copy_of(read_file(path)), {.channels = 3});
 }

@@ -11,6 +11,8 @@
 
 #include "decode/encode.h"
 #include "io/base/rng.h"
+#include "io/opener.h"
+#include "wds/shard_reader.h"
 #include "wds/shard_writer.h"
 
 namespace millrace::testing {
@@ -142,6 +144,27 @@ std::string make_labelled_set(const TempDir& dir, int count, const std::string& 
 
 std::string make_scene_set(const TempDir& dir, int count, int side, int mask_value) {
   return write_set(dir, "scene", count, [&](int i) { return scene(i, side, mask_value); });
+}
+
+std::size_t count_of(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<wds::Sample> read_samples(const std::string& shard) {
+  const io::UrlOpener opener;
+  wds::ShardReader reader(opener, shard);
+  std::vector<wds::Sample> samples;
+  for (wds::Sample sample; reader.next(sample);) samples.push_back(sample);
+  return samples;
 }
 
 }  // namespace millrace::testing

@@ -7,6 +7,7 @@
 
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
+#include "wds/sample.h"
 
 namespace millrace::testing {
 
@@ -37,5 +38,12 @@ std::string make_labelled_set(const TempDir& dir, int count, const std::string& 
 /// `count` scenes of `side` x `side`: a bright box before a dark ground, `mask.png` with
 /// `mask_value` in the box, `depth.png` the nearer the brighter. Two shards; gives their spec.
 std::string make_scene_set(const TempDir& dir, int count, int side, int mask_value = 1);
+
+/// How often `what` occurs in `text`.
+std::size_t count_of(const std::string& text, const std::string& what);
+
+std::vector<std::string> lines_of(const std::string& text);
+
+std::vector<wds::Sample> read_samples(const std::string& shard);
 
 }  // namespace millrace::testing

@@ -15,11 +15,11 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kSamples = 150;
+constexpr int kTrainSamples = 150;
 
 class Train : public ::testing::Test {
  protected:
-  Train() : shards_(make_set(dir_, kSamples, 50)) {}
+  Train() : shards_(make_set(dir_, kTrainSamples, 50)) {}
 
   std::vector<std::string> words(const std::vector<std::string>& more) const {
     std::vector<std::string> words = {
@@ -53,8 +53,8 @@ TEST_F(Train, TellsStepsEpochsAndTheEnd) {
   const auto& epoch = events[events.size() - 2];
   EXPECT_EQ(epoch["event"], "epoch");
   EXPECT_EQ(epoch["epoch"], 2);
-  EXPECT_EQ(epoch["train_samples"], kSamples);
-  EXPECT_EQ(epoch["val_samples"], kSamples);
+  EXPECT_EQ(epoch["train_samples"], kTrainSamples);
+  EXPECT_EQ(epoch["val_samples"], kTrainSamples);
   EXPECT_EQ(events.back()["event"], "end");
   EXPECT_EQ(events.back()["epochs"], 2);
   EXPECT_EQ(losses(events).size(), 2U * 5U);  // 150 samples, 32 per step
@@ -71,7 +71,7 @@ TEST_F(Train, EvalScoresEverySampleOnceAsTrainDid) {
                   "--devices", devices, "--precision", "fp32", "--batch-size", "7"});
     ASSERT_EQ(result.status, 0) << result.err;
     const auto score = json_lines(result.out).at(0);
-    EXPECT_EQ(score["val_samples"], kSamples);
+    EXPECT_EQ(score["val_samples"], kTrainSamples);
     EXPECT_NEAR(score["val_loss"].get<double>(), epoch["val_loss"].get<double>(), 1e-4);
     EXPECT_EQ(score["val_top1"], epoch["val_top1"]);
   }

@@ -21,13 +21,6 @@ const std::vector<std::string> kCommands = {"create", "ls",    "cat",     "view"
                                             "verify", "index", "reshard", "order", "bench",
                                             "train",  "eval",  "predict"};
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 /// Eight colour samples of that height and width; returns their shard.
 std::string make_pictures(const TempDir& dir, const std::string& size) {
   const ProcessResult made = millrace({"create", dir / "p-%06d.tar", "--synthetic", "classes",
