@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "io/opener.h"
+
 namespace millrace::io::detail {
 namespace {
 
