@@ -95,12 +95,7 @@ TEST(Parity, AlexNet) {
 }
 
 TEST(Parity, UNet) {
-  compare({.model = "unet",
-           .options = {.image = 32},
-           .batch = 6,
-           .seed = 104,
-           .steps = 5,
-           .lr = 0.000004F});
+  compare({.model = "unet", .options = {.image = 32}, .batch = 6, .seed = 104, .lr = 0.000004F});
 }
 
 constexpr std::int64_t kImage = 64;

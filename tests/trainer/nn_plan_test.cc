@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -177,6 +178,21 @@ TEST(Plan, NeedsLessMemoryWithoutAWayBack) {
   const auto both = compile(graph, options, {parameters, gradients, buffers});
   const auto forward_only = compile(graph, options, {parameters, {}, buffers});
   EXPECT_LT(3 * forward_only->activation_bytes(), both->activation_bytes());
+}
+
+TEST(Plan, IsRefusedIfItsActivationsAreLargerThanTheMachine) {
+  const Graph graph = small_lenet();
+  std::vector<float> parameters(graph.parameters().padded_size());
+  std::vector<float> buffers(graph.buffers().padded_size());
+  try {
+    compile(graph, {.batch_size = 6'000'000}, {parameters, {}, buffers});
+    FAIL() << "it was compiled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kExhausted);
+    EXPECT_THAT(error.message(),
+                ::testing::MatchesRegex("the activations of a batch take [0-9.]+ GiB, which this "
+                                        "process cannot have .*"));
+  }
 }
 
 TEST(MemoryPlan, SharesMemoryBetweenLivesThatDoNotMeet) {

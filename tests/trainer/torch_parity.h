@@ -26,7 +26,7 @@ struct ParitySetup {
   /// side; with those a single step cannot be compared.
   std::uint64_t seed = 4;
   /// Of training: a few show errors that one step passes to the next.
-  int steps = 3;
+  int steps = 5;
   /// Of the steps: SGD, momentum 0.9. Small for deep nets: from start values large steps double a
   /// rounding error every step, in PyTorch too.
   float lr = 0.002F;

@@ -1,9 +1,14 @@
 #include "trainer/ops/detail/lowering.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "io/base/check.h"
+#include "io/base/error.h"
+#include "io/base/machine.h"
 
 namespace millrace::trainer::ops {
 namespace {
@@ -20,6 +25,21 @@ std::vector<bool> find_wanting(const nn::Graph& graph) {
 
 DataType onednn_type(decode::DType dtype) {
   return dtype == decode::DType::kBFloat16 ? DataType::bf16 : DataType::f32;
+}
+
+/// Where memory is overcommitted, too large a plan would have the kernel end the process, without a
+/// word, when it is first used.
+AlignedBuffer allocate_arena(std::size_t bytes) {
+  constexpr double kGiB = 1 << 30;
+  const std::uint64_t memory = usable_memory();
+  try {
+    if (bytes <= memory) return AlignedBuffer(bytes);
+  } catch (const std::bad_alloc&) {  // a limit of the process's own
+  }
+  throw Error(ErrorCode::kExhausted,
+              fmt::format("the activations of a batch take {:.1f} GiB, which this process cannot "
+                          "have (machine or cgroup: {:.1f} GiB): smaller batches take less",
+                          static_cast<double>(bytes) / kGiB, static_cast<double>(memory) / kGiB));
 }
 
 }  // namespace
@@ -121,8 +141,7 @@ Desc Lowering::gradient_desc(nn::Value value) const {
   return shape.size() == 3 ? context_.image(shape) : context_.features(shape[0]);
 }
 
-dnnl::memory Lowering::parameter(std::size_t index, const dnnl::memory::dims& dims,
-                                 FormatTag tag) {
+dnnl::memory Lowering::parameter(std::size_t index, const dnnl::memory::dims& dims, FormatTag tag) {
   // oneDNN's handles are never const; a source is only read.
   auto* data = const_cast<float*>(parameter_values(index).data());
   return {{dims, DataType::f32, tag}, context_.engine, data};
@@ -180,7 +199,7 @@ std::vector<std::size_t> Lowering::without_gradient() const {
 
 void Lowering::finish(PlanMemory& memory) {
   const nn::MemoryPlan plan = nn::plan_memory(lifetimes_);
-  memory.arena = AlignedBuffer(plan.total_bytes);
+  memory.arena = allocate_arena(plan.total_bytes);
   memory.scratchpad = AlignedBuffer(scratchpad_bytes_);
   memory.kept = std::move(kept_);
   for (Binding& binding : bindings_) {
