@@ -237,7 +237,7 @@ namespace {
 using OptionList = std::vector<std::pair<std::string, std::string>>;
 
 /// "none" for one that is there only if it is used; null for one that another version did not save.
-const std::string* value_of(const OptionList& options, const std::string& name) {
+const std::string* find_option(const OptionList& options, const std::string& name) {
   static const std::string none = "none";
   const auto found = std::ranges::find(options, name, [](const auto& one) { return one.first; });
   if (found != options.end()) return &found->second;
@@ -254,8 +254,8 @@ std::vector<std::string> option_differences(const DataIdentity& saved, const Dat
       all.push_back(option);
   std::vector<std::string> lines;
   for (const auto& [name, value] : all) {
-    const std::string* before = value_of(saved.options, name);
-    const std::string* now = value_of(given.options, name);
+    const std::string* before = find_option(saved.options, name);
+    const std::string* now = find_option(given.options, name);
     if (before && now && *before != *now)
       lines.push_back(fmt::format("{}: {} saved, {} given", name, *before, *now));
   }

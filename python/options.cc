@@ -5,7 +5,6 @@
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 #include <variant>

@@ -19,14 +19,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
-#include <span>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
-#include "io/base/error.h"
-#include "io/base/text.h"
 #include "io/base/words.h"
 
 namespace millrace::python {

@@ -12,6 +12,7 @@
 
 #include "decode/class_mask.h"
 #include "decode/limits.h"
+#include "io/base/error.h"
 #include "python/bind.h"
 #include "python/struct_binding.h"
 

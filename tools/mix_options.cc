@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "io/base/error.h"
+#include "io/base/words.h"
 #include "tools/values.h"
 
 namespace millrace::tools {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "io/base/error.h"
+#include "io/base/words.h"
 #include "tools/values.h"
 
 namespace millrace::tools {

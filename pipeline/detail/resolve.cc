@@ -407,11 +407,12 @@ namespace {
 /// Buffers that the machine cannot hold would end the process long after it has started.
 void check_machine(std::int64_t num_batches, std::size_t buffer_bytes) {
   const std::uint64_t memory = usable_memory();
-  require(buffer_bytes <= memory / static_cast<std::uint64_t>(num_batches),
-          fmt::format("{} batches of {} bytes are more than the memory of this {}, {} bytes: "
-                      "smaller batches, less prefetch or a memory budget are needed",
-                      num_batches, buffer_bytes,
-                      memory_limit() == memory ? "process's cgroup" : "machine", memory));
+  if (buffer_bytes <= memory / static_cast<std::uint64_t>(num_batches)) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("{} batches of {} bytes are more than the memory of this {}, {} bytes: "
+                          "smaller batches, less prefetch or a memory budget are needed",
+                          num_batches, buffer_bytes,
+                          memory_limit() == memory ? "process's cgroup" : "machine", memory));
 }
 
 }  // namespace
