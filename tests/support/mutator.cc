@@ -245,6 +245,39 @@ void other_header(std::string& tar, KeyedRng& rng) {
   put_checksum(tar, header);
 }
 
+/// RFC 8878, 3.1.2: a frame that zstd and lz4 skip, which may claim more than follows.
+std::string skippable_frame(KeyedRng& rng) {
+  const std::size_t size = rng.below(24);
+  std::string frame("\x50\x2a\x4d\x18\0\0\0\0", 8);
+  frame[0] = static_cast<char>(0x50 + rng.below(16));
+  frame[4] = static_cast<char>(size);
+  if (rng.below(4) == 0) frame[5 + rng.below(3)] = static_cast<char>(rng.below(256));
+  return frame + std::string(rng.below(4) == 0 ? rng.below(size + 1) : size, 's');
+}
+
+void put_skippable_first(std::string& packed, KeyedRng& rng) {
+  packed.insert(0, skippable_frame(rng));
+}
+
+void put_skippable_last(std::string& packed, KeyedRng& rng) { packed += skippable_frame(rng); }
+
+void leave_skippable(std::string& packed, KeyedRng& rng) { packed = skippable_frame(rng); }
+
+/// The start of every format that is told by its first bytes, alone or before the rest.
+void other_start(std::string& packed, KeyedRng& rng) {
+  const std::array<std::string, 8> starts = {"\x1f\x8b",
+                                             "\x28\xb5\x2f\xfd",
+                                             "BZh9",
+                                             "\xfd"
+                                             "7zXZ",
+                                             "\x04\x22\x4d\x18",
+                                             "LZIP\x01",
+                                             "\x89LZO",
+                                             "\x1f\x9d"};
+  const std::string& start = starts[rng.below(starts.size())];
+  packed = rng.below(2) == 0 ? start : start + packed;
+}
+
 std::string damaged(std::string data, std::uint64_t number, std::span<const Damage> damages) {
   KeyedRng rng({.seed = 20, .index = number});
   const std::string whole = data;
@@ -270,6 +303,21 @@ std::string mutated_tar(const std::string& tar, std::uint64_t number) {
       zero_block,   lose_block,   double_block, swap_blocks,  second_archive,
       other_header, other_header, other_header};
   return damaged(tar, number, kDamages);
+}
+
+std::string mutated_pack(const std::string& packed, std::uint64_t number) {
+  static const std::vector<Damage> kDamages = {flip_bit,
+                                               flip_bit,
+                                               cut_end,
+                                               lose_range,
+                                               double_range,
+                                               zero_range,
+                                               put_skippable_first,
+                                               put_skippable_last,
+                                               leave_skippable,
+                                               other_start,
+                                               second_archive};
+  return damaged(packed, number, kDamages);
 }
 
 }  // namespace millrace::testing

@@ -17,4 +17,7 @@ std::string mutated_text(const std::string& text, std::uint64_t number);
 /// A mutant of an uncompressed tar.
 std::string mutated_tar(const std::string& tar, std::uint64_t number);
 
+/// A mutant of a packed tar: damaged bytes, frames that a decoder skips, another format's start.
+std::string mutated_pack(const std::string& packed, std::uint64_t number);
+
 }  // namespace millrace::testing

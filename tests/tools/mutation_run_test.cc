@@ -14,6 +14,7 @@
 #include <set>
 
 #include "io/base/hash.h"
+#include "tests/support/gzipped.h"
 #include "tests/support/mutator.h"
 #include "tests/tools/support.h"
 
@@ -142,6 +143,39 @@ TEST_F(MutationRun, IndexesBesideWholeShards) {
   for (std::uint64_t first = 0; first < kMutants; first += kShardsARun) {
     read_ten(first,
              [&](std::uint64_t number) { return std::pair(tar_, mutated_text(index_, number)); });
+  }
+}
+
+/// A zstd frame (RFC 8878) of `data` as it is, with a window of 8 MiB and no checksum.
+std::string stored_zstd(const std::string& data) {
+  std::string frame("\x28\xb5\x2f\xfd\0\x58", 6);
+  const std::size_t header = data.size() << 3U | 1U;
+  for (const int shift : {0, 8, 16}) frame += static_cast<char>(header >> shift);
+  return frame + data;
+}
+
+TEST_F(MutationRun, PackedShards) {
+  for (const std::string& packed : {gzipped(tar_), stored_zstd(tar_)}) {
+    write_file(dir_ / "packed.tar", packed);
+    ASSERT_EQ(millrace({"index", "--force", dir_ / "packed.tar"}).status, 0);
+    const std::string index = read_file(dir_ / "packed.tar.index.json");
+    for (std::uint64_t first = 0; first < kMutants / 2; first += kShardsARun) {
+      read_ten(first, [&](std::uint64_t number) {
+        return std::pair(mutated_pack(packed, number), index);
+      });
+    }
+  }
+}
+
+TEST_F(MutationRun, PackedShardsWithoutAnIndex) {
+  const std::string packed = stored_zstd(tar_);
+  for (std::uint64_t number = 0; number < kMutants / 3; ++number) {
+    const std::string shard = dir_ / "packed.tar";
+    write_file(shard, mutated_pack(packed, number));
+    const std::string what = "packed shard " + std::to_string(number);
+    const std::vector<std::vector<std::string>> ways = {
+        {"verify", shard}, {"ls", shard}, {"order", "--on-fault", "skip", shard}};
+    survive(ways[number % ways.size()], what);
   }
 }
 

@@ -52,6 +52,40 @@ std::string make_listed_set(const TempDir& dir) {
   return shards;
 }
 
+// Of 8 and 12 bytes: a zstd or lz4 skippable frame, and nothing behind it.
+TEST(Verify, EveryCommandSurvivesAShardOfSkippableFrames) {
+  const TempDir dir;
+  write_file(dir / "8.tar", std::string("\x50\x2a\x4d\x18\0\0\0\0", 8));
+  write_file(dir / "12.tar", std::string("\x50\x2a\x4d\x18\4\0\0\0skip", 12));
+  const std::vector<std::string> model = {
+      "--model", "lenet", "--size", "28", "--channels", "1", "--classes", "2", "--run-dir", "none"};
+  for (const char* shard : {"8.tar", "12.tar"}) {
+    const std::string spec = dir / shard;
+    for (std::vector<std::string> words : std::vector<std::vector<std::string>>{
+             {"verify", spec},
+             {"ls", spec},
+             {"ls", "--on-fault", "skip", spec},
+             {"cat", spec, "a.cls"},
+             {"stats", spec},
+             {"order", spec},
+             {"order", "--on-fault", "skip", "--max-faults", "100", spec},
+             {"bench", spec},
+             {"bench", "--on-fault", "skip", spec},
+             {"index", spec},
+             {"reshard", spec, dir / "out-%06d.tar", "--on-fault", "skip"},
+             {"train", "--train", spec},
+             {"train", "--train", spec, "--on-fault", "skip"}}) {
+      if (words.front() == "train") words.insert(words.end(), model.begin(), model.end());
+      const ProcessResult result = millrace(words);
+      EXPECT_TRUE(result.status >= 0 && result.status <= 2)
+          << words.front() << ": " << result.status << ", " << result.err;
+      EXPECT_TRUE(result.status == 0 || result.err.find(shard) != std::string::npos)
+          << words.front() << ": " << result.err;
+    }
+  }
+  EXPECT_THAT(millrace({"verify", dir / "8.tar"}).err, HasSubstr("Truncated"));
+}
+
 TEST(Verify, ASoundSetIsCountedAndSound) {
   const TempDir dir;
   const auto report = report_of({make_set(dir, 30, 20)}, 0);

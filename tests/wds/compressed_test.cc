@@ -235,6 +235,42 @@ TEST(Compressed, SkippableFramesMayComeFirst) {
             ErrorCode::kTruncated);
 }
 
+// A shard that cannot be unpacked is told like any other damage, and its reader can still be asked.
+TEST(Compressed, AReaderWhoseUnpackingCannotBeginIsWhole) {
+  const std::string skippable = little_endian(0x184D2A50, 4) + little_endian(4, 4) + "skip";
+  const std::string empty = little_endian(0x184D2A50, 4) + little_endian(0, 4);
+  MemoryOpener opener;
+  for (const std::string& shard :
+       {empty, skippable, skippable.substr(0, 6), skippable.substr(0, 10), empty + empty,
+        skippable + numbered_tar(2), std::string("\x04\x22\x4d\x18 lz4")}) {
+    opener.files["x"] = shard;
+    for (const std::uint64_t offset : {0, 4, 512}) {
+      std::optional<ShardReader> reader;
+      try {
+        reader.emplace(opener, "x", ShardOptions{.lenient = true, .offset = offset});
+      } catch (const Error&) {
+        continue;
+      }
+      Sample sample;
+      EXPECT_THROW(reader->next(sample), Error);
+      EXPECT_FALSE(reader->can_continue());
+      EXPECT_EQ(reader->warnings().unguarded, 0U);
+      EXPECT_LE(reader->position(), shard.size());
+      EXPECT_FALSE(reader->at_end() && reader->can_continue());
+    }
+  }
+}
+
+TEST(Compressed, FormatsThatAreNotReadAreNamed) {
+  const std::string skippable = little_endian(0x184D2A50, 4) + little_endian(0, 4);
+  for (const std::string& start : {std::string("\x04\x22\x4d\x18"), std::string("LZIP\x01"),
+                                   std::string("\x89LZO"), std::string("\x1f\x9d")}) {
+    EXPECT_EQ(read(start + std::string(1024, 'x')).fault, ErrorCode::kUnsupported);
+    EXPECT_EQ(read(start).fault, ErrorCode::kUnsupported);
+  }
+  EXPECT_EQ(read(skippable + "\x04\x22\x4d\x18 lz4").fault, ErrorCode::kUnsupported);
+}
+
 // A shard of one sample, packed by `xz --check=none`.
 std::string unchecked_xz() {
   constexpr std::string_view kHex =

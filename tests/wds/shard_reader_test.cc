@@ -262,6 +262,24 @@ TEST(ShardReader, ALinkWithoutATargetCostsItsSample) {
   EXPECT_EQ(read(tar), (Strings{"!Corrupt a@1024", "!Corrupt b@2560", "later:cls=1"}));
 }
 
+// The shard is read on by its index behind damage; what lies there is no link's target.
+TEST(ShardReader, LinksBehindDamageCostTheirSamples) {
+  const std::string before = TarBuilder().file("a.jpg", "A").bytes();
+  const std::string tar = TarBuilder()
+                              .raw(before)
+                              .file("b.jpg", "B")
+                              .file("c.jpg", "C")
+                              .raw(link_to("d.jpg", "a.jpg"))
+                              .raw(link_to("e.jpg", "c.jpg"))
+                              .end()
+                              .bytes();
+  MemoryOpener opener = one_shard(tar);
+  const auto index = std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));
+  opener.files["x.tar"][before.size() + 130] = '7';  // b's header
+  EXPECT_EQ(read(opener, {.index = index}), (Strings{"!Corrupt a@1024", "!Corrupt b@1024",
+                                                     "c:jpg=C", "d:jpg=A", "!Corrupt e@3584"}));
+}
+
 // A tar of a few kilobytes may contain a thousand links to one large member: it is read once.
 TEST(ShardReader, LinksDoNotReadTheShardOverAndOver) {
   TarBuilder tar;

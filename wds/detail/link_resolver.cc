@@ -53,7 +53,7 @@ std::unique_ptr<TarReader> LinkResolver::open_at(std::uint64_t offset) const {
 void LinkResolver::scan_to(std::uint64_t offset) {
   if (!scan_) scan_ = open_at(0);
   try {
-    for (TarMember member; !ahead_ && scan_->next(member);) {
+    for (TarMember member; !ahead_ && scan_->can_continue() && scan_->next(member);) {
       if (member.offset >= offset)
         ahead_ = member;
       else

@@ -23,6 +23,16 @@ constexpr std::array<std::string_view, 4> kMagics = {kGzip, std::string_view("BZ
                                                                       6),
                                                      kZstd};
 
+// Recognised, so that they are not taken for damage.
+struct Foreign {
+  std::string_view name;
+  std::string_view magic;
+};
+constexpr std::array<Foreign, 4> kForeign = {{{"lz4", "\x04\x22\x4d\x18"},
+                                              {"lzip", "LZIP\x01"},
+                                              {"lzop", "\x89LZO"},
+                                              {"compress", "\x1f\x9d"}}};
+
 std::string_view start_of(Tape& packed) {
   const auto bytes = packed.peek(6);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -38,7 +48,6 @@ bool starts_with_skippable(Tape& packed) {
 // libarchive 3.6 recognises zstd only by its first frame, so leading skippable frames are removed.
 void skip_skippable(Tape& packed) {
   constexpr std::size_t kHeaderBytes = 8;
-  if (!starts_with_skippable(packed)) return;
   while (starts_with_skippable(packed)) {
     const auto header = packed.peek(kHeaderBytes);
     if (header.size() < kHeaderBytes) break;
@@ -47,7 +56,23 @@ void skip_skippable(Tape& packed) {
       size = size << 8U | std::to_integer<std::uint64_t>(header[i]);
     packed.skip(kHeaderBytes + size);
   }
-  if (start_of(packed).starts_with(kZstd)) return;
+}
+
+void refuse_foreign(Tape& packed) {
+  for (const auto& [name, magic] : kForeign) {
+    if (start_of(packed).starts_with(magic))
+      throw Error(ErrorCode::kUnsupported,
+                  "a shard packed by " + std::string(name) + "; gzip, bzip2, xz and zstd are read",
+                  {.offset = 0});
+  }
+}
+
+// Not when the source is made, but at its first read: a reader must be whole before it can fail.
+void begin(Tape& packed) {
+  const bool skips = starts_with_skippable(packed);
+  skip_skippable(packed);
+  refuse_foreign(packed);
+  if (!skips || start_of(packed).starts_with(kZstd)) return;
   const bool cut = packed.peek(4).size() < 4;
   throw Error(cut ? ErrorCode::kTruncated : ErrorCode::kCorrupt,
               "unpacking: skippable frames without zstd data behind them",
@@ -59,6 +84,7 @@ void skip_skippable(Tape& packed) {
 // In pieces, so that the ratio is checked before much has been unpacked.
 std::size_t Unpacked::read(std::span<std::byte> into) {
   if (ended_ || into.empty()) return 0;
+  if (!std::exchange(begun_, true)) begin(*packed_);
   const std::size_t got = unpack(into.first(std::min(into.size(), kReadBytes)));
   ended_ = got == 0;
   position_ += got;
@@ -98,13 +124,13 @@ void Unpacked::check_expansion() const {
 
 bool is_compressed(Tape& packed) {
   if (starts_with_skippable(packed)) return true;
-  return std::any_of(
-      kMagics.begin(), kMagics.end(),
-      [start = start_of(packed)](std::string_view magic) { return start.starts_with(magic); });
+  const std::string_view start = start_of(packed);
+  const auto matches = [start](std::string_view magic) { return start.starts_with(magic); };
+  return std::ranges::any_of(kMagics, matches) ||
+         std::ranges::any_of(kForeign, matches, &Foreign::magic);
 }
 
 std::unique_ptr<io::ByteSource> unpack(std::unique_ptr<Tape> packed, const UnpackLimits& limits) {
-  skip_skippable(*packed);
   const bool gzip = start_of(*packed).starts_with(kGzip);
   return gzip ? unpack_gzip(std::move(packed), limits)
               : unpack_by_libarchive(std::move(packed), limits);

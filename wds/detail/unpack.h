@@ -17,11 +17,12 @@ struct UnpackLimits {
   std::uint64_t max_window = std::uint64_t{8} * 1024 * 1024;
 };
 
-/// Whether the next bytes of `packed` are compressed in a format that unpack() supports.
+/// Whether the next bytes of `packed` are compressed, in a format that unpack() supports or names.
 bool is_compressed(Tape& packed);
 
-/// The unpacked bytes of `packed`, which is positioned at 0. Reading throws: Truncated, Corrupt
-/// (including gzip's checksum), Exhausted (a limit).
+/// The unpacked bytes of `packed`, which is positioned at 0; nothing is read yet. Reading throws:
+/// Truncated, Corrupt (including gzip's checksum), Exhausted (a limit), Unsupported (lz4, lzip,
+/// lzop, compress).
 std::unique_ptr<io::ByteSource> unpack(std::unique_ptr<Tape> packed, const UnpackLimits& limits);
 
 /// Number of zstd frames so far, or 1 for an xz stream, without a checksum of their content. gzip

@@ -47,6 +47,7 @@ class Unpacked : public io::ByteSource {
   std::unique_ptr<Tape> packed_;
   UnpackLimits limits_;
   std::uint64_t position_ = 0;
+  bool begun_ = false;
   bool ended_ = false;
 };
 
