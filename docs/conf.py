@@ -47,12 +47,13 @@ def draw(app) -> None:
     folder.mkdir(parents=True)
     program = Path(os.environ["MILLRACE_PROGRAM"]).resolve()
     environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
-    for _, command, _ in commands(Path(app.srcdir) / "docs" / "gallery.md"):
+    page = Path(app.srcdir) / "docs" / "gallery.md"
+    for command in commands(page.read_text()):
         done = subprocess.run(
-            command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
+            command.text, shell=True, cwd=folder, env=environment, capture_output=True, text=True
         )
         if done.returncode != 0:
-            raise ExtensionError(f"docs/gallery.md: {command}\n{done.stderr}")
+            raise ExtensionError(f"docs/gallery.md: {command.text}\n{done.stderr}")
     for shard in folder.glob("*.tar*"):
         shard.unlink()
 
