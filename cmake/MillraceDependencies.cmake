@@ -14,7 +14,7 @@ set(millrace_dependencies
   "PNG PC libpng"
   "TIFF 4.5 PC libtiff-4"
   "WebP PC libwebp"
-  "TBB 2021 PC tbb"
+  "TBB 2021.8 PC tbb"
   "hwy PC libhwy"
   "Eigen3 3.4 PC eigen3"
   "OneDNN 2.6"
@@ -53,6 +53,13 @@ foreach(dependency IN LISTS millrace_dependencies)
     list(APPEND ${kind} "${module}")
   endif()
 endforeach()
+
+# Between releases oneTBB has changed the lifetime of what it keeps for each thread.
+set(millrace_newest_tbb 2022.3)
+if(TBB_VERSION VERSION_GREATER_EQUAL 2022.4)
+  message(WARNING "oneTBB ${TBB_VERSION} is newer than ${millrace_newest_tbb}, the newest that "
+    "millrace was tested with (from 2021.8 on): run pipeline_tests first")
+endif()
 
 list(JOIN pc_public ", " MILLRACE_PC_PUBLIC)
 list(JOIN pc_private ", " MILLRACE_PC_PRIVATE)

@@ -2,6 +2,7 @@
 
 #include <oneapi/tbb/flow_graph.h>
 
+#include <exception>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -89,6 +90,7 @@ struct Graph::State final : Merge::Sink {
   std::shared_ptr<BlockRead> read_block(const ReadRequest& request);
   void handle(const Event& event);
   void decode_block(const std::shared_ptr<DecodeBlock>& block);
+  void fail(std::exception_ptr error);
   /// A node's body: an exception that no stage handles ends the pipeline at once.
   template <typename Work>
   void run_body(Handover& handover, const Work& work, Arena::Need need = Arena::Need::kSerial);
@@ -154,7 +156,10 @@ Graph::State::~State() {
   decode_stage.stop();
   io_threads.stop();
   arena.stop();
-  graph->wait_for_all();
+  try {
+    graph->wait_for_all();
+  } catch (...) {  // TBB's own, of a task that it had no memory for: fail() has told the consumer
+  }
   deliver_node.reset();
   order_node.reset();
   decode_node.reset();
@@ -191,6 +196,11 @@ void Graph::State::make_nodes() {
   flow::make_edge(*order_node, *deliver_node);
 }
 
+void Graph::State::fail(std::exception_ptr error) {
+  parts.output.fail(std::move(error));
+  stop.request_stop();
+}
+
 template <typename Work>
 void Graph::State::run_body(Handover& handover, const Work& work, Arena::Need need) {
   const NodeBody body;
@@ -198,8 +208,7 @@ void Graph::State::run_body(Handover& handover, const Work& work, Arena::Need ne
   try {
     work();
   } catch (...) {
-    parts.output.fail(std::current_exception());
-    stop.request_stop();
+    fail(std::current_exception());
   }
   handover.send();  // a serial node's next run sees what this one did
   arena.done(need);
@@ -210,11 +219,15 @@ void Graph::State::start_read(const ReadRequest& request, ReadNode::gateway_type
   auto queued = std::make_shared<std::optional<Stopwatch<>>>(parts.meters.read_queue_ns);
   io_threads.submit([this, request, hold, queued] {
     queued->reset();
-    const Event event(read_block(request));
-    arena.add(Arena::Need::kSerial);  // the merge's
-    to_merge.send();
-    const TbbCode tbb;
-    hold->gateway().try_put(event);
+    try {
+      const Event event(read_block(request));
+      arena.add(Arena::Need::kSerial);  // the merge's
+      to_merge.send();
+      const TbbCode tbb;
+      hold->gateway().try_put(event);
+    } catch (...) {
+      fail(std::current_exception());
+    }
   });
 }
 

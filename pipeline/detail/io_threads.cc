@@ -2,9 +2,18 @@
 
 #include <utility>
 
+#include "io/base/threads.h"
+
 namespace millrace::pipeline::detail {
 
-IoThreads::IoThreads(int count) { set_count(count); }
+IoThreads::IoThreads(int count) {
+  try {
+    set_count(count);
+  } catch (...) {
+    stop();  // the ones that started wait for work
+    throw;
+  }
+}
 
 IoThreads::~IoThreads() { stop(); }
 
@@ -23,8 +32,9 @@ void IoThreads::set_count(int count) {
     if (stopped_) return;
     allowed_ = count;
   }
+  threads_.reserve(static_cast<std::size_t>(count));
   while (threads_.size() < static_cast<std::size_t>(count))
-    threads_.emplace_back([this] { serve(); });
+    threads_.push_back(start_thread("to read shards", [this] { serve(); }));
   changed_.notify_all();
 }
 

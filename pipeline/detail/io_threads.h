@@ -16,13 +16,15 @@ namespace millrace::pipeline::detail {
 
 class IoThreads {
  public:
+  /// Throws: Exhausted if there are not that many threads to be had.
   explicit IoThreads(int count);
   /// As stop().
   ~IoThreads();
 
   /// `work` must not throw. After stop() it is dropped.
   void submit(std::function<void()> work);
-  /// How many work at once from now on; what is under way is not broken off.
+  /// How many work at once from now on; what is under way is not broken off. Throws: Exhausted;
+  /// those that it has go on.
   void set_count(int count);
   /// Drops work that has not begun and waits for the rest.
   void stop();

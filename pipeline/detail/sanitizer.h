@@ -40,7 +40,7 @@ inline void take_in() {
   AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
   AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
 }
-/// False on one of TBB's own workers, which enters an arena of one thread for an enqueued task.
+/// Whether this thread is in TBB's code.
 inline bool is_left_out() { return times_left_out > 0; }
 /// Everything before send() happens before everything after receive().
 class Handover {

@@ -69,5 +69,35 @@ TEST(Arena, NoMoreThreadsAreCalledThanTasksCanRun) {
   await_sleep(arena);
 }
 
+// TBB frees what it keeps for a thread with the thread.
+TEST(Arena, ATaskMayOutliveTheThreadThatAnnouncedIt) {
+  Arena arena(2);
+  std::atomic<int> done{0};
+  for (int round = 0; round < 200; ++round) {
+    std::latch gone(1);
+    std::thread([&] {
+      run(arena, Arena::Need::kParallel, [&] {
+        gone.wait();
+        ++done;
+      });
+    }).join();
+    gone.count_down();
+    while (done <= round) std::this_thread::yield();
+  }
+  await_sleep(arena);
+}
+
+TEST(Arena, MoreThreadsComeWhileItWorks) {
+  Arena arena(1, 3);
+  std::latch all_run(3);
+  for (int i = 0; i < 3; ++i)
+    run(arena, Arena::Need::kParallel, [&] { all_run.arrive_and_wait(); });
+  arena.set_threads(3);
+  run(arena, Arena::Need::kParallel, [] {});  // each announced task wakes at most one thread
+  run(arena, Arena::Need::kParallel, [] {});
+  await_sleep(arena);
+  EXPECT_TRUE(all_run.try_wait());
+}
+
 }  // namespace
 }  // namespace millrace::pipeline::detail
