@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "bench/cpu_clock.h"
+#include "trainer/nn/plan.h"
+#include "trainer/ops/detail/primitives.h"
 
 namespace millrace::bench {
 namespace {
 
-using dnnl::algorithm;
+namespace ops = trainer::ops;
 using dnnl::memory;
 using Arguments = std::unordered_map<int, memory>;
 using Key = std::vector<std::int64_t>;
@@ -43,26 +45,11 @@ class Timer {
   }
 
   double linear(std::int64_t in, std::int64_t out) {
-    const memory::desc x = any({batch_, in});
-    const memory::desc w = any({out, in});
-    const memory::desc y = any({batch_, out});
-    const dnnl::inner_product_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, x, w, y}, engine_);
-    const dnnl::inner_product_backward_data::primitive_desc data({x, w, y}, engine_, forward);
-    const dnnl::inner_product_backward_weights::primitive_desc weights({x, any_float({out, in}), y},
-                                                                       engine_, forward);
-    return time(dnnl::inner_product_forward(forward),
-                {{DNNL_ARG_SRC, make(forward.src_desc())},
-                 {DNNL_ARG_WEIGHTS, make(forward.weights_desc())},
-                 {DNNL_ARG_DST, make(forward.dst_desc())}}) +
-           time(dnnl::inner_product_backward_data(data),
-                {{DNNL_ARG_DIFF_SRC, make(data.diff_src_desc())},
-                 {DNNL_ARG_WEIGHTS, make(data.weights_desc())},
-                 {DNNL_ARG_DIFF_DST, make(data.diff_dst_desc())}}) +
-           time(dnnl::inner_product_backward_weights(weights),
-                {{DNNL_ARG_SRC, make(weights.src_desc())},
-                 {DNNL_ARG_DIFF_WEIGHTS, make(weights.diff_weights_desc())},
-                 {DNNL_ARG_DIFF_DST, make(weights.diff_dst_desc())}});
+    const ops::Operands half{any({batch_, in}), any({out, in}), {}, any({batch_, out})};
+    const ops::Operands gradient{half.x, any_float({out, in}), {}, half.y};
+    const auto forward = ops::inner_product(context_, half);
+    return time_forward(forward) + time_data(ops::inner_product_data(context_, half, forward)) +
+           time_weights(ops::inner_product_weights(context_, gradient, forward));
   }
 
  private:
@@ -74,8 +61,8 @@ class Timer {
   }
 
   memory make(const memory::desc& desc) const {
-    memory made(desc, engine_);
-    std::memset(made.get_data_handle(), 0, desc.get_size());
+    memory made(desc, context_.engine);
+    if (desc.get_size() > 0) std::memset(made.get_data_handle(), 0, desc.get_size());
     return made;
   }
 
@@ -83,50 +70,60 @@ class Timer {
     double best = 1e9;
     for (int i = 0; i < 6; ++i) {
       const double start = now();
-      primitive.execute(stream_, arguments);
-      stream_.wait();
+      primitive.execute(context_.stream, arguments);
+      context_.stream.wait();
       best = std::min(best, now() - start);
     }
     return best;
   }
 
+  template <typename Desc>
+  double time_forward(const Desc& desc) {
+    return time(dnnl::primitive(desc.get()), {{DNNL_ARG_SRC, make(desc.src_desc())},
+                                              {DNNL_ARG_WEIGHTS, make(desc.weights_desc())},
+                                              {DNNL_ARG_DST, make(desc.dst_desc())},
+                                              {DNNL_ARG_SCRATCHPAD, make(desc.scratchpad_desc())}});
+  }
+
+  template <typename Desc>
+  double time_data(const Desc& desc) {
+    return time(dnnl::primitive(desc.get()), {{DNNL_ARG_DIFF_SRC, make(desc.diff_src_desc())},
+                                              {DNNL_ARG_WEIGHTS, make(desc.weights_desc())},
+                                              {DNNL_ARG_DIFF_DST, make(desc.diff_dst_desc())},
+                                              {DNNL_ARG_SCRATCHPAD, make(desc.scratchpad_desc())}});
+  }
+
+  template <typename Desc>
+  double time_weights(const Desc& desc) {
+    return time(dnnl::primitive(desc.get()),
+                {{DNNL_ARG_SRC, make(desc.src_desc())},
+                 {DNNL_ARG_DIFF_WEIGHTS, make(desc.diff_weights_desc())},
+                 {DNNL_ARG_DIFF_DST, make(desc.diff_dst_desc())},
+                 {DNNL_ARG_SCRATCHPAD, make(desc.scratchpad_desc())}});
+  }
+
   double measure_conv2d(const trainer::nn::Conv2d& layer, const trainer::nn::Shape& in,
                         const trainer::nn::Shape& out, bool to_data) {
-    const memory::desc x = any({batch_, in[0], in[1], in[2]});
-    const memory::desc y = any({batch_, out[0], out[1], out[2]});
     memory::dims shape = {out[0], in[0] / layer.groups, layer.kernel.height, layer.kernel.width};
     if (layer.groups > 1) {
       shape[0] /= layer.groups;
       shape.insert(shape.begin(), layer.groups);
     }
-    const memory::dims strides = {layer.stride.height, layer.stride.width};
-    const memory::dims dilates = {layer.dilation.height - 1, layer.dilation.width - 1};
-    const memory::dims pad = {layer.padding.height, layer.padding.width};
-    const auto direct = algorithm::convolution_direct;
-    const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, direct, x, any(shape), y, strides, dilates, pad, pad},
-        engine_);
-    double seconds =
-        time(dnnl::convolution_forward(forward), {{DNNL_ARG_SRC, make(forward.src_desc())},
-                                                  {DNNL_ARG_WEIGHTS, make(forward.weights_desc())},
-                                                  {DNNL_ARG_DST, make(forward.dst_desc())}});
-    const dnnl::convolution_backward_weights::primitive_desc weights(
-        {direct, x, any_float(shape), y, strides, dilates, pad, pad}, engine_, forward);
-    seconds += time(dnnl::convolution_backward_weights(weights),
-                    {{DNNL_ARG_SRC, make(weights.src_desc())},
-                     {DNNL_ARG_DIFF_WEIGHTS, make(weights.diff_weights_desc())},
-                     {DNNL_ARG_DIFF_DST, make(weights.diff_dst_desc())}});
+    const ops::Window window{.strides = {layer.stride.height, layer.stride.width},
+                             .dilates = {layer.dilation.height - 1, layer.dilation.width - 1},
+                             .before = {layer.padding.height, layer.padding.width},
+                             .after = {layer.padding.height, layer.padding.width}};
+    const ops::Operands values{
+        any({batch_, in[0], in[1], in[2]}), any(shape), {}, any({batch_, out[0], out[1], out[2]})};
+    const ops::Operands gradient{values.x, any_float(shape), {}, values.y};
+    const auto forward = ops::convolution(context_, values, window);
+    const double seconds = time_forward(forward) + time_weights(ops::convolution_weights(
+                                                       context_, gradient, window, forward));
     if (!to_data) return seconds;
-    const dnnl::convolution_backward_data::primitive_desc data(
-        {direct, x, any(shape), y, strides, dilates, pad, pad}, engine_, forward);
-    return seconds + time(dnnl::convolution_backward_data(data),
-                          {{DNNL_ARG_DIFF_SRC, make(data.diff_src_desc())},
-                           {DNNL_ARG_WEIGHTS, make(data.weights_desc())},
-                           {DNNL_ARG_DIFF_DST, make(data.diff_dst_desc())}});
+    return seconds + time_data(ops::convolution_data(context_, values, window, forward));
   }
 
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream_{engine_};
+  ops::Context context_;
   std::int64_t batch_;
   memory::data_type type_;
   std::map<Key, double> known_;
@@ -135,7 +132,7 @@ class Timer {
 }  // namespace
 
 double convolution_seconds(const trainer::nn::Graph& graph, std::int64_t batch, bool half) {
-  Timer timer(batch, half);
+  Timer timer(batch, half && trainer::nn::has_native_bfloat16());  // else steps compute in float32
   double seconds = 0;
   for (const trainer::nn::Node& node : graph.nodes()) {
     if (node.inputs.empty()) continue;

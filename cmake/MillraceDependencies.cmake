@@ -26,8 +26,22 @@ set(millrace_dependencies
 if(MILLRACE_BUILD_PYTHON STREQUAL ONLY)
   set(MILLRACE_MPI OFF)
   if(NOT MILLRACE_PYTHON_PROGRAM)
-    list(FILTER millrace_dependencies EXCLUDE REGEX "^(OneDNN|OpenMP) ")
+    list(FILTER millrace_dependencies EXCLUDE REGEX "^OpenMP ")
+    set(MILLRACE_TRAINER OFF)
   endif()
+endif()
+
+# oneDNN 2.6 to 3: trainer/ops/primitives.cc knows what differs.
+if(MILLRACE_TRAINER)
+  find_package(OneDNN 2.6 QUIET)
+  if(NOT OneDNN_FOUND)
+    message(FATAL_ERROR "oneDNN 2.6 or newer was not found (Debian and Ubuntu: libdnnl-dev). "
+      "-DMILLRACE_TRAINER=OFF builds without it: then train, eval and predict are missing.")
+  endif()
+  set(onednn_libs "-ldnnl ")
+else()
+  list(FILTER millrace_dependencies EXCLUDE REGEX "^OneDNN ")
+  set(onednn_libs "")
 endif()
 
 set(pc_public "")
@@ -65,9 +79,9 @@ list(JOIN pc_public ", " MILLRACE_PC_PUBLIC)
 list(JOIN pc_private ", " MILLRACE_PC_PRIVATE)
 # These have no .pc file.
 if(BUILD_SHARED_LIBS)
-  set(MILLRACE_PC_LIBS_PRIVATE "-ldnnl -lgomp")
+  set(MILLRACE_PC_LIBS_PRIVATE "${onednn_libs}-lgomp")
 else()
-  set(MILLRACE_PC_LIBS "-ldnnl -lgomp")
+  set(MILLRACE_PC_LIBS "${onednn_libs}-lgomp")
 endif()
 
 # Runs of several processes: without MPI, everything except trainer/mpi is built. It is a separate

@@ -16,6 +16,7 @@
 #include "tools/train/stored_image.h"
 #include "tools/train/timed_run.h"
 #include "tools/values.h"
+#include "tools/version.h"
 #include "trainer/feed.h"
 #include "trainer/fit.h"
 
@@ -53,6 +54,7 @@ class BenchCommand final : public Command {
   }
 
   void check() override {
+    if (stage_ == "train") require_trainer();
     if (stage_ == "train") choice_.check();
     choice_.images.check();
     run_.check();

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what millrace needs on Debian 12. Does nothing, and needs no root rights, if everything
+# Installs what millrace needs on Debian 12 or 13. Does nothing, and needs no root rights, if everything
 # is installed.
-#   tools/bootstrap.sh            what the build, the Python package and the demo need
+#   tools/bootstrap.sh            what the build, runs of several processes, the Python package and the demo need
 #   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles, stores' servers
-#   tools/bootstrap.sh --ci       that of --tests, and daemons for more of them: Slurm
+#   tools/bootstrap.sh --ci       that of --tests, and for more of them: Slurm, and what makes a minimal Debian
 #   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh and its test need besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,16 +13,16 @@ build=(
   libarchive-dev libcurl4-openssl-dev zlib1g-dev libisal-dev libssl-dev libpugixml-dev
   libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
+  libopenmpi-dev openmpi-bin
   python3-dev python3-venv
   dataset-fashion-mnist
 )
 tests=(
-  libgtest-dev libgmock-dev libbenchmark-dev nginx-light ca-certificates
-  libopenmpi-dev openmpi-bin
+  libgtest-dev libgmock-dev nginx-light ca-certificates
   python3-numpy python3-pil python3-torch python3-torchvision libopenblas0-serial
   python3-sphinx python3-myst-parser
 )
-ci=(slurmctld slurmd slurm-client munge libsimgrid-dev)
+ci=(slurmctld slurmd slurm-client munge libsimgrid-dev mmdebstrap git)
 wheel=(dpkg-dev unzip libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
 
 wanted=("${build[@]}")

@@ -16,6 +16,7 @@
 #include "tools/train/run_options.h"
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
+#include "tools/version.h"
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
 #include "trainer/evaluate.h"
@@ -64,6 +65,7 @@ class EvalCommand final : public Command {
   }
 
   void check() override {
+    require_trainer();
     run_.check();
     read_.check();
     order_.check();

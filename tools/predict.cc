@@ -19,6 +19,7 @@
 #include "tools/run_processes.h"
 #include "tools/train/run_options.h"
 #include "tools/values.h"
+#include "tools/version.h"
 #include "trainer/checkpoint.h"
 #include "trainer/feed.h"
 
@@ -66,6 +67,7 @@ class PredictCommand final : public Command {
   }
 
   void check() override {
+    require_trainer();
     run_.check();
     read_.check();
     check_checkpoint(checkpoint_);

@@ -17,12 +17,12 @@
 #include "tools/option_names.h"
 #include "tools/suggest.h"
 #include "tools/usage_text.h"
+#include "tools/version.h"
 
 namespace millrace::tools {
 namespace {
 
 constexpr std::size_t kMaxLine = 16384;
-constexpr const char* kVersion = "millrace " MILLRACE_VERSION;
 
 /// Prints the one line that a failed run leaves on standard error.
 int complain(const std::string& who, const std::string& text, int status) {
@@ -83,7 +83,8 @@ void declare(CLI::App& app, Command& command, bool& json) {
   app.footer("Example:\n" + command.example());
   app.formatter(std::make_shared<HelpText>());
   app.set_help_flag("-h,--help", "Print this help and exit")->group(kGeneralGroup);
-  app.set_version_flag("--version", kVersion, "Print the version and exit")->group(kGeneralGroup);
+  app.set_version_flag("--version", version_text, "Print the version and exit")
+      ->group(kGeneralGroup);
   use_config_file(app);
   app.add_flag("--json", json,
                "Write results to standard output as JSON lines, and text to standard error")
@@ -174,7 +175,7 @@ int run_program(std::span<const std::string> words,
     return kDone;
   }
   if (name == "--version" || name == "-V" || name == "version") {
-    std::puts(kVersion);
+    std::puts(version_text().c_str());
     return kDone;
   }
   for (const auto& command : commands)

@@ -30,6 +30,7 @@
 #include "tools/train/step_count.h"
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
+#include "tools/version.h"
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
 #include "trainer/fit.h"
@@ -86,6 +87,7 @@ class TrainCommand final : public Command {
   }
 
   void check() override {
+    require_trainer();
     choice_.check();
     choice_.settle();
     run_.check();

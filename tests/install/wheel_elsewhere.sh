@@ -7,24 +7,17 @@
 #                                                       Debian, such as trixie or sid, has another Python and glibc
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. tests/install/debian.sh
 here=$PWD/tests/install
 work=$PWD/build/wheel
 wheel=${1:-$(ls "$work"/dist/millrace_loader-*.whl 2>/dev/null || true)}
 
-skip() { echo "skipped: $*"; exit 77; }
 [[ -n $wheel ]] || skip "no wheel: tools/wheel.sh builds one"
-((EUID == 0)) || skip "chroot needs root"
-for program in mmdebstrap nginx openssl; do
-  type "$program" >/dev/null 2>&1 || skip "no $program"
-done
+need_debian nginx openssl
 
 suite=${2:-$(. /etc/os-release; echo "$VERSION_CODENAME")}
 root=$work/elsewhere-$suite
-if [[ ! -e $root-ready ]]; then
-  rm -rf "$root"
-  mmdebstrap --quiet --variant=minbase --include=python3-venv "$suite" "$root"
-  touch "$root-ready"
-fi
+minimal_debian "$suite" "$root" python3-venv
 
 # What the environment gets: the wheel, and from PyPI the one package that it depends on.
 rm -rf "$root/try" && mkdir -p "$root/try/wheels" "$root/try/shards"
@@ -56,10 +49,7 @@ CONF
 nginx -c "$root/try/nginx.conf" & server=$!
 trap 'kill "$server"' EXIT
 
-inside() {  # COMMAND: as a machine of its own would run it, but for the network
-  unshare --mount --pid --fork --mount-proc="$root/proc" chroot "$root" \
-    /usr/bin/env -i PATH=/usr/bin:/bin HOME=/root LANG=C.UTF-8 /bin/bash -ec "cd /try; $1"
-}
-inside 'python3 -m venv venv && venv/bin/pip install -q --no-index --find-links wheels millrace-loader'
-inside 'venv/bin/python -m millrace create "shards/set-%06d.tar" --synthetic classes --count 400 --size 28 --maxcount 100'
-inside "SSL_CERT_FILE=/try/ca.pem venv/bin/python wheel_elsewhere.py https://127.0.0.1:$port"
+try() { inside "$root" "cd /try; $1"; }
+try 'python3 -m venv venv && venv/bin/pip install -q --no-index --find-links wheels millrace-loader'
+try 'venv/bin/python -m millrace create "shards/set-%06d.tar" --synthetic classes --count 400 --size 28 --maxcount 100'
+try "SSL_CERT_FILE=/try/ca.pem venv/bin/python wheel_elsewhere.py https://127.0.0.1:$port"

@@ -9,8 +9,10 @@
 namespace millrace::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 struct BadUse {
   std::string what;
@@ -197,7 +199,18 @@ TEST(Usage, EveryCommandHasHelpWithAnExample) {
     EXPECT_EQ(result.status, 0);
     EXPECT_THAT(result.out, HasSubstr("Example:\n  millrace " + name));
   }
-  EXPECT_THAT(millrace({"--version"}).out, HasSubstr("millrace 0."));
+}
+
+TEST(Usage, VersionSaysWhatTheBuildHas) {
+  const std::string out = millrace({"--version"}).out;
+  EXPECT_THAT(out, StartsWith("millrace 0."));
+  EXPECT_THAT(out, AllOf(HasSubstr("\ntraining:  oneDNN "), HasSubstr("\nprocesses: "),
+                         HasSubstr("\nthreads:   oneTBB 20"), HasSubstr("\nnetwork:   libcurl/"),
+                         HasSubstr("\narchives:  libarchive ")));
+  EXPECT_EQ(millrace({"train", "--version"}).out, out);
+  const std::string older =
+      millrace({"version"}, {.environment = {{"ONEDNN_MAX_CPU_ISA", "AVX2"}}}).out;
+  EXPECT_THAT(older, HasSubstr(" without bf16: bf16 is float32, rounded\n"));
 }
 
 TEST(Usage, AClosedPipeEndsQuietly) {

@@ -84,10 +84,10 @@ std::vector<std::string> FileFinder::match(const std::string& folder, const std:
   if (!parts.wild) return {folder + parts.head};
   const Listing& listing = list(folder);
   const bool by_head = parts.head.size() >= parts.tail.size();
+  const std::string backwards = reversed(parts.tail);
   std::vector<std::string> found;
-  for (const std::string& candidate :
-       by_head ? beginning_with(listing.names, parts.head)
-               : beginning_with(listing.backwards, reversed(parts.tail))) {
+  for (const std::string& candidate : by_head ? beginning_with(listing.names, parts.head)
+                                              : beginning_with(listing.backwards, backwards)) {
     const std::string name = by_head ? candidate : reversed(candidate);
     if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0) found.push_back(folder + name);
   }

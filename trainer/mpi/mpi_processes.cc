@@ -1,5 +1,7 @@
 #include "trainer/mpi/mpi_processes.h"
 
+#include <mpi.h>
+
 #include "trainer/mpi/detail/mpi_engine.h"
 #include "trainer/mpi/detail/mpi_sums.h"
 
@@ -35,6 +37,14 @@ Topology MpiProcesses::topology(int devices) const {
           .node_process = impl_->engine.node_process(),
           .node_processes = impl_->engine.node_processes(),
           .devices = devices};
+}
+
+std::string mpi_library() {
+  std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
+  int size = 0;
+  MPI_Get_library_version(text.data(), &size);
+  text.resize(static_cast<std::size_t>(size));
+  return text.substr(0, text.find_first_of(",\n"));
 }
 
 }  // namespace millrace::trainer

@@ -56,4 +56,7 @@ class MpiProcesses {
   std::unique_ptr<Impl> impl_;
 };
 
+/// The MPI library's name and version, before or after MPI is initialised: "Open MPI v4.1.4".
+std::string mpi_library();
+
 }  // namespace millrace::trainer

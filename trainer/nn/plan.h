@@ -121,11 +121,16 @@ struct PlanMemory {
 };
 
 /// Throws: InvalidArgument for buffers of the wrong size, a batch below 1, an input dtype other
-/// than float32 and bf16; Unsupported for a layer that oneDNN cannot compute on this processor.
+/// than float32 and bf16; Unsupported for a layer that oneDNN cannot compute on this processor, and
+/// for any in a build without oneDNN.
 std::unique_ptr<Plan> compile(const Graph& graph, const PlanOptions& options,
                               const PlanMemory& memory);
 
 /// Whether the processor computes in bf16; otherwise plans compute in float32 and round.
 bool has_native_bfloat16();
+
+/// What plans compute with: "oneDNN 2.6.3, AVX-512 with bf16". Empty in a build without
+/// (MILLRACE_TRAINER=OFF), where compile() throws Unsupported and the rest of the room works.
+std::string compute_library();
 
 }  // namespace millrace::trainer::nn

@@ -1,8 +1,11 @@
 // The CPU's Plan: ops of oneDNN and of millrace's own loops, run forward in order and backward in
 // reverse.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "io/base/check.h"
@@ -12,6 +15,7 @@
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/lowering.h"
 #include "trainer/ops/detail/ops.h"
+#include "trainer/ops/detail/primitives.h"
 
 namespace millrace::trainer {
 namespace ops {
@@ -34,6 +38,15 @@ void check(const nn::Graph& graph, const nn::PlanOptions& options, const nn::Pla
   if (!fits) refuse("the flat buffers do not fit the model's tables");
 }
 
+// The kinds that differ in how fast a step is.
+std::string_view instruction_set() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  if (isa >= dnnl::cpu_isa::avx512_core_amx) return "AVX-512 with bf16 and AMX";
+  if (isa >= dnnl::cpu_isa::avx512_core_bf16) return "AVX-512 with bf16";
+  if (isa >= dnnl::cpu_isa::avx512_core) return "AVX-512 without bf16";
+  return isa >= dnnl::cpu_isa::avx2 ? "AVX2 without bf16" : "SSE4.1 without bf16";
+}
+
 bool has_avx512() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
 
 Context make_context(const nn::PlanOptions& options) {
@@ -48,7 +61,7 @@ Context make_context(const nn::PlanOptions& options) {
 
 nn::OutputView view_of(const dnnl::memory& memory) {
   const std::size_t count = memory.get_desc().get_size() / sizeof(float);
-  return {memory.get_desc().dims(), {static_cast<float*>(memory.get_data_handle()), count}};
+  return {dims_of(memory.get_desc()), {static_cast<float*>(memory.get_data_handle()), count}};
 }
 
 class CpuPlan final : public nn::Plan {
@@ -143,7 +156,7 @@ class CpuPlan final : public nn::Plan {
     round_forward_.resize(ops_.size());
     round_backward_.resize(ops_.size());
     for (const auto& result : lowering.forward_results()) {
-      if (result.tensor.desc().data_type() != DataType::f32) continue;
+      if (type_of(result.tensor.desc()) != DataType::f32) continue;
       round_forward_[result.op].push_back(result.tensor.memory);
     }
     for (const auto& result : lowering.backward_results()) {
@@ -181,9 +194,9 @@ class CpuPlan final : public nn::Plan {
   std::vector<std::size_t> results_;  // the node that each op computes, without the outputs
   std::vector<dnnl::memory> inputs_;
   std::vector<Call> input_calls_;
-  std::vector<bool> reached_;       // whether the op has a backward pass
+  std::vector<bool> reached_;        // whether the op has a backward pass
   std::vector<std::size_t> needed_;  // the lowest offset that each op's forward pass reads
-  std::vector<std::size_t> ready_;  // floats that are final after each op's backward pass
+  std::vector<std::size_t> ready_;   // floats that are final after each op's backward pass
   std::vector<std::span<float>> without_gradient_;
   Roundings round_forward_, round_backward_;
 };
@@ -205,6 +218,12 @@ std::unique_ptr<Plan> compile(const Graph& graph, const PlanOptions& options,
 
 bool has_native_bfloat16() {
   return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+}
+
+std::string compute_library() {
+  const dnnl::version_t& version = *dnnl::version();
+  return fmt::format("oneDNN {}.{}.{}, {}", version.major, version.minor, version.patch,
+                     ops::instruction_set());
 }
 
 }  // namespace nn

@@ -4,6 +4,7 @@
 #include "trainer/ops/detail/gradient_sum.h"
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/ops.h"
+#include "trainer/ops/detail/primitives.h"
 
 namespace millrace::trainer::ops {
 namespace {
@@ -142,8 +143,8 @@ class CopyOut final : public OutputOp {
  public:
   CopyOut(Lowering& lowering, nn::Value value) : context_(lowering.context()), value_(value) {
     const Tensor made = lowering.value(value);
-    const Desc dense(made.desc().dims(), DataType::f32,
-                     made.desc().dims().size() == 4 ? FormatTag::abcd : FormatTag::ab);
+    const Dims dims = dims_of(made.desc());
+    const Desc dense(dims, DataType::f32, dims.size() == 4 ? FormatTag::abcd : FormatTag::ab);
     output_ = lowering.keep(dense);
     copy_ = reorder_call(made.memory, output_);
     if (lowering.trains()) gradient_ = lowering.keep(dense);

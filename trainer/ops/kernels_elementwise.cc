@@ -2,6 +2,7 @@
 
 #include "trainer/detail/flat_math.h"
 #include "trainer/ops/detail/kernels.h"
+#include "trainer/ops/detail/primitives.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trainer/ops/kernels_elementwise.cc"
@@ -131,7 +132,7 @@ void in_chunks(std::size_t count, const Range& range) {
 }  // namespace
 
 Storage storage_of(const dnnl::memory& memory) {
-  return memory.get_desc().data_type() == DataType::bf16 ? Storage::kBFloat16 : Storage::kFloat32;
+  return type_of(memory.get_desc()) == DataType::bf16 ? Storage::kBFloat16 : Storage::kFloat32;
 }
 
 std::size_t padded_values(const dnnl::memory& memory) {

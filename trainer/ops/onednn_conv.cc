@@ -7,26 +7,22 @@
 namespace millrace::trainer::ops {
 namespace {
 
-using dnnl::algorithm;
 using dnnl::convolution_backward_data;
 using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
-using dnnl::prop_kind;
-using Dims = dnnl::memory::dims;
 
 // The layer's shape in oneDNN's terms.
 struct Geometry {
-  Dims strides;
-  Dims dilates;
-  Dims padding;
+  Window window;
   Dims weights;
   FormatTag weights_tag;
   Dims bias;
 
   Geometry(const nn::Conv2d& layer, std::int64_t in_channels)
-      : strides{layer.stride.height, layer.stride.width},
-        dilates{layer.dilation.height - 1, layer.dilation.width - 1},
-        padding{layer.padding.height, layer.padding.width},
+      : window{.strides = {layer.stride.height, layer.stride.width},
+               .dilates = {layer.dilation.height - 1, layer.dilation.width - 1},
+               .before = {layer.padding.height, layer.padding.width},
+               .after = {layer.padding.height, layer.padding.width}},
         weights{layer.channels, in_channels / layer.groups, layer.kernel.height,
                 layer.kernel.width},
         weights_tag(FormatTag::abcd),
@@ -82,17 +78,12 @@ class Conv2dOp final : public WeightedOp {
 
   static Desc any(const Dims& dims, DataType type) { return {dims, type, FormatTag::any}; }
   Desc half(const Desc& desc) const {  // a float32 result's gradient has the plan's type
-    Desc copy = desc;
-    copy.data.data_type = dnnl::memory::convert_to_c(context().type);
-    return copy;
+    return with_type(desc, context().type);
   }
 
   convolution_forward::primitive_desc describe(const Desc& x, const Desc& y) const {
-    const convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct,
-                                         x, any(geometry_.weights, context().type), bias_, y,
-                                         geometry_.strides, geometry_.dilates, geometry_.padding,
-                                         geometry_.padding);
-    return {desc, weighted_attributes(group().relu), context().engine};
+    return convolution(context(), {x, any(geometry_.weights, context().type), bias_, y},
+                       geometry_.window, group().relu);
   }
 
   template <typename PrimitiveDesc>
@@ -104,19 +95,17 @@ class Conv2dOp final : public WeightedOp {
   // it has no fast code for the blocked layout.
   void choose(Lowering& lowering) {
     const Desc x = context().image(in_shape_);
-    Desc y = context().image(out_shape_);
-    y.data.data_type = dnnl::memory::convert_to_c(result_type(lowering, group()));
-    descriptor_ = describe(raw_ ? any(x.dims(), x.data_type()) : x, y);
+    const Desc y = context().image(out_shape_, result_type(lowering, group()));
+    const Desc any_x = any(dims_of(x), type_of(x));
+    descriptor_ = describe(raw_ ? any_x : x, y);
     if (!is_slow(descriptor_)) return;
-    descriptor_ = describe(any(x.dims(), x.data_type()), any(y.dims(), y.data_type()));
+    descriptor_ = describe(any_x, any(dims_of(y), type_of(y)));
   }
 
   void lower_forward(Lowering& lowering) {
     const Tensor x = raw_ ? raw_ : as_shape(lowering, lowering.value(node().inputs[0]), in_shape_);
     x_ = in_layout(lowering, x, descriptor_.src_desc(), forward_);
-    Desc layout = context().image(out_shape_);
-    layout.data.data_type = descriptor_.dst_desc().data.data_type;
-    y_ = lowering.make(layout);
+    y_ = lowering.make(context().image(out_shape_, type_of(descriptor_.dst_desc())));
     const Tensor made = beside(lowering, y_, descriptor_.dst_desc());
     call_forward<convolution_forward>(lowering, descriptor_, x_, made, bias_);
     copy(made, y_, forward_);
@@ -125,9 +114,7 @@ class Conv2dOp final : public WeightedOp {
 
   // The same bytes described with more or fewer of the block's channels.
   static Tensor as_shape(Lowering& lowering, const Tensor& tensor, const nn::Shape& shape) {
-    Desc desc = lowering.context().image(shape);
-    desc.data.data_type = tensor.desc().data.data_type;
-    return lowering.view(tensor, desc);
+    return lowering.view(tensor, lowering.context().image(shape, type_of(tensor.desc())));
   }
 
   // A primitive's output, which copy() then copies to `tensor`; `tensor` itself if the layouts
@@ -141,18 +128,16 @@ class Conv2dOp final : public WeightedOp {
 
   convolution_backward_weights::primitive_desc describe_weights(const Desc& x,
                                                                 const Desc& dy) const {
-    const convolution_backward_weights::desc desc(
-        algorithm::convolution_direct, x, any(geometry_.weights, DataType::f32), bias_, dy,
-        geometry_.strides, geometry_.dilates, geometry_.padding, geometry_.padding);
-    return {desc, weighted_attributes(), context().engine, descriptor_};
+    return convolution_weights(context(), {x, any(geometry_.weights, DataType::f32), bias_, dy},
+                               geometry_.window, descriptor_);
   }
 
   void lower_weights(Lowering& lowering, const Tensor& dy) {
     lowering.use(x_);
     auto descriptor = describe_weights(descriptor_.src_desc(), dy.desc());
     if (is_slow(descriptor)) {
-      descriptor = describe_weights(any(x_.desc().dims(), context().type),
-                                    any(dy.desc().dims(), context().type));
+      descriptor = describe_weights(any(dims_of(x_.desc()), context().type),
+                                    any(dims_of(dy.desc()), context().type));
     }
     const Tensor x = in_layout(lowering, x_, descriptor.src_desc(), back_weights_);
     const Tensor read = in_layout(lowering, dy, descriptor.diff_dst_desc(), back_weights_);
@@ -160,12 +145,10 @@ class Conv2dOp final : public WeightedOp {
   }
 
   void lower_data(Lowering& lowering, const Tensor& dy) {
-    const convolution_backward_data::desc desc(
-        algorithm::convolution_direct, descriptor_.src_desc(),
-        any(geometry_.weights, context().type), dy.desc(), geometry_.strides, geometry_.dilates,
-        geometry_.padding, geometry_.padding);
-    const convolution_backward_data::primitive_desc descriptor(desc, weighted_attributes(),
-                                                               context().engine, descriptor_);
+    const auto descriptor = convolution_data(
+        context(),
+        {descriptor_.src_desc(), any(geometry_.weights, context().type), bias_, dy.desc()},
+        geometry_.window, descriptor_);
     const nn::Value input = node().inputs[0];
     const Tensor dx = lowering.make(lowering.gradient_desc(input));
     const Tensor shown_dx = as_shape(lowering, dx, in_shape_);

@@ -10,8 +10,6 @@ using dnnl::deconvolution_backward_data;
 using dnnl::deconvolution_backward_weights;
 using dnnl::deconvolution_forward;
 
-constexpr auto kDirect = dnnl::algorithm::deconvolution_direct;
-
 class ConvTranspose2dOp final : public WeightedOp {
  public:
   ConvTranspose2dOp(Lowering& lowering, const nn::Group& group, const nn::ConvTranspose2d& layer)
@@ -30,10 +28,11 @@ class ConvTranspose2dOp final : public WeightedOp {
   ConvTranspose2dOp(Lowering& lowering, const nn::Group& group, const nn::ConvTranspose2d& layer,
                     const Dims& weights)
       : WeightedOp(lowering, group, weights, FormatTag::bacd),
-        strides_{layer.stride.height, layer.stride.width},
-        before_{layer.padding.height, layer.padding.width},
-        after_{layer.padding.height - layer.output_padding.height,
-               layer.padding.width - layer.output_padding.width},
+        window_{.strides = {layer.stride.height, layer.stride.width},
+                .dilates = {0, 0},
+                .before = {layer.padding.height, layer.padding.width},
+                .after = {layer.padding.height - layer.output_padding.height,
+                          layer.padding.width - layer.output_padding.width}},
         weights_dims_(weights),
         bias_(bias_desc(layer.channels)) {
     lower_forward(lowering);
@@ -44,33 +43,31 @@ class ConvTranspose2dOp final : public WeightedOp {
   void lower_forward(Lowering& lowering) {
     x_ = lowering.value(node().inputs[0]);
     const Tensor y = lowering.make(lowering.gradient_desc({group().result}));
-    const deconvolution_forward::desc desc(dnnl::prop_kind::forward_training, kDirect, x_.desc(),
-                                           any_weights(context().type), bias_, y.desc(), strides_,
-                                           before_, after_);
-    descriptor_ = {desc, weighted_attributes(), context().engine};
+    descriptor_ = deconvolution(context(),
+                                {x_.desc(), any_weights(context().type), bias_, y.desc()}, window_);
     call_forward<deconvolution_forward>(lowering, descriptor_, x_, y, bias_);
     lowering.set_value(group().result, y);
   }
 
   void lower_weights(Lowering& lowering, const Tensor& dy) {
     lowering.use(x_);
-    const deconvolution_backward_weights::desc desc(kDirect, x_.desc(), any_weights(DataType::f32),
-                                                    bias_, dy.desc(), strides_, before_, after_);
-    call_back_weights<deconvolution_backward_weights>(
-        lowering, {desc, weighted_attributes(), context().engine, descriptor_}, x_, dy, bias_);
+    const auto descriptor = deconvolution_weights(
+        context(), {x_.desc(), any_weights(DataType::f32), bias_, dy.desc()}, window_, descriptor_);
+    call_back_weights<deconvolution_backward_weights>(lowering, descriptor, x_, dy, bias_);
   }
 
   void lower_data(Lowering& lowering, const Tensor& dy) {
     const nn::Value input = node().inputs[0];
     const Tensor dx = lowering.make(lowering.gradient_desc(input));
-    const deconvolution_backward_data::desc desc(kDirect, dx.desc(), any_weights(context().type),
-                                                 dy.desc(), strides_, before_, after_);
-    call_back_data<deconvolution_backward_data>(
-        lowering, {desc, weighted_attributes(), context().engine, descriptor_}, dy, dx);
+    const auto descriptor =
+        deconvolution_data(context(), {dx.desc(), any_weights(context().type), bias_, dy.desc()},
+                           window_, descriptor_);
+    call_back_data<deconvolution_backward_data>(lowering, descriptor, dy, dx);
     lowering.add_gradient(input, dx);
   }
 
-  Dims strides_, before_, after_, weights_dims_;
+  Window window_;
+  Dims weights_dims_;
   Desc bias_;
   deconvolution_forward::primitive_desc descriptor_;
   Tensor x_;

@@ -37,28 +37,25 @@ class LinearOp final : public WeightedOp {
     x_ = lowering.value(node().inputs[0]);
     y_ = lowering.make(
         {{context().batch_size, weights_dims_[0]}, result_type(lowering, group()), FormatTag::ab});
-    const inner_product_forward::desc desc(dnnl::prop_kind::forward_training, x_.desc(),
-                                           plain_weights(context().type), bias_, y_.desc());
-    descriptor_ = {desc, weighted_attributes(group().relu), context().engine};
+    descriptor_ = inner_product(
+        context(), {x_.desc(), plain_weights(context().type), bias_, y_.desc()}, group().relu);
     call_forward<inner_product_forward>(lowering, descriptor_, x_, y_, bias_);
     lowering.set_value(group().result, y_);
   }
 
   void lower_weights(Lowering& lowering, const Tensor& dy) {
     lowering.use(x_);
-    const inner_product_backward_weights::desc desc(x_.desc(), plain_weights(DataType::f32), bias_,
-                                                    dy.desc());
-    call_back_weights<inner_product_backward_weights>(
-        lowering, {desc, weighted_attributes(), context().engine, descriptor_}, x_, dy, bias_);
+    const auto descriptor = inner_product_weights(
+        context(), {x_.desc(), plain_weights(DataType::f32), bias_, dy.desc()}, descriptor_);
+    call_back_weights<inner_product_backward_weights>(lowering, descriptor, x_, dy, bias_);
   }
 
   void lower_data(Lowering& lowering, const Tensor& dy) {
     const nn::Value input = node().inputs[0];
     const Tensor dx = lowering.make(lowering.gradient_desc(input));
-    const inner_product_backward_data::desc desc(dx.desc(), plain_weights(context().type),
-                                                 dy.desc());
-    call_back_data<inner_product_backward_data>(
-        lowering, {desc, weighted_attributes(), context().engine, descriptor_}, dy, dx);
+    const auto descriptor = inner_product_data(
+        context(), {dx.desc(), plain_weights(context().type), bias_, dy.desc()}, descriptor_);
+    call_back_data<inner_product_backward_data>(lowering, descriptor, dy, dx);
     lowering.add_gradient(input, dx);
   }
 

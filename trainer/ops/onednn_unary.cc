@@ -4,15 +4,10 @@
 
 #include "trainer/ops/detail/gradient_sum.h"
 #include "trainer/ops/detail/ops.h"
+#include "trainer/ops/detail/primitives.h"
 
 namespace millrace::trainer::ops {
 namespace {
-
-dnnl::primitive_attr user_scratchpad() {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attr;
-}
 
 // What differs between them: the descriptions of the two primitives, and which value the backward
 // pass reads beside the gradient.
@@ -33,11 +28,12 @@ struct EltwiseTraits {
     }
     return dnnl::algorithm::eltwise_relu;
   }
-  Forward::desc forward(const Desc& x, const Desc&) const {
-    return {dnnl::prop_kind::forward_training, algorithm(), x, layer.slope, 0.0F};
+  Forward::primitive_desc forward(const Context& context, const Desc& x, const Desc& y) const {
+    return eltwise(context, algorithm(), layer.slope, x, y);
   }
-  Backward::desc backward(const Desc& x, const Desc& dy) const {
-    return {algorithm(), dy, x, layer.slope, 0.0F};
+  Backward::primitive_desc backward(const Context& context, const Gradients& gradients,
+                                    const Forward::primitive_desc& forward) const {
+    return eltwise_back(context, algorithm(), layer.slope, gradients, forward);
   }
 };
 
@@ -46,10 +42,13 @@ struct SoftmaxTraits {
   using Backward = dnnl::softmax_backward;
   static constexpr int kReads = DNNL_ARG_DST;
 
-  Forward::desc forward(const Desc& x, const Desc&) const {
-    return {dnnl::prop_kind::forward_training, x, 1};
+  Forward::primitive_desc forward(const Context& context, const Desc& x, const Desc& y) const {
+    return softmax(context, x, y);
   }
-  Backward::desc backward(const Desc& y, const Desc& dy) const { return {dy, y, 1}; }
+  Backward::primitive_desc backward(const Context& context, const Gradients& gradients,
+                                    const Forward::primitive_desc& forward) const {
+    return softmax_back(context, gradients, forward);
+  }
 };
 
 struct ResamplingTraits {
@@ -62,10 +61,13 @@ struct ResamplingTraits {
     return layer.mode == nn::UpsampleMode::kNearest ? dnnl::algorithm::resampling_nearest
                                                     : dnnl::algorithm::resampling_linear;
   }
-  Forward::desc forward(const Desc& x, const Desc& y) const {
-    return {dnnl::prop_kind::forward_training, algorithm(), x, y};
+  Forward::primitive_desc forward(const Context& context, const Desc& x, const Desc& y) const {
+    return resampling(context, algorithm(), x, y);
   }
-  Backward::desc backward(const Desc& x, const Desc& dy) const { return {algorithm(), x, dy}; }
+  Backward::primitive_desc backward(const Context& context, const Gradients& gradients,
+                                    const Forward::primitive_desc& forward) const {
+    return resampling_back(context, algorithm(), gradients, forward);
+  }
 };
 
 template <typename Traits>
@@ -77,7 +79,7 @@ class UnaryOp final : public Op {
         traits_(traits),
         x_(lowering.value(input_)),
         y_(lowering.make(lowering.gradient_desc({group.result}))),
-        primitive_desc_(traits.forward(x_.desc(), y_.desc()), user_scratchpad(), context_.engine) {
+        primitive_desc_(traits.forward(context_, x_.desc(), y_.desc())) {
     run_ = Call(typename Traits::Forward(primitive_desc_),
                 {{DNNL_ARG_SRC, x_.memory},
                  {DNNL_ARG_DST, y_.memory},
@@ -90,9 +92,8 @@ class UnaryOp final : public Op {
     if (Traits::kReads != 0) lowering.use(read);
     dy_ = GradientSum(lowering, std::move(parts));
     const Tensor dx = lowering.make(lowering.gradient_desc(input_));
-    const typename Traits::Backward::primitive_desc primitive(
-        traits_.backward(read.desc(), dy_.tensor().desc()), user_scratchpad(), context_.engine,
-        primitive_desc_);
+    const auto primitive =
+        traits_.backward(context_, {read.desc(), dx.desc(), dy_.tensor().desc()}, primitive_desc_);
     run_back_ = Call(typename Traits::Backward(primitive),
                      {{Traits::kReads, Traits::kReads != 0 ? read.memory : dnnl::memory()},
                       {DNNL_ARG_DIFF_DST, dy_.tensor().memory},
@@ -141,13 +142,13 @@ template <typename Layer>
 class PoolOp final : public Op {
  public:
   PoolOp(Lowering& lowering, const nn::Group& group, const Layer& layer)
-      : context_(lowering.context()), input_(lowering.node(group.head).inputs[0]), layer_(layer) {
+      : context_(lowering.context()),
+        input_(lowering.node(group.head).inputs[0]),
+        kernel_(pair(layer.kernel)),
+        window_{pair(layer.stride), {0, 0}, pair(layer.padding), pair(layer.padding)} {
     const Tensor x = lowering.value(input_);
     const Tensor y = lowering.make(lowering.gradient_desc({group.result}));
-    const pooling_forward::desc desc(dnnl::prop_kind::forward_training, kAlgorithm, x.desc(),
-                                     y.desc(), pair(layer.stride), pair(layer.kernel),
-                                     pair(layer.padding), pair(layer.padding));
-    primitive_desc_ = {desc, user_scratchpad(), context_.engine};
+    primitive_desc_ = pooling(context_, kAlgorithm, x.desc(), y.desc(), kernel_, window_);
     // Which value of each window was the largest.
     if (kIsMax) workspace_ = lowering.make(primitive_desc_.workspace_desc());
     pool_ = Call(pooling_forward(primitive_desc_),
@@ -162,11 +163,8 @@ class PoolOp final : public Op {
     lowering.use(workspace_);
     dy_ = GradientSum(lowering, std::move(parts));
     const Tensor dx = lowering.make(lowering.gradient_desc(input_));
-    const pooling_backward::desc desc(kAlgorithm, dx.desc(), dy_.tensor().desc(),
-                                      pair(layer_.stride), pair(layer_.kernel),
-                                      pair(layer_.padding), pair(layer_.padding));
-    const pooling_backward::primitive_desc primitive(desc, user_scratchpad(), context_.engine,
-                                                     primitive_desc_);
+    const auto primitive = pooling_back(context_, kAlgorithm, {{}, dx.desc(), dy_.tensor().desc()},
+                                        kernel_, window_, primitive_desc_);
     back_ = Call(pooling_backward(primitive),
                  {{DNNL_ARG_DIFF_DST, dy_.tensor().memory},
                   {DNNL_ARG_DIFF_SRC, dx.memory},
@@ -185,11 +183,12 @@ class PoolOp final : public Op {
   static constexpr bool kIsMax = std::is_same_v<Layer, nn::MaxPool2d>;
   static constexpr auto kAlgorithm =
       kIsMax ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_include_padding;
-  static dnnl::memory::dims pair(nn::Extent2d extent) { return {extent.height, extent.width}; }
+  static Dims pair(nn::Extent2d extent) { return {extent.height, extent.width}; }
 
   const Context& context_;
   nn::Value input_;
-  Layer layer_;
+  Dims kernel_;
+  Window window_;
   pooling_forward::primitive_desc primitive_desc_;
   Tensor workspace_;
   Call pool_;

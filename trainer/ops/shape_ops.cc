@@ -3,14 +3,15 @@
 
 #include "trainer/ops/detail/gradient_sum.h"
 #include "trainer/ops/detail/ops.h"
+#include "trainer/ops/detail/primitives.h"
 
 namespace millrace::trainer::ops {
 namespace {
 
 // The order without blocks: (N, C, H, W) or (N, C).
 Desc plain(const Tensor& tensor) {
-  const auto dims = tensor.desc().dims();
-  return {dims, tensor.desc().data_type(), dims.size() == 4 ? FormatTag::abcd : FormatTag::ab};
+  const Dims dims = dims_of(tensor.desc());
+  return {dims, type_of(tensor.desc()), dims.size() == 4 ? FormatTag::abcd : FormatTag::ab};
 }
 
 // Along the channels, through the plain order, in which each part is a slice.
@@ -24,7 +25,7 @@ class ConcatOp final : public Op {
     for (const nn::Value input : inputs_) {
       const Tensor x = lowering.value(input);
       calls_.push_back(reorder_call(x.memory, slice(lowering, whole, x, channel)));
-      channel += x.desc().dims()[1];
+      channel += dims_of(x.desc())[1];
     }
     calls_.push_back(reorder_call(whole.memory, y.memory));
     lowering.set_value(group.result, y);
@@ -38,7 +39,7 @@ class ConcatOp final : public Op {
     for (const nn::Value input : inputs_) {
       const Tensor dx = lowering.make(lowering.gradient_desc(input));
       calls_back_.push_back(reorder_call(slice(lowering, whole, dx, channel), dx.memory));
-      channel += dx.desc().dims()[1];
+      channel += dims_of(dx.desc())[1];
       lowering.add_gradient(input, dx);
     }
   }
@@ -55,9 +56,9 @@ class ConcatOp final : public Op {
   // The channels of `part` in `whole`, which is in plain order.
   static dnnl::memory slice(Lowering& lowering, const Tensor& whole, const Tensor& part,
                             std::int64_t channel) {
-    dnnl::memory::dims offsets(whole.desc().dims().size(), 0);
+    Dims offsets(dims_of(whole.desc()).size(), 0);
     offsets[1] = channel;
-    return lowering.view(whole, whole.desc().submemory_desc(part.desc().dims(), offsets)).memory;
+    return lowering.view(whole, whole.desc().submemory_desc(dims_of(part.desc()), offsets)).memory;
   }
 
   const Context& context_;

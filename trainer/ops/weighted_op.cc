@@ -2,16 +2,6 @@
 
 namespace millrace::trainer::ops {
 
-dnnl::primitive_attr weighted_attributes(bool relu) {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (!relu) return attr;
-  dnnl::post_ops ops;
-  ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
-  attr.set_post_ops(ops);
-  return attr;
-}
-
 WeightedOp::WeightedOp(Lowering& lowering, const nn::Group& group, const Dims& weights,
                        FormatTag tag)
     : context_(lowering.context()),

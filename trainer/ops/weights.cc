@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "trainer/ops/detail/kernels.h"
+#include "trainer/ops/detail/primitives.h"
 
 namespace millrace::trainer::ops {
 namespace {
 
 std::int64_t row_size(const Desc& desc) {
-  const auto dims = desc.dims();
+  const auto dims = dims_of(desc);
   std::int64_t size = 1;
   for (std::size_t i = 1; i < dims.size(); ++i) size *= dims[i];
   return size;
@@ -16,15 +17,15 @@ std::int64_t row_size(const Desc& desc) {
 
 // PyTorch's layout of a bias or of a convolution's weights.
 Desc plain(const Desc& desc) {
-  const bool bias = desc.dims().size() == 1;
-  return {desc.dims(), DataType::f32, bias ? FormatTag::a : FormatTag::abcd};
+  const bool bias = dims_of(desc).size() == 1;
+  return {dims_of(desc), DataType::f32, bias ? FormatTag::a : FormatTag::abcd};
 }
 
 // A row is an output channel; the shorter row is the first part of the longer one.
 RowCopy rows_between(const dnnl::memory& from, const dnnl::memory& to) {
   const std::int64_t have = row_size(from.get_desc());
   const std::int64_t want = row_size(to.get_desc());
-  const std::int64_t rows = std::min(from.get_desc().dims()[0], to.get_desc().dims()[0]);
+  const std::int64_t rows = std::min(dims_of(from.get_desc())[0], dims_of(to.get_desc())[0]);
   return {from, to, rows, std::min(have, want), have, want};
 }
 
@@ -39,8 +40,8 @@ void RowCopy::run() const {
 }
 
 PreparedWeights::PreparedWeights(Lowering& lowering, const dnnl::memory& master, const Desc& wanted)
-    : memory_(master), rounds_(lowering.context().round_to_bfloat16 && wanted.dims().size() > 1) {
-  if (wanted.dims() != master.get_desc().dims()) {
+    : memory_(master), rounds_(lowering.context().round_to_bfloat16 && dims_of(wanted).size() > 1) {
+  if (dims_of(wanted) != dims_of(master.get_desc())) {
     pad_ = rows_between(master, lowering.keep(plain(wanted)));
     memory_ = pad_.to;
   }
@@ -67,7 +68,7 @@ WeightGradient::WeightGradient(Lowering& lowering, const FlatView& view, const D
   }
   if (made == memory_.get_desc()) return;
   dnnl::memory target = memory_;
-  if (made.dims() != target.get_desc().dims()) {
+  if (dims_of(made) != dims_of(target.get_desc())) {
     trim_ = rows_between(lowering.make(plain(made)).memory, target);
     target = memory_ = trim_.from;
     if (made == target.get_desc()) return;

@@ -1,6 +1,6 @@
 // What all oneDNN operations share: the engine, the settings of one plan, a prepared call.
 //
-// oneDNN's 2.x and 3.x interfaces differ; nothing outside trainer/ops names either.
+// Nothing outside trainer/ops names oneDNN; what its versions spell differently is in primitives.h.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,9 @@ struct Context {
   FormatTag image_tag() const {
     return channel_block == 16 ? FormatTag::aBcd16b : FormatTag::aBcd8b;
   }
-  Desc image(const std::vector<std::int64_t>& shape) const {
-    return {{batch_size, shape[0], shape[1], shape[2]}, type, image_tag()};
+  Desc image(const std::vector<std::int64_t>& shape) const { return image(shape, type); }
+  Desc image(const std::vector<std::int64_t>& shape, DataType other_type) const {
+    return {{batch_size, shape[0], shape[1], shape[2]}, other_type, image_tag()};
   }
   Desc features(std::int64_t count) const { return {{batch_size, count}, type, FormatTag::ab}; }
 };

@@ -10,12 +10,10 @@
 
 #include "trainer/ops/detail/gradient_sum.h"
 #include "trainer/ops/detail/op.h"
+#include "trainer/ops/detail/primitives.h"
 #include "trainer/ops/detail/weights.h"
 
 namespace millrace::trainer::ops {
-
-/// With the caller's workspace, and ReLU on the result if set.
-dnnl::primitive_attr weighted_attributes(bool relu = false);
 
 class WeightedOp : public Op {
  public:
@@ -24,7 +22,6 @@ class WeightedOp : public Op {
   void backward() final;
 
  protected:
-  using Dims = dnnl::memory::dims;
   using Calls = std::vector<Call>;
 
   /// `weights` and `tag`: the layer's weights in the flat parameters.

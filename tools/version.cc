@@ -1,0 +1,66 @@
+#include "tools/version.h"
+
+#include <archive.h>
+#include <curl/curl.h>
+#include <fmt/format.h>
+#include <tbb/version.h>
+
+#include "io/base/error.h"
+#include "io/base/machine.h"
+#include "io/base/text.h"
+#include "trainer/nn/plan.h"
+#ifdef MILLRACE_HAS_MPI
+#include "trainer/mpi/mpi_processes.h"
+#endif
+
+namespace millrace::tools {
+namespace {
+
+constexpr const char* kNoTrainer = "not in this build: it was configured with MILLRACE_TRAINER=OFF";
+
+std::string compiler() {
+#ifdef __clang__
+  return fmt::format("clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+  return fmt::format("GCC {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+}
+
+std::string training() {
+  const std::string library = trainer::nn::compute_library();
+  if (library.empty()) return kNoTrainer;
+  const bool native = trainer::nn::has_native_bfloat16();
+  return library + (native ? "" : ": bf16 is float32, rounded");
+}
+
+std::string processes() {
+#ifdef MILLRACE_HAS_MPI
+  return trainer::mpi_library();
+#else
+  return "one: MPI was not installed when this was built";
+#endif
+}
+
+}  // namespace
+
+std::string version_text() {
+  return fmt::format(
+      "millrace {}\n"
+      "compiler:  {}\n"
+      "machine:   {}, {:.1f} GiB\n"
+      "training:  {}\n"
+      "processes: {}\n"
+      "threads:   oneTBB {}\n"
+      "network:   {}\n"
+      "archives:  {}",
+      MILLRACE_VERSION, compiler(), counted(static_cast<std::uint64_t>(usable_cores()), "core"),
+      static_cast<double>(usable_memory()) / (1 << 30), training(), processes(),
+      TBB_runtime_version(), curl_version(), archive_version_details());
+}
+
+void require_trainer() {
+  if (trainer::nn::compute_library().empty())
+    throw Error(ErrorCode::kUnsupported, std::string("training is ") + kNoTrainer);
+}
+
+}  // namespace millrace::tools
