@@ -425,6 +425,9 @@ class TrainCommand final : public Command {
     std::vector<trainer::Observer*> observers = {&bar};
     if (context.json) observers.push_back(&json);
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
+    trainer::all_do(*input.cluster, [&] {
+      if (!run_folder_.upload.empty() && processes_->is_first()) upload.begin();
+    });
     auto result = trainer::fit(input, train_options(context), observers);
     if (!result.end.stopped_by.empty() && !result.last_checkpoint.empty())
       context.log.info(result.last_checkpoint + "; --resume auto continues from it");

@@ -46,7 +46,9 @@ void check_finite(const std::vector<FlatTensors>& tensors) {
 }
 
 TrainState state_of(const detail::FolderReader& folder) {
-  return TrainState::from_json(std::string(folder.read(kStateFile, kMaxStateBytes).text()));
+  auto state = TrainState::from_json(std::string(folder.read(kStateFile, kMaxStateBytes).text()));
+  state.run = folder.manifest().run;
+  return state;
 }
 
 /// The largest file of such tensors: twice their size in float32, for another dtype.
@@ -89,17 +91,6 @@ auto annotated(const std::string& path, const Work& work) {
   }
 }
 
-bool holds_checkpoint(const std::string& place, const io::Opener& opener) {
-  try {
-    static_cast<void>(detail::FolderReader(place, opener));
-    return true;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kNotFound) return false;
-    if (error.code() == ErrorCode::kCorrupt) return true;  // its reader reports why
-    throw;
-  }
-}
-
 std::vector<std::string> folders_in(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code ignored;
@@ -120,12 +111,14 @@ CheckpointFiles checkpoint_files(const TrainState& state, const CheckpointTensor
   const auto flat = [](const std::vector<FlatTensors>& part) {
     return [part](io::ByteSink& sink) { write_flat_tensors(sink, part); };
   };
-  CheckpointFiles files{{kModelFile, flat(tensors.model)},
-                        {kOptimizerFile, flat(tensors.optimizer)},
-                        {kStateFile, [text = state.to_json()](io::ByteSink& sink) {
-                           sink.write(std::as_bytes(std::span(text)));
-                         }}};
-  if (!tensors.ema.empty()) files[kEmaFile] = flat(tensors.ema);
+  CheckpointFiles files{.writers = {{kModelFile, flat(tensors.model)},
+                                    {kOptimizerFile, flat(tensors.optimizer)},
+                                    {kStateFile,
+                                     [text = state.to_json()](io::ByteSink& sink) {
+                                       sink.write(std::as_bytes(std::span(text)));
+                                     }}},
+                        .run = state.run};
+  if (!tensors.ema.empty()) files.writers[kEmaFile] = flat(tensors.ema);
   return files;
 }
 
@@ -136,6 +129,18 @@ void save_checkpoint(const std::string& folder, const std::string& name, const T
   const auto place = detail::open_checkpoint_place(folder, opener, {}, [](const std::string&) {});
   place->save(name, detail::checkpoint_files(state, tensors));
   place->finish();
+}
+
+void copy_checkpoint(const std::string& from, const std::string& folder, const std::string& name,
+                     const io::Opener& opener) {
+  const io::UrlOpener local;
+  const detail::FolderReader reader(from, local);
+  detail::StoredFiles files = detail::files_of(reader);
+  if (io::is_network_url(folder))
+    return detail::write_stored_folder(opener, folder + "/" + name, files, {});
+  detail::CheckpointFiles copied{.writers = {}, .run = files.run};
+  for (auto& [file, stored] : files.files) copied.writers[file] = std::move(stored.write);
+  detail::write_folder(folder, name, copied);
 }
 
 TrainState load_checkpoint(const std::string& path, const std::string& model,
@@ -180,12 +185,23 @@ TrainState read_checkpoint_state(const std::string& path, const io::Opener& open
   });
 }
 
+bool is_checkpoint(const std::string& path, const io::Opener& opener) {
+  try {
+    static_cast<void>(detail::FolderReader(path, opener));
+    return true;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNotFound) return false;
+    if (error.code() == ErrorCode::kCorrupt) return true;  // its reader reports why
+    throw;
+  }
+}
+
 std::string find_checkpoint(const std::string& path, const std::string& name,
                             const io::Opener& opener) {
   const std::string other = name == "best" ? "last" : "best";
   for (const std::string& place : {path, path + "/checkpoints/" + name, path + "/" + name,
                                    path + "/checkpoints/" + other, path + "/" + other}) {
-    if (holds_checkpoint(place, opener)) return place;
+    if (is_checkpoint(place, opener)) return place;
   }
   return path;
 }

@@ -34,6 +34,8 @@ namespace millrace::trainer {
 
 /// The content of state.json: all that a run needs beside tensors.
 struct TrainState {
+  /// The run's own mark, which it keeps when it is resumed; in manifest.json, not in state.json.
+  std::string run = {};
   std::string model = {};
   std::int64_t epoch = 0;          ///< epochs finished: the one to continue with, from 0
   std::int64_t step_in_epoch = 0;  ///< steps of that epoch already taken
@@ -77,6 +79,12 @@ struct CheckpointTensors {
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
                      const CheckpointTensors& tensors, const io::Opener& opener = io::UrlOpener());
 
+/// Copies the local checkpoint `from` to `folder`/`name`, a path or a url that `opener` writes, and
+/// compares its files on the way. Whenever it ends, there is the checkpoint that was there before
+/// or the new one, whole. Throws: as load_checkpoint(), and as io::Opener::open_sink().
+void copy_checkpoint(const std::string& from, const std::string& folder, const std::string& name,
+                     const io::Opener& opener);
+
 /// Reads the checkpoint at `path` (a folder, or its url) into `tensors`, of which an empty list is
 /// not read. Each file is checked against the manifest, and all tensors' names and shapes before
 /// any is copied. Without ema.safetensors the EMA is the weights. Throws: NotFound, Truncated,
@@ -100,6 +108,10 @@ Safetensors read_checkpoint_model(const std::string& path, const std::string& mo
 void load_checkpoint_model(const std::string& path, const std::string& model,
                            const std::vector<FlatTensors>& into,
                            const io::Opener& opener = io::UrlOpener());
+
+/// Whether `path`, a folder or a url, is a checkpoint, readable or damaged. Throws: network faults
+/// but NotFound.
+bool is_checkpoint(const std::string& path, const io::Opener& opener = io::UrlOpener());
 
 /// The path of the checkpoint that `path` stands for: `path` itself, or if it is a run's folder (or
 /// its url, or that of uploaded checkpoints) the one in it called `name`, "best" or "last", or else

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -190,6 +191,20 @@ TEST_P(BucketCommands, SeveralProcessesWriteTheObjectsOfOne) {
   EXPECT_THAT(again.err, HasSubstr("exists (4 shards of this pattern in all)"));
 }
 
+/// A checkpoint's file, which in a bucket is the object that the manifest names.
+std::string checkpoint_file(const io::Opener& opener, const std::string& checkpoint,
+                            const std::string& name) {
+  const auto manifest =
+      nlohmann::json::parse(io::read_object(opener, checkpoint + "/manifest.json", 1 << 20).text());
+  const std::string object = manifest["files"][name].value("object", name);
+  return std::string(io::read_object(opener, checkpoint + "/" + object, 1 << 24).text());
+}
+
+bool has_object(const io::Opener& opener, const std::string& url) {
+  const auto listed = opener.list(url);
+  return std::ranges::any_of(listed, [&](const auto& object) { return object.url == url; });
+}
+
 TEST_P(BucketCommands, TrainResumeAndPredictFromABucket) {
   if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
   const BucketServer server(GetParam());
@@ -213,7 +228,7 @@ TEST_P(BucketCommands, TrainResumeAndPredictFromABucket) {
   train(server.url("data/*.tar"), "second",
         {"--epochs", "2", "--upload", kept, "--resume", kept + "/last"});
   const io::UrlOpener opener({.object_stores = server.options()});
-  EXPECT_TRUE(io::read_object(opener, kept + "/last/model.safetensors", 1 << 24).text() ==
+  EXPECT_TRUE(checkpoint_file(opener, kept + "/last", "model.safetensors") ==
               read_file(dir / "disk/checkpoints/last/model.safetensors"))
       << "the weights that a run on disk has";
   const ProcessResult predicted = millrace({"predict", server.url("data/"), "--checkpoint",
@@ -224,18 +239,58 @@ TEST_P(BucketCommands, TrainResumeAndPredictFromABucket) {
   EXPECT_EQ(std::count(rows.text().begin(), rows.text().end(), '\n'), 65);
 }
 
-/// A checkpoint's file, which in a bucket is the object that the manifest names.
-std::string checkpoint_file(const io::Opener& opener, const std::string& checkpoint,
-                            const std::string& name) {
-  const auto manifest =
-      nlohmann::json::parse(io::read_object(opener, checkpoint + "/manifest.json", 1 << 20).text());
-  const std::string object = manifest["files"][name].value("object", name);
-  return std::string(io::read_object(opener, checkpoint + "/" + object, 1 << 24).text());
-}
-
-bool has_object(const io::Opener& opener, const std::string& url) {
-  const auto listed = opener.list(url);
-  return std::ranges::any_of(listed, [&](const auto& object) { return object.url == url; });
+// The second upload of `last` is cut short by the machine's loss.
+TEST_P(BucketCommands, AnUploadThatIsKilledIsContinuedByAMachineThatHasNothing) {
+  if (const auto reason = BucketServer::missing(GetParam())) GTEST_SKIP() << *reason;
+  const BucketServer server(GetParam());
+  const TempDir dir;
+  const std::string set = make_set(dir, 64, 32);
+  const std::string kept = server.url("runs/one");
+  const io::UrlOpener opener({.object_stores = server.options()});
+  const auto train = [&](const std::string& run, const std::vector<std::string>& more,
+                         ProcessOptions with) {
+    std::vector<std::string> words = {"train",
+                                      set,
+                                      "--model",
+                                      "lenet",
+                                      "--size",
+                                      "16",
+                                      "--classes",
+                                      "10",
+                                      "--channels",
+                                      "3",
+                                      "--epochs",
+                                      "3",
+                                      "--batch-size",
+                                      "8",
+                                      "--run-dir",
+                                      dir / run,
+                                      "--workers",
+                                      "1",
+                                      "--devices",
+                                      "1",
+                                      "--save-every-steps",
+                                      "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    with.environment = server.environment();
+    return millrace(words, with);
+  };
+  ASSERT_EQ(train("whole", {}, {}).status, 0);
+  const auto models = [&] {
+    return std::ranges::count_if(opener.list(kept + "/last/model-"),
+                                 [](const auto&) { return true; });
+  };
+  const ProcessResult killed = train(
+      "lost", {"--upload", kept}, {.signal_when = [&] { return models() > 1; }, .signal = SIGKILL});
+  EXPECT_TRUE(killed.status == 128 + SIGKILL || killed.status == 0) << killed.err;
+  const ProcessResult again = train("other", {"--upload", kept}, {});
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.err, HasSubstr("holds another run's checkpoints"));
+  const ProcessResult resumed = train("fresh", {"--upload", kept, "--resume", "auto"}, {});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("using the uploaded one"));
+  EXPECT_TRUE(checkpoint_file(opener, kept + "/last", "model.safetensors") ==
+              read_file(dir / "whole/checkpoints/last/model.safetensors"));
 }
 
 // All of it in the bucket: the set, the run's folder, and the checkpoint that is evaluated.
@@ -422,6 +477,10 @@ struct ScriptedBucket {
     if (fault) {
       if (auto refused = fault(request)) return *refused;
     }
+    return heed(request);
+  }
+
+  ScriptedReply heed(const ScriptedRequest& request) {
     if (request.target.find("list-type=2") != std::string::npos) return {listing(request.target)};
     const std::string key = request.target.substr(std::string("/b/").size());
     if (request.method == "PUT") {
@@ -469,6 +528,39 @@ struct ScriptedBucket {
         "--epochs",  "2",  "--run-dir",  "s3://b/run", "--log-steps",  "1"};
     words.insert(words.end(), more.begin(), more.end());
     return millrace(words, {.environment = environment()});
+  }
+
+  /// Trains on a disk, and uploads to s3://b/up.
+  ProcessResult train_uploading(const std::string& set, const std::string& run_dir,
+                                const std::vector<std::string>& more = {},
+                                ProcessOptions with = {}) const {
+    std::vector<std::string> words = {"train",
+                                      set,
+                                      "--model",
+                                      "lenet",
+                                      "--size",
+                                      "16",
+                                      "--classes",
+                                      "10",
+                                      "--channels",
+                                      "3",
+                                      "--batch-size",
+                                      "8",
+                                      "--epochs",
+                                      "2",
+                                      "--run-dir",
+                                      run_dir,
+                                      "--upload",
+                                      "s3://b/up",
+                                      "--workers",
+                                      "1",
+                                      "--devices",
+                                      "1",
+                                      "--save-every-steps",
+                                      "4"};
+    words.insert(words.end(), more.begin(), more.end());
+    with.environment = environment();
+    return millrace(words, with);
   }
 
   void expect_no_secrets(const std::vector<std::string>& outputs) const {
@@ -556,6 +648,68 @@ TEST(BucketRun, ThatMayNoLongerWriteEndsWithOneLineAndAWholeCheckpoint) {
   EXPECT_EQ(evaluated.status, 0) << evaluated.err;
   store.expect_no_secrets(
       {failed.out, failed.err, resumed.out, resumed.err, evaluated.out, evaluated.err});
+}
+
+/// The program is killed at its `number`-th request, before or after the store has heeded it.
+void kill_at(ScriptedBucket& store, int number, bool heeded, std::atomic<bool>& reached) {
+  store.fault = [&store, &reached, number, heeded, count = 0](
+                    const ScriptedRequest& request) mutable -> std::optional<ScriptedReply> {
+    if (++count < number) return std::nullopt;
+    if (count == number && heeded) static_cast<void>(store.heed(request));
+    reached = true;
+    return ScriptedReply{"", After::kHang};
+  };
+}
+
+// A machine is lost at any moment: what was uploaded before is there, and a machine that has
+// nothing continues from it to the same weights.
+TEST(BucketUpload, ThatIsKilledAtAnyRequestLeavesACheckpointThatIsResumed) {
+  const TempDir dir;
+  const std::string set = make_set(dir, 64, 32);
+  ScriptedBucket whole;
+  int requests = 0;
+  whole.fault = [&](const ScriptedRequest&) { return ++requests, std::nullopt; };
+  ASSERT_EQ(whole.train_uploading(set, dir / "whole").status, 0);
+  const std::string expected = read_file(dir / "whole/checkpoints/last/model.safetensors");
+  ASSERT_GT(requests, 20);
+  const int step = std::getenv("MILLRACE_LONG") == nullptr ? 7 : 1;
+  for (int number = 1; number <= requests; number += step) {
+    ScriptedBucket store;
+    std::atomic<bool> reached = false;
+    kill_at(store, number, number % 2 == 0, reached);
+    const std::string lost = dir / ("lost-" + std::to_string(number));
+    const ProcessResult killed = store.train_uploading(
+        set, lost, {}, {.signal_when = [&] { return reached.load(); }, .signal = SIGKILL});
+    ASSERT_EQ(killed.status, 128 + SIGKILL) << number << ": " << killed.err;
+    store.fault = {};
+    const bool has_last = store.objects.contains("up/last/manifest.json");
+    const std::string fresh = dir / ("fresh-" + std::to_string(number));
+    const ProcessResult resumed = store.train_uploading(set, fresh, {"--resume", "auto"});
+    ASSERT_EQ(resumed.status, 0) << number << ": " << resumed.err;
+    EXPECT_EQ(resumed.err.find("using the uploaded one") != std::string::npos, has_last) << number;
+    EXPECT_THAT(resumed.err, Not(HasSubstr("cannot be read"))) << number;
+    EXPECT_TRUE(read_file(fresh + "/checkpoints/last/model.safetensors") == expected) << number;
+    EXPECT_FALSE(store.objects.contains("up/.lock")) << number;
+    std::map<std::string, int> files;
+    for (const auto& [key, content] : store.objects) ++files[key.substr(0, key.rfind('/'))];
+    EXPECT_EQ(files["up/last"], 4) << number << ": nothing is left over";
+  }
+}
+
+TEST(BucketUpload, OfTwoRunsAtOnceIsRefused) {
+  const TempDir dir;
+  const std::string set = make_set(dir, 64, 32);
+  ScriptedBucket store;
+  store.objects["up/.lock"] = "{}";
+  std::atomic<int> reads = 0;
+  store.fault = [&](const ScriptedRequest& request) -> std::optional<ScriptedReply> {
+    if (request.method == "GET" && request.target == "/b/up/.lock")
+      store.objects["up/.lock"] = "{\"beat\":" + std::to_string(++reads) + "}";
+    return std::nullopt;
+  };
+  const ProcessResult result = store.train_uploading(set, dir / "run");
+  EXPECT_EQ(result.status, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("another run writes to s3://b/up"));
 }
 
 TEST(BucketWriter, ThatIsRefusedLeavesNoSecret) {

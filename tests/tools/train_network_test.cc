@@ -114,6 +114,12 @@ class Store {
     return {http_serve(request, found->second)};
   }
 
+  /// The target of a checkpoint's file, which its manifest names.
+  std::string target_of(const std::string& checkpoint, const std::string& file) const {
+    const auto manifest = nlohmann::json::parse(objects.at(checkpoint + "/manifest.json"));
+    return checkpoint + "/" + manifest["files"][file].value("object", file);
+  }
+
   std::map<std::string, std::string> objects;
   std::vector<std::string> order;
   bool closed = false;
@@ -151,7 +157,7 @@ TEST_F(TrainUpload, ARunThatLostItsMachineContinuesFromTheServer) {
   const ProcessResult first = train(
       {"--run-dir", dir_ / "run", "--epochs", "1", "--schedule", "constant", "--upload", url});
   ASSERT_EQ(first.status, 0) << first.err;
-  EXPECT_THAT(store_.objects, Contains(Key("/runs/one/best/model.safetensors")));
+  EXPECT_THAT(store_.objects, Contains(Key("/runs/one/best/model-a.safetensors")));
   EXPECT_EQ(store_.order.back(), "/runs/one/last/manifest.json") << "what it lists is there before";
   for (const std::string& from : {url + "/last", std::string("auto")}) {
     const ProcessResult second =
@@ -186,10 +192,43 @@ TEST_F(TrainUpload, TheCheckpointWithMoreStepsWins) {
 
   const ProcessResult ahead = run("here", "3");
   EXPECT_THAT(ahead.err, Not(HasSubstr("using the uploaded one"))) << "as many steps";
-  store_.objects["/runs/one/last/state.json"] = "{}";
+  store_.objects[store_.target_of("/runs/one/last", "state.json")] = "{}";
   const ProcessResult alone = run("here", "3");
   EXPECT_THAT(alone.err, HasSubstr("the uploaded checkpoint cannot be read"));
   EXPECT_THAT(alone.err, HasSubstr("/here/checkpoints/last"));
+}
+
+TEST_F(TrainUpload, AnotherRunsCheckpointsAreNotReplaced) {
+  const std::string copies = dir_ / "copies";
+  for (const std::string& to : {server_.url("/runs/one"), copies}) {
+    const std::string name = to == copies ? "local" : "http";
+    const auto run = [&](const std::string& folder, const std::vector<std::string>& more) {
+      std::vector<std::string> words = {"--run-dir", dir_ / (name + folder), "--upload", to};
+      words.insert(words.end(), more.begin(), more.end());
+      return train(words);
+    };
+    ASSERT_EQ(run("-a", {"--epochs", "1"}).status, 0);
+    const auto stored = store_.objects;
+    const ProcessResult fresh = run("-b", {"--epochs", "1"});
+    EXPECT_EQ(fresh.status, 2);
+    EXPECT_THAT(fresh.err, HasSubstr("holds another run's checkpoints"));
+    EXPECT_THAT(fresh.err, HasSubstr("--resume " + to + "/last"));
+    EXPECT_EQ(train({"--run-dir", dir_ / (name + "-c"), "--epochs", "1"}).status, 0);
+    for (const std::string& from : {std::string("auto"), dir_ / (name + "-c/checkpoints/last")}) {
+      const ProcessResult other = run("-c", {"--epochs", "2", "--resume", from});
+      EXPECT_EQ(other.status, 2) << "what it resumes is of another run";
+      EXPECT_THAT(other.err, HasSubstr("holds another run's checkpoints"));
+    }
+    EXPECT_EQ(store_.objects, stored);
+    const ProcessResult own = run("-a", {"--epochs", "2", "--resume", "auto"});
+    EXPECT_EQ(own.status, 0) << own.err;
+    const ProcessResult back =
+        run("-d", {"--epochs", "2", "--resume", dir_ / (name + "-a/checkpoints/last")});
+    EXPECT_EQ(back.status, 0) << back.err;
+    const ProcessResult forced = run("-e", {"--epochs", "1", "--force"});
+    EXPECT_EQ(forced.status, 0) << forced.err;
+    EXPECT_EQ(millrace({"eval", shards_, "--checkpoint", to + "/last"}).status, 0);
+  }
 }
 
 TEST_F(TrainUpload, AServerThatTakesNothingIsAFaultAtTheEnd) {
@@ -205,7 +244,7 @@ TEST_F(TrainUpload, AServerThatTakesNothingIsAFaultAtTheEnd) {
 TEST_F(TrainUpload, ABrokenCheckpointOnTheServerIsRefused) {
   const std::string url = server_.url("/runs/one");
   ASSERT_EQ(train({"--run-dir", dir_ / "run", "--upload", url}).status, 0);
-  store_.objects["/runs/one/last/model.safetensors"][100] ^= 1;
+  store_.objects[store_.target_of("/runs/one/last", "model.safetensors")][100] ^= 1;
   const ProcessResult result = train({"--run-dir", "none", "--resume", url + "/last"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("SHA-256"));

@@ -192,6 +192,99 @@ TEST(StoreCheckpoint, ThatIsInterruptedLeavesTheOldOneOrTheNewOneWhole) {
   EXPECT_EQ(names_below(store, "mem://b/c/last").size(), 4U) << "what was left over is removed";
 }
 
+/// A local checkpoint whose values are all `value`.
+void save_local(const std::string& folder, float value) {
+  const testing::LinearModel model{6, 2};
+  std::vector<float> values(model.parameters().padded_size(), value);
+  save_checkpoint(
+      folder, "last", {.run = "one", .model = "linear", .global_step = 7},
+      {.model = {{.table = &model.parameters(), .values = std::span(values)}}, .optimizer = {}});
+}
+
+/// A store as an http server is: what is in it cannot be listed or removed.
+class Unlisted final : public io::Opener {
+ public:
+  explicit Unlisted(MemoryStore& store) : inner_(store.opener()) {}
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options) const override {
+    return inner_->open(url, options);
+  }
+  std::unique_ptr<io::ByteSink> open_sink(const std::string& url, const io::FileSinkOptions& how,
+                                          const std::stop_token& stop) const override {
+    return inner_->open_sink(url, how, stop);
+  }
+
+ private:
+  std::shared_ptr<const io::Opener> inner_;
+};
+
+// As often as it may be interrupted, at every request.
+TEST(StoreCheckpoint, ThatIsCopiedIsTheOldOneOrTheNewOneWhole) {
+  const testing::TempDir dir;
+  const testing::LinearModel model{6, 2};
+  for (const bool listed : {true, false}) {
+    MemoryStore store;
+    const auto opener = listed ? store.opener() : std::make_shared<const Unlisted>(store);
+    const auto loaded = [&] {
+      std::vector<float> into(model.parameters().padded_size());
+      const TrainState state = load_checkpoint(
+          "mem://b/c/last", "linear",
+          {.model = {{.table = &model.parameters(), .values = std::span(into)}}, .optimizer = {}},
+          *opener);
+      EXPECT_EQ(state.run, "one");
+      return into.front();
+    };
+    float before = 1;
+    save_local(dir / "run", before);
+    copy_checkpoint(dir / "run/last", "mem://b/c", "last", *opener);
+    for (int steps = 0; steps < 9; ++steps) {
+      const float value = static_cast<float>(steps) + 2;
+      save_local(dir / "run", value);
+      {
+        FailsAfter fault(store);
+        fault.left = steps;
+        try {
+          copy_checkpoint(dir / "run/last", "mem://b/c", "last", *opener);
+        } catch (const Error& error) {
+          EXPECT_THAT(error.what(), HasSubstr("mem://b/c/last/"));
+        }
+      }
+      EXPECT_TRUE(loaded() == before || loaded() == value) << steps;
+      before = loaded();
+    }
+    EXPECT_EQ(before, 10.0F) << "the last ones have steps enough";
+    EXPECT_EQ(names_below(store, "mem://b/c/last").size(), listed ? 4U : 7U);
+  }
+}
+
+TEST(StoreCheckpoint, OfAnEarlierUploadIsReadAndReplaced) {
+  const testing::TempDir dir;
+  MemoryStore store;
+  save_local(dir / "run", 1);
+  for (const char* name :
+       {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"})
+    store.put(std::string("mem://b/c/last/") + name,
+              testing::read_file(dir / "run/last" + "/" + name));
+  EXPECT_EQ(read_checkpoint_state("mem://b/c/last", *store.opener()).global_step, 7);
+  copy_checkpoint(dir / "run/last", "mem://b/c", "last", *store.opener());
+  EXPECT_EQ(read_checkpoint_state("mem://b/c/last", *store.opener()).global_step, 7);
+  EXPECT_THAT(names_below(store, "mem://b/c/last"), Not(Contains("model.safetensors")));
+}
+
+TEST(StoreCheckpoint, ThatIsDamagedOnItsDiskIsNotCopied) {
+  const testing::TempDir dir;
+  MemoryStore store;
+  save_local(dir / "run", 1);
+  copy_checkpoint(dir / "run/last", "mem://b/c", "last", *store.opener());
+  const auto before = store.objects();
+  save_local(dir / "run", 2);
+  std::string model = testing::read_file(dir / "run/last/model.safetensors");
+  model.back() ^= 1;
+  testing::write_file(dir / "run/last/model.safetensors", model);
+  EXPECT_THROW(copy_checkpoint(dir / "run/last", "mem://b/c", "last", *store.opener()), Error);
+  EXPECT_EQ(store.objects(), before);
+}
+
 TEST(StoreCheckpoint, WithAnObjectMissingOrCutShortIsNotTheNewest) {
   MemoryStore store;
   LinearRun({}).run(options_at(kRun, store));

@@ -1,8 +1,9 @@
 // CheckpointUpload: sends each checkpoint to an object store or web server once it is complete.
 //
-// A checkpoint's files go to URL/last/..., URL/best/..., its manifest last: if there is a manifest,
-// so is everything it lists, and --resume URL/last checks it file by file. Training waits for the
-// upload, because the next checkpoint replaces the folder.
+// Checkpoints go to URL/last/..., URL/best/... as trainer::copy_checkpoint() copies them: whenever
+// the run is killed, there is the old one or the new one, whole. Training waits for the upload,
+// because the next checkpoint replaces the folder. URL is locked as a run's folder is, except on a
+// server that cannot list objects.
 //
 // If a transfer fails despite the retries, there is a warning and the run continues: the checkpoint
 // is still in the run's folder. missing() says which did not arrive. A stop ends the transfer in
@@ -12,6 +13,7 @@
 // Threads: as trainer::Observer.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -19,6 +21,7 @@
 #include "io/base/log.h"
 #include "io/opener.h"
 #include "trainer/observer.h"
+#include "trainer/run_lock.h"
 
 namespace millrace::tools {
 
@@ -27,17 +30,24 @@ class CheckpointUpload final : public trainer::Observer {
   /// `http`: options of the connection.
   CheckpointUpload(std::string url, const io::HttpOptions& http, std::stop_token stop, Log log);
 
+  /// Locks the url; a folder that is missing only with the first checkpoint. Throws: as
+  /// trainer::RunLock.
+  void begin();
   void on_checkpoint(const std::string& path) override;
   /// Names of checkpoints whose latest state did not reach the url.
   const std::set<std::string>& missing() const { return missing_; }
 
  private:
+  void send(const std::string& path, const std::string& name);
+  void lock();
+
   std::string url_;
   std::stop_token stop_;
   Log log_;
   io::UrlOpener opener_;
   io::UrlOpener last_opener_;
   std::set<std::string> missing_;
+  std::optional<trainer::RunLock> lock_;
 };
 
 }  // namespace millrace::tools

@@ -8,6 +8,7 @@
 #include "io/byte_sink.h"
 #include "pipeline/pipeline.h"
 #include "tools/dense_output.h"
+#include "tools/output_place.h"
 #include "tools/view/sheet.h"
 #include "tools/view/visible.h"
 #include "trainer/checkpoint.h"

@@ -22,20 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAuto = "auto";
-constexpr std::size_t kMaxManifestBytes = std::size_t{1024} * 1024;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
-}
-
-bool is_there(const io::Opener& opener, const std::string& checkpoint) {
-  try {
-    static_cast<void>(io::read_object(opener, checkpoint + "/manifest.json", kMaxManifestBytes));
-    return true;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) throw;
-    return false;
-  }
 }
 
 /// Whether there is anything in a store's folder.
@@ -175,7 +164,8 @@ void RunFolderOptions::settle(const std::string& model, const io::Opener& opener
         opener);
   if (run_dir == "none") run_dir.clear();
   if (io::is_network_url(run_dir) && resume.empty() && !force && holds_run(opener)) refuse_used();
-  if (resume == kAuto && !upload.empty()) compare_with_uploaded(opener, log);
+  while (upload.size() > 1 && upload.ends_with('/')) upload.pop_back();
+  if (!upload.empty()) meet_uploaded(opener, log);
 }
 
 /// Whether a run in a store has saved anything. Its lock alone may be one that a killed run left.
@@ -186,28 +176,49 @@ bool RunFolderOptions::holds_run(const io::Opener& opener) const {
   });
 }
 
+// Another run's checkpoints are not replaced without a word.
+void RunFolderOptions::meet_uploaded(const io::Opener& opener, const Log& log) {
+  std::string there = upload + "/last";
+  if (!trainer::is_checkpoint(there, opener)) there = upload + "/best";
+  if (force || !trainer::is_checkpoint(there, opener)) return;
+  if (resume.empty()) refuse_uploaded(there);
+  const std::string own = resume == kAuto
+                              ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", Log())
+                              : trainer::find_checkpoint(resume, "last", opener);
+  if (!own.empty()) return compare_with_uploaded(own, there, opener, log);
+  log.info("no checkpoint in " + run_dir + ": using the uploaded one");
+  resume = there;
+}
+
+void RunFolderOptions::refuse_uploaded(const std::string& there) const {
+  refuse("--upload " + io::printable_url(upload) +
+         " holds another run's checkpoints: continue that run with --resume " +
+         io::printable_url(there) +
+         (resume.empty() ? ", replace them with --force, or upload elsewhere"
+                         : ", or upload elsewhere"));
+}
+
 // The run may have continued elsewhere, on a machine that had only the uploaded one.
-void RunFolderOptions::compare_with_uploaded(const io::Opener& opener, const Log& log) {
-  const std::string local = trainer::find_newest_checkpoint(run_dir + "/checkpoints", Log());
-  const std::string uploaded = upload + "/last";
+void RunFolderOptions::compare_with_uploaded(const std::string& own, const std::string& there,
+                                             const io::Opener& opener, const Log& log) {
+  if (own == there) return;
   try {
-    if (!is_there(opener, uploaded)) return;
-    const auto steps = [&](const std::string& checkpoint) {
-      return trainer::read_checkpoint_state(checkpoint, opener).global_step;
-    };
-    if (local.empty()) {
-      log.info("no checkpoint in " + run_dir + ": using the uploaded one");
-    } else if (steps(uploaded) > steps(local)) {
-      log.info(fmt::format("{} is at step {}, the uploaded one at {}: using the uploaded one",
-                           local, steps(local), steps(uploaded)));
-    } else {
-      return;
-    }
-    resume = uploaded;
+    const auto uploaded = trainer::read_checkpoint_state(there, opener);
+    const auto found = trainer::read_checkpoint_state(own, opener);
+    const bool known = !uploaded.run.empty() && !found.run.empty();
+    if (known && uploaded.run != found.run) refuse_uploaded(there);
+    if (uploaded.global_step <= found.global_step) return;
+    const std::string steps = fmt::format("{} is at step {}, the uploaded one at {}", own,
+                                          found.global_step, uploaded.global_step);
+    if (resume != kAuto) return log.warn(steps + ", and will be replaced");
+    log.info(steps + ": using the uploaded one");
+    resume = there;
   } catch (const Error& error) {
-    if (local.empty() || error.code() == ErrorCode::kCancelled) throw;
+    const bool is_final =
+        error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kInvalidArgument;
+    if (is_final) throw;
     log.warn(
-        fmt::format("using {}: the uploaded checkpoint cannot be read: {}", local, error.what()));
+        fmt::format("using {}: the uploaded checkpoint cannot be read: {}", own, error.what()));
   }
 }
 

@@ -40,7 +40,7 @@ struct RunFolderOptions {
   void check_places() const;
 
   /// Resolves "auto" and "none", and looks at a folder in a store. --resume auto takes the newest
-  /// checkpoint of the folder, or the uploaded `last` if that has more steps, or none. Throws:
+  /// checkpoint of the folder, or the uploaded one if that has more steps, or none. Throws:
   /// InvalidArgument, and network faults.
   void settle(const std::string& model, const io::Opener& opener, const Log& log);
   /// The number of streams of the run that is resumed, which any number of processes that divides
@@ -55,7 +55,10 @@ struct RunFolderOptions {
   bool holds_run(const io::Opener& opener) const;
   void check_start() const;
   void check_start_places() const;
-  void compare_with_uploaded(const io::Opener& opener, const Log& log);
+  void meet_uploaded(const io::Opener& opener, const Log& log);
+  [[noreturn]] void refuse_uploaded(const std::string& there) const;
+  void compare_with_uploaded(const std::string& own, const std::string& there,
+                             const io::Opener& opener, const Log& log);
 };
 
 }  // namespace millrace::tools

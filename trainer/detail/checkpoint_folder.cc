@@ -25,6 +25,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxManifestBytes = std::size_t{1024} * 1024;
 constexpr std::size_t kMaxFiles = 64;
+constexpr std::size_t kMaxRunBytes = 64;
 constexpr std::size_t kChunkBytes = std::size_t{1024} * 1024;
 constexpr const char* kTooLong = "a file is longer than in its manifest";
 
@@ -74,8 +75,10 @@ ManifestEntry write_file(const std::string& path, const FileWriter& writer) {
 
 OrderedJson parse_manifest(const io::Bytes& file) {
   try {
-    OrderedJson files = parse_json<OrderedJson>(file.text(), "manifest").at("files");
-    if (files.is_object() && files.size() <= kMaxFiles) return files;
+    OrderedJson manifest = parse_json<OrderedJson>(file.text(), "manifest");
+    const OrderedJson& files = manifest.at("files");
+    const bool fits = manifest.value("run", "").size() <= kMaxRunBytes;
+    if (files.is_object() && files.size() <= kMaxFiles && fits) return manifest;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception&) {  // reported below
@@ -155,11 +158,14 @@ void swap_in(const std::string& fresh, const std::string& path) {
 
 std::string to_json(const CheckpointManifest& manifest) {
   OrderedJson files = OrderedJson::object();
-  for (const auto& [name, entry] : manifest) {
+  for (const auto& [name, entry] : manifest.files) {
     files[name] = {{"bytes", entry.bytes}, {"sha256", entry.sha256}};
     if (!entry.object.empty()) files[name]["object"] = entry.object;
   }
-  return OrderedJson{{"version", 1}, {"files", files}}.dump(2) + "\n";
+  OrderedJson json{{"version", 1}};
+  if (!manifest.run.empty()) json["run"] = manifest.run;
+  json["files"] = std::move(files);
+  return json.dump(2) + "\n";
 }
 
 void write_folder(const std::string& parent, const std::string& name,
@@ -170,8 +176,9 @@ void write_folder(const std::string& parent, const std::string& name,
   remove_folder(fresh);
   make_folders(fresh);
   try {
-    CheckpointManifest entries;
-    for (const auto& [file, writer] : files) entries[file] = write_file(fresh + "/" + file, writer);
+    CheckpointManifest entries{.run = files.run};
+    for (const auto& [file, writer] : files.writers)
+      entries.files[file] = write_file(fresh + "/" + file, writer);
     const std::string manifest = to_json(entries);
     write_file(fresh + "/" + kManifestName,
                [&](io::ByteSink& sink) { sink.write(std::as_bytes(std::span(manifest))); });
@@ -204,12 +211,13 @@ void recover_folders(const std::string& parent, const Log& log) {
 
 FolderReader::FolderReader(const std::string& path, const io::Opener& opener)
     : path_(find_folder(path)), opener_(opener) {
-  const OrderedJson files =
+  const OrderedJson manifest =
       parse_manifest(io::read_object(opener_, path_ + "/" + kManifestName, kMaxManifestBytes));
-  for (const auto& [name, entry] : files.items()) {
+  manifest_.run = manifest.value("run", "");
+  for (const auto& [name, entry] : manifest.at("files").items()) {
     try {
       if (name.find('/') != std::string::npos) corrupt("a bad name");
-      files_[name] = parse_entry(entry);
+      manifest_.files[name] = parse_entry(entry);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
@@ -222,12 +230,15 @@ std::string FolderReader::url_of(const std::string& name, const ManifestEntry& e
   return path_ + "/" + (entry.object.empty() ? name : entry.object);
 }
 
-io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes) const {
-  const auto found = files_.find(name);
-  if (found == files_.end()) {
+const ManifestEntry& FolderReader::entry_of(const std::string& name) const {
+  const auto found = manifest_.files.find(name);
+  if (found == manifest_.files.end())
     corrupt("a checkpoint lacks one of its files", {.url = path_, .member = name});
-  }
-  const ManifestEntry& entry = found->second;
+  return found->second;
+}
+
+io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes) const {
+  const ManifestEntry& entry = entry_of(name);
   const Where where{.url = url_of(name, entry), .stage = "checkpoint"};
   if (entry.bytes > limit_bytes) {
     corrupt("a file of " + std::to_string(entry.bytes) + " bytes; at most " +
@@ -247,7 +258,8 @@ io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes)
   return file;
 }
 
-void FolderReader::verify(const ManifestEntry& entry, const std::string& url) const {
+void FolderReader::pass(const ManifestEntry& entry, const std::string& url,
+                        const Take& take) const {
   const Where where{.url = url, .stage = "checkpoint"};
   const auto source = opener_.open(where.url);
   std::vector<std::byte> chunk(kChunkBytes);
@@ -257,16 +269,23 @@ void FolderReader::verify(const ManifestEntry& entry, const std::string& url) co
     hash.update(std::span(chunk).first(got));
     size += got;
     if (size > entry.bytes) corrupt(kTooLong, where);
+    take(std::span(chunk).first(got));
   }
   check_file(size, hash, entry.bytes, entry.sha256, where);
 }
 
 void FolderReader::verify() const {
-  for (const auto& [name, entry] : files_) verify(entry, url_of(name, entry));
+  for (const auto& [name, entry] : manifest_.files)
+    pass(entry, url_of(name, entry), [](std::span<const std::byte>) {});
+}
+
+void FolderReader::copy(const std::string& name, io::ByteSink& sink) const {
+  const ManifestEntry& entry = entry_of(name);
+  pass(entry, url_of(name, entry), [&](std::span<const std::byte> piece) { sink.write(piece); });
 }
 
 void FolderReader::check_listed(const std::vector<io::ListedObject>& objects) const {
-  for (const auto& [name, entry] : files_) {
+  for (const auto& [name, entry] : manifest_.files) {
     const Where where{.url = url_of(name, entry), .stage = "checkpoint"};
     const auto found = std::ranges::find(objects, where.url, &io::ListedObject::url);
     if (found == objects.end())

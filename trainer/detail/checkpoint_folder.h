@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,11 @@ namespace millrace::trainer::detail {
 
 /// Writes one file's content.
 using FileWriter = std::function<void(io::ByteSink&)>;
-/// A checkpoint's files but its manifest, by their names.
-using CheckpointFiles = std::map<std::string, FileWriter>;
+/// A checkpoint's files but its manifest.
+struct CheckpointFiles {
+  std::map<std::string, FileWriter> writers;  ///< by their names
+  std::string run = {};                       ///< TrainState::run
+};
 
 inline constexpr const char* kManifestName = "manifest.json";
 
@@ -32,7 +36,10 @@ struct ManifestEntry {
   /// The object's name, in a store; empty: the file's.
   std::string object = {};
 };
-using CheckpointManifest = std::map<std::string, ManifestEntry>;
+struct CheckpointManifest {
+  std::map<std::string, ManifestEntry> files = {};
+  std::string run = {};
+};
 std::string to_json(const CheckpointManifest& manifest);
 
 /// Writes `files` as `parent`/`name`. An earlier folder stays until the new one has been read back,
@@ -53,23 +60,29 @@ class FolderReader {
   FolderReader(const std::string& path, const io::Opener& opener);
 
   const std::string& path() const { return path_; }
-  bool has(const std::string& name) const { return files_.contains(name); }
+  const CheckpointManifest& manifest() const { return manifest_; }
+  bool has(const std::string& name) const { return manifest_.files.contains(name); }
   /// The file's content, after its size and SHA-256 were compared. Throws: Truncated, Corrupt (also
   /// if the manifest has more than `limit_bytes` for it, or lacks it), Io.
   io::Bytes read(const std::string& name, std::uint64_t limit_bytes) const;
   /// Compares every file, a piece at a time. Throws: as read().
   void verify() const;
+  /// Writes the file to `sink`, a piece at a time, and compares it. Throws: as read(), then with
+  /// `sink` unfinished; as ByteSink::write().
+  void copy(const std::string& name, io::ByteSink& sink) const;
   /// Compares every file with a listing of the folder, or of one above it: whether it is there, and
   /// its size. Throws: NotFound, Truncated.
   void check_listed(const std::vector<io::ListedObject>& objects) const;
 
  private:
-  void verify(const ManifestEntry& entry, const std::string& url) const;
+  using Take = std::function<void(std::span<const std::byte>)>;
+  const ManifestEntry& entry_of(const std::string& name) const;
+  void pass(const ManifestEntry& entry, const std::string& url, const Take& take) const;
   std::string url_of(const std::string& name, const ManifestEntry& entry) const;
 
   std::string path_;
   const io::Opener& opener_;
-  CheckpointManifest files_;
+  CheckpointManifest manifest_;
 };
 
 /// The user's opener, or one that ends with the run's stop. `Options`: TrainOptions, EvalOptions.

@@ -14,6 +14,7 @@
 #include "trainer/detail/checkpoint_keeper.h"
 #include "trainer/detail/epoch_report.h"
 #include "trainer/detail/fit_start.h"
+#include "trainer/detail/store_lock.h"
 #include "trainer/detail/weight_ties.h"
 #include "trainer/log_lines.h"
 
@@ -88,7 +89,8 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
               .trains = true,
               .reducer = options.reducer}),
       weights_(input.model, group_, options.optimizer),
-      state_{.model = input.model.name(),
+      state_{.run = new_run_mark(),
+             .model = input.model.name(),
              .seed = options.seed,
              .world = group_.topology().world_size(),
              .batch_size = input.train.batch_size(),

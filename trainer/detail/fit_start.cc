@@ -258,6 +258,7 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
     state.best_epoch = 0;
     state.top.clear();
   }
+  if (state.run.empty()) state.run = fresh.run;
   state.seed = fresh.seed;
   state.world = fresh.world;
   state.batch_size = fresh.batch_size;

@@ -53,12 +53,6 @@ std::string start_of(std::int64_t process) {
   return at == std::string::npos ? "" : stat.substr(at + 1, stat.find(' ', at + 1) - at - 1);
 }
 
-// Unpredictable, so not one of KeyedRng's: two machines that train into one folder must differ.
-std::string new_run() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}", device(), device());
-}
-
 /// What is known of the run that has a lock.
 struct Owner {
   std::string run = {};
@@ -235,7 +229,7 @@ class StoreLock final : public RunLock::Holder {
   const RunLockOptions options_;
   std::optional<io::UrlOpener> own_opener_;
   const io::Opener& opener_;
-  const Owner own_{.run = new_run(),
+  const Owner own_{.run = new_run_mark(),
                    .host = host_name(),
                    .machine = this_machine(),
                    .began = start_of(::getpid()),
@@ -252,6 +246,12 @@ class StoreLock final : public RunLock::Holder {
 };
 
 }  // namespace
+
+// Unpredictable, so not one of KeyedRng's: two machines that train into one folder must differ.
+std::string new_run_mark() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
 
 std::string host_name() {
   std::array<char, 256> name{};

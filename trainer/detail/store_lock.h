@@ -10,6 +10,8 @@ namespace millrace::trainer::detail {
 
 /// This machine's name; "localhost" where it has none.
 std::string host_name();
+/// A mark that no other run has.
+std::string new_run_mark();
 
 /// Throws: as RunLock.
 std::unique_ptr<RunLock::Holder> lock_in_store(const std::string& folder,

@@ -16,16 +16,26 @@
 
 namespace millrace::trainer::detail {
 
-/// Files' contents, by their names.
-using FileContents = std::map<std::string, io::Bytes>;
+/// A file to be stored.
+struct StoredFile {
+  std::function<ManifestEntry()> entry;  ///< hashes it, if nobody has
+  FileWriter write;
+};
+struct StoredFiles {
+  std::map<std::string, StoredFile> files = {};  ///< by their names
+  std::string run = {};
+};
 
 /// What the writers write.
-FileContents in_memory(const CheckpointFiles& files);
+StoredFiles in_memory(const CheckpointFiles& files);
+/// The files of another checkpoint. Lifetime: `folder` is borrowed.
+StoredFiles files_of(const FolderReader& folder);
 
-/// Writes the checkpoint at the url `path`, replacing an earlier one. Throws: as
-/// io::Opener::open_sink() and list().
+/// Writes the checkpoint at the url `path`, replacing an earlier one. Where objects cannot be
+/// listed (http://), each file has two names in turn, because what is left over cannot be found.
+/// Throws: as io::Opener::open_sink() and list().
 void write_stored_folder(const io::Opener& opener, const std::string& path,
-                         const FileContents& files, const std::stop_token& stop);
+                         const StoredFiles& files, const std::stop_token& stop);
 
 /// Removes the checkpoint at the url `path`, its manifest first. Throws: as io::Opener::list().
 void remove_stored_folder(const io::Opener& opener, const std::string& path,
