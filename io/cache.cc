@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <span>
@@ -65,6 +68,14 @@ class CacheState {
                      ", and is fetched again");
   }
 
+  void say_not_kept(const std::string& url, bool has_size) {
+    if (said_not_kept_.exchange(true)) return;
+    options.log.warn("cache: " + url + " is not kept, nor is what is like it: the server tells " +
+                     (has_size ? "neither a strong ETag nor Last-Modified, so a change would go "
+                                 "unnoticed"
+                               : "no size"));
+  }
+
   std::shared_ptr<Gathering> gather(const std::string& url, const CachedObject& object)
       MILLRACE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -87,6 +98,7 @@ class CacheState {
   detail::CacheWriter writer;
 
  private:
+  std::atomic<bool> said_not_kept_ = false;
   Mutex mutex_;
   std::map<std::string, CachedObject> known_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::string, std::weak_ptr<const WholeEntry>> whole_ MILLRACE_GUARDED_BY(mutex_);
@@ -274,7 +286,8 @@ void CachingSource::learn() {
     state_->forget(full_url_);
     throw Error(ErrorCode::kCorrupt, "the object changed while it was read");
   }
-  if (!size || *size == 0 || version.empty()) return;
+  if (size == 0U) return;
+  if (!size || version.empty()) return state_->say_not_kept(url_, size.has_value());
   object_ = object_of(full_url_, *size, version);
   state_->remember(full_url_, object_);
   copier_ = std::make_unique<Copier>(state_, state_->gather(full_url_, object_));
@@ -308,11 +321,26 @@ void CachingSource::fall_back() {
 
 }  // namespace
 
+namespace {
+
+// A cache is a help: where none can be made, as where its disk is full, reading goes on without it.
+bool make_cache_folder(const CacheOptions& options) {
+  constexpr std::array kNoPlace = {EACCES, EPERM, EROFS, ENOSPC, EDQUOT};
+  if (::mkdir(options.folder.c_str(), 0700) == 0 || errno == EEXIST) return true;
+  const int why = errno;
+  if (std::ranges::find(kNoPlace, why) == kNoPlace.end())
+    throw_errno("create", options.folder, why);
+  options.log.warn("cache: nothing is kept: " + options.folder +
+                   " cannot be created: " + std::strerror(why));
+  return false;
+}
+
+}  // namespace
+
 CachingOpener::CachingOpener(std::shared_ptr<const Opener> inner, CacheOptions options)
     : inner_(std::move(inner)) {
   check_local_path(options.folder);
-  if (::mkdir(options.folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_errno("create", options.folder, errno);
+  if (!make_cache_folder(options)) return;
   struct stat status {};
   if (::stat(options.folder.c_str(), &status) != 0) throw_errno("open", options.folder, errno);
   if (!S_ISDIR(status.st_mode)) throw_errno("open", options.folder, ENOTDIR);
@@ -323,8 +351,9 @@ CachingOpener::~CachingOpener() = default;
 
 std::unique_ptr<ByteSource> CachingOpener::open(const std::string& url,
                                                 const OpenOptions& options) const {
+  if (!state_ || !is_network_url(url)) return inner_->open(url, options);
   const auto& keep = state_->options.keep;
-  if (!is_network_url(url) || (keep && !keep(url))) return inner_->open(url, options);
+  if (keep && !keep(url)) return inner_->open(url, options);
   return std::make_unique<CachingSource>(state_, url, options);
 }
 
@@ -338,17 +367,17 @@ std::vector<ListedObject> CachingOpener::list(const std::string& prefix,
 std::unique_ptr<ByteSink> CachingOpener::open_sink(const std::string& url,
                                                    const FileSinkOptions& options,
                                                    const std::stop_token& stop) const {
-  state_->forget(url);
+  if (state_) state_->forget(url);
   return inner_->open_sink(url, options, stop);
 }
 
 void CachingOpener::remove(const std::string& url, const std::stop_token& stop) const {
-  state_->forget(url);
+  if (state_) state_->forget(url);
   inner_->remove(url, stop);
 }
 
 void CachingOpener::expect_digest(const std::string& url, const std::string& sha256) const {
-  state_->writer.expect_digest(url, sha256);
+  if (state_) state_->writer.expect_digest(url, sha256);
 }
 
 }  // namespace millrace::io

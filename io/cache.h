@@ -56,13 +56,15 @@ struct CacheOptions {
   std::size_t queue_bytes = std::size_t{64} << 20U;
   /// For whatever is opened without a stop of its own; ends the writing as well.
   std::stop_token stop = {};
-  /// Told once of a disk that is full or too slow, and of each damaged entry.
+  /// Told once of a disk that is full, read-only or too slow, and of a server whose objects cannot
+  /// be kept; and of each damaged entry.
   Log log = {};
 };
 
 class CachingOpener final : public Opener {
  public:
-  /// Throws: InvalidArgument if the folder is a url, NotFound or Io if it cannot be made.
+  /// Where the folder may not be made, or not written to, nothing is kept. Throws: InvalidArgument
+  /// if the folder is a url, NotFound or Io if it cannot be one.
   CachingOpener(std::shared_ptr<const Opener> inner, CacheOptions options);
   ~CachingOpener() override;
   std::unique_ptr<ByteSource> open(const std::string& url,
@@ -77,7 +79,7 @@ class CachingOpener final : public Opener {
 
  private:
   std::shared_ptr<const Opener> inner_;
-  std::shared_ptr<class CacheState> state_;
+  std::shared_ptr<class CacheState> state_;  // null: there is no folder
 };
 
 /// What a file of a cache is. Leftover: a process was killed while it began or removed an entry;

@@ -455,6 +455,8 @@ std::optional<HttpFault> HttpSource::accept_past_end() {
 
 std::optional<HttpFault> HttpSource::accept_version(const Version& version) {
   if (differ(version_, version)) return changed();
+  const bool unversioned = version_.etag.empty() && version_.last_modified.empty();
+  if (unversioned && position_ > start_) client_->news.unversioned(target_.name);
   if (version_.etag.empty()) version_.etag = version.etag;
   if (version_.last_modified.empty()) version_.last_modified = version.last_modified;
   if (!version_.size) version_.size = version.size;

@@ -51,6 +51,16 @@ void NetworkLog::second_request(const std::string& name) {
   }
 }
 
+void NetworkLog::unversioned(const std::string& name) {
+  const std::string server = name.substr(0, name.find('/', name.find("://") + 3));
+  MutexLock lock(mutex_);
+  if (unversioned_.size() >= kMostLines || !unversioned_.insert(server).second) return;
+  log_.warn(name +
+            ": the server tells neither a strong ETag nor Last-Modified, so if an object "
+            "changes while it is read, parts of both are taken without notice, unless an "
+            "index shows it");
+}
+
 void NetworkLog::wait(const std::string& name, const std::string& what,
                       std::chrono::milliseconds waited) {
   MutexLock lock(mutex_);

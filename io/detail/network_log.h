@@ -25,6 +25,9 @@ class NetworkLog {
       MILLRACE_EXCLUDES(mutex_);
   /// Logs that a part which takes long was asked for a second time.
   void second_request(const std::string& name) MILLRACE_EXCLUDES(mutex_);
+  /// Warns, once per server, that an object is read by several requests that may be answered with
+  /// different versions of it.
+  void unversioned(const std::string& name) MILLRACE_EXCLUDES(mutex_);
   /// Logs that a reader has waited for `waited`; `what` says for what. At most one line per 30 s.
   void wait(const std::string& name, const std::string& what, std::chrono::milliseconds waited)
       MILLRACE_EXCLUDES(mutex_);
@@ -33,6 +36,7 @@ class NetworkLog {
   const Log log_;
   Mutex mutex_;
   std::set<std::string> said_ MILLRACE_GUARDED_BY(mutex_);
+  std::set<std::string> unversioned_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t retries_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t second_requests_ MILLRACE_GUARDED_BY(mutex_) = 0;
   Clock::TimePoint next_wait_ MILLRACE_GUARDED_BY(mutex_){};

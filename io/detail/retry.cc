@@ -69,11 +69,12 @@ std::optional<Clock::Duration> Backoff::failed(Clock::TimePoint now, const Faile
   owed_ = how.least_progress;
   const Clock::Duration left = since_ + patience - now;
   if (left <= Clock::Duration::zero()) return {};
-  Clock::Duration wait = std::min(jittered(), left);
+  Clock::Duration wait = jittered();
   if (how.retry_after) {
     wait += std::min<Clock::Duration>(*how.retry_after, options_.max_retry_after);
   }
-  return std::max(wait, budget_.take(now));
+  // Whoever asks for more patience than there is, is tried once more at its end.
+  return std::min(std::max(wait, budget_.take(now)), left);
 }
 
 }  // namespace millrace::io::detail

@@ -26,6 +26,7 @@
 #include "io/detail/cache_entry.h"
 #include "tests/support/code_of.h"
 #include "tests/support/nginx.h"
+#include "tests/support/scripted_http_server.h"
 #include "tests/support/some_bytes.h"
 #include "tests/support/temp_dir.h"
 
@@ -430,6 +431,34 @@ TEST_F(Cache, AFullDiskKeepsNothingAndReadingGoesOn) {
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(read(*opener()) == content_);
   EXPECT_EQ(files_in(folder(), ".shard").size(), 1U);
+}
+
+TEST_F(Cache, AFolderThatMayNotBeMadeIsAWarningAsAFullDiskIs) {
+  const std::string log = home_ / "log";
+  const CachingOpener opener(std::make_shared<UrlOpener>(),
+                             {.folder = "/sys/millrace-cache", .log = Log::to_file(log)});
+  EXPECT_TRUE(read(opener) == content_);
+  opener.expect_digest("http://h/a.tar", "00");
+  EXPECT_NE(testing::read_file(log).find("cache: nothing is kept: /sys/millrace-cache"),
+            std::string::npos);
+  EXPECT_THROW(CachingOpener(std::make_shared<UrlOpener>(), {.folder = home_ / "none/cache"}),
+               Error);
+}
+
+TEST_F(Cache, SaysOnceThatAServerTellsNoVersions) {
+  const testing::ScriptedHttpServer server([&](const testing::ScriptedRequest& request) {
+    return testing::ScriptedReply{testing::http_serve(request, content_)};
+  });
+  const std::string log = home_ / "log";
+  {
+    const auto cache = this->opener({.log = Log::to_file(log)});
+    for (const char* name : {"/a.tar", "/b.tar"})
+      EXPECT_TRUE(read_all(*cache->open(server.url(name)), 1U << 30U).text() == content_);
+  }
+  EXPECT_TRUE(list_cache(folder()).empty());
+  const std::string text = testing::read_file(log);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  EXPECT_NE(text.find("/a.tar is not kept"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -88,6 +88,17 @@ TEST_F(BackoffTest, ATryMayShortenThePatience) {
   EXPECT_FALSE(backoff_.failed(kStart + seconds(4), {.patience = seconds(4)}));
 }
 
+TEST_F(BackoffTest, NeitherTheServerNorTheBudgetExceedsThePatience) {
+  backoff_.begin(kStart);
+  const FailedTry busy{.retry_after = seconds(999'999)};
+  EXPECT_EQ(backoff_.failed(kStart + seconds(52), busy), seconds(8));
+  EXPECT_FALSE(backoff_.failed(kStart + seconds(60), busy));
+  for (int i = 0; i < 10'000; ++i) budget_.take(kStart);
+  Backoff other(options_, budget_);
+  other.begin(kStart);
+  EXPECT_EQ(other.failed(kStart, {}), seconds(60));
+}
+
 TEST(NetworkLog, SaysEachReasonOnceAndCountsTheRest) {
   const testing::TempDir dir;
   NetworkLog log(Log::to_file(dir / "log"));

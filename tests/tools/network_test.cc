@@ -256,6 +256,17 @@ TEST(Waits, EndWithThePatience) {
   }
 }
 
+TEST(Waits, EndWithThePatienceWhateverTheServerAsksFor) {
+  const ScriptedHttpServer server([](const ScriptedRequest&) -> ScriptedReply {
+    return {http_reply(503, "Retry-After: 999999\r\n", "busy")};
+  });
+  const ProcessResult result = millrace({"ls", server.url("/a.tar"), "--retry-for", "2s"},
+                                        {.limit = std::chrono::seconds(100)});
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("for up to 2 s"));
+  EXPECT_LE(server.requests().size(), 8U);
+}
+
 TEST(Waits, AreLoggedAndSoAreRetries) {
   const ScriptedHttpServer silent(never_answer);
   EXPECT_THAT(millrace({"ls", silent.url("/a.tar"), "--retry-for", "3s"}).err,
@@ -310,6 +321,31 @@ TEST(Refetches, AreCounted) {
 }
 
 // A folder may change in between, and a manifest costs a round trip.
+// A bit that flips between two payloads, which only the SHA-256 shows; and one in a header.
+TEST(Verify, ReadsAgainBeforeItTellsOfDamageOnTheNetwork) {
+  const TempDir dir;
+  make_set(dir, 20, 20);
+  ASSERT_EQ(millrace({"index", dir / "set-000000.tar"}).status, 0);
+  const std::string tar = read_file(dir / "set-000000.tar");
+  for (const std::size_t at : {tar.size() - 300, std::size_t{400}, std::size_t{20}}) {
+    for (const bool stays : {false, true}) {
+      int reads = 0;
+      ScriptedHttpServer server([&](const ScriptedRequest& request) -> ScriptedReply {
+        const std::string path = dir.path().string() + request.target;
+        if (!std::filesystem::exists(path)) return {http_reply(404, "", "")};
+        std::string content = read_file(path);
+        if (request.target.ends_with(".tar") && (stays || reads++ == 0)) content[at] ^= 1;
+        return {http_serve(request, content)};
+      });
+      const ProcessResult result = millrace({"verify", "--json", server.url("/set-000000.tar")});
+      EXPECT_EQ(result.status, stays ? 1 : 0) << at << ": " << result.err;
+      const auto report = json_lines(result.out).front();
+      EXPECT_EQ(report["num_faults"] > 0, stays) << at;
+      EXPECT_EQ(report["refetched"] > 0, !stays) << at;
+    }
+  }
+}
+
 TEST(Specs, AreExpandedOncePerRun) {
   const TempDir dir;
   const std::string spec = make_set(dir, 60, 20);

@@ -234,8 +234,22 @@ void FieldSizes::add(const FieldSizes& other) {
   total += other.total;
 }
 
+namespace {
+
+bool is_damage(const wds::FaultLedger::Entry& fault) {
+  return fault.code == ErrorCode::kCorrupt || fault.code == ErrorCode::kTruncated ||
+         fault.code == ErrorCode::kExhausted;
+}
+
+}  // namespace
+
+// What was damaged on the network is intact the second time; what is damaged in storage is not.
 ShardReport check_shard(const std::string& url, const CheckInput& input) {
-  return ShardCheck(url, input).run();
+  ShardReport report = ShardCheck(url, input).run();
+  if (!io::is_network_url(url) || std::ranges::none_of(report.faults, is_damage)) return report;
+  ShardReport again = ShardCheck(url, input).run();
+  if (std::ranges::none_of(again.faults, is_damage)) again.refetched += report.refetched + 1;
+  return again;
 }
 
 }  // namespace millrace::tools
