@@ -10,6 +10,7 @@
 #include "tools/read_options.h"
 #include "tools/scan.h"
 #include "tools/values.h"
+#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 namespace {
@@ -81,7 +82,7 @@ class LsCommand final : public Command {
   bool list_folders(Context& context) const {
     const auto opener = read_.opener();
     const auto is_folder = [&](const std::string& spec) {
-      return spec.ends_with('/') && spec.find("::") == std::string::npos && opener->can_list(spec);
+      return spec.ends_with('/') && wds::union_parts(spec).size() == 1 && opener->can_list(spec);
     };
     if (!std::ranges::all_of(read_.specs(), is_folder)) return false;
     std::int64_t listed = 0;

@@ -17,6 +17,7 @@
 #include "tools/verify/packed_report.h"
 #include "tools/verify/set_report.h"
 #include "tools/verify/shard_check.h"
+#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 namespace {
@@ -113,7 +114,8 @@ class VerifyCommand final : public Command {
     };
     if (!manifest_.empty()) read(manifest_);
     for (const std::string& spec : read_.specs())
-      if (spec.ends_with(".json") && spec.find("::") == spec.npos && spec.find('{') == spec.npos)
+      if (spec.ends_with(".json") && wds::union_parts(spec).size() == 1 &&
+          spec.find('{') == spec.npos)
         read(spec);
     facts.add(listed);
     if (manifest_.empty()) facts.find_beside(shards, opener, ledger);

@@ -1,10 +1,14 @@
 #include "wds/shard_spec.h"
 
 #include <fnmatch.h>
+#include <glob.h>
+#include <pwd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
@@ -22,14 +26,22 @@ using Shards = std::vector<ManifestShard>;
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
-std::vector<std::string_view> split_union(std::string_view spec) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = spec.find("::");
-    parts.push_back(spec.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    spec.remove_prefix(end + 2);
+/// Where the address "[::1]" of a url whose "://" is at `at` ends; `at` if it has none.
+std::size_t end_of_address(std::string_view spec, std::size_t at) {
+  const std::size_t host = at + 3;
+  const std::string_view authority = spec.substr(host, spec.find_first_of("/?#", host) - host);
+  const std::size_t open = authority.find('[');
+  if (open == std::string_view::npos || (open > 0 && authority[open - 1] != '@')) return at;
+  const std::size_t close = authority.find(']', open);
+  return close == std::string_view::npos ? at : host + close;
+}
+
+std::size_t find_union(std::string_view spec) {
+  for (std::size_t at = spec.find(':'); at != std::string_view::npos; at = spec.find(':', at + 1)) {
+    if (spec.substr(at).starts_with("::")) return at;
+    if (spec.substr(at).starts_with("://")) at = end_of_address(spec, at);
   }
+  return std::string_view::npos;
 }
 
 bool is_word(char c) {
@@ -75,11 +87,14 @@ std::string substituted(std::string_view text, const ShardSpecOptions& options) 
   return result;
 }
 
-// *.tar*, except indexes, manifests and shards that are being written.
+/// Indexes, manifests and shards that are being written.
+bool is_sidecar(const std::string& name) {
+  return name.ends_with(".json") || name.ends_with(".idx") ||
+         name.find(".tmp-") != std::string::npos;
+}
+
 bool is_shard_name(const std::string& name) {
-  return name.find(".tar") != std::string::npos && !name.starts_with('.') &&
-         !name.ends_with(".json") && !name.ends_with(".idx") &&
-         name.find(".tmp-") == std::string::npos;
+  return name.find(".tar") != std::string::npos && !name.starts_with('.') && !is_sidecar(name);
 }
 
 Shards shards_in_folder(const std::string& folder) {
@@ -116,11 +131,22 @@ bool is_manifest(const std::string& name) {
   return !io::is_stream_url(name) && io::printable_url(name).ends_with(".json");
 }
 
+// What a pattern means: of train*, the shards and not what lies beside them. Names that no shard
+// has are taken as they are, unless they are an index's or a manifest's; these only if asked for.
+void keep_shards(std::vector<std::string>& matches, const std::string& pattern) {
+  if (pattern.ends_with(".json")) return;
+  std::erase_if(matches, is_sidecar);
+  const auto is_other = [](const std::string& name) {
+    return !is_shard_name(name.substr(name.rfind('/') + 1));
+  };
+  if (!std::ranges::all_of(matches, is_other)) std::erase_if(matches, is_other);
+}
+
 // The objects of a store's folder that are shards by their names, or those that match a pattern.
 Shards shards_in_store(const std::string& name, const ShardSpecOptions& options) {
   const std::size_t wild = std::min(name.find_first_of("*?["), name.size());
   const bool deep = name.find('/', wild) != std::string::npos;
-  Shards shards;
+  std::vector<std::string> found;
   for (io::ListedObject& object :
        options.opener->list(name.substr(0, wild), {.recursive = deep, .stop = options.stop})) {
     const std::string& url = object.url;
@@ -128,22 +154,69 @@ Shards shards_in_store(const std::string& name, const ShardSpecOptions& options)
     const bool wanted = wild == name.size() ? is_shard_name(url.substr(url.rfind('/') + 1))
                                             : ::fnmatch(name.c_str(), url.c_str(),
                                                         FNM_PATHNAME | FNM_NOESCAPE) == 0;
-    if (wanted) shards.push_back({.url = std::move(object.url)});
+    if (wanted) found.push_back(std::move(object.url));
   }
+  keep_shards(found, name);
+  Shards shards;
+  for (std::string& url : found) shards.push_back({.url = std::move(url)});
   if (shards.empty())
     invalid_spec(wild == name.size() ? "no shard (*.tar*) in " + name
                                      : "no object matches " + name);
   return shards;
 }
 
-Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
-  if (name.empty()) invalid_spec("a shard's name is empty");
+/// The paths that match a pattern.
+std::vector<std::string> matching_paths(const std::string& pattern) {
+  glob_t found{};
+  const int result = ::glob(pattern.c_str(), GLOB_NOESCAPE | GLOB_NOSORT, nullptr, &found);
+  const std::span<char*> matches(found.gl_pathv, found.gl_pathc);
+  std::vector<std::string> paths(matches.begin(), matches.end());
+  ::globfree(&found);
+  if (result == GLOB_NOSPACE) throw std::bad_alloc();
+  keep_shards(paths, pattern);
+  if (paths.empty()) invalid_spec("no file matches " + pattern);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+/// The home folder that `~` or `~USER` names; empty if there is none.
+std::string home_of(const std::string& user, const ShardSpecOptions& options) {
+  if (user.empty()) return variable("HOME", options);
+  const passwd* entry = ::getpwnam(user.c_str());  // NOLINT(concurrency-mt-unsafe)
+  return entry == nullptr ? "" : entry->pw_dir;
+}
+
+// As a shell does, which leaves it in quotes and in files alone.
+std::string with_home(const std::string& name, const ShardSpecOptions& options) {
+  std::error_code ignored;
+  if (!name.starts_with('~') || fs::exists(name, ignored)) return name;
+  const std::size_t slash = std::min(name.find('/'), name.size());
+  const std::string home = home_of(name.substr(1, slash - 1), options);
+  return home.empty() ? name : home + name.substr(slash);
+}
+
+Shards expand_place(const std::string& name, const ShardSpecOptions& options) {
   const auto path = io::local_path(name);
   std::error_code ignored;
   if (path && fs::is_directory(*path, ignored)) return shards_in_folder(*path);
   if (is_listed(name, options)) return shards_in_store(name, options);
   if (is_manifest(name)) return shards_in_manifest(name, options);
   return {{.url = name}};
+}
+
+Shards expand_name(const std::string& given, const ShardSpecOptions& options) {
+  if (given.empty()) invalid_spec("a shard's name is empty");
+  const std::string name = with_home(given, options);
+  const auto path = io::local_path(name);
+  std::error_code ignored;
+  if (!path || !has_wild_card(*path) || fs::exists(*path, ignored))
+    return expand_place(name, options);
+  Shards shards;
+  for (const std::string& match : matching_paths(*path)) {
+    Shards more = expand_place(match, options);
+    std::move(more.begin(), more.end(), std::back_inserter(shards));
+  }
+  return shards;
 }
 
 void check_duplicates(const Shards& shards) {
@@ -166,6 +239,16 @@ void append_part(Shards& shards, std::string_view part, const ShardSpecOptions& 
 
 }  // namespace
 
+std::vector<std::string_view> union_parts(std::string_view spec) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = find_union(spec);
+    parts.push_back(spec.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    spec.remove_prefix(end + 2);
+  }
+}
+
 std::vector<std::string> expand_shards(std::string_view spec, const ShardSpecOptions& options) {
   const std::string specs[] = {std::string(spec)};
   return expand_shards(specs, options);
@@ -182,7 +265,7 @@ std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
                                        const ShardSpecOptions& options) {
   Shards shards;
   for (const std::string& spec : specs) {
-    for (const std::string_view part : split_union(spec)) append_part(shards, part, options);
+    for (const std::string_view part : union_parts(spec)) append_part(shards, part, options);
   }
   if (shards.empty()) invalid_spec("no shard is named");
   if (!options.allow_duplicates) check_duplicates(shards);
@@ -190,7 +273,7 @@ std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
 }
 
 bool expands_over_network(std::string_view spec, const ShardSpecOptions& options) {
-  const auto parts = split_union(spec);
+  const auto parts = union_parts(spec);
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
     const std::string name = substituted(part, options);
     return is_listed(name, options) || (io::is_network_url(name) && is_manifest(name));

@@ -1,11 +1,16 @@
 // Shard specs: expands what a user writes to a list of shard urls.
 //
-// A spec is a union of parts joined by `::`. In each part `${NAME}` is replaced by the environment
-// variable WDS_NAME, then braces expand as in bash ("{000..099}", "{a,b}"), then a folder expands
+// A spec is a union of parts joined by `::` (which in a url's address, http://[::1]/, joins
+// nothing). In each part `${NAME}` is replaced by the environment variable WDS_NAME, then braces
+// expand as in bash ("{000..099}", "{a,b}"), then `~/` and `~USER/` to a home folder, then a folder
 // to its *.tar* files in byte order, and a .json manifest to its shards (relative urls are resolved
 // against the manifest). In a store that lists its objects, a url that ends in a slash is a folder
-// (s3://bucket/train/), and one with a wild card stands for the objects that it matches, in byte
-// order: `*`, `?` and `[...]` match within a name, never a slash; "[*]" is a star itself.
+// (s3://bucket/train/).
+//
+// A path, or a url of such a store, with a wild card stands for what it matches, in byte order: the
+// shards, if there are any among it, and manifests if it ends in .json. `*`, `?` and `[...]` match
+// within a name, never a slash; "[*]" is a star itself. A path that is there as it is written is
+// that file.
 //
 //   const auto shards = expand_shards("data/train-{000000..000019}.tar::extra",
 //                                     {.opener = &opener});
@@ -35,8 +40,8 @@ class Opener;
 namespace millrace::wds {
 
 struct ShardSpecOptions {
-  /// Reads manifests and lists stores' folders; borrowed. Null: a manifest is refused, and a wild
-  /// card is none.
+  /// Reads manifests and lists stores' folders; borrowed. Null: a manifest is refused, and a url's
+  /// wild card is none.
   const io::Opener* opener = nullptr;
   /// Whether a shard may occur twice in the list.
   bool allow_duplicates = false;
@@ -59,6 +64,9 @@ std::vector<std::string> expand_shards(std::span<const std::string> specs,
 /// The same with what the specs' manifests say about their shards; the others have only a url.
 std::vector<ManifestShard> list_shards(std::span<const std::string> specs,
                                        const ShardSpecOptions& options = {});
+
+/// The parts of `spec` that are joined by `::`.
+std::vector<std::string_view> union_parts(std::string_view spec);
 
 /// Whether expanding `spec` reads from the network: a manifest, or a store's folder. Opens nothing.
 /// Throws: InvalidArgument (a missing variable).

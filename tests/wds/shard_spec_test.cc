@@ -110,6 +110,62 @@ TEST(ShardSpec, AStoresFolderAndAWildCardAreListed) {
   EXPECT_FALSE(expands_over_network("s3://b/{0..3}.tar::m.json", {.opener = &opener}));
 }
 
+TEST(ShardSpec, AnAddressOfAUrlIsNoUnion) {
+  for (const std::string url : {"http://[::1]:8080/a.tar",
+                                "https://user:word@[2001:db8::1]/d/a.tar", "http://[::]/a.tar"}) {
+    EXPECT_EQ(expand_shards(url), Strings{url});
+    EXPECT_EQ(expand_shards("x.tar::" + url + "::y.tar"), (Strings{"x.tar", url, "y.tar"}));
+    EXPECT_EQ(expand_shards(url + "::pipe:cat [::1]"), (Strings{url, "pipe:cat [", "1]"}));
+  }
+  EXPECT_EQ(expand_shards("http://[::1]/{0..1}.tar"),
+            (Strings{"http://[::1]/0.tar", "http://[::1]/1.tar"}));
+  EXPECT_EQ(expand_shards("http://h/a[::b]"), (Strings{"http://h/a[", "b]"}));
+}
+
+TEST(ShardSpec, APathWithAWildCardIsWhatItMatches) {
+  const TempDir dir;
+  for (const char* folder : {"e", "f"}) std::filesystem::create_directory(dir / folder);
+  for (const char* name :
+       {"a-1.tar", "a-0.tar", "a-0.tar.index.json", "a-0.tar.idx", "a-manifest.json", "b[0].tar",
+        "a-classes.txt", "c.txt", ".a-9.tar", "e/a-2.tar", "f/a-3.tar.gz", "w?.tar"})
+    testing::write_file(dir / name, "");
+  const auto expand = [&](const std::string& spec) {
+    Strings names;
+    for (const std::string& path : expand_shards(dir / spec))
+      names.push_back(path.substr((dir / "").size()));
+    return names;
+  };
+  EXPECT_EQ(expand("a-*"), (Strings{"a-0.tar", "a-1.tar"})) << "without what is beside them";
+  EXPECT_EQ(expand("*.txt"), (Strings{"a-classes.txt", "c.txt"})) << "if nothing is a shard";
+  EXPECT_EQ(expand("a-?.tar"), (Strings{"a-0.tar", "a-1.tar"}));
+  EXPECT_EQ(expand("[!b]-[01].tar"), (Strings{"a-0.tar", "a-1.tar"}));
+  EXPECT_EQ(expand("b[0].tar"), Strings{"b[0].tar"}) << "it is there as it is written";
+  EXPECT_EQ(expand("w?.tar"), Strings{"w?.tar"});
+  EXPECT_EQ(expand("b[[]0].tar"), Strings{"b[0].tar"});
+  EXPECT_EQ(expand("{e,f}/a-*"), (Strings{"e/a-2.tar", "f/a-3.tar.gz"}));
+  EXPECT_EQ(expand("[ef]"), (Strings{"e/a-2.tar", "f/a-3.tar.gz"})) << "of folders their shards";
+  EXPECT_EQ(expand("*/*.tar*"), (Strings{"e/a-2.tar", "f/a-3.tar.gz"}));
+  EXPECT_EQ(code_of([&] { expand("x*"); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { expand("a-*::" + (dir / "a-0.tar")); }), ErrorCode::kInvalidArgument)
+      << "twice";
+  const std::string url = "file://" + (dir / "a-?.tar");
+  EXPECT_EQ(expand_shards(url), (Strings{dir / "a-0.tar", dir / "a-1.tar"}));
+}
+
+TEST(ShardSpec, ATildeIsAHomeFolder) {
+  const TempDir dir;
+  testing::write_file(dir / "a.tar", "");
+  const ShardSpecOptions options{.environment = [&](const std::string& name) {
+    return name == "HOME" ? std::optional(dir.path().string()) : std::nullopt;
+  }};
+  EXPECT_EQ(expand_shards("~/a.tar", options), Strings{dir / "a.tar"});
+  EXPECT_EQ(expand_shards("~/*.tar", options), Strings{dir / "a.tar"});
+  EXPECT_EQ(expand_shards("~", options), Strings{dir / "a.tar"});
+  EXPECT_EQ(expand_shards("~root/x.tar", options), Strings{"/root/x.tar"});
+  EXPECT_EQ(expand_shards("~no-such-user/x.tar", options), Strings{"~no-such-user/x.tar"});
+  EXPECT_EQ(expand_shards("x~/a.tar", options), Strings{"x~/a.tar"});
+}
+
 TEST(ShardSpec, AManifestIsItsShardsBesideIt) {
   MemoryOpener opener;
   opener.files["d/m.json"] =
