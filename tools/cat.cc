@@ -41,7 +41,12 @@ class CatCommand final : public Command {
       found = field != nullptr;
       return !found;
     };
-    scan({.shards = urls, .opener = *opener, .ledger = ledger, .stop = context.stop}, look);
+    scan({.shards = urls,
+          .opener = *opener,
+          .ledger = ledger,
+          .stop = context.stop,
+          .indexed = true},
+         look);
     if (!found) throw Error(ErrorCode::kNotFound, "no " + member_ + " in " + spec_);
   }
 

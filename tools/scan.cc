@@ -36,7 +36,7 @@ class ShardScan {
     const wds::FaultPolicy& policy = input_.ledger.policy();
     wds::ShardOptions options{.lenient = policy.lenient, .stop = input_.stop};
     if (policy.concatenated) options.tar.behind_end = wds::BehindEnd::kRead;
-    if (policy.require_index)
+    if (policy.require_index || input_.indexed)
       options.index = wds::usable_index(input_.opener, url_, input_.ledger, input_.stop);
     indexed_ = options.index != nullptr;
     reader_.emplace(input_.opener, url_, options);

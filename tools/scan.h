@@ -22,6 +22,8 @@ struct ScanInput {
   const io::Opener& opener;
   wds::FaultLedger& ledger;
   std::stop_token stop = {};
+  /// Compares the samples with the shards' indexes, where there are any.
+  bool indexed = false;
 };
 
 /// Calls `each` with every sample until it returns false. Throws: Error, by the policy; NotFound if

@@ -114,7 +114,9 @@ ShardIndex build_index(const io::Opener& opener, const std::string& url,
 ShardIndex read_index(const io::Opener& opener, const std::string& url, const std::stop_token& stop,
                       bool* again, IndexParts parts) {
   const auto read = [&] {
-    return detail::parse_index(io::read_object(opener, url, kMaxIndexBytes, stop).text(), parts);
+    const io::Bytes file = io::read_object(opener, url, kMaxIndexBytes, stop);
+    detail::check_seal(file.text());
+    return detail::parse_index(file.text(), parts);
   };
   return twice_over_network(url, read, again);
 }
@@ -159,7 +161,7 @@ std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const s
 
 void write_index(const ShardIndex& index, const std::string& path, io::Replace replace,
                  const io::Opener* opener) {
-  detail::write_text(opener, path, replace, detail::index_text(index));
+  detail::write_text(opener, path, replace, detail::sealed(detail::index_text(index)));
 }
 
 namespace {

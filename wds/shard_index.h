@@ -3,9 +3,11 @@
 //
 // It is stored next to its shard as `<shard>.index.json`:
 //   {"bytes": 10240, "count": 1, "end": 2048, "millrace_index": 1, "sha256": "...", "samples": [
-//     ["KEY", OFFSET, [["SUFFIX", DATA_OFFSET, SIZE, "CRC32", "HEADER_CRC32"], ...]], ...]}
+//     ["KEY", OFFSET, [["SUFFIX", DATA_OFFSET, SIZE, "CRC32", "HEADER_CRC32"], ...]], ...],
+//     "crc32": "..."}
 // Offsets are bytes in the (unpacked) tar stream; CRC-32 as in gzip, 8 lower-case hex digits, of
-// the payload and of all header blocks of the member.
+// the payload and of all header blocks of the member; the last one, which indexes of earlier
+// versions lack, of the file up to its own comma.
 //
 //   const ShardIndex index = build_index(opener, "a.tar");
 //   write_index(index, index_url("a.tar"));

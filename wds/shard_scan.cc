@@ -374,12 +374,17 @@ std::string default_scan_cache() {
 
 ShardIndex scan_contents(const io::Opener& opener, const std::string& url,
                          const ShardOptions& options) {
-  HeaderScan headers(opener, url, options);
-  ShardIndex contents;
-  for (Sample sample; headers.next(sample);)
-    contents.samples.push_back(entry_of(sample, headers.group().passed()));
-  contents.end = headers.group().tar().end_offset();
-  return contents;
+  try {
+    HeaderScan headers(opener, url, options);
+    ShardIndex contents;
+    for (Sample sample; headers.next(sample);)
+      contents.samples.push_back(entry_of(sample, headers.group().passed()));
+    contents.end = headers.group().tar().end_offset();
+    return contents;
+  } catch (Error& error) {
+    error.annotate({.url = io::printable_url(url)});
+    throw;
+  }
 }
 
 ShardScan scan_shard(const io::Opener& opener, const std::string& url, const ScanOptions& options) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/support/nginx.h"
+#include "tests/support/tar_builder.h"
 #include "tests/tools/support.h"
 
 namespace millrace::testing {
@@ -117,6 +118,22 @@ TEST(Cat, AFieldThatIsNotThereIsAFault) {
   EXPECT_EQ(result.out, "");
 }
 
+TEST(Cat, BytesThatAreNotWhatTheIndexSaysAreAFault) {
+  const TempDir dir;
+  const std::string shard = dir / "a.tar";
+  write_file(shard, TarBuilder().file("a.txt", "first").file("b.txt", "second").end().bytes());
+  ASSERT_EQ(millrace({"index", shard}).status, 0);
+  EXPECT_EQ(millrace({"cat", shard, "b.txt"}).out, "second");
+  std::string bytes = read_file(shard);
+  bytes[bytes.find("second")] ^= 1;
+  write_file(shard, bytes);
+  const ProcessResult result = millrace({"cat", shard, "b.txt"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("CRC-32 is not what the index says"));
+  EXPECT_EQ(millrace({"cat", shard, "a.txt"}).out, "first");
+}
+
 TEST(Cat, AFullDiskIsAFault) {
   const TempDir dir;
   const std::string shards = make_set(dir, 1, 1);
@@ -141,6 +158,26 @@ class Order : public ::testing::Test {
   TempDir dir_;
   std::string shards_;
 };
+
+// What the shard alone would show: `order` reads no shard that has an index.
+TEST(OrderOfIndexes, NamesNoKeysOfADamagedIndex) {
+  const TempDir dir;
+  const std::string shard = make_set(dir, 8, 8);
+  ASSERT_EQ(millrace({"index", shard}).status, 0);
+  const std::string path = dir / "set-000000.tar.index.json";
+  const std::string index = read_file(path);
+  const ProcessResult sound = millrace({"order", shard});
+  ASSERT_EQ(sound.status, 0) << sound.err;
+  for (std::size_t at = 3; at < index.size(); at += index.size() / 26) {
+    std::string damaged = index;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    write_file(path, damaged);
+    const ProcessResult read = millrace({"order", shard});
+    EXPECT_EQ(read.status, 0) << read.err;
+    EXPECT_EQ(read.out, sound.out) << at;
+    EXPECT_THAT(read.err, HasSubstr("a damaged index is not used")) << at;
+  }
+}
 
 TEST_F(Order, IsTheSameForEveryNumberOfThreads) {
   const std::vector<std::string> options = {"--seed",    "7",  "--workers", "4",

@@ -141,8 +141,11 @@ TEST_F(MutationRun, ShardsBesideTheirIndexes) {
 
 TEST_F(MutationRun, IndexesBesideWholeShards) {
   for (std::uint64_t first = 0; first < kMutants; first += kShardsARun) {
-    read_ten(first,
-             [&](std::uint64_t number) { return std::pair(tar_, mutated_text(index_, number)); });
+    read_ten(first, [&](std::uint64_t number) {
+      // Without its CRC-32 a damaged index reaches what is behind that.
+      const std::string index = number % 4 == 0 ? index_ : without_seal(index_);
+      return std::pair(tar_, mutated_text(index, number));
+    });
   }
 }
 

@@ -152,6 +152,10 @@ std::size_t count_of(const std::string& text, const std::string& what) {
   return count;
 }
 
+std::string without_seal(const std::string& index) {
+  return index.substr(0, index.rfind(",\"crc32\":")) + "}\n";
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);

@@ -42,6 +42,9 @@ std::string make_scene_set(const TempDir& dir, int count, int side, int mask_val
 /// How often `what` occurs in `text`.
 std::size_t count_of(const std::string& text, const std::string& what);
 
+/// An index's text as earlier versions wrote it, which does not show that it was changed.
+std::string without_seal(const std::string& index);
+
 std::vector<std::string> lines_of(const std::string& text);
 
 std::vector<wds::Sample> read_samples(const std::string& shard);

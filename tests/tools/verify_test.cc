@@ -331,6 +331,9 @@ TEST(Verify, AnIndexesOwnHashIsCompared) {
   char& digit = index[index.find(R"("sha256")") + 15];
   digit = digit == '0' ? '1' : '0';
   write_file(shard + ".index.json", index);
+  EXPECT_THAT(report_of({shard}, 1)["faults"][0]["message"].get<std::string>(),
+              HasSubstr("its own CRC-32 is wrong"));
+  write_file(shard + ".index.json", without_seal(index));
   const auto report = report_of({shard}, 1);
   EXPECT_EQ(report["num_faults"], 1);
   EXPECT_EQ(report["emitted"], 20) << "it costs no sample";

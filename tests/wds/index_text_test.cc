@@ -60,6 +60,29 @@ TEST(PlainIndex, ReadsWhatIsWritten) {
   EXPECT_EQ(general_outcome(text), text);
 }
 
+TEST(IndexText, ThatIsSealedShowsEveryChangedBit) {
+  const std::string text = index_text(three_samples());
+  const std::string seal = sealed(text);
+  EXPECT_NO_THROW(check_seal(seal));
+  EXPECT_NO_THROW(check_seal(text)) << "of an earlier version";
+  const auto plain = parse_plain_index(seal);
+  ASSERT_TRUE(plain.has_value());
+  EXPECT_EQ(index_text(*plain), text);
+  EXPECT_EQ(general_outcome(seal), text);
+  for (std::size_t at = 0; at < seal.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = seal;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      try {
+        check_seal(damaged);
+        EXPECT_EQ(index_text(parse_index(damaged)), text) << at << " " << bit;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+      }
+    }
+  }
+}
+
 TEST(PlainIndex, LeavesWhatIsNotPlainToTheGeneralParser) {
   ShardIndex index = three_samples();
   index.samples[1].key = "a \"quoted\" key\\";

@@ -222,5 +222,27 @@ TEST(Joins, AJoinedShardThatCannotBeReadCostsTheShardThatItCompletes) {
   EXPECT_EQ(set.ledger->entries().at(0).where.url, "t0.tar");
 }
 
+TEST(Joins, FaultsNameTheJoinedShardWithAndWithoutAnIndex) {
+  const FaultPolicy skip{.on_fault = OnFault::kSkip};
+  for (const bool indexed : {false, true}) {
+    for (const std::size_t kept : {std::size_t{100}, std::size_t{512}, std::size_t{700}}) {
+      Captioned set;
+      if (indexed) set.index("t0.tar");
+      set.opener.files["t0.tar"].resize(kept);
+      set.read(skip);
+      ASSERT_FALSE(set.ledger->entries().empty());
+      for (const auto& fault : set.ledger->entries())
+        EXPECT_EQ(fault.where.url, "t0.tar") << indexed << " " << kept << ": " << fault.message;
+    }
+    Captioned set;
+    if (indexed) set.index("t0.tar");
+    set.opener.files["t0.tar"][600] ^= 1;   // a payload of what is joined
+    set.opener.files["t0.tar"][1100] ^= 1;  // a header
+    set.read(skip);
+    ASSERT_FALSE(set.ledger->entries().empty());
+    for (const auto& fault : set.ledger->entries()) EXPECT_EQ(fault.where.url, "t0.tar");
+  }
+}
+
 }  // namespace
 }  // namespace millrace::wds

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/hash.h"
 #include "io/base/json.h"
 #include "wds/detail/plain_index.h"
 
@@ -95,6 +97,11 @@ Json to_json(const IndexedSample& sample) {
   return Json::array({sample.key, sample.offset, std::move(members)});
 }
 
+constexpr std::string_view kSeal = ",\"crc32\":\"";
+constexpr std::string_view kSealEnd = "\"}\n";
+
+std::uint32_t crc_of(std::string_view text) { return crc32(std::as_bytes(std::span(text))); }
+
 bool by_offset(const IndexedSample& a, const IndexedSample& b) { return a.offset < b.offset; }
 
 }  // namespace
@@ -132,6 +139,23 @@ std::string index_text(const ShardIndex& index) {
     text += (text.back() == '[' ? "\n" : ",\n") + to_json(sample).dump();
   }
   return text + "\n]}\n";
+}
+
+std::string sealed(std::string text) {
+  text.resize(text.size() - std::string_view("}\n").size());
+  const std::string crc = hex(crc_of(text));
+  return text.append(kSeal).append(crc).append(kSealEnd);
+}
+
+void check_seal(std::string_view text) {
+  constexpr std::size_t kDigits = 8;
+  constexpr std::size_t kBytes = kSeal.size() + kDigits + kSealEnd.size();
+  if (text.size() < kBytes) return;
+  const std::string_view content = text.substr(0, text.size() - kBytes);
+  const std::string_view seal = text.substr(content.size());
+  if (!seal.starts_with(kSeal) || !seal.ends_with(kSealEnd)) return;
+  if (seal.substr(kSeal.size(), kDigits) != hex(crc_of(content)))
+    corrupt_index("its own CRC-32 is wrong");
 }
 
 }  // namespace millrace::wds::detail

@@ -123,6 +123,13 @@ bool scan_samples(Scanner& in, IndexParts parts, std::vector<IndexedSample>& sam
   return true;
 }
 
+bool scan_end(Scanner& in) {
+  std::uint32_t seal = 0;
+  if (!in.literal("\n]")) return false;
+  if (in.literal(",\"crc32\":") && !in.crc32(seal)) return false;
+  return in.literal("}\n") && in.at_end();
+}
+
 bool scan_head(Scanner& in, ShardIndex& index, std::uint64_t& count) {
   return in.literal("{\"bytes\":") && in.number(index.bytes) && in.literal(",\"count\":") &&
          in.number(count) && in.literal(",\"end\":") && in.number(index.end) &&
@@ -140,7 +147,7 @@ std::optional<ShardIndex> parse_plain_index(std::string_view text, IndexParts pa
   constexpr std::size_t kLeastText = 40;  // of a sample, whatever the count claims
   index.samples.reserve(std::min<std::uint64_t>(count, text.size() / kLeastText));
   if (!scan_samples(in, parts, index.samples)) return {};
-  if (!in.literal("\n]}\n") || !in.at_end() || count != index.samples.size()) return {};
+  if (!scan_end(in) || count != index.samples.size()) return {};
   return index;
 }
 
