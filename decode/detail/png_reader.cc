@@ -38,8 +38,10 @@ bool starts_with(png_const_charp text, const char* start) {
 
 // Whether a warning concerns something that pixel values depend on: transparency, or image data
 // that contradicts its checksum. All others cost no pixel: more image data than rows, a comment
-// with a wrong CRC.
+// with a wrong CRC. Of a transparent colour's two bytes only as many bits count as a sample has
+// (PNG, 11.3.2.1): others may be set, as in what Pillow wrote.
 bool is_damage(png_const_charp warning) {
+  if (std::strstr(warning, "tRNS chunk has out-of-range samples") != nullptr) return false;
   if (std::strstr(warning, "tRNS") != nullptr) return true;
   return starts_with(warning, "IDAT: ") && !starts_with(warning, "IDAT: Extra compressed data") &&
          !starts_with(warning, "IDAT: Too m");  // "much image data", "many IDATs found"

@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <span>
+
 #include "decode/image.h"
 #include "decode/image_decoder.h"
+#include "io/base/hash.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/pixels_of.h"
 #include "tests/decode/png_builder.h"
@@ -46,6 +50,33 @@ TEST(Png, EveryTypeAndDepthIsExact) {
       EXPECT_EQ(testing::pixels_of(decode::decode_image(png.file, {.channels = 4})), png.rgba)
           << name(shape);
     }
+  }
+}
+
+/// The transparent colour's unused bits are set, as Pillow writes 255 for the white of one bit.
+std::string with_high_bits(std::string file, int bit_depth) {
+  const std::size_t type = file.find("tRNS");
+  const std::size_t size = static_cast<unsigned char>(file[type - 1]);
+  for (std::size_t i = 0; i < size; i += 2) {
+    const auto low = static_cast<unsigned char>(file[type + 5 + i]);
+    file[type + 4 + i] = '\xff';
+    file[type + 5 + i] = static_cast<char>(low | (0xFFU << static_cast<unsigned>(bit_depth)));
+  }
+  const std::uint32_t crc = crc32(std::as_bytes(std::span(file)).subspan(type, 4 + size));
+  for (std::size_t i = 0; i < 4; ++i)
+    file[type + 4 + size + i] = static_cast<char>(crc >> (24 - 8 * i));
+  return file;
+}
+
+TEST(Png, OfATransparentColourOnlyTheBitsOfASampleCount) {
+  for (const auto& [colour_type, depth] :
+       {std::pair{0, 1}, std::pair{0, 2}, std::pair{0, 4}, std::pair{0, 8}, std::pair{2, 8}}) {
+    const BuiltPng png =
+        build_png({.colour_type = colour_type, .bit_depth = depth, .transparent = true}, 5);
+    const io::Bytes file = io::Bytes::copy_of(with_high_bits(std::string(png.file.text()), depth));
+    EXPECT_EQ(testing::pixels_of(decode::decode_image(file, {.channels = 3})), png.rgb) << depth;
+    EXPECT_EQ(testing::pixels_of(decode::decode_image(file, {.channels = 4})), png.rgba) << depth;
+    EXPECT_FALSE(decode::decode_image(file).untidy.empty()) << "and that is said";
   }
 }
 

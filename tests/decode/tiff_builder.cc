@@ -35,6 +35,9 @@ std::vector<std::uint8_t> row_of(const decode::Image& image, const TiffOptions& 
       row.push_back(options.min_is_white ? static_cast<std::uint8_t>(255 - value) : value);
       if (options.bits == 16) row.push_back(row.back());
     }
+    const bool behind = plane < 0 || plane >= image.channels;
+    const int extra = plane < 0 ? options.extra : 1;
+    if (behind) row.insert(row.end(), static_cast<std::size_t>(extra * options.bits / 8), 0x5A);
   }
   return row;
 }
@@ -43,7 +46,7 @@ void set_fields(TIFF* tiff, int height, int width, int channels, const TiffOptio
   TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, width);
   TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, height);
   TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, options.bits);
-  TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, channels);
+  TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, channels + options.extra);
   TIFFSetField(tiff, TIFFTAG_COMPRESSION, options.compression);
   TIFFSetField(tiff, TIFFTAG_ORIENTATION, options.orientation);
   TIFFSetField(tiff, TIFFTAG_PLANARCONFIG,
@@ -54,6 +57,9 @@ void set_fields(TIFF* tiff, int height, int width, int channels, const TiffOptio
     const std::uint16_t alpha = EXTRASAMPLE_UNASSALPHA;
     TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, &alpha);
   }
+  const std::vector<std::uint16_t> unknown(static_cast<std::size_t>(options.extra),
+                                           EXTRASAMPLE_UNSPECIFIED);
+  if (options.extra > 0) TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, options.extra, unknown.data());
   if (options.tiled) {
     TIFFSetField(tiff, TIFFTAG_TILEWIDTH, kTileSide);
     TIFFSetField(tiff, TIFFTAG_TILELENGTH, kTileSide);
@@ -78,7 +84,7 @@ void write_tiles(TIFF* tiff, const decode::Image& image, const TiffOptions& opti
 }
 
 void write_rows(TIFF* tiff, const decode::Image& image, const TiffOptions& options) {
-  const int planes = options.planes ? image.channels : 1;
+  const int planes = options.planes ? image.channels + options.extra : 1;
   for (int plane = 0; plane < planes; ++plane) {
     for (int y = 0; y < image.height; ++y) {
       auto row = row_of(image, options, y, 0, image.width, options.planes ? plane : -1);
@@ -111,6 +117,17 @@ io::Bytes build_tiff(const decode::Image& image, const TiffOptions& options) {
         write_rows(tiff, image, options);
       TIFFWriteDirectory(tiff);
     }
+  });
+}
+
+io::Bytes build_cmyk_tiff(int height, int width, int bits) {
+  return written([&](TIFF* tiff) {
+    set_fields(tiff, height, width, 3, {.bits = bits});
+    TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, 4);
+    TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_SEPARATED);
+    std::vector<std::uint8_t> row(static_cast<std::size_t>(width * 4 * bits / 8), 0x40);
+    for (int y = 0; y < height; ++y)
+      TIFFWriteScanline(tiff, row.data(), static_cast<std::uint32_t>(y), 0);
   });
 }
 

@@ -21,9 +21,14 @@ struct TiffOptions {
   bool min_is_white = false;
   int orientation = 1;
   int pages = 1;
+  /// Samples of no stated meaning behind the colours.
+  int extra = 0;
 };
 
 io::Bytes build_tiff(const decode::Image& image, const TiffOptions& options = {});
+
+/// Cyan, magenta, yellow and black, of 8 or 16 bits.
+io::Bytes build_cmyk_tiff(int height, int width, int bits);
 
 /// Grey levels of 16 bits, (height, width).
 io::Bytes build_tiff_levels(const std::vector<std::uint16_t>& levels, int width);

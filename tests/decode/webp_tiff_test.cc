@@ -33,8 +33,7 @@ io::Bytes lossless_webp(const Image& image) {
   const auto* pixels = reinterpret_cast<const std::uint8_t*>(image.pixels.data());
   const std::size_t size =
       WebPEncodeLosslessRGB(pixels, image.width, image.height, image.width * 3, &out);
-  io::Bytes file =
-      io::Bytes::copy_of(std::string_view(reinterpret_cast<const char*>(out), size));
+  io::Bytes file = io::Bytes::copy_of(std::string_view(reinterpret_cast<const char*>(out), size));
   WebPFree(out);
   return file;
 }
@@ -113,6 +112,52 @@ TEST(Tiff, AlphaIsNotMultipliedIn) {
   EXPECT_EQ(back.channels, 4);
   EXPECT_EQ(pixels_of(back), pixels_of(image));
   EXPECT_THAT(message_of(build_tiff(image, {.tiled = true})), ::testing::HasSubstr("alpha"));
+}
+
+TEST(Tiff, SamplesOfNoStatedMeaningAreLeftOut) {
+  const Image image = testing::photo(45, 70, 11);
+  for (const Image& picture : {image, testing::grey(image)}) {
+    for (const int bits : {8, 16}) {
+      for (const int extra : {1, 2, 5}) {
+        for (const bool planes : {true, false}) {
+          // RGB and one more beside it are taken for RGBA, as viewers do.
+          if (!planes && extra == 1 && picture.channels == 3) continue;
+          const Image back = decode_image(build_tiff(
+              picture, {.bits = bits, .compression = 5, .planes = planes, .extra = extra}));
+          EXPECT_EQ(back.channels, picture.channels) << bits << " " << extra << " " << planes;
+          EXPECT_EQ(pixels_of(back), pixels_of(picture)) << bits << " " << extra << " " << planes;
+        }
+      }
+    }
+  }
+  Image alpha = testing::photo(20, 30, 12);
+  std::vector<std::byte> pixels;
+  for (std::size_t i = 0; i < alpha.pixels.size(); ++i) {
+    pixels.push_back(alpha.pixels.span()[i]);
+    if (i % 3 == 2) pixels.push_back(static_cast<std::byte>(i % 256));
+  }
+  alpha.pixels = io::Bytes::take(std::move(pixels));
+  alpha.channels = 4;
+  EXPECT_EQ(pixels_of(decode_image(build_tiff(alpha, {.planes = true}))), pixels_of(alpha));
+}
+
+TEST(Tiff, WhatCannotBeReadIsNotCalledDamaged) {
+  EXPECT_EQ(decode_image(testing::build_cmyk_tiff(20, 30, 8)).channels, 3);
+  EXPECT_EQ(fault_of([] { decode_image(testing::build_cmyk_tiff(20, 30, 16)); }),
+            ErrorCode::kUnsupported);
+  // A JPEG in it whose frame says that it is lossless, which libjpeg-turbo 2 does not read.
+  const io::Bytes file = build_tiff(testing::photo(32, 32, 13), {.compression = 7});
+  std::string lossless(file.text());
+  const std::size_t frame = lossless.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  lossless[frame + 1] = '\xc3';
+  EXPECT_EQ(fault_of([&] { decode_image(io::Bytes::copy_of(lossless)); }), ErrorCode::kUnsupported);
+  // 259 is the tag of the compression, a short.
+  std::string packed(build_tiff(testing::photo(20, 30, 14)).text());
+  const std::size_t tag = packed.find(std::string("\x03\x01\x03\x00\x01\x00\x00\x00\x01\x00", 10));
+  ASSERT_NE(tag, std::string::npos);
+  packed.replace(tag + 8, 2, "\x99\x99");
+  EXPECT_EQ(fault_of([&] { decode_image(io::Bytes::copy_of(packed)); }), ErrorCode::kUnsupported);
 }
 
 TEST(Tiff, OnlyTheFirstPageIsReadAndThatIsSaid) {
