@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "io/base/error.h"
 #include "io/base/machine.h"
 #include "tools/commands.h"
 #include "tools/create/source_options.h"
@@ -70,7 +71,10 @@ class CreateCommand final : public Command {
       WriteSetOptions options = set_options();
       options.on_shard = [&](const wds::ShardSummary& shard) { report(shard, context); };
       std::unique_ptr<SampleSource> source;
-      trainer::all_do(processes_->cluster(), [&] { source = source_.open(context.log); });
+      trainer::all_do(processes_->cluster(), [&] {
+        source = source_.open(context.log);
+        if (source->size() == 0) throw Error(ErrorCode::kCorrupt, "the source has no sample");
+      });
       write_set(*source, options, context, processes_->cluster());
     });
   }

@@ -491,5 +491,53 @@ TEST_F(CreateRecoding, WhatCannotBeDecodedIsAFaultThatNamesTheFile) {
   EXPECT_THAT(result.err, HasSubstr("in/b.jpg"));
 }
 
+// A table from elsewhere must not make a shard of what else can be read here.
+TEST(CreateOutside, FilesOutsideTheFolderAreRefusedUnlessAllowed) {
+  const TempDir dir;
+  namespace fs = std::filesystem;
+  for (const char* folder : {"data/in", "other"}) fs::create_directories(dir / folder);
+  write_file(dir / "data/in/a.jpg", "A");
+  write_file(dir / "other/secret.jpg", "secret");
+  fs::create_symlink("a.jpg", dir / "data/in/near.jpg");
+  fs::create_symlink("../../other/secret.jpg", dir / "data/in/far.jpg");
+  fs::create_directory_symlink("../other", dir / "data/folder");
+  fs::create_directory_symlink("data", dir / "link");
+  const auto made = [&](const std::string& table, const std::string& path,
+                        const std::vector<std::string>& more = {}) {
+    const bool is_list = table.ends_with(".txt");
+    write_file(dir / table, (is_list ? "" : "file\n") + path + "\n");
+    std::vector<std::string> words = {"create", dir / "out/s-%06d.tar", "--force"};
+    if (is_list)
+      words.insert(words.end(), {"--from-list", dir / table});
+    else
+      words.insert(words.end(), {"--from-csv", dir / table, "--path", "{file}"});
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  };
+  for (const std::string table : {"data/t.csv", "data/t.txt", "link/t.csv", "link/t.txt"}) {
+    for (const std::string path : {"in/a.jpg", "in/near.jpg", "in/../in/a.jpg"})
+      EXPECT_EQ(made(table, path).status, 0) << table << " " << path;
+    for (const std::string path : {std::string("../other/secret.jpg"), std::string("in/far.jpg"),
+                                   std::string("folder/secret.jpg"), dir / "other/secret.jpg"}) {
+      fs::remove_all(dir / "out");
+      const ProcessResult refused = made(table, path);
+      EXPECT_EQ(refused.status, 2) << table << " " << path << ": " << refused.err;
+      EXPECT_THAT(refused.err, HasSubstr("--allow-outside"));
+      EXPECT_THAT(refused.err, HasSubstr(table.substr(5)));
+      EXPECT_FALSE(fs::exists(dir / "out/s-000000.tar"));
+      EXPECT_EQ(made(table, path, {"--allow-outside"}).status, 0) << path;
+      EXPECT_EQ(made(table, path == dir / "other/secret.jpg" ? path : "data/" + path,
+                     {"--root", dir.path().string()})
+                    .status,
+                0)
+          << "the root that is named is the user's word";
+    }
+  }
+  EXPECT_EQ(millrace({"create", dir / "x-%06d.tar", "--synthetic", "classes", "--count", "2",
+                      "--allow-outside"})
+                .status,
+            2);
+}
+
 }  // namespace
 }  // namespace millrace::testing

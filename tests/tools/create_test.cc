@@ -101,6 +101,41 @@ TEST_F(CreateFromIdx, SizesThatDisagreeAreFaultsThatNameTheFile) {
   EXPECT_THAT(list_dir(dir_.path().string()), ElementsAre("images", "labels.gz"));
 }
 
+TEST_F(CreateFromIdx, NoImagesAndWhatFollowsGzipAreFaults) {
+  const ProcessResult none = create(idx_bytes({0, 2, 3}, ""), idx_bytes({0}, ""));
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("no images"));
+  const std::string images = dir_ / "images.gz";
+  gzip(images, idx_bytes({1, 2, 2}, "1234"));
+  write_file(dir_ / "labels", idx_bytes({1}, "a"));
+  const auto made = [&] {
+    return millrace(
+        {"create", dir_ / "g-%d.tar", "--force", "--from-idx", images, dir_ / "labels"});
+  };
+  EXPECT_EQ(made().status, 0);
+  const std::string whole = read_file(images);
+  for (const std::string& behind : {std::string("garbage"), std::string("x")}) {
+    write_file(images, whole + behind);
+    const ProcessResult refused = made();
+    EXPECT_EQ(refused.status, 1) << behind;
+    EXPECT_THAT(refused.err, HasSubstr("images.gz"));
+  }
+  write_file(images, whole.substr(0, whole.size() - 3));
+  EXPECT_THAT(made().err, HasSubstr("Truncated"));
+}
+
+TEST_F(CreateFromIdx, ABombIsRefusedBeforeItIsUnpacked) {
+  constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+  const std::string images = dir_ / "images.gz";
+  gzip(images, idx_bytes({400'000, 32, 32}, std::string(400 * kMegabyte, '\0')));
+  write_file(dir_ / "labels", idx_bytes({1}, "a"));
+  const ProcessResult refused =
+      millrace({"create", dir_ / "g-%d.tar", "--from-idx", images, dir_ / "labels"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("Exhausted"));
+  EXPECT_LT(refused.peak_bytes, 300 * kMegabyte);
+}
+
 TEST_F(CreateFromIdx, AHugeClaimIsRefusedWithoutBeingAllocated) {
   const auto result =
       create(idx_bytes({2'000'000'000, 2'000'000'000, 4}, "x"), idx_bytes({1}, "a"));

@@ -79,7 +79,9 @@ class CsvSource final : public SampleSource {
     if (options_.root.empty())
       options_.root = std::filesystem::path(options_.table).parent_path().string();
     FileFinder finder(options_.root);
-    for (std::uint64_t i = 0; i < table_.num_rows(); ++i) at_row(i, [&] { look_at(i, finder); });
+    FolderFence fence(options_.root, options_.outside);
+    for (std::uint64_t i = 0; i < table_.num_rows(); ++i)
+      at_row(i, [&] { look_at(i, finder, fence); });
     classes_.settle();
     check_keys(
         size(), [&](std::uint64_t i) { return key(i, table_.row(i)); },
@@ -123,9 +125,10 @@ class CsvSource final : public SampleSource {
   }
 
   /// Everything that can be wrong with a row is found before anything is written.
-  void look_at(std::uint64_t index, FileFinder& finder) {
+  void look_at(std::uint64_t index, FileFinder& finder, FolderFence& fence) {
     const Row row = table_.row(index);
     files_.push_back(finder.find(path_.fill_wild(row)));
+    fence.check(file(index));
     if (class_) classes_.add(row[*class_]);
     if (key(index, row).empty()) throw Error(ErrorCode::kCorrupt, "an empty key");
     if (group_ && row[*group_].empty())

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/create/folder_fence.h"
 #include "tools/create/image_file.h"
 #include "tools/create/sample_source.h"
 
@@ -34,10 +35,12 @@ struct CsvOptions {
   /// The column of groups, which folds keep together.
   std::string group_by = {};
   Recoding recoding = {};
+  /// Whether a row may name a file that is not below `root`.
+  Outside outside = Outside::kRefused;
 };
 
 /// Reads the table and finds every row's file. Throws: InvalidArgument (an unknown column, two rows
-/// with the same key); NotFound, Corrupt, with the row's line.
+/// with the same key, a file outside the root); NotFound, Corrupt, with the row's line.
 std::unique_ptr<SampleSource> open_csv_source(const CsvOptions& options);
 
 }  // namespace millrace::tools

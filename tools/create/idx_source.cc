@@ -1,18 +1,16 @@
 #include "tools/create/idx_source.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <memory>
 #include <span>
 #include <utility>
 
+#include "decode/gunzip.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "io/bytes.h"
+#include "tools/create/local_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -23,93 +21,69 @@ struct IdxFile {
 };
 
 constexpr std::uint64_t kMaxIdxBytes = 16ULL << 30;
-constexpr std::size_t kPieceBytes = 1 << 20;
 constexpr unsigned kUnsignedByte = 0x08;
+constexpr std::size_t kWordBytes = 4;
 
-/// zlib's gzFile, which reads uncompressed files unchanged.
-class GzReader {
- public:
-  explicit GzReader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
-    if (!file_) throw_errno("open", path, errno);
-  }
+/// The file's bytes, unpacked if they are gzipped.
+io::Bytes read_unpacked(const std::string& path) {
+  io::Bytes file = read_local_file(path, kMaxIdxBytes);
+  const bool is_gzip =
+      file.size() >= 2 && file.span()[0] == std::byte{0x1f} && file.span()[1] == std::byte{0x8b};
+  if (!is_gzip) return file;
+  return decode::gunzip(file, {.max_unpacked_bytes = static_cast<std::int64_t>(kMaxIdxBytes)});
+}
 
-  /// Reads as many bytes as there are, up to into.size().
-  std::size_t read(std::span<std::byte> into) {
-    const int got = gzread(file_.get(), into.data(), static_cast<unsigned>(into.size()));
-    int status = Z_OK;
-    const char* text = gzerror(file_.get(), &status);
-    if (status == Z_BUF_ERROR) fail(ErrorCode::kTruncated, "the gzip stream ends too early");
-    if (got < 0) fail(status == Z_ERRNO ? ErrorCode::kIo : ErrorCode::kCorrupt, text);
-    return static_cast<std::size_t>(got);
-  }
-
-  /// Throws: Truncated if there are fewer bytes.
-  void read_exactly(std::span<std::byte> into) {
-    while (!into.empty()) {
-      const std::size_t got = read(into.first(std::min(into.size(), kPieceBytes)));
-      if (got == 0) fail(ErrorCode::kTruncated, "the file ends before the size its header names");
-      into = into.subspan(got);
-    }
-  }
-
-  [[noreturn]] void fail(ErrorCode code, const std::string& message) const {
-    throw Error(code, message, {.url = path_});
-  }
-
- private:
-  struct Close {
-    void operator()(gzFile_s* file) const { gzclose(file); }
-  };
-  std::string path_;
-  std::unique_ptr<gzFile_s, Close> file_;
-};
-
-std::int64_t read_size(GzReader& reader) {
-  std::array<std::byte, 4> bytes{};
-  reader.read_exactly(bytes);
+std::int64_t size_at(const io::Bytes& file, std::size_t at) {
   std::int64_t value = 0;
-  for (const std::byte byte : bytes) value = value * 256 + std::to_integer<std::int64_t>(byte);
+  for (const std::byte byte : file.span().subspan(at, kWordBytes))
+    value = value * 256 + std::to_integer<std::int64_t>(byte);
   return value;
 }
 
-std::vector<std::int64_t> read_shape(GzReader& reader) {
-  std::array<std::byte, 4> magic{};
-  reader.read_exactly(magic);
+std::vector<std::int64_t> shape_of(const io::Bytes& file) {
+  constexpr const char* kCut = "the file ends within its header";
+  if (file.size() < kWordBytes) throw Error(ErrorCode::kTruncated, kCut);
+  const auto magic = file.span();
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0})
-    reader.fail(ErrorCode::kCorrupt, "not an IDX file: it does not start with two zero bytes");
+    throw Error(ErrorCode::kCorrupt, "not an IDX file: it does not start with two zero bytes");
   if (magic[2] != std::byte{kUnsignedByte})
-    reader.fail(ErrorCode::kUnsupported, "an IDX file of values that are not bytes");
+    throw Error(ErrorCode::kUnsupported, "an IDX file of values that are not bytes");
   std::vector<std::int64_t> shape(std::to_integer<std::size_t>(magic[3]));
-  for (std::int64_t& size : shape) size = read_size(reader);
+  if (file.size() < kWordBytes * (1 + shape.size())) throw Error(ErrorCode::kTruncated, kCut);
+  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = size_at(file, kWordBytes * (1 + i));
   return shape;
 }
 
-std::uint64_t claimed_bytes(const std::vector<std::int64_t>& shape, const GzReader& reader) {
+std::uint64_t claimed_bytes(const std::vector<std::int64_t>& shape) {
   std::uint64_t bytes = 1;
   for (const std::int64_t size : shape) {
     bytes *= static_cast<std::uint64_t>(size);
-    if (bytes > kMaxIdxBytes) reader.fail(ErrorCode::kExhausted, "an IDX file of more than 16 GiB");
+    if (bytes > kMaxIdxBytes) throw Error(ErrorCode::kExhausted, "an IDX file of more than 16 GiB");
   }
   return bytes;
 }
 
+IdxFile parse_idx(const io::Bytes& file) {
+  IdxFile parsed{.shape = shape_of(file), .data = {}};
+  const std::uint64_t claimed = claimed_bytes(parsed.shape);
+  const std::size_t header = kWordBytes * (1 + parsed.shape.size());
+  if (file.size() - header < claimed)
+    throw Error(ErrorCode::kTruncated, "the file ends before the size its header names");
+  if (file.size() - header > claimed)
+    throw Error(ErrorCode::kCorrupt, "there is data beyond the size in the header");
+  parsed.data = file.slice(header, claimed);
+  return parsed;
+}
+
 /// Reads the file, unpacking gzip. Throws: NotFound, Io, Corrupt, Truncated, Unsupported (values
-/// that are not bytes), Exhausted (more than 16 GiB).
+/// that are not bytes), Exhausted (more than 16 GiB, or unpacked to 100 times its size).
 IdxFile read_idx_file(const std::string& path) {
-  GzReader reader(path);
-  IdxFile file{.shape = read_shape(reader), .data = {}};
-  const std::uint64_t claimed = claimed_bytes(file.shape, reader);
-  std::vector<std::byte> data;
-  while (data.size() < claimed) {  // grows with the bytes read, not with the claimed size
-    const std::size_t before = data.size();
-    data.resize(before + std::min<std::uint64_t>(claimed - before, kPieceBytes));
-    reader.read_exactly(std::span(data).subspan(before));
+  try {
+    return parse_idx(read_unpacked(path));
+  } catch (Error& error) {
+    error.annotate({.url = path});
+    throw;
   }
-  std::array<std::byte, 1> more{};
-  if (reader.read(more) != 0)
-    reader.fail(ErrorCode::kCorrupt, "there is data beyond the size in the header");
-  file.data = io::Bytes::take(std::move(data));
-  return file;
 }
 
 /// Images (N, H, W) or (N, H, W, C) and labels (N).
@@ -123,6 +97,7 @@ void check_shapes(const IdxFile& images, const IdxFile& labels, const std::strin
     throw Error(ErrorCode::kCorrupt, "images without pixels", {.url = images_path});
   if (labels.shape.size() != 1)
     throw Error(ErrorCode::kUnsupported, "labels must be (N)", {.url = labels_path});
+  if (images.shape[0] == 0) throw Error(ErrorCode::kCorrupt, "no images", {.url = images_path});
   if (images.shape[0] != labels.shape[0])
     throw Error(
         ErrorCode::kCorrupt,

@@ -60,7 +60,8 @@ class ListSource final : public SampleSource {
     entries_ = parse_list(list_.text());
     if (entries_.empty()) throw Error(ErrorCode::kCorrupt, "an empty list", {.url = options_.list});
     if (options_.root.empty()) options_.root = fs::path(options_.list).parent_path().string();
-    for (const Entry& entry : entries_) look_at(entry);
+    FolderFence fence(options_.root, options_.outside);
+    for (const Entry& entry : entries_) look_at(entry, fence);
     classes_.settle();
     check_keys(
         size(), [&](std::uint64_t i) { return key_of_path(entries_[i].path); },
@@ -94,13 +95,18 @@ class ListSource final : public SampleSource {
     return (fs::path(options_.root) / entry.path).string();
   }
 
-  void look_at(const Entry& entry) {
+  void look_at(const Entry& entry, FolderFence& fence) {
     const auto fault = [&](ErrorCode code, const std::string& message) {
       throw Error(code, place(entry) + ": " + message);
     };
     std::error_code ignored;
     if (!fs::is_regular_file(file(entry), ignored))
       fault(ErrorCode::kNotFound, "no file is " + file(entry));
+    try {
+      fence.check(file(entry));
+    } catch (const Error& error) {
+      fault(error.code(), error.message());
+    }
     if (key_of_path(entry.path).empty()) fault(ErrorCode::kCorrupt, "an empty key");
     if (entry.label.empty() != entries_.front().label.empty())
       fault(ErrorCode::kCorrupt, "some lines have a label, and some have none");

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "tools/create/folder_fence.h"
 #include "tools/create/image_file.h"
 #include "tools/create/sample_source.h"
 
@@ -19,9 +20,12 @@ struct ListOptions {
   /// What paths are relative to; empty: the list's folder.
   std::string root = {};
   Recoding recoding = {};
+  /// Whether a line may name a file that is not below `root`.
+  Outside outside = Outside::kRefused;
 };
 
-/// Throws: InvalidArgument (two lines with the same key); NotFound, Corrupt, with the line.
+/// Throws: InvalidArgument (two lines with the same key, a file outside the root); NotFound,
+/// Corrupt, with the line.
 std::unique_ptr<SampleSource> open_list_source(const ListOptions& options);
 
 }  // namespace millrace::tools

@@ -77,6 +77,8 @@ void SourceOptions::declare_table(CLI::App& app) {
                  "Folder that paths in a CSV or list are relative to [its own folder]")
       ->transform(existing_folder())
       ->type_name("DIR");
+  app.add_flag("--allow-outside", allow_outside_,
+               "Pack files of a CSV or list that lie outside that folder, also through links");
   app.add_option("--key", csv_.key, "CSV: a row's key, columns in braces [the file's path]")
       ->type_name("PATTERN");
   app.add_option("--class", csv_.class_column, "CSV: the class's column, to cls")->type_name("COL");
@@ -178,6 +180,8 @@ void SourceOptions::check_table() const {
     refuse("--labels and --columns are for --from-csv");
   if (!table && list_.empty() && !csv_.root.empty())
     refuse("--root is for --from-csv and --from-list");
+  if (!table && list_.empty() && allow_outside_)
+    refuse("--allow-outside is for --from-csv and --from-list");
   const bool patients = synthetic_.kind == "multilabel" && csv_.group_by == "patient";
   if (!table && !csv_.group_by.empty() && !patients)
     refuse("--group-by is for --from-csv, and for --synthetic multilabel as --group-by patient");
@@ -196,7 +200,8 @@ std::unique_ptr<SampleSource> SourceOptions::open(const Log& log) const {
     return open_folder_source({.folder = folder_, .pairs = pairs(), .recoding = recoding()}, log);
   if (!csv_.table.empty()) return open_csv_source(csv());
   if (!list_.empty())
-    return open_list_source({.list = list_, .root = csv_.root, .recoding = recoding()});
+    return open_list_source(
+        {.list = list_, .root = csv_.root, .recoding = recoding(), .outside = outside()});
   if (!cifar_.empty())
     return open_cifar_source({.files = cifar_, .encoding = encoding(), .size = recoding().size});
   if (!idx_.empty())
@@ -227,6 +232,7 @@ Recoding SourceOptions::recoding() const {
 CsvOptions SourceOptions::csv() const {
   CsvOptions options = csv_;
   options.recoding = recoding();
+  options.outside = outside();
   return options;
 }
 

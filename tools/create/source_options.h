@@ -43,6 +43,7 @@ class SourceOptions {
   bool from_files() const { return !folder_.empty() || !csv_.table.empty() || !list_.empty(); }
   ImageEncoding encoding() const;
   Recoding recoding() const;
+  Outside outside() const { return allow_outside_ ? Outside::kAllowed : Outside::kRefused; }
   CsvOptions csv() const;
   SyntheticOptions synthetic() const;
 
@@ -51,6 +52,7 @@ class SourceOptions {
   std::vector<std::string> cifar_;
   std::vector<std::string> idx_;
   std::string list_;
+  bool allow_outside_ = false;
   CsvOptions csv_;
   SyntheticOptions synthetic_{.kind = ""};
   std::string format_;
