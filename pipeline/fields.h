@@ -28,7 +28,10 @@
 
 namespace millrace::pipeline {
 
-/// An image, decoded and transformed straight into its slot: (N, H, W, C) or (N, C, H, W).
+/// An image, decoded and transformed straight into its slot: (N, H, W, C) or (N, C, H, W). Several
+/// fields of one member are views of it that are independent of each other: each draws its random
+/// transforms by its own name (the first field of images draws by the sample alone). Images that
+/// are to get the same crop and flip are a PairedImagesField.
 struct ImageField {
   std::string name = "image";
   /// "jpg;png": the first that the sample has is used. Empty: all of `codecs`.
@@ -113,8 +116,8 @@ struct RawField {
 };
 
 /// Anything else: `decode` writes one sample's array into its slot and must fill it completely. It
-/// is called from many threads at once. What it throws is a fault of the sample, except
-/// std::bad_alloc, which ends the pipeline.
+/// is called from many threads at once, with the SampleId of the first field of images. What it
+/// throws is a fault of the sample, except std::bad_alloc, which ends the pipeline.
 struct FunctionField {
   std::string name;
   decode::ArraySpec output;  ///< of one sample

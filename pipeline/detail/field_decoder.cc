@@ -13,6 +13,7 @@
 #include "decode/npy.h"
 #include "decode/paired_decoder.h"
 #include "decode/text.h"
+#include "io/base/hash.h"
 
 namespace millrace::pipeline::detail {
 namespace {
@@ -184,13 +185,19 @@ decode::ImageDecoderOptions decoder_options(const ImageField& field) {
           .codecs = field.codecs};
 }
 
+decode::SampleId with_view(decode::SampleId id, std::uint64_t view) {
+  id.view = view;
+  return id;
+}
+
 class ImageDecoderField final : public FieldDecoder {
  public:
-  ImageDecoderField(const ImageField& field, decode::ImageDecoder decoder)
+  ImageDecoderField(const ImageField& field, decode::ImageDecoder decoder, std::uint64_t view)
       : FieldDecoder({{field.name, decoder.output()}}),
         suffixes_(suffixes_of(field)),
         decoder_(std::move(decoder)),
-        missing_(field.missing) {
+        missing_(field.missing),
+        view_(view) {
     check_missing(missing_, field.dtype, field.name);
   }
 
@@ -201,7 +208,7 @@ class ImageDecoderField final : public FieldDecoder {
       return decode::Tidiness::kTidy;
     }
     return decode_member(sample, suffixes_.find(sample), [&](const io::Bytes& data) {
-      return decoder_.decode(data, id, slots[0]);
+      return decoder_.decode(data, with_view(id, view_), slots[0]);
     });
   }
 
@@ -209,6 +216,7 @@ class ImageDecoderField final : public FieldDecoder {
   Suffixes suffixes_;
   decode::ImageDecoder decoder_;
   std::optional<double> missing_;
+  std::uint64_t view_;
 };
 
 decode::PairedDecoder paired_decoder(const PairedImagesField& field) {
@@ -226,8 +234,9 @@ decode::PairedDecoder paired_decoder(const PairedImagesField& field) {
 
 class PairedDecoderField final : public FieldDecoder {
  public:
-  PairedDecoderField(const PairedImagesField& field, decode::PairedDecoder decoder)
-      : FieldDecoder(outputs_of(field, decoder)), decoder_(std::move(decoder)) {
+  PairedDecoderField(const PairedImagesField& field, decode::PairedDecoder decoder,
+                     std::uint64_t view)
+      : FieldDecoder(outputs_of(field, decoder)), decoder_(std::move(decoder)), view_(view) {
     for (const ImageField& member : field.members) suffixes_.emplace_back(suffixes_of(member));
   }
 
@@ -241,7 +250,7 @@ class PairedDecoderField final : public FieldDecoder {
                         slots[i],
                         {.member = sample.key + "." + field.suffix, .offset = field.offset}});
     }
-    return decoder_.decode(images, id);
+    return decoder_.decode(images, with_view(id, view_));
   }
 
  private:
@@ -256,12 +265,29 @@ class PairedDecoderField final : public FieldDecoder {
 
   std::vector<Suffixes> suffixes_;
   decode::PairedDecoder decoder_;
+  std::uint64_t view_;
 };
+
+/// The name that a field of pictures is known by; null: it has none.
+const std::string* picture_name(const FieldSpec& spec) {
+  if (const auto* image = std::get_if<ImageField>(&spec)) return &image->name;
+  const auto* paired = std::get_if<PairedImagesField>(&spec);
+  return paired == nullptr || paired->members.empty() ? nullptr : &paired->members[0].name;
+}
+
+/// By the name alone, so that a field's views do not depend on the fields beside it.
+std::uint64_t view_of(const std::string& name) {
+  const auto bytes = std::as_bytes(std::span(name));
+  return (std::uint64_t{crc32c(bytes)} << 32) | crc32(bytes);
+}
 
 struct Compile {
   using Result = std::unique_ptr<const FieldDecoder>;
-  Result operator()(const ImageField& field) const { return compile_image(field); }
-  Result operator()(const PairedImagesField& field) const { return compile_paired_images(field); }
+  std::uint64_t view = 0;
+  Result operator()(const ImageField& field) const { return compile_image(field, view); }
+  Result operator()(const PairedImagesField& field) const {
+    return compile_paired_images(field, view);
+  }
   Result operator()(const LabelField& field) const { return std::make_unique<LabelDecoder>(field); }
   Result operator()(const FloatsField& field) const {
     return std::make_unique<FloatsDecoder>(field);
@@ -333,14 +359,19 @@ const wds::Field& Suffixes::find(const wds::Sample& sample) const {
   throw Error(ErrorCode::kCorrupt, "the sample has none of the members " + list_);
 }
 
-std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec) {
-  return std::visit(Compile{}, spec);
+std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view) {
+  return std::visit(Compile{.view = view}, spec);
 }
 
 FieldDecoders compile_fields(const std::vector<FieldSpec>& specs) {
   FieldDecoders decoders;
-  for (const FieldSpec& spec : specs)
-    if (auto decoder = compile_field(spec)) decoders.push_back(std::move(decoder));
+  bool is_first = true;
+  for (const FieldSpec& spec : specs) {
+    const std::string* picture = picture_name(spec);
+    const std::uint64_t view = picture == nullptr || is_first ? 0 : view_of(*picture);
+    if (picture != nullptr) is_first = false;
+    if (auto decoder = compile_field(spec, view)) decoders.push_back(std::move(decoder));
+  }
   return decoders;
 }
 
@@ -381,12 +412,14 @@ std::string suffixes_of(const ImageField& field) {
   return (field.codecs ? field.codecs : decode::standard_codecs())->suffixes();
 }
 
-std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field) {
-  return std::make_unique<ImageDecoderField>(field, decode::ImageDecoder(decoder_options(field)));
+std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field, std::uint64_t view) {
+  return std::make_unique<ImageDecoderField>(field, decode::ImageDecoder(decoder_options(field)),
+                                             view);
 }
 
-std::unique_ptr<const FieldDecoder> compile_paired_images(const PairedImagesField& field) {
-  return std::make_unique<PairedDecoderField>(field, paired_decoder(field));
+std::unique_ptr<const FieldDecoder> compile_paired_images(const PairedImagesField& field,
+                                                          std::uint64_t view) {
+  return std::make_unique<PairedDecoderField>(field, paired_decoder(field), view);
 }
 
 }  // namespace millrace::pipeline::detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -93,14 +94,16 @@ std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields);
 
 using FieldDecoders = std::vector<std::unique_ptr<const FieldDecoder>>;
 
-/// Null for a RawField, which has no array. Throws: InvalidArgument.
-std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec);
-/// Those that have arrays.
+/// Null for a RawField, which has no array. `view`: SampleId::view of its pictures. Throws:
+/// InvalidArgument.
+std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view = 0);
+/// Those that have arrays. The first field of pictures has view 0, each other one its own.
 FieldDecoders compile_fields(const std::vector<FieldSpec>& specs);
 
 /// The field's own list, or its codecs'.
 std::string suffixes_of(const ImageField& field);
-std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field);
-std::unique_ptr<const FieldDecoder> compile_paired_images(const PairedImagesField& field);
+std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field, std::uint64_t view);
+std::unique_ptr<const FieldDecoder> compile_paired_images(const PairedImagesField& field,
+                                                          std::uint64_t view);
 
 }  // namespace millrace::pipeline::detail

@@ -300,6 +300,35 @@ TEST(PipelineOverShards, CropsAndFlipsPairedImagesAlike) {
   EXPECT_NE(pixels[0], pixels[192]);
 }
 
+/// A field of `shard`'s pictures, cropped at random in a pipeline with `fields`.
+std::vector<std::uint8_t> cropped(const std::string& shard, const std::vector<std::string>& fields,
+                                  const std::string& field) {
+  Pipeline::Builder views = Pipeline::Builder().shards(shard).shuffle({.seed = 5});
+  for (const std::string& name : fields)
+    views.field(ImageField{
+        .name = name, .transforms = {decode::RandomCrop{4, 4, 0}}, .dtype = decode::DType::kUInt8});
+  Pipeline pipeline = views.batch({.size = 12}).build();
+  Batch batch;
+  EXPECT_TRUE(pipeline.next(batch));
+  const auto pixels = batch.field(field).as<std::uint8_t>();
+  return {pixels.begin(), pixels.end()};
+}
+
+TEST(PipelineOverShards, ViewsOfOneMemberAreIndependentAndKeyedByTheirNames) {
+  TempDir folder;
+  TarBuilder tar;
+  for (int i = 0; i < 12; ++i) tar.file(std::to_string(i) + ".ppm", ppm(64, 64, 7 * i));
+  const std::string path = folder / "views.tar";
+  testing::write_file(path, tar.end().bytes());
+  const auto alone = cropped(path, {"left"}, "left");
+  EXPECT_EQ(cropped(path, {"right"}, "right"), alone) << "the first draws by the sample alone";
+  EXPECT_EQ(cropped(path, {"left", "right"}, "left"), alone);
+  const auto right = cropped(path, {"left", "right"}, "right");
+  EXPECT_NE(right, alone);
+  EXPECT_EQ(cropped(path, {"left", "other", "right"}, "right"), right);
+  EXPECT_NE(cropped(path, {"left", "other", "right"}, "other"), right);
+}
+
 /// Bytes of this process that are in memory now.
 std::size_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
