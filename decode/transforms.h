@@ -24,7 +24,7 @@ struct ResizeShort {
   int size = 256;
 };
 
-/// Resizes to exactly (height, width).
+/// Resizes to exactly (height, width); without a width, as ResizeShort.
 struct Resize {
   int height = 0;
   int width = 0;

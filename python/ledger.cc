@@ -1,4 +1,5 @@
 // wds/fault_ledger.h as Python classes: what was skipped, and why.
+#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -19,13 +20,20 @@ using Entry = FaultLedger::Entry;
 
 void bind_entry(nb::module_& module) {
   nb::class_<Entry>(module, "Fault", "A sample, or the rest of a shard, that was skipped.")
-      .def_prop_ro("url", [](const Entry& self) { return self.where.url; })
-      .def_prop_ro("key", [](const Entry& self) { return self.where.key; })
-      .def_prop_ro("member", [](const Entry& self) { return self.where.member; })
-      .def_prop_ro("offset", [](const Entry& self) { return self.where.offset; })
-      .def_prop_ro("code",
-                   [](const Entry& self) { return std::string(error_code_name(self.code)); })
-      .def_ro("message", &Entry::message)
+      .def_prop_ro(
+          "url", [](const Entry& self) { return self.where.url; }, "The shard.")
+      .def_prop_ro(
+          "key", [](const Entry& self) { return self.where.key; }, "The sample's; empty: unknown.")
+      .def_prop_ro(
+          "member", [](const Entry& self) { return self.where.member; },
+          "The member of the shard; empty: unknown.")
+      .def_prop_ro(
+          "offset", [](const Entry& self) { return self.where.offset; },
+          "The byte in the shard; None: unknown.")
+      .def_prop_ro(
+          "code", [](const Entry& self) { return std::string(error_code_name(self.code)); },
+          "\"Corrupt\", \"Truncated\": of the Error that on_fault=\"fail\" raises.")
+      .def_ro("message", &Entry::message, "What is wrong, without code and place.")
       .def_ro("samples", &Entry::samples, "Samples that it cost, at least.")
       .def_ro("more", &Entry::more, "An unknown number of further samples is lost too.")
       .def("__repr__", [](const Entry& self) {
@@ -39,12 +47,19 @@ void bind_ledger(nb::module_& module) {
   bind_entry(module);
   nb::class_<FaultLedger>(module, "Ledger", "What was read and skipped in one epoch.")
       .def_prop_ro("read", &FaultLedger::read, "Always emitted + skipped.")
-      .def_prop_ro("emitted", &FaultLedger::emitted)
-      .def_prop_ro("skipped", &FaultLedger::skipped)
-      .def_prop_ro("refetched", &FaultLedger::refetched)
-      .def_prop_ro("unknown_shards", &FaultLedger::unknown_shards)
-      .def_prop_ro("warnings", &FaultLedger::warnings)
+      .def_prop_ro("emitted", &FaultLedger::emitted, "Samples read whole.")
+      .def_prop_ro("skipped", &FaultLedger::skipped, "Samples lost.")
+      .def_prop_ro("refetched", &FaultLedger::refetched,
+                   "Samples and indexes that were whole when fetched again: they cost nothing.")
+      .def_prop_ro("unknown_shards", &FaultLedger::unknown_shards,
+                   "Lost shards of unknown size, each of which `skipped` counts as one sample.")
+      .def_prop_ro("warnings", &FaultLedger::warnings, "Oddities that cost no sample.")
       .def_prop_ro("entries", &FaultLedger::entries, "The first 100,000 skips.")
+      .def("__repr__",
+           [](const FaultLedger& self) {
+             return fmt::format("<Ledger: {} read, {} emitted, {} skipped>", self.read(),
+                                self.emitted(), self.skipped());
+           })
       .def("__str__", &FaultLedger::skipped_text);
 }
 

@@ -1,13 +1,8 @@
 #include "python/loader.h"
 
 #include <fmt/format.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/set.h>
-#include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -17,7 +12,6 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "pipeline/epoch_length.h"
-#include "python/bind.h"
 #include "python/process_guard.h"
 
 namespace millrace::python {
@@ -57,6 +51,16 @@ State parse_state(const std::string& text) {
           .position = Position::from_json(json["position"].dump())};
 }
 
+/// Whether faults may change how many batches a process takes that is alone: not where so many
+/// samples are repeated that there are enough.
+bool may_lose_batches(const pipeline::PipelineOptions& options) {
+  if (options.faults.on_fault == wds::OnFault::kFail || options.epochs.batches > 0) return false;
+  const bool repeats = options.mix.parts.empty() ? options.epochs.passes == 0
+                                                 : options.mix.end == wds::MixEnd::kRepeat;
+  const bool is_filled = options.epochs.samples > 0 && repeats;
+  return !is_filled || options.faults.on_fault == wds::OnFault::kStop;
+}
+
 }  // namespace
 
 /// One thread at a time.
@@ -74,8 +78,8 @@ class Loader::Turn {
   std::atomic<bool>& busy_;
 };
 
-Loader::Loader(LoaderOptions options, Topology topology, BatchForm form, nb::object allocate)
-    : options_(std::move(options)), topology_(topology), form_(std::move(form)) {
+Loader::Loader(LoaderOptions options, BatchForm form, nb::object allocate)
+    : options_(std::move(options)), form_(std::move(form)) {
   if (!allocate.is_none()) stock_.emplace(std::move(allocate));
 }
 
@@ -88,10 +92,12 @@ std::uint64_t Loader::begin() {
   return ++pass_;
 }
 
-std::optional<Loader::Handed> Loader::next(std::uint64_t pass) {
+std::optional<Loader::Handed> Loader::next(std::uint64_t pass, const Topology& topology) {
   const Turn turn(busy_);
   if (pass != pass_)
     throw std::runtime_error("this pass is over: another one over the same loader was begun");
+  if (topology != topology_ && std::exchange(begun_, begun_ && !is_over()) && !begun_) return {};
+  stand_as(topology);
   start();
   if (stock_) stock_->fill();
   pipeline::Batch batch;
@@ -148,6 +154,21 @@ void Loader::run(const std::function<void()>& work) {
   done.get();
 }
 
+void Loader::stand_as(const Topology& topology) {
+  if (topology == topology_) return;
+  if (begun_)
+    throw std::runtime_error(fmt::format(
+        "this pass was begun as rank {} of {}, and this process is rank {} of {} now: its ranks "
+        "would read the same samples, or not all. Begin another loop over the loader",
+        topology_.process, topology_.processes, topology.process, topology.processes));
+  end();
+  if (position_.streams.empty()) {
+    position_ = Position::start_of(position_.epoch);
+    saved_streams_ = loaded_streams_;  // as ranks have it that began with this topology
+  }
+  topology_ = topology;
+}
+
 void Loader::prepare() {
   ProcessGuard::enter();
   if (prepared_) return;
@@ -157,32 +178,32 @@ void Loader::prepare() {
   lines_.pass_on();
 }
 
-wds::SplitOptions Loader::split() const {
-  wds::SplitOptions split = prepared_->split;
-  if (options_.streams == 0 && saved_streams_ % topology_.processes == 0)
-    split.streams = saved_streams_;
-  return split;
+pipeline::PipelineOptions Loader::options_as(const Topology& topology) const {
+  pipeline::PipelineOptions options = *prepared_;
+  set_topology(options, options_, topology);
+  if (options_.streams == 0 && saved_streams_ % topology.processes == 0)
+    options.split.streams = saved_streams_;
+  return options;
 }
 
 void Loader::start() {
   if (pipeline_) return ProcessGuard::enter();
   prepare();
   check_length();
-  pipeline::PipelineOptions options = *prepared_;
-  options.split = split();
+  pipeline::PipelineOptions options = options_as(topology_);
   options.resume = std::make_shared<const Position>(position_);
   if (stock_ && stock_->open(pipeline::batch_buffers(options)))
     options.resources.allocate = stock_->taker();
   std::shared_ptr<pipeline::Pipeline> started;
   run([&] { started = std::make_shared<pipeline::Pipeline>(std::move(options)); });
-  batches_ = count_batches();
+  batches_ = count_batches(topology_);
   pipeline_ = std::move(started);
   saved_streams_ = wds::num_streams(pipeline_->options().split);
 }
 
 /// Ranks that do not know how long the others' epochs are would wait for them at the end.
 void Loader::check_length() const {
-  if (topology_.processes == 1 || pipeline::steps_per_epoch(*prepared_)) return;
+  if (topology_.processes == 1 || pipeline::steps_per_epoch(options_as(topology_))) return;
   throw Error(ErrorCode::kInvalidArgument,
               "the ranks' epochs may differ in length, because the shards' samples are not "
               "counted: index the shards, leave scan on, or set Epochs(batches=...)");
@@ -231,7 +252,7 @@ void Loader::load(const std::vector<std::string>& states) {
   Position whole = parts.size() == 1 ? parts.front() : Position::joined(parts);
   end();
   position_ = std::move(whole);
-  saved_streams_ = streams;
+  saved_streams_ = loaded_streams_ = streams;
   begun_ = false;
   ++pass_;
 }
@@ -246,18 +267,25 @@ void Loader::set_epoch(std::uint32_t epoch) {
   ++pass_;
 }
 
-std::optional<std::int64_t> Loader::length() {
+std::optional<std::int64_t> Loader::length(const Topology& topology) {
   const Turn turn(busy_);
   prepare();
-  return count_batches();
+  return count_batches(topology);
 }
 
-std::optional<std::int64_t> Loader::count_batches() const {
-  const bool may_lose = options_.pipeline().faults.on_fault != wds::OnFault::kFail;
-  if (may_lose && topology_.processes == 1 && options_.pipeline().epochs.batches == 0) return {};
-  pipeline::PipelineOptions options = *prepared_;
-  options.split = split();
-  return pipeline::batches_per_epoch(options);
+std::optional<std::int64_t> Loader::masked_slots(const Topology& topology) {
+  const Turn turn(busy_);
+  prepare();
+  const pipeline::PipelineOptions options = options_as(topology);
+  const auto steps = pipeline::steps_per_epoch(options);
+  const auto samples = pipeline::global_samples_per_epoch(options);
+  if (!steps || !samples) return {};
+  return std::max<std::int64_t>(0, *steps * pipeline::global_batch_size(options) - *samples);
+}
+
+std::optional<std::int64_t> Loader::count_batches(const Topology& topology) const {
+  if (topology.processes == 1 && may_lose_batches(options_.pipeline())) return {};
+  return pipeline::batches_per_epoch(options_as(topology));
 }
 
 pipeline::Statistics Loader::statistics() const {
@@ -291,38 +319,6 @@ void Loader::end() {
     ending.reset();
   }
   if (stock_) stock_->drain();
-}
-
-void bind_loader(nb::module_& module) {
-  nb::class_<Loader>(module, "Loader", "A pipeline that starts late, for millrace.Loader.")
-      .def(
-          "__init__",
-          [](Loader* self, const LoaderOptions& options, int rank, int world, bool bits,
-             std::set<std::string> texts, nb::object allocate) {
-            require(world >= 1 && rank >= 0 && rank < world,
-                    fmt::format("rank {} of world {}: a rank is from 0 to world - 1", rank, world));
-            new (self) Loader(options, {.process = rank, .processes = world},
-                              {.bits = bits, .texts = std::move(texts)}, std::move(allocate));
-          },
-          nb::arg("options"), nb::kw_only(), nb::arg("rank"), nb::arg("world"), nb::arg("bits"),
-          nb::arg("texts"), nb::arg("allocate").none())
-      // Without a GIL, the loader's lock stands for it: given up while a call waits, as the GIL is.
-      .def("begin", &Loader::begin, nb::lock_self())
-      .def("next", &Loader::next, nb::arg("number"), nb::lock_self(),
-           nb::sig("def next(self, number: int) -> tuple[dict[str, object], object] | None"))
-      .def("state", &Loader::state, nb::lock_self())
-      .def("load", &Loader::load, nb::arg("states"), nb::lock_self())
-      .def_prop_ro("epoch", &Loader::epoch, nb::lock_self())
-      .def("set_epoch", &Loader::set_epoch, nb::arg("epoch"), nb::lock_self())
-      .def("length", &Loader::length, nb::lock_self())
-      .def("statistics", &Loader::statistics, nb::lock_self())
-      .def(
-          "ledger",
-          [](const Loader& self) {
-            return std::const_pointer_cast<wds::FaultLedger>(self.ledger());  // it has no setter
-          },
-          nb::lock_self())
-      .def("close", &Loader::close, nb::lock_self());
 }
 
 }  // namespace millrace::python

@@ -3,9 +3,12 @@
 // Nothing is read and no thread started before the first next() (or length()). Where it stands
 // follows the batches that were handed out, never what was read ahead.
 //
-//   Loader loader(options, {.process = rank, .processes = world}, form);
+//   Loader loader(options, form, allocate);
 //   const auto turn = loader.begin();
-//   while (auto batch = loader.next(turn)) ...      // one epoch
+//   while (auto batch = loader.next(turn, topology)) ...      // one epoch
+//
+// Which of how many processes this is may be known late. So it is said with each batch: a pass
+// keeps what it began with, and nothing that is known of the loader before depends on it.
 //
 // Waiting releases the GIL, in slices between which signals are looked at. A signal's exception
 // leaves the loader where it was.
@@ -40,7 +43,7 @@ class Loader {
   using Handed = std::pair<nanobind::dict, nanobind::object>;
 
   /// `allocate`: for a BufferStock; None: batches lie in memory of the pipeline's own.
-  Loader(LoaderOptions options, Topology topology, BatchForm form, nanobind::object allocate);
+  Loader(LoaderOptions options, BatchForm form, nanobind::object allocate);
   /// Ends the threads, releasing the GIL; nothing in a forked child.
   ~Loader();
   Loader(const Loader&) = delete;
@@ -50,9 +53,9 @@ class Loader {
   /// the state stands; an epoch that was left before its last batch is begun again.
   std::uint64_t begin();
   /// The next batch; nullopt at the end of the epoch. Throws: as Pipeline::next() and
-  /// BufferStock::fill(); std::runtime_error if `pass` is not the last one begun, and in a forked
-  /// child.
-  std::optional<Handed> next(std::uint64_t pass);
+  /// BufferStock::fill(); std::runtime_error if `pass` is not the last one begun, if it has read as
+  /// another process than `topology` says, and in a forked child.
+  std::optional<Handed> next(std::uint64_t pass, const Topology& topology);
 
   /// After the last batch handed out, as JSON.
   std::string state() const;
@@ -65,7 +68,12 @@ class Loader {
   /// Moves to the beginning of `epoch`, unless the loader stands in it.
   void set_epoch(std::uint32_t epoch);
   /// Batches of this rank in a whole epoch; nullopt where it is not known before it is read.
-  std::optional<std::int64_t> length();
+  std::optional<std::int64_t> length(const Topology& topology);
+  /// Whether the epoch's last batch was handed out, where their number is known. Who counts batches
+  /// does not ask for the end behind it.
+  bool is_over() const;
+  /// Slots of an epoch, over all ranks, that no sample fills; nullopt where it is not known.
+  std::optional<std::int64_t> masked_slots(const Topology& topology);
   pipeline::Statistics statistics() const;
   /// Of the epoch of the last batch (or epoch end) handed out; an empty one before.
   std::shared_ptr<const wds::FaultLedger> ledger() const;
@@ -75,18 +83,18 @@ class Loader {
  private:
   class Turn;
 
+  /// From now on this is that process of those. Requires: no batch of an unfinished pass was handed
+  /// out.
+  void stand_as(const Topology& topology);
   void prepare();
   void start();
   void wait();
   bool fetch(pipeline::Batch& batch);
-  /// Requires: prepare().
-  std::optional<std::int64_t> count_batches() const;
-  /// Whether the epoch's last batch was handed out, where their number is known. Who counts batches
-  /// does not ask for the end behind it.
-  bool is_over() const;
+  /// Requires, as the next: prepare().
+  std::optional<std::int64_t> count_batches(const Topology& topology) const;
   void check_length() const;
-  /// The streams of the state, or those of the options.
-  wds::SplitOptions split() const;
+  /// With the streams of the state, or those of the options.
+  pipeline::PipelineOptions options_as(const Topology& topology) const;
   pipeline::Position position() const;
   void stand_at(pipeline::Position position);
   /// Runs `work` on a thread of its own, and waits for it.
@@ -94,8 +102,8 @@ class Loader {
   void end();
 
   const LoaderOptions options_;
-  const Topology topology_;
   const BatchForm form_;
+  Topology topology_;
   LogLines lines_;
   std::optional<BufferStock> stock_;
   std::stop_source stop_;
@@ -103,7 +111,8 @@ class Loader {
   std::shared_ptr<pipeline::Pipeline> pipeline_;
   pipeline::Position position_;          ///< while there is no pipeline
   std::optional<std::int64_t> batches_;  ///< of the pipeline's epochs, where it is known
-  int saved_streams_ = 0;                ///< of the state that was loaded
+  int saved_streams_ = 0;                ///< of the pipeline, or as the next
+  int loaded_streams_ = 0;               ///< of the state that was loaded; 0: none
   bool begun_ = false;                   ///< a batch was handed out since begin() or load()
   bool failed_ = false;                  ///< the pipeline has ended with a fault
   std::uint64_t pass_ = 0;

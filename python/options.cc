@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 
-#include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -13,21 +13,15 @@
 #include "io/base/text.h"
 #include "io/cache.h"
 #include "io/local_path.h"
-#include "pipeline/epoch_length.h"
 #include "python/bind.h"
 #include "python/struct_binding.h"
 #include "wds/mix.h"
-#include "wds/shard_name.h"
-#include "wds/shard_scan.h"
-#include "wds/shard_spec.h"
 
 namespace millrace::python {
 namespace {
 
 using pipeline::EpochOptions;
 using wds::FaultPolicy;
-using wds::OnFault;
-using wds::Order;
 using wds::ShuffleOptions;
 
 /// A number of bytes, or a size as people write it.
@@ -116,40 +110,75 @@ struct Mix {
   wds::MixEnd end = wds::MixEnd::kStop;
 };
 
-void bind_structs(nb::module_& module) {
+void bind_shuffle(nb::module_& module) {
   bind_struct<ShuffleOptions, 2>(
       module, "Shuffle",
       "Shards are shuffled, and samples in a buffer of `buffer_samples` in each stream. `seed` "
       "also keys random transforms.",
-      ShuffleOptions{.shards = true}, member("buffer_samples", &ShuffleOptions::buffer_samples),
-      member("seed", &ShuffleOptions::seed), member("shards", &ShuffleOptions::shards),
-      member("open_shards", &ShuffleOptions::open_shards),
-      member("buffer_bytes", &ShuffleOptions::buffer_bytes),
-      word<ShuffleOptions, Order>("order", &ShuffleOptions::order, wds::kOrderWords),
-      member("initial_samples", &ShuffleOptions::initial_samples),
-      member("shard_buffer", &ShuffleOptions::shard_buffer),
-      member("detshuffle", &ShuffleOptions::detshuffle));
+      ShuffleOptions{.shards = true},
+      member("buffer_samples", &ShuffleOptions::buffer_samples,
+             "Samples in each stream's buffer; 0 or 1: none."),
+      member("seed", &ShuffleOptions::seed, "Another seed is another order, and other crops."),
+      member("shards", &ShuffleOptions::shards, "Whether the list of shards is shuffled."),
+      member("open_shards", &ShuffleOptions::open_shards,
+             "Shards of each stream that are read in turn, a sample each, in front of the buffer, "
+             "so that shards that hold one class each are mixed."),
+      member("buffer_bytes", &ShuffleOptions::buffer_bytes,
+             "The buffer's limit in bytes of samples. It changes the order."),
+      word<wds::kOrderWords>(
+          "order", &ShuffleOptions::order,
+          "\"millrace\"; \"webdataset\": bit for bit as WebDataset 1.0.2; \"permutation\": an "
+          "exact shuffle of all samples, each read by its place."),
+      member("initial_samples", &ShuffleOptions::initial_samples,
+             "Of order=\"webdataset\": samples gathered before the first is returned."),
+      member("shard_buffer", &ShuffleOptions::shard_buffer,
+             "Of order=\"webdataset\": WebDataset(shardshuffle=); 0: SimpleShardList(seed=)."),
+      member("detshuffle", &ShuffleOptions::detshuffle,
+             "Of order=\"webdataset\": another order each epoch."));
+}
+
+void bind_faults(nb::module_& module) {
   bind_struct<FaultPolicy, 1>(
       module, "Faults",
       "What to do with damaged samples: fail, skip (within the limits), or stop reading there.", {},
-      word<FaultPolicy, OnFault>("on_fault", &FaultPolicy::on_fault, wds::kOnFaultWords),
-      member("max_faults", &FaultPolicy::max_faults),
-      member("max_fault_rate", &FaultPolicy::max_fault_rate),
-      member("lenient", &FaultPolicy::lenient), member("concatenated", &FaultPolicy::concatenated),
-      member("require_index", &FaultPolicy::require_index));
+      word<wds::kOnFaultWords>("on_fault", &FaultPolicy::on_fault,
+                               "\"fail\" raises, \"skip\" masks, \"stop\" ends the epoch."),
+      member("max_faults", &FaultPolicy::max_faults,
+             "Samples that may be skipped in an epoch; one more raises ExhaustedError. Below 0: no "
+             "limit."),
+      member("max_fault_rate", &FaultPolicy::max_fault_rate,
+             "The same as a share of the samples read, from the 1,000th on; 1: no limit."),
+      member("lenient", &FaultPolicy::lenient,
+             "Accepts interleaved keys, and a missing end marker between two samples."),
+      member("concatenated", &FaultPolicy::concatenated,
+             "Goes on behind an end marker if another archive follows; else that is a fault."),
+      member("require_index", &FaultPolicy::require_index,
+             "A missing or damaged index is a fault; else the shard is read without it."));
+}
+
+void bind_structs(nb::module_& module) {
+  bind_shuffle(module);
+  bind_faults(module);
   bind_struct<EpochOptions, 0>(
-      module, "Epochs",
-      "What an epoch is: so many samples over all ranks, so many batches of each rank, so many "
-      "passes, or shards drawn with replacement. 0: every sample once.",
-      {}, member("samples", &EpochOptions::samples), member("batches", &EpochOptions::batches),
-      member("passes", &EpochOptions::passes), member("resampled", &EpochOptions::resampled));
-  bind_struct<Mix, 1>(module, "Mix",
-                      "Several sets, each with its share of the samples: [(0.7, \"a.tar\"), (0.3, "
-                      "\"b.tar\")]. When "
-                      "a set ends, the epoch stops, the set is repeated, or the others go on "
-                      "without it (\"drop\").",
-                      {}, member("parts", &Mix::parts),
-                      word<Mix, wds::MixEnd>("end", &Mix::end, wds::kMixEndWords));
+      module, "Epochs", "What an epoch is. Without arguments: every sample once.", {},
+      member("samples", &EpochOptions::samples,
+             "So many samples over all ranks, cut short or repeated. 0: as many as there are."),
+      member("batches", &EpochOptions::batches,
+             "So many batches of each rank, cut short or filled up with masked ones. 0: as many as "
+             "there are."),
+      member(
+          "passes", &EpochOptions::passes,
+          "Every sample so many times; with `samples` whichever is less. 0: once, or as often as "
+          "`samples` takes."),
+      member("resampled", &EpochOptions::resampled,
+             "Shards are drawn with replacement, without end: it needs `samples` or `batches`."));
+  bind_struct<Mix, 1>(
+      module, "Mix",
+      "Several sets, each with its share of the samples: [(0.7, \"a.tar\"), (0.3, \"b.tar\")].", {},
+      member("parts", &Mix::parts, "(weight, shards) of each set."),
+      word<wds::kMixEndWords>("end", &Mix::end,
+                              "When a set ends, the epoch does (\"stop\"), the set is repeated "
+                              "(\"repeat\"), or the others go on without it (\"drop\")."));
 }
 
 using SpecValue = std::variant<std::vector<std::string>, Mix>;
@@ -236,58 +265,7 @@ void init_options(LoaderOptions* self, const nb::kwargs& given) {
   new (self) LoaderOptions(std::move(options));
 }
 
-bool is_bfloat16(const pipeline::ImageField& field) {
-  return field.dtype == decode::DType::kBFloat16;
-}
-
-std::shared_ptr<const io::Opener> make_opener(const LoaderOptions& options,
-                                              const std::stop_token& stop, const Log& log) {
-  io::HttpOptions http{.log = log};
-  http.retry.patience = options.retry_for;
-  std::shared_ptr<const io::Opener> opener = std::make_shared<io::UrlOpener>(io::UrlOpenerOptions{
-      .http = std::move(http), .stop = stop, .allow_pipe = options.allow_pipe});
-  if (options.cache.empty()) return opener;
-  return std::make_shared<io::CachingOpener>(std::move(opener),
-                                             io::CacheOptions{.folder = options.cache,
-                                                              .max_bytes = options.cache_bytes,
-                                                              .keep = wds::is_shard_or_index,
-                                                              .stop = stop,
-                                                              .log = log});
-}
-
 }  // namespace
-
-std::vector<std::string> LoaderOptions::bfloat16_fields() const {
-  std::vector<std::string> names;
-  const auto add = [&](const pipeline::ImageField& field) {
-    if (is_bfloat16(field)) names.push_back(field.name);
-  };
-  for (const pipeline::FieldSpec& field : pipeline().fields) {
-    if (const auto* image = std::get_if<pipeline::ImageField>(&field)) add(*image);
-    if (const auto* paired = std::get_if<pipeline::PairedImagesField>(&field))
-      for (const pipeline::ImageField& image : paired->members) add(image);
-    const auto* array = std::get_if<pipeline::ArrayField>(&field);
-    if (array != nullptr && array->output.dtype == decode::DType::kBFloat16)
-      names.push_back(array->name);
-  }
-  return names;
-}
-
-pipeline::PipelineOptions prepare(const LoaderOptions& options, const Topology& topology,
-                                  const std::stop_token& stop, const Log& log) {
-  pipeline::Pipeline::Builder builder = options.builder;
-  builder.opener(make_opener(options, stop, log)).stop(stop).log(log);
-  pipeline::PipelineOptions prepared = builder.expanded();
-  const bool runs_shell = std::ranges::any_of(
-      prepared.shards, [](const std::string& url) { return url.starts_with("pipe:"); });
-  require(options.allow_pipe || !runs_shell, "pipe: urls run a shell: allow_pipe=True allows them");
-  wds::check_local_shards(prepared.shards);
-  prepared.split = {.topology = topology,
-                    .workers = wds::usual_workers(prepared.shards.size(), topology.processes),
-                    .streams = options.streams};
-  if (prepared.scan) prepared.scan_cache = wds::default_scan_cache();
-  return pipeline::with_counts(std::move(prepared));
-}
 
 void bind_options(nb::module_& module) {
   bind_structs(module);

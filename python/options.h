@@ -38,4 +38,8 @@ struct LoaderOptions {
 pipeline::PipelineOptions prepare(const LoaderOptions& options, const Topology& topology,
                                   const std::stop_token& stop, const Log& log);
 
+/// `prepared` as another process of a run. Requires: it is from prepare().
+void set_topology(pipeline::PipelineOptions& prepared, const LoaderOptions& options,
+                  const Topology& topology);
+
 }  // namespace millrace::python

@@ -1,6 +1,7 @@
 // pipeline/statistics.h as Python classes, and as a table for notebooks.
 #include "pipeline/statistics.h"
 
+#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/chrono.h>
 #include <nanobind/stl/string.h>
@@ -56,27 +57,68 @@ void bind_verdict(nb::module_& module) {
       .def_ro("stage", &Verdict::stage, "The busiest stage, when input-bound.")
       .def_ro("wait_share", &Verdict::wait_share,
               "Share of the time that the consumer waited for batches, 0 to 1.")
-      .def_ro("text", &Verdict::text)
+      .def_ro("text", &Verdict::text,
+              "\"input-bound by decode (98 % busy): the consumer waited 61.3 % of the time\"")
       .def("__str__", [](const Verdict& self) { return self.text; })
       .def("__repr__", [](const Verdict& self) { return "<Verdict: " + self.text + ">"; });
 }
 
 void bind_parts(nb::module_& module) {
   nb::class_<StageStatistics>(module, "StageStatistics", "What one stage of the pipeline did.")
-      .def_ro("name", &StageStatistics::name)
-      .def_ro("items", &StageStatistics::items)
-      .def_ro("bytes", &StageStatistics::bytes)
+      .def_ro("name", &StageStatistics::name, "\"read\", \"merge\", \"decode\", \"deliver\".")
+      .def_ro("items", &StageStatistics::items, "Samples.")
+      .def_ro("bytes", &StageStatistics::bytes, "Encoded bytes; of \"deliver\": batches' bytes.")
       .def_ro("busy", &StageStatistics::busy, "Summed over the stage's threads.")
-      .def_ro("waiting", &StageStatistics::waiting, "Summed over the stage's threads.")
-      .def_ro("threads", &StageStatistics::threads)
+      .def_ro("waiting", &StageStatistics::waiting,
+              "How long it had nothing to do or was blocked, summed over its threads.")
+      .def_ro("threads", &StageStatistics::threads, "Now.")
       .def_prop_ro("utilisation", &StageStatistics::utilisation,
-                   "Share of its threads' time that the stage was busy, 0 to 1.");
+                   "Share of its threads' time that the stage was busy, 0 to 1.")
+      .def("__repr__", [](const StageStatistics& self) {
+        return fmt::format("<StageStatistics: {}, {} samples, {} threads, {:.0f} % busy>",
+                           self.name, self.items, self.threads, 100 * self.utilisation());
+      });
   nb::class_<Tuning>(module, "Tuning", "What autotune chose.")
-      .def_ro("on", &Tuning::on)
-      .def_ro("readers", &Tuning::readers)
-      .def_ro("decode_threads", &Tuning::decode_threads)
-      .def_ro("read_ahead", &Tuning::read_ahead)
-      .def_ro("text", &Tuning::text);
+      .def_ro("on", &Tuning::on, "Whether it may choose.")
+      .def_ro("readers", &Tuning::readers, "Threads that wait for disk and network.")
+      .def_ro("decode_threads", &Tuning::decode_threads, "Threads that decode.")
+      .def_ro("read_ahead", &Tuning::read_ahead, "Blocks read ahead of each stream.")
+      .def_ro("text", &Tuning::text, "The same as a sentence, with the reason.")
+      .def("__repr__", [](const Tuning& self) { return "<Tuning: " + self.text + ">"; });
+}
+
+std::string repr_of(const Statistics& statistics) {
+  return fmt::format("<Statistics: {} batches, {} samples, {} masked slots, {} skipped; {}>",
+                     statistics.batches, statistics.samples, statistics.masked, statistics.skipped,
+                     statistics.verdict().text);
+}
+
+void bind_counters(nb::class_<Statistics>& bound) {
+  bound.def_ro("stages", &Statistics::stages, "In the order in which samples pass them.")
+      .def_ro("elapsed", &Statistics::elapsed, "Since the first batch was asked for.")
+      .def_ro("consumer_wait", &Statistics::consumer_wait, "Of that, waiting for batches.")
+      .def_ro("batches", &Statistics::batches, "Handed out.")
+      .def_ro("samples", &Statistics::samples, "Valid slots handed out.")
+      .def_ro("masked", &Statistics::masked, "Masked slots handed out.")
+      .def_ro("dropped", &Statistics::dropped,
+              "Samples left out: of an incomplete batch, or one that was cut off.")
+      .def_ro("later_faults", &Statistics::later_faults,
+              "Faults after the first, which was raised.")
+      .def_ro("untidy", &Statistics::untidy,
+              "Samples with a picture that was decoded although its file is untidy.")
+      .def_ro("skipped", &Statistics::skipped,
+              "Samples that Faults skipped, up to and including this epoch.")
+      .def_ro("unknown_shards", &Statistics::unknown_shards,
+              "Lost shards of unknown size, each of which `skipped` counts as one sample.")
+      .def_ro(
+          "refetched", &Statistics::refetched,
+          "Samples and indexes that came damaged over the network and whole when fetched again.")
+      .def_ro("restored_samples", &Statistics::restored_samples,
+              "Read again to go on from a state: they fill the shuffle buffers.")
+      .def_ro("restored_bytes", &Statistics::restored_bytes, "Read for them.")
+      .def_ro("restore_time", &Statistics::restore_time, "How long the slowest stream took.")
+      .def_ro("held_bytes", &Statistics::held_bytes, "Of encoded blocks and of batches, now.")
+      .def_ro("peak_held_bytes", &Statistics::peak_held_bytes, "A bound of the most so far.");
 }
 
 }  // namespace
@@ -84,30 +126,16 @@ void bind_parts(nb::module_& module) {
 void bind_statistics(nb::module_& module) {
   bind_verdict(module);
   bind_parts(module);
-  nb::class_<Statistics>(module, "Statistics", "Counters of a loader since its threads started.")
-      .def_ro("stages", &Statistics::stages)
-      .def_ro("elapsed", &Statistics::elapsed)
-      .def_ro("consumer_wait", &Statistics::consumer_wait)
-      .def_ro("batches", &Statistics::batches)
-      .def_ro("samples", &Statistics::samples)
-      .def_ro("masked", &Statistics::masked)
-      .def_ro("dropped", &Statistics::dropped)
-      .def_ro("later_faults", &Statistics::later_faults)
-      .def_ro("untidy", &Statistics::untidy)
-      .def_ro("skipped", &Statistics::skipped)
-      .def_ro("unknown_shards", &Statistics::unknown_shards)
-      .def_ro("refetched", &Statistics::refetched)
-      .def_ro("restored_samples", &Statistics::restored_samples)
-      .def_ro("restored_bytes", &Statistics::restored_bytes)
-      .def_ro("restore_time", &Statistics::restore_time)
-      .def_ro("held_bytes", &Statistics::held_bytes)
-      .def_ro("peak_held_bytes", &Statistics::peak_held_bytes)
-      .def_ro("tuning", &Statistics::tuning)
-      .def_prop_ro("verdict", &Statistics::verdict)
+  nb::class_<Statistics> bound(module, "Statistics",
+                               "Counters of a loader since its threads started.");
+  bind_counters(bound);
+  bound.def_ro("tuning", &Statistics::tuning, "What autotune chose.")
+      .def_prop_ro("verdict", &Statistics::verdict, "What limits the rate.")
       .def("since", &Statistics::since, nb::arg("earlier"),
            "The counters' increase since `earlier`, for example over an epoch.")
-      .def("to_json", &Statistics::to_json)
+      .def("to_json", &Statistics::to_json, "All of it.")
       .def("__str__", &Statistics::to_text)
+      .def("__repr__", &repr_of)
       .def("_repr_html_", &html_of);
 }
 

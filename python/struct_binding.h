@@ -3,8 +3,8 @@
 // Each member becomes a keyword argument with the C++ default, and a read-only attribute; the class
 // has repr(), == and pickling. So Python knows no default of its own.
 //
-//   bind_struct<decode::RandomCrop, 3>(module, "RandomCrop", "Pads each side, then ...",
-//                                      member("height", &decode::RandomCrop::height), ...);
+//   bind_struct<decode::Limits, 0>(module, "Limits", "Upper bounds for ...", {},
+//                                  member("max_pixels", &decode::Limits::max_pixels, "..."), ...);
 //
 // Threads: as a value; the GIL is held.
 #pragma once
@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "io/base/words.h"
+#include "python/literal.h"
 
 namespace millrace::python {
 
@@ -34,28 +35,30 @@ template <typename V, typename Get, typename Set>
 struct Member {
   using Value = V;
   const char* name;
-  Get get;  ///< V of a const T&
-  Set set;  ///< puts a V into a T&
+  Get get;          ///< of a const T&: a V, or what Python makes a V of
+  Set set;          ///< puts a V into a T&
+  const char* doc;  ///< what help() says of it
 };
 
 template <typename V, typename Get, typename Set>
-Member<V, Get, Set> member_as(const char* name, Get get, Set set) {
-  return {name, std::move(get), std::move(set)};
+Member<V, Get, Set> member_as(const char* name, Get get, Set set, const char* doc) {
+  return {name, std::move(get), std::move(set), doc};
 }
 
 template <typename T, typename V>
-auto member(const char* name, V T::*place) {
+auto member(const char* name, V T::*place, const char* doc) {
   return member_as<V>(
       name, [place](const T& of) { return of.*place; },
-      [place](T& of, V value) { of.*place = std::move(value); });
+      [place](T& of, V value) { of.*place = std::move(value); }, doc);
 }
 
-/// A member that Python sees as one of `words`, which live as long as the program.
-template <typename T, typename E>
-auto word(const char* name, E T::*place, Words<E> words) {
-  return member_as<std::string>(
-      name, [=](const T& of) { return word_of(of.*place, words); },
-      [=](T& of, const std::string& text) { of.*place = value_of(name, text, words); });
+/// A member that Python sees as one of the table's words, and a type checker as their Literal.
+template <const auto& kTable, typename T, typename E>
+auto word(const char* name, E T::*place, const char* doc) {
+  return member_as<Chosen<kTable>>(
+      name, [=](const T& of) { return Chosen<kTable>{word_of(of.*place, kTable)}; },
+      [=](T& of, const Chosen<kTable>& chosen) { of.*place = value_of(name, chosen.text, kTable); },
+      doc);
 }
 
 namespace detail {
@@ -83,7 +86,7 @@ void set_all(T& of, const Values& values, std::index_sequence<I...>, const Membe
 template <typename T, typename... Members>
 void add_members(nb::class_<T>& bound, const char* name, const T& usual,
                  const Members&... members) {
-  (bound.def_prop_ro(members.name, members.get), ...);
+  (bound.def_prop_ro(members.name, members.get, members.doc), ...);
   bound.def(
       "__getstate__", [members...](const T& self) { return values_of(self, members...); },
       nb::sig("def __getstate__(self) -> tuple[object, ...]"));

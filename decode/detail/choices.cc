@@ -41,7 +41,10 @@ class Chooser {
     }
   }
 
-  void operator()(const Resize& t) { geometry_.resize(t.width, t.height); }
+  void operator()(const Resize& t) {
+    if (t.width == 0) return (*this)(ResizeShort{t.height});
+    geometry_.resize(t.width, t.height);
+  }
 
   void operator()(const CenterCrop& t) {
     geometry_.crop({centred(geometry_.width(), t.width), centred(geometry_.height(), t.height),

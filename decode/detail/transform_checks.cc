@@ -25,7 +25,9 @@ struct Checker {
   const ImageDecoderOptions& options;
 
   void operator()(const ResizeShort& t) const { check_size(t.size, t.size); }
-  void operator()(const Resize& t) const { check_size(t.height, t.width); }
+  void operator()(const Resize& t) const {
+    check_size(t.height, t.width == 0 ? t.height : t.width);
+  }
   void operator()(const CenterCrop& t) const { check_size(t.height, t.width); }
   void operator()(const RandomCrop& t) const {
     check_size(t.height, t.width);
@@ -77,7 +79,8 @@ void check_order(std::span<const Transform> transforms) {
 }
 
 std::optional<OutputSize> fixed_size(const Transform& transform) {
-  if (const auto* t = std::get_if<Resize>(&transform)) return OutputSize{t->height, t->width};
+  const auto* resize = std::get_if<Resize>(&transform);
+  if (resize != nullptr && resize->width > 0) return OutputSize{resize->height, resize->width};
   if (const auto* t = std::get_if<CenterCrop>(&transform)) return OutputSize{t->height, t->width};
   if (const auto* t = std::get_if<RandomCrop>(&transform)) return OutputSize{t->height, t->width};
   if (const auto* t = std::get_if<RandomResizedCrop>(&transform))
@@ -112,13 +115,14 @@ OutputSize output_size(std::span<const Transform> transforms) {
   for (std::size_t i = transforms.size(); i-- > 0;) {
     const auto size = fixed_size(transforms[i]);
     if (!size) continue;
-    // Only ResizeShort and flips follow, whose effect on the size is not random.
+    // Only resizes of the shorter side and flips follow, whose effect on the size is not random.
     const Geometry rest =
         choose_geometry(transforms.subspan(i + 1), size->width, size->height, SampleId{});
     return {rest.height(), rest.width()};
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              "the transforms leave the image's size open: add Resize or a crop");
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      "the transforms leave the image's size open: add a crop, or a Resize to height and width");
 }
 
 }  // namespace millrace::decode::detail

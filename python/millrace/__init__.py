@@ -35,6 +35,7 @@ from millrace._core import (
     Tuning,
     Verdict,
 )
+from millrace._arrays import Batch
 from millrace.errors import (
     CancelledError,
     CorruptError,
@@ -54,6 +55,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array",
+    "Batch",
     "CancelledError",
     "CenterCrop",
     "ClassMask",

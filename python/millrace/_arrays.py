@@ -69,12 +69,25 @@ def _torch(_: set[str]) -> Convert:
 
 def _jax(_: set[str]) -> Convert:
     import jax.numpy
+    import numpy as np
 
     def array(name: str, value: Any) -> Any:
         made = jax.numpy.from_dlpack(value)
+        if made.dtype == np.int32:  # no field has that
+            _check_fits(name, np.from_dlpack(value))
         return made.astype(bool) if name == "valid" else made
 
     return lambda batch, _: _map(batch, array)
+
+
+def _check_fits(name: str, values: Any) -> None:
+    """Raises if JAX has cut off what 64 bits hold."""
+    for value in (values.min(), values.max()) if values.size else ():
+        if not -(2**31) <= value < 2**31:
+            raise OverflowError(
+                f"field {name}: {value} does not fit into JAX's int32: "
+                'jax.config.update("jax_enable_x64", True) gives it int64'
+            )
 
 
 def _numpy(bfloat16_fields: set[str]) -> Convert:
@@ -86,6 +99,7 @@ def _numpy(bfloat16_fields: set[str]) -> Convert:
 
     def array(name: str, value: Any) -> Any:
         made = np.from_dlpack(value)
+        made.flags.writeable = False  # later batches may repeat it in masked slots
         return made.view(views[name]) if name in views else made
 
     return lambda batch, _: _map(batch, array)

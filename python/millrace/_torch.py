@@ -7,21 +7,23 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
+from millrace._gradient_state import refuse_division
 from millrace.loader import Loader
 
 
-class BatchDataset(IterableDataset[dict[str, Any]]):
+class BatchDataset(IterableDataset[Any]):
     """A loader's batches, for a DataLoader with batch_size=None and no workers."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Any]) -> None:
         self.loader = loader
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Any]:
         if get_worker_info() is not None:
             raise RuntimeError(
                 "millrace decodes on threads of its own, and each worker process would read "
                 "everything again: use DataLoader(num_workers=0, batch_size=None)"
             )
+        refuse_division(self)
         return iter(self.loader)
 
     def __len__(self) -> int:

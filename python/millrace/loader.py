@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import atexit
 import json
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from millrace import _core
-from millrace._arrays import Allocate, Convert, converter, pinned_allocator
-from millrace._ranks import rank_and_world
+from millrace._arrays import Allocate, Batch, Convert, converter, pinned_allocator
+from millrace._gradient_state import warn_of_lost_steps
+from millrace._ranks import ALONE, Ranks, ranks_now
 
 if TYPE_CHECKING:
     from millrace.pipeline import Pipeline
 
 State = Mapping[str, Any]
-Transform = Callable[[dict[str, Any]], Any]
+T = TypeVar("T")
 
-_open: weakref.WeakSet[Loader] = weakref.WeakSet()
+_open: weakref.WeakSet[Loader[Any]] = weakref.WeakSet()
 
 
 @atexit.register
@@ -27,7 +29,7 @@ def _close_all() -> None:
         loader.close()
 
 
-class Loader:
+class Loader(Generic[T]):
     """The batches of a pipeline: each ``for`` loop over it is one epoch.
 
     A batch is a dict: the pipeline's fields, ``valid`` (which slots hold a sample) and ``keys``.
@@ -45,7 +47,7 @@ class Loader:
         self,
         pipeline: Pipeline,
         kind: str,
-        transform: Transform | None,
+        transform: Callable[[Batch], T] | None,
         pin_memory: bool | None = False,
     ) -> None:
         self._pipeline = pipeline
@@ -54,24 +56,52 @@ class Loader:
         self._pin_memory = pin_memory
         self._convert: Convert | None = None
         self._made: _core.Loader | None = None
-        self._length: int | None = None
+        self._lengths: dict[int, int | None] = {}  # by the number of ranks
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         """Begins a pass over ``epoch``: where a loaded state stands, else at its beginning."""
         if self._convert is None:
             self._convert = converter(self._kind, set(self._pipeline._options.bfloat16_fields))
-        return _Pass(self._core, self._core.begin(), self._convert, self._transform)
+        warn_of_lost_steps(self)
+        return _Pass(self, self._core.begin(), self._convert)
 
     def __len__(self) -> int:
-        """Batches of a whole epoch. Raises TypeError where that is not known exactly."""
-        if self._length is None:
-            self._length = self._core.length()
-        if self._length is None:
+        """Batches of a whole epoch. Raises TypeError where that is not known exactly.
+
+        Of this rank, as far as it is known by now: with ranks that are started later it is less.
+        """
+        ranks = self._ranks()
+        if self._lengths.get(ranks.world) is None:
+            self._lengths[ranks.world] = self._core.length(ranks._replace(rank=max(0, ranks.rank)))
+        length = self._lengths[ranks.world]
+        if length is None:
             raise TypeError(
                 "the number of batches is not known before an epoch is read: shards are not "
                 "counted, or faults may cost whole ones; Epochs(batches=...) fixes it"
             )
-        return self._length
+        return length
+
+    def _ranks(self) -> Ranks:
+        return ranks_now(self._pipeline._rank, self._pipeline._world) or ALONE
+
+    def _ranks_that_read(self) -> Ranks:
+        """Who this is. Raises where nothing says so yet, or another length was said before."""
+        ranks = self._ranks()
+        if ranks.rank < 0:
+            raise RuntimeError(
+                f"WORLD_SIZE is {ranks.world}, and neither RANK nor a process group says which of "
+                "them this is: each would read everything. Begin the loop when torch.distributed "
+                "is initialised, or give Pipeline() rank and world"
+            )
+        for world in [w for w in self._lengths if w != ranks.world]:
+            before = self._lengths.pop(world)
+            if before is not None:
+                warnings.warn(
+                    f"len(loader) was {before} when this was one of {world} processes, and it is "
+                    f"rank {ranks.rank} of {ranks.world} now: what was made of it is wrong",
+                    stacklevel=3,
+                )
+        return ranks
 
     def __bool__(self) -> bool:
         return True
@@ -86,7 +116,11 @@ class Loader:
         self._core.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands after the last batch handed out: JSON types, a few KB."""
+        """Where the loader stands after the last batch handed out, in JSON types.
+
+        It has the place of each sample in the streams' shuffle buffers, 7 to 9 bytes each as JSON,
+        and less than 1 KB besides.
+        """
         state: dict[str, Any] = json.loads(self._core.state())
         return state
 
@@ -113,7 +147,7 @@ class Loader:
         if self._made is not None:
             self._made.close()
 
-    def __enter__(self) -> Loader:
+    def __enter__(self) -> Loader[T]:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -129,14 +163,32 @@ class Loader:
 
         return BatchDataset(self)
 
+    def accelerate(self, *, put_on_device: bool = True) -> Any:
+        """This loader for ``Accelerator.prepare()``, which takes it as it is.
+
+        It tells Accelerate which batch is an epoch's last one, so that gradients accumulated until
+        then are applied, and puts batches on Accelerate's device. The number of an epoch's batches
+        must be known. ``epoch``, ``set_epoch()``, ``state_dict()`` and ``load_state_dict()`` are
+        the loader's.
+        """
+        from millrace._accelerate import AcceleratedLoader
+
+        return AcceleratedLoader(self, put_on_device)
+
+    def _is_over(self) -> bool:
+        """Whether an epoch's last batch was handed out, where their number is known."""
+        return self._core.over
+
+    def _masked_slots(self) -> int:
+        """Of an epoch, over all ranks, but for those of faults; -1: not known."""
+        masked = self._core.masked_slots(self._ranks_that_read())
+        return -1 if masked is None else masked
+
     @property
     def _core(self) -> _core.Loader:
         if self._made is None:
-            rank, world = rank_and_world(self._pipeline._rank, self._pipeline._world)
             self._made = _core.Loader(
                 self._pipeline._options,
-                rank=rank,
-                world=world,
                 bits=self._kind == "numpy",
                 texts={
                     name
@@ -152,14 +204,28 @@ class Loader:
     def _allocator(self) -> Allocate | None:
         return None if self._pin_memory is False else pinned_allocator(self._pin_memory)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            what = f"a Loader has no attribute {name!r}"
+            if name == "dataset":  # which only a DataLoader has
+                what += ": loader.accelerate() is what Accelerate takes, skip_first_batches() too"
+            raise AttributeError(what)
+
+    def __repr__(self) -> str:
+        where = f"epoch {self.epoch}"
+        if self._made is not None and self._made.statistics().batches:
+            where += f", {self._made.statistics().batches} batches handed out"
+        return f"<Loader: {self._kind}, {where}, of {self._pipeline!r}>"
+
     def __reduce__(self) -> tuple[object, ...]:
         state = self.state_dict() if self._made is not None else {}
         arguments = self._pipeline, self._kind, self._transform, self._pin_memory
         return _rebuild, (arguments, state)
 
 
-def _rebuild(arguments: tuple[Any, ...], state: State) -> Loader:
-    loader = Loader(*arguments)
+def _rebuild(arguments: tuple[Any, ...], state: State) -> Loader[Any]:
+    loader: Loader[Any] = Loader(*arguments)
     loader.load_state_dict(state)
     return loader
 
@@ -167,22 +233,32 @@ def _rebuild(arguments: tuple[Any, ...], state: State) -> Loader:
 class _Pass:
     """One pass over an epoch."""
 
-    def __init__(
-        self, core: _core.Loader, number: int, convert: Convert, transform: Transform | None
-    ) -> None:
-        self._core = core
+    def __init__(self, loader: Loader[Any], number: int, convert: Convert) -> None:
+        self._loader = loader
+        self._core = loader._core
         self._number = number
         self._convert = convert
-        self._transform = transform
+        self._transform = loader._transform
+        self._ranks: Ranks | None = None
         self._ended = False
 
     def __iter__(self) -> _Pass:
         return self
 
     def __next__(self) -> Any:
-        handed = None if self._ended else self._core.next(self._number)
+        if self._ended:
+            raise StopIteration
+        handed = self._core.next(self._number, self._ranks_now())
         if handed is None:
             self._ended = True
             raise StopIteration
         batch = self._convert(*handed)
         return batch if self._transform is None else self._transform(batch)
+
+    def _ranks_now(self) -> Ranks:
+        """A process group that has ended leaves a pass what it was; one that appears does not."""
+        if self._ranks is None:
+            self._ranks = self._loader._ranks_that_read()
+            return self._ranks
+        now = self._loader._ranks()
+        return self._ranks if now.world == 1 or now[:2] == self._ranks[:2] else now

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from millrace import _core
-from millrace.loader import Loader, Transform
+from millrace._arrays import Batch
+from millrace._overloads import overload
+from millrace.loader import Loader
+
+T = TypeVar("T")
 
 Field = _core.Image | _core.PairedImages | _core.Label | _core.Floats | _core.Array | _core.Raw
 
@@ -35,11 +39,14 @@ class Pipeline:
     masked slots ("pad"), dropped ("drop") or refused ("error"). ``partial``: the last batch is
     shorter instead (with "pad").
 
-    ``rank``, ``world``: which of how many processes this is. None: as torch.distributed says once
-    it is initialised, else RANK and WORLD_SIZE, else 0 of 1.
+    ``rank``, ``world``: which of how many processes this is. None: as torch.distributed or
+    jax.distributed says once it is initialised, else RANK and WORLD_SIZE, else a launcher's own
+    variables (Open MPI, MPICH, srun), else 0 of 1; looked up when a loop begins, however early a
+    loader is made. ``rank=0, world=1``: every process reads everything.
 
     ``threads``, ``io_threads``, ``prefetch``, ``memory`` ("4GiB"), ``autotune``: how fast batches
-    come, never what is in them. None: the C++ default (pipeline/options.h).
+    come, never what is in them. None: the C++ default (pipeline/options.h), where ranks of one
+    machine (LOCAL_WORLD_SIZE) divide its cores.
 
     ``streams``: how many streams the shards are divided into over all ranks: fix it (as a multiple
     of every world size that you use) to have the same samples in the same order on any of them.
@@ -63,7 +70,7 @@ class Pipeline:
         batch_size: int,
         shuffle: _core.Shuffle | None = None,
         epochs: _core.Epochs | None = None,
-        uneven: str = "pad",
+        uneven: Literal["pad", "drop", "error"] = "pad",
         partial: bool = False,
         faults: _core.Faults | None = None,
         join: Spec = (),
@@ -115,9 +122,15 @@ class Pipeline:
             allow_pipe=allow_pipe,
         )
 
+    @overload
+    def torch(self, transform: None = None, *, pin_memory: bool | None = None) -> Loader[Batch]: ...
+    @overload
     def torch(
-        self, transform: Transform | None = None, *, pin_memory: bool | None = None
-    ) -> Loader:
+        self, transform: Callable[[Batch], T], *, pin_memory: bool | None = None
+    ) -> Loader[T]: ...
+    def torch(
+        self, transform: Callable[[Batch], Any] | None = None, *, pin_memory: bool | None = None
+    ) -> Loader[Any]:
         """Batches of torch tensors; ``valid`` is a bool tensor.
 
         ``pin_memory``: whether the fields lie in memory that PyTorch has pinned, so that
@@ -128,15 +141,27 @@ class Pipeline:
             raise TypeError(f"pin_memory={pin_memory!r}: must be True, False or None")
         return Loader(self, "torch", transform, pin_memory)
 
-    def numpy(self, transform: Transform | None = None) -> Loader:
+    @overload
+    def numpy(self, transform: None = None) -> Loader[Batch]: ...
+    @overload
+    def numpy(self, transform: Callable[[Batch], T]) -> Loader[T]: ...
+    def numpy(self, transform: Callable[[Batch], Any] | None = None) -> Loader[Any]:
         """Batches of NumPy arrays, read-only; bfloat16 needs the package ml_dtypes."""
         return Loader(self, "numpy", transform)
 
-    def jax(self, transform: Transform | None = None) -> Loader:
-        """Batches of JAX arrays on the CPU."""
+    @overload
+    def jax(self, transform: None = None) -> Loader[Batch]: ...
+    @overload
+    def jax(self, transform: Callable[[Batch], T]) -> Loader[T]: ...
+    def jax(self, transform: Callable[[Batch], Any] | None = None) -> Loader[Any]:
+        """Batches of JAX arrays on the CPU. An integer that JAX would cut off is refused."""
         return Loader(self, "jax", transform)
 
-    def dlpack(self, transform: Transform | None = None) -> Loader:
+    @overload
+    def dlpack(self, transform: None = None) -> Loader[Batch]: ...
+    @overload
+    def dlpack(self, transform: Callable[[Batch], T]) -> Loader[T]: ...
+    def dlpack(self, transform: Callable[[Batch], Any] | None = None) -> Loader[Any]:
         """Batches of objects that any library's ``from_dlpack`` takes; ``valid`` is uint8."""
         return Loader(self, "dlpack", transform)
 

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from millrace._drawing import png_of
+from millrace._overloads import overload
 from millrace.errors import NotFoundError
-from millrace.pipeline import Spec, _specs
+from millrace.pipeline import Pipeline, Spec, _specs
 
 
 class ProgramError(subprocess.CalledProcessError, RuntimeError):
@@ -81,14 +83,23 @@ class Picture:
         return self.png
 
 
-def view(spec: Spec, **options: Any) -> Picture:
-    """Draws samples as a model would see them, with ``millrace view``.
+@overload
+def view(spec: Pipeline, *, count: int = 16, columns: int | None = None) -> Picture: ...
+@overload
+def view(spec: Spec, **options: Any) -> Picture: ...
+def view(spec: Any, **options: Any) -> Picture:
+    """Draws samples as a model would see them.
 
     >>> mr.view("train-{000000..000019}.tar", size=224, augment="rrc-flip", count=16)
+    >>> mr.view(mr.Pipeline(...), count=16, columns=4)
 
-    ``options`` are the command's, with underscores (``millrace view --help``). Raises ProgramError
-    if the program fails, which has said why on standard error.
+    Of shards, with ``millrace view``: ``options`` are the command's, with underscores
+    (``millrace view --help``), and ProgramError is raised if the program fails, which has said why
+    on standard error. Of a ``Pipeline``, its own first samples, all pictures of each side by side;
+    that needs NumPy, and not the program.
     """
+    if isinstance(spec, Pipeline):
+        return Picture(png_of(spec, **{"count": 16, "columns": None, **options}))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "view.png"
         words = [program(), "view", *_specs(spec), *words_of(options), f"--output={path}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -59,6 +60,25 @@ def run_python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]
         text=True,
         timeout=120,
         env={**os.environ, "MILLRACE_LEAK_WARNINGS": "1"},
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("localhost", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def torchrun(folder: Path, ranks: int) -> tuple[str, ...]:
+    """What starts a program's ranks; logs go into the folder."""
+    # torchrun of PyTorch 1.13 fails under Python 3.11 unless it is told what to copy to its logs,
+    # --standalone is always the same port there, and it looks every 5 s whether a rank has ended.
+    return (
+        *("-m", "torch.distributed.run", "--redirects", "2", "--tee", "2"),
+        *("--log_dir", str(folder / "logs")),
+        *("--rdzv_backend", "c10d", "--rdzv_endpoint", f"localhost:{free_port()}"),
+        *("--monitor_interval", "0.2", "--nproc_per_node", str(ranks)),
     )
 
 

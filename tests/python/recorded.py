@@ -35,10 +35,20 @@ def without_shards_of_tensors() -> None:
         torch.distributed.is_available = lambda: False
 
 
+def with_devices_of_the_cpu() -> None:
+    """Accelerate asks for them, and PyTorch 1.13 has no such function."""
+    import torch
+
+    if not hasattr(torch.cpu, "device_count"):
+        torch.cpu.device_count, torch.cpu.set_device = lambda: 1, lambda device: None
+
+
 if __name__ == "__main__":
     record()
     sys.argv = sys.argv[1:]
     sys.path[0] = os.getcwd()
     if "lightning" in sys.argv[0]:
         without_shards_of_tensors()
+    if "accelerate" in sys.argv[0]:
+        with_devices_of_the_cpu()
     runpy.run_path(sys.argv[0], run_name="__main__")

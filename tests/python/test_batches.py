@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import gc
+import io
 import itertools
 import json
 import os
 import pickle
 import subprocess
+import tarfile
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import millrace as mr
-from conftest import FIELDS, pipeline
+from conftest import FIELDS, make_shards, pipeline
 
 
 def as_in_cpp(spec: str, threads: int) -> mr.Pipeline:
@@ -36,6 +39,15 @@ def as_in_cpp(spec: str, threads: int) -> mr.Pipeline:
         threads=threads,
         streams=3,
     )
+
+
+def write_tar(path: Path, members: dict[str, bytes]) -> str:
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return str(path)
 
 
 def hashes(batch: dict[str, Any], epoch: int) -> dict[str, int]:
@@ -303,3 +315,119 @@ def test_arrays_outlive_the_loader(shards: str) -> None:
     gc.collect()
     assert all((image == copy).all() for image, copy in zip(kept, copies, strict=True))
     assert len({image.ctypes.data for image in kept}) == 5
+
+
+@pytest.mark.parametrize("order", ["millrace", "permutation"])
+def test_a_state_is_as_large_as_its_shuffle_buffers(shards: str, order: Any) -> None:
+    buffered = 4 * 40 if order == "millrace" else 0
+    shuffle = mr.Shuffle(40, seed=7, order=order)
+    with pipeline(shards, shuffle=shuffle, streams=4, batch_size=4).dlpack() as loader:
+        for _ in itertools.islice(loader, 4):
+            pass
+        assert len(json.dumps(loader.state_dict(), separators=(",", ":"))) < 1000 + 10 * buffered
+
+
+def test_views_of_one_member_are_independent(shards: str) -> None:
+    """As contrastive learning and DINO need them; what is cropped alike is asked for."""
+    crop = mr.RandomResizedCrop(8)
+    fields: dict[Any, Any] = {
+        "one": mr.Image(crop),
+        "two": mr.Image(crop),
+        ("picture", "mask"): mr.PairedImages(mr.Image(), mr.Image(), geometry=[crop]),
+    }
+    one = pipeline(shards, fields={"alone": mr.Image(crop)}).numpy()
+    with pipeline(shards, fields=fields).numpy() as loader, one:
+        for batch, alone in zip(loader, one, strict=True):
+            slots = np.flatnonzero(batch["valid"])
+            np.testing.assert_array_equal(batch["one"], alone["alone"])
+            np.testing.assert_array_equal(batch["picture"], batch["mask"])
+            for name in ("two", "picture"):
+                same = sum(np.array_equal(batch["one"][i], batch[name][i]) for i in slots)
+                assert same < len(slots) / 3, name  # some crops may show the same
+
+
+def test_numpy_batches_are_read_only(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        batch = next(iter(loader))
+    for name in ("image", "label", "valid"):
+        with pytest.raises(ValueError, match="read-only"):
+            batch[name][0] = 0
+
+
+def test_jax_refuses_labels_that_it_would_cut_off(tmp_path: Path) -> None:
+    jax = pytest.importorskip("jax")
+    spec = write_tar(tmp_path / "labels.tar", {"a.cls": b"5000000000", "b.cls": b"7"})
+    data = mr.Pipeline(spec, fields={"label": mr.Label()}, batch_size=1)
+    with data.jax() as loader:
+        passing = iter(loader)
+        with pytest.raises(OverflowError, match="field label: 5000000000 does not fit .*_x64"):
+            next(passing)
+        assert int(next(passing)["label"][0]) == 7
+    jax.config.update("jax_enable_x64", True)
+    try:
+        with data.jax() as loader:
+            assert [int(batch["label"][0]) for batch in loader] == [5_000_000_000, 7]
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
+def test_sizes_mean_what_they_mean_in_torchvision(tmp_path: Path) -> None:
+    assert mr.CenterCrop(24) == mr.CenterCrop(24, 24) == mr.CenterCrop((24, 24))
+    assert mr.RandomCrop(32, padding=4) == mr.RandomCrop(32, 32, 4)
+    assert mr.RandomCrop((8, 6)).width == 6
+    assert repr(mr.Resize(256)) == "Resize(height=256, width=None)"
+    assert pickle.loads(pickle.dumps(mr.Resize(256))) == mr.Resize(256) != mr.Resize(256, 256)
+    wrong: list[Any] = [(), (0,), (-1,), ((8, 8), 8), (8, -8), (8, 0)]
+    for kind in (mr.CenterCrop, mr.Resize, mr.RandomCrop):
+        for sizes in wrong:
+            with pytest.raises(ValueError, match=kind.__name__):
+                kind(*sizes)
+    picture = b"P6 12 8 255\n" + bytes(range(96)) * 3
+    spec = write_tar(tmp_path / "wide.tar", {"a.ppm": picture})
+
+    def drawn(*transforms: Any) -> Any:
+        fields = {"image": mr.Image(*transforms)}
+        with mr.Pipeline(spec, fields=fields, batch_size=1).numpy() as loader:
+            return next(iter(loader))["image"]
+
+    np.testing.assert_array_equal(
+        drawn(mr.Resize(4), mr.CenterCrop(4)), drawn(mr.ResizeShort(4), mr.CenterCrop(4, 4))
+    )
+    assert drawn(mr.Resize(4), mr.CenterCrop(4)).shape == (1, 4, 4, 3)
+    with pytest.raises(ValueError, match="leave the image's size open"):
+        drawn(mr.Resize(4))
+
+
+def test_raw_may_be_missing_as_bytes(tmp_path: Path) -> None:
+    spec = write_tar(tmp_path / "raw.tar", {"a.cls": b"1", "b.cls": b"2", "b.bin": b"\xff\0"})
+    fields = {
+        "raw": mr.Raw("bin", missing=b"\xfe\0"),
+        "text": mr.Raw("txt", text=True, missing="none"),
+        "label": mr.Label(),
+    }
+    with mr.Pipeline(spec, fields=fields, batch_size=2).dlpack() as loader:
+        batch = next(iter(loader))
+    assert batch["raw"] == [b"\xfe\0", b"\xff\0"] and batch["text"] == ["none", "none"]
+    assert fields["raw"].missing == b"\xfe\0" and fields["text"].missing == "none"
+    assert mr.Raw().missing is None and mr.Raw("bin", missing="x").missing == b"x"
+    assert pickle.loads(pickle.dumps(fields["raw"])) == fields["raw"]
+    with pytest.raises(TypeError):
+        mr.Raw("bin", missing=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", ["image", "label"])
+def test_a_length_is_known_where_skipped_samples_are_replaced(tmp_path: Path, how: str) -> None:
+    spec = make_shards(tmp_path, 90, 30)
+    with open(tmp_path / "set-000001.tar", "r+b") as shard:
+        if how == "image":  # bytes of a picture
+            shard.seek(2048 + 700)
+            shard.write(b"damage")
+        else:
+            shard.truncate(20_000)
+    data = pipeline(spec, epochs=mr.Epochs(samples=200), faults=mr.Faults("skip"), streams=2)
+    with data.dlpack() as loader:
+        assert len(loader) == 13
+        assert [len(list(loader)) for _ in range(2)] == [13, 13]
+    with pipeline(spec, faults=mr.Faults("skip")).dlpack() as loader:
+        with pytest.raises(TypeError, match="number of batches is not known"):
+            len(loader)

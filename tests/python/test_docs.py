@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from conftest import torchrun
 from pages import DOCS, MARK, Batches, blocks, make_folder, run_recorded
 
 
@@ -28,22 +28,9 @@ def test_the_page_prints_what_it_says(folder: Path) -> None:
         assert line in (DOCS / "python.md").read_text()
 
 
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("localhost", 0))
-        port: int = listening.getsockname()[1]
-        return port
-
-
 def train(folder: Path, ranks: int, stop_after: int, checkpoint: str) -> tuple[str, list[Batches]]:
-    # torchrun of PyTorch 1.13 fails under Python 3.11 unless it is told what to copy to its logs,
-    # --standalone is always the same port there, and it looks every 5 s whether a rank has ended.
-    launcher = ("-m", "torch.distributed.run", "--redirects", "2", "--tee", "2")
-    launcher += ("--log_dir", str(folder / "logs"))
-    launcher += ("--rdzv_backend", "c10d", "--rdzv_endpoint", f"localhost:{free_port()}")
-    launcher += ("--monitor_interval", "0.2", "--nproc_per_node", str(ranks))
     words = ("train_ddp.py", "2", str(stop_after), checkpoint)
-    return run_recorded(folder, *words, launcher=launcher, ranks=ranks)
+    return run_recorded(folder, *words, launcher=torchrun(folder, ranks), ranks=ranks)
 
 
 def steps_of(ranks: list[Batches]) -> list[set[str]]:

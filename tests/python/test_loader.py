@@ -365,6 +365,8 @@ def test_is_no_dataloader_but_makes_a_dataset(shards: str) -> None:
     data = pytest.importorskip("torch.utils.data")
     loader = pipeline(shards).torch()
     assert not isinstance(loader, data.DataLoader) and not hasattr(loader, "dataset")
+    with pytest.raises(AttributeError, match=r"no attribute 'dataset': loader.accelerate\(\) is"):
+        loader.dataset  # type: ignore[attr-defined]
     dataset = loader.iterable_dataset()
     assert isinstance(dataset, data.IterableDataset) and len(dataset) == 13
     batches = list(data.DataLoader(dataset, batch_size=None))

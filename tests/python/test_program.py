@@ -6,11 +6,15 @@ import ast
 import importlib.util
 import inspect
 import os
+import re
 import subprocess
 import sys
+import tarfile
 import types
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import millrace as mr
@@ -112,6 +116,56 @@ def test_everything_that_is_exported_is_there_and_documented() -> None:
             assert exported.__doc__, name
 
 
+def test_every_option_says_what_it_means() -> None:
+    for name in mr.__all__:
+        exported = getattr(mr, name)
+        if getattr(exported, "__module__", "") != "millrace._core":
+            continue
+        for member, value in vars(exported).items():
+            assert member.startswith("_") or value.__doc__, f"{name}.{member}"
+
+
+def test_a_view_of_a_pipeline_needs_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_shards(tmp_path, 8, 8)
+    monkeypatch.setenv("MILLRACE_PROGRAM", "/nowhere")
+    fields: dict[Any, Any] = {
+        "image": mr.Image(mr.CenterCrop(16), mr.Normalize.imagenet(), layout="CHW", dtype="bf16"),
+        "plain": mr.Image(mr.CenterCrop(16), dtype="uint8"),
+        "label": mr.Label(),
+    }
+    data = mr.Pipeline(spec, fields=fields, batch_size=3)
+    picture = mr.view(data, count=6, columns=3)
+    picture.save(tmp_path / "view.png")
+    # 3 x 2 tiles of two pictures, side by side, 2 pixels between the tiles.
+    seen = decoded(tmp_path / "view.png", 34, 100)
+    assert np.abs(seen[:16, :16] - seen[:16, 16:32]).max() <= 2  # bfloat16 has 8 bits
+    assert seen[:16, :16].std() > 0 and (seen[16:18] == 255).all()
+    with pytest.raises(ValueError, match="nothing to draw"):
+        mr.view(mr.Pipeline(spec, fields={"label": mr.Label()}, batch_size=3))
+
+
+def decoded(png: Path, height: int, width: int) -> Any:
+    with tarfile.open(png.with_suffix(".tar"), "w") as tar:
+        tar.add(png, "a.png")
+    fields = {"image": mr.Image(mr.CenterCrop(height, width), dtype="uint8")}
+    with mr.Pipeline(png.with_suffix(".tar"), fields=fields, batch_size=1).numpy() as loader:
+        return next(iter(loader))["image"][0].astype(int)
+
+
+def test_what_is_printed_says_what_it_is(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path, 8, 8)
+    data = mr.Pipeline(spec, fields={"label": mr.Label()}, batch_size=4)
+    with data.dlpack() as loader:
+        assert repr(loader).startswith("<Loader: dlpack, epoch 0, of Pipeline(spec=")
+        next(iter(loader))
+        assert "epoch 0, 1 batches handed out" in repr(loader)
+        assert repr(loader.statistics()).startswith("<Statistics: 1 batches, 4 samples, 0 masked")
+        assert re.fullmatch(r"<Ledger: \d+ read, \d+ emitted, 0 skipped>", repr(loader.ledger()))
+        assert repr(loader.statistics().stages[0]).startswith("<StageStatistics: read, ")
+
+
 def test_types_hold(tmp_path: Path) -> None:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("no mypy")
@@ -122,8 +176,21 @@ def test_types_hold(tmp_path: Path) -> None:
         "data = mr.Pipeline('a.tar', fields={'image': mr.Image(mr.RandomCrop(8, 8)),\n"
         "    ('a', 'b'): mr.PairedImages(mr.Image(), mr.Image())}, batch_size=8)\n"
         "mr.Shuffle('many')  # type: ignore[arg-type]\n"
+        "batch: mr.Batch\n"
         "for batch in data.numpy():\n"
         "    print(batch['image'])\n"
+        "def size(batch: mr.Batch) -> int:\n"
+        "    return len(batch)\n"
+        "for number in data.torch(size):\n"
+        "    print(number + 1)\n"
+        "text: str = next(iter(data.jax(size)))  # type: ignore[assignment]\n"
+        "mr.Image(layout='CHW', dtype='bf16')\n"
+        "mr.Image(layout='NHWC')  # type: ignore[arg-type]\n"
+        "mr.Image(dtype='half')  # type: ignore[arg-type]\n"
+        "mr.Faults('ignore')  # type: ignore[arg-type]\n"
+        "mr.Mix([(1, 'a')], end='never')  # type: ignore[arg-type]\n"
+        "mr.Pipeline('a', fields={}, batch_size=1, uneven='cut')  # type: ignore[arg-type]\n"
+        "mr.Raw(missing=b''), mr.CenterCrop((2, 3)), mr.Resize(256)\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--warn-unused-ignores",

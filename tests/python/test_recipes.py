@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import torchrun
 from pages import Batches, make_folder, run_recorded
 
 
@@ -50,3 +51,18 @@ def test_goes_on_in_mid_epoch(
     assert last == says
     assert len(first) == 27
     assert first + rest == two_epochs
+
+
+def test_accelerate_goes_on_with_two_ranks(folder: Path, two_epochs: Batches) -> None:
+    for one in ("accelerate", "torch"):
+        if importlib.util.find_spec(one) is None:
+            pytest.skip(f"no {one}")
+    taken: Batches = []
+    for steps, says in (("13", "13 steps"), ("100", "7 steps")):
+        words = ("train_accelerate.py", steps, "two-ranks.saved")
+        last, ranks = run_recorded(folder, *words, launcher=torchrun(folder, 2), ranks=2)
+        assert last == says
+        taken += [one + other for one, other in zip(*ranks, strict=True)]
+    samples = sorted(key for batch in two_epochs[:20] for key in batch)
+    for epoch in (taken[:10], taken[10:]):
+        assert sorted(key for step in epoch for key in step) == samples

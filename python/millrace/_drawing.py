@@ -1,0 +1,109 @@
+"""A pipeline's pictures as a PNG, without the program: what a model of it would see."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from millrace import _core
+from millrace.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from millrace.pipeline import Pipeline
+
+_GAP = 2
+#: Of class numbers: neighbouring ones differ.
+_COLOURS = (67, 149, 211)
+
+
+def png_of(pipeline: Pipeline, count: int, columns: int | None) -> bytes:
+    """A tile for each of the first samples: its pictures side by side."""
+    images = dict(_images(pipeline))
+    if not images:
+        raise InvalidArgumentError("a pipeline without an Image has nothing to draw")
+    if count < 1 or (columns is not None and columns < 1):
+        raise InvalidArgumentError("count and columns are numbers from 1 on")
+    tiles = list(itertools.islice(_tiles(pipeline, images), count))
+    if not tiles:
+        raise InvalidArgumentError("the pipeline has no sample to draw")
+    return _png(_grid(tiles, columns or math.ceil(math.sqrt(len(tiles)))))
+
+
+def _images(pipeline: Pipeline) -> Iterator[tuple[str, _core.Image]]:
+    for names, field in pipeline._fields.items():
+        if isinstance(field, _core.Image):
+            yield names[0], field
+        elif isinstance(field, _core.PairedImages):
+            yield from zip(names, field.members, strict=True)
+
+
+def _tiles(pipeline: Pipeline, images: dict[str, _core.Image]) -> Iterator[Any]:
+    import numpy as np
+
+    with pipeline.numpy() as loader:
+        for batch in loader:
+            for slot in np.flatnonzero(batch["valid"]):
+                parts = [_pixels(batch[name][slot], image) for name, image in images.items()]
+                height = max(len(part) for part in parts)
+                yield np.hstack(
+                    [np.pad(part, ((0, height - len(part)), (0, 0), (0, 0))) for part in parts]
+                )
+
+
+def _pixels(picture: Any, image: _core.Image) -> Any:
+    """(H, W, 3) of uint8, as the picture was before it was normalised."""
+    import numpy as np
+
+    if image.layout == "CHW":
+        picture = picture.transpose(1, 2, 0)
+    if picture.dtype == np.int64:  # classes
+        return (picture * np.array(_COLOURS) % 256).astype(np.uint8)
+    if picture.dtype == np.uint16:
+        picture = picture / 257
+    elif picture.dtype != np.uint8:
+        picture = 255 * _as_before(picture.astype(np.float32), image)
+    picture = np.clip(np.round(picture), 0, 255).astype(np.uint8)
+    return np.repeat(picture, 3, axis=2) if picture.shape[2] == 1 else picture[:, :, :3]
+
+
+def _as_before(picture: Any, image: _core.Image) -> Any:
+    import numpy as np
+
+    for transform in image.transforms:
+        if isinstance(transform, _core.Normalize):
+            std, mean = (np.array(values, np.float32) for values in (transform.std, transform.mean))
+            picture = picture * std + mean
+    return picture
+
+
+def _grid(tiles: list[Any], columns: int) -> Any:
+    import numpy as np
+
+    columns = min(columns, len(tiles))
+    rows = math.ceil(len(tiles) / columns)
+    height, width = (side + _GAP for side in tiles[0].shape[:2])
+    grid = np.full((rows * height - _GAP, columns * width - _GAP, 3), 255, np.uint8)
+    for number, tile in enumerate(tiles):
+        y, x = number // columns * height, number % columns * width
+        grid[y : y + len(tile), x : x + tile.shape[1]] = tile
+    return grid
+
+
+def _png(pixels: Any) -> bytes:
+    height, width = pixels.shape[:2]
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        [
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+            _chunk(b"IDAT", zlib.compress(rows)),
+            _chunk(b"IEND", b""),
+        ]
+    )
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
