@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import millrace as mr
-from conftest import FIELDS, free_port, pipeline, torchrun
+from conftest import FIELDS, free_port, pipeline, run_python, torchrun
 
 LAUNCHERS = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR"]
 
@@ -155,6 +155,7 @@ def test_lightning_ranks_share_an_epoch(shards: str, tmp_path: Path, asked: str)
 
 
 ACCELERATE = """
+import warnings
 import torch
 from accelerate import Accelerator
 from accelerate.data_loader import DataLoaderDispatcher
@@ -163,6 +164,8 @@ from torch.utils.data import DataLoader
 if not hasattr(torch.cpu, "device_count"):  # PyTorch 1.13, which Accelerate takes for a newer one
     torch.cpu.device_count, torch.cpu.set_device = lambda: 1, lambda device: None
 
+said = []
+warnings.showwarning = lambda message, *_: said.append(str(message))
 accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
 loader = make(sys.argv[1])
 len(loader)
@@ -186,7 +189,15 @@ for index, batch in enumerate(loader):
     labels, valid = accelerator.gather_for_metrics((batch["label"], batch["valid"].int()))
     seen.append(int(valid.sum()))
 skipped = [len(batch["valid"]) for batch in accelerator.skip_first_batches(loader, 2)]
-tell(sys.argv[3], accelerator.process_index, [read, syncs, sum(seen), len(skipped), loader.epoch])
+told = [read, syncs, sum(seen), len(skipped), loader.epoch, said]
+tell(sys.argv[3], accelerator.process_index, told)
+"""
+
+ACCELERATE_ALONE = """
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+loader = accelerator.prepare(make(sys.argv[1]).accelerate())
+print([len(accelerator.gather_for_metrics(batch["label"])) for batch in loader])
 """
 
 
@@ -197,7 +208,15 @@ def test_accelerate_ranks_share_an_epoch_and_apply_its_last_step(
     ranks = run_ranks(tmp_path, ACCELERATE, shards, "loader", launcher=torchrun(tmp_path, 2))
     assert_each_once([rank[0] for rank in ranks])
     # 7 steps of a rank, 4 to an update: the last update has 3.
-    assert [rank[1:] for rank in ranks] == 2 * [[[3, 6], 200, 5, 2]]
+    assert [rank[1:5] for rank in ranks] == 2 * [[[3, 6], 200, 5, 2]]
+    for rank in ranks:  # 224 slots
+        assert any("24 slots of the last step are masked" in line for line in rank[5])
+
+
+def test_accelerate_alone_leaves_masked_slots_out_of_a_metric(shards: str) -> None:
+    need("torch", "accelerate")
+    done = run_python(COMMON + ACCELERATE_ALONE, shards)
+    assert json.loads(done.stdout) == 12 * [16] + [8]
 
 
 def test_accelerate_may_not_divide_a_ranks_part_again(shards: str, tmp_path: Path) -> None:
