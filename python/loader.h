@@ -113,6 +113,7 @@ class Loader {
   std::optional<std::int64_t> batches_;  ///< of the pipeline's epochs, where it is known
   int saved_streams_ = 0;                ///< of the pipeline, or as the next
   int loaded_streams_ = 0;               ///< of the state that was loaded; 0: none
+  pipeline::Position loaded_;            ///< that state
   bool begun_ = false;                   ///< a batch was handed out since begin() or load()
   bool failed_ = false;                  ///< the pipeline has ended with a fault
   std::uint64_t pass_ = 0;

@@ -14,7 +14,7 @@ class Ranks(NamedTuple):
     #: -1: there are others, and nothing says yet which of them this is.
     rank: int
     world: int
-    #: Processes of this machine that share the cores that this one may use.
+    #: Processes of this machine that share the cores that this one may use, as sharers() says.
     sharers: int = 1
 
 
@@ -24,7 +24,7 @@ ALONE = Ranks(0, 1)
 def ranks_now(rank: int | None, world: int | None) -> Ranks | None:
     """What is given, else what a process group, else what the environment says; None: nothing."""
     found = (rank, world) if rank is not None and world is not None else _found()
-    return None if found is None else Ranks(*found, _sharers(found[1]))
+    return None if found is None else Ranks(*found)
 
 
 def _found() -> tuple[int, int] | None:
@@ -74,7 +74,8 @@ def _launcher() -> tuple[int, int] | None:
     return None
 
 
-def _sharers(world: int) -> int:
+def sharers(world: int) -> int:
+    """How many processes share the cores that this one may use."""
     if _is_bound():
         return 1
     for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from millrace import _core
 from millrace._arrays import Allocate, Batch, Convert, converter, pinned_allocator
 from millrace._gradient_state import warn_of_lost_steps
-from millrace._ranks import ALONE, Ranks, ranks_now
+from millrace._ranks import ALONE, Ranks, ranks_now, sharers
 
 if TYPE_CHECKING:
     from millrace.pipeline import Pipeline
@@ -101,7 +101,7 @@ class Loader(Generic[T]):
                     f"rank {ranks.rank} of {ranks.world} now: what was made of it is wrong",
                     stacklevel=3,
                 )
-        return ranks
+        return ranks._replace(sharers=sharers(ranks.world))
 
     def __bool__(self) -> bool:
         return True
