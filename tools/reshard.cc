@@ -130,8 +130,10 @@ class ReshardCommand final : public Command {
       result.shards = all_summaries(processes_->cluster(), result.shards);
       if (!processes_->is_first()) return;
       for (const wds::ShardSummary& shard : result.shards) report(shard, context);
-      write_set_manifest(*opener, result.shards, manifest_path(options_.writer.pattern));
+      if (!result.shards.empty())
+        write_set_manifest(*opener, result.shards, manifest_path(options_.writer.pattern));
     }
+    if (result.shards.empty()) refuse_empty(*opener, result, ledger);
     const auto names = read_label_map(*opener, options_.shards.front());
     if (!names.empty())
       write_label_map(*opener, names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
@@ -181,13 +183,25 @@ class ReshardCommand final : public Command {
     context.out.flush();
   }
 
-  void summarise(const wds::ReshardResult& result, const wds::FaultLedger& ledger,
-                 Context& context) const {
-    std::string text =
-        counted(result.written, "sample") + " in " + counted(result.shards.size(), "shard");
+  /// A manifest of no shards would be the next command's riddle.
+  [[noreturn]] void refuse_empty(const io::Opener& opener, const wds::ReshardResult& result,
+                                 const wds::FaultLedger& ledger) const {
+    delete_shards(opener, options_.writer.pattern);
+    throw Error(ErrorCode::kNotFound, "no sample is left to write" + left_out(result, ledger));
+  }
+
+  static std::string left_out(const wds::ReshardResult& result, const wds::FaultLedger& ledger) {
+    std::string text;
     if (result.duplicates > 0) text += ", " + counted(result.duplicates, "duplicate") + " left out";
     if (result.empty > 0) text += fmt::format(", {} had no field to keep", result.empty);
     if (ledger.skipped() > 0) text += fmt::format(", {} skipped as damaged", ledger.skipped_text());
+    return text;
+  }
+
+  void summarise(const wds::ReshardResult& result, const wds::FaultLedger& ledger,
+                 Context& context) const {
+    std::string text = counted(result.written, "sample") + " in " +
+                       counted(result.shards.size(), "shard") + left_out(result, ledger);
     if (options_.shuffle_seed)
       text += "; shuffled through a buffer of " +
               counted(static_cast<std::uint64_t>(options_.buffer_samples), "sample");

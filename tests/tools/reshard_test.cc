@@ -93,6 +93,13 @@ TEST_F(Reshard, SelectsRenamesAndDropsDuplicates) {
   EXPECT_THAT(result.err, HasSubstr("1 duplicate left out, 1 had no field to keep"));
 }
 
+TEST_F(Reshard, NothingToWriteIsAFaultThatLeavesNothing) {
+  const std::string shards = make_set(dir_, 6, 3);
+  const auto result = reshard({shards, pattern_, "--select", "none"}, 1);
+  EXPECT_THAT(result.err, HasSubstr("no sample is left to write, 6 had no field to keep"));
+  EXPECT_THAT(list_dir(written_), IsEmpty());
+}
+
 TEST_F(Reshard, PaxRecordsAreLeftBehind) {
   TarBuilder tar;
   for (int i = 0; i < 100; ++i)
