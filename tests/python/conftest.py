@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +81,14 @@ def torchrun(folder: Path, ranks: int) -> tuple[str, ...]:
     )
 
 
+LAUNCHERS = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR"),
+    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE"),
+)
+
+
 @pytest.fixture(autouse=True)
-def _own_rank(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launcher's variables would make every test a rank of it."""
-    monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    yield
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
