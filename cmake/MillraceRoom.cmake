@@ -41,8 +41,10 @@ function(millrace_warnings target)
 endfunction()
 
 # Sources compiled eight at a time: templates are instantiated once for eight. So names in a target's
-# unnamed namespaces are distinct, and types there are not the main file's, of which g++ warns.
+# unnamed namespaces are distinct (the test layers.names), and types there are not the main file's, of
+# which g++ warns.
 function(millrace_group target)
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_GROUPED ${target})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()

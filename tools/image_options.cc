@@ -13,7 +13,7 @@
 namespace millrace::tools {
 namespace {
 
-void check_values(const std::vector<float>& values, int channels, const char* option) {
+void check_channels(const std::vector<float>& values, int channels, const char* option) {
   const auto count = static_cast<int>(values.size());
   if (count > 1 && channels != 0 && count != channels)
     throw Error(ErrorCode::kInvalidArgument,
@@ -47,8 +47,8 @@ void ImageOptions::declare(CLI::App& app) {
 }
 
 void ImageOptions::check() const {
-  check_values(mean, channels, "--mean");
-  check_values(std, channels, "--std");
+  check_channels(mean, channels, "--mean");
+  check_channels(std, channels, "--std");
 }
 
 decode::Normalize ImageOptions::normalize() const {

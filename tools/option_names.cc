@@ -104,7 +104,7 @@ std::string known_name(const CLI::App& app, std::string_view name) {
   return {};
 }
 
-[[noreturn]] void refuse(const CLI::App& app, const std::string& word) {
+[[noreturn]] void refuse_option(const CLI::App& app, const std::string& word) {
   throw Error(ErrorCode::kInvalidArgument, "unknown option " + printable(word) +
                                                did_you_mean(word, long_names(app)) + " (see " +
                                                app.get_name() + " --help)");
@@ -121,12 +121,12 @@ std::string with_known_option(const CLI::App& app, const std::string& word) {
   if (word.size() < 2 || word[0] != '-' || is_negative_number(word)) return word;
   if (word[1] != '-') {
     const bool known = app.get_option_no_throw(word.substr(0, 2)) != nullptr;
-    if (!known) refuse(app, word);
+    if (!known) refuse_option(app, word);
     return word;
   }
   const std::size_t equals = std::min(word.find('='), word.size());
   const std::string name = known_name(app, std::string_view(word).substr(2, equals - 2));
-  if (name.empty()) refuse(app, word.substr(0, equals));
+  if (name.empty()) refuse_option(app, word.substr(0, equals));
   return "--" + name + word.substr(equals);
 }
 
@@ -141,7 +141,7 @@ bool wants_value(const CLI::App& app, const std::string& word) {
 
 std::string option_name(const CLI::App& app, std::string_view name) {
   std::string known = known_name(app, name);
-  if (known.empty()) refuse(app, "--" + std::string(name));
+  if (known.empty()) refuse_option(app, "--" + std::string(name));
   return known;
 }
 

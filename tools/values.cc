@@ -25,7 +25,7 @@ std::string in_quotes(const std::string& value) { return "'" + printable(value) 
 
 /// All of `text` as a number.
 template <typename Number>
-std::optional<Number> parse(const std::string& text) {
+std::optional<Number> parse_number(const std::string& text) {
   Number value{};
   const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
   const char* end = text.data() + text.size();
@@ -43,7 +43,7 @@ std::string without_underscores(std::string text) {
 std::string in_full(const std::string& written) {
   std::string text = without_underscores(written);
   if (text.find_first_of("eE.") == std::string::npos) return text;
-  const auto value = parse<double>(text);
+  const auto value = parse_number<double>(text);
   const bool exact = value && std::abs(*value) < 9e15 && *value == std::floor(*value);
   return exact ? std::to_string(static_cast<std::int64_t>(*value)) : text;
 }
@@ -56,8 +56,8 @@ bool is_digits(const std::string& text) {
 /// What is wrong with a whole number; empty if nothing is.
 std::string misplaced(const std::string& digits, std::int64_t least, std::uint64_t most) {
   const bool negative = digits.starts_with('-');
-  const auto value = parse<std::uint64_t>(negative ? "0" : digits);
-  const bool below = negative ? parse<std::int64_t>(digits).value_or(least - 1) < least
+  const auto value = parse_number<std::uint64_t>(negative ? "0" : digits);
+  const bool below = negative ? parse_number<std::int64_t>(digits).value_or(least - 1) < least
                               : value && least > 0 && *value < static_cast<std::uint64_t>(least);
   if (below) return fmt::format("must be at least {}", least);
   return value && *value <= most ? "" : fmt::format("must be at most {}", most);
@@ -68,7 +68,7 @@ CLI::Validator number(const std::function<std::string(double)>& wrong) {
   return CLI::Validator(
       [wrong](std::string& text) -> std::string {
         const std::string plain = without_underscores(text);
-        const auto value = parse<double>(plain);
+        const auto value = parse_number<double>(plain);
         if (!value || !std::isfinite(*value)) return in_quotes(text) + " is not a number";
         if (const std::string what = wrong(*value); !what.empty())
           return in_quotes(text) + ": " + what;

@@ -26,7 +26,7 @@ namespace {
 
 // With a shuffle, samples come from this many shards in turn, through a buffer each.
 constexpr std::size_t kShuffleShards = 16;
-constexpr std::int64_t kShuffleSamples = 100;
+constexpr std::int64_t kSheetShuffle = 100;
 constexpr int kDefaultSize = 224;
 
 class ViewCommand final : public Command {
@@ -106,7 +106,7 @@ class ViewCommand final : public Command {
     if (const auto joins = read_.joins(); !joins.empty())
       spec.joins = std::make_shared<const wds::Joins>(*spec.shards, joins);
     if (shuffle_)
-      spec.shuffle = {.shards = true, .buffer_samples = kShuffleSamples, .seed = *shuffle_};
+      spec.shuffle = {.shards = true, .buffer_samples = kSheetShuffle, .seed = *shuffle_};
     std::vector<StreamCursor> streams;
     for (spec.stream = 0; spec.stream < spec.num_streams; ++spec.stream)
       streams.emplace_back(wds::SampleStream(spec, *read_.opener(), ledger, stop));

@@ -25,7 +25,7 @@ constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr std::uint64_t kMaxStateBytes = std::uint64_t{256} << 20;
 
-bool all_finite(const FlatValues& values) {
+bool has_finite_values(const FlatValues& values) {
   constexpr std::size_t kPieceValues = std::size_t{1} << 20;
   std::vector<float> piece(std::min(values.size(), kPieceValues));
   for (std::size_t at = 0; at < values.size(); at += piece.size()) {
@@ -39,7 +39,8 @@ bool all_finite(const FlatValues& values) {
 
 // A model that has diverged must never replace a good one.
 void check_finite(const std::vector<FlatTensors>& tensors) {
-  if (std::ranges::all_of(tensors, [](const FlatTensors& one) { return all_finite(one.values); })) {
+  if (std::ranges::all_of(tensors,
+                          [](const FlatTensors& one) { return has_finite_values(one.values); })) {
     return;
   }
   throw Error(ErrorCode::kCorrupt, "the model holds values that are not finite; not saved");

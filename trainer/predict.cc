@@ -73,7 +73,7 @@ std::vector<T> values_of(std::span<const std::byte> bytes) {
 
 /// Removes the first `width` values of `rest` and returns them.
 template <typename T>
-std::span<const T> take(std::span<const T>& rest, std::size_t width) {
+std::span<const T> take_values(std::span<const T>& rest, std::size_t width) {
   const auto taken = rest.first(width);
   rest = rest.subspan(width);
   return taken;
@@ -116,9 +116,10 @@ class Unpacker {
   Prediction next() {
     Prediction one{.key = names_.substr(0, names_.find('\0')), .outputs = {}};
     names_.remove_prefix(one.key.size() + 1);
-    for (const std::size_t width : widths_.outputs) one.outputs.push_back(take(rest_, width));
+    for (const std::size_t width : widths_.outputs)
+      one.outputs.push_back(take_values(rest_, width));
     for (const std::size_t width : widths_.carried)
-      one.carried.push_back(take(rest_carried_, width));
+      one.carried.push_back(take_values(rest_carried_, width));
     return one;
   }
 

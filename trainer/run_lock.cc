@@ -24,7 +24,7 @@ void make_folder(const std::string& folder) {
   if (error) throw_errno("create folder", folder, error.value());
 }
 
-std::unique_ptr<FileLock> take(const std::string& folder) {
+std::unique_ptr<FileLock> take_lock(const std::string& folder) {
   auto lock = FileLock::try_take(lock_path(folder));
   if (lock) return lock;
   std::string process;
@@ -40,7 +40,7 @@ class DiskLock final : public RunLock::Holder {
   explicit DiskLock(const std::string& folder) : folder_(folder) {
     io::check_local_path(folder);
     make_folder(folder);
-    lock_ = take(folder);
+    lock_ = take_lock(folder);
     const std::string process = std::to_string(::getpid()) + "\n";
     if (::ftruncate(lock_->fd(), 0) != 0 ||
         ::pwrite(lock_->fd(), process.data(), process.size(), 0) < 0)
@@ -68,7 +68,7 @@ RunLock::RunLock(const std::string& folder, const RunLockOptions& options) {
 }
 
 void check_not_running(const std::string& folder) {
-  if (fs::exists(lock_path(folder))) static_cast<void>(take(folder));
+  if (fs::exists(lock_path(folder))) static_cast<void>(take_lock(folder));
 }
 
 }  // namespace millrace::trainer

@@ -8,7 +8,7 @@
 namespace millrace::wds {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) {
+[[noreturn]] void refuse_pattern(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
@@ -27,7 +27,7 @@ std::size_t parse_width(const std::string& pattern, std::size_t& at) {
   const auto [end, status] = std::from_chars(begin, pattern.data() + pattern.size(), width);
   at += static_cast<std::size_t>(end - begin);
   if (status == std::errc::result_out_of_range || width > 20) {
-    refuse("the number in a shard pattern has at most 20 digits: " + pattern);
+    refuse_pattern("the number in a shard pattern has at most 20 digits: " + pattern);
   }
   return width;
 }
@@ -36,7 +36,7 @@ std::size_t parse_width(const std::string& pattern, std::size_t& at) {
 Pattern parse_pattern(const std::string& pattern) {
   const std::size_t percent = pattern.find('%');
   if (percent == std::string::npos || pattern.find('%', percent + 1) != std::string::npos) {
-    refuse("a shard pattern holds one %d or %0Nd: " + pattern);
+    refuse_pattern("a shard pattern holds one %d or %0Nd: " + pattern);
   }
   Pattern parts{.before = pattern.substr(0, percent), .after = {}};
   std::size_t at = percent + 1;
@@ -46,7 +46,7 @@ Pattern parse_pattern(const std::string& pattern) {
   }
   parts.width = parse_width(pattern, at);
   if (at >= pattern.size() || pattern[at] != 'd') {
-    refuse("a shard pattern holds one %d or %0Nd: " + pattern);
+    refuse_pattern("a shard pattern holds one %d or %0Nd: " + pattern);
   }
   parts.after = pattern.substr(at + 1);
   return parts;

@@ -56,7 +56,7 @@ class Inflater {
   z_stream stream_ = {};
 };
 
-void check_size(std::size_t unpacked, std::size_t packed, const Limits& limits) {
+void check_unpacked(std::size_t unpacked, std::size_t packed, const Limits& limits) {
   const auto cap = static_cast<std::size_t>(limits.max_unpacked_bytes);
   if (unpacked > cap) {
     throw Error(ErrorCode::kExhausted, fmt::format("packed data holds more than {} bytes", cap));
@@ -77,7 +77,7 @@ std::vector<std::byte> inflate_all(std::span<const std::byte> packed, Packing pa
   for (bool ended = false;;) {
     if (size == out.size()) out.resize(std::max(kFirstChunk, out.size() * 2));
     size += inflater.step(std::span(out).subspan(size), ended);
-    check_size(size, packed.size(), limits);
+    check_unpacked(size, packed.size(), limits);
     if (!ended) continue;
     if (packing == Packing::kDeflate || !inflater.input_left()) break;
     inflater.next_member();

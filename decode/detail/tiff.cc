@@ -211,8 +211,8 @@ void convert_samples(const std::uint8_t* line, const Facts& facts, bool numbers,
                 facts.bits, numbers);
 }
 
-PixelView read_rows(const TiffReader& reader, const ImageHeader& header, const Box& box,
-                    CodecScratch& scratch) {
+PixelView read_row_box(const TiffReader& reader, const ImageHeader& header, const Box& box,
+                       CodecScratch& scratch) {
   const auto facts = header.kept<Facts>();
   const auto width = static_cast<std::size_t>(header.width);
   const std::size_t values = width * static_cast<std::size_t>(facts.kept);
@@ -269,7 +269,7 @@ PixelView decode_tiff(std::span<const std::byte> data, const ImageHeader& header
       static_cast<std::uint64_t>(header.width) * static_cast<std::uint64_t>(header.height);
   constexpr std::uint64_t kMostPixelBytes = 16;
   const TiffReader reader(data, pixels * kMostPixelBytes + (std::uint64_t{64} << 20));
-  if (header.kept<Facts>().by_rows) return read_rows(reader, header, request.box, scratch);
+  if (header.kept<Facts>().by_rows) return read_row_box(reader, header, request.box, scratch);
   return read_converted(reader, header, scratch);
 }
 

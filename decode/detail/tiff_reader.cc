@@ -12,7 +12,7 @@ namespace {
 
 TiffInput& input_of(thandle_t handle) { return *static_cast<TiffInput*>(handle); }
 
-tmsize_t on_read(thandle_t handle, void* out, tmsize_t size) {
+tmsize_t read_tiff(thandle_t handle, void* out, tmsize_t size) {
   TiffInput& input = input_of(handle);
   const std::uint64_t left = input.size - std::min(input.at, input.size);
   const std::uint64_t got = std::min(static_cast<std::uint64_t>(size), left);
@@ -42,7 +42,7 @@ int on_map(thandle_t handle, void** base, toff_t* size) {
 }
 void on_unmap(thandle_t, void*, toff_t) {}
 
-int on_error(TIFF*, void* user, const char*, const char* format, va_list values) {
+int on_tiff_error(TIFF*, void* user, const char*, const char* format, va_list values) {
   auto& input = *static_cast<TiffInput*>(user);
   if (!input.failed) std::vsnprintf(input.message.data(), input.message.size(), format, values);
   input.failed = true;
@@ -50,7 +50,7 @@ int on_error(TIFF*, void* user, const char*, const char* format, va_list values)
 }
 
 // Warnings are of tags that no pixel depends on.
-int on_warning(TIFF*, void*, const char*, const char*, va_list) { return 1; }
+int on_tiff_warning(TIFF*, void*, const char*, const char*, va_list) { return 1; }
 
 struct FreeOptions {
   void operator()(TIFFOpenOptions* options) const { TIFFOpenOptionsFree(options); }
@@ -65,9 +65,9 @@ TiffReader::TiffReader(std::span<const std::byte> data, std::uint64_t most_bytes
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<tmsize_t>::max());
   TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(),
                                       static_cast<tmsize_t>(std::min(most_bytes, kMost)));
-  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, &input_);
-  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, &input_);
-  tiff_.reset(TIFFClientOpenExt("image", "r", &input_, on_read, on_write, on_seek, on_close,
+  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_tiff_error, &input_);
+  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_tiff_warning, &input_);
+  tiff_.reset(TIFFClientOpenExt("image", "r", &input_, read_tiff, on_write, on_seek, on_close,
                                 on_size, on_map, on_unmap, options.get()));
   if (!tiff_) fail();
 }

@@ -74,21 +74,22 @@ class GcsStore final : public HttpStore {
   std::shared_ptr<Signer> signer_;
 };
 
-[[noreturn]] void bad_listing(const std::string& prefix) {
+[[noreturn]] void refuse_gcs_listing(const std::string& prefix) {
   throw Error(ErrorCode::kCorrupt, "the store's listing is not what Google's API answers",
               {.url = printable_url(prefix)});
 }
 
 // Google writes 64-bit numbers as text.
-std::uint64_t size_of(const nlohmann::json& item) {
+std::uint64_t size_of_item(const nlohmann::json& item) {
   const auto& size = item.at("size");
   return size.is_string() ? std::stoull(size.get<std::string>()) : size.get<std::uint64_t>();
 }
 
-std::vector<ListedObject> page_of(const nlohmann::json& page, const std::string& base) {
+std::vector<ListedObject> gcs_page(const nlohmann::json& page, const std::string& base) {
   std::vector<ListedObject> listed;
   for (const auto& item : page.value("items", nlohmann::json::array()))
-    listed.push_back({.url = base + item.at("name").get<std::string>(), .bytes = size_of(item)});
+    listed.push_back(
+        {.url = base + item.at("name").get<std::string>(), .bytes = size_of_item(item)});
   for (const auto& folder : page.value("prefixes", nlohmann::json::array()))
     listed.push_back({.url = base + folder.get<std::string>()});
   return listed;
@@ -110,15 +111,15 @@ std::vector<ListedObject> GcsStore::list(HttpClient& client, const std::string& 
     std::string token;
     try {
       const auto json = parse_json<nlohmann::json>(answer.body, "the store's listing");
-      add_listed(listed, page_of(json, base), prefix, options);
+      add_listed(listed, gcs_page(json, base), prefix, options);
       token = json.value("nextPageToken", "");
     } catch (const Error&) {
       throw;
     } catch (const std::exception&) {
-      bad_listing(prefix);
+      refuse_gcs_listing(prefix);
     }
     if (token.empty()) return listed;
-    if (!tokens.insert(token).second) bad_listing(prefix);
+    if (!tokens.insert(token).second) refuse_gcs_listing(prefix);
     page = "&pageToken=" + percent_encoded(token);
   }
 }

@@ -13,7 +13,7 @@ namespace millrace::io::detail {
 namespace {
 
 // How long a destructor may wait for the store to forget parts.
-constexpr Clock::Duration kAbortLimit = std::chrono::seconds(2);
+constexpr Clock::Duration kGcsAbortLimit = std::chrono::seconds(2);
 
 // As Google writes it: base64 of four bytes, the highest first.
 std::string written(std::uint32_t crc) {
@@ -101,7 +101,7 @@ class GcsUpload final : public PartedUpload {
     if (session_.empty()) return;
     try {
       call(*client_, target_of_(session_),
-           {.method = "DELETE", .also = {404, 410, 499}, .once = kAbortLimit}, {});
+           {.method = "DELETE", .also = {404, 410, 499}, .once = kGcsAbortLimit}, {});
     } catch (const std::exception&) {  // the store forgets it after a week
     }
   }

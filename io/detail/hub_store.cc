@@ -97,8 +97,8 @@ class HubStore final : public HttpStore {
   std::shared_ptr<Signer> signer_;
 };
 
-std::vector<ListedObject> page_of(const std::string& body, const HubPath& wanted,
-                                  const std::string& prefix) {
+std::vector<ListedObject> hub_page(const std::string& body, const HubPath& wanted,
+                                   const std::string& prefix) {
   std::vector<ListedObject> listed;
   try {
     for (const auto& entry : parse_json<nlohmann::json>(body, "the hub's listing")) {
@@ -118,7 +118,7 @@ std::vector<ListedObject> page_of(const std::string& body, const HubPath& wanted
   return listed;
 }
 
-// The API lists folders: the part of a name that follows is compared by page_of().
+// The API lists folders: the part of a name that follows is compared by hub_page().
 std::string tree_path(const HubPath& wanted, const ListOptions& options) {
   const bool is_model =
       !wanted.repository.starts_with("datasets/") && !wanted.repository.starts_with("spaces/");
@@ -150,7 +150,7 @@ std::vector<ListedObject> HubStore::list(HttpClient& client, const std::string& 
     if (!pages.insert(url).second || !same_origin(url, endpoint_))
       throw Error(ErrorCode::kCorrupt, "the hub's listing does not end", {.url = target.name});
     const HttpAnswer answer = call(client, target, {.most_bytes = kMostHubPageBytes}, options.stop);
-    auto page = page_of(answer.body, wanted, prefix);
+    auto page = hub_page(answer.body, wanted, prefix);
     if (options.recursive)
       std::erase_if(page, [](const ListedObject& each) { return each.url.ends_with('/'); });
     add_listed(listed, std::move(page), prefix, options);

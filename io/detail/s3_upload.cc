@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kMostParts = 10'000;
 constexpr const char* kOwnNumber = "x-amz-meta-millrace-upload";
 // How long a destructor may wait for the store to forget parts.
-constexpr Clock::Duration kAbortLimit = std::chrono::seconds(2);
+constexpr Clock::Duration kS3AbortLimit = std::chrono::seconds(2);
 
 std::string sha256(const Bytes& content) {
   Sha256 hash;
@@ -104,7 +104,7 @@ class S3Upload final : public PartedUpload {
   void abort() override {
     if (id_.empty()) return;
     try {
-      call(*client_, target_of_({{"uploadId", id_}}), {.method = "DELETE", .once = kAbortLimit},
+      call(*client_, target_of_({{"uploadId", id_}}), {.method = "DELETE", .once = kS3AbortLimit},
            {});
     } catch (const std::exception&) {  // the bucket's rule for incomplete uploads removes it
     }

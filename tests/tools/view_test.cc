@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string ppm(int width, int height, const std::string& pixel) {
+std::string ppm_file(int width, int height, const std::string& pixel) {
   std::string image = "P6 " + std::to_string(width) + " " + std::to_string(height) + " 255\n";
   for (int i = 0; i < width * height; ++i) image += pixel;
   return image;
@@ -55,7 +55,7 @@ class View : public ::testing::Test {
 TEST_F(View, ShowsColoursAndLabels) {
   const std::string red("\xC8\x10\x20", 3);
   write_file(dir_ / "x-000000.tar", TarBuilder()
-                                        .file("a.ppm", ppm(32, 32, red))
+                                        .file("a.ppm", ppm_file(32, 32, red))
                                         .file("a.cls", "1")
                                         .file("b.pgm", pgm(32, 32, 100))
                                         .file("b.cls", "0")
@@ -121,14 +121,15 @@ TEST_F(View, AnExistingPictureStays) {
 
 TEST(Stats, CountsClassesSizesAndPixelsExactly) {
   const TempDir dir;
-  write_file(dir / "x-000000.tar", TarBuilder()
-                                       .file("a.pgm", pgm(2, 3, 0))
-                                       .file("a.cls", "1")
-                                       .file("b.ppm", ppm(2, 3, std::string("\xFF\x00\x00", 3)))
-                                       .file("b.cls", "1")
-                                       .file("c.cls", "0")
-                                       .end()
-                                       .bytes());
+  write_file(dir / "x-000000.tar",
+             TarBuilder()
+                 .file("a.pgm", pgm(2, 3, 0))
+                 .file("a.cls", "1")
+                 .file("b.ppm", ppm_file(2, 3, std::string("\xFF\x00\x00", 3)))
+                 .file("b.cls", "1")
+                 .file("c.cls", "0")
+                 .end()
+                 .bytes());
   write_file(dir / "x-classes.txt", "no\nyes\n");
   const auto result = millrace({"stats", "--json", dir / "x-000000.tar"});
   ASSERT_EQ(result.status, 0) << result.err;

@@ -23,7 +23,7 @@ constexpr std::size_t kPixels = 3 * kPlane;
 constexpr std::size_t kMaxCifarBytes = std::size_t{4} << 30;
 
 /// One of the two sets: the part of a record before its pixels.
-struct Layout {
+struct CifarLayout {
   std::string_view set;
   std::size_t labels;  ///< bytes before the pixels, the class last
   int classes;
@@ -33,15 +33,15 @@ struct Layout {
   std::size_t record_bytes() const { return labels + kPixels; }
 };
 
-constexpr Layout kCifar10 = {"CIFAR-10", 1, 10, 0, "batches.meta.txt"};
-constexpr Layout kCifar100 = {"CIFAR-100", 2, 100, 20, "fine_label_names.txt"};
+constexpr CifarLayout kCifar10 = {"CIFAR-10", 1, 10, 0, "batches.meta.txt"};
+constexpr CifarLayout kCifar100 = {"CIFAR-100", 2, 100, 20, "fine_label_names.txt"};
 
 int label_at(const io::Bytes& file, std::size_t offset) {
   return std::to_integer<int>(file.span()[offset]);
 }
 
 /// The offset of the first record that is not of this set; the file's size if all are.
-std::size_t first_bad_record(const io::Bytes& file, const Layout& layout) {
+std::size_t first_bad_record(const io::Bytes& file, const CifarLayout& layout) {
   for (std::size_t at = 0; at < file.size(); at += layout.record_bytes()) {
     const bool coarse = layout.coarse_classes == 0 || label_at(file, at) < layout.coarse_classes;
     if (!coarse || label_at(file, at + layout.labels - 1) >= layout.classes) return at;
@@ -49,12 +49,12 @@ std::size_t first_bad_record(const io::Bytes& file, const Layout& layout) {
   return file.size();
 }
 
-bool fits(const io::Bytes& file, const Layout& layout) {
+bool fits(const io::Bytes& file, const CifarLayout& layout) {
   return file.size() > 0 && file.size() % layout.record_bytes() == 0;
 }
 
 /// Which set the file belongs to, by its size; if that is ambiguous, by its labels.
-const Layout& layout_of(const io::Bytes& file, const std::string& path) {
+const CifarLayout& layout_of(const io::Bytes& file, const std::string& path) {
   if (!fits(file, kCifar10) && !fits(file, kCifar100)) {
     throw Error(ErrorCode::kCorrupt,
                 fmt::format("{} bytes are not a whole number of records of {} (CIFAR-10) or {} "
@@ -67,7 +67,7 @@ const Layout& layout_of(const io::Bytes& file, const std::string& path) {
   return both && first_bad_record(file, kCifar10) == file.size() ? kCifar10 : kCifar100;
 }
 
-void check_labels(const io::Bytes& file, const std::string& path, const Layout& layout) {
+void check_labels(const io::Bytes& file, const std::string& path, const CifarLayout& layout) {
   const std::size_t bad = first_bad_record(file, layout);
   if (bad == file.size()) return;
   throw Error(ErrorCode::kCorrupt,
@@ -76,7 +76,7 @@ void check_labels(const io::Bytes& file, const std::string& path, const Layout& 
               {.url = path, .offset = bad});
 }
 
-std::vector<std::string> names_beside(const std::string& path, const Layout& layout) {
+std::vector<std::string> names_beside(const std::string& path, const CifarLayout& layout) {
   const fs::path file = fs::path(path).parent_path() / layout.names_file;
   if (!fs::is_regular_file(file)) return {};
   const io::Bytes text = read_local_file(file.string(), 1 << 20);
@@ -121,7 +121,7 @@ class CifarSource final : public SampleSource {
  private:
   void add(const std::string& path) {
     const io::Bytes file = read_local_file(path, kMaxCifarBytes);
-    const Layout& layout = layout_of(file, path);
+    const CifarLayout& layout = layout_of(file, path);
     if (layout_ == nullptr) layout_ = &layout;
     if (layout_ != &layout) {
       throw Error(ErrorCode::kCorrupt,
@@ -156,7 +156,7 @@ class CifarSource final : public SampleSource {
   }
 
   CifarOptions options_;
-  const Layout* layout_ = nullptr;
+  const CifarLayout* layout_ = nullptr;
   std::vector<io::Bytes> files_;
   std::vector<std::uint64_t> ends_;  ///< number of samples up to the end of each file
   std::vector<std::string> names_;

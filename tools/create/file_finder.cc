@@ -25,7 +25,7 @@ struct Component {
   std::string tail;
 };
 
-Component parse(const std::string& text) {
+Component parse_component(const std::string& text) {
   Component parsed;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool escaped = text[i] == '\\' && i + 1 < text.size();
@@ -80,7 +80,7 @@ const FileFinder::Listing& FileFinder::list(const std::string& folder) {
 // Only names with the pattern's literal beginning or end, whichever is longer, are matched: a
 // folder may contain millions.
 std::vector<std::string> FileFinder::match(const std::string& folder, const std::string& pattern) {
-  const Component parts = parse(pattern);
+  const Component parts = parse_component(pattern);
   if (!parts.wild) return {folder + parts.head};
   const Listing& listing = list(folder);
   const bool by_head = parts.head.size() >= parts.tail.size();

@@ -40,7 +40,7 @@ struct Cell {
   float top;
 };
 
-Shape place(int label, const Cell& cell, KeyedRng& rng) {
+Shape place_label(int label, const Cell& cell, KeyedRng& rng) {
   Shape shape{.kind = shape_kind(label), .colour = vary(shape_colour(label), rng)};
   shape.radius = std::min(cell.width, cell.height) * (0.38F + 0.1F * rng.uniform());
   shape.x = cell.left + cell.width * (0.45F + 0.1F * rng.uniform());
@@ -97,12 +97,12 @@ class MultilabelSource final : public SampleSource {
       if (labels[label] == 0) continue;
       const int cell = cells[used++];
       const int row = cell / side;
-      canvas.draw(place(static_cast<int>(label),
-                        {.width = width,
-                         .height = height,
-                         .left = width * static_cast<float>(cell % side),
-                         .top = height * static_cast<float>(row)},
-                        rng));
+      canvas.draw(place_label(static_cast<int>(label),
+                              {.width = width,
+                               .height = height,
+                               .left = width * static_cast<float>(cell % side),
+                               .top = height * static_cast<float>(row)},
+                              rng));
     }
   }
 

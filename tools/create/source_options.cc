@@ -21,14 +21,15 @@ namespace {
 constexpr int kDefaultQuality = 90;
 constexpr const char* kSources = "Source, one of these";
 
-[[noreturn]] void refuse(const std::string& message) {
+[[noreturn]] void refuse_source(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
 decode::Extent made_size(const std::string& text) {
   const decode::Extent size = parse_extent("--size", text);
   const auto [least, most] = std::minmax(size.height, size.width);
-  if (least < 8 || most > 4096) refuse("--size " + text + ": synthetic pictures are 8 to 4096");
+  if (least < 8 || most > 4096)
+    refuse_source("--size " + text + ": synthetic pictures are 8 to 4096");
   return size;
 }
 
@@ -139,10 +140,11 @@ void SourceOptions::check_source() const {
   if (!cifar_.empty()) given.emplace_back("--from-cifar");
   if (!synthetic_.kind.empty()) given.emplace_back("--synthetic");
   if (given.empty())
-    refuse(
+    refuse_source(
         "give a source: --from-folder, --from-csv, --from-list, --from-idx, --from-cifar or "
         "--synthetic");
-  if (given.size() > 1) refuse(fmt::format("give only one source, not {}", fmt::join(given, ", ")));
+  if (given.size() > 1)
+    refuse_source(fmt::format("give only one source, not {}", fmt::join(given, ", ")));
 }
 
 std::vector<FolderPair> SourceOptions::pairs() const {
@@ -152,16 +154,16 @@ std::vector<FolderPair> SourceOptions::pairs() const {
     const std::string& name = pairs.back().field;
     if (std::count_if(pairs.begin(), pairs.end(),
                       [&](const FolderPair& other) { return other.field == name; }) > 1)
-      refuse("--pair: two folders for the field " + name);
+      refuse_source("--pair: two folders for the field " + name);
   }
   return pairs;
 }
 
 void SourceOptions::check_pairs() const {
   if (pairs_.empty()) return;
-  if (folder_.empty()) refuse("--pair is for --from-folder");
+  if (folder_.empty()) refuse_source("--pair is for --from-folder");
   if (!resize_.empty())
-    refuse(
+    refuse_source(
         "--resize with --pair would leave images and pairs of different sizes: train's --size "
         "resizes both");
   static_cast<void>(pairs());
@@ -169,30 +171,31 @@ void SourceOptions::check_pairs() const {
 
 void SourceOptions::check_table() const {
   if (!csv_.table.empty() && csv_.path.empty())
-    refuse("--from-csv needs --path, with columns in braces, to find a row's file");
+    refuse_source("--from-csv needs --path, with columns in braces, to find a row's file");
   for (const std::string& name : csv_.columns)
     if (name == "labels" || name == "group")
-      refuse("--columns " + name + " is the json's own name");
+      refuse_source("--columns " + name + " is the json's own name");
   const bool table = !csv_.table.empty();
   if (!table && !(csv_.path + csv_.key + csv_.class_column).empty())
-    refuse("--path, --key and --class are for --from-csv");
+    refuse_source("--path, --key and --class are for --from-csv");
   if (!table && !(csv_.labels.empty() && csv_.columns.empty()))
-    refuse("--labels and --columns are for --from-csv");
+    refuse_source("--labels and --columns are for --from-csv");
   if (!table && list_.empty() && !csv_.root.empty())
-    refuse("--root is for --from-csv and --from-list");
+    refuse_source("--root is for --from-csv and --from-list");
   if (!table && list_.empty() && allow_outside_)
-    refuse("--allow-outside is for --from-csv and --from-list");
+    refuse_source("--allow-outside is for --from-csv and --from-list");
   const bool patients = synthetic_.kind == "multilabel" && csv_.group_by == "patient";
   if (!table && !csv_.group_by.empty() && !patients)
-    refuse("--group-by is for --from-csv, and for --synthetic multilabel as --group-by patient");
+    refuse_source(
+        "--group-by is for --from-csv, and for --synthetic multilabel as --group-by patient");
 }
 
 void SourceOptions::check_encoding() const {
   if (!resize_.empty()) static_cast<void>(parse_new_size(resize_));
   if (!resize_.empty() && !synthetic_.kind.empty())
-    refuse("--resize is not for --synthetic: --size says how large to make");
+    refuse_source("--resize is not for --synthetic: --size says how large to make");
   if (from_files() && quality_ != 0 && recoding().keeps())
-    refuse("--quality needs --format or --resize: files stay as they are");
+    refuse_source("--quality needs --format or --resize: files stay as they are");
 }
 
 std::unique_ptr<SampleSource> SourceOptions::open(const Log& log) const {

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Class {
+struct Likely {
   std::size_t number = 0;
   double probability = 0;
 };
@@ -41,7 +41,7 @@ double sum_of_exponentials(std::span<const float> logits, float highest) {
 }
 
 /// The most likely first; of equals, the lower number.
-std::vector<Class> likeliest(std::span<const float> logits, std::size_t count) {
+std::vector<Likely> likeliest(std::span<const float> logits, std::size_t count) {
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   count = std::min(count, order.size());
@@ -51,7 +51,7 @@ std::vector<Class> likeliest(std::span<const float> logits, std::size_t count) {
                     });
   const float highest = logits[order.front()];
   const double sum = sum_of_exponentials(logits, highest);
-  std::vector<Class> classes;
+  std::vector<Likely> classes;
   for (std::size_t i = 0; i < count; ++i) {
     const double share = std::exp(static_cast<double>(logits[order[i]]) - highest) / sum;
     classes.push_back({order[i], share});
@@ -59,13 +59,13 @@ std::vector<Class> likeliest(std::span<const float> logits, std::size_t count) {
   return classes;
 }
 
-std::string name_of(const RowOptions& options, std::size_t number) {
+std::string class_name(const RowOptions& options, std::size_t number) {
   return number < options.names.size() ? options.names[number] : std::string();
 }
 
-Json to_json(const Class& one, const RowOptions& options) {
+Json to_json(const Likely& one, const RowOptions& options) {
   Json json = {{"class", one.number}};
-  if (!options.names.empty()) json["name"] = name_of(options, one.number);
+  if (!options.names.empty()) json["name"] = class_name(options, one.number);
   json["probability"] = one.probability;
   return json;
 }
@@ -92,19 +92,19 @@ std::string class_header(const RowOptions& options, std::size_t outputs) {
 std::string class_row(const trainer::Prediction& one, const RowOptions& options) {
   const std::span<const float> logits = one.outputs.front();
   check_finite(one, logits);
-  const std::vector<Class> classes = likeliest(logits, options.top);
+  const std::vector<Likely> classes = likeliest(logits, options.top);
   if (options.json) {
     Json json = {{"key", one.key}};
     json.update(to_json(classes.front(), options));
     if (options.top > 1) {
-      for (const Class& each : classes) json["top"].push_back(to_json(each, options));
+      for (const Likely& each : classes) json["top"].push_back(to_json(each, options));
     }
     return json.dump();
   }
   std::string line = csv_field(one.key);
-  for (const Class& each : classes) {
+  for (const Likely& each : classes) {
     line += fmt::format(",{}", each.number);
-    if (!options.names.empty()) line += "," + csv_field(name_of(options, each.number));
+    if (!options.names.empty()) line += "," + csv_field(class_name(options, each.number));
     line += fmt::format(",{:.6f}", each.probability);
   }
   return line;
@@ -114,7 +114,7 @@ std::string label_header(const RowOptions& options, std::size_t outputs) {
   if (options.json) return {};
   std::string line = "key";
   for (std::size_t i = 0; i < outputs; ++i) {
-    const std::string name = name_of(options, i);
+    const std::string name = class_name(options, i);
     line += "," + (name.empty() ? "label" + std::to_string(i) : csv_field(name));
   }
   return line;

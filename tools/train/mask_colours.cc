@@ -13,7 +13,7 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{64} * 1024;
+constexpr std::size_t kMaxFileBytes = std::size_t{64} * 1024;
 constexpr std::string_view kSpace = " \t\r";
 
 // CamVid's colours as its usual 11 classes, the class's own colour first. Source: the data set's
@@ -53,7 +53,7 @@ constexpr std::string_view kCamVid = R"(
 0 0 0 Void
 )";
 
-std::string_view trimmed(std::string_view text) {
+std::string_view trimmed_part(std::string_view text) {
   const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
   const std::size_t end = text.find_last_not_of(kSpace);
   return end == std::string_view::npos ? std::string_view() : text.substr(begin, end + 1 - begin);
@@ -87,9 +87,9 @@ std::vector<std::string_view> split(std::string_view line) {
     const bool rest = !commas && parts.size() == 3;
     const std::size_t end =
         rest ? line.size() : std::min(line.find_first_of(separators), line.size());
-    parts.push_back(trimmed(line.substr(0, end)));
+    parts.push_back(trimmed_part(line.substr(0, end)));
     line.remove_prefix(std::min(end + 1, line.size()));
-    if (!commas) line = trimmed(line);
+    if (!commas) line = trimmed_part(line);
   }
   return parts;
 }
@@ -161,12 +161,12 @@ class Table {
 MaskColours read_mask_colours(const std::string& path, std::int64_t ignore) {
   const bool built_in = path == "camvid";
   const io::Bytes bytes =
-      built_in ? io::Bytes() : io::read_object(io::UrlOpener(), path, kMaxBytes);
+      built_in ? io::Bytes() : io::read_object(io::UrlOpener(), path, kMaxFileBytes);
   Table table(ignore);
   std::string_view rest = built_in ? kCamVid : bytes.text();
   for (int number = 1; !rest.empty(); ++number) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = trimmed(rest.substr(0, end));
+    const std::string_view line = trimmed_part(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.empty() || line.front() == '#') continue;
     if (!table.add(line))

@@ -61,7 +61,8 @@ std::vector<std::string> known_models() {
 }
 
 template <typename Integer>
-Integer number(const nlohmann::ordered_json& json, const char* key, Integer least, Integer most) {
+Integer number_in_range(const nlohmann::ordered_json& json, const char* key, Integer least,
+                        Integer most) {
   return json_integer<Integer>(json.at(key), std::string("the checkpoint's ") + key, least, most);
 }
 
@@ -166,9 +167,9 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     ModelChoice choice;
     json.at("model").get_to(choice.model);
     json.at("stem").get_to(choice.stem);
-    choice.classes = number<std::int64_t>(json, "classes", 0, kMaxClasses);
+    choice.classes = number_in_range<std::int64_t>(json, "classes", 0, kMaxClasses);
     choice.images.size = size_from(json.at("size"));
-    choice.images.channels = number<int>(json, "channels", 1, 3);
+    choice.images.channels = number_in_range<int>(json, "channels", 1, 3);
     if (json.contains("ties")) json["ties"].get_to(choice.ties);
     json.at("augment").get_to(choice.images.augment);
     json.at("mean").get_to(choice.images.mean);

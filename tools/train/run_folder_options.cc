@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kAuto = "auto";
 
-[[noreturn]] void refuse(const std::string& message) {
+[[noreturn]] void refuse_folder(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
@@ -60,7 +60,7 @@ void check_monitor(const std::string& monitor, const std::vector<std::string>& m
       known += (known.empty() ? "" : ", ") + part + measure;
     }
   }
-  refuse("--monitor " + monitor + ": no such measure; known are " + known);
+  refuse_folder("--monitor " + monitor + ": no such measure; known are " + known);
 }
 
 }  // namespace
@@ -103,10 +103,10 @@ void RunFolderOptions::declare(CLI::App& app) {
 
 void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_validation) const {
   if (!monitor.empty()) check_monitor(monitor, measures, has_validation);
-  if (!upload.empty() && run_dir == "none") refuse("--upload needs a --run-dir");
+  if (!upload.empty() && run_dir == "none") refuse_folder("--upload needs a --run-dir");
   if (!upload.empty() && io::is_network_url(run_dir))
-    refuse("--upload is for a --run-dir on disk: checkpoints are in " + io::printable_url(run_dir) +
-           " already");
+    refuse_folder("--upload is for a --run-dir on disk: checkpoints are in " +
+                  io::printable_url(run_dir) + " already");
   check_start();
 }
 
@@ -117,22 +117,23 @@ void RunFolderOptions::check_places() const {
 }
 
 void RunFolderOptions::check_start() const {
-  if (replace_head && init.empty()) refuse("--replace-head needs --init");
+  if (replace_head && init.empty()) refuse_folder("--replace-head needs --init");
   if (!init.empty() && !resume.empty() && resume != kAuto)
-    refuse("a run either starts from weights (--init) or continues from a checkpoint (--resume)");
+    refuse_folder(
+        "a run either starts from weights (--init) or continues from a checkpoint (--resume)");
   if (force && !resume.empty())
-    refuse("--force starts over and --resume continues: give only one of them");
-  if (accept_changed_data && resume.empty()) refuse("--allow-changed-data needs --resume");
+    refuse_folder("--force starts over and --resume continues: give only one of them");
+  if (accept_changed_data && resume.empty()) refuse_folder("--allow-changed-data needs --resume");
   if (resume == kAuto && (!folder_of_auto(run_dir).empty() || run_dir == "none"))
-    refuse("--resume auto needs a --run-dir to look into");
+    refuse_folder("--resume auto needs a --run-dir to look into");
 }
 
 void RunFolderOptions::check_start_places() const {
   if (!init.empty() && !io::is_network_url(init) && !fs::exists(init))
-    refuse("--init: no weights at " + init);
+    refuse_folder("--init: no weights at " + init);
   if (!init.empty()) check_weights_file(init);
   const bool local = !resume.empty() && resume != kAuto && !io::is_network_url(resume);
-  if (local && !fs::exists(resume)) refuse("no checkpoint at " + resume);
+  if (local && !fs::exists(resume)) refuse_folder("no checkpoint at " + resume);
 }
 
 void RunFolderOptions::check_run_dir() const {
@@ -153,7 +154,8 @@ void RunFolderOptions::check_run_dir() const {
 }
 
 void RunFolderOptions::refuse_used() const {
-  refuse(run_dir + " holds a run: continue it with --resume auto, or start over with --force");
+  refuse_folder(run_dir +
+                " holds a run: continue it with --resume auto, or start over with --force");
 }
 
 void RunFolderOptions::settle(const std::string& model, const io::Opener& opener, const Log& log) {
@@ -191,11 +193,11 @@ void RunFolderOptions::meet_uploaded(const io::Opener& opener, const Log& log) {
 }
 
 void RunFolderOptions::refuse_uploaded(const std::string& there) const {
-  refuse("--upload " + io::printable_url(upload) +
-         " holds another run's checkpoints: continue that run with --resume " +
-         io::printable_url(there) +
-         (resume.empty() ? ", replace them with --force, or upload elsewhere"
-                         : ", or upload elsewhere"));
+  refuse_folder("--upload " + io::printable_url(upload) +
+                " holds another run's checkpoints: continue that run with --resume " +
+                io::printable_url(there) +
+                (resume.empty() ? ", replace them with --force, or upload elsewhere"
+                                : ", or upload elsewhere"));
 }
 
 // The run may have continued elsewhere, on a machine that had only the uploaded one.

@@ -8,7 +8,7 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::size_t kMaxClasses = 65'536;
+constexpr std::size_t kMaxCounted = 65'536;
 // Histogram entries kept over all shards; further shards count only for the set.
 constexpr std::size_t kMaxEntries = std::size_t{4} * 1024 * 1024;
 // Random variation stays well below these.
@@ -54,7 +54,7 @@ void ShardClasses::add(std::int64_t label) {
   ++run_;
   ++samples_;
   ++histogram_[label];
-  overflowed_ = histogram_.size() > kMaxClasses;
+  overflowed_ = histogram_.size() > kMaxCounted;
 }
 
 void ShardClasses::finish() {
@@ -66,7 +66,7 @@ void ClassMix::add(const ShardClasses& shard) {
   overflowed_ = overflowed_ || shard.overflowed();
   if (overflowed_) return;
   for (const auto& [label, count] : shard.histogram()) histogram_[label] += count;
-  overflowed_ = histogram_.size() > kMaxClasses;
+  overflowed_ = histogram_.size() > kMaxCounted;
   samples_ += shard.samples();
   squared_runs_ += shard.squared_runs();
   if ((shards_.size() + 1) * histogram_.size() <= kMaxEntries) shards_.push_back(shard.histogram());

@@ -19,16 +19,16 @@ void put(std::string& packed, std::string_view text) {
   packed += text;
 }
 
-[[noreturn]] void corrupt() {
+[[noreturn]] void bad_message() {
   throw Error(ErrorCode::kCorrupt, "another process sent an error that cannot be read");
 }
 
 std::string take(std::string_view& packed) {
   std::uint64_t size = 0;
-  if (packed.size() < sizeof(size)) corrupt();
+  if (packed.size() < sizeof(size)) bad_message();
   std::memcpy(&size, packed.data(), sizeof(size));
   packed.remove_prefix(sizeof(size));
-  if (packed.size() < size) corrupt();
+  if (packed.size() < size) bad_message();
   std::string text(packed.substr(0, size));
   packed.remove_prefix(size);
   return text;
@@ -59,7 +59,7 @@ std::string pack_error(const std::exception_ptr& error) {
 }
 
 Error unpack_error(std::string_view packed) {
-  if (packed.empty() || packed.front() > static_cast<char>(ErrorCode::kExhausted)) corrupt();
+  if (packed.empty() || packed.front() > static_cast<char>(ErrorCode::kExhausted)) bad_message();
   const auto code = static_cast<ErrorCode>(packed.front());
   packed.remove_prefix(1);
   std::string message = take(packed);
@@ -86,7 +86,7 @@ Told tell_decision(Cluster& cluster, const std::function<std::string()>& decisio
   if (failure) return {.failure = failure};
   const std::string_view told(reinterpret_cast<const char*>(all.front().data()),
                               all.front().size());
-  if (told.empty()) corrupt();
+  if (told.empty()) bad_message();
   const std::string_view content = told.substr(1);
   if (told.front() == kDecided) return {.text = std::string(content)};
   return {.failure = std::make_exception_ptr(unpack_error(content))};

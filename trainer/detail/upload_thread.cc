@@ -14,7 +14,7 @@ constexpr std::size_t kMostDue = 2;
 // Machines that are taken back leave half a minute.
 constexpr std::chrono::seconds kGrace{20};
 // How soon a wait sees that a stop was requested.
-constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kStopLook{100};
 
 std::exception_ptr too_late(const Error& cancelled) {
   return std::make_exception_ptr(
@@ -81,7 +81,7 @@ void UploadThread::wait(std::unique_lock<std::mutex>& lock, bool limited,
     const bool last = limited || stop_.stop_requested();
     if (last && end == SteadyClock::time_point::max()) end = now + kGrace;
     if (now >= end) cancel_.request_stop();
-    changed_.wait_for(lock, kLook);
+    changed_.wait_for(lock, kStopLook);
   }
 }
 

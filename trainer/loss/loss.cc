@@ -10,19 +10,19 @@
 namespace millrace::trainer {
 namespace {
 
-struct Entry {
+struct NamedLoss {
   std::string_view name;
   std::unique_ptr<Loss> (*make)(const LossOptions&);
 };
 
 constexpr std::array kLosses = {
-    Entry{"bce", losses::bce},
-    Entry{"berhu", losses::berhu},
-    Entry{"cross_entropy", losses::cross_entropy},
-    Entry{"dice", losses::dice},
-    Entry{"l1", losses::l1},
-    Entry{"mse", losses::mse},
-    Entry{"pixel_cross_entropy", losses::pixel_cross_entropy},
+    NamedLoss{"bce", losses::bce},
+    NamedLoss{"berhu", losses::berhu},
+    NamedLoss{"cross_entropy", losses::cross_entropy},
+    NamedLoss{"dice", losses::dice},
+    NamedLoss{"l1", losses::l1},
+    NamedLoss{"mse", losses::mse},
+    NamedLoss{"pixel_cross_entropy", losses::pixel_cross_entropy},
 };
 
 }  // namespace
@@ -50,15 +50,16 @@ std::optional<std::size_t> first_bad_label(std::span<const std::int64_t> labels,
 std::vector<std::string_view> loss_names() {
   std::vector<std::string_view> names;
   names.reserve(kLosses.size());
-  for (const Entry& entry : kLosses) names.push_back(entry.name);
+  for (const NamedLoss& entry : kLosses) names.push_back(entry.name);
   return names;
 }
 
 std::unique_ptr<Loss> make_loss(std::string_view name, const LossOptions& options) {
-  const auto found = std::ranges::find(kLosses, name, &Entry::name);
+  const auto found = std::ranges::find(kLosses, name, &NamedLoss::name);
   if (found != kLosses.end()) return found->make(options);
   std::string known;
-  for (const Entry& entry : kLosses) known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  for (const NamedLoss& entry : kLosses)
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
   throw Error(ErrorCode::kInvalidArgument,
               "no loss is named " + std::string(name) + "; there are " + known);
 }

@@ -10,15 +10,15 @@
 namespace millrace::trainer {
 namespace {
 
-struct Entry {
+struct NamedModel {
   std::string_view name;
   nn::Graph (*build)(const ModelOptions&);
 };
 
 constexpr std::array kModels = {
-    Entry{"alexnet", models::alexnet},   Entry{"lenet", models::lenet},
-    Entry{"resnet18", models::resnet18}, Entry{"resnet34", models::resnet34},
-    Entry{"resnet50", models::resnet50}, Entry{"unet", models::unet},
+    NamedModel{"alexnet", models::alexnet},   NamedModel{"lenet", models::lenet},
+    NamedModel{"resnet18", models::resnet18}, NamedModel{"resnet34", models::resnet34},
+    NamedModel{"resnet50", models::resnet50}, NamedModel{"unet", models::unet},
 };
 
 }  // namespace
@@ -26,15 +26,16 @@ constexpr std::array kModels = {
 std::vector<std::string_view> model_names() {
   std::vector<std::string_view> names;
   names.reserve(kModels.size());
-  for (const Entry& entry : kModels) names.push_back(entry.name);
+  for (const NamedModel& entry : kModels) names.push_back(entry.name);
   return names;
 }
 
 nn::Graph build_model(std::string_view name, const ModelOptions& options) {
-  const auto found = std::ranges::find(kModels, name, &Entry::name);
+  const auto found = std::ranges::find(kModels, name, &NamedModel::name);
   if (found != kModels.end()) return found->build(options);
   std::string known;
-  for (const Entry& entry : kModels) known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  for (const NamedModel& entry : kModels)
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
   throw Error(ErrorCode::kInvalidArgument,
               "no model is named " + std::string(name) + "; there are " + known);
 }

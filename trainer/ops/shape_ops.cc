@@ -9,7 +9,7 @@ namespace millrace::trainer::ops {
 namespace {
 
 // The order without blocks: (N, C, H, W) or (N, C).
-Desc plain(const Tensor& tensor) {
+Desc plain_order(const Tensor& tensor) {
   const Dims dims = dims_of(tensor.desc());
   return {dims, type_of(tensor.desc()), dims.size() == 4 ? FormatTag::abcd : FormatTag::ab};
 }
@@ -20,7 +20,7 @@ class ConcatOp final : public Op {
   ConcatOp(Lowering& lowering, const nn::Group& group)
       : context_(lowering.context()), inputs_(lowering.node(group.head).inputs) {
     const Tensor y = lowering.make(lowering.gradient_desc({group.result}));
-    const Tensor whole = lowering.make(plain(y));
+    const Tensor whole = lowering.make(plain_order(y));
     std::int64_t channel = 0;
     for (const nn::Value input : inputs_) {
       const Tensor x = lowering.value(input);
@@ -33,7 +33,7 @@ class ConcatOp final : public Op {
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     dy_ = GradientSum(lowering, std::move(parts));
-    const Tensor whole = lowering.make(plain(dy_.tensor()));
+    const Tensor whole = lowering.make(plain_order(dy_.tensor()));
     calls_back_.push_back(reorder_call(dy_.tensor().memory, whole.memory));
     std::int64_t channel = 0;
     for (const nn::Value input : inputs_) {
@@ -106,9 +106,9 @@ class ReshapeOp final : public Op {
   }
   static void convert(Lowering& lowering, const Tensor& from, const Tensor& to,
                       std::vector<Call>& calls) {
-    const Tensor middle = lowering.make(plain(from));
+    const Tensor middle = lowering.make(plain_order(from));
     calls.push_back(reorder_call(from.memory, middle.memory));
-    calls.push_back(reorder_call(lowering.view(middle, plain(to)).memory, to.memory));
+    calls.push_back(reorder_call(lowering.view(middle, plain_order(to)).memory, to.memory));
   }
   void run(const std::vector<Call>& calls) const {
     for (const Call& call : calls) call.run(context_);

@@ -34,7 +34,7 @@ std::string checksum(const Json& blocks) {
 }
 
 template <typename Integer>
-Integer number(const Json& json, const char* name) {
+Integer number_at(const Json& json, const char* name) {
   return json_integer<Integer>(json.at(name), std::string("a kept scan: ") + name, 0);
 }
 
@@ -55,9 +55,9 @@ CachedScan cached_from(const Json& json) {
   if (json.at("millrace_scan") != 1) corrupt_scan("of another version");
   if (json.at("crc32") != checksum(json.at("blocks"))) corrupt_scan("its checksum differs");
   CachedScan cached{
-      .object = {number<std::uint64_t>(json, "bytes"), json.at("version").get<std::string>()}};
+      .object = {number_at<std::uint64_t>(json, "bytes"), json.at("version").get<std::string>()}};
   ShardScan& scan = cached.scan;
-  const auto end = number<std::uint64_t>(json, "end");
+  const auto end = number_at<std::uint64_t>(json, "end");
   if (end > kMaxBlocks) corrupt_scan("its end");
   scan.end = end * 512;
   scan.compressed = json.at("compressed").get<bool>();

@@ -1,0 +1,117 @@
+"""Names in unnamed namespaces, and static functions, are distinct within a target.
+
+    check_names.py LIST        a line of LIST: TARGET SOURCE...
+
+Sources are compiled in groups (cmake/MillraceRoom.cmake), which groups, a new file changes. Two helpers of one name are
+then a redefinition, or worse none: with other parameters they are overloads, and a call may silently take the other
+file's. Exits with 1 where two files of a target define one name.
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+SKIP = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'',
+                  re.DOTALL)
+TEMPLATE = re.compile(r"^template\s*<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>\s*(?:requires\s.*?(?=\b(?:class|struct|void|auto)\b))?")
+NO_NAMES = {"HWY_EXPORT", "HWY_BEFORE_NAMESPACE", "HWY_AFTER_NAMESPACE", "TEST", "TEST_F", "TEST_P",
+          "INSTANTIATE_TEST_SUITE_P", "MATCHER", "MATCHER_P", "MATCHER_P2",
+          "PrintTo"}  # overloads that GoogleTest asks for
+
+
+def plain(text):
+    """The text without comments, literals and preprocessor lines."""
+    text = SKIP.sub(lambda found: '""' if found.group()[0] in "\"R" else " ", text)
+    return re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", "", text, flags=re.MULTILINE)
+
+
+def declarations(text):
+    """Of all at namespace level: the namespaces around it ("" for unnamed ones), and its text but for template parameters
+    and what stands in brackets."""
+    opened, head, i = [], "", 0
+    while i < len(text):
+        letter = text[i]
+        head = TEMPLATE.sub("", head.lstrip(), count=1)
+        namespace = re.search(r"(?:^|\s)namespace\s*([\w:]*)\s*$", head) if letter == "{" else None
+        if namespace:
+            opened.append(namespace.group(1))
+            head = ""
+        elif letter == "}" and opened:
+            opened.pop()
+            head = ""
+        elif letter == ";" or (letter == "{" and "=" not in head):
+            yield tuple(opened), head.strip()
+            head = ""
+        elif letter in "([":
+            head += letter + " "
+        else:
+            head += letter
+        if letter in "([{" and not namespace:
+            i = closing(text, i)
+            head += {"(": ")", "[": "]", "{": ""}[letter]
+        i += 1
+
+
+def closing(text, at):
+    """The index of the bracket that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(text)):
+        if text[i] in "({[":
+            depth += 1
+        elif text[i] in ")}]":
+            depth -= 1
+            if depth == 0:
+                return i
+    return len(text) - 1
+
+
+def name_of(declaration):
+    """The name that a declaration at namespace level introduces, or None."""
+    text = re.sub(r"\[ \[ \]\]|\[ \]", " ", declaration).strip()
+    found = re.match(r"(?:class|struct|union|enum(?:\s+class)?)\s+(?:[A-Z_]+(?:\( \))?\s+)?(\w+)(?:\s+final)?\s*(?::(?!:)|$)", text)
+    if found:
+        return found.group(1)
+    if re.match(r"(?:using|friend|extern|typedef|concept|namespace|static_assert)\b|\W", text):
+        return None  # an alias that two files have alike does no harm, and one that differs does not compile
+    head = text.split("=", 1)[0].strip()
+    if "operator" in head:
+        return None
+    found = re.search(r"(\S*?)(\w+)\s*\( \)", head)
+    if found:
+        before = head[:found.start(2)].strip()
+        return None if not before or before.endswith("::") or found.group(2) in NO_NAMES else found.group(2)
+    found = re.search(r"[\s&*>](\w+)$", head)
+    return found.group(1) if found else None
+
+
+def helpers(path):
+    """What a file defines for itself alone: (namespace, name)."""
+    found = set()
+    for around, declaration in declarations(plain(path.read_text())):
+        if "" in around or declaration.startswith("static "):
+            found.add(("::".join(filter(None, around)), name_of(declaration)))
+    return {(around, name) for around, name in found if name}
+
+
+def clashes(sources):
+    """(name, the files that define it) of every helper that two of the sources define."""
+    defined = collections.defaultdict(list)
+    for source in sources:
+        for helper in helpers(pathlib.Path(source)):
+            defined[helper].append(source)
+    return sorted((name, sorted(files)) for (_, name), files in defined.items() if len(files) > 1)
+
+
+def main():
+    faults = 0
+    for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
+        target, *sources = line.split()
+        for name, files in clashes(sources):
+            faults += 1
+            print(f"{target}: {name} is defined in {' and '.join(files)}: give one of them a name of its own")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
