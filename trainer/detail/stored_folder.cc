@@ -112,10 +112,12 @@ StoredFiles in_memory(const CheckpointFiles& files) {
 
 StoredFiles files_of(const FolderReader& folder) {
   StoredFiles copied{.run = folder.manifest().run};
-  for (const auto& [name, entry] : folder.manifest().files)
+  for (const auto& file : folder.manifest().files) {
+    const std::string& name = file.first;
     copied.files[name] = {
-        .entry = [entry] { return entry; },
+        .entry = [entry = file.second] { return entry; },
         .write = [&folder, name](io::ByteSink& into) { folder.copy(name, into); }};
+  }
   return copied;
 }
 
