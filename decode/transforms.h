@@ -24,6 +24,13 @@ struct ResizeShort {
   int size = 256;
 };
 
+/// Resizes so that the image just covers (height, width), keeping the aspect ratio: one side fits,
+/// the other is as long or longer. For equal sides as ResizeShort, also in rounding.
+struct ResizeCover {
+  int height = 0;
+  int width = 0;
+};
+
 /// Resizes to exactly (height, width); without a width, as ResizeShort.
 struct Resize {
   int height = 0;
@@ -70,7 +77,7 @@ struct ColorJitter {
   double saturation = 0.0;
 };
 
-using Transform = std::variant<ResizeShort, Resize, CenterCrop, RandomCrop, RandomResizedCrop,
-                               RandomHorizontalFlip, ColorJitter, Normalize>;
+using Transform = std::variant<ResizeShort, ResizeCover, Resize, CenterCrop, RandomCrop,
+                               RandomResizedCrop, RandomHorizontalFlip, ColorJitter, Normalize>;
 
 }  // namespace millrace::decode

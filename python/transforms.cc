@@ -106,6 +106,12 @@ void bind_resizes(nb::module_& module) {
       {}, height_member<Resize>(),
       width_member<Resize>("Resize", "Columns of pixels; None: `height` is the shorter side's.",
                            open_side));
+  bind_struct<ResizeCover, 2>(
+      module, "ResizeCover",
+      "Resizes so that the picture just covers (height, width), keeping the ratio: one side fits, "
+      "the other is as long or longer.",
+      {}, member("height", &ResizeCover::height, "Rows of pixels to cover."),
+      member("width", &ResizeCover::width, "Columns of pixels to cover."));
 }
 
 void bind_crops(nb::module_& module) {

@@ -11,6 +11,7 @@
 #include "pipeline/pipeline.h"
 #include "tools/commands.h"
 #include "tools/mix_options.h"
+#include "tools/progress.h"
 #include "tools/train/class_count.h"
 #include "tools/train/run_options.h"
 #include "tools/train/stored_image.h"
@@ -144,9 +145,11 @@ class BenchCommand final : public Command {
     const auto start = std::chrono::steady_clock::now();
     Measured measured;
     pipeline::Batch batch;
+    Progress progress(context.terminal, "samples", 0, "measuring, waiting for the first batch");
     while (measured.seconds < seconds_) {
       if (pipeline.next(batch)) measured.samples += static_cast<std::uint64_t>(batch.num_valid);
       measured.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
+      progress.at(measured.samples);
     }
     measured.statistics = pipeline.statistics();
     measured.verdict = measured.statistics.verdict().text;
@@ -168,6 +171,7 @@ class BenchCommand final : public Command {
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     TimedRun timed(seconds_, context.stop);
+    trainer::ProgressBar bar(context.terminal);
     trainer::fit({.model = *model, .objective = objective, .train = feed, .devices = threads},
                  {.epochs = 1 << 20,
                   .precision = run_.compute_precision(),
@@ -175,7 +179,7 @@ class BenchCommand final : public Command {
                   .log_steps = 0,
                   .stop = timed.token(),
                   .log = {}},
-                 {&timed});
+                 {&timed, &bar});
     if (context.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "measuring was stopped");
     Measured measured{.seconds = timed.seconds(),
                       .samples = timed.samples(),

@@ -47,7 +47,7 @@ class CatCommand final : public Command {
           .stop = context.stop,
           .indexed = true},
          look);
-    if (!found) throw Error(ErrorCode::kNotFound, "no " + member_ + " in " + spec_);
+    if (!found) throw Error(ErrorCode::kNotFound, "no " + member_ + " in " + printable_spec(spec_));
   }
 
  private:

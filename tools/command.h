@@ -17,6 +17,10 @@ namespace CLI {
 class App;
 }
 
+namespace millrace::trainer {
+class TerminalLine;
+}
+
 namespace millrace::tools {
 
 /// What every command is given.
@@ -31,6 +35,8 @@ struct Context {
   bool json = false;
   /// The signals that request `stop`; null if none do.
   SignalStop* signals = nullptr;
+  /// Where progress is shown, below the log's lines; null: nowhere.
+  trainer::TerminalLine* terminal = nullptr;
   /// False if another process of the run reports why it failed.
   bool says_failure = true;
 };

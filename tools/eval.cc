@@ -10,6 +10,7 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/output_place.h"
+#include "tools/progress.h"
 #include "tools/run_processes.h"
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
@@ -17,6 +18,7 @@
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
 #include "tools/version.h"
+#include "tools/view/picture.h"
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
 #include "trainer/evaluate.h"
@@ -50,7 +52,7 @@ class EvalCommand final : public Command {
         ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,
                    "Masks, depths: draw samples side by side: image, mask, predicted mask, depth, "
-                   "predicted depth; a file or a URL")
+                   "predicted depth; a file or a URL, .png, .jpg or .ppm")
         ->type_name("FILE.png");
     app.add_option("--num-pictures", pictures_.samples, "Samples to draw")
         ->transform(whole_number(1, 256));
@@ -71,6 +73,7 @@ class EvalCommand final : public Command {
     order_.check();
     check_checkpoint(checkpoint_);
     require(!pictures_.shuffle || !pictures_.path.empty(), "--shuffle is for --pictures");
+    if (!pictures_.path.empty()) check_picture_name(pictures_.path);
     if (!pictures_.path.empty()) check_output(pictures_.path);
     if (!pictures_.path.empty()) check_folder_of(pictures_.path);
     check_workers(read_.specs(), run_, read_);
@@ -90,6 +93,7 @@ class EvalCommand final : public Command {
     trainer::Cluster& cluster = processes_->cluster();
     const bool is_first = processes_->is_first();
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
+    if (is_first) show_status(context.terminal, "reading the checkpoint");
     const ModelChoice choice = read_choice(cluster);
     if (is_first) say_changes(choice, context);
     const auto model = choice.build();
@@ -103,7 +107,9 @@ class EvalCommand final : public Command {
     log_balance(num_indexes_of(options), context.log);
     trainer::LoaderFeed feed(std::move(options), devices);
     LimitedFeed limited(feed, limit_, run_.topology);
-    trainer::ProgressBar bar;
+    trainer::TerminalLine* terminal = is_first ? context.terminal : nullptr;
+    trainer::ProgressBar bar(terminal);
+    bar.expect_evaluation(limited.steps_per_epoch());
     const auto result = trainer::evaluate({.model = *model,
                                            .objective = objective,
                                            .feed = limited,
@@ -115,6 +121,7 @@ class EvalCommand final : public Command {
                                            .stop = context.stop,
                                            .log = context.log},
                                           {&bar});
+    bar.clear();
     if (!is_first) return;
     print(result, context);
     if (!pictures_.path.empty()) draw(choice, context);
@@ -159,7 +166,7 @@ class EvalCommand final : public Command {
                               choice, exact, read_, context);
     input.stop = context.stop;
     write_pictures(choice, std::move(input), pictures_);
-    context.log.info("pictures in " + pictures_.path);
+    context.log.info("pictures in " + io::printable_url(pictures_.path));
   }
 
   static void print(const trainer::EvalResult& result, Context& context) {

@@ -21,7 +21,7 @@ std::string json_line(const wds::Sample& sample) {
     fields[field.suffix] = {{"offset", field.offset},
                             {"size", field.data.size()},
                             {"crc32", fmt::format("{:08x}", crc32(field.data.span()))}};
-  const nlohmann::ordered_json line = {{"url", *sample.url},
+  const nlohmann::ordered_json line = {{"url", io::printable_url(*sample.url)},
                                        {"key", sample.key},
                                        {"offset", sample.offset},
                                        {"fields", std::move(fields)}};
@@ -37,9 +37,11 @@ std::string text_line(const wds::Sample& sample) {
 
 // An entry of a store's folder; a folder in it has no size.
 std::string entry_line(const io::ListedObject& entry, bool json) {
-  if (json) return nlohmann::ordered_json{{"url", entry.url}, {"bytes", entry.bytes}}.dump();
+  if (json)
+    return nlohmann::ordered_json{{"url", io::printable_url(entry.url)}, {"bytes", entry.bytes}}
+        .dump();
   const std::string size = entry.url.ends_with('/') ? "" : std::to_string(entry.bytes);
-  return fmt::format("{:>14}  {}", size, entry.url);
+  return fmt::format("{:>14}  {}", size, io::printable_url(entry.url));
 }
 
 class LsCommand final : public Command {
@@ -69,7 +71,8 @@ class LsCommand final : public Command {
     std::int64_t listed = 0;
     std::shared_ptr<const std::string> shown;
     const auto list = [&](const wds::Sample& sample) {
-      if (!context.json && sample.url != shown) context.out.line(*sample.url + ":");
+      if (!context.json && sample.url != shown)
+        context.out.line(io::printable_url(*sample.url) + ":");
       shown = sample.url;
       context.out.line(context.json ? json_line(sample) : "  " + text_line(sample));
       return ++listed != limit_;

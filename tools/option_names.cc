@@ -1,6 +1,7 @@
 #include "tools/option_names.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdlib>
@@ -31,7 +32,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 55> kAliases
     {"jobs", "threads"},
     {"prefetch-factor", "prefetch"},
     {"num-devices", "devices"},
-    {"gpus", "devices"},
+    {"device", "accelerator"},
     {"dtype", "precision"},
     {"optim", "optimizer"},
     {"opt", "optimizer"},
@@ -72,6 +73,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 55> kAliases
     {"accept-changed-data", "allow-changed-data"},
 }};
 
+/// Options for processors that this program does not use.
+constexpr std::array<std::string_view, 10> kOtherProcessors = {
+    "gpus",      "gpu",  "num-gpus", "n-gpu", "gpus-per-node",
+    "tpu-cores", "tpus", "hpus",     "ipus",  "cuda"};
+
 bool has(const CLI::App& app, const std::string& name) {
   return app.get_option_no_throw("--" + name) != nullptr;
 }
@@ -95,9 +101,20 @@ std::string spelt(std::string_view name) {
   return text;
 }
 
-/// Empty if the name is not an option.
+/// The user would believe that it is used.
+void refuse_other_processor(const CLI::App& app, const std::string& name) {
+  if (std::ranges::find(kOtherProcessors, name) == kOtherProcessors.end() || !has(app, "devices"))
+    return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "--" + name +
+                  ": there is no such processor to train on, only the CPU: --devices N divides its "
+                  "cores among N devices");
+}
+
+/// Empty if the name is not an option. Throws: InvalidArgument for another processor's.
 std::string known_name(const CLI::App& app, std::string_view name) {
   std::string usual = spelt(name);
+  refuse_other_processor(app, usual);
   if (has(app, usual)) return usual;
   for (const auto& [alias, known] : kAliases)
     if (alias == usual && has(app, std::string(known))) return std::string(known);

@@ -252,8 +252,8 @@ class OrderCommand final : public Command {
       return;
     }
     context.out.line("the same for " + counted(slots, "slot") + ", then");
-    context.out.line(a.name + ": " + (in_a.is_null() ? "the end" : in_a.dump()));
-    context.out.line(b.name + ": " + (in_b.is_null() ? "the end" : in_b.dump()));
+    context.out.line(printable_spec(a.name) + ": " + (in_a.is_null() ? "the end" : in_a.dump()));
+    context.out.line(printable_spec(b.name) + ": " + (in_b.is_null() ? "the end" : in_b.dump()));
   }
 
   std::span<const OrderedSlot> next(EpochOrder& order, std::uint64_t done) const {

@@ -2,6 +2,7 @@
 #include "trainer/predict.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -11,11 +12,13 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "pipeline/epoch_length.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
 #include "tools/predict/dense_shards.h"
 #include "tools/predict/rows.h"
+#include "tools/progress.h"
 #include "tools/run_processes.h"
 #include "tools/train/run_options.h"
 #include "tools/values.h"
@@ -85,7 +88,11 @@ class PredictCommand final : public Command {
     processes_.emplace(context,
                        ProcessOptions{.devices = run_.devices, .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] {
-      Context own{.out = context.out, .log = log, .stop = context.stop, .json = context.json};
+      Context own{.out = context.out,
+                  .log = log,
+                  .stop = context.stop,
+                  .json = context.json,
+                  .terminal = context.terminal};
       read_.attach(own);
       trainer::all_do(processes_->cluster(), [&] { settle(); });
       trainer::all_do(processes_->cluster(), [&] { predict_own(own); });
@@ -127,6 +134,7 @@ class PredictCommand final : public Command {
   }
 
   void predict_own(Context& context) {
+    show_status(processes_->is_first() ? context.terminal : nullptr, "reading the checkpoint");
     checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
     const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
     require(choice.task.is_dense() || shards_.empty(),
@@ -152,14 +160,22 @@ class PredictCommand final : public Command {
   std::int64_t predict(const ModelChoice& choice, const Context& context,
                        const trainer::PredictionSink& each) const {
     if (own_shards_.empty()) return 0;
+    // Rows on the same terminal are progress enough.
+    const bool rows = output_.empty() && shards_.empty() && ::isatty(STDOUT_FILENO) == 1;
+    trainer::TerminalLine* shown = rows || !processes_->is_first() ? nullptr : context.terminal;
     const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
     const auto model = choice.build();
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
-    trainer::LoaderFeed feed(
+    show_status(shown, "reading the shards' counts");
+    pipeline::PipelineOptions options =
         make_pipeline_options({.shards = own_shards_, .joins = own_joins_, .targets = false},
-                              choice, run_, read_, context),
-        devices);
+                              choice, run_, read_, context);
+    const auto total =
+        static_cast<std::uint64_t>(pipeline::global_samples_per_epoch(options).value_or(0));
+    trainer::LoaderFeed feed(std::move(options), devices);
+    Progress progress(shown, "samples", total, "predicting, waiting for the first batch");
+    std::uint64_t done = 0;
     return trainer::predict(
         {.model = *model, .objective = objective, .feed = feed, .devices = threads},
         {.precision = run_.compute_precision(),
@@ -169,7 +185,10 @@ class PredictCommand final : public Command {
          .log = context.log,
          .carried = choice.task.is_dense() ? std::vector<std::string>{kSizeField}
                                            : std::vector<std::string>{}},
-        each);
+        [&](const trainer::Prediction& one) {
+          each(one);
+          progress.at(++done);
+        });
   }
 
   void write_rows(const ModelChoice& choice, Context& context) const {
@@ -204,14 +223,16 @@ class PredictCommand final : public Command {
 
   static void print(const wds::ShardSummary& shard, Context& context) {
     const nlohmann::ordered_json json = {
-        {"url", shard.url}, {"samples", shard.samples}, {"bytes", shard.bytes}};
-    context.out.line(context.json ? json.dump()
-                                  : shard.url + ": " + counted(shard.samples, "sample"));
+        {"url", io::printable_url(shard.url)}, {"samples", shard.samples}, {"bytes", shard.bytes}};
+    context.out.line(context.json
+                         ? json.dump()
+                         : io::printable_url(shard.url) + ": " + counted(shard.samples, "sample"));
   }
 
   static void report(std::int64_t samples, const std::string& place, const Context& context) {
     context.log.info(fmt::format("{} predicted, to {}",
-                                 counted(static_cast<std::uint64_t>(samples), "sample"), place));
+                                 counted(static_cast<std::uint64_t>(samples), "sample"),
+                                 io::printable_url(place)));
   }
 
   std::int64_t peer_timeout_ = kPeerTimeout;

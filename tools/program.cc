@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "tools/suggest.h"
 #include "tools/usage_text.h"
 #include "tools/version.h"
+#include "trainer/progress_bar.h"
 
 namespace millrace::tools {
 namespace {
@@ -102,6 +104,7 @@ void parse(CLI::App& app, std::span<const std::string> words) {
 
 int run_guarded(const std::string& who, Command& command, Context& context) {
   const auto complain_once = [&](const std::string& text, int status) {
+    if (context.terminal != nullptr) context.terminal->clear();
     return context.says_failure ? complain(who, text, status) : status;
   };
   try {
@@ -139,11 +142,14 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
     return complain(who, text_of(error), kUsage);
   }
   Output out(stdout);
+  // Results that go to the same terminal would be mixed with it.
+  trainer::TerminalLine terminal(stderr, !json || ::isatty(STDOUT_FILENO) == 0);
   Context context{.out = out,
-                  .log = Log::to_stderr(),
+                  .log = terminal.is_active() ? terminal.log() : Log::to_stderr(),
                   .stop = signals.token(),
                   .json = json,
-                  .signals = &signals};
+                  .signals = &signals,
+                  .terminal = terminal.is_active() ? &terminal : nullptr};
   return run_guarded(who, command, context);
 }
 

@@ -1,42 +1,43 @@
 #include "tools/progress.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <array>
+#include <utility>
 
 namespace millrace::tools {
-namespace {
 
-constexpr std::uint64_t kBarWidth = 30;
-
-std::string bar(std::uint64_t done, std::uint64_t total) {
-  const std::uint64_t full = std::min(done, total) * kBarWidth / total;
-  return fmt::format("[{}{}] {:3} %", std::string(full, '='), std::string(kBarWidth - full, ' '),
-                     std::min(done, total) * 100 / total);
+Progress::Progress(trainer::TerminalLine* terminal, std::string unit, std::uint64_t total,
+                   const std::string& waits_for)
+    : terminal_(terminal), unit_(std::move(unit)), total_(total) {
+  if (!waits_for.empty()) show_status(terminal_, waits_for);
 }
 
-}  // namespace
-
-Progress::Progress(std::string unit, std::uint64_t total)
-    : unit_(std::move(unit)), total_(total), on_terminal_(::isatty(STDERR_FILENO) == 1) {}
-
 Progress::~Progress() {
-  if (visible_) std::fputs("\r\033[K", stderr);
+  if (terminal_ != nullptr) terminal_->clear();
+}
+
+std::string Progress::text(std::uint64_t done) const {
+  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  const std::string rate =
+      fmt::format("{:.0f}/s", static_cast<double>(done) / std::max(seconds, 1e-3));
+  if (total_ == 0) return fmt::format("{} {}, {}", done, unit_, rate);
+  const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
+  const std::string percent = fmt::format("{:3.0f} %", 100.0 * share);
+  const std::string left = trainer::time_left_text(share, seconds);
+  const std::array tails = {
+      fmt::format("{} {}/{} {}, {}{}", percent, done, total_, unit_, rate, left),
+      fmt::format("{} {}{}", percent, rate, left), percent};
+  return trainer::bar_line("", share, tails, terminal_->width());
 }
 
 void Progress::at(std::uint64_t done) {
-  const auto now = Clock::now();
-  if (!on_terminal_ || now - drawn_ < std::chrono::milliseconds(100)) return;
-  drawn_ = now;
-  visible_ = true;
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  const std::string head = total_ > 0 ? bar(done, total_) + " " : "";
-  const std::string line = fmt::format("\r\033[K{}{} {}, {:.0f}/s", head, done, unit_,
-                                       static_cast<double>(done) / seconds);
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
+  if (terminal_ != nullptr && terminal_->due()) terminal_->show(text(done));
+}
+
+void show_status(trainer::TerminalLine* terminal, const std::string& text) {
+  if (terminal != nullptr) terminal->show(text);
 }
 
 }  // namespace millrace::tools

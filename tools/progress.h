@@ -1,6 +1,7 @@
-// Progress: a line on the terminal that shows a command's progress; nothing without a terminal.
+// Progress: the last line of the terminal, which shows what a command does; nothing without a
+// terminal.
 //
-//   Progress progress("samples", total);
+//   Progress progress(context.terminal, "samples", total);
 //   progress.at(done);      // redraws at most ten times per second
 //
 // Threads: one at a time.
@@ -10,13 +11,17 @@
 #include <cstdint>
 #include <string>
 
+#include "trainer/progress_bar.h"
+
 namespace millrace::tools {
 
 class Progress {
  public:
-  /// `total` 0: unknown.
-  Progress(std::string unit, std::uint64_t total);
-  /// Clears the line.
+  /// `terminal` is borrowed; null: none. `total` 0: unknown. Until the first at() the line says
+  /// what is waited for, if `waits_for` does.
+  Progress(trainer::TerminalLine* terminal, std::string unit, std::uint64_t total,
+           const std::string& waits_for = {});
+  /// Erases the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -26,12 +31,15 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
 
+  std::string text(std::uint64_t done) const;
+
+  trainer::TerminalLine* terminal_;
   std::string unit_;
   std::uint64_t total_;
-  bool on_terminal_;
   Clock::time_point start_ = Clock::now();
-  Clock::time_point drawn_ = start_;
-  bool visible_ = false;
 };
+
+/// Says on the terminal, if there is one, what the command does until it prints or shows the next.
+void show_status(trainer::TerminalLine* terminal, const std::string& text);
 
 }  // namespace millrace::tools

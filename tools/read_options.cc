@@ -259,8 +259,26 @@ std::size_t num_indexes_of(const pipeline::PipelineOptions& options) {
   return static_cast<std::size_t>(std::ranges::count(*options.scans, nullptr));
 }
 
+std::string printable_spec(const std::string& text) {
+  std::string shown;
+  std::size_t begin = 0;
+  for (std::size_t scheme = text.find("://"); scheme != std::string::npos;
+       scheme = text.find("://", begin)) {
+    const std::size_t user = scheme + 3;
+    const std::size_t path = std::min(text.find_first_of("/?#", user), text.size());
+    const std::size_t at = text.rfind('@', path);
+    const std::size_t host = at != std::string::npos && at >= user ? at + 1 : user;
+    const std::size_t end = std::min(text.find("::", path), text.size());
+    const std::size_t query = std::min(text.find_first_of("?#", path), end);
+    shown += text.substr(begin, user - begin) + text.substr(host, query - host);
+    begin = end;
+  }
+  return shown + text.substr(begin);
+}
+
 void log_balance(std::size_t num_indexes, const Log& log) {
-  if (num_indexes > 0) log.info("streams balanced by " + counted(num_indexes, "index"));
+  if (num_indexes > 0)
+    log.info("samples are divided evenly among the streams, by " + counted(num_indexes, "index"));
 }
 
 }  // namespace millrace::tools

@@ -146,6 +146,10 @@ class ReadOptions {
 /// The number of shards whose indexes say how samples are divided; 0 if whole shards are divided.
 std::size_t num_indexes_of(const pipeline::PipelineOptions& options);
 /// Logs that streams are balanced; nothing for 0 indexes.
+/// `text` without the users, passwords, queries and fragments of the urls in it: a SPEC of several
+/// parts, one with a weight, a command.
+std::string printable_spec(const std::string& text);
+
 void log_balance(std::size_t num_indexes, const Log& log);
 
 }  // namespace millrace::tools

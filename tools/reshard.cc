@@ -122,10 +122,8 @@ class ReshardCommand final : public Command {
       options_.writer.manifest = manifest_path(options_.writer.pattern);
       options_.writer.on_shard = [&](const auto& shard) { report(shard, context); };
     }
-    Progress progress("samples", 0);
-    options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
     wds::FaultLedger ledger(read_.policy(), context.log);
-    wds::ReshardResult result = wds::reshard(options_, *opener, ledger, context.stop);
+    wds::ReshardResult result = reshard_all(*opener, ledger, context);
     if (!processes_->is_alone()) {
       result.shards = all_summaries(processes_->cluster(), result.shards);
       if (!processes_->is_first()) return;
@@ -138,6 +136,13 @@ class ReshardCommand final : public Command {
     if (!names.empty())
       write_label_map(*opener, names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
     summarise(result, ledger, context);
+  }
+
+  wds::ReshardResult reshard_all(const io::Opener& opener, wds::FaultLedger& ledger,
+                                 const Context& context) {
+    Progress progress(context.terminal, "samples", 0, "reading the first samples");
+    options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
+    return wds::reshard(options_, opener, ledger, context.stop);
   }
 
   void parse_renames() {
@@ -178,7 +183,7 @@ class ReshardCommand final : public Command {
   static void report(const wds::ShardSummary& shard, Context& context) {
     if (!context.json) return;
     const nlohmann::ordered_json line = {
-        {"url", shard.url}, {"samples", shard.samples}, {"bytes", shard.bytes}};
+        {"url", io::printable_url(shard.url)}, {"samples", shard.samples}, {"bytes", shard.bytes}};
     context.out.line(line.dump());
     context.out.flush();
   }

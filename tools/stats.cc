@@ -100,7 +100,7 @@ class StatsCommand final : public Command {
     if (shards.empty()) return;
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), log);
-    Progress progress("samples", limit_);
+    Progress progress(context.terminal, "samples", limit_);
     TaskArena threads(threads_);
     std::vector<wds::Sample> batch;
     std::size_t bytes = 0;

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "tools/config_file.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
+#include "tools/progress.h"
 #include "tools/run_processes.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
@@ -35,6 +37,7 @@
 #include "trainer/cluster.h"
 #include "trainer/fit.h"
 #include "trainer/progress_bar.h"
+#include "trainer/xla_lines.h"
 
 namespace millrace::tools {
 namespace {
@@ -81,6 +84,10 @@ class TrainCommand final : public Command {
         ->transform(seed_number());
     app.add_option("--log-steps", log_steps_, "Steps between two log lines; 0: no log lines")
         ->transform(whole_number(0));
+    app.add_option("--log-style", log_style_,
+                   "Lines of steps and epochs: plain; xla, those of PyTorch/XLA's tutorials, with "
+                   "the losses as .npy files in the run folder")
+        ->transform(one_of({"plain", "xla"}));
     app.add_flag("--summary", summary_,
                  "Print the model's layers, shapes, parameters, multiply-adds and memory, and "
                  "exit; needs no data");
@@ -122,7 +129,9 @@ class TrainCommand final : public Command {
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
+    show_status(terminal_of(context), "looking at the shards and the run folder");
     settle(cluster, context);
+    show_status(terminal_of(context), "counting the shards' samples");
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     std::optional<RunInput> made;
@@ -135,6 +144,7 @@ class TrainCommand final : public Command {
                          decide_number(cluster, [&] { return run_steps(input, context); }));
     print_header(*model, context);
     warn_of_overlap(context);
+    show_status(terminal_of(context), "reading weights, compiling the model");
     const auto result = fit({.model = *model,
                              .objective = objective,
                              .train = input.train(),
@@ -143,6 +153,10 @@ class TrainCommand final : public Command {
                              .cluster = &cluster},
                             context);
     check_target(result);
+  }
+
+  trainer::TerminalLine* terminal_of(const Context& context) const {
+    return processes_->is_first() ? context.terminal : nullptr;
   }
 
   bool has_validation() const { return limits_.overfit_batches > 0 || !data_.val_specs().empty(); }
@@ -201,11 +215,11 @@ class TrainCommand final : public Command {
     settle_limits();
     const std::string told = trainer::decide(cluster, [&] {
       find_out(context);
-      return nlohmann::json{{"run_dir", run_folder_.run_dir},
-                            {"resume", run_folder_.resume},
-                            {"streams", saved_streams_found()},
-                            {"classes", choice_.classes},
-                            {"names", choice_.task.names}}
+      return nlohmann::json{
+          {"run_dir", run_folder_.run_dir},   {"resume", run_folder_.resume},
+          {"streams", saved_streams_found()}, {"classes", choice_.classes},
+          {"fit", choice_.images.fit},        {"eval_resize", choice_.images.eval_resize},
+          {"names", choice_.task.names}}
           .dump();
     });
     const auto found = parse_json<nlohmann::json>(told, "what process 0 found out");
@@ -213,6 +227,8 @@ class TrainCommand final : public Command {
     run_folder_.resume = found.at("resume");
     saved_streams_ = found.at("streams");
     choice_.classes = found.at("classes");
+    choice_.images.fit = found.at("fit");
+    choice_.images.eval_resize = found.at("eval_resize");
     choice_.task.names = found.at("names");
   }
 
@@ -245,7 +261,7 @@ class TrainCommand final : public Command {
   void find_out(Context& context) {
     run_folder_.settle(choice_.model, *read_.opener(), context.log);
     if (limits_.deterministic) context.log.info("every run is deterministic");
-    if (choice_.needs_classes()) choice_.classes = outputs_before(context);
+    if (const auto before = choice_before()) continue_as(*before, context);
     if (choice_.needs_classes()) choice_.classes = count_outputs(context);
     settle_class_names();
   }
@@ -258,25 +274,41 @@ class TrainCommand final : public Command {
       choice_.task.names = std::move(names);
   }
 
-  /// The outputs of the run that is resumed, so that labels are not counted again; 0 if they are
-  /// unknown.
-  std::int64_t outputs_before(const Context& context) const {
+  /// Of the run that is resumed; nullopt if there is none, or it does not say.
+  std::optional<ModelChoice> choice_before() const {
     constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
     const std::string& resume = run_folder_.resume;
-    if (resume.empty()) return 0;
-    ModelChoice before;
-    const std::string config = run_folder_.run_dir + "/config.json";
-    if (resume != "auto") {
-      const auto opener = read_.opener();
-      before =
-          ModelChoice::from_checkpoint(trainer::find_checkpoint(resume, "last", *opener), *opener);
-    } else if (output_exists(*read_.opener(), config)) {
-      const auto text = io::read_object(*read_.opener(), config, kMaxConfigBytes);
-      before = ModelChoice::from_json(std::string(text.text()));
+    if (resume.empty()) return {};
+    const auto opener = read_.opener();
+    try {
+      if (resume != "auto")
+        return ModelChoice::from_checkpoint(trainer::find_checkpoint(resume, "last", *opener),
+                                            *opener);
+      const std::string config = run_folder_.run_dir + "/config.json";
+      if (!output_exists(*opener, config)) return {};
+      const auto text = io::read_object(*opener, config, kMaxConfigBytes);
+      return ModelChoice::from_json(std::string(text.text()));
+    } catch (const Error& error) {
+      if (choice_.needs_classes() || error.code() != ErrorCode::kCorrupt) throw;
+      return {};  // a program's own checkpoint
     }
-    if (before.classes > 0)
+  }
+
+  /// Takes over what was not given: the outputs, so that labels are not counted again, and how
+  /// pictures are fitted.
+  void continue_as(const ModelChoice& before, const Context& context) {
+    const bool same_task = before.task.kind == choice_.task.kind;
+    if (choice_.needs_classes() && before.classes > 0) {
       context.log.info(fmt::format("{} outputs, as the run has them", before.classes));
-    return before.task.kind == choice_.task.kind ? before.classes : 0;
+      if (same_task) choice_.classes = before.classes;
+    }
+    ImageOptions& images = choice_.images;
+    if (app_->get_option("--fit")->count() > 0 || !same_task) return;
+    if (images.fit != before.images.fit)
+      context.log.info("--fit " + before.images.fit + ", as the run has it");
+    images.fit = before.images.fit;
+    if (app_->get_option("--eval-resize")->count() == 0)
+      images.eval_resize = before.images.eval_resize;
   }
 
   /// A dry run takes more outputs than it needs rather than read every label.
@@ -340,7 +372,7 @@ class TrainCommand final : public Command {
     for (const CLI::Option* option : app_->get_options()) {
       if (option->count() == 0 || option->get_lnames().empty()) continue;
       auto& values = json["options"][option->get_lnames().front()];
-      for (const std::string& value : option->results()) values.push_back(io::printable_url(value));
+      for (const std::string& value : option->results()) values.push_back(printable_spec(value));
     }
     return json.dump();
   }
@@ -349,6 +381,7 @@ class TrainCommand final : public Command {
     trainer::TrainOptions options{.precision = run_.compute_precision(),
                                   .seed = seed_,
                                   .log_steps = log_steps_,
+                                  .epoch_lines = log_style_ == "plain",
                                   .max_time = limits_.time_limit(),
                                   .sanity_val_steps = limits_.sanity_val_steps,
                                   .config_json = config_json(),
@@ -415,14 +448,30 @@ class TrainCommand final : public Command {
         optimisation_.accumulate > 1 ? fmt::format(" x {} batches", optimisation_.accumulate) : "",
         counted(static_cast<std::uint64_t>(batch_of_step()), "sample"), optimisation_.text(),
         counted(static_cast<std::uint64_t>(optimisation_.epochs), "epoch"),
-        run_dir.empty() ? "" : "; run folder " + run_dir));
+        run_dir.empty() ? "" : "; run folder " + io::printable_url(run_dir)));
   }
 
-  trainer::FitResult fit(const trainer::FitInput& input, Context& context) const {
-    trainer::ProgressBar bar;
+  trainer::XlaLinesOptions xla_lines(const trainer::ReplicaThreads& devices,
+                                     const Context& context) const {
+    trainer::XlaLinesOptions options{.log = context.log,
+                                     .topology = run_.topology,
+                                     .epochs = optimisation_.epochs,
+                                     .folder = run_folder_.run_dir,
+                                     .opener = opener_.get()};
+    for (int device = 0; device < devices.size(); ++device)
+      options.devices.push_back(devices.name(device));
+    return options;
+  }
+
+  trainer::FitResult fit(const trainer::FitInput& input, Context& context) {
+    opener_ = read_.opener();
+    trainer::ProgressBar bar(terminal_of(context));
+    bar.expect_evaluation(input.validation == nullptr ? 0 : input.validation->steps_per_epoch());
     JsonObserver json(context.out);
     CheckpointUpload upload(run_folder_.upload, read_.http(), context.stop, context.log);
+    trainer::XlaLines xla(xla_lines(input.devices, context));
     std::vector<trainer::Observer*> observers = {&bar};
+    if (log_style_ == "xla") observers.push_back(&xla);
     if (context.json) observers.push_back(&json);
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
     trainer::all_do(*input.cluster, [&] {
@@ -430,7 +479,8 @@ class TrainCommand final : public Command {
     });
     auto result = trainer::fit(input, train_options(context), observers);
     if (!result.end.stopped_by.empty() && !result.last_checkpoint.empty())
-      context.log.info(result.last_checkpoint + "; --resume auto continues from it");
+      context.log.info(io::printable_url(result.last_checkpoint) +
+                       "; --resume auto continues from it");
     input.cluster->fail_alike();  // from here on: the result is every process's
     if (result.end.interrupted) throw Error(ErrorCode::kCancelled, "training was stopped");
     if (!upload.missing().empty())
@@ -442,17 +492,25 @@ class TrainCommand final : public Command {
 
   void check_target(const trainer::FitResult& result) const {
     if (limits_.target_accuracy == 0) return;
-    double best = result.end.monitor == "val_top1" ? result.end.best.value_or(0.0) : 0.0;
-    for (const trainer::EpochEvent& epoch : result.epochs)
-      best = std::max(best, trainer::find_value(epoch.val, "top1").value_or(0.0));
-    if (100.0 * best >= limits_.target_accuracy) return;
+    std::optional<double> best;
+    if (result.end.monitor == "val_top1") best = result.end.best;
+    for (const trainer::EpochEvent& epoch : result.epochs) {
+      const double top1 = trainer::find_value(epoch.val, "top1").value_or(std::nan(""));
+      if (std::isfinite(top1)) best = std::max(best.value_or(0.0), top1);
+    }
+    if (best && 100.0 * *best >= limits_.target_accuracy) return;
+    if (!best)
+      throw Error(ErrorCode::kExhausted,
+                  fmt::format("no evaluation measured an accuracy for --target-accuracy {}",
+                              limits_.target_accuracy));
     throw Error(ErrorCode::kExhausted, fmt::format("the best accuracy, {:.2f} %, is below the {} % "
                                                    "of --target-accuracy",
-                                                   100.0 * best, limits_.target_accuracy));
+                                                   100.0 * *best, limits_.target_accuracy));
   }
 
   CLI::App* app_ = nullptr;
-  std::optional<RunProcesses> processes_;  ///< until an error has been printed
+  std::shared_ptr<const io::Opener> opener_;  ///< of the observers
+  std::optional<RunProcesses> processes_;     ///< until an error has been printed
   DataOptions data_;
   ReadOptions read_;
   ModelChoice choice_;
@@ -466,6 +524,7 @@ class TrainCommand final : public Command {
   std::uint64_t seed_ = 0;
   int saved_streams_ = 0;
   std::int64_t log_steps_ = 20;
+  std::string log_style_ = "plain";
   bool summary_ = false;
 };
 

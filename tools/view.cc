@@ -6,7 +6,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "decode/encode.h"
 #include "decode/text.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
@@ -16,6 +15,7 @@
 #include "tools/read_options.h"
 #include "tools/stream_cursor.h"
 #include "tools/values.h"
+#include "tools/view/picture.h"
 #include "tools/view/sample_view.h"
 #include "tools/view/sheet.h"
 #include "tools/view/visible.h"
@@ -32,7 +32,7 @@ constexpr int kDefaultSize = 224;
 class ViewCommand final : public Command {
  public:
   std::string name() const override { return "view"; }
-  std::string summary() const override { return "Draws samples as a model would see them (PNG)"; }
+  std::string summary() const override { return "Draws samples as a model would see them"; }
   std::string example() const override {
     return "  millrace view 'train-{000000..000019}.tar' -o seen.png --size 32 --augment crop-flip "
            "\\\n      --shuffle 7\n"
@@ -43,9 +43,12 @@ class ViewCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_join(app);
-    app.add_option("-o,--output", output_, "The picture to write, a file or an s3:// or gs:// url")
+    app.add_option(
+           "-o,--output", output_,
+           "The picture to write, as its suffix says (.png, .jpg, .ppm); a file, or an s3:// or "
+           "gs:// url")
         ->required()
-        ->type_name("PNG");
+        ->type_name("FILE.png");
     app.add_option("--count", count_, "Samples to show")->transform(whole_number(1, 10'000));
     app.add_option("--columns", columns_, "Samples in a row; 0: as many as rows")
         ->transform(whole_number(0, 1'000));
@@ -66,14 +69,14 @@ class ViewCommand final : public Command {
   }
 
   void check() override {
-    view_.images.check();
+    settle();
     read_.check();
+    check_picture_name(output_);
     check_output_file(output_, replace());
   }
 
   void run(Context& context) override {
     read_.attach(context);
-    settle();
     const auto shards = std::make_shared<const std::vector<std::string>>(read_.shards());
     const auto opener = read_.opener();
     names_ = read_label_map(*opener, shards->front());
@@ -81,11 +84,12 @@ class ViewCommand final : public Command {
     auto streams = open(shards, ledger, context.stop);
     const auto cells = gather(streams, ledger);
     if (cells.empty())
-      throw Error(ErrorCode::kNotFound, "no sample to show in " + read_.specs().front());
+      throw Error(ErrorCode::kNotFound,
+                  "no sample to show in " + printable_spec(read_.specs().front()));
     const decode::Image sheet =
         draw_sheet(cells, {.columns = columns(cells.size()), .legend = legend()});
     const auto sink = open_output_file(*opener, output_, replace());
-    sink->write(decode::encode_png(sheet).span());
+    sink->write(encode_picture(sheet, output_).span());
     sink->finish();
     print(cells, sheet, context);
   }
@@ -96,6 +100,9 @@ class ViewCommand final : public Command {
   void settle() {
     if (!view_.images.has_size()) view_.images.size = kDefaultSize;
     if (view_.images.channels == 0) view_.images.channels = 3;
+    view_.images.whole = view_.fields.size() > 1;  // as the tasks that learn from pairs see them
+    view_.images.settle();
+    view_.images.check();
     view_.tolerate_truncated = read_.tolerate_truncated();
   }
 
@@ -166,13 +173,13 @@ class ViewCommand final : public Command {
 
   void print(const std::vector<Cell>& cells, const decode::Image& sheet, Context& context) const {
     if (!context.json) {
-      context.log.info(fmt::format("{}: {}, {} x {} pixels", output_,
+      context.log.info(fmt::format("{}: {}, {} x {} pixels", io::printable_url(output_),
                                    counted(cells.size(), "sample"), sheet.width, sheet.height));
       return;
     }
     auto labels = nlohmann::ordered_json::array();
     for (const Cell& cell : cells) labels.push_back(cell.label);
-    const nlohmann::ordered_json line = {{"file", output_},
+    const nlohmann::ordered_json line = {{"file", io::printable_url(output_)},
                                          {"samples", cells.size()},
                                          {"width", sheet.width},
                                          {"height", sheet.height},

@@ -1,6 +1,8 @@
 #include "trainer/evaluate.h"
 
 #include <chrono>
+#include <exception>
+#include <string>
 
 #include "io/base/error.h"
 #include "trainer/detail/feed_pass.h"
@@ -9,6 +11,13 @@
 
 namespace millrace::trainer {
 namespace {
+
+void check_measured(detail::Processes& processes, const std::string& weights,
+                    const std::string& fault) {
+  if (fault.empty()) return;
+  processes.throw_alike(std::make_exception_ptr(Error(
+      ErrorCode::kCorrupt, fault + ": nothing can be measured of this model", {.url = weights})));
+}
 
 EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,
                        const EvalOptions& options, const std::vector<Observer*>& observers) {
@@ -27,6 +36,8 @@ EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,
   result.values = input.objective.finish({.sums = std::span(sums.all).first(sums.all.size() - 1),
                                           .samples = sums.all.back(),
                                           .records = sums.all_records});
+  check_measured(processes, options.weights,
+                 detail::non_finite_text(sums.non_finite, result.samples, result.values));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -59,8 +59,9 @@ struct EvalResult {
 /// Scores every sample once, for any number of processes and devices and a last batch that is not
 /// full. Returns the same result on every process; process 0 reads the weights. Of the observers
 /// only on_evaluation_step() is called, in process 0. Throws: NotFound, Corrupt, InvalidArgument
-/// for `weights`; Exhausted without a sample; Cancelled after any process's stop; a feed's fault,
-/// on every process.
+/// for `weights`; Corrupt, with the number of samples, if outputs or the loss are not finite;
+/// Exhausted without a sample; Cancelled after any process's stop; a feed's fault, on every
+/// process.
 EvalResult evaluate(const EvalInput& input, const EvalOptions& options,
                     const std::vector<Observer*>& observers = {});
 

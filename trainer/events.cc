@@ -53,6 +53,7 @@ std::string to_json(const StepEvent& event) {
                      {"lr", event.lr},
                      {"rate", event.rate},
                      {"global_rate", event.global_rate},
+                     {"total_rate", event.total_rate},
                      {"rank", event.rank},
                      {"device", event.device}}
       .dump();

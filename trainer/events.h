@@ -32,6 +32,7 @@ struct StepStart {
   std::int64_t epoch = 1;
   std::int64_t step = 1;  ///< in the epoch
   std::int64_t global_step = 1;
+  double lr = 0;
 };
 
 struct StepEvent {
@@ -47,6 +48,7 @@ struct StepEvent {
   double lr = 0;
   double rate = 0;                  ///< samples/s of this replica, exponential mean
   double global_rate = 0;           ///< samples/s of this replica since the epoch began
+  double total_rate = 0;            ///< the same of all replicas
   StepTimes times = {};             ///< of this step
   std::int64_t samples = 0;         ///< of this replica, valid, in this step
   std::int64_t global_samples = 0;  ///< of all replicas, likewise
@@ -73,6 +75,12 @@ struct StallReport {
   std::string verdict;  ///< "input-bound by decode (waits 7.1 %)"
 };
 
+/// What one rank's share of an evaluation was.
+struct RankEvaluation {
+  std::int64_t samples = 0;
+  NamedValues values = {};  ///< without those that need records
+};
+
 struct EpochEvent {
   std::int64_t epoch = 1;
   NamedValues train;
@@ -82,7 +90,10 @@ struct EpochEvent {
   std::int64_t refetched = 0;        ///< damaged over the network and intact when fetched again
   NamedValues val;                   ///< empty without evaluation
   NamedValues replica_val;           ///< of rank 0's share of the samples
+  std::vector<RankEvaluation> val_by_rank;
   std::int64_t val_samples = 0;
+  /// Samples whose outputs were not finite: then all of `val` is NaN (OnNonFinite::kSkip).
+  std::int64_t val_non_finite = 0;
   std::int64_t val_skipped_samples = 0;
   double val_seconds = 0;
   double train_seconds = 0;

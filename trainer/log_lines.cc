@@ -50,11 +50,13 @@ std::string duration_text(double seconds) {
 }
 
 std::string training_line(const StepEvent& event, const std::string& time) {
+  const std::string all =
+      event.world == 1 ? "" : fmt::format(" Reduced GlobalRate={:.2f}", event.total_rate);
   return fmt::format(
       "Training Device={}/{} Epoch={} Step={} Loss={:.5f} Rate={:.2f} GlobalRate={:.2f} Time={} "
-      "MeanLoss={:.5f}",
+      "MeanLoss={:.5f}{}",
       event.device, event.rank, event.epoch, event.step, event.loss, event.rate, event.global_rate,
-      time, event.mean_loss);
+      time, event.mean_loss, all);
 }
 
 std::string epoch_begin_line(std::int64_t epoch, const std::string& time) {
@@ -104,7 +106,7 @@ std::string stall_line(const EpochEvent& event) {
   const std::string begin = fmt::format("Epoch {} {}: ", event.epoch, stall.verdict);
   if (stall.steps == 0) return begin + "first " + step_text(stall.first_step);
   return begin + step_text(stall.mean_step) +
-         fmt::format("; if batches were free {:.1f} ms; first step {:.1f} ms",
+         fmt::format("; without waiting for batches {:.1f} ms; first step {:.1f} ms",
                      1e3 * stall.free_input_step, 1e3 * stall.first_step.total());
 }
 

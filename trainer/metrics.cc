@@ -11,6 +11,9 @@
 namespace millrace::trainer {
 
 double auroc(std::span<const float> scores, std::span<const float> targets) {
+  // A NaN has no rank, and would break the sort.
+  if (std::ranges::any_of(scores, [](float score) { return std::isnan(score); }))
+    return std::numeric_limits<double>::quiet_NaN();
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
@@ -20,8 +23,7 @@ double auroc(std::span<const float> scores, std::span<const float> targets) {
   for (std::size_t at = 0; at < order.size();) {
     std::size_t end = at;
     while (end < order.size() && scores[order[end]] == scores[order[at]]) ++end;
-    if (end == at) return std::numeric_limits<double>::quiet_NaN();  // a score that is NaN
-    const double rank = 0.5 * static_cast<double>(at + 1 + end);     // of equal scores, their mean
+    const double rank = 0.5 * static_cast<double>(at + 1 + end);  // of equal scores, their mean
     for (; at < end; ++at) {
       if (targets[order[at]] <= 0.5F) continue;
       positives += 1.0;

@@ -11,7 +11,8 @@
 namespace millrace::trainer {
 
 /// Area under the ROC curve: the probability that a positive (target > 0.5) scores above a
-/// negative, ties counting half. NaN without both. Source: the Mann-Whitney rank sum.
+/// negative, ties counting half. NaN without both, or with a score that is NaN. Source: the
+/// Mann-Whitney rank sum.
 double auroc(std::span<const float> scores, std::span<const float> targets);
 
 /// Counts of a binary mask's values: a logit above 0 predicts 1, a target above 0.5 is 1.

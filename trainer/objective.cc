@@ -44,20 +44,44 @@ void check_labels(const pipeline::Batch& batch, const Target& target, std::int64
       {.key = slot < batch.keys.size() ? batch.keys[slot] : std::string(), .stage = "loss"});
 }
 
+/// The first value of a valid slot that `is_bad`; nullopt if there is none.
+template <typename IsBad>
+std::optional<std::size_t> first_bad_value(const pipeline::Batch& batch,
+                                           std::span<const float> values, const IsBad& is_bad) {
+  const std::size_t width = values.size() / static_cast<std::size_t>(batch.size);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (is_bad(values[i]) && batch.valid[i / width] != 0) return i;
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_target(const pipeline::Batch& batch, const Target& target, std::size_t at,
+                                const std::string& what) {
+  const std::size_t slot = at * static_cast<std::size_t>(batch.size) / target.values.size();
+  throw Error(
+      ErrorCode::kCorrupt, what,
+      {.key = slot < batch.keys.size() ? batch.keys[slot] : std::string(), .stage = "loss"});
+}
+
+// The loss of a target that is not finite says nothing about the model.
+void check_finite_target(const pipeline::Batch& batch, const Target& target,
+                         const std::string& name) {
+  const auto bad =
+      first_bad_value(batch, target.values, [](float value) { return !std::isfinite(value); });
+  if (bad)
+    refuse_target(batch, target, *bad,
+                  fmt::format("{} {} is not finite", name, target.values[*bad]));
+}
+
 bool wants_shares(const Head& head) { return head.loss == "bce" || head.loss == "dice"; }
 
 // A target outside [0, 1] is reported with the sample's key: a mask of 255s instead of 1s.
 void check_shares(const pipeline::Batch& batch, const Target& target, const std::string& name) {
   constexpr float kMost = 1.0F + 1e-4F;  // 255 / 255, rounded
-  const std::size_t width = target.values.size() / static_cast<std::size_t>(batch.size);
-  for (std::size_t i = 0; i < target.values.size(); ++i) {
-    const std::size_t slot = i / width;
-    if ((target.values[i] >= 0.0F && target.values[i] <= kMost) || batch.valid[slot] == 0) continue;
-    throw Error(
-        ErrorCode::kCorrupt,
-        fmt::format("{} {:.4g} is not between 0 and 1", name, target.values[i]),
-        {.key = slot < batch.keys.size() ? batch.keys[slot] : std::string(), .stage = "loss"});
-  }
+  const auto bad = first_bad_value(batch, target.values,
+                                   [](float value) { return !(value >= 0.0F && value <= kMost); });
+  if (bad)
+    refuse_target(batch, target, *bad,
+                  fmt::format("{} {:.4g} is not between 0 and 1", name, target.values[*bad]));
 }
 
 const char* name_of(Metric metric) {
@@ -269,7 +293,11 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
   if (is_classification(head)) check_labels(request.batch, target, output.shape.at(1), {});
   if (has_mask_of_classes(head))
     check_labels(request.batch, target, output.shape.at(1), head.options.ignore_label);
-  if (wants_shares(head)) check_shares(request.batch, target, head.target);
+  if (wants_shares(head)) {
+    check_shares(request.batch, target, head.target);
+  } else {
+    check_finite_target(request.batch, target, head.target);
+  }
   const std::span<float> gradient =
       request.gradients ? request.plan.output_gradient(head.output).data : std::span<float>();
   // The divisor includes the head's weight, so that the gradient does.

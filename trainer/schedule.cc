@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -45,6 +46,8 @@ std::string_view schedule_kind_name(ScheduleKind kind) {
 Schedule::Schedule(const ScheduleOptions& options) : options_(options) {
   require(std::isfinite(options.base_lr) && options.base_lr >= 0.0,
           "the learning rate must be a number that is not negative");
+  require(options.base_lr <= static_cast<double>(std::numeric_limits<float>::max()),
+          "the learning rate is larger than a float32 can be");
   require(options.epochs > 0.0, "a schedule's length must be positive");
   require(options.step_epochs > 0, "a schedule's step must be at least one epoch");
   require(options.gamma > 0.0 && options.divisor > 0.0,

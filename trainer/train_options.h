@@ -19,8 +19,10 @@
 
 namespace millrace::trainer {
 
-/// What to do after a step whose loss or gradients are not finite: end the run, or count it and
-/// continue. Its update is skipped in both cases.
+/// What to do after a step whose outputs, loss or gradients are not finite: end the run, or count
+/// it and continue. Its update is skipped in both cases. And after an evaluation whose outputs or
+/// loss are not: end the run, or continue without its measures, which then are NaN and never the
+/// best.
 enum class OnNonFinite { kFail, kSkip };
 
 struct CheckpointOptions {
@@ -58,6 +60,9 @@ struct TrainOptions {
   /// Steps in an epoch, for schedules per step. 0: from Feed::steps_per_epoch().
   std::int64_t steps_per_epoch = 0;
   std::int64_t log_steps = 20;  ///< steps between two log lines; 0: no lines
+  /// Logs steps, epochs and the end as trainer/log_lines.h has them. Off, an observer says them in
+  /// its own way (trainer/xla_lines.h); ranks' own logs have them anyway.
+  bool epoch_lines = true;
   OnNonFinite on_non_finite = OnNonFinite::kFail;
   /// Ends the run, with a checkpoint, at the first step after this time; also ends a wait for the
   /// input and an evaluation. 0: no limit.

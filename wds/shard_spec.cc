@@ -112,9 +112,10 @@ Shards shards_in_folder(const std::string& folder) {
 }
 
 Shards shards_in_manifest(const std::string& url, const ShardSpecOptions& options) {
-  if (options.opener == nullptr) invalid_spec("a manifest cannot be read here: " + url);
+  if (options.opener == nullptr)
+    invalid_spec("a manifest cannot be read here: " + io::printable_url(url));
   Shards shards = read_manifest(*options.opener, url).shards;
-  if (shards.empty()) invalid_spec("no shard in manifest " + url);
+  if (shards.empty()) invalid_spec("no shard in manifest " + io::printable_url(url));
   return shards;
 }
 
@@ -160,8 +161,8 @@ Shards shards_in_store(const std::string& name, const ShardSpecOptions& options)
   Shards shards;
   for (std::string& url : found) shards.push_back({.url = std::move(url)});
   if (shards.empty())
-    invalid_spec(wild == name.size() ? "no shard (*.tar*) in " + name
-                                     : "no object matches " + name);
+    invalid_spec(wild == name.size() ? "no shard (*.tar*) in " + io::printable_url(name)
+                                     : "no object matches " + io::printable_url(name));
   return shards;
 }
 
@@ -223,7 +224,7 @@ void check_duplicates(const Shards& shards) {
   std::unordered_set<std::string_view> seen;
   for (const ManifestShard& shard : shards) {
     if (!seen.insert(shard.url).second)
-      invalid_spec("shard " + shard.url + " occurs twice in the list");
+      invalid_spec("shard " + io::printable_url(shard.url) + " occurs twice in the list");
   }
 }
 

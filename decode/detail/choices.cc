@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "io/base/error.h"
 
@@ -31,13 +32,15 @@ class Chooser {
 
   const Geometry& geometry() const { return geometry_; }
 
-  void operator()(const ResizeShort& t) {
+  void operator()(const ResizeShort& t) { (*this)(ResizeCover{t.size, t.size}); }
+
+  void operator()(const ResizeCover& t) {
     const int width = geometry_.width();
     const int height = geometry_.height();
-    if (width <= height) {
-      geometry_.resize(t.size, longer(t.size, height, width));
+    if (std::int64_t{width} * t.height <= std::int64_t{height} * t.width) {
+      geometry_.resize(t.width, scaled(t.width, height, width));
     } else {
-      geometry_.resize(longer(t.size, width, height), t.size);
+      geometry_.resize(scaled(t.height, width, height), t.height);
     }
   }
 
@@ -78,9 +81,9 @@ class Chooser {
   void operator()(const Normalize&) {}
 
  private:
-  // At least 1; torchvision fails on such thin images.
-  static int longer(int size, int long_side, int short_side) {
-    const double side = static_cast<double>(size) * long_side / short_side;
+  // Of a side if the other one becomes `size`. At least 1; torchvision fails on such thin images.
+  static int scaled(int size, int side_before, int other_before) {
+    const double side = static_cast<double>(size) * side_before / other_before;
     if (side > 65535) throw Error(ErrorCode::kUnsupported, "the image is too narrow to resize");
     return std::max(1, static_cast<int>(side));
   }

@@ -25,6 +25,7 @@ struct Checker {
   const ImageDecoderOptions& options;
 
   void operator()(const ResizeShort& t) const { check_size(t.size, t.size); }
+  void operator()(const ResizeCover& t) const { check_size(t.height, t.width); }
   void operator()(const Resize& t) const {
     check_size(t.height, t.width == 0 ? t.height : t.width);
   }

@@ -187,7 +187,7 @@ TEST_F(Balance, OrderDividesSamplesEvenlyAndSaysSo) {
   add_indexes();
   const ProcessResult result = order({"--processes", "2", "--workers", "2"});
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(count_of(result.err, "streams balanced by 2 indexes"), 1U) << result.err;
+  EXPECT_EQ(count_of(result.err, "divided evenly among the streams, by 2 indexes"), 1U) << result.err;
   std::map<int, int> lengths;
   for (const auto& line : json_lines(result.out)) ++lengths[line["stream"].get<int>()];
   EXPECT_EQ(lengths, (std::map<int, int>{{0, 13}, {1, 13}, {2, 12}, {3, 12}}));
@@ -205,7 +205,7 @@ TEST_F(Balance, TrainChecksSamplesAndTakesFewerShardsThanStreams) {
   add_indexes();
   const ProcessResult whole = train(shards_, {"--val", shards_});
   ASSERT_EQ(whole.status, 0) << whole.err;
-  EXPECT_EQ(count_of(whole.err, "streams balanced by 4 indexes"), 1U) << whole.err;
+  EXPECT_EQ(count_of(whole.err, "divided evenly among the streams, by 4 indexes"), 1U) << whole.err;
   flip_a_pixel();
   const ProcessResult damaged = train(shards_, {});
   EXPECT_EQ(damaged.status, 1);

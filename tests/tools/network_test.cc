@@ -8,6 +8,7 @@
 #include <future>
 #include <vector>
 
+#include "tests/support/nginx.h"
 #include "tests/support/scripted_http_server.h"
 #include "tests/tools/support.h"
 
@@ -47,6 +48,48 @@ std::vector<ProcessResult> all_at_once(const std::vector<std::vector<std::string
   std::vector<ProcessResult> results;
   for (auto& each : running) results.push_back(each.get());
   return results;
+}
+
+/// All that is written below `folder`.
+std::string everything_in(const std::string& folder) {
+  std::string all;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) all += entry.path().string() + read_file(entry.path().string());
+  return all;
+}
+
+TEST(Secrets, OfUrlsAreNeitherPrintedNorWritten) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const TempDir served;
+  const TempDir dir;
+  make_set(served, 16, 16);
+  const Nginx nginx(served.path());
+  std::string url = nginx.url("set-000000.tar");
+  url.insert(url.find("://") + 3, "ann:PASSWORD@");
+  url += "?sig=SIGNATURE";
+  auto commands = readers_of(url, dir);
+  commands.push_back({"ls", url, "--json"});
+  commands.push_back({"order", url, "--json"});
+  commands.push_back({"order", "1:" + url, "0.5:" + url, "--limit", "3"});
+  commands.push_back({"order", url, "--diff", "shuffle=0", "train=1:" + url});
+  commands.push_back({"verify", url, "--json"});
+  commands.push_back({"stats", url, "--json"});
+  commands.push_back({"train", "1:" + url, "--model", "lenet", "--channels", "3", "--size", "16",
+                      "--classes", "10", "--val", url, "--run-dir", dir / "kept"});
+  const std::string checkpoint = dir / "kept/checkpoints/last";
+  commands.push_back({"eval", url, "--checkpoint", checkpoint});
+  commands.push_back({"predict", url, "--checkpoint", checkpoint, "-o", dir / "rows.csv"});
+  commands.push_back({"eval", url + "::" + nginx.url("missing.tar"), "--checkpoint", checkpoint});
+  for (std::vector<std::string> words : commands) {
+    if (words[0] == "bench") words.insert(words.end(), {"--seconds", "0.2"});
+    const ProcessResult result = millrace(words);
+    for (const std::string secret : {"PASSWORD", "SIGNATURE"})
+      EXPECT_THAT(result.out + result.err, Not(HasSubstr(secret))) << words[0] << result.status;
+  }
+  const std::string written = everything_in(dir.path());
+  EXPECT_THAT(written, HasSubstr("metrics.jsonl"));
+  for (const std::string secret : {"PASSWORD", "SIGNATURE"})
+    EXPECT_EQ(count_of(written, secret), 0U);
 }
 
 TEST(Waits, EndAtASignal) {

@@ -320,7 +320,7 @@ TEST_F(TrainOptions, InitTakesWeightsAndAReplacedHeadKeepsItsOwn) {
   replaced.push_back("--replace-head");
   const ProcessResult result = run(replaced);
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("fc3.weight keeps its start values"));
+  EXPECT_THAT(result.err, HasSubstr("fc3.weight is initialised, not read from"));
 }
 
 TEST_F(TrainOptions, CheckpointsAreKeptAsAskedFor) {

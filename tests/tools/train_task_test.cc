@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
+#include <set>
+#include <span>
 
 #include "decode/image.h"
+#include "io/base/hash.h"
 #include "tests/tools/support.h"
 
 namespace millrace::testing {
@@ -44,6 +48,70 @@ TEST(TrainMultilabel, LearnsItsLabelsAndEvalScoresThemAlike) {
   ASSERT_EQ(scored.status, 0) << scored.err;
   EXPECT_NEAR(json_lines(scored.out).at(0)["val_auroc"].get<double>(),
               epoch["val_auroc"].get<double>(), 1e-6);
+}
+
+/// Makes a checkpoint one that does not say how pictures were fitted.
+void forget_fit(const std::string& folder) {
+  const std::string path = folder + "/state.json";
+  auto state = nlohmann::ordered_json::parse(read_file(path));
+  ASSERT_EQ(state["options"].erase("fit"), 1U);
+  const std::string text = state.dump();
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  auto manifest = nlohmann::json::parse(read_file(folder + "/manifest.json"));
+  manifest["files"]["state.json"] = {{"bytes", text.size()}, {"sha256", hash.hex()}};
+  write_file(path, text);
+  write_file(folder + "/manifest.json", manifest.dump());
+}
+
+// Pictures are 24 x 36 and seen at 16 x 16: every way to fit them gives other values.
+TEST(TrainFit, ACheckpointEvaluatesAsItWasTrainedWhetherItSaysHowOrNot) {
+  const TempDir dir;
+  ASSERT_EQ(millrace({"create", dir / "p-%06d.tar", "--synthetic", "classes", "--count", "24",
+                      "--size", "24x36"})
+                .status,
+            0);
+  const std::string shard = dir / "p-000000.tar";
+  const auto loss_of = [&](const std::string& name) {
+    const ProcessResult scored = millrace(
+        {"eval", shard, "--checkpoint", dir / (name + "/last"), "--json", "--precision", "fp32"});
+    EXPECT_EQ(scored.status, 0) << scored.err;
+    return json_lines(scored.out).at(0)["val_loss"].get<double>();
+  };
+  std::set<double> losses;
+  for (const auto& [fit, augment] : std::vector<std::pair<std::string, std::string>>{
+           {"cover", "crop-flip"}, {"none", "crop-flip"}, {"squeeze", "none"}}) {
+    const std::string run = fit + "/checkpoints";
+    const ProcessResult trained = millrace(
+        {"train",     shard,        "--val",  shard,         "--run-dir", dir / fit,      "--model",
+         "lenet",     "--channels", "3",      "--size",      "16",        "--fit",        fit,
+         "--augment", augment,      "--json", "--precision", "fp32",      "--batch-size", "8"});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    const auto events = json_lines(trained.out);
+    const double loss = events[events.size() - 2]["val_loss"];
+    EXPECT_NEAR(loss_of(run), loss, 1e-6) << fit;
+    forget_fit(dir / (run + "/last"));
+    // The way of before, where it was another.
+    const bool as_before = fit != "cover";
+    EXPECT_EQ(std::abs(loss_of(run) - loss) < 1e-6, as_before) << fit;
+    losses.insert(loss);
+  }
+  EXPECT_EQ(losses.size(), 3U);
+}
+
+TEST(TrainFit, AResumedRunKeepsItsWay) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 16, 16);
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train", shards,       "--run-dir", dir / "run", "--model",
+                                      "lenet", "--channels", "3",         "--size",    "20"};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  };
+  ASSERT_EQ(train({"--fit", "squeeze"}).status, 0);
+  const ProcessResult result = train({"--resume", "auto", "--epochs", "2"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("--fit squeeze, as the run has it"));
 }
 
 TEST(TrainMultilabel, PicturesAreOfMasksAndDepthsOnly) {
@@ -122,7 +190,7 @@ TEST(TrainMaskDepth, LearnsBothHeadsAndDrawsThem) {
   const auto sheet = decode::decode_image(io::Bytes::copy_of(read_file(dir / "new/pictures.png")));
   // Three samples side by side, five pictures each, enlarged three times.
   EXPECT_EQ(sheet.width, 4 + 3 * (5 * 97 - 1 + 4));
-  EXPECT_GT(sheet.height, 96 + 2 * 20);
+  EXPECT_GT(sheet.height, 10 + 96 + 20) << "titles that fit their pictures, and keys";
 }
 
 TEST(TrainMaskDepth, AMaskOfOtherValuesNamesItsSample) {

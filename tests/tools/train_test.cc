@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "tests/support/nginx.h"
@@ -12,6 +14,7 @@ namespace millrace::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -158,6 +161,60 @@ TEST_F(Train, BenchSaysWhatLimitsTheInput) {
   }
 }
 
+// ---- The lines of PyTorch/XLA's tutorials ----
+
+/// Of a .npy file of float64.
+std::vector<double> numbers_in(const std::string& path) {
+  const std::string bytes = read_file(path);
+  EXPECT_EQ(bytes.substr(0, 6), "\x93NUMPY");
+  EXPECT_THAT(bytes, HasSubstr("'descr': '<f8'"));
+  const std::size_t begin = bytes.find('\n') + 1;
+  EXPECT_EQ(begin % 64, 0U);
+  std::vector<double> values((bytes.size() - begin) / sizeof(double));
+  std::memcpy(values.data(), bytes.data() + begin, values.size() * sizeof(double));
+  return values;
+}
+
+TEST(TrainLogStyle, XlaPrintsTheTutorialsLinesAndKeepsTheLosses) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 40, 20);
+  const auto train = [&](const std::string& epochs, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "train",       shards,  "--val",        shards, "--run-dir", dir / "run",
+        "--model",     "lenet", "--channels",   "3",    "--size",    "16",
+        "--devices",   "2",     "--batch-size", "5",    "--epochs",  epochs,
+        "--log-steps", "2",     "--log-style",  "xla"};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  };
+  const ProcessResult result = train("2", {});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("Process 0 is using cpu:0\nProcess 1 is using cpu:1\n"),
+            HasSubstr("EPOCH 2/2\n-------------------------------------------------------\n"
+                      "- initialization | devices = 2, lr = 0."),
+            ContainsRegex("\n-- batch 4 [|] cur_loss = [0-9.]+, avg_loss = [0-9.]+\n"),
+            HasSubstr("- validation...\n"),
+            ContainsRegex("- elapsed time [|] train = [0-9.]+ min, valid = [0-9.]+ min\n"),
+            ContainsRegex("- average loss [|] train = [0-9.]+, valid = [0-9.]+\n"),
+            ContainsRegex("Process 1 finished training. Train time was: [0-9.]+\n"),
+            ContainsRegex("Process 1 finished evaluation. Evaluation time was: [0-9.]+\n"),
+            ContainsRegex("Process 0 guessed [0-9]+ of 20 correctly for [0-9.]+ % accuracy.\n"),
+            ContainsRegex("Process 1 guessed [0-9]+ of 20 correctly for [0-9.]+ % accuracy.\n"),
+            Not(HasSubstr("Training Device="))));
+  EXPECT_EQ(numbers_in(dir / "run/trn_losses.npy").size(), 2U);
+  EXPECT_EQ(numbers_in(dir / "run/val_losses.npy").size(), 2U);
+  const auto steps = numbers_in(dir / "run/step_losses.npy");
+  EXPECT_EQ(steps.size(), 8U);
+  const ProcessResult more = train("3", {"--resume", "auto"});
+  ASSERT_EQ(more.status, 0) << more.err;
+  EXPECT_EQ(numbers_in(dir / "run/val_losses.npy").size(), 3U);
+  const auto all = numbers_in(dir / "run/step_losses.npy");
+  ASSERT_EQ(all.size(), 12U);
+  EXPECT_TRUE(std::equal(steps.begin(), steps.end(), all.begin())) << "a resumed run continues";
+}
+
 // ---- Devices, repeatability, skipped steps ----
 
 /// A run of LeNet on 48 synthetic pictures; every step's line on standard error.
@@ -222,6 +279,56 @@ TEST(TrainNonFinite, StepsAreSkippedOnRequest) {
       skipped.err,
       HasSubstr("warning: Epoch 1: 5 steps skipped, their loss or gradients were not finite"));
   EXPECT_THAT(skipped.out, HasSubstr(R"("train_samples":8,)")) << "what was skipped is not counted";
+}
+
+/// A run of one step, whose update makes every later output infinite or NaN.
+ProcessResult train_one_step(const TempDir& dir, const std::vector<std::string>& more) {
+  const std::string shards = make_set(dir, 24, 24);
+  std::vector<std::string> words = {"train",      shards,
+                                    "--val",      shards,
+                                    "--run-dir",  dir / "run",
+                                    "--model",    "lenet",
+                                    "--channels", "3",
+                                    "--size",     "16",
+                                    "--lr",       "1e30",
+                                    "--momentum", "0",
+                                    "--json",     "--warmup-steps",
+                                    "0",          "--batch-size",
+                                    "24",         "--target-accuracy",
+                                    "99"};
+  words.insert(words.end(), more.begin(), more.end());
+  return millrace(words);
+}
+
+TEST(TrainNonFinite, AnEvaluationOfSuchOutputsEndsTheRunAndSavesNothing) {
+  const TempDir dir;
+  const ProcessResult result = train_one_step(dir, {});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("the evaluation of epoch 1: 24 of 24 samples have outputs that "
+                                    "are not finite: lower the learning rate"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "run/checkpoints/best"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "run/checkpoints/last"));
+}
+
+TEST(TrainNonFinite, SuchAnEvaluationIsNeitherBestNorTheTarget) {
+  const TempDir dir;
+  const ProcessResult result = train_one_step(dir, {"--on-non-finite", "skip"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("no evaluation measured an accuracy for --target-accuracy 99"));
+  EXPECT_THAT(result.out, HasSubstr(R"("val_loss":null,"val_top1":null,"val_top5":null)"));
+  EXPECT_THAT(result.out, HasSubstr(R"("best":null)"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "run/checkpoints/best"));
+  ASSERT_TRUE(std::filesystem::exists(dir / "run/checkpoints/last"));
+  const ProcessResult evaluated =
+      millrace({"eval", "--checkpoint", dir / "run/checkpoints/last", dir / "set-000000.tar"});
+  EXPECT_EQ(evaluated.status, 1) << evaluated.out;
+  EXPECT_THAT(evaluated.err, HasSubstr("24 of 24 samples have outputs that are not finite"));
+  EXPECT_EQ(evaluated.out, "");
+  const ProcessResult predicted = millrace({"predict", "--checkpoint", dir / "run/checkpoints/last",
+                                            dir / "set-000000.tar", "-o", dir / "rows.csv"});
+  EXPECT_EQ(predicted.status, 1) << predicted.out;
+  EXPECT_THAT(predicted.err, HasSubstr("the model's output is not finite"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "rows.csv"));
 }
 
 }  // namespace

@@ -90,6 +90,72 @@ TEST_F(View, AugmentsBySeedAndEvaluatesWithout) {
   EXPECT_EQ(seen({"--seed", "1", "--eval"}), seen({"--seed", "2", "--eval"}));
 }
 
+/// A picture of that width and height, its middle third white, the others black.
+std::string striped(int width, int height) {
+  std::string image = "P5 " + std::to_string(width) + " " + std::to_string(height) + " 255\n";
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x) image += x * 3 / width == 1 ? '\xFF' : '\0';
+  return image;
+}
+
+/// The white pixels of a row in the middle of the first sample, whose picture is `side` wide.
+int white_in(const decode::Image& sheet, int side) {
+  int white = 0;
+  for (int x = 0; x < side; ++x) white += pixel(sheet, 4 + x, 4 + side / 2)[0] > 127 ? 1 : 0;
+  return white;
+}
+
+TEST_F(View, TrainingAndEvaluationShowPicturesAtOneScale) {
+  write_file(dir_ / "x.tar", TarBuilder().file("a.pgm", striped(288, 192)).end().bytes());
+  const auto white = [&](const std::string& fit, const std::string& augment, bool evaluation) {
+    std::vector<std::string> words = {dir_ / "x.tar", "--size", "96", "--augment", augment};
+    if (!fit.empty()) words.insert(words.end(), {"--fit", fit});
+    if (evaluation) words.emplace_back("--eval");
+    view(words);
+    return white_in(sheet(), 96);
+  };
+  for (const std::string augment : {"none", "flip", "crop-flip"}) {
+    for (const bool evaluation : {false, true}) {
+      // A random window may cut into the stripe.
+      const bool cut = augment == "crop-flip" && !evaluation;
+      EXPECT_NEAR(white("", augment, evaluation), cut ? 42 : 48, cut ? 8 : 2)
+          << "the proportions stay: " << augment;
+      EXPECT_NEAR(white("squeeze", augment, evaluation), 32, 2) << augment;
+    }
+  }
+  EXPECT_EQ(white("none", "none", true), 96) << "the middle of it as stored is white";
+  EXPECT_NEAR(white("", "rrc-flip", true), 96 * 48 / 84, 2) << "from 8/7 of the size";
+}
+
+TEST_F(View, EvaluationsResizeMayBeGiven) {
+  write_file(dir_ / "x.tar", TarBuilder().file("a.pgm", striped(288, 192)).end().bytes());
+  view({dir_ / "x.tar", "--size", "96", "--eval", "--eval-resize", "128"});
+  EXPECT_NEAR(white_in(sheet(), 96), 64, 2);
+  for (const std::vector<std::string>& refused :
+       std::vector<std::vector<std::string>>{{"--eval-resize", "64"},
+                                             {"--eval-resize", "128", "--fit", "none"},
+                                             {"--fit", "none", "--augment", "rrc-flip"},
+                                             {"--fit", "cover", "--fields", "pgm,mask.pgm"}}) {
+    std::vector<std::string> words = {dir_ / "x.tar", "--size", "96"};
+    words.insert(words.end(), refused.begin(), refused.end());
+    view(words, 2);
+  }
+}
+
+TEST_F(View, APictureIsWrittenAsItsSuffixSays) {
+  const std::string shards = make_set(dir_, 1, 1);
+  const auto begin_of = [&](const std::string& name) {
+    EXPECT_EQ(millrace({"view", shards, "-o", dir_ / name}).status, 0);
+    return read_file(dir_ / name).substr(0, 4);
+  };
+  EXPECT_EQ(begin_of("x.jpg").substr(0, 3), "\xFF\xD8\xFF");
+  EXPECT_EQ(begin_of("x.PNG"), "\x89PNG");
+  EXPECT_EQ(begin_of("x.ppm").substr(0, 2), "P6");
+  const auto refused = millrace({"view", shards, "-o", dir_ / "x.gif"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("x.gif: pictures are written as .png, .jpg or .ppm"));
+}
+
 TEST_F(View, NormalisedValuesAreShownAroundMidGrey) {
   write_file(dir_ / "x.tar", TarBuilder().file("a.pgm", pgm(8, 8, 51)).end().bytes());
   view({dir_ / "x.tar", "--size", "96", "--channels", "1", "--mean", "0.2", "--std", "0.1"});

@@ -50,6 +50,35 @@ TEST(Words, NamesFromPyTorchAndLightningAreUnderstood) {
   }
 }
 
+TEST(Words, AnotherProcessorIsRefusedWithWhatThereIs) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"--gpus", "1"},
+                                             {"--gpus=1"},
+                                             {"--tpu_cores", "8"},
+                                             {"--num-gpus", "2"},
+                                             {"--accelerator", "gpu"},
+                                             {"--accelerator=tpu"},
+                                             {"--device", "cuda"}}) {
+    std::vector<std::string> words = {"train", "--fake-data", "8", "--fast-dev-run"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, 2) << more[0];
+    EXPECT_THAT(result.err, AllOf(HasSubstr("only the CPU"), HasSubstr("--devices N")));
+    EXPECT_EQ(count_of(result.err, "\n"), 1U) << result.err;
+  }
+  const TempDir dir;
+  write_file(dir / "run.toml", "gpus = 1\n");
+  const ProcessResult configured = millrace({"train", "--config", dir / "run.toml"});
+  EXPECT_EQ(configured.status, 2);
+  EXPECT_THAT(configured.err, HasSubstr("run.toml:1: --gpus: there is no such processor"));
+  for (const std::string accelerator : {"cpu", "auto", "CPU"}) {
+    const ProcessResult result =
+        millrace({"train", "--fake-data", "8", "--fast-dev-run", "--model", "lenet", "--classes",
+                  "10", "--accelerator", accelerator});
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
+}
+
 TEST(Words, DevicesMayBeAListWithoutBrackets) {
   const TempDir dir;
   const std::string shards = make_set(dir, 16, 8);

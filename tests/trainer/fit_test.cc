@@ -299,6 +299,42 @@ TEST(Fit, ALossThatIsNotFiniteIsSkippedByOption) {
   EXPECT_TRUE(std::isfinite(*find_value(result.epochs[0].val, "loss")));
 }
 
+/// A run of one step, after which every output is infinite or NaN.
+LinearRun& of_one_step(LinearRun& bench, TrainOptions& options) {
+  options.schedule.base_lr = 3e38;
+  options.schedule.warmup_steps = 0;
+  bench.train = MemoryFeed(make_samples(32, LinearRun::kFeatures, LinearRun::kClasses, 3), 16, 2);
+  return bench;
+}
+
+TEST(Fit, AnEvaluationWhoseOutputsAreNotFiniteEndsTheRunUnsaved) {
+  const testing::TempDir folder;
+  LinearRun bench({.world = 2});
+  TrainOptions options = options_for(1);
+  options.run_folder = folder / "run";
+  try {
+    of_one_step(bench, options).run(options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(),
+                HasSubstr("the evaluation of epoch 1: 101 of 101 samples have outputs that are "
+                          "not finite"));
+  }
+  EXPECT_FALSE(fs::exists(folder / "run/checkpoints/last"));
+}
+
+TEST(Fit, AnEvaluationWhoseOutputsAreNotFiniteIsNeverTheBest) {
+  LinearRun bench({.world = 2});
+  TrainOptions options = options_for(1);
+  options.on_non_finite = OnNonFinite::kSkip;
+  const FitResult result = of_one_step(bench, options).run(options);
+  ASSERT_EQ(1U, result.epochs.size());
+  EXPECT_EQ(101, result.epochs[0].val_non_finite);
+  for (const auto& [name, value] : result.epochs[0].val) EXPECT_TRUE(std::isnan(value)) << name;
+  EXPECT_FALSE(result.epochs[0].is_best);
+  EXPECT_FALSE(result.end.best.has_value());
+}
+
 /// Cross-entropy; one gradient of one batch is infinite, its loss is not.
 class OneBadGradient final : public Objective {
  public:

@@ -33,6 +33,11 @@ TEST(LogLines, HaveTheFormThatScriptsRead) {
       "Training Device=cpu:0/2 Epoch=8 Step=310 Loss=0.26758 Rate=1079.01 GlobalRate=1420.67 "
       "Time=18:02:10 MeanLoss=0.31415",
       training_line(event, "18:02:10"));
+  StepEvent of_two = event;
+  of_two.world = 2;
+  of_two.total_rate = 2841.34;
+  EXPECT_THAT(training_line(of_two, "18:02:10"),
+              ::testing::EndsWith("MeanLoss=0.31415 Reduced GlobalRate=2841.34"));
   EpochEvent epoch;
   epoch.epoch = 8;
   epoch.train_seconds = 28.4;
@@ -165,6 +170,28 @@ TEST(ProgressBar, FitsItsTerminal) {
   EXPECT_LE(line.size(), 79U);
   EXPECT_THAT(line, HasSubstr("57 % 222/391"));
   EXPECT_LE(ProgressBar::text(event, 20).size(), 20U);
+}
+
+TEST(ProgressBar, ShowsTheRateOfAllDevicesAndTheTimeLeft) {
+  const StepEvent event{.world = 2,
+                        .epoch = 3,
+                        .step = 222,
+                        .steps_per_epoch = 391,
+                        .mean_loss = 0.2676,
+                        .lr = 0.1,
+                        .global_rate = 500.0,
+                        .total_rate = 998.0};
+  const std::string left = time_left_text(222.0 / 391.0, 16.0);
+  EXPECT_EQ(", 0:00:12 left", left);
+  EXPECT_EQ("", time_left_text(0.0, 16.0));
+  const std::string wide = ProgressBar::text(event, 99, left);
+  EXPECT_THAT(wide, HasSubstr("57 % 222/391 loss 0.2676 lr 0.1 998/s, 0:00:12 left"));
+  for (const std::size_t width : {79U, 59U, 39U}) {
+    const std::string line = ProgressBar::text(event, width, left);
+    EXPECT_LE(line.size(), width);
+    EXPECT_THAT(line, HasSubstr("998/s"));
+    EXPECT_EQ(line.ends_with("0:00:12 left"), width > 40) << line;
+  }
 }
 
 // Reads an event file with Python's standard library only: frames, checksums, scalars.

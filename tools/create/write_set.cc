@@ -250,7 +250,7 @@ class SetJob {
   }
 
   void write(const Indices& left) {
-    Progress progress("samples", left.size());
+    Progress progress(context_.terminal, "samples", left.size());
     std::uint64_t done = 0;
     const auto put = [&](wds::Sample sample) {
       writers_[set_of(left[done])].write(to_writer_sample(std::move(sample)));

@@ -70,7 +70,8 @@ void DataOptions::check_mix() const {
 void DataOptions::check(const ReadOptions& read) const {
   check_folds();
   for (const std::string& spec : val)
-    require(!MixOptions::has_weight(spec), "--val " + spec + ": what is evaluated has no weights");
+    require(!MixOptions::has_weight(spec),
+            "--val " + printable_spec(spec) + ": what is evaluated has no weights");
   order.check();
   if (fake > 0) {
     require(train.empty() && val.empty() && join.empty() && val_join.empty(),

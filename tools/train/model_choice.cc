@@ -75,6 +75,18 @@ decode::Extent size_from(const nlohmann::ordered_json& json) {
   return {side(json.at(0)), side(json.at(1))};
 }
 
+/// A checkpoint from before pictures kept their proportions does not say how they were fitted.
+void read_fit(const nlohmann::ordered_json& json, ModelChoice& choice) {
+  ImageOptions& images = choice.images;
+  images.whole = choice.task.is_dense();
+  if (!json.contains("fit")) return images.settle_as_before();
+  json["fit"].get_to(images.fit);
+  require(images.fit == "cover" || images.fit == "squeeze" || images.fit == "none",
+          "fit is cover, squeeze or none");
+  if (json.contains("eval_resize"))
+    images.eval_resize = number_in_range<int>(json, "eval_resize", 1, kMaxSize);
+}
+
 void check_values(const std::vector<float>& values, const ImageOptions& images, const char* name) {
   const bool fits =
       values.size() == 1 || values.size() == static_cast<std::size_t>(images.channels);
@@ -121,6 +133,7 @@ void ModelChoice::settle() {
   task.settle(model);
   if (classes == 0) classes = task.table_classes();
   images.whole = task.is_dense();
+  images.settle();
   images.multiple_of = task.can_pad() ? kUnetMultiple : 1;
 }
 
@@ -153,8 +166,10 @@ std::string ModelChoice::to_json() const {
                                  {"size", size_json(images.size)},
                                  {"channels", images.channels},
                                  {"augment", images.augment},
+                                 {"fit", images.fit},
                                  {"mean", normalize.mean},
                                  {"std", normalize.std}};
+  if (images.eval_resize > 0) json["eval_resize"] = images.eval_resize;
   if (!ties.empty()) json["ties"] = ties;
   task.to_json(json);
   return json.dump();
@@ -175,6 +190,7 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     json.at("mean").get_to(choice.images.mean);
     json.at("std").get_to(choice.images.std);
     choice.task.from_json(json);
+    read_fit(json, choice);
     check_claims(choice);
     choice.settle();
     return choice;

@@ -91,7 +91,8 @@ void OptimisationOptions::declare_step(CLI::App &app) {
                  "saved; 0: off")
       ->transform(real_number(0, 1));
   app.add_option("--on-non-finite", on_non_finite,
-                 "What to do when a step's loss or gradients are not finite")
+                 "What to do when outputs, loss or gradients are not finite: fail; skip the step, "
+                 "or leave out the evaluation's measures")
       ->transform(one_of({"fail", "skip"}));
 }
 

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "decode/encode.h"
 #include "io/byte_sink.h"
 #include "pipeline/pipeline.h"
 #include "tools/dense_output.h"
 #include "tools/output_place.h"
+#include "tools/view/picture.h"
 #include "tools/view/sheet.h"
 #include "tools/view/visible.h"
 #include "trainer/checkpoint.h"
@@ -163,7 +163,7 @@ void write_pictures(const ModelChoice& choice, pipeline::PipelineOptions input,
   const decode::Image sheet =
       draw_sheet(cells, {.captions = pictures.captions(), .legend = legend_of(choice)});
   const auto sink = open_output_file(*opener, options.path, io::Replace::kAtomically);
-  sink->write(decode::encode_png(sheet).span());
+  sink->write(encode_picture(sheet, options.path).span());
   sink->finish();
 }
 

@@ -13,7 +13,7 @@
 namespace millrace::tools {
 
 struct PictureOptions {
-  std::string path;  ///< of the PNG, or its url; an existing file is replaced
+  std::string path;  ///< of the picture, or its url; an existing file is replaced
   int samples = 8;   ///< maximum number
   /// Seed to choose samples from all over the set; without it the first ones are shown.
   std::optional<std::uint64_t> shuffle = {};

@@ -11,6 +11,7 @@
 #include "io/base/text.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/fake_data.h"
+#include "tools/suggest.h"
 #include "tools/values.h"
 #include "wds/split.h"
 
@@ -43,6 +44,16 @@ std::string settle_devices(std::string& devices) {
   return {};
 }
 
+/// "auto" takes the processor that there is.
+std::string check_accelerator(std::string& name) {
+  name = plain_name(name);
+  if (name == "cpu" || name == "auto") return {};
+  return fmt::format(
+      "there is no {} to train on, only the CPU (cpu, auto); --devices N divides its cores among N "
+      "devices",
+      printable(name));
+}
+
 /// Applies --tolerate-truncated to every image.
 void tolerate_truncated(std::vector<pipeline::FieldSpec>& fields) {
   for (pipeline::FieldSpec& field : fields) {
@@ -61,6 +72,8 @@ void RunOptions::declare(CLI::App& app) {
                  "Number of devices, or a list of them: 8, [5], 0,2; auto: one, with all cores")
       ->transform(CLI::Validator(settle_devices, ""))
       ->type_name("N|LIST");
+  app.add_option("--accelerator", accelerator, "The kind of processor: there is the CPU")
+      ->transform(CLI::Validator(check_accelerator, "{cpu,auto}"));
   app.add_option(
          "--precision", precision,
          "bf16 (16, 16-mixed, bf16-mixed, bfloat16): bf16 compute, float32 weights; fp32 (32, "

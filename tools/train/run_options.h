@@ -18,6 +18,7 @@ namespace millrace::tools {
 
 struct RunOptions {
   std::string devices = "1";
+  std::string accelerator = "auto";  ///< the CPU; an option so that others are refused
   std::string precision = "bf16";
   std::int64_t batch_size = 64;
   std::int64_t global_batch = 0;  ///< of all devices; 0: by batch_size
@@ -29,7 +30,8 @@ struct RunOptions {
   /// The processes that share the work: not an option, but what this one is started as.
   Topology topology = {};
 
-  /// --devices --precision --batch-size --global-batch --workers --streams --threads --prefetch
+  /// --devices --accelerator --precision --batch-size --global-batch --workers --streams --threads
+  /// --prefetch
   /// --no-autotune.
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for impossible devices.

@@ -1,8 +1,10 @@
 #include "tools/train/stored_image.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "decode/codec.h"
 #include "decode/image.h"
@@ -14,20 +16,50 @@ namespace {
 
 /// Smaller factors are ordinary resizing.
 constexpr double kNotable = 1.5;
+/// Less distortion is hardly seen.
+constexpr double kSqueezed = 1.05;
+/// The square in the middle of a 3:2 picture is more.
+constexpr double kCropped = 0.6;
 
 StoredImage look_at(const wds::Field& field) {
   const decode::Image image = decode::decode_image(field.data, {.tolerate_truncated = true});
   return {.height = image.height, .width = image.width, .channels = image.channels};
 }
 
+/// Of their sides, from stored to seen, both 1 if nothing is resized.
+struct Scale {
+  double height = 1;
+  double width = 1;
+};
+
+Scale scale_of(const StoredImage& stored, const ImageOptions& seen) {
+  const Scale squeezed{static_cast<double>(seen.size.height) / stored.height,
+                       static_cast<double>(seen.size.width) / stored.width};
+  if (seen.fit == "none") return {};
+  if (seen.fit == "squeeze") return squeezed;
+  const double both = std::max(squeezed.height, squeezed.width);
+  return {both, both};
+}
+
+/// The share of the picture that is left after cropping it.
+double share_seen(const StoredImage& stored, const ImageOptions& seen, const Scale& scale) {
+  return std::min(1.0, seen.size.height / (scale.height * stored.height)) *
+         std::min(1.0, seen.size.width / (scale.width * stored.width));
+}
+
 std::string change_text(const StoredImage& stored, const ImageOptions& seen) {
-  const double scale = std::min(static_cast<double>(seen.size.height) / stored.height,
-                                static_cast<double>(seen.size.width) / stored.width);
-  std::string changes;
-  if (scale >= kNotable) changes = fmt::format("enlarged {:.1f} times", scale);
-  if (seen.channels == 1 && stored.channels >= 3)
-    changes += changes.empty() ? "made grey" : ", made grey";
-  return changes.empty() ? changes : fmt::format("stored {}: {}", text(stored), changes);
+  const Scale scale = scale_of(stored, seen);
+  const double enlarged = std::min(scale.height, scale.width);
+  const double squeezed = std::max(scale.height, scale.width) / enlarged;
+  const double share = share_seen(stored, seen, scale);
+  std::vector<std::string> changes;
+  if (enlarged >= kNotable) changes.push_back(fmt::format("enlarged {:.1f} times", enlarged));
+  if (squeezed >= kSqueezed)
+    changes.push_back(fmt::format("squeezed by {:.0f} %", 100 * (1 - 1 / squeezed)));
+  if (share <= kCropped) changes.push_back(fmt::format("cropped to {:.0f} %", 100 * share));
+  if (seen.channels == 1 && stored.channels >= 3) changes.emplace_back("made grey");
+  if (changes.empty()) return {};
+  return fmt::format("stored {}: {}", text(stored), fmt::join(changes, ", "));
 }
 
 }  // namespace

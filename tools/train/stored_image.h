@@ -1,5 +1,5 @@
 // stored_image: the format of the images in the shards, and changes by a run that its user may not
-// have intended: enlarged, or converted to grey.
+// have intended: enlarged, squeezed, cropped, or converted to grey.
 #pragma once
 
 #include <optional>
@@ -34,7 +34,7 @@ std::optional<StoredImage> find_stored_image(const StoredImageInput& input);
 std::string text(const StoredImage& image);
 
 /// What happens to the first sample's image: "stored 32x32x3: enlarged 7.0 times, made grey"; empty
-/// if neither applies, or the image cannot be read. Requires: settled options. Throws: Cancelled.
+/// if nothing does, or the image cannot be read. Requires: settled options. Throws: Cancelled.
 std::string find_changes(const StoredImageInput& input, const ImageOptions& seen);
 
 }  // namespace millrace::tools

@@ -1,8 +1,14 @@
 #include "tools/view/picture.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <string>
 #include <utility>
+
+#include "decode/encode.h"
+#include "io/base/error.h"
+#include "io/opener.h"
 
 namespace millrace::tools {
 namespace {
@@ -57,6 +63,34 @@ decode::Image Picture::image() const {
           .width = width_,
           .channels = 3,
           .pixels = io::Bytes::take(std::vector<std::byte>(bytes.begin(), bytes.end()))};
+}
+
+namespace {
+
+/// "jpg" of "DIR/x.JPG"; empty without one.
+std::string suffix_of(const std::string& path) {
+  std::string suffix = std::filesystem::path(io::printable_url(path)).extension().string();
+  for (char& letter : suffix)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return suffix.empty() ? suffix : suffix.substr(1);
+}
+
+}  // namespace
+
+void check_picture_name(const std::string& path) {
+  const std::string suffix = suffix_of(path);
+  for (const char* known : {"", "png", "jpg", "jpeg", "ppm"})
+    if (suffix == known) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              io::printable_url(path) + ": pictures are written as .png, .jpg or .ppm");
+}
+
+io::Bytes encode_picture(const decode::Image& image, const std::string& path) {
+  const std::string suffix = suffix_of(path);
+  if (suffix == "ppm") return decode::encode_pnm(image);
+  if (suffix == "jpg" || suffix == "jpeg")
+    return decode::encode_jpeg(image, {.quality = 95, .subsample = false});
+  return decode::encode_png(image);
 }
 
 std::string fitted(std::string_view text, int width, int scale) {

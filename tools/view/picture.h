@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,13 @@ class Picture {
 /// `text` fitted to one line of `width` pixels: each character beyond ASCII becomes a question
 /// mark, and a text that is too long is cut and ends in two dots.
 std::string fitted(std::string_view text, int width, int scale);
+
+/// Refuses a file name that ends like another kind of file than encode_picture() writes. Throws:
+/// InvalidArgument.
+void check_picture_name(const std::string& path);
+/// By the name's suffix: .jpg and .jpeg as JPEG, .ppm as PPM, .png and a name without a suffix as
+/// PNG.
+io::Bytes encode_picture(const decode::Image& image, const std::string& path);
 
 /// Distance from one character to the next, in pixels.
 inline constexpr int kAdvance = kGlyphWidth + 1;

@@ -12,6 +12,7 @@ namespace {
 constexpr int kGap = 4;         // between samples
 constexpr int kPictureGap = 1;  // between the pictures of one
 constexpr int kLeastSide = 96;
+constexpr int kMostScale = 8;  // to fit captions
 constexpr int kLargeCell = 200;
 constexpr int kScreen = 1600;
 constexpr Colour kBackground = {32, 32, 32};
@@ -20,8 +21,9 @@ constexpr Colour kInk = {236, 236, 236};
 struct Layout {
   int scale = 1;       ///< of pictures
   int text_scale = 1;  ///< of labels
-  int width = 1;       ///< of a cell
-  int height = 1;      ///< of its pictures
+  int caption_scale = 1;
+  int width = 1;   ///< of a cell
+  int height = 1;  ///< of its pictures
   int columns = 1;
   int rows = 1;
   bool captions = false;
@@ -31,7 +33,8 @@ struct Layout {
   int text_height() const { return (kGlyphHeight + 3) * text_scale; }
   int step_x() const { return width + kGap; }
   int step_y() const { return height + text_height() + kGap; }
-  int top() const { return kGap + (captions ? text_height() : 0); }
+  int caption_height() const { return captions ? (kGlyphHeight + 3) * caption_scale : 0; }
+  int top() const { return kGap + caption_height(); }
   int legend_top() const { return top() + rows * step_y(); }
   int legend_line() const { return (kGlyphHeight + 5) * text_scale; }
   int sheet_width() const { return columns * step_x() + kGap; }
@@ -73,15 +76,35 @@ void lay_out_legend(const std::vector<LegendEntry>& legend, Layout& layout) {
   }
 }
 
+/// Of the longest of `captions`, as text of scale 1.
+int caption_width(const std::vector<std::string>& captions) {
+  std::size_t longest = 0;
+  for (const std::string& caption : captions) longest = std::max(longest, caption.size());
+  return kAdvance * static_cast<int>(longest);
+}
+
+/// The narrowest picture, which all captions must fit.
+int narrowest(const std::vector<Cell>& cells) {
+  int width = cells.front().pictures.front().width;
+  for (const Cell& cell : cells)
+    for (const decode::Image& picture : cell.pictures) width = std::min(width, picture.width);
+  return width;
+}
+
 Layout lay_out(const std::vector<Cell>& cells, const SheetOptions& options) {
   Layout layout{.captions = !options.captions.empty()};
+  const int caption = caption_width(options.captions);
+  const int narrow = narrowest(cells);
   layout.scale = std::max(1, kLeastSide / largest_side(cells));
+  if (caption > narrow * layout.scale)
+    layout.scale = std::min(kMostScale, (caption + narrow - 1) / narrow);
   for (const Cell& cell : cells) {
     layout.width = std::max(layout.width, width_of(cell, layout.scale));
     for (const decode::Image& picture : cell.pictures)
       layout.height = std::max(layout.height, picture.height * layout.scale);
   }
   layout.text_scale = layout.width >= kLargeCell ? 2 : 1;
+  layout.caption_scale = 2 * caption <= narrow * layout.scale ? layout.text_scale : 1;
   const int wanted = options.columns > 0 ? options.columns : kScreen / layout.step_x();
   layout.columns = std::clamp(wanted, 1, static_cast<int>(cells.size()));
   layout.rows = (static_cast<int>(cells.size()) + layout.columns - 1) / layout.columns;
@@ -108,8 +131,8 @@ void draw_captions(const std::vector<std::string>& captions, const Cell& like, c
     int left = kGap + column * layout.step_x() + (layout.width - width_of(like, layout.scale)) / 2;
     for (std::size_t i = 0; i < std::min(captions.size(), like.pictures.size()); ++i) {
       const int width = like.pictures[i].width * layout.scale;
-      sheet.write(fitted(captions[i], width, layout.text_scale),
-                  {.x = left, .y = kGap, .scale = layout.text_scale}, kInk);
+      sheet.write(fitted(captions[i], width, layout.caption_scale),
+                  {.x = left, .y = kGap, .scale = layout.caption_scale}, kInk);
       left += width + kPictureGap;
     }
   }

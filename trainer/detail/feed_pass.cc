@@ -1,5 +1,7 @@
 #include "trainer/detail/feed_pass.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "trainer/detail/batch_score.h"
 #include "trainer/detail/failure.h"
 
 namespace millrace::trainer::detail {
@@ -68,15 +71,37 @@ std::vector<float> gather_records(std::span<const float> records, Collectives& g
 void score(const pipeline::Batch& batch, Replica& replica, EvaluationSums& own) {
   nn::Plan& plan = replica.plan_for(batch);
   plan.forward(replica.inputs_of(batch), nn::Mode::kEvaluate);
-  replica.backend().score(replica.objective(),
-                          {.plan = plan, .batch = batch, .records = &own.replica_records},
-                          std::span(own.replica).first(own.replica.size() - 1));
+  own.non_finite +=
+      score_batch(replica, {.plan = plan, .batch = batch, .records = &own.replica_records},
+                  std::span(own.replica).first(own.replica.size() - 1));
   own.replica.back() += static_cast<double>(batch.num_valid);
+}
+
+/// Sums `sums` over all replicas.
+void reduce(EvaluationSums& sums, Collectives& group) {
+  sums.all = sums.replica;
+  sums.all.push_back(static_cast<double>(sums.non_finite));
+  group.all_reduce(std::span<double>(sums.all));
+  sums.non_finite = std::llround(sums.all.back());
+  sums.all.pop_back();
+  sums.all_records = gather_records(sums.replica_records, group);
+  for (const auto& bytes : group.all_gather_bytes(std::as_bytes(std::span(sums.replica)))) {
+    sums.by_rank.emplace_back(bytes.size() / sizeof(double));
+    std::memcpy(sums.by_rank.back().data(), bytes.data(), bytes.size());
+  }
 }
 
 }  // namespace
 
 std::int64_t EvaluationSums::samples() const { return std::llround(all.back()); }
+
+std::string non_finite_text(std::int64_t non_finite, std::int64_t samples,
+                            const NamedValues& values) {
+  if (non_finite > 0)
+    return fmt::format("{} of {} samples have outputs that are not finite", non_finite, samples);
+  const double loss = find_value(values, "loss").value_or(0.0);
+  return std::isfinite(loss) ? "" : "the loss is not finite";
+}
 
 EvaluationSums evaluate_group(const FeedPass& pass,
                               const std::function<void(std::int64_t)>& on_step) {
@@ -93,12 +118,7 @@ EvaluationSums evaluate_group(const FeedPass& pass,
         if (batch != nullptr) score(*batch, replica, own_of(replica));
         if (replica.rank() == 0 && on_step) on_step(++done);
       },
-      [&](Replica& replica) {
-        EvaluationSums& sums = own_of(replica);
-        sums.all = sums.replica;
-        replica.control().all_reduce(std::span<double>(sums.all));
-        sums.all_records = gather_records(sums.replica_records, replica.control());
-      });
+      [&](Replica& replica) { reduce(own_of(replica), replica.control()); });
   own.front().stopped = !whole;
   if (whole) own.front().skipped = pass.processes.sum(pass.feed.skipped_samples());
   return std::move(own.front());

@@ -17,6 +17,7 @@
 #include "trainer/detail/failure.h"
 #include "trainer/detail/processes.h"
 #include "trainer/detail/replica_group.h"
+#include "trainer/events.h"
 #include "trainer/feed.h"
 
 namespace millrace::trainer::detail {
@@ -75,15 +76,23 @@ bool run_pass(const FeedPass& pass,
 /// The result of an exact evaluation. The objective's sums, then the number of valid samples; and
 /// its records.
 struct EvaluationSums {
-  std::vector<double> all = {};      ///< over all replicas, the same on every process
-  std::vector<double> replica = {};  ///< of this process's first replica
+  std::vector<double> all = {};                   ///< over all replicas, the same on every process
+  std::vector<double> replica = {};               ///< of this process's first replica
+  std::vector<std::vector<double>> by_rank = {};  ///< the same of every replica
   std::vector<float> all_records = {};
   std::vector<float> replica_records = {};
+  /// Samples with an output that is not finite, over all replicas: then no measure is a number.
+  std::int64_t non_finite = 0;
   std::int64_t skipped = 0;  ///< samples, by the fault policy, over all processes
   bool stopped = false;      ///< before the end, on every process: then nothing else is valid
 
   std::int64_t samples() const;
 };
+
+/// Why an evaluation's values cannot be used: "12 of 100 samples have outputs that are not finite",
+/// or its loss is not; empty if they can.
+std::string non_finite_text(std::int64_t non_finite, std::int64_t samples,
+                            const NamedValues& values);
 
 /// Calls `on_step` with the number of rounds so far, on rank 0's thread. Throws: as run_pass().
 EvaluationSums evaluate_group(const FeedPass& pass,

@@ -179,6 +179,10 @@ void FitRun::start() {
   processes_.first_does([&] { save_if_behind(resumed); });
 }
 
+void FitRun::say(const std::string& line) const {
+  if (options_.epoch_lines) options_.log.info(line);
+}
+
 void FitRun::on_step_start(const StepStart& step) { tell(&Observer::on_step_start, step); }
 
 void FitRun::on_step(const StepEvent& event) {
@@ -191,7 +195,7 @@ void FitRun::on_log_step(const StepEvent& event) {
   if (folder_) folder_->line(event.rank, line);
   if (event.rank != 0) return;
   tell(&Observer::on_log_step, event);
-  options_.log.info(line);
+  say(line);
 }
 
 EpochContext FitRun::context_for(std::int64_t epoch, EpochFeed& feed, Failure& input) {
@@ -285,6 +289,8 @@ void FitRun::check_sanity() {
     result_.end.interrupted = result_.end.stopped_by == "signal";
     return;
   }
+  check_measures(event);
+  tell(&Observer::on_evaluation_end, event);
   options_.log.info(
       fmt::format("Sanity check: {} samples evaluated before training", event.val_samples));
 }
@@ -313,22 +319,52 @@ bool FitRun::evaluate(EpochEvent& event, std::int64_t max_batches) {
   event.val_samples = sums.samples();
   check_not_empty(processes_, "the evaluation", event.val_samples, event.val_skipped_samples);
   event.val = values_of(input_.objective, sums.all, sums.all_records);
+  event.val_non_finite = sums.non_finite;
   event.replica_val = values_of(input_.objective, sums.replica, sums.replica_records);
-  tell(&Observer::on_evaluation_end, event);
+  for (const std::vector<double>& rank : sums.by_rank)
+    event.val_by_rank.push_back(
+        {.samples = std::llround(rank.back()), .values = values_of(input_.objective, rank)});
   return true;
 }
 
-// A stop or a fault in an epoch's evaluation keeps the epoch's steps; a resumed run evaluates
-// again.
-bool FitRun::evaluate_or_stop(EpochEvent& event) {
+template <typename Work>
+void FitRun::or_save(const Work& work) {
   try {
-    if (evaluate(event, 0)) return true;
+    work();
   } catch (...) {
     save_finished_steps();
     throw;
   }
-  stop_in_epoch();
-  return false;
+}
+
+// A stop or a fault in an epoch's evaluation keeps the epoch's steps; a resumed run evaluates
+// again. Weights whose outputs are not finite are nothing to keep.
+bool FitRun::evaluate_or_stop(EpochEvent& event) {
+  bool whole = false;
+  or_save([&] { whole = evaluate(event, 0); });
+  if (!whole) {
+    stop_in_epoch();
+    return false;
+  }
+  check_measures(event);
+  or_save([&] { tell(&Observer::on_evaluation_end, event); });
+  return true;
+}
+
+void FitRun::check_measures(EpochEvent& event) {
+  const std::string fault = non_finite_text(event.val_non_finite, event.val_samples, event.val);
+  if (fault.empty()) return;
+  const std::string text = fmt::format(
+      "the evaluation {}: {}",
+      event.epoch == 0 ? "before training" : fmt::format("of epoch {}", event.epoch), fault);
+  if (options_.on_non_finite == OnNonFinite::kFail)
+    processes_.throw_alike(std::make_exception_ptr(
+        Error(ErrorCode::kCorrupt, text + ": lower the learning rate or check the data",
+              {.stage = "evaluation"})));
+  options_.log.warn(text + "; it has no measures");
+  event.val_by_rank.clear();
+  for (NamedValues* values : {&event.val, &event.replica_val})
+    for (auto& [name, value] : *values) value = std::nan("");
 }
 
 /// Of all processes, which are at the same step; the one that the epoch was continued from where
@@ -390,7 +426,7 @@ std::unique_ptr<EpochFeed> FitRun::open_epoch(std::int64_t epoch) {
 void FitRun::run_epoch(std::int64_t epoch) {
   const auto start = SteadyClock::now();
   tell(&Observer::on_epoch_start, epoch + 1);
-  options_.log.info(epoch_begin_line(epoch + 1, clock_time()));
+  say(epoch_begin_line(epoch + 1, clock_time()));
   const std::int64_t first_step = state_.step_in_epoch;
   const auto feed = open_epoch(epoch);
   train(epoch, *feed);
@@ -404,7 +440,7 @@ void FitRun::run_epoch(std::int64_t epoch) {
   if (totals.stopped) return stop_in_epoch();
   shown_steps_ = totals.steps;
   tell(&Observer::on_train_end, event);
-  options_.log.info(epoch_end_line(event, clock_time()));
+  say(epoch_end_line(event, clock_time()));
   if (input_.validation != nullptr && !evaluate_or_stop(event)) return;
   event.seconds = seconds_since(start);
   end_epoch(event);
@@ -421,8 +457,8 @@ void FitRun::end_epoch(EpochEvent& event) {
   event.is_best = !best.empty();
   event.compilations = gather_compilations(processes_, group_.take_compilations());
   tell(&Observer::on_epoch_end, event);
-  if (!event.val.empty()) options_.log.info(evaluation_line(event, clock_time()));
-  options_.log.info(stall_line(event));
+  if (!event.val.empty()) say(evaluation_line(event, clock_time()));
+  say(stall_line(event));
   result_.end.verdict = event.stall.verdict;
   result_.epochs.push_back(event);
 }
@@ -447,7 +483,7 @@ void FitRun::finish() {
   end.mean_rate = train_seconds_ > 0.0 ? samples_ / train_seconds_ : 0.0;
   tell(&Observer::on_fit_end, end);
   processes_.first_does([&] { folder_->finish(); });
-  options_.log.info(end_line(end));
+  say(end_line(end));
   warn_of_warmup();
   result_.last_checkpoint = told.at("last_path");
   result_.best_checkpoint = told.at("best_path");

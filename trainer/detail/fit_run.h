@@ -73,11 +73,18 @@ class FitRun final : private EpochHost {
   bool evaluate(EpochEvent& event, std::int64_t max_batches);
   /// Returns false after a stop; then the epoch's steps are saved.
   bool evaluate_or_stop(EpochEvent& event);
+  /// Ends the run, or leaves out the measures, if outputs or the loss were not finite.
+  void check_measures(EpochEvent& event);
+  /// Does `work`; if it throws, saves the finished steps first.
+  template <typename Work>
+  void or_save(const Work& work);
   EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed);
   void end_epoch(EpochEvent& event);
   void finish();
   /// Warns if the run ended within its warm-up: without indexes its length is unknown before.
   void warn_of_warmup() const;
+  /// A line of the run's progress, if they are wanted.
+  void say(const std::string& line) const;
   template <typename Member, typename... Args>
   void tell(Member member, const Args&... args);
 

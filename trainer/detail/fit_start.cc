@@ -266,7 +266,7 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
   state.monitor = fresh.monitor;
   state.data = fresh.data;
   state.options = fresh.options;
-  options.log.info(fmt::format("Resumed from {} at epoch {}, step {}", path, state.epoch + 1,
+  options.log.info(fmt::format("Resumed from {} at epoch {}, step {}", io::printable_url(path), state.epoch + 1,
                                state.step_in_epoch));
   return state;
 }

@@ -25,6 +25,7 @@ ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const 
 void ReplicaEpoch::run() {
   const auto start = std::chrono::steady_clock::now();
   rate_ = RateMeter(start);
+  all_rate_ = RateMeter(start);
   step_.begin();
   try {
     take_steps();
@@ -112,7 +113,8 @@ void ReplicaEpoch::tell_start() {
   if (replica_.rank() != 0) return;
   context_.host.on_step_start({.epoch = context_.epoch + 1,
                                .step = totals_.steps + 1,
-                               .global_step = totals_.global_step + 1});
+                               .global_step = totals_.global_step + 1,
+                               .lr = static_cast<double>(learning_rate())});
 }
 
 float ReplicaEpoch::learning_rate() const {
@@ -203,6 +205,7 @@ void ReplicaEpoch::checkpoint_if_due() {
 
 void ReplicaEpoch::report() {
   rate_.add(step_.num_samples());
+  all_rate_.add(std::llround(step_.sums().back()));
   const std::int64_t log_steps = context_.options.log_steps;
   const std::int64_t step = totals_.steps + 1;
   const bool log = log_steps > 0 && step % log_steps == 0;
@@ -220,6 +223,7 @@ void ReplicaEpoch::report() {
                         .lr = static_cast<double>(learning_rate()),
                         .rate = rate_.rate(),
                         .global_rate = rate_.global_rate(),
+                        .total_rate = all_rate_.global_rate(),
                         .times = timer_.times(),
                         .samples = step_.num_samples(),
                         .global_samples = std::llround(step_.sums().back()),

@@ -130,6 +130,7 @@ class ReplicaEpoch {
   StepTimer timer_;
   TrainStep step_;
   RateMeter rate_;
+  RateMeter all_rate_;  ///< of all replicas
   ReplicaInput input_;
   MicroBatch micro_;
   std::shared_ptr<const pipeline::Position> position_ = {};  ///< after the last batch

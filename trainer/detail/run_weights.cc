@@ -39,7 +39,7 @@ void RunWeights::initialise(const TrainOptions& options) {
     const LoadedWeights loaded =
         load_weights(options.init, tensors().model, {.replace_head = options.replace_head},
                      *checkpoint_opener(options));
-    for (const std::string& name : loaded.kept) options.log.info(name + " keeps its start values");
+    for (const std::string& name : loaded.kept) options.log.info(name + " is initialised, not read from " + io::printable_url(options.init));
     for (const std::string& line : loaded.warnings) options.log.warn(options.init + ": " + line);
   }
   if (options.ema_decay <= 0.0) return;

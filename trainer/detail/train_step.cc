@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trainer/detail/batch_score.h"
+
 namespace millrace::trainer::detail {
 namespace {
 
@@ -68,9 +70,8 @@ void TrainStep::run_batch(const MicroBatch& micro) {
   plan.set_random_key(micro.random_key);
   plan.forward(replica_.inputs_of(batch), nn::Mode::kTrain,
                [&](std::size_t offset) { await_weights(offset); });
-  replica_.backend().score(replica_.objective(),
-                           {.plan = plan, .batch = batch, .gradients = true, .divisor = divisor_},
-                           std::span(sums_).first(replica_.objective().num_sums()));
+  score_batch(replica_, {.plan = plan, .batch = batch, .gradients = true, .divisor = divisor_},
+              std::span(sums_).first(replica_.objective().num_sums()));
   timer_.lap(&StepTimes::forward);
   backward(plan);
   has_batch_ = true;

@@ -10,11 +10,11 @@
 namespace millrace::trainer::losses {
 namespace {
 
-using Row = std::span<const float>;
+using Logits = std::span<const float>;
 
 // How many classes have a larger logit than `label`; of equal ones the lower index counts as
 // larger.
-std::size_t rank_of(Row logits, std::size_t label) {
+std::size_t rank_of(Logits logits, std::size_t label) {
   const auto x = flat::whole(logits);
   const auto equals = x.head(static_cast<Eigen::Index>(label)) == logits[label];
   return static_cast<std::size_t>((x > logits[label]).count() + equals.count());
@@ -30,7 +30,7 @@ class CrossEntropy final : public Loss {
     LossSums sums;
     Eigen::ArrayXf shares(input.prediction.shape[1]);
     for (std::size_t slot = 0; slot < input.valid.size(); ++slot) {
-      const Row logits = input.prediction.data.subspan(slot * classes, classes);
+      const Logits logits = input.prediction.data.subspan(slot * classes, classes);
       std::span<float> gradient;
       if (!input.gradient.empty()) gradient = input.gradient.subspan(slot * classes, classes);
       if (input.valid[slot] == 0) {
@@ -65,7 +65,7 @@ class CrossEntropy final : public Loss {
   }
 
   struct Slot {
-    Row logits;
+    Logits logits;
     std::size_t label;
     std::span<float> gradient;
     double divisor;
@@ -73,7 +73,7 @@ class CrossEntropy final : public Loss {
 
   // `shares` is scratch memory of the logits' size.
   LossSums one(const Slot& slot, Eigen::ArrayXf& shares) const {
-    const Row logits = slot.logits;
+    const Logits logits = slot.logits;
     const float top = flat::whole(logits).maxCoeff();
     const std::span<float> exponentials(shares.data(), logits.size());
     flat::for_each_chunk([top](auto share, auto x) { share = (x - top).exp(); }, exponentials,
@@ -92,6 +92,7 @@ class CrossEntropy final : public Loss {
       flat::whole(slot.gradient) = scale * (shares / sum - spread);
       slot.gradient[slot.label] -= scale * hit;
     }
+    if (!std::isfinite(loss)) return {.loss = loss, .num_valid = 1};
     const std::size_t rank = rank_of(logits, slot.label);
     return {.loss = loss, .num_valid = 1, .top1 = rank < 1 ? 1 : 0, .top5 = rank < 5 ? 1 : 0};
   }
