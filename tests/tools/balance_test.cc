@@ -338,7 +338,7 @@ TEST_F(Balance, OverHttpTheFirstShardSaysWhetherThereAreIndexes) {
   add_indexes();
   const ProcessResult balanced = train(url, {"--schedule", "cosine", "--schedule-unit", "step"});
   EXPECT_EQ(balanced.status, 0) << balanced.err;
-  EXPECT_THAT(balanced.err, AllOf(HasSubstr("streams balanced by 2 indexes"),
+  EXPECT_THAT(balanced.err, AllOf(HasSubstr("divided evenly among the streams, by 2 indexes"),
                                   HasSubstr("50 samples make 7 steps per epoch")));
   EXPECT_EQ(train(url, {"--no-index", "--no-scan"}).status, 2);
 }
