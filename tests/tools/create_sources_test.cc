@@ -517,8 +517,8 @@ TEST(CreateOutside, FilesOutsideTheFolderAreRefusedUnlessAllowed) {
   for (const std::string table : {"data/t.csv", "data/t.txt", "link/t.csv", "link/t.txt"}) {
     for (const std::string path : {"in/a.jpg", "in/near.jpg", "in/../in/a.jpg"})
       EXPECT_EQ(made(table, path).status, 0) << table << " " << path;
-    for (const std::string path : {std::string("../other/secret.jpg"), std::string("in/far.jpg"),
-                                   std::string("folder/secret.jpg"), dir / "other/secret.jpg"}) {
+    for (const std::string& path : {std::string("../other/secret.jpg"), std::string("in/far.jpg"),
+                                    std::string("folder/secret.jpg"), dir / "other/secret.jpg"}) {
       fs::remove_all(dir / "out");
       const ProcessResult refused = made(table, path);
       EXPECT_EQ(refused.status, 2) << table << " " << path << ": " << refused.err;

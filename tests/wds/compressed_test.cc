@@ -244,7 +244,7 @@ TEST(Compressed, AReaderWhoseUnpackingCannotBeginIsWhole) {
        {empty, skippable, skippable.substr(0, 6), skippable.substr(0, 10), empty + empty,
         skippable + numbered_tar(2), std::string("\x04\x22\x4d\x18 lz4")}) {
     opener.files["x"] = shard;
-    for (const std::uint64_t offset : {0, 4, 512}) {
+    for (const std::uint64_t offset : {0U, 4U, 512U}) {
       std::optional<ShardReader> reader;
       try {
         reader.emplace(opener, "x", ShardOptions{.lenient = true, .offset = offset});
