@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "trainer/detail/store_lock.h"
+#include "io/base/host.h"
 
 namespace millrace::trainer {
 namespace {
@@ -72,8 +72,7 @@ std::uint32_t masked_crc32c(std::string_view data) {
 }
 
 std::string TensorBoardLog::new_name() {
-  return fmt::format("events.out.tfevents.{:.0f}.{}.{}", wall_time(), detail::host_name(),
-                     ::getpid());
+  return fmt::format("events.out.tfevents.{:.0f}.{}.{}", wall_time(), host_name(), ::getpid());
 }
 
 TensorBoardLog::TensorBoardLog(std::unique_ptr<io::AppendFile> file) : file_(std::move(file)) {

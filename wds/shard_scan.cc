@@ -9,16 +9,17 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
 
-#include "io/base/file_lock.h"
 #include "io/base/text.h"
 #include "io/base/thread_annotations.h"
 #include "io/local_path.h"
 #include "wds/detail/group_reader.h"
 #include "wds/detail/scan_cache.h"
+#include "wds/detail/scan_mark.h"
 
 namespace millrace::wds {
 namespace {
@@ -111,8 +112,9 @@ bool ends_scan(const Error& error, const ScanOptions& options) {
 /// One shard's scan, whatever its damage.
 class Scanner {
  public:
-  Scanner(const io::Opener& opener, const std::string& url, const ScanOptions& options)
-      : opener_(opener), url_(url), options_(options) {}
+  Scanner(const io::Opener& opener, const std::string& url, const ScanOptions& options,
+          const std::function<void()>& on_sample)
+      : opener_(opener), url_(url), options_(options), on_sample_(on_sample) {}
 
   ShardScan run() {
     try {
@@ -135,6 +137,7 @@ class Scanner {
     try {
       if (!headers_->next(sample)) return false;
       add(sample);
+      if (on_sample_) on_sample_();
     } catch (const Error& error) {
       damaged(error);
       return headers_->group().can_continue();
@@ -159,6 +162,7 @@ class Scanner {
   const io::Opener& opener_;
   const std::string& url_;
   const ScanOptions& options_;
+  const std::function<void()>& on_sample_;
   std::optional<HeaderScan> headers_;
   ShardScan scan_;
 };
@@ -190,55 +194,17 @@ std::optional<Scanned> recall(const io::Opener& opener, const std::string& url,
   return Scanned{.scan = std::move(cached->scan), .kept = true};
 }
 
-/// What to do about a shard that another process scans just now.
-enum class IfTaken { kPostpone, kWait };
-
-/// Marks a shard as being scanned, where its scan will be kept: so processes that start together
-/// divide the shards. Without a cache that can be written every process scans all.
-class ScanMark {
- public:
-  ScanMark(const std::string& path, const ScanOptions& options, IfTaken if_taken) {
-    try {
-      std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-      while (!(lock_ = FileLock::try_take(path + ".lock")) && if_taken == IfTaken::kWait)
-        wait(options);
-      is_taken_ = !lock_;
-    } catch (const std::filesystem::filesystem_error&) {
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::kCancelled) throw;
-    }
-  }
-  ~ScanMark() {
-    try {
-      if (lock_) lock_->remove();
-    } catch (const Error&) {  // it stays, unlocked
-    }
-  }
-  ScanMark(const ScanMark&) = delete;
-  ScanMark& operator=(const ScanMark&) = delete;
-
-  bool is_taken() const { return is_taken_; }
-
- private:
-  static void wait(const ScanOptions& options) {
-    if (options.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "the scan was stopped");
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-
-  std::unique_ptr<FileLock> lock_;
-  bool is_taken_ = false;
-};
-
 bool may_be_worth(const std::string& url) {
   const auto path = io::local_path(url);
   std::error_code ignored;
   return !path || std::filesystem::file_size(*path, ignored) >= kWorthKeeping;
 }
 
+/// `on_sample`: after each; may be empty.
 Scanned scan(const io::Opener& opener, const std::string& url, const std::string& path,
-             const ScanOptions& options) {
+             const ScanOptions& options, const std::function<void()>& on_sample = {}) {
   const CountingOpener counting(opener);
-  Scanned scanned{.scan = Scanner(counting, url, options).run()};
+  Scanned scanned{.scan = Scanner(counting, url, options, on_sample).run()};
   scanned.bytes = counting.bytes();
   const detail::ScannedObject& object = counting.object();
   const bool worth = io::is_network_url(url) || scanned.bytes >= kWorthKeeping;
@@ -249,15 +215,15 @@ Scanned scan(const io::Opener& opener, const std::string& url, const std::string
 
 /// Nullopt if another process scans the shard, and that is to be done later.
 std::optional<Scanned> scan_or_recall(const io::Opener& opener, const std::string& url,
-                                      const ScanOptions& options, IfTaken if_taken) {
+                                      const ScanOptions& options, detail::IfTaken if_taken) {
   if (options.cache.empty() || io::is_stream_url(url)) return scan(opener, url, "", options);
   const std::string path = detail::scan_path(url, options);
   if (auto known = recall(opener, url, path, options)) return known;
   if (!may_be_worth(url)) return scan(opener, url, path, options);
-  const ScanMark mark(path, options, if_taken);
-  if (mark.is_taken()) return {};
+  detail::ScanMark mark(path, url, options, if_taken);
+  if (mark.is_postponed()) return {};
   if (auto known = recall(opener, url, path, options)) return known;  // scanned meanwhile
-  return scan(opener, url, path, options);
+  return scan(opener, url, path, options, [&mark] { mark.sign_of_life(); });
 }
 
 /// The shards of a list, on several threads.
@@ -286,12 +252,12 @@ class SetScanner {
   void work() {
     std::vector<std::size_t> postponed;
     for (std::size_t i = next_++; i < places_.size() && !failed_; i = next_++)
-      if (!scan_at(places_[i], IfTaken::kPostpone)) postponed.push_back(places_[i]);
+      if (!scan_at(places_[i], detail::IfTaken::kPostpone)) postponed.push_back(places_[i]);
     for (const std::size_t place : postponed)
-      if (!failed_) scan_at(place, IfTaken::kWait);
+      if (!failed_) scan_at(place, detail::IfTaken::kWait);
   }
 
-  bool scan_at(std::size_t place, IfTaken if_taken) MILLRACE_EXCLUDES(mutex_) {
+  bool scan_at(std::size_t place, detail::IfTaken if_taken) MILLRACE_EXCLUDES(mutex_) {
     try {
       auto scanned = scan_or_recall(opener_, shards_[place], options_, if_taken);
       if (!scanned) return false;
@@ -388,7 +354,7 @@ ShardIndex scan_contents(const io::Opener& opener, const std::string& url,
 }
 
 ShardScan scan_shard(const io::Opener& opener, const std::string& url, const ScanOptions& options) {
-  return scan_or_recall(opener, url, options, IfTaken::kWait)->scan;
+  return scan_or_recall(opener, url, options, detail::IfTaken::kWait)->scan;
 }
 
 std::shared_ptr<const ShardScans> scan_shards(const io::Opener& opener,

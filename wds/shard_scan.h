@@ -15,6 +15,7 @@
 // Threads: free functions, callable from any thread; a ShardScan is a value.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -55,6 +56,9 @@ struct ScanOptions {
   /// The folder in which scans are kept; processes that scan the same shards at once divide them.
   /// Empty: they are not kept. One that cannot be written or holds damage is no fault.
   std::string cache = {};
+  /// How long another process that scans a shard may give no sign of going on, because it is
+  /// stopped or waits itself, until the shard is scanned here too.
+  std::chrono::milliseconds patience{5000};
   /// Whether a disk or network fault ends the scan. Otherwise it counts as damage.
   bool fail = true;
   std::stop_token stop = {};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -248,6 +249,45 @@ TEST_F(ScanCache, ProcessesThatScanAtOnceDivideTheShards) {
   EXPECT_EQ(scans->at(0)->count, 3U) << "what the other process found";
   EXPECT_EQ(scans->at(1)->count, 500U);
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(std::filesystem::exists(kept_at(i) + ".lock"));
+}
+
+// As one that SIGSTOP has stopped.
+TEST_F(ScanCache, AProcessThatDoesNotGoOnIsNamedAndNotWaitedFor) {
+  TarBuilder tar;
+  for (int i = 0; i < 500; ++i) tar.file(std::to_string(i) + ".bin", std::string(10'000, 'x'));
+  testing::write_file(dir_ / "a.tar", tar.end().bytes());
+  std::filesystem::create_directories(options_.cache);
+  const auto other_process = FileLock::try_take(path() + ".lock");
+  testing::write_file(path() + ".lock", "process 71 on node1");
+  options_.patience = std::chrono::milliseconds(2500);
+  options_.log = Log::to_file(dir_ / "log");
+  const Strings shards{dir_ / "a.tar"};
+  EXPECT_EQ(scan_shards(io::UrlOpener(), shards, {true}, options_)->at(0)->count, 500U);
+  const std::string said = testing::read_file(dir_ / "log");
+  EXPECT_THAT(said, HasSubstr("waiting for process 71 on node1, which scans " + shards[0]));
+  EXPECT_THAT(said, HasSubstr("has not gone on for 2.5 s: it is scanned here too"));
+  EXPECT_TRUE(other_process->in_place()) << "its mark is its own";
+}
+
+TEST_F(ScanCache, AProcessThatGoesOnIsWaitedFor) {
+  TarBuilder tar;
+  for (int i = 0; i < 500; ++i) tar.file(std::to_string(i) + ".bin", std::string(10'000, 'x'));
+  testing::write_file(dir_ / "a.tar", tar.end().bytes());
+  std::filesystem::create_directories(options_.cache);
+  auto other_process = FileLock::try_take(path() + ".lock");
+  options_.patience = std::chrono::seconds(600);  // a test that fails would take as long
+  std::atomic<bool> is_done = false;
+  std::jthread scanning([&] {
+    EXPECT_EQ(scan().count, 500U);
+    is_done = true;
+  });
+  for (int i = 0; i < 20; ++i) {
+    testing::write_file(path() + ".lock", "process 71 on node" + std::to_string(i));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_FALSE(is_done);
+  other_process->remove();
+  other_process.reset();
 }
 
 TEST_F(ScanCache, AStopEndsTheWaitForAnotherProcess) {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -19,6 +18,7 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/base/host.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -251,11 +251,6 @@ class StoreLock final : public RunLock::Holder {
 std::string new_run_mark() {
   std::random_device device;
   return fmt::format("{:08x}{:08x}", device(), device());
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 std::unique_ptr<RunLock::Holder> lock_in_store(const std::string& folder,

@@ -8,8 +8,6 @@
 
 namespace millrace::trainer::detail {
 
-/// This machine's name; "localhost" where it has none.
-std::string host_name();
 /// A mark that no other run has.
 std::string new_run_mark();
 
