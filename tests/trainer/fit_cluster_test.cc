@@ -352,7 +352,7 @@ TEST(FitCluster, AStepOfTwoByTwoIsContinuedToTheSameBitsByAnyLayout) {
                           .val = write_pictures(folder.path(), "val", 6, 100)};
   const PictureRun whole = train_on({2, 2}, training, folder / "whole");
   for (const std::int64_t step : {3, 5, 9}) {  // the 6th of an epoch is its last
-    train_on({2, 2}, training, folder / "stopped", step - 1);
+    train_on({2, 2}, training, folder / "stopped", step);
     EXPECT_EQ(step, read_checkpoint_state(folder / "stopped/checkpoints/last").global_step);
     for (const Layout layout : kSameReplicas) {
       const auto run = folder / ("at" + std::to_string(step) + "of" + name_of(layout));

@@ -110,6 +110,21 @@ TEST(StallReport, NamesTheBoundAndTheStepWithFreeBatches) {
   EXPECT_NEAR(0.99, input.free_input_step, 1e-12);
 }
 
+TEST(StallReport, SumsThatNothingHidesAreTheBound) {
+  const StepTimes step{
+      .wait = 0.003, .forward = 0.006, .backward = 0.01, .reduce = 0.112, .update = 0.001};
+  const auto of = [](const StepTimes& all) {
+    return detail::make_stall_report({{.all = all, .first = {}}}, 2, "decode").verdict;
+  };
+  EXPECT_EQ("reduction-bound (sums take 84.8 %)", of(step));
+  StepTimes starved = step;
+  starved.wait = 1;
+  EXPECT_THAT(of(starved), StartsWith("input-bound by decode"));
+  StepTimes busy = step;
+  busy.forward = 1;
+  EXPECT_THAT(of(busy), StartsWith("compute-bound"));
+}
+
 TEST(StallReport, ShowsTheWaitForPeersApartFromReducing) {
   const StepTimes step{.wait = 1, .forward = 2, .backward = 3, .reduce = 0.5, .peer_wait = 4};
   EpochEvent event;

@@ -13,6 +13,10 @@ namespace {
 std::string verdict_of(const StallReport& report) {
   if (report.steps == 0) return "too short for a verdict";
   const double percent = 100.0 * report.wait_share;
+  const double total = report.mean_step.total();
+  const double reduce_share = total > 0.0 ? report.mean_step.reduce / total : 0.0;
+  if (reduce_share >= kReductionBoundShare && reduce_share > report.wait_share)
+    return fmt::format("reduction-bound (sums take {:.1f} %)", 100.0 * reduce_share);
   if (report.wait_share < kInputBoundShare) {
     return fmt::format("compute-bound (waits {:.1f} %)", percent);
   }

@@ -15,6 +15,9 @@ namespace millrace::trainer::detail {
 
 /// Above this share of waiting an epoch is input-bound.
 inline constexpr double kInputBoundShare = 0.05;
+/// Above this share of sums that nothing hides it is reduction-bound, if it waits less for its
+/// input.
+inline constexpr double kReductionBoundShare = 0.25;
 
 /// Times of one replica in an epoch.
 struct ReplicaTimes {
