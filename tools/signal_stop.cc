@@ -64,9 +64,11 @@ void SignalStop::wait() {
 }
 
 void SignalStop::take(int signal) {
+  constexpr std::chrono::seconds kSameStop{1};
   if (signal != SIGUSR1) {
-    if (may_end_) ::_exit(128 + signal);
-    may_end_ = true;
+    const auto now = std::chrono::steady_clock::now();
+    if (first_ && now - *first_ > kSameStop) ::_exit(128 + signal);
+    if (!first_) first_ = now;
   }
   tell(signal);
 }

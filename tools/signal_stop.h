@@ -1,6 +1,8 @@
 // SignalStop: SIGINT, SIGTERM and SIGUSR1 as a stop token. A second SIGINT or SIGTERM ends the
-// process at once; SIGUSR1, which a scheduler sends ahead of its time limit, and more than once
-// where a launcher passes it on, does not.
+// process at once, unless it comes within a second: Slurm's time limit sends two within
+// milliseconds, and a terminal's ^C reaches a process beside what its launcher passes on. SIGUSR1,
+// which a scheduler sends ahead of its time limit, and more than once where a launcher passes it
+// on, does not.
 //
 //   int main() {
 //     hold_signals();              // first: early signals stay pending
@@ -13,6 +15,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <optional>
 #include <stop_token>
 #include <thread>
 
@@ -36,6 +40,8 @@ class SignalStop {
   int signal() const { return signal_.load(); }
   /// Handles a signal that another process of the run received as if this one had.
   void tell(int signal);
+  /// Requests the stop without a signal: another process has ended the run.
+  void stop() { source_.request_stop(); }
 
  private:
   void wait();
@@ -43,9 +49,10 @@ class SignalStop {
 
   std::stop_source source_;
   std::atomic<int> signal_ = 0;
-  bool may_end_ = false;  ///< the next SIGINT or SIGTERM ends the process; the waiter's own
-  int signals_ = -1;      // a signalfd
-  int end_ = -1;          // an eventfd, since anyone could send a signal
+  /// Of the first SIGINT or SIGTERM: a later one ends the process. The waiter's own.
+  std::optional<std::chrono::steady_clock::time_point> first_ = {};
+  int signals_ = -1;  // a signalfd
+  int end_ = -1;      // an eventfd, since anyone could send a signal
   std::thread waiter_;
 };
 

@@ -55,19 +55,34 @@ TEST(Signals, ThatComeBeforeTheRestartAreKept) {
   EXPECT_THAT(result.err, HasSubstr("interrupted")) << "it ended as a run does";
 }
 
-TEST(Signals, ThatASchedulerSendsAheadOfItsLimitSaveAndStop) {
-  const TempDir dir;
-  const ProcessResult result = run_process(
+/// A run in its twentieth step gets the signals of `kills`, a script that has its number as $pid;
+/// it prints its status.
+ProcessResult in_training(const TempDir& dir, const std::string& kills) {
+  return run_process(
       {"/bin/sh", "-c",
        std::string("'") + MILLRACE_PROGRAM +
            "' train --fake-data 1000000 --model lenet --classes 10 --log-steps 20 --run-dir '" +
-           (dir / "run") +
-           "' 2>log & pid=$!; until grep -q Step=20 log; do sleep 0.02; done; kill -USR1 $pid; "
-           "kill "
-           "-USR1 $pid; wait $pid; echo $?"},
+           (dir / "run") + "' 2>log & pid=$!; until grep -q Step=20 log; do sleep 0.02; done; " +
+           kills + "; wait $pid; echo $?"},
       {.folder = dir.path().string()});
-  EXPECT_EQ(result.out, std::to_string(128 + SIGUSR1) + "\n");
+}
+
+TEST(Signals, ThatASchedulerSendsAheadOfItsLimitSaveAndStop) {
+  const TempDir dir;
+  EXPECT_EQ(in_training(dir, "kill -USR1 $pid; kill -USR1 $pid").out,
+            std::to_string(128 + SIGUSR1) + "\n");
   EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/last/state.json"));
+}
+
+// As Slurm does when a job's time is over.
+TEST(Signals, ThatComeTwiceWithinASecondAreOne) {
+  const TempDir dir;
+  EXPECT_EQ(in_training(dir, "kill -TERM $pid; kill -CONT $pid; sleep 0.02; kill -TERM $pid").out,
+            std::to_string(128 + SIGTERM) + "\n");
+  EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/last/state.json"));
+  EXPECT_THAT(testing::read_file(dir / "log"),
+              AllOf(HasSubstr("a signal: the run ends after the step in flight"),
+                    HasSubstr("checkpoints/last; --resume auto continues from it")));
 }
 
 TEST(Signals, OfOthersDoNotEndTheWaitForOurs) {

@@ -225,7 +225,7 @@ struct PictureRun {
   std::vector<FitResult> results;  ///< one per process
 };
 
-/// `stop_at`: the step before the last one; 0: none. Goes on where `folder` has a checkpoint.
+/// `stop_at`: the last step; 0: none. Goes on where `folder` has a checkpoint.
 PictureRun train_on(const Layout& layout, const Training& training, const std::string& folder,
                     std::int64_t stop_at = 0) {
   PictureRun run;

@@ -39,12 +39,14 @@ void ReplicaEpoch::run() {
 }
 
 void ReplicaEpoch::take_steps() {
-  while (!(stop_ && step_.is_empty()) && next_micro_batch()) {
+  while (!stop_ && next_micro_batch()) {
+    if (stop_) break;
     if (step_.is_empty()) tell_start();
     step_.add(micro_);
     if (step_.is_full()) finish_step();
   }
-  if (input_failed_) {
+  // A stop does not wait for the rest of a step: a resumed run takes it from its first micro-batch.
+  if (input_failed_ || stop_) {
     step_.restore_buffers();
   } else if (!step_.is_empty()) {
     finish_step();
