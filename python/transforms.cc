@@ -109,9 +109,9 @@ void bind_resizes(nb::module_& module) {
   bind_struct<ResizeCover, 2>(
       module, "ResizeCover",
       "Resizes so that the picture just covers (height, width), keeping the ratio: one side fits, "
-      "the other is as long or longer.",
-      {}, member("height", &ResizeCover::height, "Rows of pixels to cover."),
-      member("width", &ResizeCover::width, "Columns of pixels to cover."));
+      "the other is as long or longer. One number is a square.",
+      {}, height_member<ResizeCover>(),
+      width_member<ResizeCover>("ResizeCover", kSquareDoc, square));
 }
 
 void bind_crops(nb::module_& module) {

@@ -374,11 +374,11 @@ def test_jax_refuses_labels_that_it_would_cut_off(tmp_path: Path) -> None:
 def test_sizes_mean_what_they_mean_in_torchvision(tmp_path: Path) -> None:
     assert mr.CenterCrop(24) == mr.CenterCrop(24, 24) == mr.CenterCrop((24, 24))
     assert mr.RandomCrop(32, padding=4) == mr.RandomCrop(32, 32, 4)
-    assert mr.RandomCrop((8, 6)).width == 6
+    assert mr.RandomCrop((8, 6)).width == 6 and mr.ResizeCover(7).width == 7
     assert repr(mr.Resize(256)) == "Resize(height=256, width=None)"
     assert pickle.loads(pickle.dumps(mr.Resize(256))) == mr.Resize(256) != mr.Resize(256, 256)
     wrong: list[Any] = [(), (0,), (-1,), ((8, 8), 8), (8, -8), (8, 0)]
-    for kind in (mr.CenterCrop, mr.Resize, mr.RandomCrop):
+    for kind in (mr.CenterCrop, mr.Resize, mr.RandomCrop, mr.ResizeCover):
         for sizes in wrong:
             with pytest.raises(ValueError, match=kind.__name__):
                 kind(*sizes)
