@@ -88,6 +88,7 @@ class EvalCommand final : public Command {
 
  private:
   void evaluate(Context& context) {
+    processes_->print_places(context);
     const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();

@@ -88,6 +88,7 @@ class PredictCommand final : public Command {
     processes_.emplace(context,
                        ProcessOptions{.devices = run_.devices, .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] {
+      processes_->print_places(context);
       Context own{.out = context.out,
                   .log = log,
                   .stop = context.stop,

@@ -6,14 +6,19 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <span>
+#include <sstream>
 #include <thread>
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/host.h"
 #include "io/base/machine.h"
 #include "io/base/text.h"
 #include "tools/launcher.h"
+#include "tools/mpirun_settings.h"
+#include "tools/process_table.h"
 #include "tools/values.h"
 #ifdef MILLRACE_HAS_MPI
 #include "trainer/mpi/mpi_processes.h"
@@ -21,6 +26,11 @@
 
 namespace millrace::tools {
 namespace {
+
+bool is_cancelled(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  return known != nullptr && known->code() == ErrorCode::kCancelled;
+}
 
 std::vector<std::string> gather(trainer::Cluster& cluster, const std::string& own) {
   std::vector<std::string> all;
@@ -47,10 +57,36 @@ void check_connected(const LaunchedProcesses& launched, const Environment& envir
 
 }  // namespace
 
+namespace {
+
+/// A start may take longer than a process may be silent later.
+constexpr std::chrono::seconds kShortestStart{30};
+/// What mpirun may take to end the daemons of its hosts, besides the time that it gives processes.
+constexpr std::chrono::seconds kToEndDaemons{10};
+
+trainer::MpiOptions mpi_options(const LaunchedProcesses& launched,
+                                std::chrono::seconds peer_timeout, const Context& context) {
+  const bool is_first = launched.process == 0;
+  const auto start =
+      peer_timeout.count() == 0 ? peer_timeout : std::max(peer_timeout, kShortestStart);
+  return {.peer_timeout = peer_timeout,
+          .start_timeout = start,
+          .launcher_patience = kToEndDaemons + std::chrono::seconds(std::lround(
+                                                   mpirun_kill_seconds(process_environment()))),
+          .name = fmt::format("process {} on {}", launched.process, host_name()),
+          .log = is_first ? context.log : Log::to_stderr(LogLevel::kError),
+          .on_end = [signals = context.signals] {
+            if (signals != nullptr) signals->stop();
+          }};
+}
+
+}  // namespace
+
 class RunProcesses::Started {
  public:
-  Started(const LaunchedProcesses& launched, std::chrono::seconds peer_timeout)
-      : processes_({.peer_timeout = peer_timeout}) {
+  Started(const LaunchedProcesses& launched, std::chrono::seconds peer_timeout,
+          const Context& context)
+      : processes_(mpi_options(launched, peer_timeout, context)) {
     if (processes_.processes() == launched.count) return;
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}={}, but MPI finds {}: start with mpirun, or srun --mpi=pmix",
@@ -61,7 +97,9 @@ class RunProcesses::Started {
     return trainer::make_cluster(processes_.topology(devices), processes_.transport(), options);
   }
   const std::string& host() const { return processes_.host(); }
+  const std::vector<std::string>& hosts() const { return processes_.hosts(); }
   bool ended_by_another() const { return processes_.ended_by_another(); }
+  std::string end_reason() const { return processes_.end_reason(); }
 
  private:
   trainer::MpiProcesses processes_;
@@ -77,7 +115,8 @@ void check_connected(const LaunchedProcesses& /*launched*/, const Environment& /
 
 class RunProcesses::Started {
  public:
-  Started(const LaunchedProcesses& launched, std::chrono::seconds /*peer_timeout*/) {
+  Started(const LaunchedProcesses& launched, std::chrono::seconds /*peer_timeout*/,
+          const Context& /*context*/) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}={}: this program was built without MPI, and each process would do "
                             "the whole work; start one process, with --devices for what the "
@@ -89,7 +128,9 @@ class RunProcesses::Started {
     return nullptr;
   }
   std::string host() const { return {}; }
+  std::vector<std::string> hosts() const { return {}; }
   bool ended_by_another() const { return false; }
+  std::string end_reason() const { return {}; }
 };
 
 #endif
@@ -113,13 +154,20 @@ void declare_peer_timeout(CLI::App& app, std::int64_t& seconds) {
       ->transform(CLI::Validator(is_long_enough, ""));
 }
 
-RunProcesses::RunProcesses(Context& context, const ProcessOptions& options) {
+RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
+    : peer_timeout_(options.peer_timeout) {
   const auto wanted = static_cast<int>(device::DeviceSet::parse(options.devices).size());
   join(wanted, options, context);
   Share share;
   guard(context, [&] { share = compare(wanted, options); });
   devices_ = device::DeviceSet::parse(options.devices, {.num_cores = share.cores});
+  cores_ = share.cores;
   if (!is_first()) context.log = {};
+  if (is_spread())
+    context.log = Log::to_function(
+        [log = context.log, host = started_->host()](LogLevel level, const std::string& line) {
+          log.write(level, host + " | " + line);
+        });
   if (!share.is_bound) return;
   context.log.warn(fmt::format(
       "the launcher has bound process 0 to {}, of {} of this machine's for {} on it: mpirun "
@@ -135,7 +183,8 @@ void RunProcesses::join(int devices, const ProcessOptions& options, Context& con
   if (launched && launched->count > 1) {
     context.says_failure = launched->process == 0;  // an error here is the same on all processes
     check_connected(*launched, environment);
-    started_ = std::make_unique<Started>(*launched, std::chrono::seconds(options.peer_timeout));
+    started_ =
+        std::make_unique<Started>(*launched, std::chrono::seconds(options.peer_timeout), context);
     cluster_ = started_->make_cluster(devices, options.cluster);
     context.says_failure = true;
   } else {
@@ -145,6 +194,43 @@ void RunProcesses::join(int devices, const ProcessOptions& options, Context& con
 }
 
 RunProcesses::~RunProcesses() = default;
+
+bool RunProcesses::is_spread() const {
+  if (!started_) return false;
+  const auto& hosts = started_->hosts();
+  return std::ranges::any_of(hosts, [&](const std::string& one) { return one != hosts.front(); });
+}
+
+std::string RunProcesses::name() const {
+  return fmt::format("process {} on {}", topology().process, started_ ? started_->host() : "");
+}
+
+void RunProcesses::print_places(const Context& context) {
+  if (is_alone()) return;
+  const int devices = topology().devices;
+  const int threads = std::max(1, cores_ / devices);
+  std::vector<ProcessPlace> places;
+  for (const std::string& one : gather(*cluster_, std::to_string(threads)))
+    places.push_back({.host = started_->hosts().at(places.size()), .threads = std::stoi(one)});
+  const std::string table = process_table(places, devices);
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) context.log.info(line);
+  if (is_first()) advise(context);
+}
+
+// Where mpirun notices a lost host later than the processes do, it cannot end the run: what it
+// sends there is repeated for a quarter of an hour, and it waits for the answer.
+void RunProcesses::advise(const Context& context) const {
+  const Environment environment = process_environment();
+  if (!is_spread() || !is_of_mpirun(environment) || peer_timeout_ == 0) return;
+  const double lost = mpirun_lost_host_seconds(environment);
+  if (lost < static_cast<double>(peer_timeout_)) return;
+  context.log.warn(
+      fmt::format("mpirun takes {:g} s to notice that a host is lost (oob_tcp_keepalive_time + "
+                  "_intvl x _probes), "
+                  "--peer-timeout is {}: it should be the longer one (docs/cluster.md)",
+                  lost, peer_timeout_));
+}
 
 // All processes see the same.
 void RunProcesses::check_equal(const char* option, const std::string& own) {
@@ -176,18 +262,24 @@ RunProcesses::Share RunProcesses::compare(int devices, const ProcessOptions& opt
   return {.cores = cores, .is_bound = has_launcher_ && alone && cores < part};
 }
 
-// The process that failed reports it; what all of them throw, process 0 reports.
+/// The process that failed reports it, or who noticed that another one is lost: what it was doing
+/// then ends as if it had been stopped.
+void RunProcesses::failed_alone(Context& context, const std::exception& error) {
+  const std::string reason = started_->end_reason();
+  cluster_->abort(fmt::format("process {} failed: {}", cluster_->topology().process, error.what()));
+  context.says_failure = !started_->ended_by_another();
+  if (!reason.empty() && is_cancelled(error)) throw Error(ErrorCode::kCancelled, reason);
+  const auto* known = dynamic_cast<const Error*>(&error);
+  if (known != nullptr && is_spread())
+    throw Error(known->code(), name() + ": " + known->message(), known->where());
+}
+
+// What all of them throw, process 0 reports.
 void RunProcesses::failed(Context& context, const std::exception& error) {
   if (!started_) return;
-  if (!cluster_->fails_alike()) {
-    cluster_->abort(
-        fmt::format("process {} failed: {}", cluster_->topology().process, error.what()));
-    context.says_failure = !started_->ended_by_another();
-    return;
-  }
+  if (!cluster_->fails_alike()) return failed_alone(context, error);
   context.says_failure = is_first();
-  const auto* known = dynamic_cast<const Error*>(&error);
-  if (known == nullptr || known->code() != ErrorCode::kCancelled) return;
+  if (!is_cancelled(error)) return;
   for (const std::string& signal : gather(*cluster_, std::to_string(context.signals->signal()))) {
     if (signal != "0") context.signals->tell(std::stoi(signal));
   }

@@ -54,6 +54,9 @@ class RunProcesses {
   bool is_alone() const { return topology().processes == 1; }
   bool is_first() const { return topology().process == 0; }
   const device::DeviceSet& devices() const { return *devices_; }
+  /// Says which hosts, ranks and threads a run of several processes has, and what in its launcher's
+  /// settings keeps it from ending well. A collective.
+  void print_places(const Context& context);
 
   /// Runs the command's work. What one process throws ends the others; it is reported once. A
   /// signal that stopped one process is every process's exit status.
@@ -76,9 +79,16 @@ class RunProcesses {
   /// one has another number of devices, other sums or another time limit.
   Share compare(int devices, const ProcessOptions& options);
   void check_equal(const char* option, const std::string& own);
+  /// Whether the processes are on more than one host; "process 1 on node2".
+  bool is_spread() const;
+  std::string name() const;
+  void advise(const Context& context) const;
   void failed(Context& context, const std::exception& error);
+  void failed_alone(Context& context, const std::exception& error);
 
   bool has_launcher_ = false;
+  int cores_ = 1;
+  std::int64_t peer_timeout_ = kPeerTimeout;
   std::unique_ptr<Started> started_;  ///< null: this process alone
   std::unique_ptr<trainer::Cluster> cluster_;
   std::optional<device::DeviceSet> devices_;

@@ -25,4 +25,12 @@ expect throw "disk on fire" 0 1 2
 expect stop "process 2 on .* has not been heard from" 0 1
 expect leave "process 2 on .* has ended before the others" 0 1
 expect kill ""
+
+# One that is stopped before it has begun: who has, says so and ends.
+status=0
+output=$(timeout 60 mpirun -np 3 "$program" --fail early 2>&1) || status=$?
+((status != 0 && status != 124)) || fail "early: status $status"
+grep -qE 'process [01]: .*(MPI_Init has not connected all|has not answered) .*for 6 s' <<<"$output" || fail "early: $output"
+grep -q 'process [01]: waiting: ' <<<"$output" || fail "early: no word after two seconds: $output"
+pgrep -f "$program --fail early" >/dev/null && fail "early: a process is left"
 exit $failed

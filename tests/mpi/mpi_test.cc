@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -97,7 +98,14 @@ INSTANTIATE_TEST_SUITE_P(Mpi, CollectivesConformance,
 /// What one process does in the tests of failures while the others wait for it: it throws, hangs or
 /// is killed. The others print the reason that they get.
 int fail(const std::string& how) {
-  MpiProcesses own({.peer_timeout = std::chrono::milliseconds(3000)});
+  // Before MPI: the number is the launcher's.
+  const char* const number = std::getenv("OMPI_COMM_WORLD_RANK");
+  const bool is_early = how == "early";
+  if (is_early && number != nullptr && std::string(number) == "2") std::raise(SIGSTOP);
+  MpiProcesses own({.peer_timeout = std::chrono::milliseconds(3000),
+                    .start_timeout = std::chrono::seconds(is_early ? 6 : 120),
+                    .name = std::string("process ") + (number == nullptr ? "" : number),
+                    .log = Log::to_stderr()});
   const auto cluster = make_cluster(own.topology(1), own.transport());
   const auto group = cluster->make_group();
   try {

@@ -28,8 +28,10 @@ MpiProcesses::~MpiProcesses() = default;
 int MpiProcesses::process() const { return impl_->engine.process(); }
 int MpiProcesses::processes() const { return impl_->engine.processes(); }
 const std::string& MpiProcesses::host() const { return impl_->engine.host(); }
+const std::vector<std::string>& MpiProcesses::hosts() const { return impl_->engine.hosts(); }
 Transport& MpiProcesses::transport() { return *impl_; }
 bool MpiProcesses::ended_by_another() const { return impl_->engine.ended_by_another(); }
+std::string MpiProcesses::end_reason() const { return impl_->engine.end_reason(); }
 
 Topology MpiProcesses::topology(int devices) const {
   return {.process = process(),

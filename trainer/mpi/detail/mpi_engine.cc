@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <utility>
 
 #include "io/base/error.h"
+#include "trainer/mpi/detail/launcher_guard.h"
+#include "trainer/mpi/detail/mpi_start.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -27,14 +28,6 @@ constexpr milliseconds kLeftAlone{2000};     ///< a message for a process that h
 
 /// MPI counts bytes in an int.
 constexpr std::size_t kPartBytes = std::size_t{1} << 30;
-
-void check(int code, const char* what) {
-  if (code == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int size = 0;
-  MPI_Error_string(code, text.data(), &size);
-  throw Error(ErrorCode::kIo, fmt::format("MPI: {}: {}", what, text.data()));
-}
 
 /// Calls part(begin, bytes) for each part of a message, once for an empty one.
 template <typename Part>
@@ -89,37 +82,19 @@ void MpiEngine::run(std::exception_ptr& start_fault, bool& has_started) {
 }
 
 void MpiEngine::initialise() {
-  int provided = 0;
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "initialisation");
-  require(provided >= MPI_THREAD_FUNNELED, "MPI gives no process more than one thread");
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "a communicator");
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "a communicator");
-  // Calls that take requests, not a communicator, fail by the world's handler in MPICH.
-  for (const MPI_Comm one : {MPI_COMM_WORLD, MPI_COMM_SELF, data_, control_})
-    MPI_Comm_set_errhandler(one, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(data_, &process_);
-  MPI_Comm_size(data_, &processes_);
-
-  MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
-        "nodes");
-  MPI_Comm_rank(node, &node_process_);
-  MPI_Comm_size(node, &node_processes_);
-  MPI_Comm_free(&node);
-
-  std::array<char, MPI_MAX_PROCESSOR_NAME + 1> mine{};
-  int size = 0;
-  MPI_Get_processor_name(mine.data(), &size);
-  std::vector<char> names(mine.size() * static_cast<std::size_t>(processes_));
-  const int bytes = static_cast<int>(mine.size());
-  check(MPI_Allgather(mine.data(), bytes, MPI_CHAR, names.data(), bytes, MPI_CHAR, control_),
-        "hosts");
-  for (std::size_t i = 0; i < static_cast<std::size_t>(processes_); ++i)
-    hosts_.emplace_back(&names[i * mine.size()]);
-
-  heard_.assign(hosts_.size(), Clock::now());
-  last_word_.assign(hosts_.size(), std::nullopt);
-  next_beat_ = Clock::now();
+  MpiStart start(options_);
+  start.connect();
+  process_ = start.process();
+  hosts_ = start.hosts();
+  processes_ = static_cast<int>(hosts_.size());
+  start.make_communicators(data_, control_);
+  start.count_node(node_process_, node_processes_);
+  const auto now = Clock::now();
+  peers_.assign(hosts_.size(), Peer{.heard = now});
+  last_check_ = now;
+  for (int other = 0; other < processes_; ++other)
+    if (other != process_ && (process_ == 0 || other == 0)) talk_to(other);
+  next_beat_ = now;
 }
 
 void MpiEngine::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
@@ -153,6 +128,11 @@ void MpiEngine::abort(const std::string& reason) noexcept {
 bool MpiEngine::ended_by_another() {
   const std::lock_guard lock(mutex_);
   return is_aborted_ && !is_ours_;
+}
+
+std::string MpiEngine::end_reason() {
+  const std::lock_guard lock(mutex_);
+  return reason_;
 }
 
 void MpiEngine::serve() {
@@ -220,26 +200,29 @@ void MpiEngine::post_all(Exchange& exchange) {
     ++exchange.open_requests;
   };
   if (exchange.start != nullptr) {
+    for (int other = 0; other < processes_; ++other) talk_to(other);
     MPI_Request request = MPI_REQUEST_NULL;
-    check((*exchange.start)(data_, &request), "an operation");
+    check_mpi((*exchange.start)(data_, &request), "an operation");
     add(request, {.exchange = &exchange, .peer = kAll});
   }
   for (const Incoming& one : exchange.incoming) {
+    talk_to(one.process);
     for_each_part(one.data.size(), [&](std::size_t begin, std::size_t bytes) {
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Irecv(one.data.data() + begin, static_cast<int>(bytes), MPI_BYTE, one.process,
-                      static_cast<int>(one.tag), data_, &request),
-            "receiving");
+      check_mpi(MPI_Irecv(one.data.data() + begin, static_cast<int>(bytes), MPI_BYTE, one.process,
+                          static_cast<int>(one.tag), data_, &request),
+                "receiving");
       add(request,
           {.exchange = &exchange, .bytes = bytes, .peer = one.process, .is_receive = true});
     });
   }
   for (const Outgoing& one : exchange.outgoing) {
+    talk_to(one.process);
     for_each_part(one.data.size(), [&](std::size_t begin, std::size_t bytes) {
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Isend(one.data.data() + begin, static_cast<int>(bytes), MPI_BYTE, one.process,
-                      static_cast<int>(one.tag), data_, &request),
-            "sending");
+      check_mpi(MPI_Isend(one.data.data() + begin, static_cast<int>(bytes), MPI_BYTE, one.process,
+                          static_cast<int>(one.tag), data_, &request),
+                "sending");
       add(request, {.exchange = &exchange, .bytes = bytes, .peer = one.process});
     });
   }
@@ -275,7 +258,7 @@ void MpiEngine::request_ended(std::size_t place, const MPI_Status& status) {
   try {
     require(!has_other_size, "a message has another size than the place for it");
     if (is_cancelled != 0) throw Error(ErrorCode::kCancelled, reason_);
-    check(status.MPI_ERROR, "a message");
+    check_mpi(status.MPI_ERROR, "a message");
   } catch (...) {
     if (!exchange.fault) exchange.fault = std::current_exception();
   }
@@ -301,14 +284,24 @@ void MpiEngine::finish(Exchange& exchange) {
   exchange.done.notify_one();  // under the lock: its owner may destroy it right after
 }
 
-// Every process tells process 0 that it is there, and process 0 tells all.
+void MpiEngine::talk_to(int process) {
+  if (process == process_ || peer(process).talks) return;
+  peer(process).talks = true;
+  peer(process).heard = Clock::now();
+  next_beat_ = Clock::now();  // it learns at once that it is watched
+}
+
+// A beat that cannot be delivered is not followed by others.
 void MpiEngine::beat() {
   const auto now = Clock::now();
   if (now < next_beat_) return;
   next_beat_ = now + kBeatInterval;
   forget_sent_control();
-  if (process_ == 0) return tell_all(kBeat, "");
-  send_control(0, kBeat, "");
+  for (int to = 0; to < processes_; ++to) {
+    if (!peer(to).talks || peer(to).has_beat_to_get) continue;
+    peer(to).has_beat_to_get = true;
+    send_control(to, kBeat, "");
+  }
 }
 
 void MpiEngine::look_for_control() {
@@ -328,8 +321,9 @@ void MpiEngine::receive_control(MPI_Status& status) {
   const int from = status.MPI_SOURCE;
   const int kind = status.MPI_TAG;
   MPI_Recv(text.data(), bytes, MPI_CHAR, from, kind, control_, MPI_STATUS_IGNORE);
-  heard_[static_cast<std::size_t>(from)] = Clock::now();
-  if (kind == kLastWord) last_word_[static_cast<std::size_t>(from)] = Clock::now();
+  talk_to(from);
+  peer(from).heard = Clock::now();
+  if (kind == kLastWord) peer(from).last_word = Clock::now();
   if (kind == kAbort) begin_abort(fmt::format("{}: {}", name_of(from), text), false);
 }
 
@@ -337,6 +331,8 @@ void MpiEngine::send_control(int to, char kind, const std::string& text) {
   sent_.push_back(std::make_unique<ControlMessage>());
   ControlMessage& message = *sent_.back();
   message.text = text;
+  message.to = to;
+  message.kind = kind;
   MPI_Isend(message.text.data(), static_cast<int>(message.text.size()), MPI_CHAR, to, kind,
             control_, &message.request);
 }
@@ -347,27 +343,41 @@ void MpiEngine::tell_all(char kind, const std::string& text) {
 }
 
 void MpiEngine::forget_sent_control() {
-  std::erase_if(sent_, [](const std::unique_ptr<ControlMessage>& message) {
+  std::erase_if(sent_, [this](const std::unique_ptr<ControlMessage>& message) {
     int is_sent = 0;
     MPI_Test(&message->request, &is_sent, MPI_STATUS_IGNORE);
+    if (is_sent != 0 && message->kind == kBeat) peer(message->to).has_beat_to_get = false;
     return is_sent != 0;
   });
+}
+
+void MpiEngine::forgive_own_pause(Clock::time_point now) {
+  const auto pause = now - last_check_;
+  last_check_ = now;
+  const bool is_second = std::exchange(was_paused_, pause >= 2 * kBeatInterval);
+  if (!was_paused_ || is_second) return;  // one behind the other are MPI's own waits for a peer
+  for (Peer& one : peers_) one.heard += pause;
+}
+
+std::string MpiEngine::silence_of(int process) const {
+  const auto seconds = std::chrono::duration<double>(options_.peer_timeout).count();
+  return fmt::format("{} has not been heard from for {} s by {}", name_of(process), seconds,
+                     name_of(process_));
 }
 
 // A process that is silent, or has ended while a message is still expected from it.
 void MpiEngine::check_peers() {
   const auto now = Clock::now();
-  for (int peer = 0; peer < processes_; ++peer) {
-    if (peer == process_ || is_released_) continue;
-    const bool hears = process_ == 0 || peer == 0;
-    const auto silence = now - heard_[static_cast<std::size_t>(peer)];
-    const auto last_word = last_word_[static_cast<std::size_t>(peer)];
-    if (last_word) {
-      if (now - *last_word > kLeftAlone && waits_for(peer))
-        begin_abort(fmt::format("{} has ended before the others", name_of(peer)), true);
-    } else if (hears && options_.peer_timeout.count() > 0 && silence > options_.peer_timeout) {
-      const auto seconds = std::chrono::duration<double>(options_.peer_timeout).count();
-      begin_abort(fmt::format("{} has not been heard from for {} s", name_of(peer), seconds), true);
+  forgive_own_pause(now);
+  for (int other = 0; other < processes_; ++other) {
+    if (other == process_ || is_released_) continue;
+    const Peer& one = peer(other);
+    if (one.last_word) {
+      if (now - *one.last_word > kLeftAlone && waits_for(other))
+        begin_abort(fmt::format("{} has ended before the others", name_of(other)), true);
+    } else if (one.talks && options_.peer_timeout.count() > 0 &&
+               now - one.heard > options_.peer_timeout) {
+      begin_abort(silence_of(other), true);
     }
   }
 }
@@ -378,11 +388,14 @@ bool MpiEngine::waits_for(int peer) const {
 }
 
 void MpiEngine::begin_abort(const std::string& reason, bool tell) {
-  const std::lock_guard lock(mutex_);
-  if (is_aborted_) return;
-  is_aborted_ = true;
-  is_ours_ = tell;
-  reason_ = reason;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_aborted_) return;
+    is_aborted_ = true;
+    is_ours_ = tell;
+    reason_ = reason;
+  }
+  if (options_.on_end) options_.on_end();
 }
 
 bool MpiEngine::start_abort_if_due() {
@@ -427,26 +440,35 @@ void MpiEngine::release_all() {
 
 // All wait for each other's last word: a process that ends without one would be taken for dead.
 bool MpiEngine::wait_for_last_words() {
+  for (int other = 0; other < processes_; ++other) talk_to(other);
   tell_all(kLastWord, "");
-  last_word_[static_cast<std::size_t>(process_)] = Clock::now();
+  peer(process_).last_word = Clock::now();
   std::optional<Clock::time_point> limit;
   for (;;) {
     look_for_control();
     beat();
     check_peers();
     if (start_abort_if_due() || is_released_) limit = limit.value_or(Clock::now() + kLastWordTime);
-    const bool all = std::all_of(last_word_.begin(), last_word_.end(),
-                                 [](const auto& word) { return word.has_value(); });
+    const bool all = std::all_of(peers_.begin(), peers_.end(),
+                                 [](const Peer& one) { return one.last_word.has_value(); });
     if (all || (limit && Clock::now() > *limit)) return !is_released_;
     std::this_thread::sleep_for(milliseconds(1));
   }
 }
 
+// Where all processes are on one machine, the launcher has nobody to wait for.
+void MpiEngine::give_up_run() {
+  const bool is_spread = std::any_of(hosts_.begin(), hosts_.end(),
+                                     [&](const std::string& one) { return one != host(); });
+  if (is_spread) guard_launcher(options_.launcher_patience);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
 void MpiEngine::end() {
-  if (!wait_for_last_words()) {
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    return;
-  }
+  if (!wait_for_last_words()) return give_up_run();
+  StuckWatch watch(
+      {.name = name_of(process_), .limit = options_.start_timeout, .log = options_.log});
+  watch.at("the work is done, but the other processes have not ended MPI (MPI_Finalize)");
   for (const auto& message : sent_) MPI_Wait(&message->request, MPI_STATUS_IGNORE);
   sent_.clear();
   MPI_Comm_free(&control_);

@@ -5,6 +5,10 @@
 // keeps itself. While messages are under way the thread asks MPI again and again: without a pause
 // for 50 us, then giving way to others, then with short sleeps.
 //
+// Processes that exchange messages tell each other once per second that they are there, and process
+// 0 and the others likewise. Who asks another first watches it from then on, and is answered by its
+// engine, whatever the rest of that process does.
+//
 // After an abort the receives that are under way are cancelled, so that MPI writes into no buffer
 // whose owner has already thrown; sends that are under way are abandoned.
 //
@@ -27,6 +31,7 @@
 #include <thread>
 #include <vector>
 
+#include "trainer/mpi/detail/stuck_watch.h"
 #include "trainer/mpi/mpi_processes.h"
 #include "trainer/transport.h"
 
@@ -44,6 +49,7 @@ class MpiEngine {
   int node_process() const { return node_process_; }
   int node_processes() const { return node_processes_; }
   const std::string& host() const { return hosts_[static_cast<std::size_t>(process_)]; }
+  const std::vector<std::string>& hosts() const { return hosts_; }
 
   /// As Transport::exchange().
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming);
@@ -53,8 +59,9 @@ class MpiEngine {
   using Start = std::function<int(MPI_Comm, MPI_Request*)>;
   void operate(const Start& start, std::shared_ptr<void> memory);
   void abort(const std::string& reason) noexcept;
-  /// As MpiProcesses::ended_by_another().
+  /// As those of MpiProcesses.
   bool ended_by_another();
+  std::string end_reason();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -80,7 +87,16 @@ class MpiEngine {
   static constexpr int kAll = -1;
   struct ControlMessage {
     std::string text;
+    int to = 0;
+    char kind = 0;
     MPI_Request request = MPI_REQUEST_NULL;
+  };
+  /// What is known of another process.
+  struct Peer {
+    bool talks = false;            ///< watched, and told that this one is there
+    bool has_beat_to_get = false;  ///< the last one is still on its way
+    Clock::time_point heard = {};
+    std::optional<Clock::time_point> last_word = {};
   };
 
   void ask(Exchange& exchange);
@@ -98,6 +114,8 @@ class MpiEngine {
   void remove_ended();
   void finish(Exchange& exchange);
 
+  Peer& peer(int process) { return peers_[static_cast<std::size_t>(process)]; }
+  void talk_to(int process);
   void beat();
   void look_for_control();
   void receive_control(MPI_Status& status);
@@ -105,12 +123,16 @@ class MpiEngine {
   void tell_all(char kind, const std::string& text);
   void forget_sent_control();
   void check_peers();
+  /// Time in which this process was stopped, or its machine suspended, is no silence of the others.
+  void forgive_own_pause(Clock::time_point now);
+  std::string silence_of(int process) const;
   bool waits_for(int peer) const;
 
   void begin_abort(const std::string& reason, bool tell);
   bool start_abort_if_due();
   void cancel_receives();
   void release_all();
+  void give_up_run();
   /// False after an abort.
   bool wait_for_last_words();
   void end();
@@ -143,9 +165,10 @@ class MpiEngine {
   std::vector<int> ended_;
   std::vector<MPI_Status> statuses_;
   std::vector<std::unique_ptr<ControlMessage>> sent_;
-  std::vector<Clock::time_point> heard_;
-  std::vector<std::optional<Clock::time_point>> last_word_;
+  std::vector<Peer> peers_;
   Clock::time_point next_beat_;
+  Clock::time_point last_check_;
+  bool was_paused_ = false;
 
   std::thread thread_;
 };
