@@ -10,6 +10,7 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/base/host.h"
 #include "trainer/detail/checkpoint_folder.h"
 #include "trainer/detail/checkpoint_keeper.h"
 #include "trainer/detail/epoch_report.h"
@@ -154,7 +155,7 @@ std::string FitRun::open() {
   std::string resumed = resume();
   if (!folder.empty() && !lock_) lock_.emplace(folder, lock);
   folder_.emplace(folder.empty() ? nullptr : open_run_files(folder, *opener_, options_.stop),
-                  options_.config_json, group_.size());
+                  options_.config_json, group_.topology());
   for (Observer* observer : folder_->observers()) observers_.push_back(observer);
   return resumed;
 }
@@ -169,6 +170,7 @@ void FitRun::start() {
     weights_.initialise(options_);
     state_ = TrainState::from_json(state);
   }
+  open_rank_logs();
   weights_.copy_from_first(processes_);
   saves_ = processes_.any(!keeper_.folder().empty());
   if (options_.scale_lr) {
@@ -181,6 +183,23 @@ void FitRun::start() {
 
 void FitRun::say(const std::string& line) const {
   if (options_.epoch_lines) options_.log.info(line);
+}
+
+// A host whose disk does not take them trains as well as the others.
+void FitRun::open_rank_logs() {
+  if (processes_.is_alone()) return;
+  const std::string folder = processes_.decide([this] { return options_.run_folder; });
+  if (folder.empty()) return;
+  std::string fault;
+  try {
+    if (!processes_.is_first())
+      folder_.emplace(open_run_files(folder, *opener_, options_.stop), "", group_.topology());
+  } catch (const Error& error) {
+    fault =
+        fmt::format("process {} on {}: {}", group_.topology().process, host_name(), error.what());
+  }
+  for (const std::string& one : processes_.gather(fault))
+    if (!one.empty()) options_.log.warn("the logs of some ranks are not written: " + one);
 }
 
 void FitRun::on_step_start(const StepStart& step) { tell(&Observer::on_step_start, step); }
@@ -482,11 +501,21 @@ void FitRun::finish() {
   end.seconds = seconds_since(begin_);
   end.mean_rate = train_seconds_ > 0.0 ? samples_ / train_seconds_ : 0.0;
   tell(&Observer::on_fit_end, end);
-  processes_.first_does([&] { folder_->finish(); });
+  finish_folder();
   say(end_line(end));
   warn_of_warmup();
   result_.last_checkpoint = told.at("last_path");
   result_.best_checkpoint = told.at("best_path");
+}
+
+void FitRun::finish_folder() {
+  std::exception_ptr fault;
+  try {
+    if (folder_) folder_->finish();
+  } catch (...) {
+    fault = std::current_exception();
+  }
+  processes_.throw_any(fault);
 }
 
 void FitRun::warn_of_warmup() const {

@@ -43,6 +43,9 @@ class FitRun final : private EpochHost {
   std::string open();
   /// Resumes, if the options ask for it; returns the checkpoint's path, or else "".
   std::string resume();
+  /// Of the ranks of processes other than 0.
+  void open_rank_logs();
+  void finish_folder();
   void check_folder() const;
   void save_if_behind(const std::string& resumed);
   void run_epochs();

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "trainer/detail/store_lock.h"
+#include "io/base/host.h"
 #include "trainer/metrics_files.h"
 #include "trainer/metrics_report.h"
 #include "trainer/tensorboard_log.h"
@@ -30,16 +30,21 @@ class ReportFile final : public Observer {
 
 }  // namespace
 
-RunFolder::RunFolder(std::unique_ptr<RunFiles> files, const std::string& config_json, int devices)
-    : files_(std::move(files)), host_(host_name()) {
+RunFolder::RunFolder(std::unique_ptr<RunFiles> files, const std::string& config_json,
+                     const Topology& topology)
+    : files_(std::move(files)), host_(host_name()), first_rank_(topology.first_rank()) {
   if (!files_) return;
+  if (topology.process == 0) open_run_logs(config_json);
+  for (int device = 0; device < topology.devices; ++device)
+    rank_logs_.push_back(files_->append(fmt::format("rank-{}.log", first_rank_ + device)));
+}
+
+void RunFolder::open_run_logs(const std::string& config_json) {
   if (!config_json.empty()) files_->write("config.json", config_json);
   writers_.push_back(std::make_unique<MetricsLog>(files_->append("metrics.jsonl")));
   writers_.push_back(std::make_unique<MetricsCsv>(files_->append("metrics.csv")));
   writers_.push_back(std::make_unique<TensorBoardLog>(files_->append(TensorBoardLog::new_name())));
   writers_.push_back(std::make_unique<ReportFile>(*files_));
-  for (int rank = 0; rank < devices; ++rank)
-    rank_logs_.push_back(files_->append(fmt::format("rank-{}.log", rank)));
 }
 
 std::vector<Observer*> RunFolder::observers() const {
@@ -50,7 +55,7 @@ std::vector<Observer*> RunFolder::observers() const {
 
 void RunFolder::line(int rank, const std::string& text) const {
   if (rank_logs_.empty()) return;
-  rank_logs_[static_cast<std::size_t>(rank)]->append(
+  rank_logs_[static_cast<std::size_t>(rank - first_rank_)]->append(
       fmt::format("{} rank {} | {}\n", host_, rank, text));
 }
 

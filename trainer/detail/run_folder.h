@@ -1,5 +1,6 @@
 // RunFolder: the files of a run: config.json, metrics.jsonl, metrics.csv, a TensorBoard event file,
-// report.txt, and rank-N.log of each of process 0's replicas. Its checkpoints are in checkpoints/.
+// report.txt, and rank-N.log of each replica, which its own process writes, into the folder of this
+// name on its own host where the hosts do not share it. Its checkpoints are in checkpoints/.
 //
 // Threads: one at a time; line() from every rank's own thread.
 #pragma once
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "io/append_file.h"
+#include "io/base/topology.h"
 #include "trainer/detail/run_files.h"
 #include "trainer/observer.h"
 
@@ -16,8 +18,10 @@ namespace millrace::trainer::detail {
 
 class RunFolder {
  public:
-  /// Opens the files in `files`; null: nothing is written. Throws: Io.
-  RunFolder(std::unique_ptr<RunFiles> files, const std::string& config_json, int devices);
+  /// Opens the files in `files`; null: nothing is written. A process other than 0 has only the logs
+  /// of its ranks. Throws: Io.
+  RunFolder(std::unique_ptr<RunFiles> files, const std::string& config_json,
+            const Topology& topology);
 
   /// The writers of the files; empty without a folder. Lifetime: this object's.
   std::vector<Observer*> observers() const;
@@ -27,9 +31,12 @@ class RunFolder {
   void finish();
 
  private:
+  void open_run_logs(const std::string& config_json);
+
   std::unique_ptr<RunFiles> files_;
   std::vector<std::unique_ptr<Observer>> writers_;
   std::string host_;
+  int first_rank_;
   std::vector<std::unique_ptr<io::AppendFile>> rank_logs_;
 };
 
