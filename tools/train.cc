@@ -18,6 +18,8 @@
 #include "tools/commands.h"
 #include "tools/config_file.h"
 #include "tools/label_map.h"
+#include "tools/launcher.h"
+#include "tools/mpirun_settings.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/run_processes.h"
@@ -30,12 +32,14 @@
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
 #include "tools/train/step_count.h"
+#include "tools/train/stop_advice.h"
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
 #include "tools/version.h"
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
 #include "trainer/fit.h"
+#include "trainer/newest_checkpoint.h"
 #include "trainer/progress_bar.h"
 #include "trainer/xla_lines.h"
 
@@ -142,6 +146,7 @@ class TrainCommand final : public Command {
           decide_number(cluster, [&] { return find_steps(input, context); });
     optimisation_.settle(batch_of_step(),
                          decide_number(cluster, [&] { return run_steps(input, context); }));
+    processes_->print_places(context);
     print_header(*model, context);
     warn_of_overlap(context);
     show_status(terminal_of(context), "reading weights, compiling the model");
@@ -212,6 +217,7 @@ class TrainCommand final : public Command {
   /// Resolves what depends on other options, on existing files or on the data. Process 0 decides.
   void settle(trainer::Cluster& cluster, Context& context) {
     trainer::decide(cluster, [this] { return check_places(); });
+    fetch_newest(cluster, context);
     settle_limits();
     const std::string told = trainer::decide(cluster, [&] {
       find_out(context);
@@ -230,6 +236,14 @@ class TrainCommand final : public Command {
     choice_.images.fit = found.at("fit");
     choice_.images.eval_resize = found.at("eval_resize");
     choice_.task.names = found.at("names");
+  }
+
+  /// Where hosts share no file system, the newest checkpoint may be on another one than process
+  /// 0's.
+  void fetch_newest(trainer::Cluster& cluster, const Context& context) const {
+    const std::string& run_dir = run_folder_.run_dir;
+    if (run_folder_.resume != "auto" || io::is_network_url(run_dir) || limits_.fast_dev_run) return;
+    trainer::fetch_newest_checkpoint(cluster, run_dir + "/checkpoints", context.log);
   }
 
   /// Reads the checkpoint, so only where its number is used.
@@ -470,17 +484,28 @@ class TrainCommand final : public Command {
     JsonObserver json(context.out);
     CheckpointUpload upload(run_folder_.upload, read_.http(), context.stop, context.log);
     trainer::XlaLines xla(xla_lines(input.devices, context));
-    std::vector<trainer::Observer*> observers = {&bar};
+    const Environment environment = process_environment();
+    StopAdvice advice(
+        is_of_mpirun(environment) && !processes_->is_alone() ? mpirun_kill_seconds(environment) : 0,
+        context.log);
+    std::vector<trainer::Observer*> observers = {&bar, &advice};
     if (log_style_ == "xla") observers.push_back(&xla);
     if (context.json) observers.push_back(&json);
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
     trainer::all_do(*input.cluster, [&] {
       if (!run_folder_.upload.empty() && processes_->is_first()) upload.begin();
     });
+    const std::stop_callback told(context.stop, [&context] {
+      if (context.signals != nullptr && context.signals->signal() != 0)
+        context.log.info(
+            "a signal: the run ends after the step in flight, and says what it has saved");
+    });
     auto result = trainer::fit(input, train_options(context), observers);
-    if (!result.end.stopped_by.empty() && !result.last_checkpoint.empty())
-      context.log.info(io::printable_url(result.last_checkpoint) +
-                       "; --resume auto continues from it");
+    if (!result.end.stopped_by.empty())
+      context.log.info(result.last_checkpoint.empty()
+                           ? "nothing is saved: the run has no folder (--run-dir)"
+                           : io::printable_url(result.last_checkpoint) +
+                                 "; --resume auto continues from it");
     input.cluster->fail_alike();  // from here on: the result is every process's
     if (result.end.interrupted) throw Error(ErrorCode::kCancelled, "training was stopped");
     if (!upload.missing().empty())

@@ -1,8 +1,10 @@
 // fit(), evaluate() and predict() in several processes, which here are threads of one: each has its
 // own Cluster over a fake network, its own feeds, options and devices.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -21,6 +23,7 @@
 #include "trainer/evaluate.h"
 #include "trainer/fit.h"
 #include "trainer/models/models.h"
+#include "trainer/newest_checkpoint.h"
 #include "trainer/predict.h"
 #include "trainer/run_lock.h"
 #include "trainer/weights.h"
@@ -519,6 +522,78 @@ TEST(FitCluster, AStopOfOneProcessEndsAllAtTheSameStep) {
     EXPECT_EQ(4, state.world);
     expect_resumes(by_launcher ? Layout{1, 4} : Layout{4, 1}, run, expected);
   }
+}
+
+// Of two batches that a step takes, the second is not waited for.
+TEST(FitCluster, AStopWithinAStepGoesBackToItsBeginning) {
+  const testing::TempDir folder;
+  const auto expected = undisturbed(folder);
+  std::stop_source stop;
+  std::atomic<std::int64_t> most = 0;
+  const LinearRun stopped = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+    own.train.all.before_batch = [&](int, std::int64_t step) {
+      most = std::max(most.load(), step);
+      if (step == 2) stop.request_stop();
+    };
+    own.options.stop = stop.get_token();
+  });
+  expect_no_failure(stopped.failures);
+  EXPECT_TRUE(stopped.results[0].end.interrupted);
+  EXPECT_EQ(1, read_checkpoint_state(folder / "run/checkpoints/last").global_step);
+  EXPECT_LT(most, 4) << "the feed is not read on";
+  expect_resumes({2, 2}, folder / "run", expected);
+}
+
+TEST(FitCluster, EveryProcessWritesTheLogsOfItsRanks) {
+  const testing::TempDir folder;
+  const LinearRun run =
+      run_linear({2, 2}, folder / "run", [](LinearProcess& own) { own.options.log_steps = 2; });
+  expect_no_failure(run.failures);
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string log = testing::read_file(folder / fmt::format("run/rank-{}.log", rank));
+    EXPECT_THAT(log, HasSubstr(fmt::format("rank {} | Training Device=", rank)));
+    EXPECT_THAT(log, HasSubstr("Epoch=2 Step=4 "));
+  }
+}
+
+TEST(FitCluster, LogsThatCannotBeWrittenAreAWarning) {
+  const testing::TempDir folder;
+  testing::write_file(folder / "run/rank-2.log/occupied", "");
+  const LinearRun run = run_linear({2, 2}, folder / "run");
+  expect_no_failure(run.failures);
+  EXPECT_THAT(testing::read_file(folder / "run.log"),
+              HasSubstr("the logs of some ranks are not written: process 1 on "));
+}
+
+// Hosts that share no folder: each process has its own.
+TEST(FitCluster, TheNewestCheckpointOfAllHostsIsFetched) {
+  const testing::TempDir folder;
+  const std::vector<std::string> folders{folder / "h0", folder / "h1", folder / "h2"};
+  const auto train_to = [&](const std::string& run, std::int64_t epochs) {
+    expect_no_failure(run_linear({1, 4}, run, [&](LinearProcess& own) {
+                        own.options.epochs = epochs;
+                        own.options.resume = "auto";
+                      }).failures);
+  };
+  const auto fetch = [&] {
+    const Log log = Log::to_file(folder / "log");
+    expect_no_failure(on_processes({3, 1}, [&](StoppableCluster& cluster) {
+      const auto process = static_cast<std::size_t>(cluster.topology().process);
+      fetch_newest_checkpoint(cluster, folders[process] + "/checkpoints", log);
+    }));
+    std::string said = testing::read_file(folder / "log");
+    fs::remove(folder / "log");
+    return said;
+  };
+  train_to(folders[1], 1);
+  EXPECT_THAT(fetch(), AllOf(HasSubstr("(process 1)"), HasSubstr("has none: it is copied there")));
+  EXPECT_EQ(files_of(folders[1] + "/checkpoints/last"), files_of(folders[0] + "/checkpoints/last"));
+  EXPECT_EQ("", fetch()) << "process 0 has it";
+  train_to(folders[2], 2);
+  EXPECT_THAT(fetch(), AllOf(HasSubstr("(process 2)"), HasSubstr("has one at step 4")));
+  EXPECT_EQ(files_of(folders[2] + "/checkpoints/last"), files_of(folders[0] + "/checkpoints/last"));
+  train_to(folders[0], 3);
+  EXPECT_EQ("", fetch());
 }
 
 TEST(FitCluster, AStopOfOneProcessInAnEvaluationKeepsTheSteps) {
