@@ -3,7 +3,7 @@
 # is installed.
 #   tools/bootstrap.sh            what the build, runs of several processes, the Python package and the demo need
 #   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles, stores' servers
-#   tools/bootstrap.sh --ci       that of --tests, and for more of them: Slurm, and what makes a minimal Debian
+#   tools/bootstrap.sh --ci       that of --tests, and for more of them: Slurm, sshd, and what makes a minimal Debian
 #   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh and its test need besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,7 +22,7 @@ tests=(
   python3-numpy python3-pil python3-torch python3-torchvision libopenblas0-serial
   python3-sphinx python3-myst-parser
 )
-ci=(slurmctld slurmd slurm-client munge libsimgrid-dev mmdebstrap git)
+ci=(slurmctld slurmd slurm-client munge libsimgrid-dev mmdebstrap git openssh-server openssh-client iproute2 procps)
 wheel=(dpkg-dev unzip libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
 
 wanted=("${build[@]}")

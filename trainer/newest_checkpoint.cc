@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "io/base/error.h"
-#include "io/base/json.h"
 #include "io/base/host.h"
+#include "io/base/json.h"
 #include "trainer/checkpoint.h"
 #include "trainer/detail/checkpoint_folder.h"
 #include "trainer/detail/processes.h"
@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+constexpr std::size_t kSentBytes = std::size_t{4} << 20;
 
 /// A host's newest checkpoint; without a name: none.
 struct Newest {
@@ -82,7 +82,7 @@ void pass_on(Cluster& cluster, int owner, const std::string& path, std::uint64_t
   const auto source = reads ? io::UrlOpener().open(path) : nullptr;
   std::vector<std::byte> piece;
   for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(bytes - at, kPieceBytes)));
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(bytes - at, kSentBytes)));
     for (std::size_t got = 0; source && got < piece.size();) {
       const std::size_t more = source->read(std::span(piece).subspan(got));
       if (more == 0)
@@ -103,7 +103,7 @@ void copy_to_first(Cluster& cluster, int owner, const std::string& folder, const
     for (const auto& [name, entry] : newest.manifest.files) pass(name, nullptr);
     return;
   }
-  detail::CheckpointFiles files{.run = newest.manifest.run};
+  detail::CheckpointFiles files{.writers = {}, .run = newest.manifest.run};
   for (const auto& [name, entry] : newest.manifest.files)
     files.writers[name] = [&pass, file = name](io::ByteSink& sink) { pass(file, &sink); };
   detail::write_folder(folder, newest.name, files);

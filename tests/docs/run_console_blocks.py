@@ -52,7 +52,7 @@ def commands(text):
 
 def without_figures(line):
     """A line without what the machine and its load decide."""
-    line = re.sub(r"[a-z]+-bound(?: by \w+)?", "bound", line.strip())
+    line = re.sub(r"[a-z]+-bound(?: by \w+)?(?: \((?:waits|sums take) [^)]*\))?", "bound", line.strip())
     return re.sub(r"\s+", " ", re.sub(r"\d[\d.,:]*", "0", line))
 
 

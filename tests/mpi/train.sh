@@ -22,9 +22,18 @@ for shape in "1 4" "2 2" "4 1"; do
   grep -q "= 32 samples per step" "$run.log" || fail "$shape: other steps"
   (($(grep -c "^Done after 2 epochs" "$run.log") == 1)) || fail "$shape: not process 0 alone reports"
   [[ -e $run/checkpoints/last/model.safetensors ]] || fail "$shape: no checkpoint"
+  for rank in 0 1 2 3; do [[ -e $run/rank-$rank.log ]] || fail "$shape: no log of rank $rank"; done
   [[ $(loss "$run.log") == "$(loss "$folder/1.log")" ]] || fail "$shape: another loss"
   ((failed)) && cat "$run.log"
 done
+
+grep -qE '^host +processes +ranks +threads per device$' "$folder/2.log" || fail "no table: $(cat "$folder/2.log")"
+grep -qE '^[^ ]+ +0-1 +0-3 +[0-9]+$' "$folder/2.log" || fail "no table: $(cat "$folder/2.log")"
+
+# A step that takes longer than mpirun would wait after a SIGTERM is warned of.
+start 2 env OMPI_MCA_odls_base_sigkill_timeout=0.0001 "$millrace" train --model lenet --precision fp32 --fake-data 640 \
+  --run-dir none >"$folder/kill.log" 2>&1 || fail "$(cat "$folder/kill.log")"
+grep -q "warning: a step takes .* mpirun kills its processes 0.0001 s after a SIGTERM" "$folder/kill.log" || fail "$(cat "$folder/kill.log")"
 
 # MPI's own sums: the same to the order of summation.
 train 4 1 --fake-data 320 --epochs 2 --reduce mpi --run-dir "$folder/mpi" >"$folder/mpi.log" 2>&1 || fail "--reduce mpi"

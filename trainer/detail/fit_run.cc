@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "io/base/error.h"
-#include "io/base/json.h"
 #include "io/base/host.h"
+#include "io/base/json.h"
 #include "trainer/detail/checkpoint_folder.h"
 #include "trainer/detail/checkpoint_keeper.h"
 #include "trainer/detail/epoch_report.h"
@@ -386,8 +386,8 @@ void FitRun::check_measures(EpochEvent& event) {
     for (auto& [name, value] : *values) value = std::nan("");
 }
 
-/// Of all processes, which are at the same step; the one that the epoch was continued from where
-/// none of them has taken a batch since.
+/// Of all processes, which are at the same step; the one that the epoch was continued from, or none
+/// if it was not, where none of them has taken a step since.
 std::string FitRun::joined_position() {
   const auto epoch = static_cast<std::uint32_t>(state_.epoch);
   const auto own = last_position(totals_);
@@ -398,7 +398,8 @@ std::string FitRun::joined_position() {
     parts.push_back(part.empty() ? pipeline::Position::start_of(epoch)
                                  : pipeline::Position::from_json(part));
   }
-  if (!any && !state_.position.empty()) return state_.position;
+  const bool is_unmoved = totals_.front().steps == state_.step_in_epoch;
+  if (!any && (is_unmoved || !state_.position.empty())) return state_.position;
   return pipeline::Position::joined(parts).to_json();
 }
 

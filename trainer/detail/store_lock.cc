@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "io/base/error.h"
-#include "io/base/json.h"
 #include "io/base/host.h"
+#include "io/base/json.h"
 
 namespace millrace::trainer::detail {
 namespace {
