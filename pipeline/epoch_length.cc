@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -10,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "io/base/error.h"
 #include "io/base/text.h"
 #include "io/local_path.h"
 #include "io/opener.h"
@@ -169,28 +169,32 @@ std::optional<std::int64_t> samples_of_set(const PipelineOptions& options) {
       std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0})));
 }
 
-/// What the stream gives in an epoch, of a set of `total` samples where that is known.
-std::int64_t stream_samples(const PipelineOptions& options, std::optional<std::int64_t> total,
-                            int stream) {
-  const EpochOptions& epochs = options.epochs;
-  const int streams = wds::num_streams(options.split);
-  const auto share = [&](std::int64_t samples) {
-    return static_cast<std::int64_t>(stream_share(samples, streams, stream));
-  };
-  const std::int64_t all = share(total.value_or(0)) * std::max<std::int64_t>(1, epochs.passes);
-  if (epochs.samples == 0 || (total && all == 0)) return all;
-  return repeats(options) ? share(epochs.samples) : std::min(all, share(epochs.samples));
+/// `samples`, `passes` times; the most that there can be if that is more.
+std::int64_t times(std::int64_t samples, std::int64_t passes) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 2;
+  return samples > kMost / passes ? kMost : samples * passes;
 }
 
-/// What the streams give in an epoch, where that is known.
+/// What all streams give in an epoch, where that is known.
+std::optional<std::int64_t> samples_of_epoch(const PipelineOptions& options) {
+  const EpochOptions& epochs = options.epochs;
+  const auto set = samples_of_set(options);
+  if (!set && (epochs.samples == 0 || epochs.passes > 0)) return {};
+  if (!set) return epochs.samples;
+  const std::int64_t all = times(*set, std::max<std::int64_t>(1, epochs.passes));
+  if (epochs.samples == 0 || all == 0) return all;
+  return repeats(options) ? epochs.samples : std::min(all, epochs.samples);
+}
+
+/// What the streams give in an epoch, where that is known: streams differ by one sample at most.
 std::optional<std::int64_t> samples_of(const PipelineOptions& options,
                                        const std::vector<int>& streams) {
-  const auto total = samples_of_set(options);
-  const EpochOptions& epochs = options.epochs;
-  if (!total && (epochs.samples == 0 || epochs.passes > 0)) return {};
-  std::int64_t samples = 0;
-  for (const int stream : streams) samples += stream_samples(options, total, stream);
-  return samples;
+  const auto all = samples_of_epoch(options);
+  if (!all) return {};
+  std::uint64_t samples = 0;
+  for (const int stream : streams)
+    samples += stream_share(*all, wds::num_streams(options.split), stream);
+  return static_cast<std::int64_t>(samples);
 }
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
@@ -240,11 +244,13 @@ void find_places(PipelineOptions& options) {
   options.counts = std::move(counts);
 }
 
-/// Samples behind `first` up to `end` of the list, all of which are known.
-void check_range(const PipelineOptions& options, std::size_t first, std::size_t end,
-                 const wds::SampleRange& range) {
-  std::uint64_t samples = 0;
-  for (std::size_t i = first; i < end; ++i) samples += (*options.counts)[i];
+/// In `count` shards of the list behind `first`, all of which are known.
+std::uint64_t samples_in(const PipelineOptions& options, std::size_t first, std::size_t count) {
+  const auto begin = options.counts->begin() + static_cast<std::ptrdiff_t>(first);
+  return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), std::uint64_t{0});
+}
+
+void check_range(std::uint64_t samples, const wds::SampleRange& range) {
   require(samples == 0 || range.of(samples) > 0,
           fmt::format("{} to skip leave nothing of {}", range.skip, counted(samples, "sample")));
 }
@@ -275,9 +281,7 @@ std::int64_t global_batch_size(const PipelineOptions& options) {
 }
 
 std::optional<std::int64_t> global_samples_per_epoch(const PipelineOptions& options) {
-  std::vector<int> streams(static_cast<std::size_t>(wds::num_streams(options.split)));
-  std::iota(streams.begin(), streams.end(), 0);
-  return samples_of(options, streams);
+  return samples_of_epoch(options);
 }
 
 std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options) {
@@ -300,6 +304,17 @@ std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options) {
   return *steps * options.split.topology.devices;
 }
 
+Error wrong_samples(const EpochSamples& samples, const Topology& topology) {
+  std::string text = fmt::format("epoch {} has {} where {} were promised", samples.epoch,
+                                 counted(samples.found, "sample"), samples.promised);
+  if (samples.lost > 0) text += fmt::format(", and faults have cost {}", samples.lost);
+  if (topology.processes > 1)
+    text += fmt::format(" (process {} of {})", topology.process, topology.processes);
+  return {samples.found < samples.promised ? ErrorCode::kTruncated : ErrorCode::kCorrupt,
+          text,
+          {.stage = "pipeline"}};
+}
+
 void check_ranges(const PipelineOptions& options) {
   const auto is_all = [](const MixOptions::Part& part) { return part.range.is_all(); };
   if (options.range.is_all() && std::ranges::all_of(options.mix.parts, is_all)) return;
@@ -309,10 +324,30 @@ void check_ranges(const PipelineOptions& options) {
   require(options.counts != nullptr,
           "to skip and take samples, the number in each shard must be known, by an index or a "
           "scan, and the samples divided: neither resampling, splitters nor webdataset's order");
-  if (!options.range.is_all()) check_range(options, 0, options.shards.size(), options.range);
+  if (!options.range.is_all())
+    check_range(samples_in(options, 0, options.shards.size()), options.range);
   std::size_t first = 0;
   for (const MixOptions::Part& part : options.mix.parts) {
-    check_range(options, first, first + part.num_shards, part.range);
+    check_range(samples_in(options, first, part.num_shards), part.range);
+    first += part.num_shards;
+  }
+}
+
+void check_repeats(const PipelineOptions& options) {
+  const std::int64_t streams = wds::num_streams(options.split);
+  if (options.source && options.epochs.samples > 0) {
+    const auto own = options.source->num_samples();
+    require(!own || *own >= std::min(streams, options.epochs.samples),
+            fmt::format("an epoch of {} samples in {} streams cannot be made of the source's {}: a "
+                        "stream repeats its own samples, and some have none",
+                        options.epochs.samples, streams, *own));
+  }
+  if (!options.counts || options.mix.end != wds::MixEnd::kRepeat) return;
+  std::size_t first = 0;
+  for (const MixOptions::Part& part : options.mix.parts) {
+    require(part.range.of(samples_in(options, first, part.num_shards)) > 0,
+            "a set of the mix has no sample to repeat: that of " +
+                io::printable_url(options.shards[first]));
     first += part.num_shards;
   }
 }

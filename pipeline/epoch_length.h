@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "io/base/error.h"
+#include "io/base/topology.h"
 #include "pipeline/options.h"
 
 namespace millrace::pipeline {
@@ -25,7 +27,8 @@ PipelineOptions with_counts(PipelineOptions options);
 std::int64_t global_batch_size(const PipelineOptions& options);
 
 // Each includes samples that faults will cost, is nullopt where unknown, and requires options from
-// with_counts().
+// with_counts(). An epoch that turns out to have other samples than these, beyond those that faults
+// were seen to cost, is a fault itself.
 
 /// Samples of all processes, whatever batch.uneven leaves out of them.
 std::optional<std::int64_t> global_samples_per_epoch(const PipelineOptions& options);
@@ -37,8 +40,23 @@ std::optional<std::int64_t> steps_per_epoch(const PipelineOptions& options);
 /// policy skips a lost shard, or stops.
 std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options);
 
+/// Samples of an epoch that were promised and that there were, in some of its streams.
+struct EpochSamples {
+  std::uint32_t epoch = 0;
+  std::uint64_t promised = 0;
+  std::uint64_t found = 0;
+  std::uint64_t lost = 0;  ///< to faults that were reported
+};
+/// The fault of an epoch with another number of samples; `topology.processes` are named if there
+/// are several.
+Error wrong_samples(const EpochSamples& samples, const Topology& topology);
+
 /// Throws: InvalidArgument if samples are skipped or taken that are not counted, or none is left.
 void check_ranges(const PipelineOptions& options);
+
+/// Throws: InvalidArgument if samples are to be repeated where there are none, as far as is known:
+/// by a set of a mix, or in a stream of a source that has fewer samples than streams.
+void check_repeats(const PipelineOptions& options);
 
 /// Throws: InvalidArgument with the numbers if batch.uneven is kError and the epoch does not divide
 /// by the global batch, or its length is unknown; if it is kDrop and no step would be left.

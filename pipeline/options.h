@@ -53,16 +53,17 @@ struct EpochOptions {
   std::uint32_t first = 0;
   /// Epochs to run. 0: no end.
   std::uint32_t count = 1;
-  /// Samples of an epoch over all processes, in equal shares for each stream, which is cut at its
-  /// share or repeated up to it. 0: as many as there are.
+  /// Samples of an epoch over all processes, exactly, in equal shares for each stream, which is cut
+  /// at its share or repeated up to it. 0: as many as there are.
   std::int64_t samples = 0;
   /// Batches of an epoch in this process, exactly: the rest is cut off, or fully masked batches are
   /// added, so that processes with unequal shards take the same number of steps. 0: as many as
   /// there are.
   std::int64_t batches = 0;
-  /// Passes over the samples in an epoch: n times every sample. With `samples` an epoch ends at
-  /// whichever comes first, so that 1 cuts it short and never repeats it. 0: one, or as many as
-  /// `samples` takes.
+  /// Passes over the samples in an epoch: n times every sample. Where the counts are known, each
+  /// pass begins at the slot behind the last one of the pass before, on every layout
+  /// (wds::deals_on()). With `samples` an epoch ends at whichever comes first, so that 1 cuts it
+  /// short and never repeats it. 0: one, or as many as `samples` takes.
   std::uint32_t passes = 0;
   /// Draws shards with replacement, without end. Requires: `samples` or `batches`.
   bool resampled = false;

@@ -177,6 +177,11 @@ void check_position(const Position& position, const PipelineOptions& options) {
     refuse(fmt::format("{} streams saved, {} given", position.streams.size(), own));
   }
   if (position.fingerprint != detail::order_fingerprint(options)) {
+    if (position.fingerprint == detail::earlier_fingerprint(options)) {
+      refuse(
+          "it is of a version that gave each stream the same samples in every pass; this one deals "
+          "each pass on from the one before, so only the next epoch can begin");
+    }
     refuse("shards, their indexes, streams, shuffle, seed or the epoch's length differ");
   }
   if (position.slots % options.batch.size != 0) {
@@ -184,6 +189,13 @@ void check_position(const Position& position, const PipelineOptions& options) {
                        options.batch.size));
   }
   check_rounds(position, options, refuse);
+}
+
+/// A run that goes on with another number of processes keeps its streams' seeds.
+PipelineOptions with_seeds(PipelineOptions options) {
+  int& seeded_for = options.shuffle.seed_processes;
+  if (seeded_for == 0 && options.resume) seeded_for = options.resume->seed_processes;
+  return options;
 }
 
 /// This process's own: a joined position holds all streams.
@@ -207,7 +219,7 @@ Position own_share(const Position& position, const PipelineOptions& options) {
 }  // namespace
 
 Pipeline::State::State(PipelineOptions given)
-    : options(detail::resolve_options(std::move(given))),
+    : options(detail::resolve_options(with_seeds(std::move(given)))),
       decoders(detail::compile_fields(options.fields)),
       ragged(detail::compile_ragged(options.fields)),
       layout(decoders, options.batch.size, ragged),
@@ -234,8 +246,9 @@ Pipeline::State::State(PipelineOptions given)
 }
 
 Position Pipeline::State::first_position() const {
-  return own_share(options.resume ? *options.resume : Position::start_of(options.epochs.first),
-                   options);
+  Position first = options.resume ? *options.resume : Position::start_of(options.epochs.first);
+  first.seed_processes = seed_processes(options);
+  return own_share(first, options);
 }
 
 bool Pipeline::State::next(Batch& batch) {
@@ -380,7 +393,7 @@ void Pipeline::State::hand_out_masked(Batch& batch) {
   head.epoch = masked_->epoch;
   head.index = masked_->index++;
   head.slots = slots_of_batch(options.split, options.batch.size, head.index);
-  auto after = std::make_shared<Position>(position());
+  auto after = std::make_shared<Position>(masked_->position ? *masked_->position : position());
   after->slots = masked_->index * options.batch.size;
   after->round = {};
   for (Position::Stream& stream : after->streams) stream.ended = true;  // no sample is left
@@ -394,7 +407,7 @@ void Pipeline::State::end_epoch(std::uint32_t epoch) {
   MutexLock lock(mutex_);
   consumer_.ledger = ledgers.of(epoch);
   consumer_.ledger_epoch = epoch;
-  consumer_.position = Position::start_of(epoch + 1);
+  consumer_.position = consumer_.position.beginning_of(epoch + 1);
   consumer_.finished = epochs.count != 0 && epoch + 1 == epochs.first + epochs.count;
   ledgers.forget_before(epoch);
 }

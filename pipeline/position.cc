@@ -55,6 +55,13 @@ Json to_value(const SampleRefs& refs) {
   return {{"unit", unit}, {"shards", std::move(shards)}};
 }
 
+/// What faults have cost a stream or is not known of it, if anything.
+template <typename Lossy>
+void add_lost(const Lossy& from, Json& value) {
+  if (from.lost > 0) value["lost"] = from.lost;
+  if (from.lost_more) value["lost_more"] = true;
+}
+
 Json to_value(const wds::StreamPosition& position) {
   Json value = {{"samples_out", position.samples_out},
                 {"samples_in", position.samples_in},
@@ -62,6 +69,7 @@ Json to_value(const wds::StreamPosition& position) {
                 {"offset", position.offset},
                 {"earlier_passes", position.earlier_passes},
                 {"buffered", to_value(position.buffered)}};
+  add_lost(position, value);
   for (const wds::StreamPosition& part : position.parts) value["parts"].push_back(to_value(part));
   if (position.open.empty()) return value;
   value["turn"] = position.turn;
@@ -72,6 +80,7 @@ Json to_value(const wds::StreamPosition& position) {
 Json to_value(const Position::Stream& where) {
   const Position::Stream stream = where.exact();
   Json value = {{"skip", stream.skip}, {"ended", stream.ended}};
+  add_lost(stream, value);
   if (stream.start) value["start"] = to_value(*stream.start);
   return value;
 }
@@ -113,6 +122,12 @@ SampleRefs refs_from(const Json& value) {
   return refs;
 }
 
+template <typename Lossy>
+void take_lost(const Json& value, Lossy& to) {
+  if (value.contains("lost")) to.lost = number<std::uint64_t>(value.at("lost"), "lost");
+  if (value.contains("lost_more")) to.lost_more = value.at("lost_more").get<bool>();
+}
+
 void take_open(const Json& value, wds::StreamPosition& position) {
   for (const Json& one : value.at("open"))
     position.open.push_back({number<std::uint32_t>(one.at(0), "a shard's number"),
@@ -127,6 +142,7 @@ wds::StreamPosition stream_position_from(const Json& value) {
       .shard = number<std::uint32_t>(value.at("shard"), "shard"),
       .offset = number<std::uint64_t>(value.at("offset"), "offset", 0, kMaxOffset),
       .buffered = refs_from(value.at("buffered"))};
+  take_lost(value, position);
   if (value.contains("open")) take_open(value, position);
   if (value.contains("earlier_passes"))
     position.earlier_passes = number<std::uint64_t>(value.at("earlier_passes"), "earlier_passes");
@@ -152,6 +168,7 @@ Position::Stream stream_from(const Json& value) {
   Position::Stream stream;
   stream.skip = number<std::uint64_t>(value.at("skip"), "skip");
   stream.ended = value.at("ended").get<bool>();
+  take_lost(value, stream);
   if (value.contains("start")) {
     stream.start =
         std::make_shared<const wds::StreamPosition>(whole_position_from(value.at("start")));
@@ -187,6 +204,9 @@ Position position_from(const Json& value) {
   position.process = number<int>(value.at("process"), "process", 0, position.processes - 1);
   if (value.contains("stripe"))
     position.stripe = number<int>(value.at("stripe"), "stripe", 1, kMaxProcesses);
+  if (value.contains("seed_processes"))
+    position.seed_processes =
+        number<int>(value.at("seed_processes"), "seed_processes", 1, kMaxProcesses);
   position.slots = number<std::int64_t>(value.at("slots"), "slots", 0, kMaxSlots);
   position.fingerprint = number<std::uint64_t>(value.at("fingerprint"), "fingerprint");
   for (const Json& stream : value.at("streams")) position.streams.push_back(stream_from(stream));
@@ -202,19 +222,24 @@ bool all_ended(const Position& position) {
   return std::ranges::all_of(position.streams, &Position::Stream::ended);
 }
 
+bool none_ended(const Position& position) {
+  return std::ranges::none_of(position.streams, &Position::Stream::ended);
+}
+
 /// Whether slot j was stream j mod S's until here, and the next one will be.
 bool is_in_step(const Position& position) {
   if (all_ended(position)) return true;
   if (position.turns.size() > 1) return false;
-  return std::ranges::none_of(position.streams, &Position::Stream::ended) &&
+  return none_ended(position) &&
          position.slots % static_cast<std::int64_t>(position.streams.size()) ==
              position.turns.front();
 }
 
 void check_part(const Position& part, const Position& of, int process, int processes) {
   const bool fits = part.epoch == of.epoch && part.fingerprint == of.fingerprint &&
-                    part.process == process && part.processes == processes &&
-                    part.stripe == of.stripe && part.round.taken == of.round.taken &&
+                    part.seed_processes == of.seed_processes && part.process == process &&
+                    part.processes == processes && part.stripe == of.stripe &&
+                    part.round.taken == of.round.taken &&
                     part.streams.size() == of.streams.size() && part.turns.size() == 1;
   require(fits, fmt::format("position {} of {} does not belong to the others", process, processes));
 }
@@ -282,7 +307,9 @@ std::uint32_t own_turn(const Position& whole, const Position& own) {
 }  // namespace
 
 Position::Stream Position::Stream::exact() const {
-  if (skip == 0 || !trails) return {.start = start, .skip = skip, .ended = ended};
+  Stream same = *this;
+  same.trails = nullptr;
+  if (skip == 0 || !trails) return same;
   std::vector<const wds::StreamTrail*> blocks;
   for (const Trails* one = trails.get(); one != nullptr; one = one->before.get())
     blocks.push_back(one->last.get());
@@ -294,9 +321,9 @@ Position::Stream Position::Stream::exact() const {
     block->advance(position, samples);
     left -= samples;
   }
-  return {.start = std::make_shared<const wds::StreamPosition>(std::move(position)),
-          .skip = left,
-          .ended = ended};
+  same.start = std::make_shared<const wds::StreamPosition>(std::move(position));
+  same.skip = left;
+  return same;
 }
 
 Position Position::joined(std::span<const Position> parts) {
@@ -305,7 +332,8 @@ Position Position::joined(std::span<const Position> parts) {
       parts, {}, [](const Position& part) { return std::pair(!part.streams.empty(), part.slots); });
   Position all{.epoch = most.epoch,
                .slots = most.slots * static_cast<std::int64_t>(parts.size()),
-               .fingerprint = most.fingerprint};
+               .fingerprint = most.fingerprint,
+               .seed_processes = most.seed_processes};
   if (most.streams.empty()) return all;
   if (parts.size() == 1) all.round = most.round;
   require(parts.size() == 1 || most.round.taken == 0,
@@ -321,7 +349,8 @@ Position Position::joined(std::span<const Position> parts) {
   }
   all.turns.clear();
   for (const Position& part : whole) all.turns.push_back(part.turns.front());
-  const bool in_step = all_ended(all) || std::ranges::all_of(whole, is_in_step);
+  const bool in_step =
+      all_ended(all) || (none_ended(all) && std::ranges::all_of(whole, is_in_step));
   if (in_step)
     all.turns = {
         static_cast<std::uint32_t>(all.slots % static_cast<std::int64_t>(all.streams.size()))};
@@ -342,7 +371,8 @@ Position Position::share(const Topology& topology, int its_stripe) const {
                .processes = topology.processes,
                .stripe = its_stripe,
                .slots = slots / topology.processes,
-               .fingerprint = fingerprint};
+               .fingerprint = fingerprint,
+               .seed_processes = seed_processes};
   if (streams.empty()) return own;
   require(round.taken == 0, "it stands in the middle of a round of batches");
   require(streams.size() % (count * static_cast<std::size_t>(its_stripe)) == 0,
@@ -364,6 +394,7 @@ std::string Position::to_json() const {
       {"epoch", epoch}, {"process", process},         {"processes", processes},    {"slots", slots},
       {"turns", turns}, {"fingerprint", fingerprint}, {"streams", std::move(list)}};
   if (stripe > 1) value["stripe"] = stripe;
+  if (seed_processes > 0) value["seed_processes"] = seed_processes;
   if (round.taken > 0)
     value["round"] = {
         {"taken", round.taken}, {"devices", round.devices}, {"batch_size", round.batch_size}};

@@ -38,11 +38,17 @@ struct Position {
     std::shared_ptr<const wds::StreamPosition> start;
     std::uint64_t skip = 0;
     bool ended = false;
+    /// If it has ended: samples that faults have cost it in the epoch, and whether an unknown
+    /// number of others is lost too.
+    std::uint64_t lost = 0;
+    bool lost_more = false;
     /// Of those samples, if its source leaves trails; otherwise they are read again and dropped.
     std::shared_ptr<const Trails> trails = nullptr;
 
     /// The same place with nothing to skip, where there are trails.
     Stream exact() const;
+    /// Samples of the epoch before it.
+    std::uint64_t samples_out() const { return (start ? start->samples_out : 0) + skip; }
   };
 
   /// The batches of a round, which has one for each device, that have been handed out.
@@ -73,9 +79,15 @@ struct Position {
   std::vector<Stream> streams = {};
   /// A hash of all that fixes the order of samples. A pipeline refuses `streams` with another.
   std::uint64_t fingerprint = 0;
+  /// ShuffleOptions::seed_processes of the run, which other processes take over; 0: it has none.
+  int seed_processes = 0;
 
   /// The beginning of an epoch.
   static Position start_of(std::uint32_t epoch) { return {.epoch = epoch}; }
+  /// That of another epoch of the same run.
+  Position beginning_of(std::uint32_t another) const {
+    return {.epoch = another, .seed_processes = seed_processes};
+  }
   /// That of all processes together, from each one's after the same step, in their order. One that
   /// has no streams has taken no batch; one with fewer slots than another had no more to take.
   /// Throws: InvalidArgument for positions that do not belong together.

@@ -9,13 +9,14 @@
 namespace millrace::pipeline {
 
 wds::StreamSpec stream_spec(const PipelineOptions& options) {
+  const int seeded_for = seed_processes(options);
   return {.shards = std::make_shared<const std::vector<std::string>>(options.shards),
           .shuffle = options.shuffle,
           .num_streams = wds::num_streams(options.split),
           .epoch = options.epochs.first,
           .resampled = options.epochs.resampled,
           .passes = options.epochs.passes,
-          .processes = options.split.topology.processes,
+          .processes = seeded_for > 0 ? seeded_for : options.split.topology.processes,
           .indexed = options.indexed,
           .counts = options.counts,
           .range = options.range,
@@ -24,6 +25,12 @@ wds::StreamSpec stream_spec(const PipelineOptions& options) {
           .joins = options.joined,
           .process_splitter = options.split.process_splitter,
           .worker_splitter = options.split.worker_splitter};
+}
+
+int seed_processes(const PipelineOptions& options) {
+  const wds::ShuffleOptions& shuffle = options.shuffle;
+  if (!options.epochs.resampled || shuffle.order != wds::Order::kWebDataset) return 0;
+  return shuffle.seed_processes > 0 ? shuffle.seed_processes : options.split.topology.processes;
 }
 
 SlotNumbers slots_of_batch(const wds::SplitOptions& split, std::int64_t size, std::int64_t index) {

@@ -22,6 +22,10 @@ namespace millrace::pipeline {
 /// `max_samples`. How shards are read (`shard`) is left to the caller, too.
 wds::StreamSpec stream_spec(const PipelineOptions& options);
 
+/// The number of processes that fixes the seeds of streams' draws (ShuffleOptions::seed_processes);
+/// 0: none does.
+int seed_processes(const PipelineOptions& options);
+
 /// The slots of batch `index` of `split.topology.process`, where batches have `size` slots.
 SlotNumbers slots_of_batch(const wds::SplitOptions& split, std::int64_t size, std::int64_t index);
 

@@ -100,7 +100,7 @@ Loader::~Loader() { end(); }
 std::uint64_t Loader::begin() {
   const Turn turn(busy_);
   if (std::exchange(failed_, false)) end();
-  if (std::exchange(begun_, false) && !is_over()) stand_at(Position::start_of(epoch()));
+  if (std::exchange(begun_, false) && !is_over()) stand_at(position().beginning_of(epoch()));
   return ++pass_;
 }
 
@@ -238,7 +238,7 @@ bool Loader::is_over() const {
 Position Loader::position() const {
   if (!pipeline_) return position_;
   Position stands = pipeline_->position();
-  return is_over() ? Position::start_of(stands.epoch + 1) : stands;
+  return is_over() ? stands.beginning_of(stands.epoch + 1) : stands;
 }
 
 std::string Loader::state() const {
@@ -274,7 +274,7 @@ std::uint32_t Loader::epoch() const { return position().epoch; }
 void Loader::set_epoch(std::uint32_t epoch) {
   const Turn turn(busy_);
   if (epoch == position().epoch) return;
-  stand_at(Position::start_of(epoch));
+  stand_at(position().beginning_of(epoch));
   begun_ = false;
   ++pass_;
 }

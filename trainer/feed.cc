@@ -55,6 +55,7 @@ LoaderFeed::LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSe
     : options_(pipeline::with_counts(of_devices(std::move(options), devices))),
       devices_(devices),
       loader_options_(loader) {
+  pipeline::check_repeats(options_);
   pipeline::check_even(options_);
 }
 

@@ -71,7 +71,7 @@ class LoaderFeed final : public Feed {
  public:
   /// `devices` is borrowed. options.epochs.first and count are ignored. Reads the shards' counts if
   /// options.indexed is set. Throws: as pipeline::with_counts(); InvalidArgument, as
-  /// pipeline::check_even().
+  /// pipeline::check_repeats() and check_even().
   LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
              const device::LoaderOptions& loader = {});
   ~LoaderFeed() override;

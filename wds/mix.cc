@@ -106,7 +106,7 @@ Numbers samples_of(const std::vector<MixPart>& parts) {
   Numbers samples;
   for (const MixPart& part : parts) {
     require(part.spec.counts != nullptr, "a mix needs the number of samples in each shard");
-    samples.push_back(sum_of(*part.spec.counts));
+    samples.push_back(part.spec.range.of(sum_of(*part.spec.counts)));
   }
   return samples;
 }
@@ -257,17 +257,21 @@ bool MixedStream::next_sample(Sample& sample, std::size_t& part) {
       ++samples_out_;
       return true;
     }
-    if (end_ == MixEnd::kStop) return false;  // samples were lost
+    cut_short_ = end_ == MixEnd::kStop;
+    if (cut_short_) return false;
     dealer_.drop(part);
   }
   return false;
 }
 
 StreamPosition MixedStream::position() const {
-  StreamPosition position{.samples_out = samples_out_};
+  StreamPosition position{.samples_out = samples_out_, .lost_more = cut_short_};
   for (const SampleStream& stream : parts_) {
     position.parts.push_back(stream.position());
-    position.samples_in += position.parts.back().samples_in;
+    const StreamPosition& part = position.parts.back();
+    position.samples_in += part.samples_in;
+    position.lost += part.lost;
+    position.lost_more = position.lost_more || part.lost_more;
   }
   return position;
 }

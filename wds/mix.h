@@ -102,6 +102,7 @@ class MixedStream {
   MixDealer dealer_;
   std::vector<SampleStream> parts_;
   std::uint64_t samples_out_ = 0;
+  bool cut_short_ = false;  ///< by kStop, because samples were lost
 };
 
 }  // namespace millrace::wds

@@ -54,10 +54,9 @@ struct SampleStream::State {
     return std::exchange(trail, std::make_shared<StreamTrail>());
   }
   bool read_sample(BufferedSample& sample);
-  bool at_new_pass() const;
-  bool is_draining() const;
+  bool at_new_pass();
+  bool is_draining();
   bool fill();
-  bool ends_pass() const;
   bool begin(std::uint32_t shard, std::uint64_t offset);
   std::size_t next_turn() const;
   bool try_read(std::size_t place, BufferedSample& sample);
@@ -81,12 +80,16 @@ struct SampleStream::State {
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
   std::uint64_t earlier_passes = 0;  // samples of earlier passes
+  std::uint64_t lost = 0;            // samples that faults have cost,
+  bool lost_more = false;            // and an unknown number of others
   std::size_t barren_shards = 0;     // consecutive shards without a sample
   bool ended = false;                // no more will be read
 };
 
 void SampleStream::State::restore(const StreamPosition& position) {
-  if (permuted) return permuted->restore(position.samples_in, position.samples_out);
+  if (permuted) return permuted->restore(position);
+  lost = position.lost;
+  lost_more = position.lost_more;
   samples_in = position.samples_in;
   samples_out = position.samples_out;
   earlier_passes = position.earlier_passes;
@@ -106,7 +109,7 @@ void SampleStream::State::restore(const StreamPosition& position) {
 }
 
 StreamPosition SampleStream::State::position() const {
-  if (permuted) return {.samples_out = permuted->given(), .samples_in = permuted->taken()};
+  if (permuted) return permuted->position();
   StreamPosition position;
   mark(position);
   position.buffered = buffer.refs();
@@ -119,6 +122,8 @@ void SampleStream::State::mark(StreamPosition& position) const {
   position.samples_out = samples_out;
   position.samples_in = samples_in;
   position.earlier_passes = earlier_passes;
+  position.lost = lost;
+  position.lost_more = lost_more;
   const bool one_is_open =
       spec.shuffle.open_shards <= 1 && !open.empty() && !open.front().is_done();
   position.shard = one_is_open ? open.front().shard() : next_shard;
@@ -187,13 +192,12 @@ bool SampleStream::State::read_sample(BufferedSample& sample) {
 }
 
 // Whether the next sample is the first of another pass through the stream's shards.
-bool SampleStream::State::at_new_pass() const {
-  const std::size_t round = shards.round();
-  return !spec.resampled && open.empty() && next_shard > 0 && round > 0 && next_shard % round == 0;
+bool SampleStream::State::at_new_pass() {
+  return !spec.resampled && open.empty() && shards.begins_pass(next_shard);
 }
 
 // Between two passes of one epoch the next epoch is not near.
-bool SampleStream::State::is_draining() const {
+bool SampleStream::State::is_draining() {
   return !buffer.held().empty() &&
          (ended || (spec.max_samples == 0 && spec.passes <= 1 && at_new_pass()));
 }
@@ -203,15 +207,14 @@ bool SampleStream::State::fill() {
   // If a whole round gave nothing, the next one will not either.
   ended = barren_shards > shards.round();
   const auto most = static_cast<std::size_t>(spec.shuffle.open_shards);
-  while (!ended && open.size() < most && (open.empty() || spec.resampled || !ends_pass())) {
+  while (!ended && open.size() < most &&
+         (open.empty() || spec.resampled || !shards.begins_pass(next_shard))) {
     if (!begin(next_shard, 0)) break;
     ++next_shard;
   }
   ended = ended || open.empty();
   return !ended;
 }
-
-bool SampleStream::State::ends_pass() const { return next_shard % shards.round() == 0; }
 
 bool SampleStream::State::begin(std::uint32_t shard, std::uint64_t offset) {
   auto piece = shards.at(shard);
@@ -250,11 +253,13 @@ void SampleStream::State::close(std::size_t place) {
 
 void SampleStream::State::survive(std::size_t place, const Error& fault) {
   const auto then = open[place].survive(fault);
+  lost += open[place].lost().samples;
+  lost_more = lost_more || open[place].lost().more || then == detail::PieceReader::After::kEnd;
   if (then == detail::PieceReader::After::kNextShard) close(place);
   if (then != detail::PieceReader::After::kEnd) return;
   ended = true;
   open.clear();
-  next_shard = static_cast<std::uint32_t>(shards.round());  // so that a restored stream ends too
+  next_shard = detail::ShardSequence::kEnd;  // so that a restored stream ends too
 }
 
 SampleStream::SampleStream(StreamSpec spec, const io::Opener& opener, FaultLedger& ledger,

@@ -61,6 +61,10 @@ struct ShuffleOptions {
   std::int64_t shard_buffer = 100;
   /// kWebDataset only: a different order each epoch (seed + epoch). Default: the same every epoch.
   bool detshuffle = false;
+  /// kWebDataset, resampled: WebDataset seeds a stream's draws by its process and worker, which
+  /// follow from the number of processes; this one, for a run that goes on with another number
+  /// than it began with. 0: those that share the epoch.
+  int seed_processes = 0;
 };
 
 class Joins;
@@ -88,11 +92,13 @@ struct StreamSpec {
   bool resampled = false;
   /// Length of the stream's epoch: the stream repeats or stops early to give exactly this many
   /// samples. 0: one pass. No sample repeats before all were seen: the shuffle buffer is emptied
-  /// between two passes.
+  /// between two passes. With `counts`, a set of fewer samples than streams is dealt on, as for
+  /// `passes`.
   std::uint64_t max_samples = 0;
-  /// Passes over the stream's samples, each as the first, except that the next samples are drawn
-  /// anew: as WebDataset's repeat(n). With `max_samples`, which they may end before, as its
-  /// slice(). 0: one, or as many as `max_samples` takes.
+  /// Passes over the samples, in each of which the shards come in the same order and the shuffle
+  /// buffer draws anew: as WebDataset's repeat(n). With `max_samples`, which they may end before,
+  /// as its slice(). 0: one, or as many as `max_samples` takes. With `counts`, each pass is dealt
+  /// on from the one before (deals_on()); else a stream has the same samples in all of them.
   std::uint32_t passes = 0;
   /// For splitters and for kWebDataset's seed of resampled streams: process = stream mod processes.
   int processes = 1;
@@ -119,6 +125,11 @@ struct StreamSpec {
   /// How each shard is read; `offset` and `stop` are set by the stream.
   ShardOptions shard = {};
 };
+
+/// Whether each pass begins at the stream behind that of the last sample of the pass before, so
+/// that streams differ by at most one sample in the whole epoch: where samples are divided, there
+/// is more than one pass, and they do not divide evenly. Then a stream has other samples in each.
+bool deals_on(const StreamSpec& spec);
 
 /// Consecutive samples of a stream, passed on together.
 struct SampleBlock {

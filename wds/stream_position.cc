@@ -28,12 +28,14 @@ void StreamTrail::add(std::uint32_t place, const StreamPosition& after) {
   steps_.push_back({.samples_out = after.samples_out,
                     .samples_in = after.samples_in,
                     .earlier_passes = after.earlier_passes,
+                    .lost = after.lost,
                     .offset = after.offset,
                     .shard = after.shard,
                     .turn = after.turn,
                     .place = place,
                     .entered = static_cast<std::uint32_t>(entered_.size()),
-                    .open = static_cast<std::uint32_t>(open_.size())});
+                    .open = static_cast<std::uint32_t>(open_.size()),
+                    .lost_more = after.lost_more});
 }
 
 void StreamTrail::advance(StreamPosition& position, std::size_t samples) const {
@@ -54,6 +56,8 @@ void StreamTrail::advance(StreamPosition& position, std::size_t samples) const {
   position.samples_out = last.samples_out;
   position.samples_in = last.samples_in;
   position.earlier_passes = last.earlier_passes;
+  position.lost = last.lost;
+  position.lost_more = last.lost_more;
   position.offset = last.offset;
   position.shard = last.shard;
   position.turn = last.turn;
@@ -65,9 +69,12 @@ void StreamTrail::advance_parts(StreamPosition& position, std::size_t samples) c
   for (std::size_t i = 0; i < samples; ++i) ++taken[order_[i]];
   position.parts.resize(parts_.size());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const std::uint64_t before = position.parts[i].samples_in;
-    parts_[i]->advance(position.parts[i], taken[i]);
-    position.samples_in += position.parts[i].samples_in - before;
+    StreamPosition& part = position.parts[i];
+    const StreamPosition before{.samples_in = part.samples_in, .lost = part.lost};
+    parts_[i]->advance(part, taken[i]);
+    position.samples_in += part.samples_in - before.samples_in;
+    position.lost += part.lost - before.lost;
+    position.lost_more = position.lost_more || part.lost_more;
   }
   position.samples_out += samples;
 }

@@ -26,6 +26,9 @@ struct StreamPosition {
   std::uint64_t offset = 0;       ///< tar offset of the next sample's first header in it
   /// Samples of earlier passes, if an epoch makes several passes over the shards.
   std::uint64_t earlier_passes = 0;
+  /// Samples that faults have cost so far, and whether an unknown number of others is lost too.
+  std::uint64_t lost = 0;
+  bool lost_more = false;
   std::vector<SampleRef> buffered = {};  ///< the shuffle buffer, in order
   /// With ShuffleOptions::open_shards > 1: the open shards and the next sample's offset in each;
   /// then `shard` is the next one to open.
@@ -65,12 +68,14 @@ class StreamTrail {
     std::uint64_t samples_out;
     std::uint64_t samples_in;
     std::uint64_t earlier_passes;
+    std::uint64_t lost;
     std::uint64_t offset;
     std::uint32_t shard;
     std::uint32_t turn;
     std::uint32_t place;
     std::uint32_t entered;
     std::uint32_t open;
+    bool lost_more;
   };
   static constexpr std::uint32_t kNoPlace = 0xFFFF'FFFF;
   void add(std::uint32_t place, const StreamPosition& after);

@@ -16,6 +16,7 @@
 #include "pipeline/detail/sanitizer.h"
 #include "pipeline/detail/stream_reader.h"
 #include "pipeline/epoch_length.h"
+#include "pipeline/slots.h"
 
 namespace millrace::pipeline::detail {
 namespace {
@@ -121,6 +122,8 @@ Graph::State::State(const GraphParts& all, const Position& start)
       merge({.stream_numbers = owned_streams(parts.options),
              .split = parts.options.split,
              .num_samples = global_samples_per_epoch(parts.options).value_or(0),
+             .own_samples = promised_samples(parts.options),
+             .may_stop = parts.options.faults.on_fault == wds::OnFault::kStop,
              .seed = parts.options.shuffle.seed,
              .batch = parts.options.batch,
              .epochs = resolve_epochs(parts.options),
@@ -128,7 +131,8 @@ Graph::State::State(const GraphParts& all, const Position& start)
              .blocks_per_stream = static_cast<std::size_t>(parts.plan.first.read_ahead),
              .decode_bytes = parts.plan.decode_bytes,
              .permits = parts.plan.permits,
-             .fingerprint = order_fingerprint(parts.options)},
+             .fingerprint = order_fingerprint(parts.options),
+             .seed_processes = seed_processes(parts.options)},
             start, parts.layout, parts.pool, *this),
       decode_stage(parts.decoders, parts.ragged, parts.layout, parts.meters, parts.encoded),
       deliver_stage(parts.options, parts.ledgers, parts.output, parts.meters,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 #include "wds/split.h"
 
@@ -24,8 +25,10 @@ Merge::Merge(MergeOptions options, const Position& start, const BatchLayout& lay
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     streams_[i].reading = epoch_;
     if (i < start.streams.size()) streams_[i].used = start.streams[i];
+    sums_.taken += streams_[i].used.samples_out();
     if (streams_[i].used.ended) end_stream(streams_[i]);
   }
+  sums_.is_promised = !options_.may_stop || start.slots == 0;
 }
 
 void Merge::handle(const Event& event) {
@@ -70,7 +73,7 @@ bool Merge::step() {
   if (!stream) {
     if (!epoch_is_full() && num_ended_ < streams_.size()) return false;
     end_epoch();
-    return true;
+    return !is_over_;
   }
   if (stream->ready.front()->error) {
     fail(stream->ready.front()->error);
@@ -90,7 +93,10 @@ Merge::Stream* Merge::find_sample() {
     Stream& stream = streams_[next_stream_];
     if (!stream.ended) {
       if (stream.ready.empty()) return nullptr;
-      if (!stream.ready.front()->end) return &stream;
+      const BlockRead& front = *stream.ready.front();
+      if (!front.end) return &stream;
+      stream.used.lost = front.lost;
+      stream.used.lost_more = front.lost_more;
       end_stream(stream);
       stream.ready.pop_front();
       request(stream);
@@ -116,6 +122,7 @@ void Merge::take(Stream& stream) {
   block_->num_bytes += sample.num_bytes();
   block_->samples.push_back({std::move(sample), id});
   next_stream_ = (next_stream_ + 1) % streams_.size();
+  ++sums_.taken;
   if (stream.cursor == from.block.samples.size()) leave_block(stream);
   if (round_->is_full()) {
     close_round(Output::Kind::kRound);
@@ -127,7 +134,7 @@ void Merge::take(Stream& stream) {
 
 void Merge::leave_block(Stream& stream) {
   const BlockRead& read = *stream.ready.front();
-  stream.used = {read.start, read.skip + stream.cursor, false, read.trails};
+  stream.used = {.start = read.start, .skip = read.skip + stream.cursor, .trails = read.trails};
   stream.ready.pop_front();
   stream.cursor = 0;
   request(stream);
@@ -136,6 +143,8 @@ void Merge::leave_block(Stream& stream) {
 void Merge::end_stream(Stream& stream) {
   stream.ended = true;
   stream.used.ended = true;
+  sums_.lost += stream.used.lost;
+  sums_.lost_more = sums_.lost_more || stream.used.lost_more;
   ++num_ended_;
   if (stream.reading == epoch_) {  // ended in the start position: nothing was read
     if (is_last(epoch_)) stream.idle = true;
@@ -154,6 +163,7 @@ void Merge::begin_epoch(std::uint32_t epoch) {
   epoch_batches_ = 0;
   next_stream_ = 0;
   num_ended_ = 0;
+  sums_ = {};
   for (Stream& stream : streams_) {
     stream.ended = false;
     stream.used = {};
@@ -182,6 +192,7 @@ void Merge::drop_rest(const BlockRead& read, std::size_t from) {
 void Merge::end_epoch() {
   const bool drops = options_.batch.uneven == Uneven::kDrop && options_.epochs.batches == 0;
   if (round_) close_round(drops ? Output::Kind::kDiscarded : Output::Kind::kRound);
+  if (const std::exception_ptr wrong = wrong_number()) return fail(wrong);
   mask_up_to_limit();
   sink_.deliver(next_output(Output::Kind::kEpochEnd));
   if (is_last(epoch_)) {
@@ -189,6 +200,18 @@ void Merge::end_epoch() {
   } else {
     begin_epoch(epoch_ + 1);
   }
+}
+
+/// The fault that an epoch is whose samples are not those promised; null if they are. More may have
+/// been lost than are missing, where others took their place.
+std::exception_ptr Merge::wrong_number() const {
+  if (!options_.own_samples || !sums_.is_promised || num_ended_ < streams_.size()) return nullptr;
+  const auto promised = static_cast<std::uint64_t>(*options_.own_samples);
+  const bool enough = sums_.lost_more || sums_.taken + sums_.lost >= promised;
+  if (sums_.taken <= promised && enough) return nullptr;
+  const Topology& topology = options_.split.topology;
+  return std::make_exception_ptr(wrong_samples(
+      {.epoch = epoch_, .promised = promised, .found = sums_.taken, .lost = sums_.lost}, topology));
 }
 
 void Merge::fail(std::exception_ptr error) {
@@ -246,6 +269,7 @@ void Merge::mask_up_to_limit() {
   if (epoch_batches_ >= wanted) return;
   Output masked = next_output(Output::Kind::kMasked);
   masked.repeat = wanted - epoch_batches_;
+  masked.position = position();
   sink_.deliver(masked);
 }
 
@@ -268,12 +292,14 @@ std::shared_ptr<Position> Merge::position() const {
   position->slots = epoch_batches_ * options_.batch.size;
   position->turns = {static_cast<std::uint32_t>(next_stream_)};
   position->fingerprint = options_.fingerprint;
+  position->seed_processes = options_.seed_processes;
   position->streams.reserve(streams_.size());
   for (const Stream& stream : streams_) {
     position->streams.push_back(stream.used);
     if (stream.cursor == 0 || stream.ended) continue;
     const BlockRead& read = *stream.ready.front();
-    position->streams.back() = {read.start, read.skip + stream.cursor, false, read.trails};
+    position->streams.back() = {
+        .start = read.start, .skip = read.skip + stream.cursor, .trails = read.trails};
   }
   // Full last batches do not show it: some processes' may be full, and others' not.
   const bool is_done =

@@ -5,7 +5,8 @@
 // batches in turn. The merge also decides when to read: each stream has at most
 // `blocks_per_stream` blocks read or being read, and about `decode_bytes` wait for decoding. It
 // never waits itself: at each event it does all steps that have become possible, and sends the
-// results to its sink.
+// results to its sink. When all streams have ended it checks that they had the samples that were
+// known before (MergeOptions::own_samples), or lost them to faults that were reported.
 //
 // Concurrency: none. Order: a function of the streams' content alone. Buffers: streams ×
 // blocks_per_stream blocks, decode_bytes and one more block, `permits` rounds.
@@ -16,6 +17,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "pipeline/detail/batch_buffers.h"
@@ -31,6 +33,10 @@ struct MergeOptions {
   wds::SplitOptions split = {};
   /// Of an epoch, over all processes; 0: not known.
   std::int64_t num_samples = 0;
+  /// What this process's streams give in an epoch, faults apart; nullopt: not known.
+  std::optional<std::int64_t> own_samples = {};
+  /// Faults may end an epoch early (wds::OnFault::kStop).
+  bool may_stop = false;
   std::uint64_t seed = 0;
   BatchOptions batch = {};
   EpochOptions epochs = {};
@@ -41,6 +47,7 @@ struct MergeOptions {
   /// Rounds that may be in the pipeline: being filled, or waiting for the consumer.
   std::int64_t permits = 1;
   std::uint64_t fingerprint = 0;
+  int seed_processes = 0;  ///< pipeline::seed_processes()
 };
 
 class Merge {
@@ -71,6 +78,13 @@ class Merge {
     std::size_t cursor = 0;  ///< in ready.front()
     Position::Stream used;   ///< the position after the last block used up
   };
+  /// Samples of the epoch, those before the start position included.
+  struct Sums {
+    std::uint64_t taken = 0;  ///< by slots
+    std::uint64_t lost = 0;   ///< by faults in streams that have ended
+    bool lost_more = false;   ///< an unknown number of others is lost too
+    bool is_promised = true;  ///< they must add up to MergeOptions::own_samples
+  };
 
   void on(const Started& started);
   void on(const std::shared_ptr<BlockRead>& read);
@@ -84,6 +98,7 @@ class Merge {
   void take(Stream& stream);
   void leave_block(Stream& stream);
   void end_stream(Stream& stream);
+  std::exception_ptr wrong_number() const;
   void request(Stream& stream);
   void begin_epoch(std::uint32_t epoch);
   void drop_stale_blocks(Stream& stream);
@@ -109,6 +124,7 @@ class Merge {
   std::size_t num_ended_ = 0;
   std::uint32_t epoch_ = 0;
   std::int64_t epoch_batches_ = 0;
+  Sums sums_;
   std::int64_t permits_;
   std::size_t blocks_per_stream_;
   std::size_t bytes_in_decode_ = 0;

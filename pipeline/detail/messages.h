@@ -34,6 +34,9 @@ struct BlockRead {
   /// The block's first sample is the one `skip` samples after `start`.
   std::shared_ptr<const wds::StreamPosition> start = nullptr;
   std::uint64_t skip = 0;
+  /// At the end: what faults have cost the stream in the epoch (wds::StreamPosition).
+  std::uint64_t lost = 0;
+  bool lost_more = false;
   /// From `start` to the block's end, if the source leaves trails.
   std::shared_ptr<const Position::Trails> trails = nullptr;
 
@@ -88,10 +91,11 @@ struct Output {
   std::uint64_t sequence = 0;
   Kind kind = Kind::kRound;
   std::uint32_t epoch = 0;
-  std::int64_t index = 0;                      ///< of the first batch
-  std::int64_t repeat = 1;                     ///< kMasked: how many batches
-  std::shared_ptr<OpenRound> round = nullptr;  ///< kRound, kDiscarded
-  std::exception_ptr error = nullptr;          ///< kFault
+  std::int64_t index = 0;                              ///< of the first batch
+  std::int64_t repeat = 1;                             ///< kMasked: how many batches
+  std::shared_ptr<OpenRound> round = nullptr;          ///< kRound, kDiscarded
+  std::shared_ptr<const Position> position = nullptr;  ///< kMasked: of the last sample
+  std::exception_ptr error = nullptr;                  ///< kFault
 };
 
 }  // namespace millrace::pipeline::detail

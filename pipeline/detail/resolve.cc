@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -99,6 +100,13 @@ void check_mix(const PipelineOptions& options) {
   require(!options.split.process_splitter && !options.split.worker_splitter &&
               !options.epochs.resampled && options.epochs.passes == 0,
           "splitters, resampling and passes are not for a mix: it says itself what is repeated");
+}
+
+void check_seeds(const PipelineOptions& options) {
+  const int seeded_for = options.shuffle.seed_processes;
+  require(seeded_for == 0 || (seeded_for > 0 && options.split.streams % seeded_for == 0),
+          fmt::format("seeds of {} processes: {} streams do not divide among them", seeded_for,
+                      options.split.streams));
 }
 
 void check_counts(const PipelineOptions& options) {
@@ -295,9 +303,11 @@ PipelineOptions resolve_options(PipelineOptions options) {
   check_mix(options);
   require(options.source || !options.shards.empty(), "no shards");
   options.split.streams = wds::num_streams(options.split);
+  check_seeds(options);
   options = with_counts(std::move(options));
   check_counts(options);
   check_ranges(options);
+  check_repeats(options);
   check_even(options);
   if (!options.source) check_split(options);
   ResourceOptions& resources = options.resources;
@@ -338,6 +348,21 @@ std::string range_text(const wds::SampleRange& range) {
                          : fmt::format("{} from {}", range.take, range.skip);
 }
 
+/// The same of any set of a mix.
+bool mix_deals_on(const PipelineOptions& options, wds::StreamSpec spec) {
+  if (!options.counts || options.mix.end != wds::MixEnd::kRepeat) return false;
+  spec.max_samples = 1;
+  auto counts = options.counts->begin();
+  for (const MixOptions::Part& part : options.mix.parts) {
+    const auto end = counts + static_cast<std::ptrdiff_t>(part.num_shards);
+    spec.counts = std::make_shared<const std::vector<std::uint64_t>>(counts, end);
+    spec.range = part.range;
+    if (wds::deals_on(spec)) return true;
+    counts = end;
+  }
+  return false;
+}
+
 /// "7 of 12 shards, 3 of 4 shards, stop".
 std::string mix_text(const MixOptions& mix) {
   std::vector<double> weights;
@@ -350,6 +375,19 @@ std::string mix_text(const MixOptions& mix) {
     text += ", ";
   }
   return text + word_of(mix.end, wds::kMixEndWords);
+}
+
+/// Whether streams have other samples than their share of one pass, pass after pass.
+bool deals_on(const PipelineOptions& options) {
+  if (options.source) return false;
+  wds::StreamSpec spec = stream_spec(options);
+  if (!options.mix.parts.empty()) return mix_deals_on(options, spec);
+  spec.max_samples = static_cast<std::uint64_t>(options.epochs.samples);
+  if (!wds::deals_on(spec)) return false;
+  const std::uint64_t all =
+      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0});
+  return global_samples_per_epoch(options).value_or(0) >
+         static_cast<std::int64_t>(options.range.of(all));
 }
 
 }  // namespace
@@ -372,23 +410,27 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
       {"epoch-samples", text(options.epochs.samples)},
       {"epoch-slots", text(options.epochs.batches * options.batch.size * processes)},
       {"resampled", text(options.epochs.resampled)}};
-  const bool resamples_by_process =
-      options.epochs.resampled && shuffle.order == wds::Order::kWebDataset;
-  if (split.process_splitter || split.worker_splitter || resamples_by_process)
+  if (split.process_splitter || split.worker_splitter)
     list.emplace_back("processes", text(processes));
+  else if (const int seeded_for = seed_processes(options); seeded_for > 0)
+    list.emplace_back("processes", text(seeded_for));
   // Only where it is used, so that positions from before there was a choice still fit.
   if (shuffle.open_shards != 1) list.emplace_back("open-shards", text(shuffle.open_shards));
   if (options.epochs.passes > 0) list.emplace_back("passes", text(options.epochs.passes));
   if (options.source) list.emplace_back("source", options.source->name());
   if (!options.range.is_all()) list.emplace_back("samples", range_text(options.range));
   if (!options.mix.parts.empty()) list.emplace_back("mix", mix_text(options.mix));
+  if (deals_on(options)) list.emplace_back(kLaterPasses, "dealt on from the pass before");
   return list;
 }
 
-std::uint64_t order_fingerprint(const PipelineOptions& options) {
+namespace {
+
+using NamedOptions = std::vector<std::pair<std::string, std::string>>;
+
+std::uint64_t fingerprint_of(const NamedOptions& list, const PipelineOptions& options) {
   std::string text;
-  for (const auto& [name, value] : order_options(options))
-    text += fmt::format("{} {}\n", name, value);
+  for (const auto& [name, value] : list) text += fmt::format("{} {}\n", name, value);
   if (options.counts) text += fmt::format("|{}", fmt::join(*options.counts, " "));
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
@@ -400,6 +442,23 @@ std::uint64_t order_fingerprint(const PipelineOptions& options) {
   std::uint64_t value = 0;
   std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
   return value;
+}
+
+}  // namespace
+
+std::uint64_t order_fingerprint(const PipelineOptions& options) {
+  return fingerprint_of(order_options(options), options);
+}
+
+std::uint64_t earlier_fingerprint(const PipelineOptions& options) {
+  NamedOptions list = order_options(options);
+  std::erase_if(list, [](const auto& option) { return option.first == kLaterPasses; });
+  return fingerprint_of(list, options);
+}
+
+std::optional<std::int64_t> promised_samples(const PipelineOptions& options) {
+  if (options.source && options.faults.on_fault != wds::OnFault::kFail) return {};
+  return samples_per_epoch(options);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,14 +34,21 @@ std::int64_t least_batches(const PipelineOptions& options);
 /// Name and value of each option that fixes the order of samples, shards apart.
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options);
 /// Those of them that are there only where they are used.
-inline constexpr std::array<std::string_view, 6> kOptionsOnlyIfUsed = {
-    "processes", "open-shards", "passes", "source", "samples", "mix"};
+inline constexpr std::string_view kLaterPasses = "later-passes";
+inline constexpr std::array<std::string_view, 7> kOptionsOnlyIfUsed = {
+    "processes", "open-shards", "passes", "source", "samples", "mix", kLaterPasses};
 
 /// A shard's name without folder and query string: shards may have been moved when a run resumes.
 std::string base_name(const std::string& url);
 
 /// A hash of all that fixes the order of samples: order_options(), counts, the shards' names.
 std::uint64_t order_fingerprint(const PipelineOptions& options);
+/// The same of versions that gave a stream the same samples in each pass.
+std::uint64_t earlier_fingerprint(const PipelineOptions& options);
+
+/// Samples that this process's streams must have in an epoch, those that faults cost included;
+/// nullopt where that is unknown, or a user's source does not say what faults have cost.
+std::optional<std::int64_t> promised_samples(const PipelineOptions& options);
 
 /// What the memory is used for. The sum is the pipeline's bound.
 struct MemoryPlan {

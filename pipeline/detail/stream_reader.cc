@@ -51,8 +51,15 @@ BlockRead StreamReader::read(const ReadRequest& request) {
   } catch (...) {
     result.error = std::current_exception();
   }
+  if (result.end && stream_) note_lost(result);
   if (result.end || result.error) stream_.reset();
   return result;
+}
+
+void StreamReader::note_lost(BlockRead& end) const {
+  const wds::StreamPosition position = stream_->position();
+  end.lost = position.lost;
+  end.lost_more = position.lost_more;
 }
 
 void StreamReader::open(std::uint32_t epoch) {

@@ -45,6 +45,7 @@ class StreamReader {
  private:
   void open(std::uint32_t epoch);
   bool restore(wds::SampleBlock& block);
+  void note_lost(BlockRead& end) const;
   std::unique_ptr<SampleSource::Stream> open_stream(std::uint32_t epoch,
                                                     const wds::StreamPosition* start);
   void prepare_next(const wds::SampleBlock& drained);

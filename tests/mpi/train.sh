@@ -67,6 +67,16 @@ done
 grep -q "^50 samples: loss" "$folder/eval.1" || fail "$(cat "$folder/eval.1")"
 cmp "$folder/eval.1" "$folder/eval.3" || fail "another score: $(cat "$folder/eval.3")"
 
+# Passes over fewer samples than the streams divide: as many steps and samples on one process as on two.
+for processes in 1 2; do
+  run=$folder/passes.$processes
+  start "$processes" "$millrace" train --train "$folder/t-000000.tar" --take 3 --passes 40 --streams 2 --global-batch 2 \
+    --model lenet --channels 3 --size 28 --precision fp32 --epochs 1 --log-steps 1 --json --run-dir "$run" \
+    >"$run.json" 2>"$run.log" || { fail "passes: status $?"; tail -n 5 "$run.log"; }
+  grep -q '"train_samples":120,' "$run.json" || fail "passes: $(grep '"epoch"' "$run.json" | tail -n 1)"
+  (($(grep -c '"event":"step"' "$run.json") == 60)) || fail "passes: other steps on $processes"
+done
+
 # After the first log line the run is under way, and is stopped.
 run=$folder/stopped
 train 2 1 --fake-data 1000000 --run-dir "$run" >"$run.log" 2>&1 &

@@ -13,7 +13,7 @@
 #include "io/base/rng.h"
 #include "pipeline/position.h"
 #include "tests/pipeline/fake_sources.h"
-#include "tests/support/layout.h"
+#include "tests/pipeline/layout_runs.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
 #include "wds/shard_index.h"
@@ -25,7 +25,9 @@ using testing::fake_options;
 using testing::fake_source;
 using testing::FakeStreams;
 using ::testing::HasSubstr;
+using testing::History;
 using testing::Layout;
+using testing::run;
 
 constexpr int kStreams = 8;
 constexpr std::int64_t kGlobalBatch = 24;
@@ -36,84 +38,6 @@ FakeStreams balanced(std::int64_t samples) {
   return {.length = [samples](int stream, std::uint32_t epoch) {
     return static_cast<std::int64_t>(stream_share(samples + 17 * epoch, kStreams, stream));
   }};
-}
-
-/// Each valid sample, with what its key drew.
-void add_rows(const Batch& batch, std::vector<std::string>& rows) {
-  const BatchField& field = batch.fields.front();
-  const std::size_t bytes = field.data.size() / static_cast<std::size_t>(batch.size);
-  for (std::size_t i = 0; i < batch.valid.size(); ++i) {
-    if (batch.valid[i] == 0) continue;
-    const auto row = field.data.subspan(i * bytes, bytes);
-    rows.push_back(batch.keys[i] + " " +
-                   std::string(reinterpret_cast<const char*>(row.data()), bytes));
-  }
-}
-
-/// What a run gave, step by step; an epoch's end is a step of none.
-struct History {
-  std::vector<std::vector<std::string>> steps;     ///< the samples of all replicas, sorted
-  std::vector<std::vector<std::string>> replicas;  ///< of each, by rank: its slots and samples
-  std::vector<std::string> positions;              ///< after each step, joined
-};
-
-/// A replica's batch as text: its slots, which of them are valid, and all else as a number.
-std::string replica_text(const Batch& batch, const std::vector<std::string>& rows) {
-  std::string text = std::to_string(batch.slots.first) + "+" + std::to_string(batch.slots.stride);
-  for (const std::uint8_t valid : batch.valid) text += valid == 0 ? "-" : "x";
-  std::string all;
-  for (const std::string& row : rows) all += row;
-  const auto data = batch.fields.front().data;  // masked slots repeat what their replica had
-  all.append(reinterpret_cast<const char*>(data.data()), data.size());
-  return text + " " + std::to_string(std::hash<std::string>()(all));
-}
-
-/// The pipelines of the processes, which step together; `whole` is what one of one device would be.
-History run(const PipelineOptions& whole, const Layout& layout, const std::string& from = {}) {
-  std::vector<Pipeline> pipelines;
-  for (int process = 0; process < layout.processes; ++process) {
-    PipelineOptions options = whole;
-    options.batch.size = whole.batch.size / layout.world();
-    options.split.topology = {
-        .process = process, .processes = layout.processes, .devices = layout.devices};
-    if (!from.empty()) options.resume = std::make_shared<const Position>(Position::from_json(from));
-    pipelines.emplace_back(std::move(options));
-  }
-  History history;
-  while (!pipelines.front().finished()) {
-    std::vector<bool> has_ended(pipelines.size());
-    for (bool more = true; more;) {
-      std::vector<std::string> all;
-      std::vector<std::string> replicas;
-      std::vector<Position> positions;
-      more = false;
-      for (std::size_t i = 0; i < pipelines.size(); ++i) {
-        for (int device = 0; device < layout.devices && !has_ended[i]; ++device) {
-          Batch batch;
-          has_ended[i] = !pipelines[i].next(batch);
-          if (has_ended[i]) continue;
-          EXPECT_EQ(batch.index % layout.devices, device);
-          std::vector<std::string> rows;
-          add_rows(batch, rows);
-          replicas.push_back(replica_text(batch, rows));
-          all.insert(all.end(), rows.begin(), rows.end());
-        }
-        more = more || !has_ended[i];
-        positions.push_back(pipelines[i].position());
-      }
-      // One that has ended before the others stands where its last batch was.
-      for (Position& position : positions)
-        if (more && position.epoch > positions.front().epoch)
-          position = {.epoch = positions.front().epoch,
-                      .process = position.process,
-                      .processes = layout.processes};
-      std::ranges::sort(all);
-      history.steps.push_back(std::move(all));
-      history.replicas.push_back(std::move(replicas));
-      history.positions.push_back(Position::joined(positions).to_json());
-    }
-  }
-  return history;
 }
 
 PipelineOptions options_for(const FakeStreams& streams) {

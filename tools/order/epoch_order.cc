@@ -78,9 +78,41 @@ std::span<const OrderedSlot> EpochOrder::next() {
   slots_.clear();
   while (!ended_ && slots_.empty()) {
     for (std::size_t row = 0; row < rows_at_once_ && !ended_; ++row) ended_ = !add_row();
+    if (ended_) check_number();
     keep_own();
   }
   return slots_;
+}
+
+/// The epoch must have the samples that a run would be promised. Where a step is left out, its
+/// streams need not have ended.
+void EpochOrder::check_number() {
+  pipeline::EpochSamples samples{.epoch = place_.epoch};
+  bool lost_more = false;
+  for (Process& process : processes_) {
+    for (Stream& stream : process.streams) {
+      if (stream.ready == 0 && !stream.ended) refill();
+      if (!stream.ended && options_.batch.uneven == pipeline::Uneven::kDrop) return;
+      const wds::StreamPosition end = stream.samples->position();
+      samples.found += stream.found;
+      samples.lost += end.lost;
+      lost_more = lost_more || end.lost_more;
+    }
+  }
+  const auto promised = promised_samples();
+  if (!promised) return;
+  samples.promised = static_cast<std::uint64_t>(*promised);
+  const bool enough = lost_more || samples.found + samples.lost >= samples.promised;
+  if (samples.found > samples.promised || !enough)
+    throw pipeline::wrong_samples(samples, options_.split.topology);
+}
+
+/// Of the processes whose streams are read.
+std::optional<std::int64_t> EpochOrder::promised_samples() const {
+  pipeline::PipelineOptions options = options_;
+  if (processes_.size() > 1) return pipeline::global_samples_per_epoch(options);
+  options.split.topology.process = processes_.front().process;
+  return pipeline::samples_per_epoch(options);
 }
 
 /// What the last slots were made of.
@@ -169,6 +201,7 @@ void EpochOrder::refill() {
         stream.ended = !stream.samples->next(block);
         if (stream.ended) break;
         stream.ready += block.samples.size();
+        stream.found += block.samples.size();
         stream.blocks.push_back(std::move(block));
       }
     });

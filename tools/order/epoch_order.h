@@ -55,7 +55,8 @@ class EpochOrder {
 
   /// The threads on which streams are read: for work on what next() gave, too.
   tbb::task_arena& arena() { return arena_.tbb(); }
-  /// The next slots; none at the end. Lifetime: until the next call. Throws: as SampleStream.
+  /// The next slots; none at the end. Lifetime: until the next call. Throws: as SampleStream; as
+  /// pipeline::wrong_samples() for an epoch with other samples than a run is promised.
   std::span<const OrderedSlot> next();
 
  private:
@@ -64,10 +65,11 @@ class EpochOrder {
     int number = 0;
     std::unique_ptr<pipeline::SampleSource::Stream> samples = {};
     std::vector<wds::SampleBlock> blocks = {};
-    std::size_t block = 0;  ///< of the next sample
-    std::size_t used = 0;   ///< in that block
-    std::size_t ready = 0;  ///< samples from there on
-    bool ended = false;     ///< nothing more will be read
+    std::size_t block = 0;    ///< of the next sample
+    std::size_t used = 0;     ///< in that block
+    std::size_t ready = 0;    ///< samples from there on
+    std::uint64_t found = 0;  ///< read so far
+    bool ended = false;       ///< nothing more will be read
   };
   struct Process {
     int process = 0;
@@ -83,6 +85,8 @@ class EpochOrder {
   bool add_slot(Process& process, std::int64_t place);
   const wds::Sample* take(Process& process, int& number);
   void keep_own();
+  void check_number();
+  std::optional<std::int64_t> promised_samples() const;
 
   const pipeline::PipelineOptions options_;
   const Place place_;

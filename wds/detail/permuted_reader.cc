@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -15,10 +16,14 @@ std::uint64_t share_of(std::uint64_t count, std::uint64_t first, std::uint64_t s
   return count <= first ? 0 : (count - first + step - 1) / step;
 }
 
-/// How many numbers a stream takes at most, if a pass has `share` of them.
-std::uint64_t end_of(const StreamSpec& spec, std::uint64_t share) {
-  if (spec.passes > 0) return share * spec.passes;
-  return spec.max_samples > 0 ? std::numeric_limits<std::uint64_t>::max() : share;
+/// How many numbers the stream takes at most, if a pass has `samples` of them in all streams.
+std::uint64_t end_of(const StreamSpec& spec, std::uint64_t samples) {
+  constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max() / 2;
+  if (spec.passes == 0 && spec.max_samples > 0) return kNoEnd;
+  const std::uint64_t passes = std::max<std::uint32_t>(1, spec.passes);
+  const std::uint64_t all = samples > kNoEnd / passes ? kNoEnd : samples * passes;
+  return share_of(all, static_cast<std::uint64_t>(spec.stream),
+                  static_cast<std::uint64_t>(spec.num_streams));
 }
 
 std::uint64_t samples_of(const StreamSpec& spec) {
@@ -35,19 +40,27 @@ PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
       key_{.seed = spec.shuffle.seed, .epoch = spec.epoch},
       first_(static_cast<std::uint64_t>(spec.stream)),
       step_(static_cast<std::uint64_t>(spec.num_streams)),
-      share_(share_of(samples_of(spec), first_, step_)),
-      end_(end_of(spec, share_)),
+      cycle_(samples_of(spec) / std::max<std::uint64_t>(1, std::gcd(samples_of(spec), step_))),
+      end_(end_of(spec, samples_of(spec))),
       most_(spec.max_samples),
       skipped_(spec.range.skip),
       order_(samples_of(spec), key_) {}
 
-void PermutedReader::restore(std::uint64_t taken, std::uint64_t given) {
-  taken_ = taken;
-  given_ = given;
+void PermutedReader::restore(const StreamPosition& position) {
+  taken_ = position.samples_in;
+  given_ = position.samples_out;
+  lost_more_ = position.lost_more;
+}
+
+StreamPosition PermutedReader::position() const {
+  return {.samples_out = given_,
+          .samples_in = taken_,
+          .lost = taken_ - given_,
+          .lost_more = lost_more_};
 }
 
 bool PermutedReader::has_more() const {
-  if (ended_ || share_ == 0 || barren_ > share_) return false;
+  if (ended_ || order_.size() == 0 || barren_ > cycle_) return false;
   return taken_ < end_ && (most_ == 0 || given_ < most_);
 }
 
@@ -59,12 +72,13 @@ std::vector<std::uint64_t> PermutedReader::next_numbers() {
   std::uint64_t left = std::min<std::uint64_t>(end_ - taken_, SampleBlock::kMaxSamples);
   if (most_ > 0) left = std::min(left, most_ - given_);
   while (numbers.size() < left && bytes < SampleBlock::kMaxBytes) {
-    const std::uint64_t pass = taken_ / share_;
+    const std::uint64_t number = first_ + taken_ * step_;
+    const std::uint64_t pass = number / order_.size();
     if (!numbers.empty() && pass != pass_) break;
     if (pass != pass_)
       order_ = Permutation(order_.size(), {.seed = key_.seed, .epoch = key_.epoch, .pass = pass});
     pass_ = pass;
-    numbers.push_back(skipped_ + order_.at(first_ + taken_ % share_ * step_));
+    numbers.push_back(skipped_ + order_.at(number % order_.size()));
     bytes += access_.contents().bytes_of(numbers.back());
     ++taken_;
   }
@@ -77,7 +91,9 @@ void PermutedReader::add(std::vector<std::optional<Sample>>& found, SampleBlock&
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i]) continue;
     block.add(*std::move(found[i]));
-    trail->pass({.samples_out = ++given_, .samples_in = before + i + 1});
+    ++given_;
+    const std::uint64_t taken = before + i + 1;
+    trail->pass({.samples_out = given_, .samples_in = taken, .lost = taken - given_});
   }
   block.trail = std::move(trail);
 }
@@ -92,7 +108,7 @@ bool PermutedReader::next(SampleBlock& block) {
       if (result.fault == nullptr)
         found[result.place] = std::move(result.sample);
       else if (ledger_.report(*result.fault) == OnFault::kStop)
-        ended_ = true;
+        ended_ = lost_more_ = true;
     });
     barren_ += numbers.size();
     add(found, block);

@@ -22,9 +22,8 @@ class PermutedReader {
   /// As SampleStream::next().
   bool next(SampleBlock& block);
   /// Goes on after `taken` numbers, of which `given` samples came out.
-  void restore(std::uint64_t taken, std::uint64_t given);
-  std::uint64_t taken() const { return taken_; }
-  std::uint64_t given() const { return given_; }
+  void restore(const StreamPosition& position);
+  StreamPosition position() const;
 
  private:
   std::vector<std::uint64_t> next_numbers();
@@ -34,11 +33,11 @@ class PermutedReader {
   SampleAccess access_;
   FaultLedger& ledger_;
   const PermutationKey key_;
-  const std::uint64_t first_;  // the stream's number
-  const std::uint64_t step_;   // S
-  const std::uint64_t share_;  // of a pass
-  const std::uint64_t end_;    // numbers of all passes
-  const std::uint64_t most_;   // StreamSpec::max_samples
+  const std::uint64_t first_;    // the stream's number
+  const std::uint64_t step_;     // S
+  const std::uint64_t cycle_;    // numbers after which all of its samples have come
+  const std::uint64_t end_;      // numbers of all passes
+  const std::uint64_t most_;     // StreamSpec::max_samples
   const std::uint64_t skipped_;  // samples in front of the range
   Permutation order_;
   std::uint64_t pass_ = 0;  // of order_
@@ -46,6 +45,7 @@ class PermutedReader {
   std::uint64_t given_ = 0;
   std::uint64_t barren_ = 0;  // numbers since the last sample
   bool ended_ = false;
+  bool lost_more_ = false;  // by OnFault::kStop
 };
 
 }  // namespace millrace::wds::detail

@@ -89,17 +89,27 @@ void PieceReader::place_by_scan(ShardOptions& options) {
 }
 
 PieceReader::After PieceReader::survive(const Error& fault) {
-  FaultLedger& ledger = shared_->ledger;
-  if (std::exchange(join_failed_, false))
-    return ledger.report(fault, 1) == OnFault::kStop ? After::kEnd : After::kGoOn;
+  lost_ = {};
+  if (std::exchange(join_failed_, false)) {
+    lost_.samples = 1;
+    return shared_->ledger.report(fault, 1) == OnFault::kStop ? After::kEnd : After::kGoOn;
+  }
   const bool goes_on = reader_ && reader_->can_continue();
   const bool own = is_own(fault);
   if (goes_on && !index_) ++number_;
   if (goes_on && !own) return After::kGoOn;
-  const OnFault then = goes_on ? ledger.report(fault, reader_->lost_samples())
-                               : ledger.report_shard(fault, lost_samples(fault));
-  if (then == OnFault::kStop) return After::kEnd;
+  if (report(fault, goes_on) == OnFault::kStop) return After::kEnd;
   return goes_on ? After::kGoOn : After::kNextShard;
+}
+
+OnFault PieceReader::report(const Error& fault, bool goes_on) {
+  if (goes_on) {
+    lost_.samples = reader_->lost_samples();
+    return shared_->ledger.report(fault, lost_.samples);
+  }
+  const auto samples = lost_samples(fault);
+  lost_ = {.samples = samples.value_or(0), .more = !samples};
+  return shared_->ledger.report_shard(fault, samples);
 }
 
 // A faulty sample of another piece is reported by that piece; one before the position was already

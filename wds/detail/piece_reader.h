@@ -27,6 +27,11 @@ class PieceReader {
     FaultLedger& ledger;
   };
   enum class After { kGoOn, kNextShard, kEnd };
+  /// What a fault has cost: so many samples, and `more` if an unknown number is lost too.
+  struct Lost {
+    std::uint64_t samples = 0;
+    bool more = false;
+  };
 
   /// `shard` is the piece's number in the stream's own list; it is read from `start_offset` on.
   PieceReader(const Shared& shared, std::uint32_t shard, ShardPiece piece,
@@ -36,6 +41,8 @@ class PieceReader {
   bool next(Sample& sample);
   /// Reports what next() has thrown. Throws: it, or Exhausted, by the policy.
   After survive(const Error& fault);
+  /// By the fault that the last survive() was given; one of another piece is that piece's.
+  const Lost& lost() const { return lost_; }
   /// Whether next() will return false, or find a fault of the shard's end.
   bool is_done() const;
   /// Tells the ledger of the shard's oddities.
@@ -54,6 +61,7 @@ class PieceReader {
   std::uint64_t end() const { return piece_.first + piece_.count; }
   void count_refetched();
   bool is_own(const Error& fault) const;
+  OnFault report(const Error& fault, bool goes_on);
   std::optional<std::uint64_t> lost_samples(const Error& fault) const;
   std::optional<std::uint64_t> listed_samples() const;
   std::optional<std::uint64_t> all_samples(const Error& fault) const;
@@ -68,6 +76,7 @@ class PieceReader {
   bool join_failed_ = false;     // the last fault is a joined shard's
   std::uint64_t refetched_ = 0;  // of its samples; reported to the ledger
   std::uint64_t number_ = 0;     // samples of the shard before the reader's position
+  Lost lost_ = {};
 };
 
 }  // namespace millrace::wds::detail

@@ -112,44 +112,9 @@ std::vector<SampleRun> parts_of(const std::vector<std::uint64_t>& counts,
   return parts;
 }
 
-// The epoch's samples, concatenated and cut into S runs whose lengths differ by at most one.
-std::vector<detail::ShardPiece> balanced_pieces(const StreamSpec& spec) {
+std::uint64_t samples_in_range(const StreamSpec& spec) {
   const std::vector<std::uint64_t>& counts = *spec.counts;
-  if (counts.size() != spec.shards->size()) {
-    throw Error(ErrorCode::kInvalidArgument, "sample counts of " + std::to_string(counts.size()) +
-                                                 " shards for a list of " +
-                                                 std::to_string(spec.shards->size()));
-  }
-  MILLRACE_CHECK(!spec.scans || spec.scans->size() == counts.size(), "a scan, or none, a shard");
-  const std::vector<SampleRun> parts = parts_of(counts, spec.range);
-  std::uint64_t total = 0;
-  for (const SampleRun& part : parts) total += part.count;
-  const auto streams = static_cast<std::uint64_t>(spec.num_streams);
-  // The first streams get the extra sample: so slot j belongs to stream j mod S until the epoch's
-  // end, and replicas, which take slots in turn, also differ by at most one sample.
-  const auto bound = [total, streams](std::uint64_t stream) {
-    return total / streams * stream + std::min(stream, total % streams);
-  };
-  const auto stream = static_cast<std::uint64_t>(spec.stream);
-  const std::uint64_t begin = bound(stream);
-  const std::uint64_t end = bound(stream + 1);
-  std::vector<detail::ShardPiece> pieces;
-  std::uint64_t at = 0;
-  for (const std::size_t shard : epoch_order(spec)) {
-    const SampleRun& part = parts[shard];
-    const std::uint64_t first = std::max(begin, at);
-    const std::uint64_t last = std::min(end, at + part.count);
-    if (first < last) {
-      const std::uint64_t behind = part.first + (last - at);
-      pieces.push_back({.url = (*spec.shards)[shard],
-                        .first = part.first + (first - at),
-                        .count = last - first == counts[shard] ? 0 : last - first,
-                        .to_end = behind == counts[shard],
-                        .scan = spec.scans ? (*spec.scans)[shard] : nullptr});
-    }
-    at += part.count;
-  }
-  return pieces;
+  return spec.range.of(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
 }
 
 // WebDataset's make_seed: s = (s * 31 + x) & 0x7fffffff.
@@ -176,14 +141,88 @@ std::vector<std::string> stream_shards(const StreamSpec& spec) {
   return shards;
 }
 
+bool deals_on(const StreamSpec& spec) {
+  if (spec.resampled || spec.shuffle.order == Order::kWebDataset || has_splitter(spec) ||
+      !spec.counts)
+    return false;
+  const auto streams = static_cast<std::uint64_t>(spec.num_streams);
+  const std::uint64_t samples = samples_in_range(spec);
+  if (samples == 0 || samples % streams == 0) return false;
+  if (spec.passes > 0) return spec.passes > 1;
+  return spec.max_samples > 0 && (samples < streams || spec.shuffle.order == Order::kPermutation);
+}
+
 namespace detail {
+
+EpochRuns::EpochRuns(const StreamSpec& spec) : spec_(spec) {
+  const std::vector<std::uint64_t>& counts = *spec.counts;
+  if (counts.size() != spec.shards->size()) {
+    throw Error(ErrorCode::kInvalidArgument, "sample counts of " + std::to_string(counts.size()) +
+                                                 " shards for a list of " +
+                                                 std::to_string(spec.shards->size()));
+  }
+  MILLRACE_CHECK(!spec.scans || spec.scans->size() == counts.size(), "a scan, or none, a shard");
+  const std::vector<SampleRun> parts = parts_of(counts, spec.range);
+  for (const std::size_t shard : epoch_order(spec)) {
+    if (parts[shard].count == 0) continue;
+    order_.push_back(shard);
+    ends_.push_back(num_samples() + parts[shard].count);
+    if (parts[shard].first == 0) continue;
+    cut_shard_ = shard;
+    cut_ = parts[shard].first;
+  }
+}
+
+// The first streams get the extra sample: so slot j belongs to stream j mod S until the epoch's
+// end, and replicas, which take slots in turn, also differ by at most one sample.
+std::uint64_t EpochRuns::bound(std::uint64_t run) const {
+  const auto runs = static_cast<std::uint64_t>(spec_.num_streams);
+  return num_samples() / runs * run + std::min(run, num_samples() % runs);
+}
+
+EpochRuns::Places EpochRuns::places(std::uint64_t run) const {
+  const std::uint64_t begin = bound(run);
+  const std::uint64_t end = bound(run + 1);
+  if (begin == end) return {};
+  const auto place = [this](auto at) { return static_cast<std::size_t>(at - ends_.begin()); };
+  return {.first = place(std::upper_bound(ends_.begin(), ends_.end(), begin)),
+          .last = place(std::lower_bound(ends_.begin(), ends_.end(), end)) + 1};
+}
+
+std::size_t EpochRuns::num_pieces(std::uint64_t run) const {
+  const Places found = places(run);
+  return found.last - found.first;
+}
+
+ShardPiece EpochRuns::piece(std::size_t place, std::uint64_t begin, std::uint64_t end) const {
+  const std::size_t shard = order_[place];
+  const std::uint64_t at = place == 0 ? 0 : ends_[place - 1];
+  const std::uint64_t first = std::max(begin, at);
+  const std::uint64_t last = std::min(end, ends_[place]);
+  const std::uint64_t left_out = cut_ > 0 && shard == cut_shard_ ? cut_ : 0;
+  const std::uint64_t count = (*spec_.counts)[shard];
+  return {.url = (*spec_.shards)[shard],
+          .first = left_out + (first - at),
+          .count = last - first == count ? 0 : last - first,
+          .to_end = left_out + (last - at) == count,
+          .scan = spec_.scans ? (*spec_.scans)[shard] : nullptr};
+}
+
+std::vector<ShardPiece> EpochRuns::pieces(std::uint64_t run) const {
+  const Places found = places(run);
+  std::vector<ShardPiece> pieces;
+  for (std::size_t place = found.first; place < found.last; ++place)
+    pieces.push_back(piece(place, bound(run), bound(run + 1)));
+  return pieces;
+}
 
 std::vector<ShardPiece> stream_pieces(const StreamSpec& spec) {
   MILLRACE_CHECK(spec.shards != nullptr, "a stream has a list of shards");
   MILLRACE_CHECK(spec.stream >= 0 && spec.stream < spec.num_streams, "the stream is one of S");
   if (spec.shuffle.order != Order::kWebDataset) {
     if (has_splitter(spec)) return shards_by_user(spec);
-    return spec.counts ? balanced_pieces(spec) : whole_shards(spec);
+    if (!spec.counts) return whole_shards(spec);
+    return EpochRuns(spec).pieces(static_cast<std::uint64_t>(spec.stream));
   }
   std::vector<ShardPiece> pieces;
   for (std::string& url : in_webdataset_order(spec)) pieces.push_back({.url = std::move(url)});
@@ -191,15 +230,68 @@ std::vector<ShardPiece> stream_pieces(const StreamSpec& spec) {
 }
 
 ShardSequence::ShardSequence(const StreamSpec& spec) : spec_(spec), rng_(resampling_seed(spec)) {
-  if (!spec.resampled) pieces_ = stream_pieces(spec);
+  if (spec.resampled) return;
+  if (deals_on(spec)) {
+    runs_.emplace(spec);
+    pieces_ = runs_->pieces(visit(0).run);
+  } else {
+    pieces_ = stream_pieces(spec);
+  }
+}
+
+std::size_t ShardSequence::round() const {
+  if (spec_.resampled) return spec_.shards->size();
+  return runs_ ? spec_.shards->size() + static_cast<std::size_t>(spec_.num_streams)
+               : pieces_.size();
 }
 
 std::optional<ShardPiece> ShardSequence::at(std::size_t index) {
-  if (round() == 0) return {};
+  if (round() == 0 || index == kEnd) return {};
   if (spec_.resampled) return ShardPiece{.url = (*spec_.shards)[draw(index)]};
+  if (runs_) return piece_of_visit(index);
   const std::size_t passes = spec_.passes > 0 || spec_.max_samples > 0 ? spec_.passes : 1;
   if (passes > 0 && index / pieces_.size() >= passes) return {};
   return pieces_[index % pieces_.size()];
+}
+
+bool ShardSequence::begins_pass(std::size_t index) {
+  if (index == 0 || index == kEnd || round() == 0) return false;
+  if (!runs_) return index % pieces_.size() == 0;
+  return runs_->num_samples() < static_cast<std::uint64_t>(spec_.num_streams) ||
+         begins_[find_visit(index)] == index;
+}
+
+// Slot j of the epoch is number j mod N of pass j / N, and of stream j mod S. So in each pass the
+// stream has the run at whose slots its turns are, and no pass ends for it before the others. With
+// fewer samples than streams that is one sample, in some of the passes.
+ShardSequence::Visit ShardSequence::visit(std::uint64_t number) const {
+  const auto streams = static_cast<std::uint64_t>(spec_.num_streams);
+  const auto stream = static_cast<std::uint64_t>(spec_.stream);
+  const std::uint64_t samples = runs_->num_samples();
+  if (samples >= streams) {
+    const std::uint64_t turned = samples % streams * (number % streams) % streams;
+    return {.pass = number, .run = (stream + streams - turned) % streams};
+  }
+  const std::uint64_t slot = stream + number * streams;
+  return {.pass = slot / samples, .run = slot % samples};
+}
+
+std::optional<ShardPiece> ShardSequence::piece_of_visit(std::size_t index) {
+  const std::size_t number = find_visit(index);
+  const Visit found = visit(number);
+  if (spec_.passes > 0 && found.pass >= spec_.passes) return {};
+  if (number != std::exchange(visited_, number)) pieces_ = runs_->pieces(found.run);
+  return pieces_[index - (begins_.empty() ? number : begins_[number])];
+}
+
+/// The one with the piece at `index`.
+std::size_t ShardSequence::find_visit(std::size_t index) {
+  if (runs_->num_samples() < static_cast<std::uint64_t>(spec_.num_streams)) return index;
+  if (begins_.empty()) begins_.push_back(0);
+  while (begins_.back() <= index)
+    begins_.push_back(begins_.back() + runs_->num_pieces(visit(begins_.size() - 1).run));
+  const auto behind = std::upper_bound(begins_.begin(), begins_.end(), index);
+  return static_cast<std::size_t>(behind - begins_.begin()) - 1;
 }
 
 std::size_t ShardSequence::draw(std::size_t index) {

@@ -1,7 +1,8 @@
 // ShardSequence: the shards that one stream reads in one epoch, by position in its own list.
 //
-// Either a finite list, the same list repeated (an epoch of a given number of samples), or shards
-// drawn with replacement. A pure function of the StreamSpec.
+// Either a finite list, the same list repeated (an epoch of a given number of samples), pass after
+// pass of which each is dealt on from the one before (deals_on()), or shards drawn with
+// replacement. A pure function of the StreamSpec.
 #pragma once
 
 #include <cstddef>
@@ -27,23 +28,67 @@ struct ShardPiece {
   bool cut() const { return first > 0 || count > 0; }
 };
 
-/// The stream's pieces this epoch. Requires: not resampled.
+/// The stream's pieces this epoch, of its first pass. Requires: not resampled.
 std::vector<ShardPiece> stream_pieces(const StreamSpec& spec);
+
+/// The epoch's samples, concatenated and cut into S runs whose lengths differ by at most one: the
+/// samples that a stream reads in one pass.
+class EpochRuns {
+ public:
+  /// Requires: spec.counts. Throws: InvalidArgument if they do not match the shards.
+  explicit EpochRuns(const StreamSpec& spec);
+
+  std::uint64_t num_samples() const { return ends_.empty() ? 0 : ends_.back(); }
+  std::size_t num_pieces(std::uint64_t run) const;
+  std::vector<ShardPiece> pieces(std::uint64_t run) const;
+
+ private:
+  struct Places {
+    std::size_t first = 0;
+    std::size_t last = 0;  ///< behind the last one
+  };
+  std::uint64_t bound(std::uint64_t run) const;
+  Places places(std::uint64_t run) const;
+  ShardPiece piece(std::size_t place, std::uint64_t begin, std::uint64_t end) const;
+
+  StreamSpec spec_;
+  // Of the shards with samples in the range, in the epoch's order.
+  std::vector<std::size_t> order_;
+  std::vector<std::uint64_t> ends_;  // samples up to each one's last
+  std::size_t cut_shard_ = 0;        // the one in which the range begins,
+  std::uint64_t cut_ = 0;            // behind so many of its samples
+};
 
 class ShardSequence {
  public:
+  /// An index past the end of every sequence.
+  static constexpr std::uint32_t kEnd = 0xFFFF'FFFF;
+
   explicit ShardSequence(const StreamSpec& spec);
 
   /// The piece at `index`; nullopt past the end.
   std::optional<ShardPiece> at(std::size_t index);
-  /// Shards in one round; 0 for a stream without shards.
-  std::size_t round() const { return spec_.resampled ? spec_.shards->size() : pieces_.size(); }
+  /// Whether a pass other than the first begins at `index`, or would behind the last one.
+  bool begins_pass(std::size_t index);
+  /// After so many pieces each one has come, at the latest; 0 for a stream without shards.
+  std::size_t round() const;
 
  private:
+  /// A pass in which the stream has samples: its `number`-th.
+  struct Visit {
+    std::uint64_t pass = 0;
+    std::uint64_t run = 0;
+  };
+  Visit visit(std::uint64_t number) const;
+  std::optional<ShardPiece> piece_of_visit(std::size_t index);
+  std::size_t find_visit(std::size_t index);
   std::size_t draw(std::size_t index);
 
   StreamSpec spec_;
-  std::vector<ShardPiece> pieces_;
+  std::vector<ShardPiece> pieces_;  // of the first pass, or of visit `visited_`
+  std::optional<EpochRuns> runs_;   // if each pass is dealt on from the one before
+  std::size_t visited_ = 0;
+  std::vector<std::size_t> begins_;   // the index at which each visit begins, as far as known
   PythonRandom rng_;                  // kWebDataset, resampled: it cannot rewind,
   std::vector<std::uint32_t> drawn_;  // so its draws are kept
 };
