@@ -80,9 +80,10 @@ int main(int argc, char** argv) {
     wds::write_index(make_index(shard, samples), wds::index_url(path));
   }
   const auto all = static_cast<double>(shards * samples);
-  for (const char* options : {"--digest", "--digest --workers 4", "--digest --shuffle 10000",
-                              "--digest --shuffle 10000 --workers 4", "--shuffle 10000 --workers 4",
-                              "--shuffle 10000 --workers 4 --json"})
+  for (const char* options :
+       {"--digest --shuffle 0 --workers 1", "--digest --shuffle 0 --workers 4",
+        "--digest --shuffle 10000 --workers 1", "--digest --shuffle 10000 --workers 4",
+        "--shuffle 10000 --workers 4", "--shuffle 10000 --workers 4 --json"})
     measure(folder, all, options);
   measure(folder, 2 * all, "--diff 'shuffle=1000 workers=4' 'shuffle=1000 streams=4'");
   return 0;

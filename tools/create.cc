@@ -23,14 +23,16 @@ class CreateCommand final : public Command {
     return "Writes shards from folders, tables, lists, IDX or CIFAR files, or synthetic data";
   }
   std::string example() const override {
-    return "  millrace create 'out/train-%06d.tar' --from-folder photos --shuffle 1 --maxcount "
+    return "  millrace create 'out/train-%06d.tar' --from-folder photos --shuffle-seed 1 "
+           "--maxcount "
            "5000\n  millrace create 'seg/train-%06d.tar' --from-folder images --pair mask=labels\n "
-           " millrace create 'cifar10/train-%06d.tar' --from-cifar data_batch_*.bin --shuffle 1\n  "
+           " millrace create 'cifar10/train-%06d.tar' --from-cifar data_batch_*.bin --shuffle-seed "
+           "1\n  "
            "millrace create 'fmnist/train-%06d.tar' --from-idx train-images-idx3-ubyte.gz \\\n     "
            " train-labels-idx1-ubyte.gz\n  millrace create 'pe/fold{fold}/pe-%06d.tar' --from-csv "
            "train.csv --root images \\\n      --path "
            "'{StudyInstanceUID}/{SeriesInstanceUID}/*{SOPInstanceUID}.jpg' \\\n      --labels "
-           "pe_present chronic --group-by StudyInstanceUID --folds 5 --shuffle 1\n  millrace "
+           "pe_present chronic --group-by StudyInstanceUID --folds 5 --shuffle-seed 1\n  millrace "
            "create 'toy/train-%06d.tar' --synthetic classes --count 2000 --maxcount 500\n  The "
            "same command again completes an interrupted set.\n";
   }
@@ -50,7 +52,7 @@ class CreateCommand final : public Command {
                    "Divide the samples into this many sets, keeping groups whole")
         ->transform(whole_number(2, 1000))
         ->default_str("");
-    app.add_option("--shuffle", shuffle_,
+    app.add_option("--shuffle-seed", shuffle_,
                    "Shuffle all samples, and the assignment to folds, by this seed")
         ->transform(seed_number())
         ->type_name("SEED");

@@ -24,7 +24,7 @@ raw=/usr/share/datasets/fashion-mnist
 demo=build/demo
 mkdir -p "$demo"
 if [[ ! -e $demo/done ]]; then
-  "$millrace" create "$demo/train-%06d.tar" --maxcount 5000 --shuffle 1 --force \
+  "$millrace" create "$demo/train-%06d.tar" --maxcount 5000 --shuffle-seed 1 --force \
     --from-idx "$raw/train-images-idx3-ubyte.gz" "$raw/train-labels-idx1-ubyte.gz"
   "$millrace" create "$demo/test-%06d.tar" --maxcount 5000 --force \
     --from-idx "$raw/t10k-images-idx3-ubyte.gz" "$raw/t10k-labels-idx1-ubyte.gz"

@@ -56,7 +56,7 @@ class EvalCommand final : public Command {
         ->type_name("FILE.png");
     app.add_option("--num-pictures", pictures_.samples, "Samples to draw")
         ->transform(whole_number(1, 256));
-    app.add_option("--shuffle", pictures_.shuffle,
+    app.add_option("--shuffle-seed", pictures_.shuffle,
                    "--pictures: choose samples at random, by this seed, instead of the first ones")
         ->transform(seed_number())
         ->type_name("SEED");
@@ -72,7 +72,7 @@ class EvalCommand final : public Command {
     read_.check();
     order_.check();
     check_checkpoint(checkpoint_);
-    require(!pictures_.shuffle || !pictures_.path.empty(), "--shuffle is for --pictures");
+    require(!pictures_.shuffle || !pictures_.path.empty(), "--shuffle-seed is for --pictures");
     if (!pictures_.path.empty()) check_picture_name(pictures_.path);
     if (!pictures_.path.empty()) check_output(pictures_.path);
     if (!pictures_.path.empty()) check_folder_of(pictures_.path);

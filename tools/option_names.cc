@@ -15,7 +15,7 @@ namespace millrace::tools {
 namespace {
 
 /// Other tools' names and ours; the first one that the command has is used.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 55> kAliases = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 56> kAliases = {{
     {"max-epochs", "epochs"},
     {"num-epochs", "epochs"},
     {"n-epochs", "epochs"},
@@ -56,6 +56,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 55> kAliases
     {"validation", "val"},
     {"shuffle-buffer", "shuffle"},
     {"buffer-size", "shuffle"},
+    {"shuffle", "shuffle-seed"},  // where there is no buffer, whose length it is
     {"world-size", "processes"},
     {"world", "processes"},
     {"rank", "process"},

@@ -41,10 +41,11 @@ namespace {
 class OrderCommand final : public Command {
  public:
   std::string name() const override { return "order"; }
-  std::string summary() const override { return "Prints the keys in the order a run sees them"; }
+  std::string summary() const override {
+    return "Prints the keys in the order a run sees them, with the options of train";
+  }
   std::string example() const override {
-    return "  millrace order 'train-{000000..000019}.tar' --seed 7 --epoch 2 --shuffle 1000 "
-           "--workers 4\n"
+    return "  millrace order 'train-{000000..000019}.tar' --seed 7 --epoch 2\n"
            "  millrace order train --processes 2 --process 1 --json --limit 10\n";
   }
 
@@ -58,21 +59,18 @@ class OrderCommand final : public Command {
     app.add_option("--seed", seed_, "Seed of every shuffle")->transform(seed_number());
     app.add_option("--epoch", epoch_, "Epoch, from 0")
         ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
-    app.add_option("--processes", split_.topology.processes, "Processes that share an epoch")
+    app.add_option("--processes", topology_.processes, "Processes that share an epoch")
         ->transform(positive);
     app.add_option("--process", process_,
                    "Print only this process's samples; default: all, by slot")
         ->transform(whole_number(0, 1 << 20));
-    app.add_option("--workers", split_.workers, "Streams per process")->transform(positive);
-    app.add_option("--streams", split_.streams,
-                   "Streams over all processes, a multiple of their number; 0: processes x workers")
-        ->transform(whole_number(0, 1 << 20));
+    streams_.declare(app);
     order_.declare(app);
     app.add_option("--batch-size", batch_size_,
                    "Samples per device in a step: print each slot's step, and the masked slots of "
                    "the last one; 0: samples alone")
         ->transform(whole_number(0, 1 << 20));
-    app.add_option("--devices", split_.topology.devices, "Devices of a process")
+    app.add_option("--devices", topology_.devices, "Devices of a process")
         ->transform(whole_number(1, 1 << 20));
     app.add_flag("--digest", digest_,
                  "Print the SHA-256 of the slots and their keys alone: equal for equal orders");
@@ -87,9 +85,10 @@ class OrderCommand final : public Command {
   }
 
   void check() override {
-    wds::SplitOptions split = split_;
-    split.topology.process = process_.value_or(0);
-    static_cast<void>(wds::num_streams(split));
+    streams_.check();
+    Topology place = topology_;
+    place.process = process_.value_or(0);
+    static_cast<void>(wds::num_streams(streams_.split(1, place)));
     sets_ = read_.specs();
     mix_.check(sets_, order_, "");
     read_.set_specs(MixOptions::specs_of(sets_));
@@ -118,15 +117,18 @@ class OrderCommand final : public Command {
   void check_number() const {
     if (!read_.lists_shards(read_.specs()) || order_.resampled) return;
     const std::vector<std::string> shards = read_.shards();
-    read_.check_number(shards, split_, order_.wds_order());
+    read_.check_number(shards, split(), order_.wds_order());
   }
+
+  /// As `train` divides these shards.
+  wds::SplitOptions split() const { return streams_.split(read_.shards().size(), topology_); }
 
   /// The options of a pipeline with this order.
   pipeline::PipelineOptions find_options(const Context& context) const {
     pipeline::PipelineOptions options{.shards = read_.shards(),
                                       .mix = mix_.sets(sets_, read_),
                                       .joins = read_.joins(),
-                                      .split = split_,
+                                      .split = split(),
                                       .batch = {.size = batch_size_},
                                       .faults = read_.policy(),
                                       .indexed = read_.indexed(),
@@ -138,8 +140,9 @@ class OrderCommand final : public Command {
     order_.apply(seed_, options);
     options = pipeline::with_counts(std::move(options));
     pipeline::check_ranges(options);
+    pipeline::check_repeats(options);
     if (!options.counts && !order_.resampled)
-      wds::check_enough_shards(options.shards.size(), split_);
+      wds::check_enough_shards(options.shards.size(), options.split);
     log_balance(num_indexes_of(options), context.log);
     return options;
   }
@@ -219,10 +222,10 @@ class OrderCommand final : public Command {
     std::string text;
     append_json(*slot, text);
     auto json = parse_json<nlohmann::ordered_json>(text, "a slot");
-    const pipeline::SlotOwner owner = pipeline::owner_of_slot(split_, slot->slot);
+    const pipeline::SlotOwner owner = pipeline::owner_of_slot(split(), slot->slot);
     json["process"] = owner.process;
-    if (split_.topology.devices > 1) json["device"] = owner.device;
-    if (batch_size_ > 0) json["batch"] = (slot->step - 1) * split_.topology.devices + owner.device;
+    if (topology_.devices > 1) json["device"] = owner.device;
+    if (batch_size_ > 0) json["batch"] = (slot->step - 1) * topology_.devices + owner.device;
     return json;
   }
 
@@ -316,9 +319,10 @@ class OrderCommand final : public Command {
   ReadOptions read_;
   MixOptions mix_;
   std::vector<std::string> sets_;  // the specs, with their weights
-  OrderOptions order_;
+  OrderOptions order_ = OrderOptions::of_training();
   std::uint64_t seed_ = 0;
-  wds::SplitOptions split_;
+  StreamOptions streams_;
+  Topology topology_;
   std::int64_t batch_size_ = 0;
   std::uint32_t epoch_ = 0;
   std::optional<int> process_;

@@ -8,6 +8,26 @@
 
 namespace millrace::tools {
 
+void StreamOptions::declare(CLI::App& app) {
+  app.add_option("--workers", workers,
+                 "Streams that shards are divided into; 0: 4, or one per shard if there are fewer")
+      ->transform(whole_number(0, 1 << 20));
+  app.add_option("--streams", streams,
+                 "The same over all processes: the order of the samples for every number of them "
+                 "that divides it, and of each device's if all devices divide it; 0: by --workers")
+      ->transform(whole_number(0, 1 << 20));
+}
+
+void StreamOptions::check() const {
+  require(workers == 0 || streams == 0, "--workers and --streams are two names for one thing");
+}
+
+wds::SplitOptions StreamOptions::split(std::size_t num_shards, const Topology& topology) const {
+  return {.topology = topology,
+          .workers = workers > 0 ? workers : wds::usual_workers(num_shards, topology.processes),
+          .streams = streams};
+}
+
 void OrderOptions::declare(CLI::App& app) {
   app.add_option("--shuffle", shuffle,
                  "Samples in each stream's shuffle buffer; 0: neither samples nor shards")

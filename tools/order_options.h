@@ -1,7 +1,7 @@
 // OrderOptions: which samples an epoch has, in which order, and how it ends: the options that all
-// commands with epochs share.
+// commands with epochs share. StreamOptions: into how many streams it is divided.
 //
-//   OrderOptions order{.shuffle = 5000};
+//   OrderOptions order = OrderOptions::of_training();
 //   order.declare(app);            // --shuffle --order --resampled --epoch-samples ...
 //   order.check();                 // what contradicts itself
 //   order.apply(seed, options);    // to a pipeline
@@ -9,17 +9,35 @@
 // Threads: a value type.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "io/base/topology.h"
 #include "pipeline/options.h"
 #include "wds/sample_stream.h"
+#include "wds/split.h"
 
 namespace CLI {
 class App;
 }
 
 namespace millrace::tools {
+
+struct StreamOptions {
+  /// Streams per process; 0: as many as there are shards for, at most 4.
+  int workers = 0;
+  /// Streams over all processes; 0: by `workers`.
+  int streams = 0;
+
+  /// Declares --workers and --streams.
+  void declare(CLI::App& app);
+  /// Throws: InvalidArgument if both are given.
+  void check() const;
+  /// Whether neither says the number of streams.
+  bool is_open() const { return workers == 0 && streams == 0; }
+  wds::SplitOptions split(std::size_t num_shards, const Topology& topology) const;
+};
 
 struct OrderOptions {
   /// Samples in each stream's shuffle buffer; 0: shards are not shuffled either.
@@ -42,6 +60,9 @@ struct OrderOptions {
   std::string uneven = "pad";
   bool drop_last = false;
   bool partial = false;
+
+  /// What `train` does by default, and `order` shows.
+  static OrderOptions of_training() { return {.shuffle = 5000}; }
 
   /// Declares all of them.
   void declare(CLI::App& app);

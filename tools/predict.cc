@@ -152,7 +152,7 @@ class PredictCommand final : public Command {
   /// One stream, so that the samples keep the shards' order, unless the user asks for more.
   RunOptions in_order() const {
     RunOptions options = run_;
-    if (options.workers == 0 && options.streams == 0) options.workers = 1;
+    if (options.streams.is_open()) options.streams.workers = 1;
     return options;
   }
 

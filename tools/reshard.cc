@@ -35,8 +35,9 @@ class ReshardCommand final : public Command {
   std::string summary() const override { return "Rewrites shards: sizes, order, fields"; }
   std::string example() const override {
     return "  millrace reshard 'https://host/old-{000..099}.tar' 'new/train-%06d.tar' --maxcount "
-           "5000 --shuffle 1\n  millrace reshard big.tar.gz 'small-%06d.tar' --select jpg,cls "
-           "--rename jpeg=jpg\n\nIt streams. --shuffle shuffles the shards, then samples through a "
+           "5000 --shuffle-seed 1\n  millrace reshard big.tar.gz 'small-%06d.tar' --select jpg,cls "
+           "--rename jpeg=jpg\n\nIt streams. --shuffle-seed shuffles the shards, then samples "
+           "through a "
            "buffer: a sample moves about as\nfar as the buffer is long, so shards sorted by class "
            "need a buffer as long as the set.\n";
   }
@@ -50,7 +51,7 @@ class ReshardCommand final : public Command {
         ->transform(whole_number(1, kMaxCount));
     app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB")
         ->type_name("BYTES");
-    auto* shuffle = app.add_option("--shuffle", options_.shuffle_seed,
+    auto* shuffle = app.add_option("--shuffle-seed", options_.shuffle_seed,
                                    "Shuffle shards, and samples in a buffer, by this seed")
                         ->transform(seed_number())
                         ->type_name("SEED");

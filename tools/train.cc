@@ -187,7 +187,7 @@ class TrainCommand final : public Command {
             .run = run_,
             .read = read_,
             .seed = seed_,
-            .saved_streams = saved_streams_};
+            .saved = saved_};
   }
 
   void print_summary(Context& context) {
@@ -221,17 +221,21 @@ class TrainCommand final : public Command {
     settle_limits();
     const std::string told = trainer::decide(cluster, [&] {
       find_out(context);
-      return nlohmann::json{
-          {"run_dir", run_folder_.run_dir},   {"resume", run_folder_.resume},
-          {"streams", saved_streams_found()}, {"classes", choice_.classes},
-          {"fit", choice_.images.fit},        {"eval_resize", choice_.images.eval_resize},
-          {"names", choice_.task.names}}
+      const SavedStreams saved = find_saved_streams();
+      return nlohmann::json{{"run_dir", run_folder_.run_dir},
+                            {"resume", run_folder_.resume},
+                            {"streams", saved.streams},
+                            {"seed_processes", saved.processes},
+                            {"classes", choice_.classes},
+                            {"fit", choice_.images.fit},
+                            {"eval_resize", choice_.images.eval_resize},
+                            {"names", choice_.task.names}}
           .dump();
     });
     const auto found = parse_json<nlohmann::json>(told, "what process 0 found out");
     run_folder_.run_dir = found.at("run_dir");
     run_folder_.resume = found.at("resume");
-    saved_streams_ = found.at("streams");
+    saved_ = {.streams = found.at("streams"), .processes = found.at("seed_processes")};
     choice_.classes = found.at("classes");
     choice_.images.fit = found.at("fit");
     choice_.images.eval_resize = found.at("eval_resize");
@@ -246,9 +250,14 @@ class TrainCommand final : public Command {
     trainer::fetch_newest_checkpoint(cluster, run_dir + "/checkpoints", context.log);
   }
 
-  /// Reads the checkpoint, so only where its number is used.
-  int saved_streams_found() const {
-    return run_.leaves_streams_open() ? run_folder_.saved_streams(*read_.opener()) : 0;
+  /// Reads the checkpoint, so only where its numbers are used.
+  SavedStreams find_saved_streams() const {
+    const bool seeds_by_process =
+        data_.order.resampled && data_.order.wds_order() == wds::Order::kWebDataset;
+    if (!run_.streams.is_open() && !seeds_by_process) return {};
+    SavedStreams saved = run_folder_.saved_streams(*read_.opener());
+    if (!run_.streams.is_open()) saved.streams = 0;
+    return saved;
   }
 
   /// Whatever is wrong with them is an error of usage.
@@ -547,7 +556,7 @@ class TrainCommand final : public Command {
   std::string reduce_precision_ = "fp32";
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::uint64_t seed_ = 0;
-  int saved_streams_ = 0;
+  SavedStreams saved_;
   std::int64_t log_steps_ = 20;
   std::string log_style_ = "plain";
   bool summary_ = false;

@@ -35,7 +35,7 @@ class ViewCommand final : public Command {
   std::string summary() const override { return "Draws samples as a model would see them"; }
   std::string example() const override {
     return "  millrace view 'train-{000000..000019}.tar' -o seen.png --size 32 --augment crop-flip "
-           "\\\n      --shuffle 7\n"
+           "\\\n      --shuffle-seed 7\n"
            "  millrace view train-000000.tar -o stored.png --raw --count 100\n"
            "  millrace view train-000000.tar -o pairs.png --fields jpg,mask.png,depth.png\n";
   }
@@ -60,7 +60,7 @@ class ViewCommand final : public Command {
     app.add_flag("--raw", view_.raw, "Draw images as stored, shrunk to 512 pixels at most");
     app.add_flag("--eval", view_.evaluation, "Use evaluation's transforms: nothing random");
     app.add_option("--seed", view_.seed, "Seed of the random transforms")->transform(seed_number());
-    app.add_option("--shuffle", shuffle_,
+    app.add_option("--shuffle-seed", shuffle_,
                    "Choose samples at random, by this seed, instead of the first ones")
         ->transform(seed_number())
         ->type_name("SEED");

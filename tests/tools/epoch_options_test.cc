@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "tests/support/tar_builder.h"
 #include "tests/tools/support.h"
 
 namespace millrace::testing {
@@ -117,6 +118,83 @@ TEST_F(EpochOptions, OrderRepeatsNothingBeforeAllWasSeen) {
   for (const auto& [key, at] : slots({"--resampled", "--epoch-samples", "77"}, 0))
     drawn += at.size();
   EXPECT_EQ(drawn, 77U);
+}
+
+TEST_F(EpochOptions, PassesHaveOneOrderOnEveryLayout) {
+  const auto digest = [&](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    words.emplace_back("--digest");
+    const ProcessResult result = order(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out).at(0);
+  };
+  for (const Words& passes : std::vector<Words>{{"--take", "5", "--passes", "4"},
+                                                {"--take", "17", "--passes", "30"},
+                                                {"--take", "3", "--epoch-samples", "100"},
+                                                {"--passes", "3", "--order", "permutation"}}) {
+    Words words = passes;
+    words.insert(words.end(), {"--streams", "12"});
+    const auto one = digest(words, {});
+    for (const Words& layout : std::vector<Words>{{"--processes", "2"},
+                                                  {"--processes", "4", "--devices", "3"},
+                                                  {"--processes", "12"},
+                                                  {"--devices", "5"}})
+      EXPECT_EQ(digest(words, layout), one) << passes[1] << " " << layout[1];
+  }
+  const Words issue = {"--take", "5", "--passes", "4", "--streams", "4", "--batch-size", "2"};
+  for (const char* processes : {"1", "2", "4"}) {
+    Words words = issue;
+    words.insert(words.end(), {"--processes", processes});
+    std::size_t samples = 0;
+    for (const auto& line : json_lines(order(words).out)) samples += line.contains("key") ? 1 : 0;
+    EXPECT_EQ(samples, 20U) << processes;
+    words.emplace_back("--drop-last");
+    EXPECT_EQ(json_lines(order(words).out).size(), processes == std::string("4") ? 16U : 20U);
+  }
+}
+
+TEST_F(EpochOptions, AnEpochOfAGivenLengthHasItWithFewerSamplesThanStreams) {
+  for (const char* streams : {"1", "4", "12", "60"}) {
+    const ProcessResult result =
+        order({"--take", "3", "--epoch-samples", "100", "--digest", "--streams", streams});
+    EXPECT_EQ(json_lines(result.out).at(0)["slots"], 100) << streams;
+  }
+  EXPECT_EQ(trained({"--take", "3", "--epoch-samples", "100"}), 100);
+  EXPECT_EQ(trained({"--take", "3", "--passes", "33", "--workers", "4"}), 99);
+}
+
+TEST_F(EpochOptions, AMixRepeatsASmallSetAlikeOnEveryLayout) {
+  const std::string mixed = dir_ / "small/set.tar";
+  write_file(mixed,
+             TarBuilder().file("a.cls", "1").file("b.cls", "2").file("c.cls", "3").end().bytes());
+  const auto digest = [&](const Words& more) {
+    Words words = {"order", "0.5:" + shards_, "0.5:" + mixed, "--mix-end", "repeat", "--streams",
+                   "8",     "--json",         "--digest"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out).at(0);
+  };
+  EXPECT_GE(digest({})["slots"].get<int>(), 100);
+  EXPECT_EQ(digest({"--processes", "4"}), digest({}));
+  EXPECT_EQ(digest({"--processes", "2", "--devices", "4"}), digest({}));
+}
+
+TEST_F(EpochOptions, OrderHasTheDefaultsOfTrain) {
+  const auto digest = [&](Words words) {
+    words.insert(words.begin(), {"order", shards_, "--digest"});
+    return millrace(words).out;
+  };
+  EXPECT_EQ(digest({}), digest({"--shuffle", "5000", "--workers", "2"})) << "two shards";
+  EXPECT_NE(digest({}), digest({"--shuffle", "0", "--workers", "1"}));
+  const auto line_of = [](const char* command, const std::string& option) {
+    const std::string help = millrace({command, "--help"}).out;
+    const std::size_t at = help.find("  " + option + " ");
+    return help.substr(at, help.find("\n  --", at) - at);
+  };
+  for (const char* option : {"--shuffle", "--workers", "--streams", "--order", "--open-shards",
+                             "--epoch-samples", "--passes", "--skip", "--take", "--uneven"})
+    EXPECT_EQ(line_of("order", option), line_of("train", option));
 }
 
 TEST_F(EpochOptions, APermutationHasPassesAndNeedsNoIndex) {
@@ -256,6 +334,7 @@ TEST_F(EpochOptions, WhatContradictsItselfIsRefusedInTheSameWords) {
            {{"--shard-shuffle", "3"}, "are for --order webdataset"},
            {{"--order", "webdataset", "--detshuffle", "--passes", "2"}, "--passes 1"},
            {{"--drop-last", "--uneven", "error"}, "--drop-last is --uneven drop"},
+           {{"--workers", "2", "--streams", "2"}, "two names for one thing"},
            {{"--partial", "--drop-last"}, "--partial"}}) {
     for (const ProcessResult& result : {order(more), train(more), run(bench, more)}) {
       EXPECT_EQ(result.status, 2) << more[0];

@@ -26,7 +26,7 @@ struct DataOptions {
   /// Number of folds (0: none), and which of them is used for evaluation.
   int folds = 0;
   int fold = 0;
-  OrderOptions order = {.shuffle = 5000};
+  OrderOptions order = OrderOptions::of_training();
   /// What is skipped and taken of the samples to evaluate on.
   OrderOptions val_order = {};
   MixOptions mix = {};

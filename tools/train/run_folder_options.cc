@@ -27,6 +27,16 @@ constexpr const char* kAuto = "auto";
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
+/// 0 for one that is not there.
+int saved_number(const pipeline::DataIdentity& data, std::string_view name) {
+  const auto option =
+      std::ranges::find(data.options, name, [](const auto& one) { return one.first; });
+  int number = 0;
+  if (option != data.options.end())
+    std::from_chars(option->second.data(), option->second.data() + option->second.size(), number);
+  return std::max(number, 0);
+}
+
 /// Whether there is anything in a store's folder.
 bool holds_objects(const io::Opener& opener, const std::string& folder) {
   return !opener.list(folder + "/").empty();
@@ -225,24 +235,19 @@ void RunFolderOptions::compare_with_uploaded(const std::string& own, const std::
 }
 
 // Errors in the checkpoint are reported by whatever resumes from it.
-int RunFolderOptions::saved_streams(const io::Opener& opener) const {
-  if (resume.empty()) return 0;
+SavedStreams RunFolderOptions::saved_streams(const io::Opener& opener) const {
+  if (resume.empty()) return {};
   try {
     const std::string path =
         resume == kAuto ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", {}, opener)
                         : trainer::find_checkpoint(resume, "last", opener);
-    if (path.empty()) return 0;
+    if (path.empty()) return {};
     const auto data = trainer::read_checkpoint_state(path, opener).data;
-    if (!data) return 0;
-    const auto streams =
-        std::ranges::find(data->options, "streams", [](const auto& one) { return one.first; });
-    int number = 0;
-    if (streams != data->options.end())
-      std::from_chars(streams->second.data(), streams->second.data() + streams->second.size(),
-                      number);
-    return std::max(number, 0);
+    if (!data) return {};
+    return {.streams = saved_number(*data, "streams"),
+            .processes = saved_number(*data, "processes")};
   } catch (const Error&) {
-    return 0;
+    return {};
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "io/base/log.h"
 #include "io/opener.h"
+#include "tools/train/run_options.h"
 #include "trainer/train_options.h"
 
 namespace CLI {
@@ -43,9 +44,9 @@ struct RunFolderOptions {
   /// checkpoint of the folder, or the uploaded one if that has more steps, or none. Throws:
   /// InvalidArgument, and network faults.
   void settle(const std::string& model, const io::Opener& opener, const Log& log);
-  /// The number of streams of the run that is resumed, which any number of processes that divides
-  /// it continues; 0 where there is none, or it is unknown. After settle().
-  int saved_streams(const io::Opener& opener) const;
+  /// The streams of the run that is resumed, which any number of processes that divides theirs
+  /// continues; zeros where there is none, or they are unknown. After settle().
+  SavedStreams saved_streams(const io::Opener& opener) const;
   /// Fills in the part of `options` that is decided here.
   void apply(trainer::TrainOptions& options) const;
 

@@ -25,7 +25,7 @@ InputOptions training_input(const RunInputOptions& options) {
           .order = order,
           .seed = options.seed,
           .training = !overfits,
-          .streams = options.saved_streams};
+          .saved = options.saved};
 }
 
 InputOptions validation_input(const RunInputOptions& options) {

@@ -25,7 +25,7 @@ struct RunInputOptions {
   const RunOptions& run;
   const ReadOptions& read;
   std::uint64_t seed = 0;
-  int saved_streams = 0;
+  SavedStreams saved = {};
 };
 
 /// The shards to train on; none for fake data.

@@ -11,6 +11,7 @@
 #include "io/base/text.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/fake_data.h"
+#include "pipeline/slots.h"
 #include "tools/suggest.h"
 #include "tools/values.h"
 #include "wds/split.h"
@@ -24,10 +25,7 @@ constexpr int kFakeShards = 4;
 wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run, int saved_streams = 0) {
   if (saved_streams > 0 && saved_streams % run.topology.processes == 0)
     return {.topology = run.topology, .streams = saved_streams};
-  return {.topology = run.topology,
-          .workers = run.workers > 0 ? run.workers
-                                     : wds::usual_workers(num_shards, run.topology.processes),
-          .streams = run.streams};
+  return run.streams.split(num_shards, run.topology);
 }
 
 /// The names used by PyTorch and Lightning.
@@ -85,13 +83,7 @@ void RunOptions::declare(CLI::App& app) {
                  "The same of all devices of all processes, instead of --batch-size; 0: by that")
       ->transform(whole_number(0, std::int64_t{1} << 40))
       ->excludes(per_device);
-  app.add_option("--workers", workers,
-                 "Streams that shards are divided into; 0: 4, or one per shard if there are fewer")
-      ->transform(whole_number(0, 1 << 20));
-  app.add_option("--streams", streams,
-                 "The same over all processes: the order of the samples for every number of them "
-                 "that divides it, and of each device's if all devices divide it; 0: by --workers")
-      ->transform(whole_number(0, 1 << 20));
+  streams.declare(app);
   app.add_option("--threads", threads, "Decoding threads; 0: one per core")
       ->transform(whole_number(0, kMaxThreads));
   app.add_option("--prefetch", prefetch, "Batches kept ready")->transform(whole_number(1, 1 << 16));
@@ -103,13 +95,13 @@ void RunOptions::declare(CLI::App& app) {
 
 void RunOptions::check() const {
   static_cast<void>(device::DeviceSet::parse(devices));
-  if (workers > 0 && streams > 0)
-    throw Error(ErrorCode::kInvalidArgument, "--workers and --streams are two names for one thing");
+  streams.check();
 }
 
 void RunOptions::settle(const Topology& where) {
   topology = where;
-  static_cast<void>(wds::num_streams({.topology = topology, .workers = 1, .streams = streams}));
+  static_cast<void>(
+      wds::num_streams({.topology = topology, .workers = 1, .streams = streams.streams}));
   if (global_batch == 0) return;
   const std::int64_t replicas = topology.world_size();
   batch_size = global_batch / replicas;
@@ -147,8 +139,13 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.faults = read.policy();
   options.opener = read.opener();
   options.log = context.log;
-  options.split = split_of(input.fake > 0 ? kFakeShards : input.shards.size(), run, input.streams);
+  options.split =
+      split_of(input.fake > 0 ? kFakeShards : input.shards.size(), run, input.saved.streams);
   input.order.apply(input.seed, options);
+  const int seeded_for = input.saved.processes;
+  if (pipeline::seed_processes(options) > 0 && seeded_for > 0 &&
+      wds::num_streams(options.split) % seeded_for == 0)
+    options.shuffle.seed_processes = seeded_for;
   options.fields = input.targets
                        ? choice.task.fields(choice.images, choice.classes, dtype, input.training)
                        : choice.task.inputs(choice.images, dtype);

@@ -22,8 +22,7 @@ struct RunOptions {
   std::string precision = "bf16";
   std::int64_t batch_size = 64;
   std::int64_t global_batch = 0;  ///< of all devices; 0: by batch_size
-  int workers = 0;
-  int streams = 0;
+  StreamOptions streams = {};
   int threads = 0;
   int prefetch = 4;
   bool no_autotune = false;
@@ -40,11 +39,17 @@ struct RunOptions {
   /// that the processes cannot share evenly.
   void settle(const Topology& where);
 
-  /// Whether neither --workers nor --streams says the number of streams.
-  bool leaves_streams_open() const { return workers == 0 && streams == 0; }
   trainer::nn::Precision compute_precision() const;
   /// True for bf16-true: weights and optimizer state are rounded too.
   bool rounds_weights() const { return precision == "bf16-true"; }
+};
+
+/// What a run that is resumed has of the one before.
+struct SavedStreams {
+  /// Their number, where the options leave it open; 0: none.
+  int streams = 0;
+  /// wds::ShuffleOptions::seed_processes.
+  int processes = 0;
 };
 
 /// One of a run's two inputs.
@@ -57,8 +62,8 @@ struct InputOptions {
   std::uint64_t seed = 0;
   bool training = false;
   bool targets = true;  ///< false: only the images
-  /// Of the run that is resumed, where the options leave the number open. 0: none.
-  int streams = 0;
+  /// Of the run that is resumed.
+  SavedStreams saved = {};
 
   bool is_empty() const { return shards.empty() && fake == 0; }
 };
