@@ -20,11 +20,11 @@ struct RetryOptions {
   /// Upper bound of the first wait; it doubles with each try up to `max_backoff`, with full jitter.
   std::chrono::milliseconds first_backoff{500};
   std::chrono::milliseconds max_backoff{20'000};
-  /// A server's Retry-After is honoured up to this. It may exceed the patience once; the try after
-  /// it is then the last.
+  /// A server's Retry-After is honoured up to this, and never beyond the patience: the try at its
+  /// end is the last.
   std::chrono::milliseconds max_retry_after{300'000};
   /// All readers of an opener share one token bucket of retries: its size, and its refill rate per
-  /// second. A reader that finds it empty waits longer.
+  /// second. A reader that finds it empty waits longer, within its patience.
   double burst = 64.0;
   double per_second = 16.0;
 };
