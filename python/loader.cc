@@ -51,18 +51,6 @@ State parse_state(const std::string& text) {
           .position = Position::from_json(json["position"].dump())};
 }
 
-/// With all that a state says of a run, whoever it is from.
-Position beginning_of(Position state, std::uint32_t epoch) {
-  state.epoch = epoch;
-  state.process = 0;
-  state.processes = state.stripe = 1;
-  state.slots = 0;
-  state.round = {};
-  state.turns = {0};
-  state.streams.clear();
-  return state;
-}
-
 /// Whether faults may change how many batches a process takes that is alone: not where so many
 /// samples are repeated that there are enough.
 bool may_lose_batches(const pipeline::PipelineOptions& options) {
@@ -175,7 +163,7 @@ void Loader::stand_as(const Topology& topology) {
         topology_.process, topology_.processes, topology.process, topology.processes));
   end();
   if (position_.streams.empty()) {  // as ranks have it that began with this topology
-    position_ = beginning_of(loaded_, position_.epoch);
+    position_ = loaded_.beginning_of(position_.epoch);
     saved_streams_ = loaded_streams_;
   }
   topology_ = topology;
