@@ -1,6 +1,7 @@
 #include "pipeline/pipeline.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +14,7 @@
 #include "io/base/error.h"
 #include "io/base/machine.h"
 #include "io/base/thread_annotations.h"
+#include "pipeline/data_identity.h"
 #include "pipeline/detail/batch_buffers.h"
 #include "pipeline/detail/graph.h"
 #include "pipeline/detail/open_round.h"
@@ -162,6 +164,17 @@ void check_rounds(const Position& position, const PipelineOptions& options, cons
   }
 }
 
+/// What the order was saved with and what is given.
+std::string order_difference(const Position& position, const PipelineOptions& options) {
+  std::vector<std::string> lines;
+  if (position.order)
+    lines = option_differences({.options = *position.order},
+                               {.options = *detail::order_facts(options)});
+  if (lines.empty())
+    return "shards, their indexes, streams, shuffle, seed or the epoch's length differ";
+  return fmt::format("{}", fmt::join(lines, "; "));
+}
+
 void check_position(const Position& position, const PipelineOptions& options) {
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -182,7 +195,7 @@ void check_position(const Position& position, const PipelineOptions& options) {
           "it is of a version that gave each stream the same samples in every pass; this one deals "
           "each pass on from the one before, so only the next epoch can begin");
     }
-    refuse("shards, their indexes, streams, shuffle, seed or the epoch's length differ");
+    refuse(order_difference(position, options));
   }
   if (position.slots % options.batch.size != 0) {
     refuse(fmt::format("{} slots used do not divide into batches of {}", position.slots,

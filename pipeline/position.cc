@@ -197,6 +197,13 @@ Position::Round round_from(const Json& value) {
   return round;
 }
 
+std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_from(
+    const Json& value) {
+  std::vector<std::pair<std::string, std::string>> order;
+  for (const auto& [name, one] : value.items()) order.emplace_back(name, one.get<std::string>());
+  return std::make_shared<const decltype(order)>(std::move(order));
+}
+
 Position position_from(const Json& value) {
   Position position;
   position.epoch = number<std::uint32_t>(value.at("epoch"), "epoch", 0, kMaxEpoch);
@@ -215,6 +222,7 @@ Position position_from(const Json& value) {
       position.turns.size() * static_cast<std::size_t>(std::max(1, position.stripe));
   if (position.streams.size() % stripes != 0) corrupt("its stripe does not divide the streams");
   if (value.contains("round")) position.round = round_from(value.at("round"));
+  if (value.contains("order")) position.order = order_from(value.at("order"));
   return position;
 }
 
@@ -333,7 +341,8 @@ Position Position::joined(std::span<const Position> parts) {
   Position all{.epoch = most.epoch,
                .slots = most.slots * static_cast<std::int64_t>(parts.size()),
                .fingerprint = most.fingerprint,
-               .seed_processes = most.seed_processes};
+               .seed_processes = most.seed_processes,
+               .order = most.order};
   if (most.streams.empty()) return all;
   if (parts.size() == 1) all.round = most.round;
   require(parts.size() == 1 || most.round.taken == 0,
@@ -372,7 +381,8 @@ Position Position::share(const Topology& topology, int its_stripe) const {
                .stripe = its_stripe,
                .slots = slots / topology.processes,
                .fingerprint = fingerprint,
-               .seed_processes = seed_processes};
+               .seed_processes = seed_processes,
+               .order = order};
   if (streams.empty()) return own;
   require(round.taken == 0, "it stands in the middle of a round of batches");
   require(streams.size() % (count * static_cast<std::size_t>(its_stripe)) == 0,
@@ -395,6 +405,8 @@ std::string Position::to_json() const {
       {"turns", turns}, {"fingerprint", fingerprint}, {"streams", std::move(list)}};
   if (stripe > 1) value["stripe"] = stripe;
   if (seed_processes > 0) value["seed_processes"] = seed_processes;
+  if (order)
+    for (const auto& [name, one] : *order) value["order"][name] = one;
   if (round.taken > 0)
     value["round"] = {
         {"taken", round.taken}, {"devices", round.devices}, {"batch_size", round.batch_size}};

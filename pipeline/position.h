@@ -19,6 +19,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/base/topology.h"
@@ -81,6 +82,8 @@ struct Position {
   std::uint64_t fingerprint = 0;
   /// ShuffleOptions::seed_processes of the run, which other processes take over; 0: it has none.
   int seed_processes = 0;
+  /// Name and value of each of those, for what a pipeline says when it refuses; null: not known.
+  std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order = nullptr;
 
   /// The beginning of an epoch.
   static Position start_of(std::uint32_t epoch) { return {.epoch = epoch}; }

@@ -293,6 +293,7 @@ std::shared_ptr<Position> Merge::position() const {
   position->turns = {static_cast<std::uint32_t>(next_stream_)};
   position->fingerprint = options_.fingerprint;
   position->seed_processes = options_.seed_processes;
+  position->order = options_.order;
   position->streams.reserve(streams_.size());
   for (const Stream& stream : streams_) {
     position->streams.push_back(stream.used);

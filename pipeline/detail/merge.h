@@ -18,6 +18,8 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "pipeline/detail/batch_buffers.h"
@@ -48,6 +50,7 @@ struct MergeOptions {
   std::int64_t permits = 1;
   std::uint64_t fingerprint = 0;
   int seed_processes = 0;  ///< pipeline::seed_processes()
+  std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order = nullptr;
 };
 
 class Merge {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -422,6 +423,34 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
   if (!options.mix.parts.empty()) list.emplace_back("mix", mix_text(options.mix));
   if (deals_on(options)) list.emplace_back(kLaterPasses, "dealt on from the pass before");
   return list;
+}
+
+namespace {
+
+std::string short_digest(const std::string& text) {
+  constexpr std::size_t kDigits = 8;
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return hash.hex().substr(0, kDigits);
+}
+
+}  // namespace
+
+std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_facts(
+    const PipelineOptions& options) {
+  auto facts = order_options(options);
+  std::string names;
+  for (const std::string& shard : options.shards) names += base_name(shard) + '\n';
+  facts.emplace_back("shards",
+                     fmt::format("{} (names {})", options.shards.size(), short_digest(names)));
+  if (options.counts) {
+    const auto& counts = *options.counts;
+    facts.emplace_back(
+        "samples of the shards",
+        fmt::format("{} ({})", std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}),
+                    short_digest(fmt::format("{}", fmt::join(counts, " ")))));
+  }
+  return std::make_shared<const decltype(facts)>(std::move(facts));
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,6 +50,10 @@ std::uint64_t earlier_fingerprint(const PipelineOptions& options);
 /// Samples that this process's streams must have in an epoch, those that faults cost included;
 /// nullopt where that is unknown, or a user's source does not say what faults have cost.
 std::optional<std::int64_t> promised_samples(const PipelineOptions& options);
+/// Name and value of each of those: order_options(), and of the shards and their counts the number
+/// and a digest.
+std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_facts(
+    const PipelineOptions& options);
 
 /// What the memory is used for. The sum is the pipeline's bound.
 struct MemoryPlan {

@@ -157,7 +157,8 @@ TEST(PipelineMix, APositionOfAnotherMixIsRefused) {
   };
   EXPECT_EQ(message_of([&] { other(0.75).resume(*batch.position).build(); }), "nothing thrown");
   EXPECT_THAT(message_of([&] { other(0.5).resume(*batch.position).build(); }),
-              HasSubstr("does not fit this pipeline"));
+              HasSubstr("does not fit this pipeline: mix: 3 of 5 shards, 1 of 2 shards, stop "
+                        "saved, 2 of 5 shards, 1 of 2 shards, stop given"));
   const auto differences =
       option_differences(identify(pipeline.options()), identify(other(0.5).build().options()));
   EXPECT_THAT(differences,

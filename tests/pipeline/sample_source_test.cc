@@ -174,7 +174,8 @@ TEST(SampleSource, APositionOfAnotherSourceIsRefused) {
   options.resume = batch.position;
   EXPECT_EQ(refusal(options), "accepted");
   options.source = rows().options.source;
-  EXPECT_THAT(refusal(options), HasSubstr("position does not fit"));
+  EXPECT_THAT(refusal(options), HasSubstr("position does not fit this pipeline: source: numbered "
+                                          "samples saved, rows given"));
   PipelineOptions other = options;
   other.source = testing::fake_source();
   EXPECT_THAT(option_differences(identify(options), identify(other)),
