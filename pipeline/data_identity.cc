@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string_view>
 #include <thread>
 
 #include "io/base/error.h"
@@ -17,6 +18,7 @@
 #include "io/local_path.h"
 #include "io/opener.h"
 #include "pipeline/detail/resolve.h"
+#include "wds/shard_index.h"
 #include "wds/split.h"
 
 namespace millrace::pipeline {
@@ -51,6 +53,23 @@ std::string checksum_of(std::span<const std::byte> piece) {
   return digits_of(hash);
 }
 
+/// The first digits of what the index next to the shard at `path` says near its beginning; empty if
+/// there is none.
+std::string indexed_sha256(const std::string& path) {
+  constexpr std::string_view kName = "\"sha256\":";
+  constexpr std::string_view kHexDigits = "0123456789abcdef";
+  const std::string index = wds::index_url(path);
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(index, none)) return {};
+  const auto piece = read_piece(*io::UrlOpener().open(index));
+  const std::string_view text(reinterpret_cast<const char*>(piece.data()), piece.size());
+  const std::size_t name = text.find(kName);
+  if (name == std::string_view::npos) return {};
+  const std::size_t begin = text.find_first_of(kHexDigits, name + kName.size());
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, kChecksumDigits));
+}
+
 void look_at(const std::string& path, ShardIdentity& shard) {
   std::error_code none;
   if (!std::filesystem::is_regular_file(path, none)) return;
@@ -69,6 +88,7 @@ void look_at(const std::string& path, ShardIdentity& shard) {
   shard.bytes = bytes;
   shard.checksum = digits_of(hash);
   shard.head = head;
+  shard.sha256 = indexed_sha256(path);
 }
 
 void look_at(io::ByteSource& object, ShardIdentity& shard) {
@@ -161,7 +181,8 @@ DataIdentity identity_from(const Json& json) {
                                .samples = number_or_null(shard.at(1)),
                                .bytes = number_or_null(shard.at(2)),
                                .checksum = short_text(shard.at(3)),
-                               .head = shard.size() > 4 ? short_text(shard.at(4)) : ""});
+                               .head = shard.size() > 4 ? short_text(shard.at(4)) : "",
+                               .sha256 = shard.size() > 5 ? short_text(shard.at(5)) : ""});
   return identity;
 }
 
@@ -171,6 +192,7 @@ std::string facts(const ShardIdentity& shard) {
   if (shard.bytes) known.push_back(fmt::format("{} bytes", *shard.bytes));
   if (!shard.checksum.empty()) known.push_back("checksum " + shard.checksum);
   if (!shard.head.empty()) known.push_back("beginning " + shard.head);
+  if (!shard.sha256.empty()) known.push_back("SHA-256 " + shard.sha256 + "...");
   std::string text;
   for (const std::string& one : known) text += (text.empty() ? "" : ", ") + one;
   return text;
@@ -187,7 +209,8 @@ bool differ(const std::string& one, const std::string& other) {
 
 bool differ(const ShardIdentity& one, const ShardIdentity& other) {
   return differ(one.samples, other.samples) || differ(one.bytes, other.bytes) ||
-         differ(one.checksum, other.checksum) || differ(one.head, other.head);
+         differ(one.checksum, other.checksum) || differ(one.head, other.head) ||
+         differ(one.sha256, other.sha256);
 }
 
 }  // namespace
@@ -203,8 +226,8 @@ std::string DataIdentity::to_json() const {
   for (const auto& [name, value] : options) named[name] = value;
   Json list = Json::array();
   for (const ShardIdentity& shard : shards)
-    list.push_back(
-        {shard.name, or_null(shard.samples), or_null(shard.bytes), shard.checksum, shard.head});
+    list.push_back({shard.name, or_null(shard.samples), or_null(shard.bytes), shard.checksum,
+                    shard.head, shard.sha256});
   return Json{{"options", std::move(named)}, {"shards", std::move(list)}}.dump();
 }
 
@@ -262,22 +285,26 @@ std::vector<std::string> option_differences(const DataIdentity& saved, const Dat
   return lines;
 }
 
-std::string list_difference(const DataIdentity& saved, const DataIdentity& given) {
+std::string list_difference(const DataIdentity& saved, const DataIdentity& given,
+                            const IdentityOwners& owners) {
   const std::size_t both = std::min(saved.shards.size(), given.shards.size());
   for (std::size_t i = 0; i < both; ++i)
     if (saved.shards[i].name != given.shards[i].name)
-      return fmt::format("shard {} of the list: {} saved, {} given", i + 1, saved.shards[i].name,
-                         given.shards[i].name);
+      return fmt::format("shard {} of the list: {} {}, {} {}", i + 1, saved.shards[i].name,
+                         owners.one, given.shards[i].name, owners.other);
   if (saved.shards.size() == given.shards.size()) return {};
-  return fmt::format("{} shards saved, {} given", saved.shards.size(), given.shards.size());
+  const auto& longer = saved.shards.size() > both ? saved : given;
+  return fmt::format("{} shards {}, {} {}: {} is in one list only", saved.shards.size(), owners.one,
+                     given.shards.size(), owners.other, longer.shards[both].name);
 }
 
-std::string content_difference(const DataIdentity& saved, const DataIdentity& given) {
+std::string content_difference(const DataIdentity& saved, const DataIdentity& given,
+                               const IdentityOwners& owners) {
   const std::size_t both = std::min(saved.shards.size(), given.shards.size());
   for (std::size_t i = 0; i < both; ++i)
     if (saved.shards[i].name == given.shards[i].name && differ(saved.shards[i], given.shards[i]))
-      return fmt::format("shard {}: {} saved, {} given", saved.shards[i].name,
-                         facts(saved.shards[i]), facts(given.shards[i]));
+      return fmt::format("shard {}: {} {}, {} {}", saved.shards[i].name, facts(saved.shards[i]),
+                         owners.one, facts(given.shards[i]), owners.other);
   return {};
 }
 

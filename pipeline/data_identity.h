@@ -4,10 +4,11 @@
 // A shard is known by its name without the folder (sets are moved), and by what can be found
 // without reading it whole: its number of samples, from the index; its size; a checksum of its
 // first 16 KiB; for a local shard also a checksum of its size and of three pieces of 16 KiB, at its
-// beginning, middle and end. This detects two shards swapped, and a set written anew under the same
-// names; a byte changed elsewhere is detected by the index. Over the network one request is made
-// per shard, 16 at a time, for at most 256 shards spread over the set. ETag and Last-Modified are
-// not used, because a copy of the same bytes has others.
+// beginning, middle and end, and the SHA-256 that an index next to it gives. This detects two
+// shards swapped, and a set written anew under the same names; a byte changed elsewhere is detected
+// by the index. Over the network one request is made per shard, 16 at a time, for at most 256
+// shards spread over the set. ETag and Last-Modified are not used, because a copy of the same bytes
+// has others.
 //
 //   const DataIdentity saved = DataIdentity::from_json(text), given = identify(options);
 //   for (const std::string& line : option_differences(saved, given)) log.warn(line);
@@ -31,6 +32,7 @@ struct ShardIdentity {
   std::optional<std::uint64_t> bytes = {};
   std::string checksum = {};  ///< 16 hex digits; empty: unknown
   std::string head = {};      ///< of the first 16 KiB, likewise
+  std::string sha256 = {};    ///< the first 16 digits of the whole shard's, by a local index
 };
 
 struct DataIdentity {
@@ -52,14 +54,22 @@ struct DataIdentity {
 /// than NotFound no further shard is requested.
 DataIdentity identify(PipelineOptions options);
 
+/// Whose two identities are: "saved" and "given", or "in process 0" and "in process 1".
+struct IdentityOwners {
+  std::string one = "saved";
+  std::string other = "given";
+};
+
 /// "streams: 16 saved, 32 given", "passes: none saved, 3 given": one line per option that differs.
 /// One that another version did not save is no difference.
 std::vector<std::string> option_differences(const DataIdentity& saved, const DataIdentity& given);
 /// Describes the first place at which the two lists name different shards, or else their lengths;
 /// empty when they name the same.
-std::string list_difference(const DataIdentity& saved, const DataIdentity& given);
+std::string list_difference(const DataIdentity& saved, const DataIdentity& given,
+                            const IdentityOwners& owners = {});
 /// Describes the first shard, of those with the same place and name, whose content differs; empty
 /// when there is none. Only what both know is compared.
-std::string content_difference(const DataIdentity& saved, const DataIdentity& given);
+std::string content_difference(const DataIdentity& saved, const DataIdentity& given,
+                               const IdentityOwners& owners = {});
 
 }  // namespace millrace::pipeline

@@ -37,6 +37,8 @@ struct Context {
   SignalStop* signals = nullptr;
   /// Where progress is shown, below the log's lines; null: nowhere.
   trainer::TerminalLine* terminal = nullptr;
+  /// The command's options as parsed, borrowed: what several processes compare. Null: none.
+  CLI::App* options = nullptr;
   /// False if another process of the run reports why it failed.
   bool says_failure = true;
 };

@@ -5,12 +5,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "io/base/error.h"
+#include "io/base/json.h"
 #include "io/base/text.h"
 #include "tools/help.h"
 #include "tools/option_names.h"
+#include "tools/option_settings.h"
 #include "tools/suggest.h"
 #include "tools/toml.h"
 #include "tools/usage_text.h"
@@ -74,17 +80,92 @@ void give(CLI::Option& option, const TomlEntry& entry, const std::string& name) 
   option.run_callback();
 }
 
+/// The options that a file sets, one entry at a time.
+class FileTarget {
+ public:
+  FileTarget(CLI::App& app, const std::vector<std::string>& left_out, bool is_run)
+      : app_(app), left_out_(left_out), is_run_(is_run) {
+    for (const CLI::Option* option : app.get_options())
+      if (!option->empty()) on_command_line_.insert(option);
+  }
+
+  void take(const TomlEntry& entry) {
+    const std::string name = option_name(app_, entry.key);
+    CLI::Option& option = *app_.get_option("--" + name);
+    require(option.get_configurable(), "--" + name + " is for the command line only");
+    check_once(name, entry);
+    if (is_decided(option, name) || (is_run_ && !is_part_of_run(option))) return;
+    if (is_run_ && is_default(option, entry)) return;
+    give(option, entry, name);
+  }
+
+ private:
+  /// The reader refuses a key that is set twice: here it has two names.
+  void check_once(const std::string& name, const TomlEntry& entry) {
+    const auto [first, fresh] = keys_.emplace(name, &entry);
+    if (fresh) return;
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} is another name of {}, which is set on line {} too", printable(entry.key),
+                    printable(first->second->key), first->second->line));
+  }
+
+  /// By the command line, which gives it, undoes it, or gives what it excludes.
+  bool is_decided(const CLI::Option& option, const std::string& name) const {
+    const auto is_there = [&](const CLI::Option* one) { return on_command_line_.contains(one); };
+    return is_there(&option) || std::ranges::count(left_out_, name) > 0 ||
+           std::ranges::any_of(option.get_excludes(), is_there);
+  }
+
+  static bool is_default(const CLI::Option& option, const TomlEntry& entry) {
+    std::string value = option.get_default_str();
+    if (value.starts_with('[') && value.ends_with(']')) value = value.substr(1, value.size() - 2);
+    const std::string text = fmt::format("{}", fmt::join(entry.values, ","));
+    return text == value || (option.get_items_expected_max() == 0 && text == "false");
+  }
+
+  CLI::App& app_;
+  const std::vector<std::string>& left_out_;
+  bool is_run_;
+  std::set<const CLI::Option*> on_command_line_ = {};
+  std::map<std::string, const TomlEntry*> keys_ = {};
+};
+
+/// The options of a run's config.json.
+std::vector<TomlEntry> read_run_config(std::istream& input, const std::string& path) {
+  std::string text(kMaxTomlBytes + 1, '\0');
+  input.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(input.gcount()));
+  const auto word = [](const nlohmann::ordered_json& value) {
+    require(value.is_primitive() && !value.is_null(), "a value that no option has");
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  const auto json = parse_json<nlohmann::ordered_json>(text, path, {.bytes = kMaxTomlBytes});
+  require(json.is_object() && json.contains("options") && json.at("options").is_object(),
+          path + " is not the config.json of a run: it has no \"options\"");
+  std::vector<TomlEntry> entries;
+  for (const auto& [key, value] : json.at("options").items()) {
+    TomlEntry entry{.key = key, .array = value.is_array()};
+    if (value.is_array())
+      std::ranges::transform(value, std::back_inserter(entry.values), word);
+    else
+      entry.values = {word(value)};
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
 }  // namespace
 
 std::vector<CLI::ConfigItem> ConfigFile::from_config(std::istream& input) const {
   const auto path = app_.get_config_ptr()->as<std::string>();
-  for (const TomlEntry& entry : read_toml(input, path)) {
-    const std::string place = fmt::format("{}:{}: ", path, entry.line);
+  const bool is_run = path.ends_with(".json");
+  FileTarget target(app_, left_out_, is_run);
+  const auto entries = is_run ? read_run_config(input, path) : read_toml(input, path);
+  for (const TomlEntry& entry : entries) {
+    const std::string place = is_run ? path + ": " : fmt::format("{}:{}: ", path, entry.line);
     try {
-      const std::string name = option_name(app_, entry.key);
-      CLI::Option& option = *app_.get_option("--" + name);
-      require(option.get_configurable(), "--" + name + " is for the command line only");
-      if (option.empty()) give(option, entry, name);
+      target.take(entry);
     } catch (const CLI::ParseError& error) {
       throw Error(ErrorCode::kInvalidArgument, place + usage_text(error));
     } catch (const Error& error) {
@@ -94,9 +175,17 @@ std::vector<CLI::ConfigItem> ConfigFile::from_config(std::istream& input) const 
   return {};
 }
 
+void leave_out(const CLI::App& app, std::vector<std::string> names) {
+  if (const auto file = std::dynamic_pointer_cast<ConfigFile>(app.get_config_formatter()))
+    file->leave_out(std::move(names));
+}
+
 void use_config_file(CLI::App& app) {
   app.config_formatter(std::make_shared<ConfigFile>(app));
-  app.set_config("--config", "", "TOML file with defaults for these options, or a recipe's name")
+  app.set_config(
+         "--config", "",
+         "TOML file with defaults for these options, a recipe's name, or a run's config.json; "
+         "--no-NAME leaves out what it says of an option without a default")
       ->transform(CLI::Validator(settle_path, ""))
       ->type_name("FILE.toml")
       ->group(kGeneralGroup);

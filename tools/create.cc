@@ -9,6 +9,7 @@
 #include "tools/commands.h"
 #include "tools/create/source_options.h"
 #include "tools/create/write_set.h"
+#include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/run_processes.h"
 #include "tools/values.h"
@@ -59,7 +60,8 @@ class CreateCommand final : public Command {
     app.add_flag("--no-index", no_index_, "Write neither indexes nor a manifest");
     app.add_flag("--force", force_, "Delete the pattern's existing shards first");
     app.add_option("--threads", threads_, "Reading and encoding threads; 0: one per core")
-        ->transform(whole_number(0, kMaxThreads));
+        ->transform(whole_number(0, kMaxThreads))
+        ->check(own_of_process());
   }
 
   void check() override {

@@ -9,6 +9,7 @@
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
+#include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/run_processes.h"
@@ -47,7 +48,8 @@ class EvalCommand final : public Command {
     app.add_option("--checkpoint", checkpoint_,
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
-        ->required();
+        ->required()
+        ->check(names_contents());
     app.add_option("--limit-batches", limit_, "Maximum batches per device; 0: all")
         ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,

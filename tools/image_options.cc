@@ -1,6 +1,7 @@
 #include "tools/image_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/values.h"
 
@@ -33,7 +35,8 @@ void ImageOptions::declare(CLI::App& app) {
            size = text == "0" ? decode::Extent(0) : parse_extent("--size", text);
          },
          "Size of the model's input: N, or height x width [the model's own]")
-      ->type_name("N|HxW");
+      ->type_name("N|HxW")
+      ->default_function([this] { return has_size() ? extent_text(size) : ""; });
   app.add_option("--channels", channels, "3 for colour, 1 for grey; 0: the model's own")
       ->transform(one_of({"0", "1", "3"}));
   app.add_option("--augment", augment, "Random transforms in training")
@@ -50,16 +53,19 @@ void ImageOptions::declare(CLI::App& app) {
   app.add_option("--eval-resize", eval_resize,
                  "Evaluation resizes the shorter side to this and crops the middle; 0: --size, "
                  "with rrc-flip 8/7 of it")
-      ->transform(whole_number(0, kMaxSide));
+      ->transform(whole_number(0, kMaxSide))
+      ->check(may_change());
   app.add_option(
          "--mean", mean,
          "Subtracted from values in 0 to 1: one number, or one per channel [ImageNet's; grey 0.5]")
       ->delimiter(',')
-      ->expected(1, 3);
+      ->expected(1, 3)
+      ->default_function([this] { return fmt::format("[{}]", fmt::join(normalize().mean, ",")); });
   app.add_option("--std", std, "Divisor: one number, or one per channel [ImageNet's; grey 0.5]")
       ->delimiter(',')
       ->expected(1, 3)
-      ->transform(above_zero());
+      ->transform(above_zero())
+      ->default_function([this] { return fmt::format("[{}]", fmt::join(normalize().std, ",")); });
 }
 
 void ImageOptions::settle() {

@@ -14,6 +14,7 @@
 #include "io/local_path.h"
 #include "tools/commands.h"
 #include "tools/index/index_place.h"
+#include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/per_shard.h"
 #include "tools/progress.h"
@@ -93,7 +94,8 @@ class IndexCommand final : public Command {
     app.add_flag("--dali", dali_, "Write DALI's indexes (.idx, v1.2) too");
     app.add_flag("--force", force_, "Rebuild existing indexes and manifest");
     app.add_option("--threads", threads_, "Shards read at once; 0: one per core")
-        ->transform(whole_number(0, kMaxThreads));
+        ->transform(whole_number(0, kMaxThreads))
+        ->check(own_of_process());
   }
 
   void check() override {

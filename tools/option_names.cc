@@ -135,6 +135,22 @@ bool is_negative_number(const std::string& word) {
   return end == word.c_str() + word.size();
 }
 
+/// Whether the option has no value unless one is given. --no-shuffle would not be the default.
+bool is_off_by_default(const CLI::Option& option) {
+  const std::string value = option.get_default_str();
+  const bool has_none = value.empty() || value == "[]" || value == "\"\"";
+  return has_none && option.get_configurable() &&
+         option.get_description().find('[') == std::string::npos;
+}
+
+/// The option that --no-NAME undoes; empty for any other word.
+std::string undone_name(const CLI::App& app, std::string_view word) {
+  constexpr std::string_view kNo = "--no-";
+  if (!word.starts_with(kNo) || has(app, std::string(word.substr(2)))) return {};
+  std::string name = known_name(app, word.substr(kNo.size()));
+  return !name.empty() && is_off_by_default(*app.get_option("--" + name)) ? name : std::string();
+}
+
 std::string with_known_option(const CLI::App& app, const std::string& word) {
   if (word.size() < 2 || word[0] != '-' || is_negative_number(word)) return word;
   if (word[1] != '-') {
@@ -144,6 +160,7 @@ std::string with_known_option(const CLI::App& app, const std::string& word) {
   }
   const std::size_t equals = std::min(word.find('='), word.size());
   const std::string name = known_name(app, std::string_view(word).substr(2, equals - 2));
+  if (name.empty() && !undone_name(app, spelt(word)).empty()) return spelt(word);
   if (name.empty()) refuse_option(app, word.substr(0, equals));
   return "--" + name + word.substr(equals);
 }
@@ -161,6 +178,22 @@ std::string option_name(const CLI::App& app, std::string_view name) {
   std::string known = known_name(app, name);
   if (known.empty()) refuse_option(app, "--" + std::string(name));
   return known;
+}
+
+std::vector<std::string> take_undone(const CLI::App& app, std::vector<std::string>& words) {
+  std::vector<std::string> names;
+  const auto end = std::ranges::find(words, "--");
+  const auto kept = std::remove_if(words.begin(), end, [&](const std::string& word) {
+    const std::string name = undone_name(app, word);
+    if (!name.empty()) names.push_back(name);
+    return !name.empty();
+  });
+  words.erase(kept, end);
+  for (const std::string& name : names)
+    for (const std::string& word : words)
+      require(word != "--" + name && !word.starts_with("--" + name + "="),
+              "--" + name + " and --no-" + name + ": give only one of them");
+  return names;
 }
 
 std::vector<std::string> with_known_options(const CLI::App& app,

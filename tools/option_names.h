@@ -20,8 +20,13 @@ namespace millrace::tools {
 /// as in PyTorch and Lightning. Throws: InvalidArgument, with the nearest name, for none.
 std::string option_name(const CLI::App& app, std::string_view name);
 
+/// Removes each --no-NAME from the arguments, where NAME is an option without a default and
+/// --no-NAME is no option, and returns the names: what a configuration file says of them does not
+/// count. Throws: InvalidArgument where NAME is given as well.
+std::vector<std::string> take_undone(const CLI::App& app, std::vector<std::string>& words);
+
 /// The arguments with every option replaced by `app`'s name for it. Throws: InvalidArgument for an
-/// unknown option, or one without its value.
+/// unknown option, or one without its value. --no-NAME is known where NAME is.
 std::vector<std::string> with_known_options(const CLI::App& app,
                                             std::span<const std::string> words);
 

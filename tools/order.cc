@@ -27,6 +27,7 @@
 #include "tools/commands.h"
 #include "tools/mix_options.h"
 #include "tools/option_names.h"
+#include "tools/option_settings.h"
 #include "tools/order/epoch_order.h"
 #include "tools/order/slot_text.h"
 #include "tools/order_options.h"
@@ -81,7 +82,8 @@ class OrderCommand final : public Command {
         ->type_name("A B");
     app.add_option("--limit", limit_, "Maximum lines to print; 0: all")->transform(whole_number(0));
     app.add_option("--threads", threads_, "Streams read at once; 0: one per core")
-        ->transform(whole_number(0, kMaxThreads));
+        ->transform(whole_number(0, kMaxThreads))
+        ->check(own_of_process());
   }
 
   void check() override {

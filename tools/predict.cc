@@ -12,9 +12,11 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "pipeline/data_identity.h"
 #include "pipeline/epoch_length.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
+#include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/predict/dense_shards.h"
 #include "tools/predict/rows.h"
@@ -25,6 +27,7 @@
 #include "tools/version.h"
 #include "trainer/checkpoint.h"
 #include "trainer/feed.h"
+#include "trainer/same_data.h"
 
 namespace millrace::tools {
 namespace {
@@ -51,13 +54,15 @@ class PredictCommand final : public Command {
     app.add_option("--checkpoint", checkpoint_,
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
-        ->required();
+        ->required()
+        ->check(names_contents());
     app.add_option("-o,--output", output_,
                    "classify, multilabel: file for the rows [standard output]")
         ->type_name("FILE.csv");
     app.add_option("--top", rows_.top, "classify: the N most likely classes of each sample")
         ->transform(whole_number(1, 1 << 24));
-    app.add_option("--names", names_, "Classes' or labels' names, one per line")
+    app.add_option("--names", names_,
+                   "Classes' or labels' names, one per line [labels: the checkpoint's]")
         ->type_name("FILE")
         ->transform(existing_file());
     app.add_option("--shards", shards_,
@@ -96,11 +101,25 @@ class PredictCommand final : public Command {
                   .terminal = context.terminal};
       read_.attach(own);
       trainer::all_do(processes_->cluster(), [&] { settle(); });
+      check_shards();
       trainer::all_do(processes_->cluster(), [&] { predict_own(own); });
     });
   }
 
  private:
+  /// Each process finds the whole list, of which it takes a part.
+  void check_shards() {
+    if (processes_->is_alone()) return;
+    std::optional<pipeline::DataIdentity> seen;
+    trainer::all_do(processes_->cluster(), [&] {
+      pipeline::PipelineOptions all;
+      all.shards = read_.shards();
+      all.opener = read_.opener();
+      seen = pipeline::identify(all);
+    });
+    trainer::check_same_data(processes_->cluster(), "samples", seen);
+  }
+
   /// Each process predicts a part of the shards, one behind the other, and writes a part.
   void settle() {
     run_ = in_order();
@@ -144,6 +163,7 @@ class PredictCommand final : public Command {
         !choice.task.is_dense() || !shards_.empty(),
         "a checkpoint of task " + choice.task.kind + " predicts pictures: give --shards PATTERN");
     rows_.json = context.json;
+    if (choice.task.kind == "multilabel") rows_.names = choice.task.names;
     if (!names_.empty()) rows_.names = read_names(*read_.opener(), names_);
     if (choice.task.is_dense()) return write_shards(choice, context);
     write_rows(choice, context);

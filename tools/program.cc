@@ -16,6 +16,7 @@
 #include "tools/config_file.h"
 #include "tools/help.h"
 #include "tools/option_names.h"
+#include "tools/option_settings.h"
 #include "tools/suggest.h"
 #include "tools/usage_text.h"
 #include "tools/version.h"
@@ -97,9 +98,11 @@ void declare(CLI::App& app, Command& command, bool& json) {
 
 void parse(CLI::App& app, std::span<const std::string> words) {
   std::vector<std::string> known = with_known_options(app, words);
+  leave_out(app, take_undone(app, known));
   std::reverse(known.begin(), known.end());  // CLI11 takes the words in reverse order
   app.parse(std::move(known));
   for (const CLI::Option* option : app.get_options()) check_given(*option);
+  note_given_values(app);
 }
 
 int run_guarded(const std::string& who, Command& command, Context& context) {
@@ -149,7 +152,8 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
                   .stop = signals.token(),
                   .json = json,
                   .signals = &signals,
-                  .terminal = terminal.is_active() ? &terminal : nullptr};
+                  .terminal = terminal.is_active() ? &terminal : nullptr,
+                  .options = &app};
   return run_guarded(who, command, context);
 }
 

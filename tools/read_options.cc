@@ -13,6 +13,7 @@
 #include "io/cache.h"
 #include "io/local_path.h"
 #include "tools/command.h"
+#include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/values.h"
 #include "wds/sample_access.h"
@@ -61,51 +62,63 @@ void ReadOptions::declare_specs(CLI::App& app) {
 void ReadOptions::declare_policy(CLI::App& app) {
   app.add_option("--on-fault", on_fault_,
                  "On a damaged sample: fail the run, skip the sample, or stop reading there")
-      ->transform(one_of(names_of(wds::kOnFaultWords)));
+      ->transform(one_of(names_of(wds::kOnFaultWords)))
+      ->check(may_change());
   app.add_option("--max-faults", max_faults_,
                  "Samples that may be skipped in an epoch: a number, or a fraction such as 0.01")
-      ->type_name("N|RATE");
+      ->type_name("N|RATE")
+      ->check(may_change());
   declare_leniency(app);
 }
 
 void ReadOptions::declare_leniency(CLI::App& app) {
   app.add_flag("--lenient", lenient_,
-               "Accept interleaved keys, and a missing end marker between two samples");
+               "Accept interleaved keys, and a missing end marker between two samples")
+      ->check(may_change());
   app.add_flag("--concatenated", concatenated_,
-               "Continue after an end marker if another archive follows (cat a.tar b.tar)");
+               "Continue after an end marker if another archive follows (cat a.tar b.tar)")
+      ->check(may_change());
   app.add_flag(
-      "--require-index", require_index_,
-      "Treat a missing or damaged index as a fault, instead of reading its shard without it");
+         "--require-index", require_index_,
+         "Treat a missing or damaged index as a fault, instead of reading its shard without it")
+      ->check(may_change());
   app.add_flag("--tolerate-truncated", tolerate_truncated_,
-               "Decode damaged and truncated JPEGs as far as possible instead of failing");
-  app.add_flag("--allow-pipe", allow_pipe_, "Allow pipe:COMMAND in a SPEC to run a shell");
+               "Decode damaged and truncated JPEGs as far as possible instead of failing")
+      ->check(may_change());
+  app.add_flag("--allow-pipe", allow_pipe_, "Allow pipe:COMMAND in a SPEC to run a shell")
+      ->check(own_of_process());
   declare_network(app);
 }
 
 void ReadOptions::declare_network(CLI::App& app) {
   app.add_option("--retry-for", retry_for_,
                  "How long to retry a server that sends nothing: 30s, 10m; 0: never")
-      ->type_name("TIME");
+      ->type_name("TIME")
+      ->check(own_of_process());
   auto* cache = app.add_option("--cache", cache_,
                                "Keep what is read from the network in this local folder, and read "
                                "it from there the next time; processes share it")
                     ->type_name("DIR")
-                    ->check(not_empty());
+                    ->check(not_empty())
+                    ->check(own_of_process());
   app.add_option("--cache-size", cache_size_,
                  "Maximum size of all that is kept: 500GiB; the least recently used goes first")
       ->type_name("SIZE")
       ->capture_default_str()
-      ->needs(cache);
+      ->needs(cache)
+      ->check(own_of_process());
 }
 
 void ReadOptions::declare_index(CLI::App& app) {
   app.add_flag("--no-index", no_index_,
                "Ignore the shards' indexes: samples are not checked against them")
-      ->excludes(app.get_option("--require-index"));
+      ->excludes(app.get_option("--require-index"))
+      ->check(may_change());
   app.add_flag(
-      "--no-scan", no_scan_,
-      "Do not read the headers of shards without an index first: streams get whole shards, "
-      "in an order that depends on the number of processes");
+         "--no-scan", no_scan_,
+         "Do not read the headers of shards without an index first: streams get whole shards, "
+         "in an order that depends on the number of processes")
+      ->check(may_change());
 }
 
 void ReadOptions::declare_join(CLI::App& app) {

@@ -16,8 +16,10 @@
 #include "io/base/host.h"
 #include "io/base/machine.h"
 #include "io/base/text.h"
+#include "tools/build_digest.h"
 #include "tools/launcher.h"
 #include "tools/mpirun_settings.h"
+#include "tools/option_settings.h"
 #include "tools/process_table.h"
 #include "tools/values.h"
 #ifdef MILLRACE_HAS_MPI
@@ -151,7 +153,8 @@ void declare_peer_timeout(CLI::App& app, std::int64_t& seconds) {
                  "Several processes: seconds that one may be silent, stopped or cut off, until the "
                  "others end the run; 0: without limit")
       ->transform(whole_number(0, 86'400))
-      ->transform(CLI::Validator(is_long_enough, ""));
+      ->transform(CLI::Validator(is_long_enough, ""))
+      ->check(may_change());
 }
 
 RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
@@ -159,7 +162,7 @@ RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
   const auto wanted = static_cast<int>(device::DeviceSet::parse(options.devices).size());
   join(wanted, options, context);
   Share share;
-  guard(context, [&] { share = compare(wanted, options); });
+  guard(context, [&] { share = compare(wanted, context); });
   devices_ = device::DeviceSet::parse(options.devices, {.num_cores = share.cores});
   cores_ = share.cores;
   if (!is_first()) context.log = {};
@@ -232,25 +235,20 @@ void RunProcesses::advise(const Context& context) const {
                   lost, peer_timeout_));
 }
 
-// All processes see the same.
-void RunProcesses::check_equal(const char* option, const std::string& own) {
-  const std::vector<std::string> all = gather(*cluster_, own);
-  for (std::size_t process = 1; process < all.size(); ++process) {
-    if (all[process] == all.front()) continue;
-    cluster_->fail_alike();
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{}: process 0 has {}, process {} has {}: all need the same", option,
-                            all.front(), process, all[process]));
-  }
+/// The devices may have other numbers on each machine, but are as many.
+std::vector<trainer::Setting> RunProcesses::settings(int devices, const Context& context) const {
+  if (is_alone() || context.options == nullptr) return {};
+  auto all = settings_of(*context.options);
+  std::erase_if(all, [](const trainer::Setting& one) { return one.name == "--devices"; });
+  all.push_back({.name = "--devices", .value = std::to_string(devices)});
+  all.push_back({.name = "program", .value = build_digest()});
+  return all;
 }
 
 // Processes of one machine that may use the same cores divide them; those that the launcher has
 // bound to cores of their own have these.
-RunProcesses::Share RunProcesses::compare(int devices, const ProcessOptions& options) {
-  check_equal("--devices", std::to_string(devices));
-  check_equal("--reduce", options.cluster.sums == trainer::SumsBy::kTree ? "tree" : "mpi");
-  check_equal("--reduce-precision", options.cluster.bf16_gradients ? "bf16" : "fp32");
-  check_equal("--peer-timeout", std::to_string(options.peer_timeout));
+RunProcesses::Share RunProcesses::compare(int devices, const Context& context) {
+  trainer::check_alike(*cluster_, settings(devices, context));
   const auto mine =
       fmt::format("{} {}", started_ ? started_->host() : "", fmt::join(allowed_cores(), ","));
   const auto all = gather(*cluster_, mine);

@@ -18,6 +18,7 @@
 #include "device/device.h"
 #include "tools/command.h"
 #include "trainer/cluster.h"
+#include "trainer/setting.h"
 
 namespace CLI {
 class App;
@@ -42,7 +43,7 @@ class RunProcesses {
   /// Makes this process's devices. Under a launcher that started several processes it waits until
   /// all have called it. Throws, on all: InvalidArgument where their number is not what the
   /// launcher's environment says, where this program has no MPI, and where another process has
-  /// another number of devices, other sums or another time limit.
+  /// other options (tools/option_settings.h), or is another build of the program.
   explicit RunProcesses(Context& context, const ProcessOptions& options = {});
   /// Under a launcher: waits until all processes have called it.
   ~RunProcesses();
@@ -76,9 +77,9 @@ class RunProcesses {
 
   void join(int devices, const ProcessOptions& options, Context& context);
   /// This process's share of its machine's cores. Throws: InvalidArgument on all processes where
-  /// one has another number of devices, other sums or another time limit.
-  Share compare(int devices, const ProcessOptions& options);
-  void check_equal(const char* option, const std::string& own);
+  /// one has other options, or is another build of the program.
+  Share compare(int devices, const Context& context);
+  std::vector<trainer::Setting> settings(int devices, const Context& context) const;
   /// Whether the processes are on more than one host; "process 1 on node2".
   bool is_spread() const;
   std::string name() const;

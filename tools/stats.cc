@@ -13,6 +13,7 @@
 #include "io/base/machine.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
+#include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
@@ -57,7 +58,8 @@ class StatsCommand final : public Command {
         ->type_name("FILE");
     app.add_flag("--force", force_, "Replace an existing file");
     app.add_option("--threads", threads_, "Decoding threads; 0: one per core")
-        ->transform(whole_number(0, kMaxThreads));
+        ->transform(whole_number(0, kMaxThreads))
+        ->check(own_of_process());
   }
   void check() override {
     read_.check();

@@ -20,6 +20,13 @@ bool is_key(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
 }
 
+/// A boolean, or what may be a number.
+bool is_bare_value(std::string_view word) {
+  if (word == "true" || word == "false") return true;
+  return word.find_first_of("0123456789") != std::string_view::npos &&
+         word.find_first_not_of("0123456789+-._eE") == std::string_view::npos;
+}
+
 class TomlReader {
  public:
   TomlReader(std::string_view text, std::string path) : text_(text), path_(std::move(path)) {}
@@ -109,7 +116,10 @@ class TomlReader {
            std::string_view("\n#,]").find(peek()) == std::string_view::npos)
       ++at_;
     if (at_ == begin) refuse("a value is missing");
-    return std::string(text_.substr(begin, at_ - begin));
+    const std::string_view word = text_.substr(begin, at_ - begin);
+    if (!is_bare_value(word))
+      refuse(fmt::format("words need quotes in TOML: \"{}\"", printable(word)));
+    return std::string(word);
   }
 
   std::string read_string() {

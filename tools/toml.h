@@ -1,5 +1,5 @@
 // The part of TOML that a configuration file needs: KEY = VALUE lines, whose values are numbers,
-// booleans, strings, and flat arrays of those. A word need not be quoted.
+// booleans, strings, and flat arrays of those.
 //
 // Tables, nested arrays, multi-line strings and dates are rejected, with file and line.
 //

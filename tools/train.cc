@@ -9,10 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 
 #include "device/device.h"
 #include "io/base/error.h"
+#include "io/base/hash.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
@@ -20,6 +22,7 @@
 #include "tools/label_map.h"
 #include "tools/launcher.h"
 #include "tools/mpirun_settings.h"
+#include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/run_processes.h"
@@ -75,11 +78,13 @@ class TrainCommand final : public Command {
            "--reduce", reduce_,
            "How gradients are summed over processes: tree, the same bits for every number of "
            "processes with as many replicas; mpi, MPI's own, whose order is its own")
-        ->transform(one_of({"tree", "mpi"}));
+        ->transform(one_of({"tree", "mpi"}))
+        ->check(may_change());
     app.add_option("--reduce-precision", reduce_precision_,
                    "As what processes send each other gradients: fp32; bf16, half the bytes, for "
                    "--reduce tree")
-        ->transform(one_of({"fp32", "bf16"}));
+        ->transform(one_of({"fp32", "bf16"}))
+        ->check(may_change());
     declare_peer_timeout(app, peer_timeout_);
     run_folder_.declare(app);
     limits_.declare(app);
@@ -87,14 +92,17 @@ class TrainCommand final : public Command {
     app.add_option("--seed", seed_, "Seed of the weights, shuffles and augmentation")
         ->transform(seed_number());
     app.add_option("--log-steps", log_steps_, "Steps between two log lines; 0: no log lines")
-        ->transform(whole_number(0));
+        ->transform(whole_number(0))
+        ->check(may_change());
     app.add_option("--log-style", log_style_,
                    "Lines of steps and epochs: plain; xla, those of PyTorch/XLA's tutorials, with "
                    "the losses as .npy files in the run folder")
-        ->transform(one_of({"plain", "xla"}));
+        ->transform(one_of({"plain", "xla"}))
+        ->check(may_change());
     app.add_flag("--summary", summary_,
                  "Print the model's layers, shapes, parameters, multiply-adds and memory, and "
-                 "exit; needs no data");
+                 "exit; needs no data")
+        ->check(of_this_start());
   }
 
   void check() override {
@@ -140,6 +148,7 @@ class TrainCommand final : public Command {
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     std::optional<RunInput> made;
     trainer::all_do(cluster, [&] { made.emplace(input_options(), devices, context); });
+    check_label_map(cluster);
     RunInput& input = *made;
     if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
       optimisation_.steps_per_epoch =
@@ -162,6 +171,22 @@ class TrainCommand final : public Command {
 
   trainer::TerminalLine* terminal_of(const Context& context) const {
     return processes_->is_first() ? context.terminal : nullptr;
+  }
+
+  /// Hosts without a shared file system have each their own.
+  void check_label_map(trainer::Cluster& cluster) const {
+    if (processes_->is_alone() || data_.fake > 0) return;
+    trainer::Setting map{.name = "the class names beside the shards"};
+    trainer::all_do(cluster, [&] {
+      const auto names = read_label_map(*read_.opener(), train_shards(input_options()).front());
+      Sha256 hash;
+      for (const std::string& name : names) {
+        hash.update(std::as_bytes(std::span(name)));
+        hash.update(std::as_bytes(std::span("\n", 1)));
+      }
+      if (!names.empty()) map.digest = hash.hex();
+    });
+    trainer::check_alike(cluster, std::span(&map, 1));
   }
 
   bool has_validation() const { return limits_.overfit_batches > 0 || !data_.val_specs().empty(); }
@@ -289,9 +314,11 @@ class TrainCommand final : public Command {
     settle_class_names();
   }
 
-  /// Each mask class has its own IoU, named by the label map if there is one.
+  /// Each mask class has its own IoU and each label its column in predictions, named by the label
+  /// map if there is one.
   void settle_class_names() {
-    if (!choice_.task.has_class_mask() || !choice_.task.names.empty() || data_.fake > 0) return;
+    const bool has_names = choice_.task.has_class_mask() || choice_.task.kind == "multilabel";
+    if (!has_names || !choice_.task.names.empty() || data_.fake > 0) return;
     auto names = read_label_map(*read_.opener(), train_shards(input_options()).front());
     if (static_cast<std::int64_t>(names.size()) == choice_.classes)
       choice_.task.names = std::move(names);
@@ -389,15 +416,12 @@ class TrainCommand final : public Command {
     return find_steps(input, quiet);
   }
 
-  /// The choice of the model, which `eval` reads, and the given options, for people.
+  /// The choice of the model, which `eval` reads, and all options as they are resolved, which
+  /// --config takes.
   std::string config_json() const {
     auto json = parse_json<nlohmann::ordered_json>(choice_.to_json(), "options");
-    for (const CLI::Option* option : app_->get_options()) {
-      if (option->count() == 0 || option->get_lnames().empty()) continue;
-      auto& values = json["options"][option->get_lnames().front()];
-      for (const std::string& value : option->results()) values.push_back(printable_spec(value));
-    }
-    return json.dump();
+    json["options"] = options_json(*app_);
+    return json.dump(1) + "\n";
   }
 
   trainer::TrainOptions train_options(const Context& context) const {
@@ -408,6 +432,7 @@ class TrainCommand final : public Command {
                                   .max_time = limits_.time_limit(),
                                   .sanity_val_steps = limits_.sanity_val_steps,
                                   .config_json = config_json(),
+                                  .settings = settings_of(*app_),
                                   .opener = read_.opener(),
                                   .stop = context.stop,
                                   .log = context.log};

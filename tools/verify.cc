@@ -8,6 +8,7 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/manifest_facts.h"
+#include "tools/option_settings.h"
 #include "tools/per_shard.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
@@ -42,7 +43,8 @@ class VerifyCommand final : public Command {
                    "Manifest to compare the shards with [PREFIX-manifest.json beside them]")
         ->type_name("FILE");
     app.add_option("--threads", threads_, "Shards checked at once; 0: one per core")
-        ->transform(whole_number(0, kMaxThreads));
+        ->transform(whole_number(0, kMaxThreads))
+        ->check(own_of_process());
   }
   void check() override { read_.check(); }
 

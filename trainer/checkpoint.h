@@ -28,6 +28,7 @@
 #include "io/opener.h"
 #include "pipeline/data_identity.h"
 #include "trainer/safetensors.h"
+#include "trainer/setting.h"
 #include "trainer/weights.h"
 
 namespace millrace::trainer {
@@ -55,7 +56,8 @@ struct TrainState {
   std::string meters = {};  ///< the epoch's running sums as JSON, in mid-epoch
   /// The training set and what fixes its order; nullopt if the feed cannot tell.
   std::optional<pipeline::DataIdentity> data = {};
-  std::string options = {};  ///< TrainOptions::config_json
+  std::string options = {};            ///< TrainOptions::config_json
+  std::vector<Setting> settings = {};  ///< what a run that is resumed is compared with
 
   /// Samples of a step over all devices; 0: not known.
   std::int64_t global_batch() const { return world * batch_size * accumulate; }

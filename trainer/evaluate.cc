@@ -8,6 +8,7 @@
 #include "trainer/detail/feed_pass.h"
 #include "trainer/detail/loaded_group.h"
 #include "trainer/detail/processes.h"
+#include "trainer/same_data.h"
 
 namespace millrace::trainer {
 namespace {
@@ -22,6 +23,7 @@ void check_measured(detail::Processes& processes, const std::string& weights,
 EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,
                        const EvalOptions& options, const std::vector<Observer*>& observers) {
   const auto start = std::chrono::steady_clock::now();
+  if (!processes.is_alone()) check_same_data(processes.cluster(), "samples", input.feed.identity());
   detail::LoadedGroup group(processes, input, options);
   input.feed.plan_epochs(1);
   const auto feed = input.feed.open(0, nullptr);

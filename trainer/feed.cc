@@ -81,7 +81,8 @@ std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline:
 }
 
 std::optional<pipeline::DataIdentity> LoaderFeed::identity() const {
-  return pipeline::identify(options_);
+  if (!identity_) identity_ = pipeline::identify(options_);
+  return identity_;
 }
 
 std::int64_t LoaderFeed::steps_per_epoch() const {

@@ -89,6 +89,7 @@ class LoaderFeed final : public Feed {
 
   pipeline::PipelineOptions options_;
   const device::DeviceSet& devices_;
+  mutable std::optional<pipeline::DataIdentity> identity_;  ///< once asked for
   device::LoaderOptions loader_options_;
   std::unique_ptr<device::ParallelLoader> loader_;
   std::int64_t end_epoch_ = 0;    ///< of the planned epochs; 0: no end

@@ -5,6 +5,7 @@
 #include "trainer/detail/fit_run.h"
 #include "trainer/detail/fit_start.h"
 #include "trainer/detail/processes.h"
+#include "trainer/same_data.h"
 
 namespace millrace::trainer {
 namespace {
@@ -16,9 +17,17 @@ std::unique_ptr<Model> tie_layers(const FitInput& input, const Log& log) {
   return tied;
 }
 
+void check_data(detail::Processes& processes, const FitInput& input) {
+  if (processes.is_alone()) return;
+  check_same_data(processes.cluster(), "training set", input.train.identity());
+  if (input.validation != nullptr)
+    check_same_data(processes.cluster(), "validation set", input.validation->identity());
+}
+
 FitResult fit_in(detail::Processes& processes, const FitInput& input, const TrainOptions& given,
                  const std::vector<Observer*>& observers) {
   const TrainOptions options = detail::settle_options(processes, input, given);
+  check_data(processes, input);
   const std::unique_ptr<Model> tied = input.tie ? tie_layers(input, options.log) : nullptr;
   const FitInput settled{.model = tied ? *tied : input.model,
                          .objective = input.objective,

@@ -9,6 +9,7 @@
 #include "trainer/detail/feed_pass.h"
 #include "trainer/detail/loaded_group.h"
 #include "trainer/detail/processes.h"
+#include "trainer/same_data.h"
 
 namespace millrace::trainer {
 namespace {
@@ -180,6 +181,7 @@ std::int64_t predict_round(const pipeline::Batch* batch, const EvalOptions& opti
 
 std::int64_t predict_in(detail::Processes& processes, const EvalInput& input,
                         const EvalOptions& options, const PredictionSink& each) {
+  if (!processes.is_alone()) check_same_data(processes.cluster(), "samples", input.feed.identity());
   detail::LoadedGroup group(processes, input, options);
   input.feed.plan_epochs(1);
   const auto feed = input.feed.open(0, nullptr);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "io/base/clock.h"
 #include "io/base/log.h"
@@ -16,6 +17,7 @@
 #include "trainer/nn/plan.h"
 #include "trainer/optimizer.h"
 #include "trainer/schedule.h"
+#include "trainer/setting.h"
 
 namespace millrace::trainer {
 
@@ -77,8 +79,12 @@ struct TrainOptions {
   /// Where metrics.jsonl, config.json, checkpoints/ and rank logs are written, by one run at a
   /// time. Empty: nothing is written.
   std::string run_folder = {};
-  /// The options as the user gave them, as JSON: written to config.json and into checkpoints.
+  /// The whole run for people and other programs, as JSON: written to config.json and into
+  /// checkpoints.
   std::string config_json = {};
+  /// The program's own options, by its description of them: compared between processes in addition
+  /// to these, kept in checkpoints, and compared with a checkpoint's. Empty: these are.
+  std::vector<Setting> settings = {};
   /// A checkpoint to continue from: its folder or URL, or a run's folder (then its last one).
   /// "auto": the newest intact one of this run's folder, or the start if there is none.
   std::string resume = {};

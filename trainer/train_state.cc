@@ -112,6 +112,7 @@ TrainState state_from(const OrderedJson& json) {
   if (json.contains("data") && !json.at("data").is_null())
     state.data = pipeline::DataIdentity::from_json(json.at("data").dump());
   state.options = extracted(json.at("options"));
+  if (json.contains("settings")) state.settings = settings_from_json(json.at("settings").dump());
   return state;
 }
 
@@ -135,6 +136,7 @@ std::string TrainState::to_json() const {
   json["meters"] = embedded(meters);
   json["data"] = data ? embedded(data->to_json()) : OrderedJson(nullptr);
   json["options"] = embedded(options);
+  json["settings"] = embedded(settings_to_json(settings));
   return json.dump() + "\n";
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -101,6 +102,26 @@ void copy_tensor(const Tensor& tensor, const FlatValues& into, std::size_t offse
   }
 }
 
+/// Throws: Corrupt for start weights that training cannot begin with.
+void check_start_weights(const Safetensors& file, const std::vector<FlatTensors>& into,
+                  const std::vector<std::string>& kept) {
+  std::vector<float> values;
+  for (const FlatTensors& flat : into) {
+    for (const Parameter& entry : flat.table->entries()) {
+      const std::string name = flat.prefix + entry.name;
+      const Tensor* tensor = detail::tensor_for(file, flat.prefix, entry);
+      if (tensor == nullptr || std::ranges::count(kept, name) > 0) continue;
+      values.resize(tensor->num_values());
+      tensor->copy_to(values);
+      const auto bad = std::ranges::count_if(values, [](float one) { return !std::isfinite(one); });
+      if (bad > 0)
+        throw Error(ErrorCode::kCorrupt, std::to_string(bad) + " of " +
+                                             std::to_string(values.size()) + " values of " + name +
+                                             " are not finite numbers");
+    }
+  }
+}
+
 void copy_except(const Safetensors& file, const std::vector<FlatTensors>& into,
                  const std::vector<std::string>& kept) {
   for (const FlatTensors& flat : into) {
@@ -127,6 +148,14 @@ std::vector<std::string> head_of(const ParameterTable& table) {
   return names;
 }
 
+// Whether the last layer, which --replace-head leaves out, is all that differs.
+bool differs_in_head_only(const Mismatch& found, const ParameterTable& table) {
+  return found.lines.size() == found.entries.size() &&
+         std::ranges::all_of(found.entries, [&](const std::string& name) {
+           return layer_of(name) == table.head();
+         });
+}
+
 // The names that keep their start values. Throws: InvalidArgument for more than a replaced head.
 std::vector<std::string> left_out(const Mismatch& found, const std::vector<FlatTensors>& into,
                                   const InitOptions& options) {
@@ -139,6 +168,14 @@ std::vector<std::string> left_out(const Mismatch& found, const std::vector<FlatT
     if (std::ranges::find(head, name) == head.end()) refuse(found.lines);
   }
   return head;
+}
+
+/// As check_weights(), with what helps where only the last layer is another.
+void hint_at_head(const Safetensors& file, const std::vector<FlatTensors>& into) {
+  Mismatch found = compare(file, into);
+  if (found.lines.empty() || !differs_in_head_only(found, *into.front().table)) return;
+  found.lines.back() += ": --replace-head starts the last layer anew";
+  refuse(found.lines);
 }
 
 }  // namespace
@@ -203,7 +240,9 @@ LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensor
                            const InitOptions& options, const io::Opener& opener) {
   try {
     const Safetensors file = read_weights(path, opener);
+    if (!options.replace_head) hint_at_head(file, into);
     LoadedWeights loaded = check_weights(file, into, options);
+    check_start_weights(file, into, loaded.kept);
     copy_except(file, into, loaded.kept);
     return loaded;
   } catch (Error& error) {

@@ -75,7 +75,8 @@ TEST(DataIdentity, SaysTheFirstNameThatDiffers) {
   const auto saved = identify(of_shards(dir, {"a.tar", "b.tar"}));
   EXPECT_EQ("shard 2 of the list: b.tar saved, c.tar given",
             list_difference(saved, identify(of_shards(dir, {"a.tar", "c.tar"}))));
-  EXPECT_EQ("2 shards saved, 1 given", list_difference(saved, identify(of_shards(dir, {"a.tar"}))));
+  EXPECT_EQ("2 shards saved, 1 given: b.tar is in one list only",
+            list_difference(saved, identify(of_shards(dir, {"a.tar"}))));
 }
 
 TEST(DataIdentity, SaysWhichOptionsOfTheOrderDiffer) {

@@ -190,5 +190,29 @@ TEST(PredictMaskDepth, WritesShardsThatTrainingReads) {
   EXPECT_THAT(keys, ElementsAre("000000", "000001", "000002", "000003", "000004", "000005"));
 }
 
+TEST(PredictLabels, HaveTheNamesOfTheTablesColumns) {
+  const TempDir dir;
+  std::string table = "file,\"left, lower\",right\n";
+  for (int i = 0; i < 8; ++i) {
+    std::string picture = "P6\n16 16\n255\n";
+    for (int at = 0; at < 768; ++at) picture += static_cast<char>(i * 31 + at * 7);
+    write_file(dir / ("p" + std::to_string(i) + ".ppm"), picture);
+    table += "p" + std::to_string(i) + "," + std::to_string(i % 2) + ",1\n";
+  }
+  write_file(dir / "t.csv", table);
+  const ProcessResult made = millrace({"create", dir / "l-%06d.tar", "--from-csv", dir / "t.csv",
+                                       "--path", "{file}.ppm", "--labels", "left, lower", "right"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(read_file(dir / "l-classes.txt"), "left, lower\nright\n");
+  const ProcessResult trained =
+      millrace({"train", dir / "l-000000.tar", "--model", "lenet", "--channels", "3", "--size",
+                "16", "--task", "multilabel", "--batch-size", "4", "--run-dir", dir / "run"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const ProcessResult rows =
+      millrace({"predict", "--checkpoint", dir / "run", dir / "l-000000.tar"});
+  ASSERT_EQ(rows.status, 0) << rows.err;
+  EXPECT_EQ(lines_of(rows.out).front(), "key,\"left, lower\",right");
+}
+
 }  // namespace
 }  // namespace millrace::testing

@@ -247,7 +247,7 @@ TEST(RecipeName, IsFoundFromAnInstalledProgram) {
   std::filesystem::create_directories(root / "bin");
   std::filesystem::create_directories(root / "share/millrace/recipes");
   std::filesystem::copy_file(MILLRACE_PROGRAM, root / "bin/millrace");
-  write_file(dir / "share/millrace/recipes/mine.toml", "model = lenet\n");
+  write_file(dir / "share/millrace/recipes/mine.toml", "model = \"lenet\"\n");
   const ProcessResult result = run_process(
       {dir / "bin/millrace", "train", "--config", "mine", "--classes", "10", "--summary"});
   EXPECT_EQ(result.status, 0) << result.err;
@@ -329,7 +329,8 @@ class Toml : public ::testing::Test {
 };
 
 TEST_F(Toml, ErrorsNameFileAndLine) {
-  expect_refused("model = lenet\n\nlr = fast\n", "c.toml:3: --lr: 'fast' is not a number");
+  expect_refused("model = 'lenet'\n\nlr = 'fast'\n", "c.toml:3: --lr: 'fast' is not a number");
+  expect_refused("\nmodel = lenet\n", "c.toml:2: words need quotes in TOML: \"lenet\"");
   expect_refused("# one\ncolour = true\n", "c.toml:2: unknown option --colour");
   expect_refused("epoch = 3\n", "c.toml:1: unknown option --epoch; did you mean --epochs?");
   expect_refused("lr = 0.1\nlr = 0.2\n", "c.toml:2: lr is set on line 1 too");
@@ -337,7 +338,7 @@ TEST_F(Toml, ErrorsNameFileAndLine) {
   expect_refused("model = \"lenet\n", "c.toml:1: an unterminated string");
   expect_refused("milestones = [1, 2\n", "an array without ]");
   expect_refused("milestones = [[1]]\n", "c.toml:1: nested arrays are not supported");
-  expect_refused("nesterov = maybe\n", "c.toml:1: --nesterov is a flag: true or false");
+  expect_refused("nesterov = 'maybe'\n", "c.toml:1: --nesterov is a flag: true or false");
   expect_refused("just words\n", "c.toml:1: expected KEY = VALUE");
   expect_refused("epochs =\n", "c.toml:1: a value is missing");
   expect_refused("config = \"d.toml\"\n", "c.toml:1: --config is for the command line only");

@@ -696,9 +696,81 @@ TEST(FitCluster, OptionsThatDifferAreRefusedEverywhere) {
   for (const auto& failure : refused.failures) {
     EXPECT_EQ(ErrorCode::kInvalidArgument, error_of(failure).code());
     EXPECT_THAT(error_of(failure).message(),
-                HasSubstr("process 0 has accumulate 2, process 1 has accumulate 3"));
+                HasSubstr("accumulate: 2 in process 0, 3 in process 1"));
   }
   EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
+TEST(FitCluster, WhatIsComputedFromIsTheSameEverywhere) {
+  const testing::TempDir folder;
+  const std::vector<std::pair<std::string, Change>> changes{
+      {"seed: 5 in process 0, 9", [](LinearProcess& own) { own.options.seed = 9; }},
+      {"schedule.gamma: 0.1 in", [](LinearProcess& own) { own.options.schedule.gamma = 0.2; }},
+      {"clip.value: 0 in", [](LinearProcess& own) { own.options.clip.value = 0.5F; }},
+      {"optimizer.weight_decay",
+       [](LinearProcess& own) { own.options.optimizer.weight_decay = 1; }},
+      {"checkpoint.every_steps",
+       [](LinearProcess& own) { own.options.checkpoint.every_steps = 7; }},
+      {"--mean: 0.1 in process 0, 0.9 in process 1",
+       [](LinearProcess& own) { own.options.settings = {{.name = "--mean", .value = "0.9"}}; }}};
+  for (const auto& [says, change] : changes) {
+    const LinearRun refused = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+      own.options.settings = {{.name = "--mean", .value = "0.1"}};
+      if (own.is(1)) change(own);
+    });
+    for (const auto& failure : refused.failures) {
+      EXPECT_EQ(ErrorCode::kInvalidArgument, error_of(failure).code());
+      EXPECT_THAT(error_of(failure).message(), HasSubstr(says));
+    }
+  }
+}
+
+/// What two processes say of a training set that each finds in its own folder, as hosts do.
+std::string said_of_sets(const std::vector<std::string>& first,
+                         const std::vector<std::string>& second) {
+  const GraphModel model = lenet();
+  const auto failures = on_processes({2, 1}, [&](StoppableCluster& cluster) {
+    const Topology topology = cluster.topology();
+    const device::DeviceSet set = device::DeviceSet::cpu(1);
+    auto options = pictures(topology.process == 0 ? first : second, topology);
+    options.split.streams = 2;
+    LoaderFeed train(options, set);
+    LocalThreads devices(1);
+    const LossObjective objective;
+    fit({.model = model,
+         .objective = objective,
+         .train = train,
+         .devices = devices,
+         .cluster = &cluster},
+        {.precision = nn::Precision::kFloat32});
+  });
+  if (!failures[0] && !failures[1]) return {};
+  EXPECT_EQ(ErrorCode::kCorrupt, error_of(failures[0]).code());
+  EXPECT_EQ(error_of(failures[0]).message(), error_of(failures[1]).message());
+  return error_of(failures[0]).message();
+}
+
+TEST(FitCluster, OtherDataInAProcessIsNamed) {
+  const testing::TempDir folder;
+  std::vector<std::vector<std::string>> sets;
+  for (const char* host : {"a", "b", "c", "d"}) {
+    fs::create_directory(folder / host);
+    const bool other = *host == 'c';
+    sets.push_back(write_pictures(folder / host, "train", other ? 30 : 36, 12));
+  }
+  EXPECT_EQ("", said_of_sets(sets[0], sets[1])) << "copies";
+  EXPECT_THAT(said_of_sets(sets[0], sets[2]),
+              AllOf(HasSubstr("as the training set: shard train-000002.tar: 12 samples"),
+                    HasSubstr(" in process 0 on "), HasSubstr(", 6 samples"),
+                    HasSubstr(" in process 1 on ")));
+  EXPECT_THAT(said_of_sets(sets[0], {sets[1][0], sets[1][1]}),
+              HasSubstr("3 shards in process 0 on"));
+  EXPECT_THAT(said_of_sets({sets[0][0], sets[0][2]}, sets[1]),
+              HasSubstr("shard 2 of the list: train-000002.tar in process 0 on"));
+  std::string bytes = testing::read_file(sets[3][1]);
+  bytes[3000] ^= 1;  // within the first picture
+  testing::write_file(sets[3][1], bytes);
+  EXPECT_THAT(said_of_sets(sets[0], sets[3]), HasSubstr("shard train-000001.tar"));
 }
 
 // Decisions that once depended on one rank: none may hang a run, or change a bit of it.

@@ -89,7 +89,10 @@ class CsvSource final : public SampleSource {
   }
 
   std::uint64_t size() const override { return table_.num_rows(); }
-  std::vector<std::string> classes() const override { return classes_.names(); }
+  /// Without a class's column, the labels' own names.
+  std::vector<std::string> classes() const override {
+    return options_.class_column.empty() ? options_.labels : classes_.names();
+  }
 
   std::string group(std::uint64_t index) const override {
     return group_ ? table_.row(index)[*group_] : std::string();

@@ -27,7 +27,8 @@ class SampleSource {
   /// Adds the identity of the inputs (paths, sizes, times; not options) to `into`, so that a later
   /// run can detect changes. Throws: Io.
   virtual void identify(Sha256& into) const = 0;
-  /// The class names, in the order of their labels; empty if there are none.
+  /// The class names, in the order of their labels, or the names of several labels; empty if there
+  /// are none.
   virtual std::vector<std::string> classes() const { return {}; }
   /// The sample's group, which folds keep together; empty: a group of its own.
   virtual std::string group(std::uint64_t /*index*/) const { return {}; }

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "io/base/error.h"
+#include "tools/option_settings.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -27,17 +28,22 @@ void DataOptions::declare(CLI::App& app) {
   app.add_option("SPEC,--train", train,
                  "Shards to train on: braces, :: unions, folders, manifests, URLs or -; a mix of "
                  "several sets by their weights: 0.7:SPEC 0.3:SPEC")
-      ->type_name("SPEC");
+      ->type_name("SPEC")
+      ->check(own_of_process());
   mix.declare(app);
-  app.add_option("--val", val, "Shards to evaluate on after each epoch")->type_name("SPEC");
+  app.add_option("--val", val, "Shards to evaluate on after each epoch")
+      ->type_name("SPEC")
+      ->check(own_of_process());
   app.add_option("--join", join,
                  "Shards with further fields of the samples of --train, found by key: as many "
                  "shards, in the same order; again for each further list")
       ->type_name("SPEC")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(own_of_process());
   app.add_option("--val-join", val_join, "The same for --val")
       ->type_name("SPEC")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(own_of_process());
   app.add_option("--folds", folds,
                  "{fold} in --train stands for each of the folds 0 to N-1 except --fold")
       ->transform(whole_number(0, 1 << 16));

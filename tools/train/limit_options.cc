@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "io/base/error.h"
+#include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/values.h"
 
@@ -10,7 +11,8 @@ namespace millrace::tools {
 void LimitOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Limits and debugging");
   app.add_flag("--fast-dev-run", fast_dev_run,
-               "Check all options and run one epoch of one batch; write nothing");
+               "Check all options and run one epoch of one batch; write nothing")
+      ->check(of_this_start());
   app.add_option("--overfit-batches", overfit_batches,
                  "Train and evaluate on the same N batches per device, neither shuffled nor "
                  "augmented; 0: off")
@@ -20,20 +22,25 @@ void LimitOptions::declare(CLI::App& app) {
       ->transform(whole_number(0));
   app.add_option("--limit-val-batches", val_batches,
                  "Maximum batches per device in an evaluation; 0: all")
-      ->transform(whole_number(0));
+      ->transform(whole_number(0))
+      ->check(may_change());
   app.add_option("--sanity-val-steps", sanity_val_steps,
                  "Batches per device to evaluate before training starts")
-      ->transform(whole_number(0));
+      ->transform(whole_number(0))
+      ->check(may_change());
   app.add_option(
          "--max-time", max_time,
          "Save a checkpoint and exit with status 0 after this time: 90s, 30m, 12h or HH:MM:SS")
-      ->type_name("TIME");
+      ->type_name("TIME")
+      ->check(may_change());
   app.add_option(
          "--target-accuracy", target_accuracy,
          "val_top1 in percent that the best epoch must reach; below it the exit status is 1")
-      ->transform(real_number(0, 100));
+      ->transform(real_number(0, 100))
+      ->check(may_change());
   app.add_flag("--deterministic", deterministic,
-               "Accepted for compatibility: runs always repeat bit for bit");
+               "Accepted for compatibility: runs always repeat bit for bit")
+      ->check(may_change());
 }
 
 void LimitOptions::check() const {

@@ -7,6 +7,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "tools/option_settings.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -57,79 +58,116 @@ void OptimisationOptions::declare(CLI::App &app) {
 
 void OptimisationOptions::declare_optimizer(CLI::App &app) {
   app.add_option("--epochs", epochs, "Passes over the samples")
-      ->transform(whole_number(1, 1 << 20));
+      ->transform(whole_number(1, 1 << 20))
+      ->check(may_change());
   app.add_option("--optimizer", optimizer, "The update rule of the weights")
       ->transform(one_of(trainer::standard_update_rules()->names()));
   app.add_option("--momentum", momentum, "Momentum of sgd and lars [0.9]")
-      ->transform(real_number(0, 1));
+      ->default_function([this] {
+        return defaults().momentum > 0.0F ? fmt::format("{}", optimizer_options().momentum) : "";
+      })
+      ->transform(real_number(0, 1))
+      ->check(may_change());
   app.add_option("--dampening", dampening, "Dampening of sgd's momentum")
-      ->transform(real_number(0, 1));
-  app.add_flag("--nesterov", nesterov, "sgd: use Nesterov momentum");
+      ->transform(real_number(0, 1))
+      ->check(may_change());
+  app.add_flag("--nesterov", nesterov, "sgd: use Nesterov momentum")->check(may_change());
   app.add_option("--betas", betas, "Betas of adam and adamw")
       ->delimiter(',')
       ->expected(2)
-      ->transform(real_number(0, 1));
-  app.add_option("--epsilon", epsilon, "Epsilon of adam and adamw")->transform(above_zero());
-  app.add_option("--trust", trust, "Trust coefficient of lars")->transform(above_zero());
+      ->transform(real_number(0, 1))
+      ->check(may_change());
+  app.add_option("--epsilon", epsilon, "Epsilon of adam and adamw")
+      ->transform(above_zero())
+      ->check(may_change());
+  app.add_option("--trust", trust, "Trust coefficient of lars")
+      ->transform(above_zero())
+      ->check(may_change());
   app.add_option("--weight-decay", weight_decay,
                  "adamw: decoupled; others: added to gradients [adamw: 0.01, "
                  "others: 0]")
-      ->transform(real_number(0));
+      ->default_function([this] { return fmt::format("{}", optimizer_options().weight_decay); })
+      ->transform(real_number(0))
+      ->check(may_change());
   app.add_flag("--no-decay-norms-biases", no_decay_norms_biases,
-               "Exclude biases and normalisation from weight decay");
+               "Exclude biases and normalisation from weight decay")
+      ->check(may_change());
 }
 
 void OptimisationOptions::declare_step(CLI::App &app) {
   app.add_option("--accumulate", accumulate, "Batches per device to accumulate for one step")
-      ->transform(whole_number(1, 1 << 20));
+      ->transform(whole_number(1, 1 << 20))
+      ->check(may_change());
   app.add_option("--clip-norm", clip.norm, "Clip the norm of the gradients to this; 0: off")
-      ->transform(real_number(0));
+      ->transform(real_number(0))
+      ->check(may_change());
   app.add_option("--clip-value", clip.value, "Clip each gradient to this; 0: off")
-      ->transform(real_number(0));
+      ->transform(real_number(0))
+      ->check(may_change());
   app.add_option("--ema", ema,
                  "Decay of an exponential moving average of the weights, which is evaluated and "
                  "saved; 0: off")
-      ->transform(real_number(0, 1));
+      ->transform(real_number(0, 1))
+      ->check(may_change());
   app.add_option("--on-non-finite", on_non_finite,
                  "What to do when outputs, loss or gradients are not finite: fail; skip the step, "
                  "or leave out the evaluation's measures")
-      ->transform(one_of({"fail", "skip"}));
+      ->transform(one_of({"fail", "skip"}))
+      ->check(may_change());
 }
 
 void OptimisationOptions::declare_schedule(CLI::App &app) {
-  app.add_option("--lr", lr, rates_text())->transform(above_zero());
-  app.add_flag("--scale-lr", scale_lr, "Multiply --lr by the number of devices");
+  app.add_option("--lr", lr, rates_text())
+      ->default_function([this] { return fmt::format("{}", chosen_lr()); })
+      ->transform(above_zero())
+      ->check(may_change());
+  app.add_flag("--scale-lr", scale_lr, "Multiply --lr by the number of devices")
+      ->check(may_change());
   app.add_option("--schedule", schedule, "The schedule of the learning rate")
       ->transform(one_of({"constant", "step", "multi-step", "exponential", "warmup-exponential",
                           "cosine", "one-cycle"},
-                         kSchedules));
+                         kSchedules))
+      ->check(may_change());
   app.add_option(
          "--schedule-unit", schedule_unit,
          "Whether the rate changes with each epoch or each step [one-cycle: step, others: epoch]")
-      ->transform(one_of({"epoch", "step"}));
+      ->default_function([this] { return is_per_step(*this) ? "step" : "epoch"; })
+      ->transform(one_of({"epoch", "step"}))
+      ->check(may_change());
   app.add_option("--step-epochs", step_epochs, "step, warmup-exponential: epochs between two drops")
-      ->transform(whole_number(1, 1 << 20));
+      ->transform(whole_number(1, 1 << 20))
+      ->check(may_change());
   app.add_option("--gamma", gamma, "step, multi-step, exponential: factor of the rate")
-      ->transform(above_zero());
+      ->transform(above_zero())
+      ->check(may_change());
   app.add_option("--divisor", divisor, "warmup-exponential: divisor of the rate")
-      ->transform(above_zero());
+      ->transform(above_zero())
+      ->check(may_change());
   app.add_option("--milestones", milestones, "multi-step: epochs of the drops, such as 30,60,80")
       ->delimiter(',')
-      ->transform(above_zero());
-  app.add_option("--min-lr", min_lr, "cosine: the final rate")->transform(real_number(0));
+      ->transform(above_zero())
+      ->check(may_change());
+  app.add_option("--min-lr", min_lr, "cosine: the final rate")
+      ->transform(real_number(0))
+      ->check(may_change());
   app.add_option("--warmup-epochs", warmup_epochs,
                  "Epochs in which the rate rises from 0 [warmup-exponential: 0.9]")
-      ->transform(real_number(0));
+      ->transform(real_number(0))
+      ->check(may_change());
   app.add_option("--warmup-steps", warmup_steps,
                  "The same in steps; 0: no warm-up [sgd, lars: 100, or a tenth of a shorter run]")
-      ->transform(whole_number(0));
+      ->default_function([this] { return fmt::format("{}", chosen_warmup_steps()); })
+      ->transform(whole_number(0))
+      ->check(may_change());
   app.add_option("--warmup-start", warmup_start,
                  "Where the warm-up starts, as a fraction of the rate")
-      ->transform(real_number(0, 1));
+      ->transform(real_number(0, 1))
+      ->check(may_change());
   app.add_option("--steps-per-epoch", steps_per_epoch,
                  "Steps in an epoch, for warm-up and schedules by step; 0: from the shards' "
                  "indexes, else counted")
-      ->transform(whole_number(0));
+      ->transform(whole_number(0))
+      ->check(may_change());
 }
 
 void OptimisationOptions::check() const {

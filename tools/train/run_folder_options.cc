@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "io/base/error.h"
+#include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/train/weights_file.h"
 #include "tools/values.h"
@@ -80,35 +81,47 @@ void RunFolderOptions::declare(CLI::App& app) {
   app.add_option("--run-dir", run_dir,
                  "Folder for metrics, configuration and checkpoints, on disk or at s3:// or gs://; "
                  "DIR/auto: DIR/MODEL-DATE-TIME; auto: runs/auto; none: nothing is written")
-      ->type_name("DIR");
-  app.add_flag("--force", force, "Start over in a --run-dir that holds a run");
+      ->type_name("DIR")
+      ->check(of_this_start());
+  app.add_flag("--force", force, "Start over in a --run-dir that holds a run")
+      ->check(of_this_start());
   app.add_option("--resume", resume,
                  "Checkpoint or run to continue, a folder or URL; auto: the newest one in "
                  "--run-dir, else the last one uploaded, if any")
-      ->type_name("PATH");
+      ->type_name("PATH")
+      ->check(of_this_start());
   app.add_flag("--allow-changed-data", accept_changed_data,
-               "Let --resume continue even if the list of shards or their contents have changed");
+               "Let --resume continue even if the list of shards or their contents have changed")
+      ->check(of_this_start());
   app.add_option("--init", init,
                  "Weights to start from, in torchvision's names: a .safetensors file, a "
                  "checkpoint, or a run, whose best checkpoint is used")
-      ->type_name("PATH");
+      ->type_name("PATH")
+      ->check(may_change())
+      ->check(names_contents());
   app.add_flag("--replace-head", replace_head,
-               "Initialise the last layer anew instead of loading it");
+               "Initialise the last layer anew instead of loading it")
+      ->check(may_change());
   app.add_option("--monitor", monitor,
                  "The measure that decides which checkpoint is best [the first that is measured of "
                  "val_top1, val_miou, val_loss, train_loss]")
-      ->type_name("MEASURE");
+      ->type_name("MEASURE")
+      ->check(may_change());
   app.add_option("--save-top-k", top_k, "Keep the checkpoints of the best K epochs")
-      ->transform(whole_number(0, 1 << 20));
+      ->transform(whole_number(0, 1 << 20))
+      ->check(may_change());
   app.add_option("--save-every-steps", every_steps, "Save `last` every N steps; 0: never")
-      ->transform(whole_number(0));
+      ->transform(whole_number(0))
+      ->check(may_change());
   app.add_option("--save-every-minutes", every_minutes, "Save `last` every X minutes; 0: never")
-      ->transform(real_number(0));
+      ->transform(real_number(0))
+      ->check(may_change());
   app.add_option(
          "--upload", upload,
          "Upload each complete checkpoint of a --run-dir on disk to http(s)://, s3://, gs:// "
          "or a folder")
-      ->type_name("URL");
+      ->type_name("URL")
+      ->check(of_this_start());
 }
 
 void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_validation) const {

@@ -12,6 +12,7 @@
 #include "pipeline/epoch_length.h"
 #include "pipeline/fake_data.h"
 #include "pipeline/slots.h"
+#include "tools/option_settings.h"
 #include "tools/suggest.h"
 #include "tools/values.h"
 #include "wds/split.h"
@@ -69,28 +70,36 @@ void RunOptions::declare(CLI::App& app) {
   app.add_option("--devices", devices,
                  "Number of devices, or a list of them: 8, [5], 0,2; auto: one, with all cores")
       ->transform(CLI::Validator(settle_devices, ""))
-      ->type_name("N|LIST");
+      ->type_name("N|LIST")
+      ->check(own_of_process());
   app.add_option("--accelerator", accelerator, "The kind of processor: there is the CPU")
-      ->transform(CLI::Validator(check_accelerator, "{cpu,auto}"));
+      ->transform(CLI::Validator(check_accelerator, "{cpu,auto}"))
+      ->check(own_of_process());
   app.add_option(
          "--precision", precision,
          "bf16 (16, 16-mixed, bf16-mixed, bfloat16): bf16 compute, float32 weights; fp32 (32, "
          "float32); bf16-true: bf16 weights too")
       ->transform(one_of({"bf16", "fp32", "bf16-true"}, kPrecisions));
-  auto* per_device = app.add_option("--batch-size", batch_size, "Samples per device in a step");
+  auto* per_device = app.add_option("--batch-size", batch_size, "Samples per device in a step")
+                         ->check(may_change());
   per_device->transform(whole_number(1, 1 << 20));
   app.add_option("--global-batch", global_batch,
                  "The same of all devices of all processes, instead of --batch-size; 0: by that")
       ->transform(whole_number(0, std::int64_t{1} << 40))
-      ->excludes(per_device);
+      ->excludes(per_device)
+      ->check(may_change());
   streams.declare(app);
   app.add_option("--threads", threads, "Decoding threads; 0: one per core")
-      ->transform(whole_number(0, kMaxThreads));
-  app.add_option("--prefetch", prefetch, "Batches kept ready")->transform(whole_number(1, 1 << 16));
+      ->transform(whole_number(0, kMaxThreads))
+      ->check(own_of_process());
+  app.add_option("--prefetch", prefetch, "Batches kept ready")
+      ->transform(whole_number(1, 1 << 16))
+      ->check(own_of_process());
   app.add_flag(
-      "--no-autotune", no_autotune,
-      "Keep read-ahead and threads as they are at first, whatever the model waits for; the "
-      "order is the same with and without");
+         "--no-autotune", no_autotune,
+         "Keep read-ahead and threads as they are at first, whatever the model waits for; the "
+         "order is the same with and without")
+      ->check(own_of_process());
 }
 
 void RunOptions::check() const {

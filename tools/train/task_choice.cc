@@ -9,6 +9,7 @@
 #include "decode/codec.h"
 #include "decode/image.h"
 #include "io/base/error.h"
+#include "tools/option_settings.h"
 #include "tools/train/mask_colours.h"
 #include "tools/values.h"
 #include "tools/view/visible.h"
@@ -156,7 +157,8 @@ void TaskChoice::declare(CLI::App& app) {
                  "segment: masks are colour images; FILE has one colour per line: R G B NAME, or "
                  "NAME,R,G,B. Colours of one name are one class; void and ignore are ignored; "
                  "camvid: CamVid's colours as its 11 classes")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(names_contents());
 }
 
 void TaskChoice::settle(const std::string& model) {
@@ -251,6 +253,7 @@ void TaskChoice::to_json(nlohmann::ordered_json& json) const {
   json["depth_loss"] = depth_loss;
   json["loss_weights"] = loss_weights;
   json["mask_value"] = mask_value;
+  if (!is_dense() && !names.empty()) json["class_names"] = names;
   if (!is_dense()) return;
   json["mask_field"] = mask_field;
   json["depth_field"] = depth_field;
@@ -272,11 +275,11 @@ void TaskChoice::from_json(const nlohmann::ordered_json& json) {
   json.at("mask_value").get_to(mask_value);
   if (json.contains("mask_field")) json["mask_field"].get_to(mask_field);
   if (json.contains("depth_field")) json["depth_field"].get_to(depth_field);
+  if (json.contains("class_names")) json["class_names"].get_to(names);
   if (!has_class_mask()) return;
   json.at("label_smoothing").get_to(label_smoothing);
   json.at("ignore_index").get_to(ignore_index);
   json.at("class_weights").get_to(class_weights);
-  json.at("class_names").get_to(names);
   for (const auto& line : json.at("mask_colors"))
     colours.push_back({.rgb = {line.at(0), line.at(1), line.at(2)}, .label = line.at(3)});
 }

@@ -53,7 +53,7 @@ struct TaskChoice {
   /// segment: a file with one colour per line, and its contents.
   std::string colour_table = {};
   std::vector<decode::ClassColour> colours = {};
-  /// segment: class names for printing, from the colour table or the caller.
+  /// segment, multilabel: class names for printing, from the colour table or the caller.
   std::vector<std::string> names = {};
 
   void declare(CLI::App& app);

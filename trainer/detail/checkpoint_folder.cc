@@ -209,10 +209,25 @@ void recover_folders(const std::string& parent, const Log& log) {
   }
 }
 
+namespace {
+
+io::Bytes read_manifest_text(const std::string& folder, const io::Opener& opener) {
+  try {
+    return io::read_object(opener, folder + "/" + kManifestName, kMaxManifestBytes);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    throw Error(ErrorCode::kNotFound,
+                "no checkpoint in " + io::printable_url(folder) +
+                    ": it is neither one, with a manifest.json, nor a run's folder with "
+                    "checkpoints/last or checkpoints/best");
+  }
+}
+
+}  // namespace
+
 FolderReader::FolderReader(const std::string& path, const io::Opener& opener)
     : path_(find_folder(path)), opener_(opener) {
-  const OrderedJson manifest =
-      parse_manifest(io::read_object(opener_, path_ + "/" + kManifestName, kMaxManifestBytes));
+  const OrderedJson manifest = parse_manifest(read_manifest_text(path_, opener_));
   manifest_.run = manifest.value("run", "");
   for (const auto& [name, entry] : manifest.at("files").items()) {
     try {

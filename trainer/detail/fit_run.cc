@@ -99,7 +99,8 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
              .optimizer = options.optimizer.rule,
              .monitor = resolve_monitor(options.checkpoint.monitor, input.objective.measures(),
                                         input.validation != nullptr),
-             .options = options.config_json},
+             .options = options.config_json,
+             .settings = saved_settings(options)},
       keeper_(options, *opener_, weights_, state_,
               {.before =
                    [this](const std::string& path) {

@@ -4,13 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
+#include <iterator>
 #include <vector>
 
 #include "io/base/error.h"
 #include "io/byte_sink.h"
 #include "pipeline/position.h"
 #include "trainer/detail/checkpoint_folder.h"
+#include "trainer/detail/described_options.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -110,58 +111,53 @@ void check_options(const TrainOptions& options) {
     check_folder(folder, *checkpoint_opener(options));
 }
 
-/// What must be equal on all processes, a line each: what is computed, and in how many collectives.
-std::vector<std::string> shared_options(const FitInput& input, const TrainOptions& options) {
-  const OptimizerOptions& optimizer = options.optimizer;
-  const ScheduleOptions& schedule = options.schedule;
-  return {
-      fmt::format("model {}", input.model.name()),
-      fmt::format("parameters {}", input.model.parameters().num_values()),
-      fmt::format("buffers {}", input.model.buffers().num_values()),
-      fmt::format("measures {}", fmt::join(input.objective.measures(), " ")),
-      fmt::format("validation {}", input.validation != nullptr),
-      fmt::format("epochs {}", options.epochs),
-      fmt::format("precision {}", static_cast<int>(options.precision)),
-      fmt::format("seed {}", options.seed),
-      fmt::format("optimizer {} {} {} {} {} {} {} {} {} {} {}", optimizer.rule, optimizer.momentum,
-                  optimizer.dampening, optimizer.nesterov, optimizer.weight_decay, optimizer.beta1,
-                  optimizer.beta2, optimizer.epsilon, optimizer.trust,
-                  optimizer.no_decay_on_biases_and_norms, optimizer.round_to_bf16),
-      fmt::format("schedule {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
-                  schedule_kind_name(schedule.kind), static_cast<int>(schedule.unit),
-                  schedule.base_lr, schedule.epochs, schedule.step_epochs, schedule.gamma,
-                  fmt::join(schedule.milestones, ","), schedule.divisor, schedule.warmup_epochs,
-                  schedule.warmup_steps, schedule.warmup_start, schedule.min_lr,
-                  schedule.one_cycle_rise, schedule.one_cycle_start_div,
-                  schedule.one_cycle_end_div),
-      fmt::format("bucket_floats {}", options.reducer.bucket_floats),
-      fmt::format("scale_lr {}", options.scale_lr),
-      fmt::format("accumulate {}", options.accumulate),
-      fmt::format("clip {} {}", options.clip.norm, options.clip.value),
-      fmt::format("ema_decay {}", options.ema_decay),
-      fmt::format("steps_per_epoch {}", options.steps_per_epoch),
-      fmt::format("on_non_finite {}", static_cast<int>(options.on_non_finite)),
-      fmt::format("sanity_val_steps {}", options.sanity_val_steps),
-      fmt::format("checkpoint.every_steps {}", options.checkpoint.every_steps)};
+/// What must be equal on all processes: what is computed, and in how many collectives.
+std::vector<Setting> shared_settings(const FitInput& input, const TrainOptions& options) {
+  std::vector<Setting> all = {
+      {.name = "model", .value = input.model.name()},
+      {.name = "parameters", .value = fmt::format("{}", input.model.parameters().num_values())},
+      {.name = "buffers", .value = fmt::format("{}", input.model.buffers().num_values())},
+      {.name = "measures", .value = fmt::format("{}", fmt::join(input.objective.measures(), " "))},
+      {.name = "batch size", .value = fmt::format("{}", input.train.batch_size())},
+      {.name = "validation", .value = fmt::format("{}", input.validation != nullptr)}};
+  std::ranges::copy(describe(options), std::back_inserter(all));
+  std::ranges::copy(options.settings, std::back_inserter(all));
+  return all;
 }
 
-/// Throws, on every process: InvalidArgument for the first line that differs from process 0's.
-void check_alike(Processes& processes, const std::vector<std::string>& own) {
-  const auto all = processes.gather(fmt::format("{}\n", fmt::join(own, "\n")));
-  for (std::size_t process = 1; process < all.size(); ++process) {
-    std::istringstream first(all.front());
-    std::istringstream other(all[process]);
-    std::string wanted;
-    std::string given;
-    while (std::getline(first, wanted) && std::getline(other, given)) {
-      if (wanted == given) continue;
-      processes.throw_alike(std::make_exception_ptr(
-          Error(ErrorCode::kInvalidArgument,
-                fmt::format("the processes of a run need the same options: process 0 has {}, "
-                            "process {} has {}",
-                            wanted, process, given))));
-    }
+std::vector<Setting> of_scope(const std::vector<Setting>& settings, SettingScope scope) {
+  std::vector<Setting> some;
+  std::ranges::copy_if(settings, std::back_inserter(some),
+                       [scope](const Setting& one) { return one.scope == scope; });
+  return some;
+}
+
+/// What differs from the saved settings of those that have `scope` now, a line each.
+std::vector<std::string> changed_settings(const TrainState& saved, const TrainState& given,
+                                          SettingScope scope) {
+  const std::vector<Setting> now = of_scope(given.settings, scope);
+  std::vector<Setting> before;
+  for (const Setting& one : saved.settings)
+    if (std::ranges::count(now, one.name, &Setting::name) > 0) before.push_back(one);
+  return setting_differences(before, "saved", now, "given");
+}
+
+/// Adds what differs in the run's settings and may. A line that says the same of the input goes.
+void check_settings(const std::string& path, const TrainState& saved, const TrainState& given,
+                    std::vector<std::string>& differences, const Log& log) {
+  const auto lines = changed_settings(saved, given, SettingScope::kRun);
+  if (!lines.empty() && !saved.position.empty()) {
+    refuse(path, fmt::format("the checkpoint is in mid-epoch and continues only with its own "
+                             "options: {}",
+                             fmt::join(lines, "; ")));
   }
+  std::erase_if(differences, [&](const std::string& line) {
+    return std::ranges::count(lines, line) > 0 || std::ranges::count(lines, "--" + line) > 0;
+  });
+  differences.insert(differences.end(), lines.begin(), lines.end());
+  const auto others = changed_settings(saved, given, SettingScope::kStart);
+  if (!others.empty())
+    log.info(fmt::format("resumed with other options than before: {}", fmt::join(others, "; ")));
 }
 
 std::string batch_text(const TrainState& state) {
@@ -205,7 +201,7 @@ void check_steps(const std::string& path, const TrainState& saved, const TrainSt
 TrainOptions settle_options(Processes& processes, const FitInput& input,
                             const TrainOptions& options) {
   check_options(options);
-  check_alike(processes, shared_options(input, options));
+  check_alike(processes.cluster(), shared_settings(input, options));
   TrainOptions own = options;
   for (std::string* folder : {&own.run_folder, &own.checkpoint.folder})
     while (io::is_network_url(*folder) && folder->ends_with('/')) folder->pop_back();
@@ -217,6 +213,10 @@ TrainOptions settle_options(Processes& processes, const FitInput& input,
   own.checkpoint.folder.clear();
   own.log = {};
   return own;
+}
+
+std::vector<Setting> saved_settings(const TrainOptions& options) {
+  return options.settings.empty() ? describe(options) : options.settings;
 }
 
 std::int64_t settle_steps_per_epoch(Processes& processes, const Feed& train,
@@ -245,6 +245,7 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
   check_set(path, found, fresh, options);
   check_steps(path, found, fresh, topology);
   check_input(path, found, fresh, differences);
+  check_settings(path, found, fresh, differences, options.log);
   TrainState state = load_checkpoint(path, fresh.model, tensors, *opener);
   if (in_epoch && found.position.empty()) begin_epoch_again(state);
   if (!differences.empty()) {
@@ -266,8 +267,9 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
   state.monitor = fresh.monitor;
   state.data = fresh.data;
   state.options = fresh.options;
-  options.log.info(fmt::format("Resumed from {} at epoch {}, step {}", io::printable_url(path), state.epoch + 1,
-                               state.step_in_epoch));
+  state.settings = fresh.settings;
+  options.log.info(fmt::format("Resumed from {} at epoch {}, step {}", io::printable_url(path),
+                               state.epoch + 1, state.step_in_epoch));
   return state;
 }
 

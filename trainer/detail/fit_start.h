@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "trainer/checkpoint.h"
 #include "trainer/detail/processes.h"
@@ -16,6 +17,9 @@ namespace millrace::trainer::detail {
 TrainOptions settle_options(Processes& processes, const FitInput& input,
                             const TrainOptions& options);
 
+/// What a checkpoint keeps of them: the program's own description, else that of `options`.
+std::vector<Setting> saved_settings(const TrainOptions& options);
+
 /// Steps in an epoch: options.steps_per_epoch, else of the process whose feed has most; 0 if
 /// unknown. The same on every process.
 std::int64_t settle_steps_per_epoch(Processes& processes, const Feed& train,
@@ -27,8 +31,8 @@ ScheduleOptions scaled_schedule(const TrainOptions& options, int world);
 /// Loads the checkpoint at `path` into `tensors` and returns its state, with seed, world size,
 /// monitor, input and options from this run's `fresh`. Permitted differences are logged as a
 /// warning with both values. Throws: as load_checkpoint(); InvalidArgument for another optimizer,
-/// for shards whose content has changed, and in mid-epoch for any other input or number of
-/// processes.
+/// for shards whose content has changed, and in mid-epoch for any other input, number of processes
+/// or setting of scope kRun. Settings of scope kStart may differ: a line says which do.
 TrainState resume_from(const std::string& path, const TrainState& fresh, const Topology& topology,
                        const CheckpointTensors& tensors, const TrainOptions& options);
 

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# every_option.sh MILLRACE: each option of train, given to one of two processes alone, ends the run by its name, unless
+# it is one that each process has of its own. A new option needs no line here, but where its value is a word.
+set -uo pipefail
+source "$(dirname "$0")/start.sh"
+millrace=$1
+cd "$folder" || exit 1
+
+"$millrace" train --model lenet --fake-data 16 --epochs 1 --run-dir w 2>/dev/null >&2 || fail "no checkpoint"
+touch colours.txt && echo "1 2 3 one" >colours.txt
+base=(--model lenet --fake-data 64 --epochs 1 --batch-size 16 --run-dir none --precision fp32)
+
+# Each process's own, and the program's.
+own=" --train --val --join --val-join --allow-pipe --retry-for --cache --cache-size --threads --prefetch"
+own+=" --no-autotune --accelerator --config --json --help --version --summary "
+
+# Words, and what an option needs beside it; {} is refused alone before it is compared.
+declare -A words=(
+  [--model]="alexnet --size 64 --channels 3" [--stem]=3x3 [--tie]="conv1=conv1" [--augment]=flip [--log-style]=xla [--fit]=squeeze [--task]="multilabel"
+  [--channels]=3 [--size]=32 [--mean]=0.1 [--std]=0.3 [--classes]=12 [--optimizer]=adam [--schedule]=constant
+  [--schedule-unit]=step [--on-non-finite]=skip [--on-fault]=skip [--max-faults]="3 --on-fault skip" [--order]=permutation
+  [--uneven]=drop [--mix-end]=repeat [--precision]=bf16 [--devices]=2 [--reduce]=mpi [--reduce-precision]=bf16
+  [--run-dir]=other [--resume]="w" [--allow-changed-data]="--resume w" [--init]="w" [--replace-head]="--init w"
+  [--monitor]=train_loss [--upload]="up --run-dir other" [--max-time]=1h [--mask-loss]=dice [--depth-loss]=l1
+  [--loss-weights]=1,2 [--mask-field]=m.png [--depth-field]=d.png [--mask-colors]=colours.txt [--label-key]=x
+  [--class-weights]=1,2 [--betas]=0.8,0.9 [--milestones]="1,2 --schedule multi-step" [--folds]=3 [--fold]=1
+  [--force]="--run-dir other" [--peer-timeout]=9 [--global-batch]=32 [--streams]=4 [--workers]=3 [--scale-lr]="--lr 0.1"
+  [--nesterov]="" [--shuffle-initial]="5 --order webdataset" [--shard-shuffle]="5 --order webdataset"
+  [--detshuffle]="--order webdataset" [--resampled]="--epoch-samples 64" [--warmup-epochs]=0.5 [--ema]=0.5
+  [--target-accuracy]=1 [--trust]=0.1 [--epsilon]=0.1 [--accumulate]=2 [--fake-data]=32)
+
+count=0
+while read -r name kind; do
+  [[ $own == *" $name "* ]] && continue
+  ((++count))
+  value=${words[$name]-}
+  if [[ -z ${words[$name]+set} ]]; then
+    case $kind in
+    N | N*) value=3 ;;
+    X | X*) value=0.25 ;;
+    esac
+  fi
+  flags=()
+  [[ $kind == "" || -n $value ]] || fail "$name $kind: no value is known here"
+  [[ $value == "" ]] || read -ra flags <<<"$value"
+  mine=("${base[@]}") # without what is given otherwise
+  for ((i = 0; i < ${#base[@]}; i += 2)); do
+    [[ " $name ${flags[*]} " != *" ${base[i]} "* ]] || unset "mine[i]" "mine[i+1]"
+  done
+  status=0
+  output=$(timeout 60 mpirun -np 1 "$millrace" train "${base[@]}" : -np 1 "$millrace" train "${mine[@]}" "$name" \
+    "${flags[@]}" 2>&1 </dev/null) || status=$?
+  [[ $output != *"Epoch 1"* ]] || fail "$name ${flags[*]}: trained on"
+  ((status != 124)) || fail "$name: hung"
+  # Refused alone: the option cannot be had on this run, in whatever process.
+  [[ $output == *"$name: "*" in process 0, "*" in process 1"* || $output == *"millrace train: "* ]] || fail "$name: $output"
+  [[ $output == *" in process 0, "* ]] || alone+=" $name"
+done < <("$millrace" train --help | sed -n 's/^  \(-[a-z], \)\?\(--[a-z0-9-]*\) \?\([A-Z][^ ]*\)\? *.*/\2 \3/p')
+((count > 60)) || fail "of --help only $count options were found"
+echo "refused before it is compared:${alone-}"
+exit $failed
