@@ -207,8 +207,7 @@ TEST_F(RunSettings, WeightsToStartFromThatAreNotFiniteAreNamed) {
   std::string file = read_file(dir_ / "run/checkpoints/last/model.safetensors");
   file.replace(file.size() - 4, 4, std::string("\x00\x00\xC0\x7F", 4));
   write_file(dir_ / "nan.safetensors", file);
-  const ProcessResult result =
-      train({"--force", "--init", dir_ / "nan.safetensors", "--model", "lenet"});
+  const ProcessResult result = train({"--force", "--init", dir_ / "nan.safetensors"});
   EXPECT_EQ(1, result.status);
   EXPECT_THAT(result.err, AllOf(HasSubstr("1 of "), HasSubstr(" are not finite numbers"),
                                 HasSubstr("nan.safetensors"), Not(HasSubstr("learning rate"))));
