@@ -9,11 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
-#include <thread>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/hash.h"
 #include "io/base/json.h"
+#include "io/base/text.h"
+#include "io/base/threads.h"
 #include "io/byte_source.h"
 #include "io/local_path.h"
 #include "io/opener.h"
@@ -107,11 +109,8 @@ class Lookup {
   }
 
   void run() {
-    std::vector<std::jthread> readers;
     const std::size_t most = std::max(files_.size(), objects_.size());
-    for (std::size_t i = 1; i < std::min(kReaders, most); ++i)
-      readers.emplace_back([&] { work(); });
-    work();
+    run_on_threads(std::min(kReaders, most), [&] { work(); });
   }
 
  private:
@@ -143,7 +142,7 @@ class Lookup {
       const auto source = options_.opener->open(options_.shards[place], {.stop = options_.stop});
       look_at(*source, shards_[place]);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::kNotFound) is_down_ = true;
+      if (!cannot_be_seen(error)) is_down_ = true;
     }
   }
 
@@ -155,6 +154,11 @@ class Lookup {
   std::atomic<std::size_t> next_object_{0};
   std::atomic<bool> is_down_{false};
 };
+
+/// As JSON can hold it: a file's name need not be UTF-8.
+std::string name_of(const std::string& url) {
+  return printable(detail::base_name(url), kMaxNameBytes);
+}
 
 template <typename Value>
 Json or_null(const std::optional<Value>& value) {
@@ -216,7 +220,7 @@ bool differ(const ShardIdentity& one, const ShardIdentity& other) {
 }  // namespace
 
 void DataIdentity::forget(const std::string& url) {
-  const std::string name = detail::base_name(url);
+  const std::string name = name_of(url);
   for (ShardIdentity& shard : shards)
     if (shard.name == name) shard = {.name = name};
 }
@@ -235,7 +239,7 @@ DataIdentity DataIdentity::from_json(const std::string& text) {
   try {
     return identity_from(parse_json<Json>(text, "the training set"));
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::kCorrupt, std::string("the training set: ") + error.what());
+    throw Error(ErrorCode::kCorrupt, "the training set: " + fault_text(error));
   }
 }
 
@@ -247,7 +251,7 @@ DataIdentity identify(PipelineOptions options) {
   for (const std::vector<std::string>& list : options.joins)
     options.shards.insert(options.shards.end(), list.begin(), list.end());
   for (std::size_t i = 0; i < options.shards.size(); ++i) {
-    ShardIdentity shard{.name = detail::base_name(options.shards[i])};
+    ShardIdentity shard{.name = name_of(options.shards[i])};
     if (options.counts && i < own) shard.samples = options.counts->at(i);
     identity.shards.push_back(std::move(shard));
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/json.h"
 
 namespace millrace::pipeline {
@@ -417,7 +418,7 @@ Position Position::from_json(const std::string& text) {
   try {
     return position_from(parse_json<Json>(text, "a pipeline's position"));
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::kCorrupt, std::string("a pipeline's position: ") + error.what());
+    throw Error(ErrorCode::kCorrupt, "a pipeline's position: " + fault_text(error));
   }
 }
 

@@ -18,6 +18,9 @@
 
 namespace millrace::pipeline {
 
+/// More streams than this, of all processes together, are a mistake: each has a reader and buffers.
+inline constexpr int kMostStreams = 1 << 16;
+
 /// The streams of the options' shards, of which the caller sets `stream`, `epoch` and
 /// `max_samples`. How shards are read (`shard`) is left to the caller, too.
 wds::StreamSpec stream_spec(const PipelineOptions& options);

@@ -100,7 +100,7 @@ class CreateCommand final : public Command {
     if (!context.json) return;
     const nlohmann::ordered_json line = {
         {"url", shard.url}, {"samples", shard.samples}, {"bytes", shard.bytes}};
-    context.out.line(line.dump());
+    context.out.line(json_text(line));
     context.out.flush();
   }
 

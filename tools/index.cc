@@ -253,14 +253,15 @@ class IndexCommand final : public Command {
   static void print(const Indexed& indexed, Context& context) {
     const wds::ManifestShard& entry = *indexed.entry;
     if (!context.json) {
-      context.out.line(fmt::format("{}: {}{}", indexed.place, counted(*entry.samples, "sample"),
+      context.out.line(fmt::format("{}: {}{}", shown_name(indexed.place),
+                                   counted(*entry.samples, "sample"),
                                    indexed.kept ? ", kept" : ""));
       return;
     }
     const nlohmann::ordered_json line = {{"url", indexed.url},     {"samples", *entry.samples},
                                          {"bytes", *entry.bytes},  {"sha256", entry.sha256},
                                          {"index", indexed.place}, {"kept", indexed.kept}};
-    context.out.line(line.dump());
+    context.out.line(json_text(line));
     context.out.flush();
   }
 

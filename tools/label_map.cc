@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "io/byte_sink.h"
 #include "tools/output_place.h"
 
@@ -12,6 +13,7 @@ namespace millrace::tools {
 namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{64} * 1024 * 1024;
+constexpr std::size_t kMaxNameBytes = 1000;
 
 bool has_own_place(const std::string& shard) {
   return !io::is_stream_url(shard) && shard.find(".tar") != std::string::npos;
@@ -34,7 +36,7 @@ std::vector<std::string> read_names(const io::Opener& opener, const std::string&
   std::string_view rest = bytes.text();
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
-    names.emplace_back(rest.substr(0, end));
+    names.push_back(printable(rest.substr(0, end), kMaxNameBytes));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return names;
@@ -45,7 +47,7 @@ std::vector<std::string> read_label_map(const io::Opener& opener, const std::str
   try {
     return read_names(opener, label_map_url(shard));
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) throw;
+    if (!cannot_be_seen(error)) throw;
     return {};
   }
 }

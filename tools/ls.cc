@@ -25,23 +25,23 @@ std::string json_line(const wds::Sample& sample) {
                                        {"key", sample.key},
                                        {"offset", sample.offset},
                                        {"fields", std::move(fields)}};
-  return line.dump();
+  return json_text(line);
 }
 
 std::string text_line(const wds::Sample& sample) {
-  std::string line = sample.key;
+  std::string line = shown_name(sample.key);
   for (const wds::Field& field : sample.fields)
-    line += fmt::format("  {} {}", field.suffix, field.data.size());
+    line += fmt::format("  {} {}", shown_name(field.suffix), field.data.size());
   return line;
 }
 
 // An entry of a store's folder; a folder in it has no size.
 std::string entry_line(const io::ListedObject& entry, bool json) {
   if (json)
-    return nlohmann::ordered_json{{"url", io::printable_url(entry.url)}, {"bytes", entry.bytes}}
-        .dump();
+    return json_text(nlohmann::ordered_json{{"url", io::printable_url(entry.url)},
+                                            {"bytes", entry.bytes}});
   const std::string size = entry.url.ends_with('/') ? "" : std::to_string(entry.bytes);
-  return fmt::format("{:>14}  {}", size, io::printable_url(entry.url));
+  return fmt::format("{:>14}  {}", size, shown_name(io::printable_url(entry.url)));
 }
 
 class LsCommand final : public Command {
@@ -72,7 +72,7 @@ class LsCommand final : public Command {
     std::shared_ptr<const std::string> shown;
     const auto list = [&](const wds::Sample& sample) {
       if (!context.json && sample.url != shown)
-        context.out.line(io::printable_url(*sample.url) + ":");
+        context.out.line(shown_name(io::printable_url(*sample.url)) + ":");
       shown = sample.url;
       context.out.line(context.json ? json_line(sample) : "  " + text_line(sample));
       return ++listed != limit_;

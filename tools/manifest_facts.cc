@@ -61,7 +61,7 @@ void ManifestFacts::find_beside(std::span<const std::string> shards, const io::O
     try {
       add(wds::read_manifest(opener, manifest), manifest, ledger);
     } catch (const Error& fault) {
-      if (fault.code() != ErrorCode::kNotFound) ledger.report(fault, 0);
+      if (!cannot_be_seen(fault)) ledger.report(fault, 0);
     }
   }
 }

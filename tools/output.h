@@ -6,9 +6,20 @@
 #include <cstddef>
 #include <cstdio>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace millrace::tools {
+
+/// `name` (a key, a suffix, a url) as listings show it: on one line and harmless to a terminal.
+/// Control characters are written "\n", "\t" or "\u001b", bytes that are not UTF-8 "\xe9".
+std::string shown_name(std::string_view name);
+
+/// The JSON's text, where names may be those of files, which need not be UTF-8.
+template <typename Json>
+std::string json_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 class Output {
  public:
@@ -17,7 +28,8 @@ class Output {
 
   explicit Output(std::FILE* file) : file_(file) {}
 
-  /// Writes `text` and a newline. Throws: Closed, Error (Io).
+  /// Writes `text` and a newline. What a terminal would obey is escaped as in shown_name(), except
+  /// line breaks and tabs. Throws: Closed, Error (Io).
   void line(std::string_view text);
   void write(std::span<const std::byte> data);
   /// Flushes what was written so far. Throws: as line().

@@ -9,9 +9,9 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <new>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/text.h"
 #include "tools/config_file.h"
 #include "tools/help.h"
@@ -122,10 +122,8 @@ int run_guarded(const std::string& who, Command& command, Context& context) {
     if (error.code() == ErrorCode::kCancelled && signal != 0)
       return complain_once("interrupted", 128 + signal);
     return complain_once(text_of(error), kFault);
-  } catch (const std::bad_alloc&) {
-    return complain_once("out of memory", kFault);
-  } catch (const std::exception& error) {
-    return complain_once(error.what(), kFault);
+  } catch (const std::exception& other) {
+    return complain_once(fault_text(other), kFault);
   }
 }
 

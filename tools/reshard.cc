@@ -185,7 +185,7 @@ class ReshardCommand final : public Command {
     if (!context.json) return;
     const nlohmann::ordered_json line = {
         {"url", io::printable_url(shard.url)}, {"samples", shard.samples}, {"bytes", shard.bytes}};
-    context.out.line(line.dump());
+    context.out.line(json_text(line));
     context.out.flush();
   }
 

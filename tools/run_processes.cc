@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/host.h"
 #include "io/base/machine.h"
 #include "io/base/text.h"
@@ -264,7 +265,8 @@ RunProcesses::Share RunProcesses::compare(int devices, const Context& context) {
 /// then ends as if it had been stopped.
 void RunProcesses::failed_alone(Context& context, const std::exception& error) {
   const std::string reason = started_->end_reason();
-  cluster_->abort(fmt::format("process {} failed: {}", cluster_->topology().process, error.what()));
+  cluster_->abort(
+      fmt::format("process {} failed: {}", cluster_->topology().process, fault_text(error)));
   context.says_failure = !started_->ended_by_another();
   if (!reason.empty() && is_cancelled(error)) throw Error(ErrorCode::kCancelled, reason);
   const auto* known = dynamic_cast<const Error*>(&error);

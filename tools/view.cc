@@ -184,7 +184,7 @@ class ViewCommand final : public Command {
                                          {"width", sheet.width},
                                          {"height", sheet.height},
                                          {"labels", labels}};
-    context.out.line(line.dump());
+    context.out.line(json_text(line));
   }
 
   ReadOptions read_;

@@ -43,7 +43,7 @@ void check_finite(const std::vector<FlatTensors>& tensors) {
                           [](const FlatTensors& one) { return has_finite_values(one.values); })) {
     return;
   }
-  throw Error(ErrorCode::kCorrupt, "the model holds values that are not finite; not saved");
+  throw Error(ErrorCode::kNotFinite, "the model holds values that are not finite; not saved");
 }
 
 TrainState state_of(const detail::FolderReader& folder) {

@@ -38,7 +38,7 @@ void check_labels(const pipeline::Batch& batch, const Target& target, std::int64
   if (!bad) return;
   const std::size_t slot = *bad / (target.labels.size() / batch.valid.size());
   throw Error(
-      ErrorCode::kCorrupt,
+      ErrorCode::kInvalidArgument,
       "label " + std::to_string(target.labels[*bad]) + " is outside the model's " +
           std::to_string(classes) + " classes",
       {.key = slot < batch.keys.size() ? batch.keys[slot] : std::string(), .stage = "loss"});

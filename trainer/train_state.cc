@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/json.h"
 #include "pipeline/position.h"
 #include "trainer/checkpoint.h"
@@ -144,7 +145,7 @@ TrainState TrainState::from_json(const std::string& text) {
   try {
     return state_from(parse_json<OrderedJson>(text, "state.json", {.bytes = kMaxBytes}));
   } catch (const nlohmann::json::exception& error) {
-    corrupt_state(std::string("not a checkpoint's state: ") + error.what());
+    corrupt_state("not a checkpoint's state: " + fault_text(error));
   }
 }
 

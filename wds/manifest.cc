@@ -6,6 +6,7 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/base/text.h"
 #include "io/opener.h"
 #include "wds/detail/write_text.h"
 
@@ -98,6 +99,9 @@ void write_manifest(const Manifest& manifest, const std::string& path, io::Repla
   Json list = Json::array();
   for (const ManifestShard& shard : manifest.shards) {
     Json entry = {{"url", relative_url(shard.url, path)}};
+    if (!is_utf8(shard.url))
+      throw Error(ErrorCode::kUnsupported, "a manifest cannot name a file whose name is not UTF-8",
+                  {.url = shard.url});
     if (shard.samples) entry["nsamples"] = *shard.samples;
     if (shard.bytes) entry["filesize"] = *shard.bytes;
     if (!shard.sha256.empty()) entry["sha256"] = shard.sha256;

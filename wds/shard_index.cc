@@ -67,7 +67,7 @@ std::optional<std::uint64_t> count_at(const io::Opener& opener, const std::strin
     }
     index_bytes = source->size().value_or(index_bytes);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kNotFound) return {};
+    if (cannot_be_seen(error)) return {};
     throw;
   }
   const auto count = detail::count_in_head(head);
@@ -131,7 +131,7 @@ std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std
     if (!index->sha256.empty()) opener.expect_digest(shard_url, index->sha256);
     return index;
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kNotFound) return nullptr;
+    if (cannot_be_seen(error)) return nullptr;
     throw;
   }
 }

@@ -14,6 +14,12 @@ namespace {
 constexpr std::size_t kMaxMessageBytes = 8192;
 constexpr std::size_t kMaxPlaceBytes = 4096;
 
+ErrorCode code_of(int error_number) {
+  if (error_number == ENOENT || error_number == ENOTDIR) return ErrorCode::kNotFound;
+  if (error_number == EACCES || error_number == EPERM) return ErrorCode::kPermissionDenied;
+  return ErrorCode::kIo;
+}
+
 }  // namespace
 
 std::string_view error_code_name(ErrorCode code) {
@@ -34,6 +40,10 @@ std::string_view error_code_name(ErrorCode code) {
       return "Cancelled";
     case ErrorCode::kExhausted:
       return "Exhausted";
+    case ErrorCode::kPermissionDenied:
+      return "PermissionDenied";
+    case ErrorCode::kNotFinite:
+      return "NotFinite";
   }
   return "Unknown";
 }
@@ -70,10 +80,8 @@ void Error::compose() {
 }
 
 void throw_errno(std::string_view what, const std::string& path, int error_number) {
-  const bool missing = error_number == ENOENT || error_number == ENOTDIR || error_number == EACCES;
-  throw Error(
-      missing ? ErrorCode::kNotFound : ErrorCode::kIo,
-      std::string(what) + " " + path + ": " + std::generic_category().message(error_number));
+  throw Error(code_of(error_number), std::string(what) + " " + path + ": " +
+                                         std::generic_category().message(error_number));
 }
 
 }  // namespace millrace

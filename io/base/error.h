@@ -18,14 +18,16 @@
 namespace millrace {
 
 enum class ErrorCode {
-  kNotFound,         ///< The object does not exist, or access to it is denied.
-  kIo,               ///< The disk or the network failed; the data may be fine.
-  kTruncated,        ///< Data ends before it should.
-  kCorrupt,          ///< Data contradicts its format or its checksum.
-  kUnsupported,      ///< Valid, but not supported by millrace.
-  kInvalidArgument,  ///< An option or argument that can never work.
-  kCancelled,        ///< A stop was requested.
-  kExhausted,        ///< A limit or a budget is used up.
+  kNotFound,          ///< The object does not exist.
+  kIo,                ///< The disk or the network failed; the data may be fine.
+  kTruncated,         ///< Data ends before it should.
+  kCorrupt,           ///< Data contradicts its format or its checksum.
+  kUnsupported,       ///< Valid, but not supported by millrace.
+  kInvalidArgument,   ///< An option or argument that can never work.
+  kCancelled,         ///< A stop was requested.
+  kExhausted,         ///< A limit or a budget is used up.
+  kPermissionDenied,  ///< Access to the object is denied.
+  kNotFinite,         ///< A loss, a gradient or a weight is not a finite number.
 };
 
 /// The code's name as printed and written to JSON: "Truncated".
@@ -65,6 +67,12 @@ class Error : public std::exception {
   std::string what_;
 };
 
+/// Whether an object that need not be there is to be taken for missing: it is, or access is denied,
+/// as stores answer for one that is missing where its folder may not be listed.
+inline bool cannot_be_seen(const Error& error) {
+  return error.code() == ErrorCode::kNotFound || error.code() == ErrorCode::kPermissionDenied;
+}
+
 /// Throws: InvalidArgument with `message` unless `holds`. For options and arguments; use
 /// MILLRACE_CHECK for bugs in the caller.
 inline void require(bool holds, std::string_view message) {
@@ -72,7 +80,8 @@ inline void require(bool holds, std::string_view message) {
 }
 
 /// Throws an Error whose message is "WHAT PATH: errno's text" ("open x.tar: No such file or
-/// directory"): kNotFound for ENOENT, ENOTDIR and EACCES, kIo for all others.
+/// directory"): kNotFound for ENOENT and ENOTDIR, kPermissionDenied for EACCES and EPERM, kIo for
+/// all others.
 [[noreturn]] void throw_errno(std::string_view what, const std::string& path, int error_number);
 
 }  // namespace millrace

@@ -41,14 +41,23 @@ std::string escaped(char byte) {
   return {'\\', 'x', kDigits[value >> 4U], kDigits[value & 0xFU]};
 }
 
-bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F; }
+/// Those of ASCII, and of Latin-1's second half (U+0080 to U+009F), one of which begins a
+/// terminal's sequences as ESC [ does.
+bool is_control(std::string_view one) {
+  const auto first = static_cast<unsigned char>(one[0]);
+  if (one.size() == 2) return first == 0xC2 && static_cast<unsigned char>(one[1]) < 0xA0;
+  return one.size() == 1 && (first < 0x20 || first == 0x7F);
+}
 
 bool is_space(char byte) { return byte == '\n' || byte == '\r' || byte == '\t'; }
 
 /// One character, or one byte that is not part of a valid character.
 std::string shown(std::string_view one, bool valid) {
   if (is_space(one[0])) return " ";
-  return valid && !is_control(one[0]) ? std::string(one) : escaped(one[0]);
+  if (valid && !is_control(one)) return std::string(one);
+  std::string text;
+  for (const char byte : one) text += escaped(byte);
+  return text;
 }
 
 /// Bytes of "B", "k", "MB", "GiB", "ti"; NaN for anything else.

@@ -34,7 +34,7 @@ std::optional<std::string> read_small_file(const std::string& path) {
   try {
     return std::string(read_all(*open_file(path, {}), kMostBytes).text());
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) throw;
+    if (!cannot_be_seen(error)) throw;
     return std::nullopt;
   }
 }

@@ -144,7 +144,7 @@ std::optional<FetchedToken> token_from_instance(HttpClient& client, const Enviro
     if (answer.head.field("metadata-flavor") != "Google") return std::nullopt;
     return from_answer(answer.body, url);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kIo || error.code() == ErrorCode::kNotFound) return std::nullopt;
+    if (error.code() == ErrorCode::kIo || cannot_be_seen(error)) return std::nullopt;
     throw;
   }
 }

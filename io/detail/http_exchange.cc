@@ -38,8 +38,9 @@ bool was_damaged_on_the_way(const std::string& code) {
          code == "IncompleteBody";
 }
 
-bool may_not_be_seen(long status) {
-  return status == 401 || status == 403 || status == 404 || status == 410;
+ErrorCode code_of_status(long status) {
+  if (status == 404 || status == 410) return ErrorCode::kNotFound;
+  return status == 401 || status == 403 ? ErrorCode::kPermissionDenied : ErrorCode::kIo;
 }
 
 HttpFault final_fault(std::string message) {
@@ -177,7 +178,7 @@ bool HttpExchange::may_sign_again(const std::stop_token& stop) {
 HttpFault HttpExchange::refusal(const std::stop_token& stop) {
   const long status = head_.status();
   const std::string& reason = error_code(stop);
-  const ErrorCode code = may_not_be_seen(status) ? ErrorCode::kNotFound : ErrorCode::kIo;
+  const ErrorCode code = code_of_status(status);
   return {
       .error = Error(code, "the server answered with status " + std::to_string(status) +
                                (reason.empty() ? "" : " (" + reason + ")") + region_hint(head_)),

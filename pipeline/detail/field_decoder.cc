@@ -83,7 +83,7 @@ class LabelDecoder final : public FieldDecoder {
   }
   void check(std::int64_t label) const {
     if (classes_ == 0 || (label >= 0 && label < classes_)) return;
-    throw Error(ErrorCode::kCorrupt,
+    throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("label {} is not one of the {} classes", label, classes_));
   }
 
@@ -356,7 +356,7 @@ const wds::Field* Suffixes::find_any(const wds::Sample& sample) const {
 
 const wds::Field& Suffixes::find(const wds::Sample& sample) const {
   if (const wds::Field* field = find_any(sample)) return *field;
-  throw Error(ErrorCode::kCorrupt, "the sample has none of the members " + list_);
+  throw Error(ErrorCode::kNotFound, "the sample has none of the members " + list_);
 }
 
 std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view) {

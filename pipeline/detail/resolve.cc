@@ -304,6 +304,8 @@ PipelineOptions resolve_options(PipelineOptions options) {
   check_mix(options);
   require(options.source || !options.shards.empty(), "no shards");
   options.split.streams = wds::num_streams(options.split);
+  require(options.split.streams <= kMostStreams,
+          fmt::format("{} streams: at most {}", options.split.streams, kMostStreams));
   check_seeds(options);
   options = with_counts(std::move(options));
   check_counts(options);

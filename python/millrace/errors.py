@@ -30,7 +30,7 @@ class Error(Exception):
 
 
 class NotFoundError(Error, FileNotFoundError):
-    """The object does not exist, or access to it is denied."""
+    """The object does not exist."""
 
 
 class IoError(Error, OSError):
@@ -61,6 +61,14 @@ class ExhaustedError(Error, RuntimeError):
     """A limit or a budget is used up."""
 
 
+class PermissionDeniedError(Error, PermissionError):
+    """Access to the object is denied."""
+
+
+class NotFiniteError(Error, ArithmeticError):
+    """A loss, a gradient or a weight is not a finite number."""
+
+
 _CLASSES: dict[str, type[Error]] = {
     "NotFound": NotFoundError,
     "Io": IoError,
@@ -70,6 +78,8 @@ _CLASSES: dict[str, type[Error]] = {
     "InvalidArgument": InvalidArgumentError,
     "Cancelled": CancelledError,
     "Exhausted": ExhaustedError,
+    "PermissionDenied": PermissionDeniedError,
+    "NotFinite": NotFiniteError,
 }
 
 

@@ -11,11 +11,13 @@
 
 #include "io/base/clock.h"
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/file_lock.h"
 #include "io/base/hash.h"
 #include "io/base/log.h"
 #include "io/base/rng.h"
 #include "io/base/text.h"
+#include "io/base/threads.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace {
@@ -47,6 +49,63 @@ TEST(Error, MissingFilesAreNotFound) {
     EXPECT_EQ(error.code(), ErrorCode::kNotFound);
     EXPECT_EQ(error.message(), "open x.tar: No such file or directory");
   }
+}
+
+TEST(Error, DeniedAccessHasItsOwnCode) {
+  for (const int denied : {EACCES, EPERM}) {
+    const auto code = [&] {
+      try {
+        throw_errno("open", "x.tar", denied);
+      } catch (const Error& error) {
+        return error.code();
+      }
+    }();
+    EXPECT_EQ(code, ErrorCode::kPermissionDenied);
+    EXPECT_EQ(error_code_name(code), "PermissionDenied");
+  }
+}
+
+TEST(FaultText, IsForPeopleWhateverWasThrown) {
+  const auto text = [](const auto& thrown) { return fault_text(std::make_exception_ptr(thrown)); };
+  EXPECT_EQ(text(Error(ErrorCode::kIo, "cut")), "Io: cut");
+  EXPECT_EQ(text(std::bad_alloc()), "out of memory");
+  EXPECT_EQ(text(std::length_error("vector::reserve")), "out of memory");
+  EXPECT_EQ(text(std::runtime_error("[json.exception.out_of_range.403] key 'a' not found")),
+            "key 'a' not found");
+  EXPECT_EQ(text(std::filesystem::filesystem_error(
+                "cannot open", "a/b", std::make_error_code(std::errc::permission_denied))),
+            "Io: a/b: Permission denied");
+  EXPECT_EQ(text(7), "a fault in millrace itself, please report it");
+}
+
+TEST(Threads, AsManyAsThereAreDoTheWork) {
+  std::atomic<int> left{100};
+  std::atomic<int> runs{0};
+  run_on_threads(4, [&] {
+    ++runs;
+    while (left-- > 0) continue;
+  });
+  EXPECT_EQ(runs, 4);
+  EXPECT_LE(left, 0);
+}
+
+TEST(Threads, WithoutOneTheErrorSaysWhatFor) {
+  try {
+    throw_no_thread("to decode", std::make_error_code(std::errc::resource_unavailable_try_again));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kExhausted);
+    EXPECT_TRUE(error.message().starts_with("no thread to be had to decode: Resource"))
+        << error.message();
+  }
+}
+
+TEST(Text, WhatATerminalObeysIsEscaped) {
+  EXPECT_EQ(printable("a\x1b[2J\x7f"), "a\\x1b[2J\\x7f");
+  EXPECT_EQ(printable("a\xc2\x9b"
+                      "2J"),
+            "a\\xc2\\x9b2J")
+      << "CSI as one character";
+  EXPECT_EQ(printable("\xc2\xa0\xc3\xa9"), "\xc2\xa0\xc3\xa9");
 }
 
 TEST(Error, IsOneShortLineWhateverItWasMadeOf) {

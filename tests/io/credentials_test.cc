@@ -377,7 +377,7 @@ TEST(Credentials, ThatAreRefusedTwiceAreNotAskedForAgain) {
     read_object(opener, "gs://b/a", 100);
     FAIL() << "read";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied);
     EXPECT_THAT(error.what(), HasSubstr("401 (UNAUTHENTICATED)"));
     EXPECT_THAT(error.what(), Not(HasSubstr("token-")));
   }

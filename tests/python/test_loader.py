@@ -289,6 +289,8 @@ def test_errors_say_where_and_derive_from_what_people_catch(tmp_path: Path) -> N
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.url, copy.offset) == (str(error), error.url, error.offset)
     assert issubclass(mr.IoError, OSError) and issubclass(mr.NotFoundError, FileNotFoundError)
+    assert issubclass(mr.PermissionDeniedError, PermissionError)
+    assert issubclass(mr.NotFiniteError, ArithmeticError)
 
 
 def test_a_later_loop_tries_again_after_an_error(tmp_path: Path) -> None:

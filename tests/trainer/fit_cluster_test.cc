@@ -649,10 +649,11 @@ TEST(FitCluster, AReplicaThatFailsEndsAllProcessesWithItsReason) {
     for (const auto& failure : failed.failures) {
       const Error error = error_of(failure);
       if (error.code() == ErrorCode::kCancelled) {
-        EXPECT_THAT(error.message(), AllOf(HasSubstr("process "), HasSubstr("failed: Corrupt")));
+        EXPECT_THAT(error.message(),
+                    AllOf(HasSubstr("process "), HasSubstr("failed: InvalidArgument")));
         ++others;
       } else {
-        EXPECT_EQ(ErrorCode::kCorrupt, error.code());
+        EXPECT_EQ(ErrorCode::kInvalidArgument, error.code());
       }
     }
     EXPECT_EQ(layout.processes - 1, others) << name_of(layout);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 
 namespace millrace::tools {
 namespace {
@@ -23,6 +24,9 @@ void ClassLabels::add(const std::string& text) {
   if (text.empty()) throw Error(ErrorCode::kCorrupt, "no class");
   if (text.find('\n') != std::string::npos)
     throw Error(ErrorCode::kCorrupt, "a class name of several lines");
+  if (!is_utf8(text))
+    throw Error(ErrorCode::kCorrupt, "the class name '" + printable(text) +
+                                         "' is not UTF-8: convert it, for example by iconv");
   if (names_.contains(text)) return;
   const auto value = as_integer(text);
   if (value && *value < 0) throw Error(ErrorCode::kCorrupt, "class " + text + " is negative");

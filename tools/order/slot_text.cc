@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "io/opener.h"
+#include "tools/output.h"
 
 namespace millrace::tools {
 namespace {
@@ -17,7 +18,7 @@ void append_quoted(std::string_view value, std::string& text) {
   for (const char letter : value)
     plain &= letter >= 0x20 && letter < 0x7F && letter != '"' && letter != '\\';
   if (!plain) {
-    text += nlohmann::json(value).dump();
+    text += json_text(nlohmann::json(value));
     return;
   }
   text += '"';
@@ -78,9 +79,9 @@ void append_line(const OrderedSlot& slot, std::string& text) {
   }
   append_number(static_cast<std::uint64_t>(slot.stream), text, kStreamWidth);
   text += ' ';
-  text += slot.sample->key;
+  text += shown_name(slot.sample->key);
   text += "  ";
-  append_url(*slot.sample->url, [&](std::string_view url) { text += url; });
+  append_url(*slot.sample->url, [&](std::string_view url) { text += shown_name(url); });
   text += '\n';
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/text.h"
+#include "tools/output.h"
 
 namespace millrace::tools {
 namespace {
@@ -126,7 +127,7 @@ std::string to_json(const SetStats& stats, const std::vector<std::string>& names
                      {"pixels", stats.pixels.pixels()},
                      {"mean", moments.mean},
                      {"std", moments.std}};
-  return json.dump();
+  return json_text(json);
 }
 
 std::vector<std::string> to_lines(const SetStats& stats, const std::vector<std::string>& names) {

@@ -32,11 +32,18 @@ constexpr std::uint64_t kMaxNetworkBytes = 64 * kMebibyte;
 
 struct Labels {
   std::int64_t highest = -1;
+  std::string where;  ///< the sample of the highest
   std::uint64_t samples = 0;
   std::uint64_t bytes = 0;
   bool cut = false;  // there is more that was not read
 
+  void see(std::int64_t label, const std::string& url, const std::string& key) {
+    if (label <= highest) return;
+    highest = label;
+    where = fmt::format("{}, key {}", io::printable_url(url), printable(key));
+  }
   void add(const Labels& more) {
+    if (more.highest > highest) where = more.where;
     highest = std::max(highest, more.highest);
     samples += more.samples;
     bytes += more.bytes;
@@ -71,14 +78,15 @@ class LabelTexts {
 };
 
 /// Nullopt for a label that is not the plain text of a small number.
-std::optional<Labels> labels_in(const wds::ShardIndex& index, const LabelTexts& texts) {
+std::optional<Labels> labels_in(const wds::ShardIndex& index, const std::string& url,
+                                const LabelTexts& texts) {
   Labels labels{.samples = index.samples.size()};
   for (const wds::IndexedSample& sample : index.samples) {
     for (const wds::IndexedMember& member : sample.members) {
       if (member.suffix != "cls") continue;
       const auto label = texts.find(member.size, member.crc32);
       if (!label) return {};
-      labels.highest = std::max(labels.highest, *label);
+      labels.see(*label, url, sample.key);
     }
   }
   return labels;
@@ -88,7 +96,7 @@ std::optional<Labels> index_labels(const ClassCountInput& input, const std::stri
                                    const LabelTexts& texts) {
   try {
     const auto index = wds::find_index(input.opener, url, input.stop);
-    return index ? labels_in(*index, texts) : std::nullopt;
+    return index ? labels_in(*index, url, texts) : std::nullopt;
   } catch (const Error& error) {
     // A damaged index is ignored; the shard itself is read.
     if (error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated) return {};
@@ -131,7 +139,7 @@ Labels scan_labels(const ClassCountInput& input, const Sought& sought, const std
     ++seen.samples;
     seen.bytes += sample.num_bytes();
     if (const wds::Field* label = sample.find_any(sought.member)) try {
-        seen.highest = std::max(seen.highest, sought.highest(label->data));
+        seen.see(sought.highest(label->data), *sample.url, sample.key);
       } catch (Error& fault) {
         fault.annotate({.url = io::printable_url(*sample.url),
                         .key = sample.key,
@@ -185,12 +193,26 @@ std::int64_t count_names(const ClassCountInput& input) {
   return static_cast<std::int64_t>(names.size());
 }
 
+/// Outputs for a label that is far beyond the others' number would take gigabytes.
+void check_plausible(const Sought& sought, const Labels& seen) {
+  constexpr std::uint64_t kAlways = 10'000;
+  constexpr std::uint64_t kPerSample = 10;
+  const auto classes = static_cast<std::uint64_t>(seen.highest) + 1;
+  if (classes <= std::max(kAlways, kPerSample * seen.samples)) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{} {} ({}) is out of all proportion to {}: give --classes {} if the "
+                  "model is to have that many outputs",
+                  sought.what, seen.highest, seen.where, counted(seen.samples, "sample"), classes));
+}
+
 std::int64_t report(const ClassCountInput& input, const Sought& sought, const Labels& seen) {
   if (seen.highest < 0)
     throw Error(
         ErrorCode::kInvalidArgument,
         fmt::format("no {} ({}) in {} of {}: give --classes", sought.what, sought.member,
                     counted(seen.samples, "sample"), io::printable_url(input.shards.front())));
+  check_plausible(sought, seen);
   input.log.info(fmt::format("{}, counted in the {}s of {}{}",
                              counted(static_cast<std::uint64_t>(seen.highest + 1), "class"),
                              sought.what, counted(seen.samples, "sample"),

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/text.h"
+#include "tools/output.h"
 #include "tools/verify/set_report.h"
 
 namespace millrace::tools {
@@ -76,13 +77,13 @@ void add_fields(const SetReport& report, std::vector<std::string>& lines) {
   lines.push_back(fmt::format("{:<20} {:>10} {:>12} {:>12} {:>12}", "field", "samples",
                               "least bytes", "mean", "most"));
   for (const auto& [suffix, sizes] : report.fields)
-    lines.push_back(fmt::format("{:<20} {:>10} {:>12} {:>12.0f} {:>12}", suffix, sizes.count,
-                                sizes.min, mean(sizes), sizes.max));
+    lines.push_back(fmt::format("{:<20} {:>10} {:>12} {:>12.0f} {:>12}", shown_name(suffix),
+                                sizes.count, sizes.min, mean(sizes), sizes.max));
   if (report.field_sets.size() < 2) return;
   lines.push_back("samples differ in their fields:");
   for (const auto& [suffixes, set] : report.field_sets)
-    lines.push_back(
-        fmt::format("  {} in {} samples, the first {}", suffixes, set.samples, set.first_key));
+    lines.push_back(fmt::format("  {} in {} samples, the first {}", shown_name(suffixes),
+                                set.samples, shown_name(set.first_key)));
 }
 
 void add_keys(const SetReport& report, std::vector<std::string>& lines) {
@@ -96,7 +97,8 @@ void add_keys(const SetReport& report, std::vector<std::string>& lines) {
     lines.push_back(
         fmt::format("keys: {} samples whose key an earlier shard has too, the first {} "
                     "in {} and {}",
-                    report.num_duplicates, first.key, first.first_url, first.url));
+                    report.num_duplicates, shown_name(first.key), shown_name(first.first_url),
+                    shown_name(first.url)));
   }
   if (report.keys_cut())
     lines.push_back(
@@ -143,7 +145,7 @@ std::string to_json(const SetReport& report) {
   json["duplicates"] = duplicates_json(report);
   const auto mix = report.classes.findings();
   json["class_mix"] = mix ? mix_json(*mix) : Json(nullptr);
-  return json.dump();
+  return json_text(json);
 }
 
 std::vector<std::string> to_lines(const SetReport& report) {

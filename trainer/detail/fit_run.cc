@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/host.h"
 #include "io/base/json.h"
 #include "trainer/detail/checkpoint_folder.h"
@@ -427,7 +428,7 @@ void FitRun::save_finished_steps(const std::string& faulty) {
         fmt::format("the run fails after step {} of epoch {}: {} holds the state up to there",
                     first.steps, state_.epoch + 1, keeper_.last()));
   } catch (const std::exception& error) {
-    options_.log.warn(fmt::format("the steps before the failure are lost: {}", error.what()));
+    options_.log.warn(fmt::format("the steps before the failure are lost: {}", fault_text(error)));
   }
 }
 
@@ -492,7 +493,7 @@ void FitRun::finish() {
                           {"best_epoch", state_.best_epoch},
                           {"last_path", keeper_.last()},
                           {"best_path", keeper_.best()}}
-        .dump();
+        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }),
                                                "the run's end");
   EndEvent& end = result_.end;
@@ -534,7 +535,7 @@ FitResult FitRun::run() {
     run_epochs();
   } catch (const Error& error) {
     // If the folder was deleted or moved, report that instead.
-    if (error.code() == ErrorCode::kIo || error.code() == ErrorCode::kNotFound) check_folder();
+    if (error.code() == ErrorCode::kIo || cannot_be_seen(error)) check_folder();
     throw;
   }
   finish();

@@ -10,6 +10,7 @@
 
 #include "io/base/check.h"
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "trainer/detail/meeting_point.h"
 #include "trainer/detail/partners.h"
 #include "trainer/detail/rounded_wire.h"
@@ -344,7 +345,7 @@ class GroupCollectives final : public Collectives {
       shared_->point.abort(error.message());
       throw;
     } catch (const std::exception& error) {
-      shared_->point.abort(error.what());
+      shared_->point.abort(fault_text(error));
       throw;
     }
   }

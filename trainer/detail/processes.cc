@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "trainer/detail/telling.h"
 
 namespace millrace::trainer::detail {
@@ -16,13 +17,7 @@ std::string reason_of(const std::exception_ptr& error, const Topology& topology)
     if (topology.processes == 1) return std::string(what);
     return "process " + std::to_string(topology.process) + " failed: " + what;
   };
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return with_process(known.what());
-  } catch (...) {
-    return with_process("an unknown failure");
-  }
+  return with_process(fault_text(error).c_str());
 }
 
 Processes::Processes(Cluster* given, int devices)

@@ -166,7 +166,7 @@ void ReplicaEpoch::settle_or_fail() {
   if (settle() || !fails_on_non_finite()) return;
   totals_.whole = false;
   const std::string what = std::isfinite(last_loss_) ? "a gradient" : "the loss";
-  throw Error(ErrorCode::kCorrupt,
+  throw Error(ErrorCode::kNotFinite,
               what + " is not finite at epoch " + std::to_string(context_.epoch + 1) + ", step " +
                   std::to_string(totals_.steps) + ": lower the learning rate or check the data",
               {.stage = "train"});

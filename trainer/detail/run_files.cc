@@ -117,7 +117,7 @@ std::unique_ptr<io::AppendFile> StoreFiles::append(const std::string& name) {
   try {
     before = io::read_object(opener_, folder_ + "/" + name, kMaxLogBytes, stop_).text();
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) throw;
+    if (!cannot_be_seen(error)) throw;
   }
   return std::make_unique<StoreAppendFile>(*this, name, std::move(before));
 }

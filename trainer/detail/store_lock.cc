@@ -19,6 +19,7 @@
 #include "io/base/error.h"
 #include "io/base/host.h"
 #include "io/base/json.h"
+#include "io/base/threads.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -94,7 +95,12 @@ class StoreLock final : public RunLock::Holder {
         options_(options),
         opener_(options.opener != nullptr ? *options.opener : own_opener_.emplace()) {
     take();
-    beats_ = std::thread([this] { beat_until_closed(); });
+    try {
+      beats_ = start_thread("to keep the run's lock", [this] { beat_until_closed(); });
+    } catch (...) {
+      remove();
+      throw;
+    }
   }
 
   ~StoreLock() override {
@@ -166,7 +172,7 @@ class StoreLock final : public RunLock::Holder {
     try {
       return std::string(io::read_object(opener_, url_, kMaxLockBytes, stop).text());
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::kNotFound) return std::nullopt;
+      if (cannot_be_seen(error)) return std::nullopt;
       throw;
     }
   }
@@ -242,7 +248,7 @@ class StoreLock final : public RunLock::Holder {
   bool closing_ = false;
   bool ended_ = false;
   std::string lost_;  ///< why the lock is another run's; empty: it is this one's
-  std::thread beats_;
+  std::jthread beats_;
 };
 
 }  // namespace

@@ -49,7 +49,7 @@ std::set<std::string> named_objects(const io::Opener& opener, const std::string&
     for (const auto& [name, entry] : folder.manifest().files)
       named.insert(entry.object.empty() ? name : entry.object);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound && error.code() != ErrorCode::kCorrupt) throw;
+    if (!cannot_be_seen(error) && error.code() != ErrorCode::kCorrupt) throw;
   }
   return named;
 }

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "io/base/fault_text.h"
+
 namespace millrace::trainer::detail {
 namespace {
 
@@ -40,7 +42,7 @@ Error as_error(const std::exception_ptr& error) {
   } catch (const Error& known) {
     return known;
   } catch (const std::exception& other) {
-    return {ErrorCode::kCancelled, other.what()};
+    return {ErrorCode::kCancelled, fault_text(other)};
   } catch (...) {
     return {ErrorCode::kCancelled, "an unknown failure"};
   }
@@ -59,7 +61,7 @@ std::string pack_error(const std::exception_ptr& error) {
 }
 
 Error unpack_error(std::string_view packed) {
-  if (packed.empty() || packed.front() > static_cast<char>(ErrorCode::kExhausted)) bad_message();
+  if (packed.empty() || packed.front() > static_cast<char>(ErrorCode::kNotFinite)) bad_message();
   const auto code = static_cast<ErrorCode>(packed.front());
   packed.remove_prefix(1);
   std::string message = take(packed);

@@ -107,8 +107,7 @@ void GroupReader::start() {
   try {
     advance();
   } catch (const Error& error) {
-    const bool final =
-        error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kNotFound;
+    const bool final = error.code() == ErrorCode::kCancelled || cannot_be_seen(error);
     if (options_.offset == 0 || final) throw;
     if (!reopen_compressed()) throw;
     advance();

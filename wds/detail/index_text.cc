@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/hash.h"
 #include "io/base/json.h"
 #include "wds/detail/plain_index.h"
@@ -84,7 +85,7 @@ ShardIndex parse_any_index(std::string_view text) {
   try {
     return from_json(json);
   } catch (const Json::exception& error) {
-    corrupt_index(error.what());
+    corrupt_index(fault_text(error));
   }
 }
 

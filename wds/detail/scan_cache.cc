@@ -98,7 +98,7 @@ std::optional<CachedScan> read_scan(const std::string& path) {
     return cached_from(parse_json<Json>(text.text(), "a kept scan", kLimits));
   } catch (const Error& error) {
     std::error_code ignored;
-    if (error.code() != ErrorCode::kNotFound) std::filesystem::remove(path, ignored);
+    if (!cannot_be_seen(error)) std::filesystem::remove(path, ignored);
   } catch (const Json::exception&) {
     std::error_code ignored;
     std::filesystem::remove(path, ignored);
@@ -110,7 +110,8 @@ void write_scan(const std::string& path, const std::string& url, const CachedSca
   try {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     const auto sink = io::open_file_sink(path, {.replace = io::Replace::kAtomically});
-    const std::string text = json_of(url, cached).dump();
+    const std::string text =
+        json_of(url, cached).dump(-1, ' ', false, Json::error_handler_t::replace);
     sink->write(std::as_bytes(std::span(text)));
     sink->finish();
   } catch (const Error&) {  // a run continues without a cache
