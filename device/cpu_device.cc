@@ -4,14 +4,20 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
+#include <future>
+#include <latch>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "io/base/check.h"
 #include "io/base/thread_annotations.h"
+#include "io/base/threads.h"
 
 namespace millrace::device {
 namespace {
@@ -25,13 +31,42 @@ void pin_to(const std::vector<int>& cores) {
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+/// Whether there are `count` more threads to be had at once.
+void try_threads(int count, const std::string& purpose) {
+  std::vector<std::jthread> trial;
+  trial.reserve(static_cast<std::size_t>(count));
+  std::latch end(1);
+  try {
+    for (int i = 0; i < count; ++i) trial.push_back(start_thread(purpose, [&end] { end.wait(); }));
+  } catch (...) {
+    end.count_down();
+    throw;
+  }
+  end.count_down();
+}
+
+/// Starts this thread's OpenMP team. Where it gets no thread for it, libgomp ends the process.
+void start_team(int threads, const std::string& device) {
+  omp_set_num_threads(threads);
+  if (threads < 2) return;
+  try_threads(threads - 1, "to compute on " + device);
+  std::atomic<int> started{0};
+#pragma omp parallel num_threads(threads)
+  ++started;
+}
+
 }  // namespace
 
 struct CpuDevice::State {
   explicit State(CpuDeviceOptions given)
       : options(std::move(given)), name("cpu:" + std::to_string(options.index)) {
     MILLRACE_CHECK(!options.cores.empty(), "a device needs a core");
-    thread = std::jthread([this] { serve(); });
+    std::promise<void> promise;
+    std::future<void> ready = promise.get_future();
+    thread = start_thread("for device " + name, [this, promise = std::move(promise)]() mutable {
+      serve(std::move(promise));
+    });
+    ready.get();
   }
   ~State() {
     {
@@ -41,9 +76,14 @@ struct CpuDevice::State {
     changed.notify_all();
   }
 
-  void serve() {
-    if (options.pin) pin_to(options.cores);
-    omp_set_num_threads(static_cast<int>(options.cores.size()));
+  void serve(std::promise<void> ready) {
+    try {
+      if (options.pin) pin_to(options.cores);
+      start_team(static_cast<int>(options.cores.size()), name);
+    } catch (...) {
+      return ready.set_exception(std::current_exception());
+    }
+    ready.set_value();
     for (std::packaged_task<void()> work; take(work);) work();
   }
 

@@ -7,6 +7,7 @@
 
 #include "device/detail/landing_queue.h"
 #include "io/base/check.h"
+#include "io/base/threads.h"
 #include "pipeline/epoch_length.h"
 
 namespace millrace::device {
@@ -58,7 +59,7 @@ ParallelLoader::State::State(pipeline::Pipeline from, DeviceSet set, std::size_t
     queues.push_back(&loader->queue);
     loaders.push_back(DeviceLoader(std::move(loader)));
   }
-  thread = std::jthread([this] { land_all(); });
+  thread = start_thread("to pass batches to the devices", [this] { land_all(); });
 }
 
 void ParallelLoader::State::stop() {

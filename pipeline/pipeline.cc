@@ -110,6 +110,7 @@ struct Pipeline::State {
   std::uint32_t ledger_epoch() const;
   Batch zeros() const;
   void tune(std::int64_t now);
+  void apply(const detail::TuneSettings& settings);
   Tuning tuning() const MILLRACE_REQUIRES(mutex_);
   detail::TuneMeters meters_until(std::int64_t now) const;
 
@@ -323,8 +324,18 @@ void Pipeline::State::tune(std::int64_t now) {
       kept = tuner_.text();
     }
   }
-  if (changed) graph->tune(*changed);
+  if (changed) apply(*changed);
   if (!kept.empty()) options.log.info("Autotune: " + kept);
+}
+
+/// Where there are no more threads to be had, those that there are go on.
+void Pipeline::State::apply(const detail::TuneSettings& settings) {
+  try {
+    graph->tune(settings);
+  } catch (const Error& none) {
+    if (none.code() != ErrorCode::kExhausted) throw;
+    options.log.warn("Autotune: " + none.message());
+  }
 }
 
 bool Pipeline::State::fetch(Batch& batch) {

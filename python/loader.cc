@@ -11,6 +11,7 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/base/threads.h"
 #include "pipeline/epoch_length.h"
 #include "python/process_guard.h"
 
@@ -59,6 +60,14 @@ bool may_lose_batches(const pipeline::PipelineOptions& options) {
                                                  : options.mix.end == wds::MixEnd::kRepeat;
   const bool is_filled = options.epochs.samples > 0 && repeats;
   return !is_filled || options.faults.on_fault == wds::OnFault::kStop;
+}
+
+std::future<void> on_a_thread(const std::function<void()>& work) {
+  try {
+    return std::async(std::launch::async, work);
+  } catch (const std::system_error& none) {
+    throw_no_thread("to prepare the loader", none.code());
+  }
 }
 
 }  // namespace
@@ -133,7 +142,7 @@ void Loader::wait() {
 }
 
 void Loader::run(const std::function<void()>& work) {
-  auto done = std::async(std::launch::async, work);
+  std::future<void> done = on_a_thread(work);
   const auto wait_for = [&done](std::chrono::milliseconds timeout) {
     const nb::gil_scoped_release release;
     return done.wait_for(timeout) == std::future_status::ready;

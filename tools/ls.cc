@@ -38,8 +38,8 @@ std::string text_line(const wds::Sample& sample) {
 // An entry of a store's folder; a folder in it has no size.
 std::string entry_line(const io::ListedObject& entry, bool json) {
   if (json)
-    return json_text(nlohmann::ordered_json{{"url", io::printable_url(entry.url)},
-                                            {"bytes", entry.bytes}});
+    return json_text(
+        nlohmann::ordered_json{{"url", io::printable_url(entry.url)}, {"bytes", entry.bytes}});
   const std::string size = entry.url.ends_with('/') ? "" : std::to_string(entry.bytes);
   return fmt::format("{:>14}  {}", size, shown_name(io::printable_url(entry.url)));
 }

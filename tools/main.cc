@@ -1,9 +1,15 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "io/base/fault_text.h"
 #include "tools/commands.h"
 #include "tools/program.h"
 #include "tools/short_waits.h"
@@ -18,9 +24,18 @@ bool computes(const std::vector<std::string>& words) {
          std::find(kComputing.begin(), kComputing.end(), words.front()) != kComputing.end();
 }
 
+/// What no stage handled, on any thread: one line, and a status that says fault.
+[[noreturn]] void end_in_fault() noexcept {
+  const std::exception_ptr fault = std::current_exception();
+  if (!fault) std::abort();
+  ::dprintf(STDERR_FILENO, "millrace: %s\n", millrace::fault_text(fault).c_str());
+  ::_exit(millrace::tools::kFault);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_terminate(end_in_fault);
   millrace::tools::hold_signals();
   const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   if (computes(words)) millrace::tools::restart_with_short_waits(argv);

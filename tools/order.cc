@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 #include <tbb/parallel_invoke.h>
-#include <tbb/task_arena.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -4,6 +4,7 @@
 
 #include "io/base/error.h"
 #include "io/base/words.h"
+#include "pipeline/slots.h"
 #include "tools/option_settings.h"
 #include "tools/values.h"
 
@@ -12,12 +13,12 @@ namespace millrace::tools {
 void StreamOptions::declare(CLI::App& app) {
   app.add_option("--workers", workers,
                  "Streams that shards are divided into; 0: 4, or one per shard if there are fewer")
-      ->transform(whole_number(0, 1 << 20))
+      ->transform(whole_number(0, pipeline::kMostStreams))
       ->check(may_change());
   app.add_option("--streams", streams,
                  "The same over all processes: the order of the samples for every number of them "
                  "that divides it, and of each device's if all devices divide it; 0: by --workers")
-      ->transform(whole_number(0, 1 << 20))
+      ->transform(whole_number(0, pipeline::kMostStreams))
       ->check(may_change());
 }
 

@@ -44,9 +44,9 @@ void per_shard(const PerShardInput& input, const std::function<Result(const std:
     return std::make_shared<Result>(work(input.shards[shard]));
   };
   const auto give = [&](const Shared& result) { take(std::move(*result)); };
-  threads.tbb().execute([&] {
+  threads.execute([&] {
     tbb::parallel_pipeline(
-        static_cast<std::size_t>(threads.tbb().max_concurrency()) + 1,
+        static_cast<std::size_t>(threads.num_threads()) + 1,
         tbb::make_filter<void, std::size_t>(tbb::filter_mode::serial_in_order, deal) &
             tbb::make_filter<std::size_t, Shared>(tbb::filter_mode::parallel, run) &
             tbb::make_filter<Shared, void>(tbb::filter_mode::serial_in_order, give));

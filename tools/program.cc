@@ -140,7 +140,8 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
   } catch (const CLI::ParseError& error) {
     return complain(who, usage_text(error) + " (see " + who + " --help)", kUsage);
   } catch (const Error& error) {
-    return complain(who, text_of(error), kUsage);
+    const bool is_usage = error.code() != ErrorCode::kExhausted;
+    return complain(who, text_of(error), is_usage ? kUsage : kFault);
   }
   Output out(stdout);
   // Results that go to the same terminal would be mixed with it.

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "io/base/error.h"
+#include "io/base/threads.h"
 
 namespace millrace::tools {
 namespace {
@@ -39,7 +40,7 @@ SignalStop::SignalStop() {
   signals_ = ::signalfd(-1, &set, SFD_CLOEXEC);
   end_ = ::eventfd(0, EFD_CLOEXEC);
   if (signals_ < 0 || end_ < 0) throw_errno("wait for", "signals", errno);
-  waiter_ = std::thread([this] { wait(); });
+  waiter_ = start_thread("to wait for signals", [this] { wait(); });
 }
 
 SignalStop::~SignalStop() {

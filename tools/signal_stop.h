@@ -53,7 +53,7 @@ class SignalStop {
   std::optional<std::chrono::steady_clock::time_point> first_ = {};
   int signals_ = -1;  // a signalfd
   int end_ = -1;      // an eventfd, since anyone could send a signal
-  std::thread waiter_;
+  std::jthread waiter_;
 };
 
 }  // namespace millrace::tools

@@ -109,7 +109,7 @@ class StatsCommand final : public Command {
     std::uint64_t taken = 0;
     bool going = true;
     const auto flush = [&] {
-      going = add(batch, ledger, threads.tbb());
+      going = add(batch, ledger, threads);
       batch.clear();
       bytes = 0;
       progress.at(stats_.samples);
@@ -125,10 +125,9 @@ class StatsCommand final : public Command {
   }
 
   /// Returns false if the fault policy ends the shards here.
-  bool add(const std::vector<wds::Sample>& batch, wds::FaultLedger& ledger,
-           tbb::task_arena& arena) {
+  bool add(const std::vector<wds::Sample>& batch, wds::FaultLedger& ledger, TaskArena& threads) {
     std::vector<Outcome> outcomes(batch.size());
-    arena.execute([&] {
+    threads.execute([&] {
       tbb::parallel_for(std::size_t{0}, batch.size(),
                         [&](std::size_t i) { outcomes[i] = look_at(batch[i]); });
     });

@@ -1,5 +1,6 @@
 #include "trainer/backend.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <utility>
 
 #include "io/base/check.h"
+#include "io/base/error.h"
+#include "io/base/machine.h"
 #include "trainer/detail/flat_math.h"
 
 namespace millrace::trainer {
@@ -61,6 +64,18 @@ bool all_finite(std::span<float> values, Range range) {
     if (!flat::all_finite(part_of(values, share))) finite = false;
   });
   return finite;
+}
+
+/// Where memory is overcommitted, the kernel would end the process without a word.
+void check_size(std::size_t floats) {
+  constexpr double kGiB = 1 << 30;
+  const auto most = static_cast<double>(usable_memory());
+  const double bytes = static_cast<double>(floats) * sizeof(float);
+  if (bytes > most)
+    throw Error(ErrorCode::kExhausted,
+                fmt::format("a buffer for the {} values of a model takes {:.1f} GiB, which this "
+                            "process cannot have (machine or cgroup: {:.1f} GiB)",
+                            floats, bytes / kGiB, most / kGiB));
 }
 
 class CpuUpdater final : public Updater {
@@ -164,6 +179,7 @@ class CpuBackend final : public Backend {
   const std::string& name() const override { return name_; }
 
   DeviceBuffer allocate(std::size_t floats) override {
+    check_size(floats);
     const std::shared_ptr<void> memory(
         ::operator new(floats * sizeof(float), kAlignment),
         [](void* pointer) { ::operator delete(pointer, kAlignment); });

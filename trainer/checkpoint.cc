@@ -191,7 +191,7 @@ bool is_checkpoint(const std::string& path, const io::Opener& opener) {
     static_cast<void>(detail::FolderReader(path, opener));
     return true;
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kNotFound) return false;
+    if (cannot_be_seen(error)) return false;
     if (error.code() == ErrorCode::kCorrupt) return true;  // its reader reports why
     throw;
   }

@@ -5,10 +5,10 @@
 #include <exception>
 #include <numeric>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "io/base/check.h"
+#include "io/base/threads.h"
 #include "io/local_path.h"
 #include "wds/detail/joiner.h"
 
@@ -42,11 +42,7 @@ std::vector<std::shared_ptr<const ShardIndex>> read_indexes(const io::Opener& op
       }
     }
   };
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < std::min(kAtOnce, shards.size()); ++i) others.emplace_back(work);
-    work();
-  }
+  run_on_threads(std::min(kAtOnce, shards.size()), work);
   for (const auto& fault : faults)
     if (fault) std::rethrow_exception(fault);
   return found;

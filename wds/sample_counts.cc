@@ -4,8 +4,8 @@
 #include <atomic>
 #include <exception>
 #include <optional>
-#include <thread>
 
+#include "io/base/threads.h"
 #include "wds/shard_index.h"
 
 namespace millrace::wds {
@@ -47,12 +47,9 @@ class Lookup {
   bool found_first() const { return found_.front().count || found_.front().fault; }
 
   void run(std::size_t threads) {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < threads; ++i)
-      others.emplace_back([this] {
-        while (step()) continue;
-      });
-    while (step()) continue;
+    run_on_threads(threads, [this] {
+      while (step()) continue;
+    });
   }
 
   std::vector<std::optional<std::uint64_t>> counts(const OnDamagedIndex& on_damaged) const {

@@ -16,6 +16,7 @@
 
 #include "io/base/text.h"
 #include "io/base/thread_annotations.h"
+#include "io/base/threads.h"
 #include "io/local_path.h"
 #include "wds/detail/group_reader.h"
 #include "wds/detail/scan_cache.h"
@@ -237,12 +238,7 @@ class SetScanner {
   }
 
   std::shared_ptr<const ShardScans> run() {
-    {
-      std::vector<std::jthread> others;
-      for (std::size_t i = 1; i < std::min(kThreads, places_.size()); ++i)
-        others.emplace_back([this] { work(); });
-      work();
-    }
+    run_on_threads(std::min(kThreads, places_.size()), [this] { work(); });
     if (fault_) std::rethrow_exception(fault_);
     report();
     return std::make_shared<const ShardScans>(std::move(scans_));

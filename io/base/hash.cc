@@ -5,8 +5,7 @@
 
 #include <algorithm>
 #include <array>
-
-#include "io/base/check.h"
+#include <new>
 
 namespace millrace {
 
@@ -36,8 +35,7 @@ struct Sha256::State {
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {
-  MILLRACE_CHECK(EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1,
-                 "libcrypto has no SHA-256");
+  if (EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
 }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;

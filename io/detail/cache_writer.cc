@@ -8,24 +8,31 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
+#include "io/base/threads.h"
 
 namespace millrace::io::detail {
 
 CacheWriter::CacheWriter(const CacheOptions& options)
-    : options_(options),
-      on_stop_(options.stop, [this] { stop_fills_.request_stop(); }),
-      writing_([this] { write_pieces(); }),
-      completing_([this] { run_tasks(); }) {}
+    : options_(options), on_stop_(options.stop, [this] { stop_fills_.request_stop(); }) {
+  try {
+    writing_ = start_thread("to write the cache", [this] { write_pieces(); });
+    completing_ = start_thread("to write the cache", [this] { run_tasks(); });
+  } catch (...) {
+    close();  // the first one waits for work
+    throw;
+  }
+}
 
-CacheWriter::~CacheWriter() {
+CacheWriter::~CacheWriter() { close(); }
+
+void CacheWriter::close() {
   stop_fills_.request_stop();
   {
     MutexLock lock(mutex_);
     closing_ = true;
   }
   woken_.notify_all();
-  writing_.join();
-  completing_.join();
 }
 
 void CacheWriter::hand_over(std::shared_ptr<Gathering> of, std::uint64_t offset,
@@ -87,7 +94,7 @@ void CacheWriter::write(Piece& piece) {
     else if (piece.of->sources == 0 && piece.of->entry.wanted() && !piece.of->filled.exchange(true))
       push_task({.of = piece.of});
   } catch (const std::exception& error) {
-    warn_once(said_fault_, std::string("cache: nothing is kept: ") + error.what());
+    warn_once(said_fault_, "cache: nothing is kept: " + fault_text(error));
   }
 }
 

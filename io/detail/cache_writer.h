@@ -64,7 +64,7 @@ class CacheWriter {
     bool complete = false;  // or fill
   };
 
-  void push(Piece piece);
+  void close();
   void write_pieces();
   void write(Piece& piece);
   void settle(const std::shared_ptr<Gathering>& of, Kept kept);
@@ -89,8 +89,8 @@ class CacheWriter {
   std::atomic<bool> said_room_ = false;
   std::stop_source stop_fills_;
   std::stop_callback<std::function<void()>> on_stop_;
-  std::thread writing_;
-  std::thread completing_;
+  std::jthread writing_;  // last: they use all of the above, and end when it is closed
+  std::jthread completing_;
 };
 
 }  // namespace millrace::io::detail

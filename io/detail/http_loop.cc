@@ -8,6 +8,7 @@
 #include <string>
 
 #include "io/base/error.h"
+#include "io/base/threads.h"
 
 namespace millrace::io::detail {
 namespace {
@@ -46,7 +47,9 @@ HttpTransfer* owner_of(CURL* handle) {
 }  // namespace
 
 HttpLoop::HttpLoop()
-    : multi_(make_multi()), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+    : multi_(make_multi()),
+      thread_(start_thread("for the network", [this](const std::stop_token& stop) { run(stop); })) {
+}
 
 HttpLoop::~HttpLoop() {
   thread_.request_stop();

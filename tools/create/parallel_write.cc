@@ -1,7 +1,6 @@
 #include "tools/create/parallel_write.h"
 
 #include <tbb/parallel_pipeline.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <vector>
@@ -31,7 +30,6 @@ void parallel_write(const SampleSource& source, std::span<const std::uint64_t> o
                     const std::function<void(wds::Sample)>& write,
                     const ParallelWriteOptions& options) {
   TaskArena threads(options.threads);
-  tbb::task_arena& arena = threads.tbb();
   const auto take = [&](tbb::flow_control& flow) {
     if (options.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "writing was stopped");
     const IndexSpan chunk = order.first(std::min(order.size(), kChunk));
@@ -43,9 +41,9 @@ void parallel_write(const SampleSource& source, std::span<const std::uint64_t> o
   const auto put = [&](Samples samples) {
     for (wds::Sample& sample : samples) write(std::move(sample));
   };
-  arena.execute([&] {
+  threads.execute([&] {
     tbb::parallel_pipeline(
-        2 * static_cast<std::size_t>(arena.max_concurrency()),
+        2 * static_cast<std::size_t>(threads.num_threads()),
         tbb::make_filter<void, IndexSpan>(tbb::filter_mode::serial_in_order, take) &
             tbb::make_filter<IndexSpan, Samples>(tbb::filter_mode::parallel, make) &
             tbb::make_filter<Samples, void>(tbb::filter_mode::serial_in_order, put));

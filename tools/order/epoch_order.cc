@@ -1,7 +1,6 @@
 #include "tools/order/epoch_order.h"
 
 #include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <memory>
@@ -193,7 +192,7 @@ void EpochOrder::refill() {
     for (Stream& stream : process.streams) streams.push_back(&stream);
   const std::size_t slots = rows_at_once_ * static_cast<std::size_t>(stripe_) * processes_.size();
   const std::size_t wanted = slots / streams.size() + wds::SampleBlock::kMaxSamples;
-  arena_.tbb().execute([&] {
+  arena_.execute([&] {
     tbb::parallel_for(std::size_t{0}, streams.size(), [&](std::size_t i) {
       Stream& stream = *streams[i];
       while (!stream.ended && stream.ready < wanted) {

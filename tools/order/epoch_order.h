@@ -54,7 +54,7 @@ class EpochOrder {
              const std::stop_token& stop);
 
   /// The threads on which streams are read: for work on what next() gave, too.
-  tbb::task_arena& arena() { return arena_.tbb(); }
+  TaskArena& arena() { return arena_; }
   /// The next slots; none at the end. Lifetime: until the next call. Throws: as SampleStream; as
   /// pipeline::wrong_samples() for an epoch with other samples than a run is promised.
   std::span<const OrderedSlot> next();

@@ -12,13 +12,32 @@
 namespace millrace::tools {
 namespace {
 
+/// The JSON of a text, with the control characters that JSON lets be: DEL, and U+0080 to U+009F.
+std::string quoted(std::string_view value) {
+  const std::string json = json_text(nlohmann::json(value));
+  std::string text;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(json[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < json.size() ? json[i + 1] : 0);
+    if (byte == 0x7F) {
+      text += "\\u007f";
+    } else if (byte == 0xC2 && next < 0xA0) {
+      text += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else {
+      text += json[i];
+    }
+  }
+  return text;
+}
+
 /// A JSON string. Nearly all need no escapes, and millions are printed per second.
 void append_quoted(std::string_view value, std::string& text) {
   bool plain = true;
   for (const char letter : value)
     plain &= letter >= 0x20 && letter < 0x7F && letter != '"' && letter != '\\';
   if (!plain) {
-    text += json_text(nlohmann::json(value));
+    text += quoted(value);
     return;
   }
   text += '"';

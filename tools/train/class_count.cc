@@ -32,7 +32,7 @@ constexpr std::uint64_t kMaxNetworkBytes = 64 * kMebibyte;
 
 struct Labels {
   std::int64_t highest = -1;
-  std::string where;  ///< the sample of the highest
+  std::string where = {};  ///< the sample of the highest
   std::uint64_t samples = 0;
   std::uint64_t bytes = 0;
   bool cut = false;  // there is more that was not read

@@ -4,6 +4,8 @@
 #include <stop_token>
 #include <utility>
 
+#include "io/base/threads.h"
+
 namespace millrace::trainer::detail {
 
 BucketThread::BucketThread(std::size_t buckets, std::function<void(std::size_t)> work)
@@ -11,7 +13,8 @@ BucketThread::BucketThread(std::size_t buckets, std::function<void(std::size_t)>
       work_(std::move(work)),
       allowed_(buckets),
       done_(buckets),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      thread_(
+          start_thread("to sum gradients", [this](const std::stop_token& stop) { run(stop); })) {}
 
 BucketThread::~BucketThread() { thread_.request_stop(); }
 

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "io/base/threads.h"
+
 namespace millrace::trainer::detail {
 namespace {
 
@@ -16,7 +18,8 @@ RunStop::RunStop(const TrainOptions& options, const Cluster& cluster)
       begin_(options.now()),
       forward_(options.stop, [this] { source_.request_stop(); }) {
   if (options.max_time.count() > 0 || cluster.topology().processes > 1)
-    watch_ = std::jthread([this](const std::stop_token& end) { watch(end); });
+    watch_ = start_thread("to watch for the run's end",
+                          [this](const std::stop_token& end) { watch(end); });
 }
 
 bool RunStop::is_late() const {

@@ -152,8 +152,8 @@ class StoreLock final : public RunLock::Holder {
 
   void await_expiry(const std::string& text, const Owner& owner) const {
     options_.log.info(fmt::format(
-        "{} is locked by a run{}: waiting up to {} s to see whether it still runs", folder_, owner.name(),
-        std::chrono::ceil<std::chrono::seconds>(options_.expiry).count()));
+        "{} is locked by a run{}: waiting up to {} s to see whether it still runs", folder_,
+        owner.name(), std::chrono::ceil<std::chrono::seconds>(options_.expiry).count()));
     const auto end = SteadyClock::now() + options_.expiry;
     while (SteadyClock::now() < end) {
       if (!Clock::system().sleep_for(options_.beat / 3, options_.stop))

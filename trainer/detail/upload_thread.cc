@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/threads.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -59,8 +60,8 @@ void UploadThread::finish() {
 }
 
 void UploadThread::put(Time due, Job job) {
+  if (!thread_.joinable()) thread_ = start_thread("to upload", [this] { work(); });
   jobs_.emplace(due, std::move(job));
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   changed_.notify_all();
 }
 

@@ -61,7 +61,7 @@ class UploadThread {
   bool running_ = false;
   bool hurried_ = false;  ///< jobs are run before they are due
   bool ended_ = false;
-  std::thread thread_;  ///< started with the first job
+  std::jthread thread_;  ///< started with the first job
 };
 
 }  // namespace millrace::trainer::detail

@@ -14,6 +14,7 @@
 #include "trainer/nn/plan.h"
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/lowering.h"
+#include "trainer/ops/detail/onednn_faults.h"
 #include "trainer/ops/detail/ops.h"
 #include "trainer/ops/detail/primitives.h"
 
@@ -212,7 +213,7 @@ std::unique_ptr<Plan> compile(const Graph& graph, const PlanOptions& options,
   try {
     return std::make_unique<ops::CpuPlan>(graph, options, memory);
   } catch (const dnnl::error& problem) {
-    throw Error(ErrorCode::kUnsupported, std::string("oneDNN: ") + problem.what());
+    ops::throw_onednn(problem.status, problem.what());
   }
 }
 

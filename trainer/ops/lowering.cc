@@ -9,6 +9,7 @@
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/machine.h"
+#include "trainer/ops/detail/onednn_faults.h"
 
 namespace millrace::trainer::ops {
 namespace {
@@ -65,6 +66,7 @@ Lowering::Lowering(const nn::Graph& graph, const nn::PlanOptions& options,
 }
 
 void Lowering::set_step(std::size_t op, bool backward) {
+  check_memory_for_code();
   op_ = op;
   step_ = backward ? kTurn - static_cast<int>(op) : static_cast<int>(op);
 }

@@ -5,9 +5,9 @@
 #include <exception>
 #include <numeric>
 #include <optional>
-#include <thread>
 #include <utility>
 
+#include "io/base/threads.h"
 #include "wds/detail/forward_reader.h"
 #include "wds/detail/joiner.h"
 
@@ -77,12 +77,7 @@ FetchedSamples fetch_samples(const std::vector<StreamPosition::SampleRef>& refs,
       }
     }
   };
-  {
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min(kShardsAtOnce, shards.size()); ++i)
-      helpers.emplace_back(work);
-    work();
-  }
+  run_on_threads(std::min(kShardsAtOnce, shards.size()), work);
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
   return {.samples = std::move(samples), .bytes = bytes};

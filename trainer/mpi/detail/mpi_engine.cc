@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/threads.h"
 #include "trainer/mpi/detail/launcher_guard.h"
 #include "trainer/mpi/detail/mpi_start.h"
 
@@ -45,7 +46,7 @@ void for_each_part(std::size_t bytes, const Part& part) {
 MpiEngine::MpiEngine(const MpiOptions& options) : options_(options) {
   std::exception_ptr fault;
   bool has_started = false;
-  thread_ = std::thread([&] { run(fault, has_started); });
+  thread_ = start_thread("for MPI", [&] { run(fault, has_started); });
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [&] { return has_started; });
   if (!fault) return;

@@ -170,7 +170,7 @@ class MpiEngine {
   Clock::time_point last_check_;
   bool was_paused_ = false;
 
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace millrace::trainer::detail

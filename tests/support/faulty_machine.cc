@@ -1,0 +1,153 @@
+// A machine that has no thread or no memory left, for programs run by a test: preloaded
+// (LD_PRELOAD), it intercepts what starts threads and allocates memory, from main() on.
+// MILLRACE_TEST_MACHINE selects the failure:
+//
+//   thread:N    the Nth pthread_create() fails with EAGAIN
+//   threads:N   so do all after it, as at a limit of processes
+//   memory:N    the Nth allocation of 4 KiB or more (malloc, calloc, realloc, aligned ones) fails:
+//               at a limit of memory the allocator still has room for small ones
+//   count       none fails
+//
+// MILLRACE_TEST_MACHINE_COUNTS names a file for the numbers of both, written at the end:
+// "threads 12 memory 3456".
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+
+extern "C" {
+void* __libc_malloc(size_t size);
+void* __libc_calloc(size_t count, size_t size);
+void* __libc_realloc(void* block, size_t size);
+void* __libc_memalign(size_t alignment, size_t size);
+}
+
+namespace {
+
+enum class Fault { kNone, kThread, kThreads, kMemory };
+
+std::atomic<bool> has_begun{false};  ///< main() runs
+Fault fault = Fault::kNone;
+long chosen = 0;
+std::atomic<long> threads{0};
+std::atomic<long> allocations{0};
+int (*program)(int, char**, char**) = nullptr;
+
+/// Counts one more; whether it is to fail once, or from the chosen one on.
+bool fails(std::atomic<long>& count, Fault once, Fault always) {
+  if (!has_begun.load(std::memory_order_relaxed)) return false;
+  const long number = ++count;
+  if (fault == Fault::kNone) return false;
+  return (fault == once && number == chosen) || (fault == always && number >= chosen);
+}
+
+void* no_memory() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+/// oneDNN does not notice that its code generator gets none, so it is not failed here: the program
+/// looks for room beforehand, which a limit of memory (ulimit -v) tests.
+bool is_from_onednn(const void* caller) {
+  Dl_info library{};
+  return dladdr(caller, &library) != 0 && library.dli_fname != nullptr &&
+         strstr(library.dli_fname, "libdnnl") != nullptr;
+}
+
+bool allocation_fails(size_t size, const void* caller) {
+  constexpr size_t kLeast = 4096;
+  if (size < kLeast || !has_begun || is_from_onednn(caller)) return false;
+  return fails(allocations, Fault::kMemory, Fault::kMemory);
+}
+
+void* aligned(size_t alignment, size_t size, const void* caller) {
+  return allocation_fails(size, caller) ? no_memory() : __libc_memalign(alignment, size);
+}
+
+void select(const char* text, const char* mode, Fault selected) {
+  const size_t length = strlen(mode);
+  if (strncmp(text, mode, length) != 0) return;
+  fault = selected;
+  chosen = strtol(text + length, nullptr, 10);
+}
+
+void write_counts() {
+  const char* path = getenv("MILLRACE_TEST_MACHINE_COUNTS");
+  if (path == nullptr) return;
+  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) return;
+  dprintf(file, "threads %ld memory %ld\n", threads.load(), allocations.load());
+  close(file);
+}
+
+int counted_program(int argc, char** argv, char** environment) {
+  has_begun = true;
+  return program(argc, argv, environment);
+}
+
+template <typename Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+
+int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, void (*init)(),
+                      void (*fini)(), void (*rtld_fini)(), void* stack_end) {
+  if (const char* text = getenv("MILLRACE_TEST_MACHINE")) {
+    select(text, "thread:", Fault::kThread);
+    select(text, "threads:", Fault::kThreads);
+    select(text, "memory:", Fault::kMemory);
+    atexit(write_counts);
+  }
+  program = main;
+  const auto start = next<decltype(&__libc_start_main)>("__libc_start_main");
+  return start(counted_program, argc, argv, init, fini, rtld_fini, stack_end);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
+                   void* argument) {
+  static const auto real = next<decltype(&pthread_create)>("pthread_create");
+  if (fails(threads, Fault::kThread, Fault::kThreads)) return EAGAIN;
+  return real(thread, attributes, body, argument);
+}
+
+void* malloc(size_t size) {
+  return allocation_fails(size, __builtin_return_address(0)) ? no_memory() : __libc_malloc(size);
+}
+
+void* calloc(size_t count, size_t size) {
+  return allocation_fails(count * size, __builtin_return_address(0)) ? no_memory()
+                                                                     : __libc_calloc(count, size);
+}
+
+void* realloc(void* block, size_t size) {
+  return allocation_fails(size, __builtin_return_address(0)) ? no_memory()
+                                                             : __libc_realloc(block, size);
+}
+
+void* memalign(size_t alignment, size_t size) {
+  return aligned(alignment, size, __builtin_return_address(0));
+}
+
+void* aligned_alloc(size_t alignment, size_t size) {
+  return aligned(alignment, size, __builtin_return_address(0));
+}
+
+int posix_memalign(void** block, size_t alignment, size_t size) {
+  void* const got = aligned(alignment, size, __builtin_return_address(0));
+  if (got == nullptr) return ENOMEM;
+  *block = got;
+  return 0;
+}
+
+}  // extern "C"
