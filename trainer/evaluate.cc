@@ -17,7 +17,7 @@ void check_measured(detail::Processes& processes, const std::string& weights,
                     const std::string& fault) {
   if (fault.empty()) return;
   processes.throw_alike(std::make_exception_ptr(Error(
-      ErrorCode::kCorrupt, fault + ": nothing can be measured of this model", {.url = weights})));
+      ErrorCode::kNotFinite, fault + ": nothing can be measured of this model", {.url = weights})));
 }
 
 EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,

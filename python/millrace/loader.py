@@ -119,7 +119,7 @@ class Loader(Generic[T]):
         """Where the loader stands after the last batch handed out, in JSON types.
 
         It has the place of each sample in the streams' shuffle buffers, 7 to 9 bytes each as JSON,
-        and less than 1 KB besides.
+        and about 1 KB besides.
         """
         state: dict[str, Any] = json.loads(self._core.state())
         return state

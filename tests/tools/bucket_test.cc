@@ -395,11 +395,11 @@ TEST(BucketOutputs, AreStatisticsPicturesAndPredictedShards) {
   const TempDir dir;
   const io::UrlOpener opener({.object_stores = server.options()});
   const ProcessOptions with{.environment = server.environment()};
-  const std::string set = make_scene_set(dir, 2, 32);
+  const std::string set = make_scene_set(dir, 4, 32);
   const std::string run = dir / "run";
   const ProcessResult trained =
       millrace({"train", set, "--model", "unet", "--size", "32", "--mask-value", "1", "--epochs",
-                "1", "--batch-size", "2", "--run-dir", run},
+                "1", "--batch-size", "4", "--run-dir", run},
                with);
   ASSERT_EQ(trained.status, 0) << trained.err;
   const auto starts_as = [&](const std::string& name, std::string_view start) {
@@ -416,7 +416,7 @@ TEST(BucketOutputs, AreStatisticsPicturesAndPredictedShards) {
   EXPECT_EQ(predict(), 0);
   EXPECT_EQ(predict(), 2) << "they exist";
   EXPECT_THAT(millrace({"verify", "--json", server.url("predicted/*.tar")}, with).out,
-              HasSubstr("\"samples\":2"));
+              HasSubstr("\"samples\":4"));
   const auto stats = [&](const std::string& place, const std::vector<std::string>& more = {}) {
     std::vector<std::string> words = {"stats", set, "--json", "-o", place};
     words.insert(words.end(), more.begin(), more.end());

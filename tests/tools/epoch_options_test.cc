@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -47,12 +48,15 @@ class EpochOptions : public ::testing::Test {
     EXPECT_EQ(without, masked);
     return by_key;
   }
+  /// With two workers, unless `more` says how many.
   ProcessResult train(const Words& more) const {
-    return run(
-        {"train",  "--train",   shards_,     "--model", "lenet",        "--channels", "3",
-         "--size", "16",        "--classes", "10",      "--batch-size", "8",          "--devices",
-         "2",      "--workers", "2",         "--json",  "--run-dir",    dir_ / "run", "--force"},
-        more);
+    Words words = {"train",  "--train",   shards_, "--model",   "lenet",     "--channels",
+                   "3",      "--size",    "16",    "--classes", "10",        "--batch-size",
+                   "8",      "--devices", "2",     "--json",    "--run-dir", dir_ / "run",
+                   "--force"};
+    if (std::ranges::find(more, "--workers") == more.end())
+      words.insert(words.end(), {"--workers", "2"});
+    return run(words, more);
   }
   /// The first epoch's samples.
   int trained(const Words& more) const {

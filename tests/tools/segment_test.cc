@@ -282,7 +282,7 @@ TEST(Dense, MasksAndDepthsStandAloneOrTogether) {
                                                {"segment-depth", "val_miou", "val_iou"}}) {
     const ProcessResult result =
         millrace({"train", "--model", "unet", "--task", task, "--size", "32", "--train", scenes,
-                  "--val", scenes, "--batch-size", "2", "--json", "--run-dir", dir / task});
+                  "--val", scenes, "--batch-size", "4", "--json", "--run-dir", dir / task});
     ASSERT_EQ(result.status, 0) << result.err;
     const auto events = json_lines(result.out);
     const auto& epoch = events[events.size() - 2];

@@ -30,7 +30,7 @@ std::string csv_field(std::string_view text) {
 
 void check_finite(const trainer::Prediction& one, std::span<const float> values) {
   if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return;
-  throw Error(ErrorCode::kCorrupt, "the model's output is not finite",
+  throw Error(ErrorCode::kNotFinite, "the model's output is not finite",
               {.key = std::string(one.key), .stage = "predict"});
 }
 

@@ -380,7 +380,7 @@ void FitRun::check_measures(EpochEvent& event) {
       event.epoch == 0 ? "before training" : fmt::format("of epoch {}", event.epoch), fault);
   if (options_.on_non_finite == OnNonFinite::kFail)
     processes_.throw_alike(std::make_exception_ptr(
-        Error(ErrorCode::kCorrupt, text + ": lower the learning rate or check the data",
+        Error(ErrorCode::kNotFinite, text + ": lower the learning rate or check the data",
               {.stage = "evaluation"})));
   options_.log.warn(text + "; it has no measures");
   event.val_by_rank.clear();
