@@ -120,6 +120,14 @@ refused() {
   ended "$name"
 }
 
+echo "== other data on one host"
+data=$(root_of 3)/data
+cp -r "$data" "$folder/kept"
+"$millrace" create "$folder/other-%06d.tar" --synthetic classes --count 20 --size 28 --no-index 2>/dev/null >&2 || fail "create"
+mv "$folder/other-000000.tar" "$data/train-000004.tar" && rm -f "$data/train-000004.tar.index.json"
+refused other_data 'train-000004\.tar: .* in process 2 on h3' run $all "${train[@]}" --run-dir none
+rm -r "$data" && mv "$folder/kept" "$data"
+
 echo "== a pair that cannot talk at the start"
 cut_pair 2 3
 refused never_joined 'no answer from 10\.99\.0\.[23]:[0-9]+ of h[23]' run $all "${train[@]}" --run-dir none --peer-timeout 10

@@ -127,7 +127,7 @@ TEST_F(TrainOptions, WarmUpRisesByStepAndThenTheScheduleFalls) {
 TEST_F(TrainOptions, SgdWarmsUpUnlessToldOtherwise) {
   write_file(dir_ / "base.toml",
              "model = \"lenet\"\nchannels = 3\nsize = 16\nclasses = 10\nlr = 0.05\nbatch-size = 8\n"
-             "log-steps = 1\njson = true\nschedule = constant\n");
+             "log-steps = 1\njson = true\nschedule = \"constant\"\n");
   EXPECT_NEAR(rates({"--epochs", "10", "--epoch-samples", "96"})[5], 0.05 * 6 / 12, 1e-7)
       << "a tenth of 120 steps";
   EXPECT_NEAR(rates({"--epochs", "10", "--no-scan"})[5], 0.05 * 6 / 100, 1e-7) << "nobody knows";
