@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
@@ -41,11 +42,21 @@ bool append(std::vector<std::byte>& bytes, const png_byte* data, std::size_t siz
 
 void on_write(png_structp png, png_bytep data, std::size_t size) {
   auto* output = static_cast<Output*>(png_get_io_ptr(png));
-  output->no_memory = !append(output->bytes, data, size);
-  if (output->no_memory) png_error(png, "out of memory");
+  if (append(output->bytes, data, size)) return;
+  output->no_memory = true;
+  png_error(png, "out of memory");
 }
 
 void on_flush(png_structp) {}
+
+// Else an error's text alone would say that there was no memory.
+png_voidp allocate_for_writer(png_structp png, png_alloc_size_t size) {
+  void* memory = std::malloc(size);  // NOLINT: what libpng itself would use
+  if (memory == nullptr) static_cast<Output*>(png_get_mem_ptr(png))->no_memory = true;
+  return memory;
+}
+
+void free_for_writer(png_structp, png_voidp memory) { std::free(memory); }  // NOLINT
 
 // Rows as PNG stores them, borrowed.
 struct Raw {
@@ -62,7 +73,8 @@ struct Raw {
 class PngWriter {
  public:
   explicit PngWriter(Output& output)
-      : png_(png_create_write_struct(PNG_LIBPNG_VER_STRING, &output, on_error, on_warning)) {
+      : png_(png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &output, on_error, on_warning,
+                                       &output, allocate_for_writer, free_for_writer)) {
     if (png_ == nullptr) throw std::bad_alloc();
     info_ = png_create_info_struct(png_);
     if (info_ == nullptr) {
