@@ -13,11 +13,11 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/base/suggest.h"
 #include "io/base/text.h"
 #include "tools/help.h"
 #include "tools/option_names.h"
 #include "tools/option_settings.h"
-#include "tools/suggest.h"
 #include "tools/toml.h"
 #include "tools/usage_text.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/suggest.h"
 #include "io/base/text.h"
-#include "tools/suggest.h"
 
 namespace millrace::tools {
 namespace {

@@ -12,12 +12,12 @@
 
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
+#include "io/base/suggest.h"
 #include "io/base/text.h"
 #include "tools/config_file.h"
 #include "tools/help.h"
 #include "tools/option_names.h"
 #include "tools/option_settings.h"
-#include "tools/suggest.h"
 #include "tools/usage_text.h"
 #include "tools/version.h"
 #include "trainer/progress_bar.h"

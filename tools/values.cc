@@ -10,9 +10,9 @@
 #include <limits>
 #include <optional>
 
+#include "io/base/suggest.h"
 #include "io/base/text.h"
 #include "io/opener.h"
-#include "tools/suggest.h"
 
 namespace millrace::tools {
 namespace {

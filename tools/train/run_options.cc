@@ -8,12 +8,12 @@
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/base/machine.h"
+#include "io/base/suggest.h"
 #include "io/base/text.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/fake_data.h"
 #include "pipeline/slots.h"
 #include "tools/option_settings.h"
-#include "tools/suggest.h"
 #include "tools/values.h"
 #include "wds/split.h"
 

@@ -1,11 +1,11 @@
-#include "tools/suggest.h"
+#include "io/base/suggest.h"
 
 #include <algorithm>
 #include <cctype>
 #include <utility>
 #include <vector>
 
-namespace millrace::tools {
+namespace millrace {
 namespace {
 
 constexpr std::size_t kLongestName = 64;
@@ -64,4 +64,4 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> nam
   return name.empty() ? "" : "; did you mean " + name + "?";
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace

@@ -1,0 +1,186 @@
+#include "io/component/component_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "io/base/suggest.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kTextColumn = 28;  // as in tools/help.cc
+
+using Kind = Written::Kind;
+using Form = ValueType::Form;
+
+std::string joined(const std::vector<std::string>& parts, std::string_view between = ", ") {
+  std::string text;
+  for (const std::string& part : parts) text.append(text.empty() ? "" : between).append(part);
+  return text;
+}
+
+// Quoted only where it would be read as something else.
+std::string word_text(const std::string& word) {
+  if (!word.empty() && word != "none" && word.find_first_of(" \t\r\n,()[]{}=\"'\\") == word.npos)
+    return word;
+  std::string quoted;
+  for (const char letter : word)
+    quoted.append(letter == '"' || letter == '\\' ? 1 : 0, '\\') += letter;
+  return '"' + quoted + '"';
+}
+
+std::string items_text(const Written& value, std::string_view between = ", ") {
+  std::vector<std::string> parts;
+  for (const Written& one : value.items) {
+    const bool flag = one.kind == Kind::kBool && one.text == "true" && !one.name.empty();
+    parts.push_back(flag ? one.name : one.name.empty() ? text(one) : one.name + "=" + text(one));
+  }
+  return joined(parts, between);
+}
+
+// A value as Python's source.
+std::string python_text(const Written& value, const ValueType& type) {
+  std::vector<std::string> parts;
+  for (const Written& one : value.items)
+    parts.push_back((one.name.empty() ? "" : one.name + "=") + python_text(one, type));
+  switch (value.kind) {
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return value.text == "true" ? "True" : "False";
+    case Kind::kNumber:
+      return value.text;
+    case Kind::kWord:
+      return "'" + value.text + "'";
+    case Kind::kInterval:
+    case Kind::kList:
+      return "(" + joined(parts) + ")";
+    case Kind::kCall:
+      return type.python() + "(" + joined(parts) + ")";
+  }
+  return {};
+}
+
+bool is_required(const Field& usual) { return !usual.in_range(); }
+
+// Both are written as a whole: with every field, in the same order.
+void add_differences(const Written& a, const Written& b, std::string_view here,
+                     std::string_view there, const std::string& path,
+                     std::vector<std::string>& lines) {
+  for (std::size_t i = 0; i < a.items.size(); ++i) {
+    const Written& one = a.items[i];
+    const Written& other = b.items[i];
+    if (one == other) continue;
+    if (one.kind == Kind::kCall && other.kind == Kind::kCall && one.text == other.text)
+      add_differences(one, other, here, there, path + one.name + ".", lines);
+    else
+      lines.push_back(
+          fmt::format("{}{}: {} {}, {} {}", path, one.name, text(one), here, text(other), there));
+  }
+}
+
+std::string facts(const Field& usual) {
+  std::string text = usual.range.text();
+  const Written value = usual.type->write(usual.value, Form::kShortest);
+  if (is_required(usual)) return " (" + text + (text.empty() ? "" : "; ") + "required)";
+  if (!text.empty()) text = " (" + text + ")";
+  const bool nothing =
+      value.kind == Kind::kNone || (value.kind == Kind::kList && value.items.empty());
+  return nothing ? text : text + " [" + millrace::text(value) + "]";
+}
+
+}  // namespace
+
+Written written(const Component& component) {
+  return component.type().write(component.value(), Form::kWhole);
+}
+
+std::string text(const Written& value) {
+  switch (value.kind) {
+    case Kind::kInterval:
+      return items_text(value, "..");
+    case Kind::kList:
+      return "[" + items_text(value) + "]";
+    case Kind::kCall:
+      return value.text + (value.items.empty() ? "" : "(" + items_text(value) + ")");
+    case Kind::kWord:
+      return word_text(value.text);
+    default:
+      return value.text;
+  }
+}
+
+std::string text(const Component& component) {
+  return text(component.type().write(component.value(), Form::kShortest));
+}
+
+std::vector<std::string> differences(const Component& a, const Component& b, std::string_view here,
+                                     std::string_view there) {
+  if (&a.type() != &b.type()) return {fmt::format("{} {}, {} {}", text(a), here, text(b), there)};
+  std::vector<std::string> lines;
+  add_differences(written(a), written(b), here, there, std::string(a.type().name().word) + ".",
+                  lines);
+  return lines;
+}
+
+std::string usage(const StructType& type) {
+  std::vector<std::string> parts;
+  for (const Field& field : type.fields(type.usual())) {
+    const Written usual = field.type->write(field.value, Form::kShortest);
+    const bool flag = usual.kind == Kind::kBool && usual.text == "false";
+    const bool empty =
+        usual.kind == Kind::kNone || (usual.kind == Kind::kList && usual.items.empty());
+    const bool plain = flag || empty || is_required(field);
+    parts.push_back(plain ? std::string(field.name)
+                          : fmt::format("{}={}", field.name, text(usual)));
+  }
+  return fmt::format("{}({})", type.name().word, joined(parts));
+}
+
+std::string help(const StructType& type) {
+  std::string lines = fmt::format("{}: {} ({} in Python)\n  {}\n", type.name().word,
+                                  type.name().sentence, type.name().python, usage(type));
+  for (const Field& field : type.fields(type.usual())) {
+    const std::string left = fmt::format("  {} {}", field.name, field.type->shown());
+    const bool fits = left.size() + 2 <= kTextColumn;
+    lines += fmt::format("{:<{}}{}{}\n", fits ? left : left + "\n", fits ? kTextColumn : 0,
+                         fits ? "" : std::string(kTextColumn, ' '),
+                         std::string(field.sentence) + facts(field));
+  }
+  return lines;
+}
+
+std::string help(const Table& table) {
+  std::string lines;
+  for (const Component& one : table.all())
+    lines += fmt::format("  {:<12}{}\n", one.type().name().word, one.type().name().sentence);
+  return lines;
+}
+
+std::string python_stub(const StructType& type, std::string_view base) {
+  std::string arguments = "self";
+  bool by_place = true;
+  for (const Field& field : type.fields(type.usual())) {
+    if (by_place && !field.by_place) arguments += ", *";
+    by_place = field.by_place;
+    arguments += fmt::format(", {}: {}", field.name, field.type->python());
+    if (is_required(field)) continue;
+    arguments += " = " + python_text(field.type->write(field.value, Form::kShortest), *field.type);
+  }
+  return fmt::format("class {}({}):\n    \"\"\"{}.\"\"\"\n    def __init__({}) -> None: ...\n",
+                     type.name().python, base, type.name().sentence, arguments);
+}
+
+std::string pointed_at(std::string_view source, const Mistake& mistake) {
+  const std::size_t length = std::max<std::size_t>(mistake.end, mistake.begin + 1) - mistake.begin;
+  return fmt::format("column {}: {}\n  {}\n  {:>{}}{}", mistake.begin + 1, mistake.message(),
+                     source, '^', mistake.begin + 1, std::string(length - 1, '~'));
+}
+
+std::string or_names(std::string_view word, std::span<const std::string> words) {
+  const std::string near = did_you_mean(word, words);
+  return near.empty() ? "; there are " + joined({words.begin(), words.end()}) : near;
+}
+
+}  // namespace millrace
