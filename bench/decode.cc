@@ -22,6 +22,12 @@
 #include "bench/medians.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/center_crop.h"
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/random_crop.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/random_resized_crop.h"
+#include "decode/transforms/resize.h"
 #include "tests/decode/photo.h"
 
 namespace {
@@ -140,13 +146,13 @@ int main(int argc, char** argv) {
           {"ImageDecoder", decoder_worker(crop, jpegs)},
           {"bare libjpeg-turbo, whole image", bare_jpeg_worker(jpegs)}, "to reach: 1.20");
   const ImageDecoder centre(
-      {.transforms = {ResizeShort{.size = 256}, CenterCrop{224, 224}, Normalize::imagenet()},
+      {.transforms = {ResizeShort{.size = 256}, CenterCrop{{224, 224}}, Normalize::imagenet()},
        .dtype = DType::kBFloat16});
   compare("resize 256, centre crop 224, normalise, bf16", threads, rounds,
           {"ImageDecoder", decoder_worker(centre, jpegs)},
           {"bare libjpeg-turbo, whole image", bare_jpeg_worker(jpegs)}, "no goal");
   const auto ppms = ppm_files(1024);
-  const ImageDecoder small({.transforms = {RandomCrop{.height = 32, .width = 32, .padding = 4},
+  const ImageDecoder small({.transforms = {RandomCrop{.size = {32, 32}, .padding = 4},
                                            RandomHorizontalFlip{}, Normalize::imagenet()},
                             .dtype = DType::kBFloat16});
   compare("32 x 32 PPM: padded crop, flip, normalise, bf16", threads, rounds,

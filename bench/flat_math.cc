@@ -18,9 +18,12 @@
 
 #include "bench/clock_seconds.h"
 #include "io/base/rng.h"
-#include "trainer/loss/loss.h"
+#include "trainer/loss/cross_entropy.h"
+#include "trainer/loss/value_losses.h"
 #include "trainer/metrics.h"
-#include "trainer/update_rule.h"
+#include "trainer/rules/adam.h"
+#include "trainer/rules/lars.h"
+#include "trainer/rules/sgd.h"
 
 namespace millrace {
 namespace {
@@ -232,8 +235,8 @@ struct Buffers {
   Floats square;
 };
 
-void apply(const char* rule, Buffers& b, int states) {
-  const auto one = trainer::make_update_rule({.rule = rule, .momentum = 0.9F});
+void apply(const trainer::Rule& rule, Buffers& b, int states) {
+  const auto one = rule.make();
   const std::vector<std::span<float>> all{b.mean, b.square};
   one->apply({.lr = 1e-6F, .weight_decay = 1e-4F, .step = 10},
              {.weights = b.weights,
@@ -245,19 +248,19 @@ std::vector<Piece> rules(Buffers& b) {
   using loops::Step;
   return {{"SGD, momentum",
            {4, 16},
-           [&] { apply("sgd", b, 1); },
+           [&] { apply(trainer::Sgd(), b, 1); },
            [&] { loops::sgd(b.weights, b.gradients, b.mean, Step()); }},
           {"LARS",
            {4, 16},
-           [&] { apply("lars", b, 1); },
+           [&] { apply(trainer::Lars(), b, 1); },
            [&] { loops::lars(b.weights, b.gradients, b.mean, Step()); }},
           {"Adam",
            {4, 24},
-           [&] { apply("adam", b, 2); },
+           [&] { apply(trainer::Adam(), b, 2); },
            [&] { loops::adam(b.weights, b.gradients, b.mean, b.square, Step()); }},
           {"AdamW",
            {4, 24},
-           [&] { apply("adamw", b, 2); },
+           [&] { apply(trainer::AdamW(), b, 2); },
            [&] {
              loops::adam(b.weights, b.gradients, b.mean, b.square,
                          {.decay = 0.0F, .shrink = 0.9999F});
@@ -331,11 +334,12 @@ struct Scores {
     }
   }
 
-  double score(const char* loss) {
-    const trainer::Target target = std::string_view(loss) == "cross_entropy"
+  double score(const trainer::LossChoice& choice) {
+    const auto loss = choice.make();
+    const trainer::Target target = loss->target() == trainer::TargetKind::kClass
                                        ? trainer::Target{.labels = labels}
                                        : trainer::Target{.values = targets};
-    return trainer::make_loss(loss)
+    return loss
         ->evaluate(
             {.prediction = {shape, logits}, .target = target, .valid = valid, .gradient = gradient})
         .loss;
@@ -353,12 +357,12 @@ std::vector<Piece> losses(Scores& classes, Scores& masks) {
   return {
       {"cross-entropy, 128 x 1000",
        {4, 4},
-       [&] { g_used += classes.score("cross_entropy"); },
+       [&] { g_used += classes.score(trainer::losses::CrossEntropy{}); },
        [&] { g_used += loops::cross_entropy(classes.logits, classes.labels, classes.gradient); },
        classes.logits.size()},
       {"BCE, 32 masks of 96 x 96",
        {8, 4},
-       [&] { g_used += masks.score("bce"); },
+       [&] { g_used += masks.score(trainer::losses::Bce{}); },
        [&] { g_used += loops::bce(masks.logits, masks.targets, masks.gradient); },
        masks.logits.size()}};
 }

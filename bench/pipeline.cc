@@ -35,6 +35,10 @@
 #include "bench/medians.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/random_crop.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/random_resized_crop.h"
 #include "io/opener.h"
 #include "tests/decode/photo.h"
 #include "tests/support/temp_dir.h"
@@ -98,7 +102,7 @@ Set make_set(const testing::TempDir& folder, const std::string& name, std::size_
         small ? testing::photo(32, 32, seed) : testing::photo(375, 500, seed);
     set.images.push_back(small ? decode::encode_pnm(image) : decode::encode_jpeg(image));
   }
-  if (small) set.field.transforms = {decode::RandomCrop{32, 32, 4}};
+  if (small) set.field.transforms = {decode::RandomCrop{{32, 32}, 4}};
   if (!small) set.field.transforms = {decode::RandomResizedCrop{.size = 224}};
   set.field.transforms.push_back(decode::RandomHorizontalFlip{});
   set.field.transforms.push_back(decode::Normalize::imagenet());

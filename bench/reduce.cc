@@ -18,7 +18,7 @@
 
 #include "bench/reduce_times.h"
 #include "trainer/cluster.h"
-#include "trainer/detail/weight_gather.h"
+#include "trainer/detail/step/weight_gather.h"
 #include "trainer/gradient_reducer.h"
 #include "trainer/mpi/mpi_processes.h"
 #include "trainer/reduce_cost.h"
@@ -187,7 +187,7 @@ class Bench {
   std::vector<std::unique_ptr<Collectives>> weights_;
   std::vector<float> values_;
   trainer::ReduceInput input_;
-  std::unique_ptr<trainer::Backend> backend_;
+  std::unique_ptr<trainer::ComposedBackend> backend_;
   trainer::DeviceBuffer memory_;
   trainer::BucketReducer reducer_;
   trainer::detail::WeightGather gather_;

@@ -18,16 +18,16 @@
 #include "bench/convolution_rate.h"
 #include "bench/cpu_clock.h"
 #include "io/base/rng.h"
-#include "trainer/backend.h"
 #include "trainer/collectives.h"
-#include "trainer/loss/loss.h"
+#include "trainer/composed_backend.h"
+#include "trainer/loss/cross_entropy.h"
+#include "trainer/loss/value_losses.h"
 #include "trainer/models/models.h"
 #include "trainer/nn/plan.h"
 
 namespace millrace {
 namespace {
 
-using trainer::Stem;
 using trainer::nn::Precision;
 
 struct Case {
@@ -40,7 +40,7 @@ struct Case {
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"lenet/28", "lenet", {.num_classes = 10, .in_channels = 1, .image = 28}, 128},
-      {"resnet18-3x3/32", "resnet18", {.num_classes = 10, .image = 32, .stem = Stem::k3x3}, 128},
+      {"resnet18-3x3/32", "resnet18(stem=3x3)", {.num_classes = 10, .image = 32}, 128},
       {"resnet18/32", "resnet18", {.num_classes = 10, .image = 32}, 128},
       {"resnet50/224", "resnet50", {.image = 224}, 32},
       {"alexnet/224", "alexnet", {.image = 224}, 128},
@@ -52,7 +52,7 @@ const std::vector<Case>& cases() {
 // Everything that a replica holds.
 struct Replica {
   trainer::GraphModel model;
-  std::unique_ptr<trainer::Backend> backend = trainer::make_cpu_backend();
+  std::unique_ptr<trainer::ComposedBackend> backend = trainer::make_cpu_backend();
   trainer::DeviceBuffer parameters, gradients, momentum, buffers, kept_buffers;
   std::vector<std::uint16_t> images;
   std::vector<std::int64_t> labels;
@@ -73,13 +73,15 @@ struct Replica {
         kept_buffers(backend->allocate(buffers.span.size())),
         labels(static_cast<std::size_t>(run.batch), 1),
         valid(labels.size(), 1),
-        loss(trainer::make_loss(graph().outputs().size() == 1 ? "cross_entropy" : "mse")) {
+        loss((graph().outputs().size() == 1 ? trainer::LossChoice(trainer::losses::CrossEntropy())
+                                            : trainer::LossChoice(trainer::losses::Mse()))
+                 .make()) {
     start_values();
     plan = backend->compile(
         model,
         {.batch_size = run.batch, .precision = precision, .input_dtype = decode::DType::kBFloat16},
         {parameters.span, gradients.span, buffers.span});
-    updater = backend->make_updater({.optimizer = {.momentum = 0.9F},
+    updater = backend->make_updater({.optimizer = {.rule = trainer::Sgd{.momentum = 0.9F}},
                                      .parameters = model.parameters(),
                                      .weights = parameters.span,
                                      .states = {momentum.span},

@@ -1,10 +1,21 @@
-# millrace_room(NAME SOURCES ... LINK ... PRIVATE_LINK ...)
+# Sets `result` to the .cc files of the current folder and of those below it, but for those that match
+# one of the regular expressions. A new file is found by the next build.
+function(millrace_sources result)
+  file(GLOB_RECURSE sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
+  foreach(pattern IN LISTS ARGN)
+    list(FILTER sources EXCLUDE REGEX ${pattern})
+  endforeach()
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()
+
+# millrace_room(NAME EXCEPT ... LINK ... PRIVATE_LINK ...)
 # One room is one library target `millrace_<name>`, exported as `millrace::<name>`; static unless
-# BUILD_SHARED_LIBS is on. LINK holds the
-# rooms below it; PRIVATE_LINK the third-party libraries, whose headers stay inside .cc files.
+# BUILD_SHARED_LIBS is on. Its sources are those of its folder except what matches EXCEPT. LINK holds
+# the rooms below it; PRIVATE_LINK the third-party libraries, whose headers stay inside .cc files.
 function(millrace_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
-  add_library(millrace_${name} ${ROOM_SOURCES})
+  cmake_parse_arguments(ROOM "" "" "EXCEPT;LINK;PRIVATE_LINK" ${ARGN})
+  millrace_sources(sources ${ROOM_EXCEPT})
+  add_library(millrace_${name} ${sources})
   add_library(millrace::${name} ALIAS millrace_${name})
   # No export macro for shared libraries: all symbols are exported, and the objects are the same as
   # for static ones.
@@ -40,12 +51,22 @@ function(millrace_warnings target)
   endif()
 endfunction()
 
-# Sources compiled eight at a time: templates are instantiated once for eight. So names in a target's
-# unnamed namespaces are distinct (the test layers.names), and types there are not the main file's, of
-# which g++ warns.
+# Sources compiled about eight at a time: templates are instantiated once for eight. A file's name
+# decides its group, so that a new file changes one. Names in a target's unnamed namespaces are distinct
+# (the test layers.names), and types there are not the main file's, of which g++ warns.
 function(millrace_group target)
   set_property(GLOBAL APPEND PROPERTY MILLRACE_GROUPED ${target})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cc$")
+  list(LENGTH sources count)
+  math(EXPR groups "(${count} + 7) / 8")
+  foreach(source IN LISTS sources)
+    string(MD5 hash ${source})
+    string(SUBSTRING ${hash} 0 6 hash)
+    math(EXPR group "0x${hash} % ${groups}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP g${group})
+  endforeach()
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
@@ -62,20 +83,20 @@ function(millrace_precompile target)
   endif()
 endfunction()
 
-# Tests are compiled in a third of the time without optimisation, and what takes long in them is in
-# the rooms' libraries. One program precompiles the headers of all. At -O1 g++ 12 wrongly reports
-# std::string's own buffer as uninitialised.
+# Tests and the program are compiled in half of the time with little optimisation, and what takes long
+# in them is in the rooms' libraries. One program precompiles the headers of all tests. At -O1 g++ 12
+# wrongly reports std::string's own buffer as uninitialised.
 if(MILLRACE_SANITIZE)
-  set(millrace_test_options -O0)
+  set(millrace_quick_options -O0)
 else()
-  set(millrace_test_options -O1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  set(millrace_quick_options -O1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 function(millrace_test_headers)
   add_executable(millrace_test_headers EXCLUDE_FROM_ALL test_headers.cc)
   target_link_libraries(millrace_test_headers PRIVATE GTest::gmock)
   target_compile_features(millrace_test_headers PRIVATE cxx_std_20)
   millrace_warnings(millrace_test_headers)
-  target_compile_options(millrace_test_headers PRIVATE ${millrace_test_options})
+  target_compile_options(millrace_test_headers PRIVATE ${millrace_quick_options})
   millrace_precompile(millrace_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 endfunction()
 
@@ -87,7 +108,7 @@ function(millrace_test name)
   target_link_libraries(${name} PRIVATE ${TEST_LINK} millrace_test_support
     GTest::gmock GTest::gtest_main)
   millrace_warnings(${name})
-  target_compile_options(${name} PRIVATE ${millrace_test_options})
+  target_compile_options(${name} PRIVATE ${millrace_quick_options})
   if(MILLRACE_PRECOMPILE)
     target_precompile_headers(${name} REUSE_FROM millrace_test_headers)
     if(TEST_GROUPS)

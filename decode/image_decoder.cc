@@ -1,24 +1,23 @@
 #include "decode/image_decoder.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "decode/detail/choices.h"
 #include "decode/detail/class_reader.h"
-#include "decode/detail/colour.h"
 #include "decode/detail/image_source.h"
 #include "decode/detail/row_writer.h"
 #include "decode/detail/stage_runner.h"
-#include "decode/detail/transform_checks.h"
+#include "decode/detail/transform_list.h"
 #include "decode/detail/workspace_pool.h"
 #include "io/base/check.h"
+#include "io/base/error.h"
 
 namespace millrace::decode {
 namespace {
 
-using detail::Geometry;
 using detail::RowWriter;
-using detail::Stage;
+using detail::TransformList;
 using detail::Workspace;
 
 // The largest scale at which the codec still returns as many pixels as the stage needs.
@@ -43,9 +42,11 @@ struct Run {
   Box plan(std::size_t stage, int scale) const {
     const auto stages = geometry.stages();
     const bool last = stage + 1 == stages.size();
-    return workspace.runner.plan(
-        stages[stage],
-        {.scale = scale, .mirrored = last && geometry.flipped(), .nearest = nearest()});
+    return workspace.runner.plan(stages[stage],
+                                 {.scale = scale,
+                                  .mirrored = last && geometry.flipped(),
+                                  .mirrored_vertically = last && geometry.flipped_vertically(),
+                                  .nearest = nearest()});
   }
 };
 
@@ -91,6 +92,24 @@ void write_rows(const PixelView& view, const RowWriter& writer, Workspace& works
   }
 }
 
+/// Fills what is outside of `content` with `value`.
+void fill_padding(const Box& content, float value, const RowWriter::Format& format,
+                  std::byte* slot) {
+  if (content == Box{0, 0, format.width, format.height}) return;
+  const bool planar = format.layout == Layout::kCHW;
+  const int each = planar ? 1 : format.channels;
+  const int rows = planar ? format.height * format.channels : format.height;
+  auto* row = reinterpret_cast<float*>(slot);
+  for (int line = 0; line < rows; ++line, row += std::ptrdiff_t{format.width} * each) {
+    const int y = line % format.height;
+    const bool shows = y >= content.y && y < content.y + content.height;
+    const int from = shows ? content.x * each : format.width * each;
+    const int to = shows ? (content.x + content.width) * each : format.width * each;
+    std::fill(row, row + from, value);
+    std::fill(row + to, row + std::ptrdiff_t{format.width} * each, value);
+  }
+}
+
 template <typename Label>
 void write_classes(const PixelView& view, const detail::ClassReader& reader,
                    const RowWriter::Format& format, detail::StageRunner& runner, std::byte* slot) {
@@ -100,14 +119,18 @@ void write_classes(const PixelView& view, const detail::ClassReader& reader,
     reader.write(runner.row(view, y), std::span<Label>{out, width});
 }
 
-// ColorJitter needs the whole picture before the first row can be written.
-void write_jittered(const PixelView& view, const RowWriter& writer, Workspace& workspace,
-                    const ColorJitter& how, const SampleId& id, std::byte* slot) {
-  std::vector<std::uint8_t>& buffer = workspace.jittered;
+// A change of levels may need the whole picture before the first row can be written.
+void write_changed(const PixelView& view, const RowWriter& writer, const TransformList& transforms,
+                   Workspace& workspace, std::byte* slot) {
   const RowWriter::Format& format = writer.format();
-  const PixelView picture = run_into(buffer, view, format.width, format.height, workspace.runner);
+  const PixelView picture =
+      run_into(workspace.picture, view, format.width, format.height, workspace.runner);
   const std::size_t size = picture.stride * static_cast<std::size_t>(format.height);
-  detail::jitter(std::span(buffer).first(size), format.channels, how, id);
+  Pixels pixels{.levels = std::span(workspace.picture).first(size),
+                .height = format.height,
+                .width = format.width,
+                .channels = format.channels};
+  transforms.change(pixels, workspace.draws);
   for (int y = 0; y < format.height; ++y) writer.write(picture.row(y), y, slot, workspace.planes);
 }
 
@@ -116,14 +139,41 @@ ImageDecoderOptions with_codecs(ImageDecoderOptions options) {
   return options;
 }
 
-RowWriter writer_for(const ImageDecoderOptions& options) {
-  const auto size = detail::output_size(options.transforms);
+RowWriter writer_for(const ImageDecoderOptions& options, const TransformList& transforms) {
+  const Extent size = transforms.output();
   return RowWriter({.width = size.width,
                     .height = size.height,
                     .channels = options.channels,
                     .dtype = options.dtype,
                     .layout = options.layout},
-                   detail::find_transform<Normalize>(options.transforms));
+                   transforms.scale());
+}
+
+/// Throws: InvalidArgument.
+void check_options(const ImageDecoderOptions& options, const TransformList& transforms) {
+  const bool plain = options.channels == 1 && options.interpolation == Interpolation::kNearest;
+  require(options.channels == 1 || options.channels == 3 || options.channels == 4,
+          "images have 1, 3 or 4 channels");
+  require(!options.palette_indices || plain,
+          "palette indices have 1 channel, and are resized to the nearest");
+  const bool stored = plain && !options.palette_indices && !transforms.changes_pixels();
+  require(!options.classes || (stored && options.dtype == DType::kInt64),
+          "a mask of classes is int64 with 1 channel, resized to the nearest, its colours "
+          "unchanged");
+  require(options.dtype != DType::kUInt16 || stored,
+          "uint16 images have 1 channel, and are resized to the nearest, their levels unchanged");
+  require(transforms.scale() == nullptr || options.dtype == DType::kFloat32 ||
+              options.dtype == DType::kBFloat16,
+          "only float32 and bfloat16 images can be normalised");
+  require(!options.padding || options.dtype == DType::kFloat32,
+          "only float32 images have a value of their own for what is padded");
+  transforms.check_channels(options.channels);
+}
+
+const ImageDecoderOptions& checked(const ImageDecoderOptions& options,
+                                   const TransformList& transforms) {
+  check_options(options, transforms);
+  return options;
 }
 
 ArraySpec spec_of(const RowWriter::Format& format) {
@@ -138,14 +188,14 @@ ArraySpec spec_of(const RowWriter::Format& format) {
 struct ImageDecoder::Plan {
   explicit Plan(ImageDecoderOptions given)
       : options(with_codecs(std::move(given))),
-        writer(writer_for(options)),
+        transforms(options.transforms),
+        writer(writer_for(checked(options, transforms), transforms)),
         output(spec_of(writer.format())),
         source{.header = {.limits = options.limits,
                           .tolerate_truncated = options.tolerate_truncated,
                           .numbers = options.palette_indices ? Numbers::kPalette : Numbers::kNone},
                .apply_orientation = options.apply_orientation,
-               .codecs = options.codecs.get()},
-        jitter(detail::find_transform<ColorJitter>(options.transforms)) {
+               .codecs = options.codecs.get()} {
     // Grey levels of 16 bits go the way of class numbers, which keeps them as they are.
     const bool levels = options.dtype == DType::kUInt16;
     if (!options.classes && !levels) return;
@@ -157,18 +207,16 @@ struct ImageDecoder::Plan {
   }
 
   ImageDecoderOptions options;
+  TransformList transforms;
   RowWriter writer;
   ArraySpec output;
   detail::SourceOptions source;
-  const ColorJitter* jitter;                   ///< in the options, or null
   std::optional<detail::ClassReader> classes;  ///< or of uint16
   mutable detail::WorkspacePool workspaces;
 };
 
-ImageDecoder::ImageDecoder(const ImageDecoderOptions& options) {
-  detail::check_transforms(options);
-  plan_ = std::make_unique<const Plan>(options);
-}
+ImageDecoder::ImageDecoder(const ImageDecoderOptions& options)
+    : plan_(std::make_unique<const Plan>(options)) {}
 
 ImageDecoder::~ImageDecoder() = default;
 ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
@@ -181,9 +229,10 @@ Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
   MILLRACE_DCHECK(slot.size() == plan_->output.num_bytes(), "the slot holds exactly one image");
   const ImageDecoderOptions& options = plan_->options;
   const detail::ImageSource source(encoded.span(), plan_->source);
-  const Geometry geometry =
-      detail::choose_geometry(options.transforms, source.width(), source.height(), id);
   const auto lease = plan_->workspaces.acquire();
+  plan_->transforms.start(id, (*lease).draws);
+  const Geometry geometry =
+      plan_->transforms.choose(source.width(), source.height(), (*lease).draws);
   std::string& untidy = (*lease).source.codec.untidy;
   untidy.clear();  // an image of padding only reads nothing
   const Run run{options, plan_->classes ? &*plan_->classes : nullptr, geometry, *lease};
@@ -193,11 +242,12 @@ Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
     write_classes<std::uint16_t>(view, *run.classes, format, (*lease).runner, slot.data());
   } else if (run.classes != nullptr) {
     write_classes<std::int64_t>(view, *run.classes, format, (*lease).runner, slot.data());
-  } else if (plan_->jitter != nullptr) {
-    write_jittered(view, plan_->writer, *lease, *plan_->jitter, id, slot.data());
+  } else if (plan_->transforms.changes_pixels()) {
+    write_changed(view, plan_->writer, plan_->transforms, *lease, slot.data());
   } else {
     write_rows(view, plan_->writer, *lease, slot.data());
   }
+  if (options.padding) fill_padding(geometry.content(), *options.padding, format, slot.data());
   return untidy.empty() ? Tidiness::kTidy : Tidiness::kUntidy;
 }
 

@@ -45,6 +45,9 @@ struct ImageDecoderOptions {
   DType dtype = DType::kFloat32;
   Layout layout = Layout::kHWC;
   Interpolation interpolation = Interpolation::kBilinear;
+  /// What padded pixels hold, not scaled; NaN: no value, for targets (trainer/loss/loss.h).
+  /// nullopt: what level 0 becomes. Requires: kFloat32.
+  std::optional<float> padding = {};
   /// Decodes a palette PNG to its indices, not its colours. Requires: channels is 1, and kNearest.
   bool palette_indices = false;
   /// The picture is a mask of class numbers; padding gets the ignored label. Requires: channels is

@@ -13,27 +13,27 @@
 namespace millrace::decode {
 namespace {
 
-using Json = nlohmann::json;
+using JsonTree = nlohmann::json;
 
 // A sample may have duplicate keys: the last one wins, as in Python's json module, which WebDataset
 // uses.
-Json parse(const io::Bytes& field) {
-  return parse_json<Json>(field.text(), "JSON field", {.depth = 64, .unique_keys = false});
+JsonTree parse(const io::Bytes& field) {
+  return parse_json<JsonTree>(field.text(), "JSON field", {.depth = 64, .unique_keys = false});
 }
 
-const Json& find(const Json& document, std::string_view where) {
+const JsonTree& find(const JsonTree& document, std::string_view where) {
   if (where.empty()) return document;
   try {
-    if (where.front() == '/') return document.at(Json::json_pointer(std::string(where)));
+    if (where.front() == '/') return document.at(JsonTree::json_pointer(std::string(where)));
     return document.at(std::string(where));
-  } catch (const Json::exception&) {
+  } catch (const JsonTree::exception&) {
     throw Error(ErrorCode::kCorrupt, fmt::format("JSON without a value at \"{}\"", where));
   }
 }
 
-void append_numbers(const Json& value, std::string_view where, std::vector<float>& numbers) {
+void append_numbers(const JsonTree& value, std::string_view where, std::vector<float>& numbers) {
   if (value.is_array()) {
-    for (const Json& item : value) append_numbers(item, where, numbers);
+    for (const JsonTree& item : value) append_numbers(item, where, numbers);
   } else if (value.is_boolean()) {
     numbers.push_back(value.get<bool>() ? 1.0F : 0.0F);
   } else if (value.is_number()) {
@@ -47,7 +47,7 @@ void append_numbers(const Json& value, std::string_view where, std::vector<float
 }  // namespace
 
 std::vector<float> decode_json_numbers(const io::Bytes& field, std::string_view where) {
-  const Json document = parse(field);
+  const JsonTree document = parse(field);
   std::vector<float> numbers;
   append_numbers(find(document, where), where, numbers);
   return numbers;
@@ -63,8 +63,8 @@ void decode_json_numbers(const io::Bytes& field, std::string_view where, std::sp
 }
 
 std::int64_t decode_json_integer(const io::Bytes& field, std::string_view where) {
-  const Json document = parse(field);
-  const Json& value = find(document, where);
+  const JsonTree document = parse(field);
+  const JsonTree& value = find(document, where);
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   const bool fits = value.is_number_integer() &&
                     (!value.is_number_unsigned() ||
@@ -76,8 +76,8 @@ std::int64_t decode_json_integer(const io::Bytes& field, std::string_view where)
 }
 
 std::string decode_json_text(const io::Bytes& field, std::string_view where) {
-  const Json document = parse(field);
-  const Json& value = find(document, where);
+  const JsonTree document = parse(field);
+  const JsonTree& value = find(document, where);
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 

@@ -7,14 +7,11 @@
 
 #include "decode/image.h"
 #include "io/base/check.h"
+#include "io/base/error.h"
+#include "io/component/component_text.h"
 
 namespace millrace::decode {
 namespace {
-
-bool is_geometric(const Transform& transform) {
-  return !std::holds_alternative<ColorJitter>(transform) &&
-         !std::holds_alternative<Normalize>(transform);
-}
 
 ImageSize size_of(const io::Bytes& encoded, const ImageDecoderOptions& options) {
   return image_size(encoded, {.apply_orientation = options.apply_orientation,
@@ -38,11 +35,14 @@ void located(const PairedImage& image, const Work& work) {
 PairedDecoder::PairedDecoder(const std::vector<Transform>& geometry,
                              std::vector<ImageDecoderOptions> members)
     : members_(std::move(members)) {
+  for (const Transform& transform : geometry)
+    require(
+        kind_of(transform) == TransformKind::kGeometry,
+        "paired images share their geometry alone: " + text(transform) + " belongs to a member");
   for (ImageDecoderOptions& member : members_) {
     for (const Transform& own : member.transforms) {
-      if (!is_geometric(own)) continue;
-      throw Error(ErrorCode::kInvalidArgument,
-                  "paired images share their crops, resizes and flips");
+      require(kind_of(own) != TransformKind::kGeometry,
+              "paired images share their crops, resizes and flips");
     }
     member.transforms.insert(member.transforms.begin(), geometry.begin(), geometry.end());
     decoders_.emplace_back(member);

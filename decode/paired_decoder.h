@@ -32,8 +32,8 @@ struct PairedImage {
 
 class PairedDecoder {
  public:
-  /// Requires: the members' own transforms are only ColorJitter and Normalize. Throws:
-  /// InvalidArgument as ImageDecoder, and if a member has another transform.
+  /// Throws: InvalidArgument as ImageDecoder, if `geometry` has another kind of transform, and if a
+  /// member has one that is geometry.
   PairedDecoder(const std::vector<Transform>& geometry, std::vector<ImageDecoderOptions> members);
 
   std::size_t num_members() const { return decoders_.size(); }

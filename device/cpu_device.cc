@@ -6,7 +6,6 @@
 
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <future>
 #include <latch>
 #include <string>
@@ -59,12 +58,11 @@ struct CpuDevice::State {
   explicit State(CpuDeviceOptions given)
       : options(std::move(given)), name("cpu:" + std::to_string(options.index)) {
     MILLRACE_CHECK(!options.cores.empty(), "a device needs a core");
-    std::promise<void> promise;
-    std::future<void> ready = promise.get_future();
-    thread = start_thread("for device " + name, [this, promise = std::move(promise)]() mutable {
-      serve(std::move(promise));
-    });
-    ready.get();
+    const auto enter = [this] {
+      if (options.pin) pin_to(options.cores);
+      start_team(static_cast<int>(options.cores.size()), name);
+    };
+    thread = start_thread("for device " + name, enter, [this] { serve(); });
   }
   ~State() {
     {
@@ -74,14 +72,7 @@ struct CpuDevice::State {
     changed.notify_all();
   }
 
-  void serve(std::promise<void> ready) {
-    try {
-      if (options.pin) pin_to(options.cores);
-      start_team(static_cast<int>(options.cores.size()), name);
-    } catch (...) {
-      return ready.set_exception(std::current_exception());
-    }
-    ready.set_value();
+  void serve() {
     for (std::packaged_task<void()> work; take(work);) work();
   }
 
@@ -123,7 +114,7 @@ std::future<void> CpuDevice::submit(std::function<void()> work) {
   return done;
 }
 
-std::future<DeviceBatch> CpuDevice::land(pipeline::Batch batch) {
+std::future<DeviceBatch> CpuDevice::land(pipeline::Batch batch, const Landing& /*landing*/) {
   std::promise<DeviceBatch> landed;
   landed.set_value(std::move(batch));
   return landed.get_future();

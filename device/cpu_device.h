@@ -32,7 +32,7 @@ class CpuDevice final : public Device {
   const std::string& name() const override;
   std::future<void> submit(std::function<void()> work) override;
   /// Returns a future that is ready: nothing is copied.
-  std::future<DeviceBatch> land(pipeline::Batch batch) override;
+  std::future<DeviceBatch> land(pipeline::Batch batch, const Landing& landing) override;
 
   const std::vector<int>& cores() const;
   /// Threads of its OpenMP team.

@@ -12,6 +12,7 @@
 // from any thread but the device's own.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <future>
@@ -27,6 +28,17 @@ namespace millrace::device {
 
 /// A batch in its device's memory. On a CPU that is the pipeline's own buffer, shared.
 using DeviceBatch = pipeline::Batch;
+
+/// Which of a batch's fields a device brings to its memory: all but those named here.
+struct Landing {
+  /// Fields that stay as the pipeline made them, in the host's memory: targets of a loss that the
+  /// host computes, or pictures that a step takes raw.
+  std::vector<std::string> stays = {};
+
+  bool moves(std::string_view field) const {
+    return std::find(stays.begin(), stays.end(), field) == stays.end();
+  }
+};
 
 class Device {
  public:
@@ -45,10 +57,11 @@ class Device {
   virtual std::future<void> submit(std::function<void()> work) = 0;
   /// Begins to bring a batch to the device's memory. A device that copies asynchronously returns
   /// while the copy is under way, and keeps `batch` until it is done; several copies may be under
-  /// way. The future holds the landed batch: fields[i].data points into the device's memory, which
-  /// `owner` keeps alive, and all else is unchanged. Its get() is called on the thread that uses
-  /// the batch, and there waits for the copy or throws its fault. Throws: a copy that cannot begin.
-  virtual std::future<DeviceBatch> land(pipeline::Batch batch) = 0;
+  /// way. The future holds the landed batch: fields[i].data points into the device's memory if
+  /// `landing` moves the field, `owner` keeps what all point to alive, and all else is unchanged.
+  /// Its get() is called on the thread that uses the batch, and there waits for the copy or throws
+  /// its fault. Throws: a copy that cannot begin.
+  virtual std::future<DeviceBatch> land(pipeline::Batch batch, const Landing& landing) = 0;
 
   /// Runs `work` on the device's thread and waits. Throws what `work` throws.
   void run(std::function<void()> work) { submit(std::move(work)).get(); }

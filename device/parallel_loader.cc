@@ -15,16 +15,20 @@ namespace millrace::device {
 using detail::LandingQueue;
 
 struct DeviceLoader::State {
-  State(std::size_t depth, Device& runs_on, const pipeline::Pipeline& from)
-      : queue(depth), device(runs_on), pipeline(from) {}
+  State(const LoaderOptions& options, Device& runs_on, const pipeline::Pipeline& from)
+      : queue(static_cast<std::size_t>(options.depth)),
+        landing(options.landing),
+        device(runs_on),
+        pipeline(from) {}
 
   LandingQueue queue;
+  const Landing landing;
   Device& device;
   const pipeline::Pipeline& pipeline;
 };
 
 struct ParallelLoader::State {
-  State(pipeline::Pipeline from, DeviceSet set, std::size_t depth);
+  State(pipeline::Pipeline from, DeviceSet set, const LoaderOptions& options);
   ~State() { stop(); }
 
   void land_all();
@@ -37,6 +41,7 @@ struct ParallelLoader::State {
 
   pipeline::Pipeline pipeline;
   const DeviceSet devices;
+  const Landing landing;
   std::vector<DeviceLoader> loaders;
   std::vector<LandingQueue*> queues;
   std::size_t place = 0;  ///< the device whose turn it is
@@ -52,10 +57,10 @@ bool ends_with_whole_round(const pipeline::PipelineOptions& options, std::size_t
 
 }  // namespace
 
-ParallelLoader::State::State(pipeline::Pipeline from, DeviceSet set, std::size_t depth)
-    : pipeline(std::move(from)), devices(std::move(set)) {
+ParallelLoader::State::State(pipeline::Pipeline from, DeviceSet set, const LoaderOptions& options)
+    : pipeline(std::move(from)), devices(std::move(set)), landing(options.landing) {
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    auto loader = std::make_shared<DeviceLoader::State>(depth, devices[i], pipeline);
+    auto loader = std::make_shared<DeviceLoader::State>(options, devices[i], pipeline);
     queues.push_back(&loader->queue);
     loaders.push_back(DeviceLoader(std::move(loader)));
   }
@@ -125,7 +130,7 @@ bool ParallelLoader::State::land(pipeline::Batch batch) {
   const std::size_t to = place;
   place = (place + 1) % queues.size();
   if (!queues[to]->wait_for_room()) return false;
-  queues[to]->push(devices[to].land(std::move(batch)));
+  queues[to]->push(devices[to].land(std::move(batch), landing));
   return true;
 }
 
@@ -139,7 +144,8 @@ std::size_t DeviceLoader::ready() const { return state_->queue.ready(); }
 
 DeviceBatch DeviceLoader::masked_batch() const {
   DeviceBatch batch = state_->queue.last();
-  if (!batch.owner) return state_->device.land(state_->pipeline.masked_batch()).get();
+  if (!batch.owner)
+    return state_->device.land(state_->pipeline.masked_batch(), state_->landing).get();
   batch.num_valid = 0;
   batch.valid.assign(batch.valid.size(), 0);
   batch.keys.assign(batch.keys.size(), {});
@@ -149,8 +155,7 @@ DeviceBatch DeviceLoader::masked_batch() const {
 ParallelLoader::ParallelLoader(pipeline::Pipeline pipeline, DeviceSet devices,
                                const LoaderOptions& options) {
   MILLRACE_CHECK(options.depth > 0, "a loader's depth is above 0");
-  state_ = std::make_unique<State>(std::move(pipeline), std::move(devices),
-                                   static_cast<std::size_t>(options.depth));
+  state_ = std::make_unique<State>(std::move(pipeline), std::move(devices), options);
 }
 
 ParallelLoader::~ParallelLoader() = default;

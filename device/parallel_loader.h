@@ -33,6 +33,8 @@ namespace millrace::device {
 struct LoaderOptions {
   /// Batches that wait for each device, landed or landing.
   int depth = 2;
+  /// What each device brings to its memory.
+  Landing landing = {};
 };
 
 /// The time that one device spent in next(), waiting for batches and for their landing.

@@ -15,9 +15,9 @@
 
 #include "io/base/error.h"
 #include "io/base/thread_annotations.h"
-#include "io/detail/cache_entry.h"
-#include "io/detail/cache_folder.h"
-#include "io/detail/cache_writer.h"
+#include "io/detail/cache/cache_entry.h"
+#include "io/detail/cache/cache_folder.h"
+#include "io/detail/cache/cache_writer.h"
 
 namespace millrace::io {
 

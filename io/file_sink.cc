@@ -13,8 +13,8 @@
 #include "io/base/error.h"
 #include "io/base/file_lock.h"
 #include "io/byte_sink.h"
-#include "io/detail/unique_fd.h"
-#include "io/detail/url.h"
+#include "io/detail/files/unique_fd.h"
+#include "io/detail/http/url.h"
 #include "io/opener.h"
 
 namespace millrace::io {

@@ -1,4 +1,4 @@
-#include "io/detail/file_source.h"
+#include "io/detail/files/file_source.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "io/base/error.h"
-#include "io/detail/pipe_source.h"
-#include "io/detail/unique_fd.h"
+#include "io/detail/files/pipe_source.h"
+#include "io/detail/files/unique_fd.h"
 
 namespace millrace::io {
 namespace {

@@ -57,6 +57,8 @@ struct HttpOptions {
   std::string ca_file = {};
   /// Used for the waits between tries. Borrowed: it must outlive the opener and its sources.
   const Clock* clock = &Clock::system();
+  /// By which a transfer under way is slow, stalled or late. Borrowed likewise.
+  const Clock* transfer_clock = &Clock::system();
   /// Receives retries (each url and reason once) and waits over 2 s. Urls are logged without their
   /// query.
   Log log = {};

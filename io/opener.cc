@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "io/base/error.h"
-#include "io/detail/file_source.h"
-#include "io/detail/http_source.h"
-#include "io/detail/http_store.h"
-#include "io/detail/pipe_source.h"
-#include "io/detail/url.h"
+#include "io/detail/files/file_source.h"
+#include "io/detail/files/pipe_source.h"
+#include "io/detail/http/http_source.h"
+#include "io/detail/http/url.h"
+#include "io/detail/stores/http_store.h"
 
 namespace millrace::io {
 namespace {

@@ -102,8 +102,8 @@ class Opener {
   /// Removes the object at `url`, which need not be there. Throws: InvalidArgument (nothing can be
   /// removed there), NotFound (it is not allowed), Io, Cancelled. Default: nothing can be removed.
   virtual void remove(const std::string& url, const std::stop_token& stop = {}) const;
-  /// Tells an opener that keeps objects (CachingOpener) which SHA-256, in lower-case hex, the object
-  /// at `url` has: what differs is not kept. Default: does nothing.
+  /// Tells an opener that keeps objects (CachingOpener) which SHA-256, in lower-case hex, the
+  /// object at `url` has: what differs is not kept. Default: does nothing.
   virtual void expect_digest(const std::string& url, const std::string& sha256) const;
 };
 
@@ -128,8 +128,8 @@ class UrlOpener final : public Opener {
   std::vector<ListedObject> list(const std::string& prefix,
                                  const ListOptions& options = {}) const override;
 
-  /// http(s)://: one PUT, which replaces what is there. s3:// and gs://: in parts, from at most 64
-  /// MiB of buffers.
+  /// http(s)://: one PUT, which replaces what is there; remove() is one DELETE. s3:// and gs://: in
+  /// parts, from at most 64 MiB of buffers.
   std::unique_ptr<ByteSink> open_sink(const std::string& url, const FileSinkOptions& options = {},
                                       const std::stop_token& stop = {}) const override;
   void remove(const std::string& url, const std::stop_token& stop = {}) const override;

@@ -246,7 +246,10 @@ DataIdentity DataIdentity::from_json(const std::string& text) {
 DataIdentity identify(PipelineOptions options) {
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
   DataIdentity identity{.options = detail::order_options(options)};
-  identity.options.emplace_back("uneven", word_of(options.batch.uneven, kUnevenWords));
+  // A batch that is cut has the samples of one with masked slots.
+  const Uneven uneven = options.batch.uneven;
+  identity.options.emplace_back(
+      "uneven", word_of(uneven == Uneven::kPartial ? Uneven::kPad : uneven, kUnevenWords));
   const std::size_t own = options.shards.size();
   for (const std::vector<std::string>& list : options.joins)
     options.shards.insert(options.shards.end(), list.begin(), list.end());

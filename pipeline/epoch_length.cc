@@ -139,6 +139,13 @@ void find_counts(PipelineOptions& options) {
   options.counts = std::move(counts);
 }
 
+/// `samples`, `passes` times, at least once; the most that there can be if that is more.
+std::uint64_t times(std::uint64_t samples, std::uint32_t passes) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max() / 2;
+  const std::uint64_t often = std::max<std::uint32_t>(1, passes);
+  return samples > kMost / often ? kMost : samples * often;
+}
+
 /// Of an epoch of the mix, where EpochOptions::samples does not say it.
 std::int64_t mixed_samples(const PipelineOptions& options) {
   std::vector<double> weights;
@@ -147,43 +154,32 @@ std::int64_t mixed_samples(const PipelineOptions& options) {
   for (const MixOptions::Part& part : options.mix.parts) {
     const auto end = count + static_cast<std::ptrdiff_t>(part.num_shards);
     weights.push_back(part.weight);
-    samples.push_back(part.range.of(std::accumulate(count, end, std::uint64_t{0})));
+    const std::uint64_t own = part.range.of(std::accumulate(count, end, std::uint64_t{0}));
+    samples.push_back(times(own, options.epochs.passes));
     count = end;
   }
   return static_cast<std::int64_t>(
       wds::mix_length(weights, samples, wds::num_streams(options.split), options.mix.end));
 }
 
-/// Whether an epoch of more samples than there are repeats some.
-bool repeats(const PipelineOptions& options) {
-  return options.mix.parts.empty() ? options.epochs.passes == 0
-                                   : options.mix.end == wds::MixEnd::kRepeat;
-}
-
-/// Of one pass through all streams; nullopt where unknown.
-std::optional<std::int64_t> samples_of_set(const PipelineOptions& options) {
+/// Of all passes through the streams; nullopt where unknown.
+std::optional<std::int64_t> samples_of_passes(const PipelineOptions& options) {
   if (options.source) return options.source->num_samples();
   if (!options.counts) return {};
   if (!options.mix.parts.empty()) return mixed_samples(options);
-  return static_cast<std::int64_t>(options.range.of(
-      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0})));
-}
-
-/// `samples`, `passes` times; the most that there can be if that is more.
-std::int64_t times(std::int64_t samples, std::int64_t passes) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 2;
-  return samples > kMost / passes ? kMost : samples * passes;
+  const std::uint64_t own = options.range.of(
+      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
+  return static_cast<std::int64_t>(times(own, options.epochs.passes));
 }
 
 /// What all streams give in an epoch, where that is known.
 std::optional<std::int64_t> samples_of_epoch(const PipelineOptions& options) {
   const EpochOptions& epochs = options.epochs;
-  const auto set = samples_of_set(options);
-  if (!set && (epochs.samples == 0 || epochs.passes > 0)) return {};
-  if (!set) return epochs.samples;
-  const std::int64_t all = times(*set, std::max<std::int64_t>(1, epochs.passes));
-  if (epochs.samples == 0 || all == 0) return all;
-  return repeats(options) ? epochs.samples : std::min(all, epochs.samples);
+  const auto all = samples_of_passes(options);
+  if (!all && (epochs.samples == 0 || epochs.passes > 0)) return {};
+  if (!all) return epochs.samples;
+  if (epochs.samples == 0 || *all == 0) return all;
+  return repeats_samples(options) ? epochs.samples : std::min(*all, epochs.samples);
 }
 
 /// What the streams give in an epoch, where that is known: streams differ by one sample at most.
@@ -280,6 +276,13 @@ std::int64_t global_batch_size(const PipelineOptions& options) {
   return options.split.topology.world_size() * options.batch.size;
 }
 
+bool repeats_samples(const PipelineOptions& options) {
+  const EpochOptions& epochs = options.epochs;
+  if (epochs.resampled) return true;
+  return epochs.passes == 0 &&
+         (options.mix.parts.empty() || options.mix.end == wds::MixEnd::kRepeat);
+}
+
 std::optional<std::int64_t> global_samples_per_epoch(const PipelineOptions& options) {
   return samples_of_epoch(options);
 }
@@ -354,7 +357,8 @@ void check_repeats(const PipelineOptions& options) {
 
 void check_even(const PipelineOptions& options) {
   const Uneven uneven = options.batch.uneven;
-  if (uneven == Uneven::kPad || options.epochs.batches > 0) return;
+  const bool masks = uneven == Uneven::kPad || uneven == Uneven::kPartial;
+  if (masks || options.epochs.batches > 0) return;
   const auto samples = global_samples_per_epoch(options);
   const std::int64_t global = global_batch_size(options);
   if (uneven == Uneven::kDrop) {

@@ -26,6 +26,9 @@ PipelineOptions with_counts(PipelineOptions options);
 /// Slots of a step of all devices of all processes.
 std::int64_t global_batch_size(const PipelineOptions& options);
 
+/// Whether EpochOptions::samples, where that is more than there are, is reached by repeating some.
+bool repeats_samples(const PipelineOptions& options);
+
 // Each includes samples that faults will cost, is nullopt where unknown, and requires options from
 // with_counts(). An epoch that turns out to have other samples than these, beyond those that faults
 // were seen to cost, is a fault itself.

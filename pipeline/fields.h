@@ -1,7 +1,7 @@
 // Fields: what a sample's members are decoded to, each field one array of the batch, or for
 // RawField a list of bytes.
 //
-//   builder.field(ImageField{.transforms = {RandomCrop{32, 32, 4}, RandomHorizontalFlip{}}})
+//   builder.field(ImageField{.transforms = {RandomCrop{{32, 32}, 4}, RandomHorizontalFlip{}}})
 //          .field(LabelField{.classes = 10})
 //          .field(FloatsField{.name = "target", .suffixes = "json", .size = 10});
 //
@@ -41,6 +41,9 @@ struct ImageField {
   decode::DType dtype = decode::DType::kFloat32;
   decode::Layout layout = decode::Layout::kHWC;
   decode::Interpolation interpolation = decode::Interpolation::kBilinear;
+  /// What padded pixels hold, not scaled; NaN: no value, for targets. nullopt: what level 0
+  /// becomes. Requires: kFloat32.
+  std::optional<float> padding = {};
   /// Decodes a palette PNG to its indices, not its colours. Requires: channels 1, kNearest.
   bool palette_indices = false;
   /// The image is a mask of class numbers. Requires: channels 1, kInt64, kNearest.

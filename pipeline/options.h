@@ -31,21 +31,21 @@ namespace millrace::pipeline {
 /// What to do with an epoch's last samples if they do not fill a global batch, which is a batch of
 /// each device of each process. In any case all devices take the same number of steps.
 enum class Uneven {
-  kPad,    ///< mask the slots without a sample
-  kDrop,   ///< drop the incomplete global batch, in every process at the same step
-  kError,  ///< refuse the epoch before it begins
+  kPad,      ///< mask the slots without a sample
+  kPartial,  ///< the same, but each process's last batch has only as many slots as samples
+  kDrop,     ///< drop the incomplete global batch, in every process at the same step
+  kError,    ///< refuse the epoch before it begins
 };
-inline constexpr std::array<Word<Uneven>, 3> kUnevenWords = {
-    {{"pad", Uneven::kPad}, {"drop", Uneven::kDrop}, {"error", Uneven::kError}}};
+inline constexpr std::array<Word<Uneven>, 4> kUnevenWords = {{{"pad", Uneven::kPad},
+                                                              {"partial", Uneven::kPartial},
+                                                              {"drop", Uneven::kDrop},
+                                                              {"error", Uneven::kError}}};
 
 struct BatchOptions {
   /// N, the slots of a batch, at most 2^24. Required.
   std::int64_t size = 0;
   /// The size of a global batch follows from split.topology. Ignored with EpochOptions::batches.
   Uneven uneven = Uneven::kPad;
-  /// The last batch of an epoch has only as many slots as samples, instead of masked ones. With
-  /// kPad only.
-  bool partial = false;
 };
 
 struct EpochOptions {
@@ -63,9 +63,11 @@ struct EpochOptions {
   /// Passes over the samples in an epoch: n times every sample. Where the counts are known, each
   /// pass begins at the slot behind the last one of the pass before, on every layout
   /// (wds::deals_on()). With `samples` an epoch ends at whichever comes first, so that 1 cuts it
-  /// short and never repeats it. 0: one, or as many as `samples` takes.
+  /// short and never repeats it. Of a mix, each set has so many. 0: one, or as many as `samples`
+  /// takes.
   std::uint32_t passes = 0;
-  /// Draws shards with replacement, without end. Requires: `samples` or `batches`.
+  /// Draws shards with replacement, without end; of a mix, each set its own. Requires: `samples` or
+  /// `batches`.
   bool resampled = false;
 };
 
@@ -121,8 +123,9 @@ struct MixOptions {
 struct PipelineOptions {
   /// Expanded urls, one per shard; of a mix, one set's behind the other's.
   std::vector<std::string> shards = {};
-  /// With it, the shards' counts must be known (indexes, a scan), the order is kMillrace, and an
-  /// epoch is what MixOptions::end says, or EpochOptions::samples at most, or with kRepeat exactly.
+  /// With it, the order is kMillrace, and an epoch is what MixOptions::end says of sets that have
+  /// EpochOptions::passes each, or EpochOptions::samples at most, or with kRepeat and no passes
+  /// exactly. The shards' counts must be known (indexes, a scan), unless they are resampled.
   MixOptions mix = {};
   /// Lists as long as `shards`: shard i of each completes the samples of shard i, by their keys
   /// (wds/join.h).

@@ -284,6 +284,7 @@ bool Pipeline::State::wait_for(std::chrono::nanoseconds timeout) {
   std::int64_t unset = 0;
   first_next_ns.compare_exchange_strong(unset, start);
   const bool ready = output.wait_for(timeout);
+  if (!ready) graph->check();
   wait_ns += now_ns() - start;
   return ready;
 }
@@ -347,6 +348,8 @@ bool Pipeline::State::fetch(Batch& batch) {
 }
 
 bool Pipeline::State::fetch_output(Batch& batch) {
+  constexpr std::chrono::milliseconds kLookAfter{500};
+  while (!output.wait_for(kLookAfter)) graph->check();
   Output next = output.pop();
   switch (next.kind) {
     case Output::Kind::kRound:
@@ -561,9 +564,16 @@ BatchBuffers batch_buffers(PipelineOptions options) {
 }
 
 Pipeline::Pipeline(PipelineOptions options) : state_(std::make_unique<State>(std::move(options))) {}
-Pipeline::~Pipeline() = default;
+// The threads of a broken graph may never end: what they use is left to them.
+Pipeline::~Pipeline() {
+  if (state_ && state_->graph->is_broken()) static_cast<void>(state_.release());
+}
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
-Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
+Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
+  const Pipeline before(std::move(*this));
+  state_ = std::move(other.state_);
+  return *this;
+}
 
 bool Pipeline::next(Batch& batch) { return state_->next(batch); }
 bool Pipeline::wait_for(std::chrono::nanoseconds timeout) { return state_->wait_for(timeout); }

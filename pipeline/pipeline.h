@@ -109,7 +109,8 @@ class Pipeline::Builder {
   /// Sets urls that are used as they are, in front of the specs'.
   Builder& shards(std::vector<std::string> urls);
   /// Adds a set to a mix of several, in place of shards(): the shards of `spec`, as shards() takes
-  /// them, get the share `weight` of the samples.
+  /// them, get the share `weight` of the samples. EpochOptions' passes and resampling are each
+  /// set's.
   Builder& mix(double weight, std::string_view spec);
   /// What happens when one of the sets has no sample left.
   Builder& mix(wds::MixEnd end);

@@ -95,7 +95,7 @@ struct Position {
   /// has no streams has taken no batch; one with fewer slots than another had no more to take.
   /// Throws: InvalidArgument for positions that do not belong together.
   static Position joined(std::span<const Position> parts);
-  /// What falls to `topology.process`, whose streams have that stripe: the position itself, if it
+  /// The position of `topology.process` alone, whose streams have that stripe: the same one, if it
   /// is that process's. Throws: InvalidArgument, with the numbers, where the position is another
   /// process's alone, where streams or slots do not divide, and where a stream ended before the
   /// others and it was another number of processes, or of devices, that took turns.

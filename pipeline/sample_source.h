@@ -73,7 +73,7 @@ class SampleSource {
     /// Before the first next(): may read ahead, and then hold, at most so many samples and bytes.
     /// What next() returns stays the same. Throws: as next().
     virtual void prefill(std::size_t /*samples*/, std::size_t /*bytes*/) {}
-    /// Bytes of samples that were read again to continue at Request::start, for people to see.
+    /// Bytes of samples that were read again to continue at Request::start; a figure for reports.
     virtual std::uint64_t restored_bytes() const { return 0; }
   };
 

@@ -12,6 +12,7 @@
 
 #include "python/bind.h"
 #include "python/struct_binding.h"
+#include "python/transform_class.h"
 
 namespace millrace::python {
 namespace {
@@ -71,7 +72,7 @@ void bind_images(nb::module_& module) {
       "its crops, flips and colours by its own name. What is to be cropped alike is PairedImages.",
       "transforms",
       member("transforms", &ImageField::transforms,
-             "In this order: crops and resizes, ColorJitter, Normalize; flips anywhere."),
+             "In this order: crops and resizes, transforms of levels, Normalize; flips anywhere."),
       member("suffixes", &ImageField::suffixes,
              "\"jpg;png\": the member of the first suffix that a sample has is used. Empty: any "
              "format that is known."),
@@ -80,6 +81,9 @@ void bind_images(nb::module_& module) {
       word<kLayouts>("layout", &ImageField::layout, "\"HWC\" or \"CHW\"."),
       word<kInterpolations>("interpolation", &ImageField::interpolation,
                             "How pictures are resized; \"nearest\" for masks."),
+      member("padding", &ImageField::padding,
+             "What padded pixels hold, not scaled: nan for targets that have no value there; None: "
+             "what level 0 becomes. With \"float32\"."),
       member("palette_indices", &ImageField::palette_indices,
              "A palette PNG gives its indices, not its colours. With channels=1, \"nearest\"."),
       member("classes", &ImageField::classes,
@@ -99,7 +103,7 @@ void bind_images(nb::module_& module) {
       "names.",
       "members",
       member("members", &PairedImagesField::members,
-             "Their own transforms may be ColorJitter and Normalize."),
+             "Their own transforms change levels, or normalise."),
       member("geometry", &PairedImagesField::geometry, "Crops, resizes and flips."));
 }
 

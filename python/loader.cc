@@ -56,9 +56,7 @@ State parse_state(const std::string& text) {
 /// samples are repeated that there are enough.
 bool may_lose_batches(const pipeline::PipelineOptions& options) {
   if (options.faults.on_fault == wds::OnFault::kFail || options.epochs.batches > 0) return false;
-  const bool repeats = options.mix.parts.empty() ? options.epochs.passes == 0
-                                                 : options.mix.end == wds::MixEnd::kRepeat;
-  const bool is_filled = options.epochs.samples > 0 && repeats;
+  const bool is_filled = options.epochs.samples > 0 && pipeline::repeats_samples(options);
   return !is_filled || options.faults.on_fault == wds::OnFault::kStop;
 }
 

@@ -166,19 +166,20 @@ void bind_structs(nb::module_& module) {
       member("batches", &EpochOptions::batches,
              "So many batches of each rank, cut short or filled up with masked ones. 0: as many as "
              "there are."),
-      member(
-          "passes", &EpochOptions::passes,
-          "Every sample so many times; with `samples` whichever is less. 0: once, or as often as "
-          "`samples` takes."),
+      member("passes", &EpochOptions::passes,
+             "Every sample so many times, of a mix every set; with `samples` whichever is less. 0: "
+             "once, or as often as `samples` takes."),
       member("resampled", &EpochOptions::resampled,
-             "Shards are drawn with replacement, without end: it needs `samples` or `batches`."));
+             "Shards are drawn with replacement, without end, of a mix each set's own: it needs "
+             "`samples` or `batches`."));
   bind_struct<Mix, 1>(
       module, "Mix",
       "Several sets, each with its share of the samples: [(0.7, \"a.tar\"), (0.3, \"b.tar\")].", {},
       member("parts", &Mix::parts, "(weight, shards) of each set."),
       word<wds::kMixEndWords>("end", &Mix::end,
-                              "When a set ends, the epoch does (\"stop\"), the set is repeated "
-                              "(\"repeat\"), or the others go on without it (\"drop\")."));
+                              "When a set has had its passes, the epoch ends (\"stop\"), the set "
+                              "is repeated (\"repeat\"), or the others go on without it "
+                              "(\"drop\")."));
 }
 
 using SpecValue = std::variant<std::vector<std::string>, Mix>;
@@ -240,8 +241,7 @@ void set_pipeline(pipeline::PipelineOptions& options, const nb::kwargs& given) {
   options.fields = named_fields(argument<FieldValues>(given, "fields"));
   options.batch = {
       .size = argument<std::int64_t>(given, "batch_size"),
-      .uneven = value_of("uneven", argument<std::string>(given, "uneven"), pipeline::kUnevenWords),
-      .partial = argument<bool>(given, "partial")};
+      .uneven = value_of("uneven", argument<std::string>(given, "uneven"), pipeline::kUnevenWords)};
   require(options.batch.size > 0, "batch_size must be above 0");
   options.shuffle = optional_argument<ShuffleOptions>(given, "shuffle").value_or(ShuffleOptions());
   options.epochs = optional_argument<EpochOptions>(given, "epochs").value_or(EpochOptions());

@@ -1,41 +1,30 @@
-// decode/transforms.h, class masks and limits as Python classes.
+// The table of transforms as Python classes, one for each line; class masks and limits.
 #include "decode/transforms.h"
 
 #include <nanobind/nanobind.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "decode/class_mask.h"
 #include "decode/limits.h"
+#include "decode/transforms/normalize.h"
 #include "io/base/error.h"
+#include "io/component/component_json.h"
+#include "io/component/component_text.h"
 #include "python/bind.h"
 #include "python/struct_binding.h"
+#include "python/transform_class.h"
 
 namespace millrace::python {
 namespace {
 
 using namespace decode;
-
-/// One number for both sides, or (height, width).
-using SizeValue = std::variant<int, std::pair<int, int>>;
-
-SizeValue size_value(const Extent& size) {
-  if (size.height == size.width) return size.height;
-  return std::pair(size.height, size.width);
-}
-
-Extent extent_of(const SizeValue& size) {
-  if (const int* both = std::get_if<int>(&size)) return {*both};
-  const auto& [height, width] = std::get<1>(size);
-  return {height, width};
-}
 
 using ColourValue = std::pair<std::tuple<int, int, int>, std::int64_t>;
 
@@ -61,111 +50,218 @@ void set_colours(ClassMask& mask, const std::vector<ColourValue>& values) {
   }
 }
 
-/// "height": one number, or (height, width). Its size is checked with the width, which follows.
-template <typename T>
-auto height_member() {
-  return member_as<SizeValue>(
-      "height", [](const T& of) { return of.height; },
-      [](T& of, const SizeValue& size) {
-        const Extent given = extent_of(size);
-        of.height = given.height;
-        of.width = std::holds_alternative<int>(size) ? 0 : given.width;
+// Values of Python as Written, and back.
+
+Written written_of(nb::handle value);
+
+Written written_list(nb::handle value) {
+  Written list{.kind = Written::Kind::kList};
+  for (const nb::handle one : value) list.items.push_back(written_of(one));
+  return list;
+}
+
+Written written_of(nb::handle value) {
+  using Kind = Written::Kind;
+  TransformObject* nested = nullptr;
+  if (value.is_none()) return {.kind = Kind::kNone, .text = "none"};
+  if (PyBool_Check(value.ptr()))
+    return {.kind = Kind::kBool, .text = nb::cast<bool>(value) ? "true" : "false"};
+  if (nb::isinstance<nb::str>(value))
+    return {.kind = Kind::kWord, .text = nb::cast<std::string>(value)};
+  if (PyIndex_Check(value.ptr()))
+    return {.kind = Kind::kNumber, .text = nb::str(nb::steal(PyNumber_Index(value.ptr()))).c_str()};
+  if (nb::try_cast(value, nested)) return written(nested->transform);
+  if (PySequence_Check(value.ptr()) != 0) return written_list(value);
+  if (const nb::object number = nb::steal(PyNumber_Float(value.ptr())); number.is_valid())
+    return {.kind = Kind::kNumber, .text = nb::repr(number).c_str()};
+  PyErr_Clear();
+  return {.kind = Kind::kWord, .text = nb::repr(value).c_str()};
+}
+
+/// `python`: ValueType::python(), which says whether 1 is 1.0.
+nb::object python_value(const Written& value, const std::string& python) {
+  using Kind = Written::Kind;
+  const auto all = [&] {
+    nb::list list;
+    for (const Written& one : value.items) list.append(python_value(one, python));
+    return list;
+  };
+  switch (value.kind) {
+    case Kind::kNone:
+      return nb::none();
+    case Kind::kBool:
+      return nb::bool_(value.text == "true");
+    case Kind::kNumber:
+      return nb::module_::import_("builtins")
+          .attr(python.find("float") == std::string::npos ? "int" : "float")(value.text);
+    case Kind::kWord:
+    case Kind::kCall:
+      return nb::str(text(value).c_str());
+    case Kind::kInterval:
+      return nb::tuple(all());
+    case Kind::kList:
+      return python.starts_with("Sequence") ? nb::object(all()) : nb::object(nb::tuple(all()));
+  }
+  return nb::none();
+}
+
+const Field& field_named(const std::vector<Field>& fields, std::string_view name) {
+  return *std::ranges::find(fields, name, &Field::name);
+}
+
+nb::object attribute(const TransformObject& self, std::string_view name) {
+  const StructType& type = self.transform.type();
+  const Field field = field_named(type.fields(self.transform.value()), name);
+  return python_value(field.type->write(field.value, ValueType::Form::kWhole),
+                      field.type->python());
+}
+
+/// "RandomCrop(32, padding=4)".
+std::string repr_of(const TransformObject& self) {
+  const StructType& type = self.transform.type();
+  const auto fields = type.fields(self.transform.value());
+  const Written call = type.write(self.transform.value(), ValueType::Form::kShortest);
+  std::string arguments;
+  for (std::size_t i = 0; i < call.items.size(); ++i) {
+    const Written& one = call.items[i];
+    const Field& field = one.name.empty() ? fields[i] : field_named(fields, one.name);
+    if (i > 0) arguments += ", ";
+    if (!one.name.empty()) arguments += one.name + "=";
+    arguments += nb::repr(python_value(one, field.type->python())).c_str();
+  }
+  return std::string(type.name().python) + "(" + arguments + ")";
+}
+
+// The classes.
+
+/// Throws: type_error for arguments that the class does not have.
+void check_arguments(const StructType& type, const nb::args& by_place, const nb::kwargs& by_name) {
+  const std::string python(type.name().python);
+  const auto fields = type.fields(type.usual());
+  const auto most = static_cast<std::size_t>(std::ranges::count(fields, true, &Field::by_place));
+  if (by_place.size() > most)
+    throw nb::type_error((python + "() takes " + std::to_string(most) +
+                          " without a name; its arguments are " + python_arguments(type).substr(6))
+                             .c_str());
+  std::vector<std::string> names;
+  for (const Field& field : fields) names.emplace_back(field.name);
+  for (const auto& [name, value] : by_name) {
+    const auto given = nb::cast<std::string>(name);
+    if (std::ranges::find(names, given) == names.end())
+      throw nb::type_error((python + "() has no '" + given + "'" + or_names(given, names)).c_str());
+  }
+}
+
+decode::Transform transform_of(const decode::TransformTable& table, const Component& usual,
+                               const nb::args& by_place, const nb::kwargs& by_name) {
+  const ComponentName& name = usual.type().name();
+  check_arguments(usual.type(), by_place, by_name);
+  Written call{.kind = Written::Kind::kCall, .text = std::string(name.word)};
+  for (const nb::handle value : by_place) call.items.push_back(written_of(value));
+  for (const auto& [key, value] : by_name) {
+    call.items.push_back(written_of(value));
+    call.items.back().name = nb::cast<std::string>(key);
+  }
+  try {
+    return decode::Transform(component_of(call, table));
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(name.python) + ": " + error.message());
+  }
+}
+
+/// As a type checker reads it, with the modules of its names.
+std::string qualified(std::string types) {
+  const std::pair<std::string_view, std::string_view> modules[] = {
+      {"Sequence[", "collections.abc."}, {"Literal[", "typing."}};
+  for (const auto& [name, module] : modules)
+    for (std::size_t at = types.find(name); at != std::string::npos;
+         at = types.find(name, at + module.size() + name.size()))
+      types.insert(at, module);
+  return types;
+}
+
+std::string class_doc(const StructType& type) {
+  std::string doc = std::string(type.name().sentence) + ".\n";
+  for (const Field& field : type.fields(type.usual())) {
+    const std::string range = field.range.text();
+    doc += "\n" + std::string(field.name) + ": " + std::string(field.sentence) +
+           (range.empty() ? "" : " (" + range + ")") + ".";
+  }
+  return doc;
+}
+
+void add_property(const nb::object& made, const Field& field) {
+  const std::string name(field.name);
+  const std::string signature = "def " + name + "(self) -> " + qualified(field.type->python());
+  const nb::object getter =
+      nb::cpp_function([name](const TransformObject& self) { return attribute(self, name); },
+                       nb::is_method(), nb::sig(signature.c_str()));
+  made.attr(name.c_str()) =
+      nb::module_::import_("builtins")
+          .attr("property")(getter, nb::none(), nb::none(), std::string(field.sentence) + ".");
+}
+
+/// The class of one component: its arguments, attributes and documentation are the list's.
+nb::object make_class(const nb::object& base, const decode::TransformTable& table,
+                      const Component& usual) {
+  const StructType& type = usual.type();
+  nb::dict members;
+  members["__doc__"] = class_doc(type);
+  members["__module__"] = "millrace.transforms";
+  nb::object made =
+      nb::module_::import_("builtins")
+          .attr("type")(std::string(type.name().python), nb::make_tuple(base), members);
+  const std::string signature = "def __init__(" + qualified(python_arguments(type)) + ") -> None";
+  made.attr("__init__") = nb::cpp_function(
+      [&table, usual](TransformObject* self, const nb::args& by_place, const nb::kwargs& by_name) {
+        new (self) TransformObject{transform_of(table, usual, by_place, by_name)};
       },
-      "Rows of pixels; as an argument also (height, width).");
+      nb::is_method(), nb::name("__init__"), nb::scope(made), nb::sig(signature.c_str()));
+  for (const Field& field : type.fields(type.usual())) add_property(made, field);
+  return made;
 }
 
-/// "width": None is what `alone` makes of the height.
-template <typename T, typename Alone>
-auto width_member(const char* name, const char* doc, Alone alone) {
-  using Width = std::optional<int>;
-  return member_as<Width>(
-      "width", [](const T& of) { return of.width == 0 ? Width() : Width(of.width); },
-      [=](T& of, Width width) {
-        const std::string what(name);
-        require(of.height > 0, what + " needs a size above 0: a number, or a height and a width");
-        require(!width || of.width == 0, what + ": (height, width) and another width are given");
-        require(!width || *width > 0, what + ": the width must be above 0");
-        of.width = width ? *width : of.width > 0 ? of.width : alone(of.height);
-      },
-      doc);
+nb::object bind_base(nb::module_& module, const decode::TransformTable& table) {
+  nb::class_<TransformObject> base(module, "Transform", "What is done to a picture.");
+  base.def("__repr__", &repr_of);
+  base.def("__eq__", [](const TransformObject& self, const nb::object& other) {
+    TransformObject* same = nullptr;
+    return nb::try_cast(other, same) && self.transform == same->transform;
+  });
+  base.def("__getstate__", [](const TransformObject& self) { return json_text(self.transform); });
+  base.def("__setstate__", [&table](TransformObject& self, const std::string& state) {
+    new (&self)
+        TransformObject{decode::Transform(component_of(written_json(state, "a transform"), table))};
+  });
+  return base;
 }
 
-int square(int height) { return height; }
-int open_side(int /*height*/) { return 0; }
+constexpr const char* kClasses = "_transforms";
 
-constexpr const char* kSquareDoc = "Columns of pixels; None: as many as rows.";
-
-void bind_resizes(nb::module_& module) {
-  bind_struct<ResizeShort, 1>(module, "ResizeShort",
-                              "Resizes so that the shorter side is `size`, keeping the ratio.", {},
-                              member("size", &ResizeShort::size, "Pixels of the shorter side."));
-  bind_struct<Resize, 2>(
-      module, "Resize",
-      "Resizes to exactly (height, width). Of one number it is torchvision's: the shorter side is "
-      "resized to it, keeping the ratio, as ResizeShort does.",
-      {}, height_member<Resize>(),
-      width_member<Resize>("Resize", "Columns of pixels; None: `height` is the shorter side's.",
-                           open_side));
-  bind_struct<ResizeCover, 2>(
-      module, "ResizeCover",
-      "Resizes so that the picture just covers (height, width), keeping the ratio: one side fits, "
-      "the other is as long or longer. One number is a square.",
-      {}, height_member<ResizeCover>(),
-      width_member<ResizeCover>("ResizeCover", kSquareDoc, square));
-}
-
-void bind_crops(nb::module_& module) {
-  bind_struct<CenterCrop, 2>(
-      module, "CenterCrop",
-      "The middle of the picture, padded with zeros where it is smaller. One number is a square.",
-      {}, height_member<CenterCrop>(), width_member<CenterCrop>("CenterCrop", kSquareDoc, square));
-  bind_struct<RandomCrop, 3>(
-      module, "RandomCrop",
-      "Pads each side by `padding` zeros, then takes a (height, width) window at random. One "
-      "number "
-      "is a square.",
-      {}, height_member<RandomCrop>(), width_member<RandomCrop>("RandomCrop", kSquareDoc, square),
-      member("padding", &RandomCrop::padding, "Pixels that are added on each side."));
-  bind_struct<RandomResizedCrop, 1>(
-      module, "RandomResizedCrop",
-      "A window of random area (a share of the picture's) and aspect ratio (width / height), "
-      "resized to `size`.",
-      {},
-      member_as<SizeValue>(
-          "size", [](const RandomResizedCrop& of) { return size_value(of.size); },
-          [](RandomResizedCrop& of, const SizeValue& size) { of.size = extent_of(size); },
-          "Of the result: one number for both sides, or (height, width)."),
-      member("area", &RandomResizedCrop::area,
-             "The window's smallest and largest share of the picture: torchvision's scale."),
-      member("aspect_ratio", &RandomResizedCrop::aspect_ratio,
-             "The window's smallest and largest width / height: torchvision's ratio."));
-}
-
-void bind_colours(nb::module_& module) {
-  bind_struct<RandomHorizontalFlip, 1>(
-      module, "RandomHorizontalFlip", "Mirrors with this probability.", {},
-      member("probability", &RandomHorizontalFlip::probability, "From 0 to 1."));
-  bind_struct<ColorJitter, 3>(
-      module, "ColorJitter",
-      "Random brightness, contrast and saturation, each by a factor in [1 - x, 1 + x], in random "
-      "order. Only flips and Normalize may follow it.",
-      {}, member("brightness", &ColorJitter::brightness, "x of the brightness."),
-      member("contrast", &ColorJitter::contrast, "x of the contrast."),
-      member("saturation", &ColorJitter::saturation, "x of the saturation."));
-  bind_struct<Normalize, 2>(
-      module, "Normalize",
-      "(value / 255 - mean) / std, per channel; a single value applies to all channels.", {},
-      member("mean", &Normalize::mean, "One for each channel, or one for all."),
-      member("std", &Normalize::std, "One for each channel, or one for all; above 0."))
-      .def_static("imagenet", &Normalize::imagenet, "The mean and deviation of ImageNet.");
+void bind_table(nb::module_& module, const decode::TransformTable& table) {
+  const nb::object base = bind_base(module, table);
+  nb::dict classes;
+  for (const Component& usual : table.all())
+    classes[std::string(usual.type().name().python).c_str()] = make_class(base, table, usual);
+  nb::cpp_function([] { return decode::Transform(Normalize::imagenet()); }, nb::name("imagenet"),
+                   nb::scope(classes["Normalize"]), nb::sig("def imagenet() -> Normalize"),
+                   "The mean and deviation of ImageNet.");
+  module.attr(kClasses) = classes;
 }
 
 }  // namespace
 
+nb::object transform_object(const decode::Transform& transform) {
+  const nb::object classes = nb::module_::import_("millrace._core").attr(kClasses);
+  const nb::object of = classes[std::string(transform.type().name().python).c_str()];
+  nb::object made = nb::inst_alloc(of);
+  new (nb::inst_ptr<TransformObject>(made)) TransformObject{transform};
+  nb::inst_mark_ready(made);
+  return made;
+}
+
 void bind_transforms(nb::module_& module) {
-  bind_resizes(module);
-  bind_crops(module);
-  bind_colours(module);
+  bind_table(module, decode::standard_transforms());
   bind_struct<ClassMask, 0>(
       module, "ClassMask",
       "How the pixels of a mask are read as class numbers: the stored numbers, or by the table "

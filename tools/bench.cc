@@ -6,13 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "decode/transforms.h"
 #include "device/device.h"
 #include "io/base/error.h"
 #include "pipeline/pipeline.h"
 #include "tools/commands.h"
+#include "tools/help.h"
 #include "tools/mix_options.h"
 #include "tools/progress.h"
 #include "tools/train/class_count.h"
+#include "tools/train/model_option.h"
 #include "tools/train/run_options.h"
 #include "tools/train/stored_image.h"
 #include "tools/train/timed_run.h"
@@ -34,11 +37,16 @@ class BenchCommand final : public Command {
   }
   std::string example() const override {
     return "  millrace bench 'train-{000000..000019}.tar' --stage decode --size 224 --augment "
-           "rrc-flip\n"
-           "  millrace bench 'cifar10/train-{000000..000019}.tar' --stage train --model resnet18 "
-           "--stem 3x3\n";
+           "'rrc, hflip'\n"
+           "  millrace bench 'cifar10/train-{000000..000019}.tar' --stage train --model "
+           "'resnet18(stem=3x3)'\n";
   }
 
+  std::vector<const Table*> tables() const override {
+    std::vector<const Table*> tables = ModelOption::models();
+    tables.push_back(&decode::standard_transforms());
+    return tables;
+  }
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_index(app);
@@ -46,16 +54,19 @@ class BenchCommand final : public Command {
     mix_.declare(app);
     app.add_option("--stage", stage_,
                    "read: shards to samples; decode: to batches; train: through the model")
-        ->transform(one_of({"read", "decode", "train"}));
+        ->transform(one_of({"read", "decode", "train"}))
+        ->check(in_short_help());
     app.add_option("--seconds", seconds_, "How long to measure; the shards are repeated as needed")
-        ->transform(real_number(0.1, 1e6));
+        ->transform(real_number(0.1, 1e6))
+        ->check(in_short_help());
     order_.declare(app);
-    choice_.declare(app);
+    model_.declare(app, choice_);
     run_.declare(app);
   }
 
   void check() override {
     if (stage_ == "train") require_trainer();
+    model_.settle(choice_);
     if (stage_ == "train") choice_.check();
     choice_.images.check();
     run_.check();
@@ -69,6 +80,8 @@ class BenchCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
+    run_.settle({.devices = static_cast<int>(device::DeviceSet::parse(run_.devices).size())});
+    run_.topology = {};  // one reader, however many devices take its batches
     if (stage_ != "read") settle_size(context);
     choice_.settle();
     const Measured measured = stage_ == "train" ? run_training(context) : run_pipeline(context);
@@ -175,7 +188,7 @@ class BenchCommand final : public Command {
     trainer::fit({.model = *model, .objective = objective, .train = feed, .devices = threads},
                  {.epochs = 1 << 20,
                   .precision = run_.compute_precision(),
-                  .schedule = {.kind = trainer::ScheduleKind::kConstant, .base_lr = 1e-3},
+                  .optimizer = {.rule = trainer::Sgd{.lr = 1e-3, .momentum = 0.0F}},
                   .log_steps = 0,
                   .stop = timed.token(),
                   .log = {}},
@@ -234,6 +247,7 @@ class BenchCommand final : public Command {
   ReadOptions read_;
   MixOptions mix_;
   std::vector<std::string> sets_;  // the specs, with their weights
+  ModelOption model_;
   ModelChoice choice_;
   RunOptions run_;
   std::string stage_ = "decode";

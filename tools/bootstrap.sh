@@ -12,7 +12,7 @@ build=(
   g++ cmake ninja-build pkg-config
   libarchive-dev libcurl4-openssl-dev zlib1g-dev libisal-dev libssl-dev libpugixml-dev
   libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
-  libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
   libopenmpi-dev openmpi-bin
   python3-dev python3-venv
   dataset-fashion-mnist

@@ -8,6 +8,7 @@
 
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "io/base/log.h"
 #include "tools/output.h"
@@ -17,9 +18,12 @@ namespace CLI {
 class App;
 }
 
-namespace millrace::trainer {
+namespace millrace {
+class Table;
+namespace trainer {
 class TerminalLine;
 }
+}  // namespace millrace
 
 namespace millrace::tools {
 
@@ -52,10 +56,12 @@ class Command {
   virtual std::string summary() const = 0;
   /// The end of --help: one or more command lines that work.
   virtual std::string example() const = 0;
+  /// Of the components that the options name: --help SGD explains one.
+  virtual std::vector<const Table*> tables() const { return {}; }
   /// Declares the options, bound to the command's own members.
   virtual void declare(CLI::App& app) = 0;
   /// Rejects what can never work; runs before any file is created or socket opened. Throws: Error,
-  /// which is a usage error whatever its code.
+  /// which is a usage error unless it is Exhausted or Io.
   virtual void check() {}
   /// Does the work. Throws: Error: kInvalidArgument is a usage error too, kCancelled an
   /// interruption, anything else a fault.

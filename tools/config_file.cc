@@ -90,13 +90,17 @@ class FileTarget {
   }
 
   void take(const TomlEntry& entry) {
-    const std::string name = option_name(app_, entry.key);
-    CLI::Option& option = *app_.get_option("--" + name);
+    if (is_run_ && is_gone(entry.key)) return;
+    const KnownOption known = option_called(app_, entry.key);
+    if (!known.value.empty() && entry.values == std::vector<std::string>{"false"}) return;
+    CLI::Option& option = *app_.get_option("--" + known.name);
+    const std::string& name = option.get_lnames().front();
     require(option.get_configurable(), "--" + name + " is for the command line only");
+    if (is_run_ && (is_default(option, entry) || is_off(entry, known))) return;
     check_once(name, entry);
-    if (is_decided(option, name) || (is_run_ && !is_part_of_run(option))) return;
-    if (is_run_ && is_default(option, entry)) return;
-    give(option, entry, name);
+    if (is_decided(option) || (is_run_ && !is_part_of_run(option))) return;
+    give(option, valued(entry, known), name);
+    option.check(from_file());
   }
 
  private:
@@ -111,10 +115,31 @@ class FileTarget {
   }
 
   /// By the command line, which gives it, undoes it, or gives what it excludes.
-  bool is_decided(const CLI::Option& option, const std::string& name) const {
+  bool is_decided(const CLI::Option& option) const {
     const auto is_there = [&](const CLI::Option* one) { return on_command_line_.contains(one); };
-    return is_there(&option) || std::ranges::count(left_out_, name) > 0 ||
+    const auto& names = option.get_lnames();
+    return is_there(&option) ||
+           std::ranges::any_of(
+               left_out_,
+               [&](const std::string& one) { return std::ranges::count(names, one) > 0; }) ||
            std::ranges::any_of(option.get_excludes(), is_there);
+  }
+
+  /// A flag that stands for a value has it where it is true.
+  static TomlEntry valued(TomlEntry entry, const KnownOption& known) {
+    if (!known.value.empty()) {
+      require(entry.values == std::vector<std::string>{"true"},
+              printable(entry.key) + " is a flag: true, or leave it out");
+      entry.values = {known.value};
+    }
+    for (std::string& value : entry.values) value = known.valued(value);
+    return entry;
+  }
+
+  /// The 0 of what was an option of its own, as --workers beside --streams: it leaves all to the
+  /// other one.
+  static bool is_off(const TomlEntry& entry, const KnownOption& known) {
+    return !known.unit.empty() && entry.values == std::vector<std::string>{"0"};
   }
 
   static bool is_default(const CLI::Option& option, const TomlEntry& entry) {
@@ -130,6 +155,17 @@ class FileTarget {
   std::set<const CLI::Option*> on_command_line_ = {};
   std::map<std::string, const TomlEntry*> keys_ = {};
 };
+
+/// Runs of before had --reduce-precision beside --reduce tree, which is one option now.
+void renew_reduce(std::vector<TomlEntry>& entries) {
+  const auto called = [&](std::string_view key) {
+    return std::ranges::find(entries, key, &TomlEntry::key);
+  };
+  const auto precision = called("reduce-precision");
+  const auto reduce = called("reduce");
+  if (precision == entries.end() || reduce == entries.end()) return;
+  if (precision->values == std::vector<std::string>{"bf16"}) reduce->values = {"tree-bf16"};
+}
 
 /// The options of a run's config.json.
 std::vector<TomlEntry> read_run_config(std::istream& input, const std::string& path) {
@@ -152,6 +188,7 @@ std::vector<TomlEntry> read_run_config(std::istream& input, const std::string& p
       entry.values = {word(value)};
     entries.push_back(std::move(entry));
   }
+  renew_reduce(entries);
   return entries;
 }
 

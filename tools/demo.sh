@@ -34,9 +34,9 @@ fi
 
 step "training LeNet, bf16, two CPU devices, two epochs"
 rm -rf "$demo/run"
-"$millrace" train --train "$demo/train-{000000..000011}.tar" --val "$demo/test-{000000..000001}.tar" \
+"$millrace" train "$demo/train-{000000..000011}.tar" --val "$demo/test-{000000..000001}.tar" \
   --model lenet --devices 2 --precision bf16 --batch-size 64 --epochs 2 \
-  --optimizer adam --lr 0.001 --schedule constant --mean 0.286 --std 0.353 --shuffle 5000 --run-dir "$demo/run"
+  --optimizer 'adam(0.001)' --schedule constant --mean 0.286 --std 0.353 --shuffle 5000 --run-dir "$demo/run"
 
 step "evaluating the best checkpoint once more, on one device"
 "$millrace" eval --checkpoint "$demo/run/checkpoints/best" "$demo/test-{000000..000001}.tar"

@@ -14,8 +14,8 @@ struct Side {
   std::vector<std::size_t> high;
   std::vector<float> share;
 
-  Side(int canvas, int content, int size) {
-    const int first = (canvas - content) / 2;
+  /// Of `content` pixels from `first` on.
+  Side(int first, int content, int size) {
     for (int i = 0; i < size; ++i) {
       const double at = std::clamp((i + 0.5) * content / size - 0.5, 0.0, content - 1.0);
       const int below = static_cast<int>(at);
@@ -31,14 +31,12 @@ class Resizer {
  public:
   Resizer(const DensePlanes& planes, const decode::Extent& to)
       : planes_(planes),
-        rows_(planes.canvas.height, planes.content.height, to.height),
-        columns_(planes.canvas.width, planes.content.width, to.width),
+        rows_(planes.content.y, planes.content.height, to.height),
+        columns_(planes.content.x, planes.content.width, to.width),
         area_(static_cast<std::size_t>(planes.canvas.height) *
               static_cast<std::size_t>(planes.canvas.width)) {
-    for (const float value : planes.values) {
-      if (!std::isfinite(value))
-        throw Error(ErrorCode::kCorrupt, "the model's output holds a value that is not a number");
-    }
+    for (std::size_t plane = 0; plane < num_planes(); ++plane)
+      for (int y = 0; y < planes.content.height; ++y) check(content_row(plane, y));
   }
 
   std::size_t num_planes() const { return planes_.values.size() / area_; }
@@ -60,6 +58,20 @@ class Resizer {
   }
 
  private:
+  static void check(std::span<const float> values) {
+    if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return;
+    throw Error(ErrorCode::kCorrupt, "the model's output holds a value that is not a number");
+  }
+
+  std::span<const float> content_row(std::size_t plane, int y) const {
+    const decode::Box& content = planes_.content;
+    const auto row = static_cast<std::size_t>(content.y + y);
+    return planes_.values.subspan(plane * area_ +
+                                      row * static_cast<std::size_t>(planes_.canvas.width) +
+                                      static_cast<std::size_t>(content.x),
+                                  static_cast<std::size_t>(content.width));
+  }
+
   DensePlanes planes_;
   Side rows_;
   Side columns_;

@@ -10,21 +10,22 @@
 #include <vector>
 
 #include "decode/class_mask.h"
+#include "decode/codec.h"
 #include "decode/image.h"
 #include "decode/transforms.h"
 
 namespace millrace::tools {
 
 /// Planes of one sample as output by a model. Shape: (K, H, W), where (H, W) is the canvas; the
-/// picture, of size `content`, is in its middle.
+/// picture is in its box `content` (ImageOptions::content()).
 struct DensePlanes {
   std::span<const float> values;
   decode::Extent canvas;
-  decode::Extent content;
+  decode::Box content;
 };
 
 /// Each pixel's most likely class, the first one of equals; the logits are resized, not the
-/// classes. Throws: Corrupt for a NaN.
+/// classes. Throws: Corrupt for a NaN in the picture's part.
 decode::ClassImage classes_of(const DensePlanes& planes, const decode::Extent& to);
 
 /// The first plane's values, (H, W). Throws: as classes_of().

@@ -159,14 +159,13 @@ class EvalCommand final : public Command {
     exact.precision = "fp32";
     exact.topology = {};
     pictures_.checkpoint = checkpoint_;
-    auto input =
-        make_pipeline_options({.shards = read_.shards(),
-                               .joins = read_.joins(),
-                               .order = {.shuffle = pictures_.shuffle ? kShuffleSamples : 0,
-                                         .skip = order_.skip,
-                                         .take = order_.take},
-                               .seed = pictures_.shuffle.value_or(0)},
-                              choice, exact, read_, context);
+    auto input = make_pipeline_options(
+        {.shards = read_.shards(),
+         .joins = read_.joins(),
+         .order = {.shuffle = {.buffer_samples = pictures_.shuffle ? kShuffleSamples : 0},
+                   .range = order_.range},
+         .seed = pictures_.shuffle.value_or(0)},
+        choice, exact, read_, context);
     input.stop = context.stop;
     write_pictures(choice, std::move(input), pictures_);
     context.log.info("pictures in " + io::printable_url(pictures_.path));

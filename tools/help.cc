@@ -4,16 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
+#include <cctype>
 #include <string_view>
 #include <vector>
+
+#include "io/base/wrap.h"
+#include "tools/option_mark.h"
 
 namespace millrace::tools {
 namespace {
 
-constexpr std::size_t kColumns = 80;
-constexpr std::size_t kIndent = 2;
-constexpr std::size_t kTextColumn = 28;
+/// Lines.
+constexpr std::ptrdiff_t kTwoScreens = 110;
+constexpr const char* kInShortHelp = "short-help";
 
 using Options = std::vector<const CLI::Option*>;
 
@@ -82,34 +85,6 @@ std::string description(const CLI::Option& option) {
   return option.get_required() ? text + " (required)" : text;
 }
 
-/// `text` starting at a column, wrapped between words.
-std::string wrapped(const std::string& text, std::size_t column) {
-  std::istringstream words(text);
-  std::string lines;
-  std::size_t at = column;
-  for (std::string word; words >> word; at += word.size()) {
-    const bool first = at == column;
-    if (!first && at + 1 + word.size() > kColumns) {
-      lines += "\n" + std::string(column, ' ');
-      at = column;
-    } else if (!first) {
-      lines += ' ';
-      ++at;
-    }
-    lines += word;
-  }
-  return lines;
-}
-
-std::string entry(const std::string& left, const std::string& text) {
-  std::string line = std::string(kIndent, ' ') + left;
-  if (line.size() + kIndent > kTextColumn && !text.empty())
-    line += "\n" + std::string(kTextColumn, ' ');
-  else
-    line.resize(std::max(line.size(), kTextColumn), ' ');
-  return line + wrapped(text, kTextColumn) + "\n";
-}
-
 std::string positional_name(const CLI::Option& option) {
   return option.get_name(true, false) + (repeats(option) ? "..." : "");
 }
@@ -126,34 +101,90 @@ std::string usage(const std::string& name, const Options& positionals) {
 std::string arguments(const Options& positionals) {
   std::string text;
   for (const CLI::Option* option : positionals)
-    text += entry(positional_name(*option), description(*option));
+    text += help_entry(positional_name(*option), description(*option));
   return text.empty() ? text : "\nArguments:\n" + text;
 }
 
-std::string section(const CLI::App& app, const std::string& group) {
+bool is_shown(const CLI::Option& option) {
+  return option.get_group() != kHiddenGroup && !option.get_positional();
+}
+
+std::string option_entry(const CLI::Option& option) {
+  return help_entry(names_text(option) + value_text(option), description(option));
+}
+
+bool is_in_short_help(const CLI::Option& option) {
+  return option.get_group() == kGeneralGroup || is_marked(option, kInShortHelp);
+}
+
+std::string section(const CLI::App& app, const std::string& group, bool in_short) {
   std::string text;
   for (const CLI::Option* option : app.get_options())
-    if (option->get_group() == group && option->nonpositional())
-      text += entry(names_text(*option) + value_text(*option),
-                    option->get_positional() ? "The same as " + positional_name(*option)
-                                             : description(*option));
+    if (option->get_group() == group && is_shown(*option) &&
+        (!in_short || is_in_short_help(*option)))
+      text += option_entry(*option);
   return text.empty() ? text : "\n" + group + ":\n" + text;
+}
+
+/// The headings, the general one last.
+std::vector<std::string> headings(const CLI::App& app) {
+  std::vector<std::string> groups = app.get_groups();
+  std::stable_partition(groups.begin(), groups.end(),
+                        [](const std::string& group) { return group != kGeneralGroup; });
+  std::erase(groups, kHiddenGroup);
+  return groups;
+}
+
+/// "Devices and threads" as "devices".
+std::string topic_of(std::string_view heading) {
+  std::string topic(heading.substr(0, heading.find(' ')));
+  topic.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(topic.front())));
+  return topic;
+}
+
+/// Where to read on.
+std::string more(const CLI::App& app) {
+  return "\n" +
+         wrapped(fmt::format("All options: {0} --help all. Those of one part: {0} --help TOPIC, "
+                             "which is {1}. One alone: --help batch-size.",
+                             app.get_name(), fmt::join(help_topics(app), ", ")),
+                 0, 0) +
+         "\n";
+}
+
+std::string help_text(const CLI::App& app, bool in_short) {
+  const Options positionals =
+      app.get_options([](const CLI::Option* option) { return option->get_positional(); });
+  std::string text = app.get_description() + "\n\n" + usage(app.get_name(), positionals);
+  text += arguments(positionals);
+  for (const std::string& heading : headings(app)) text += section(app, heading, in_short);
+  if (in_short) text += more(app);
+  return text + "\n" + app.get_footer() + (app.get_footer().ends_with('\n') ? "" : "\n");
 }
 
 }  // namespace
 
-std::string HelpText::make_help(const CLI::App* app, std::string name,
+CLI::Validator in_short_help() { return mark(kInShortHelp); }
+
+std::vector<std::string> help_topics(const CLI::App& app) {
+  std::vector<std::string> topics;
+  for (const std::string& heading : headings(app)) topics.push_back(topic_of(heading));
+  return topics;
+}
+
+std::string option_help(const CLI::App& app, const std::string& topic) {
+  if (topic == "all") return help_text(app, false);
+  for (const std::string& heading : headings(app))
+    if (topic_of(heading) == topic) return section(app, heading, false).substr(1);
+  const CLI::Option* option = app.get_option_no_throw("--" + topic);
+  return option == nullptr || !is_shown(*option) ? std::string() : option_entry(*option);
+}
+
+std::string HelpText::make_help(const CLI::App* app, std::string /*name*/,
                                 CLI::AppFormatMode /*mode*/) const {
-  const Options positionals =
-      app->get_options([](const CLI::Option* option) { return option->get_positional(); });
-  std::string text = app->get_description() + "\n\n" + usage(name, positionals);
-  text += arguments(positionals);
-  std::vector<std::string> groups = app->get_groups();
-  std::stable_partition(groups.begin(), groups.end(),
-                        [](const std::string& group) { return group != kGeneralGroup; });
-  for (const std::string& group : groups)
-    if (!group.empty()) text += section(*app, group);
-  return text + "\n" + app->get_footer() + (app->get_footer().ends_with('\n') ? "" : "\n");
+  std::string whole = help_text(*app, false);
+  const bool is_long = std::ranges::count(whole, '\n') > kTwoScreens;
+  return is_long ? help_text(*app, true) : whole;
 }
 
 }  // namespace millrace::tools

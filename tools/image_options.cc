@@ -7,8 +7,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "decode/image_decoder.h"
+#include "decode/transforms/center_crop.h"
+#include "decode/transforms/letterbox.h"
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/random_resized_crop.h"
+#include "decode/transforms/resize.h"
 #include "io/base/error.h"
+#include "io/base/suggest.h"
 #include "io/base/text.h"
+#include "io/component/component_text.h"
+#include "tools/help.h"
 #include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/values.h"
@@ -26,33 +35,156 @@ void check_channels(const std::vector<float>& values, int channels, const char* 
                             counted(static_cast<std::uint64_t>(channels), "channel")));
 }
 
+using decode::GeometryStep;
+using decode::Transform;
+using decode::TransformKind;
+
+/// A list of transforms with a name. Calls without a size have the picture's.
+struct NamedList {
+  std::string name;
+  std::string calls;
+};
+
+std::vector<NamedList> named_lists(const decode::Extent& size) {
+  const int padding = std::min(size.height, size.width) / 8;
+  return {{"none", ""},
+          {"flip", "hflip"},
+          {"crop-flip", fmt::format("rcrop(padding={}), hflip", padding)},
+          {"rrc-flip", "rrc, hflip"}};
+}
+
+/// Whether the call says a size, without a name or with it.
+bool says_size(const Written& call) {
+  return std::ranges::any_of(
+      call.items, [](const Written& one) { return one.name.empty() || one.name == "size"; });
+}
+
+/// Adds `size` to a call that has a field of that name, and says none.
+void give_size(Written& call, const decode::Extent& size) {
+  const Component& usual = decode::standard_transforms().at(call);
+  const auto fields = usual.type().fields(usual.value());
+  const bool takes_size = std::ranges::any_of(fields, [](const Field& field) {
+    return field.name == "size" && field.type == &value_type(decode::Extent());
+  });
+  if (!takes_size || says_size(call)) return;
+  Written given = value_type(size).write(&size, ValueType::Form::kWhole);
+  given.name = "size";
+  given.begin = call.begin;
+  given.end = call.end;
+  call.kind = Written::Kind::kCall;
+  call.items.push_back(std::move(given));
+}
+
+/// Windows of roughly the proportions of `size`, so that what is in them is not distorted. Only of
+/// a call that says neither.
+Transform in_proportion(Transform transform, const Written& call, const decode::Extent& size) {
+  const auto* crop = transform.get_if<decode::RandomResizedCrop>();
+  const bool says_ratio =
+      std::ranges::any_of(call.items, [](const Written& one) { return one.name == "ratio"; });
+  if (crop == nullptr || says_ratio) return transform;
+  decode::RandomResizedCrop shaped = *crop;
+  for (double* ratio : {&shaped.ratio.from, &shaped.ratio.to})
+    *ratio *= static_cast<double>(size.width) / size.height;
+  return shaped;
+}
+
+/// Throws: Mistake.
+std::vector<Transform> transforms_of(const std::string& text, const decode::Extent& size) {
+  std::string calls = text;
+  for (const NamedList& list : named_lists(size))
+    if (plain_name(text) == plain_name(list.name)) calls = list.calls;
+  std::vector<Transform> transforms;
+  for (Written& call : written_calls(calls).items) {
+    give_size(call, size);
+    transforms.push_back(
+        in_proportion(Transform(component_of(call, decode::standard_transforms())), call, size));
+  }
+  return transforms;
+}
+
+/// As a checkpoint has it.
+std::string recorded(const std::vector<Transform>& transforms, const decode::Extent& size) {
+  for (const NamedList& list : named_lists(size))
+    if (transforms == transforms_of(list.calls, size)) return list.name;
+  std::vector<std::string> calls;
+  for (const Transform& transform : transforms) calls.push_back(text(written(transform)));
+  return fmt::format("{}", fmt::join(calls, ", "));
+}
+
+/// "'rcrop(pading=4)', column 7: rcrop has no 'pading'; did you mean padding?".
+std::string problem_in(const std::string& calls, const Mistake& mistake) {
+  return fmt::format("'{}', column {}: {}", calls, mistake.begin + 1, mistake.message());
+}
+
+/// Refuses what cannot be read, whatever the size.
+CLI::Validator transform_calls() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        try {
+          static_cast<void>(transforms_of(text, 1));
+          return {};
+        } catch (const Mistake& mistake) {
+          return problem_in(text, mistake);
+        }
+      },
+      "");
+}
+
+bool shows_windows(const std::vector<Transform>& transforms) {
+  return std::ranges::any_of(transforms, [](const Transform& transform) {
+    const auto step = transform.make();
+    const auto* geometry = dynamic_cast<const GeometryStep*>(step.get());
+    return geometry != nullptr && geometry->scale() == GeometryStep::Scale::kWindows;
+  });
+}
+
+bool has_own_size(const std::vector<Transform>& transforms) {
+  return std::ranges::any_of(transforms, [](const Transform& transform) {
+    const auto step = transform.make();
+    const auto* geometry = dynamic_cast<const GeometryStep*>(step.get());
+    return geometry != nullptr && geometry->output().has_value();
+  });
+}
+
+void append(std::vector<Transform>& to, const std::vector<Transform>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
 }  // namespace
 
 void ImageOptions::declare(CLI::App& app) {
   app.add_option_function<std::string>(
          "--size",
          [this](const std::string& text) {
-           size = text == "0" ? decode::Extent(0) : parse_extent("--size", text);
+           size = text == "0" ? decode::Extent() : parse_extent("--size", text);
          },
          "Size of the model's input: N, or height x width [the model's own]")
       ->type_name("N|HxW")
+      ->check(in_short_help())
       ->default_function([this] { return has_size() ? extent_text(size) : ""; });
   app.add_option("--channels", channels, "3 for colour, 1 for grey; 0: the model's own")
       ->transform(one_of({"0", "1", "3"}));
-  app.add_option("--augment", augment, "Random transforms in training")
-      ->transform(one_of({"none", "flip", "crop-flip", "rrc-flip"}));
+  app.add_option("--augment", augment,
+                 "Random transforms in training, a list of calls: 'rcrop(padding=4), hflip'; 'rrc, "
+                 "hflip, jitter(0.4, 0.4)'")
+      ->transform(transform_calls())
+      ->type_name("CALLS")
+      ->check(in_short_help());
   app.add_option("--fit", fit,
                  "How pictures of other sizes become --size, in training and evaluation: cover, "
-                 "resized in proportion and cropped; squeeze, both sides resized; none, windows of "
-                 "them as stored [cover; squeeze for masks and depths]")
-      ->transform(one_of({"cover", "squeeze", "none"}, {{"crop", "cover"},
-                                                        {"center", "cover"},
-                                                        {"squash", "squeeze"},
-                                                        {"stretch", "squeeze"},
-                                                        {"fill", "squeeze"}}));
+                 "resized in proportion and cropped; contain, resized in proportion and padded; "
+                 "squeeze, both sides resized; none, windows of them as stored [cover; contain for "
+                 "masks and depths]")
+      ->transform(one_of({"cover", "contain", "squeeze", "none"}, {{"crop", "cover"},
+                                                                   {"center", "cover"},
+                                                                   {"letterbox", "contain"},
+                                                                   {"pad", "contain"},
+                                                                   {"squash", "squeeze"},
+                                                                   {"stretch", "squeeze"},
+                                                                   {"fill", "squeeze"}}));
   app.add_option("--eval-resize", eval_resize,
                  "Evaluation resizes the shorter side to this and crops the middle; 0: --size, "
-                 "with rrc-flip 8/7 of it")
+                 "with rrc 8/7 of it")
       ->transform(whole_number(0, kMaxSide))
       ->check(may_change());
   app.add_option(
@@ -69,7 +201,8 @@ void ImageOptions::declare(CLI::App& app) {
 }
 
 void ImageOptions::settle() {
-  if (fit.empty()) fit = whole ? "squeeze" : "cover";
+  if (fit.empty()) fit = whole ? "contain" : "cover";
+  augment = recorded(augmentations(), size);
 }
 
 void ImageOptions::settle_as_before() {
@@ -80,17 +213,49 @@ void ImageOptions::settle_as_before() {
 }
 
 void ImageOptions::check() const {
-  require(!whole || fit.empty() || fit == "squeeze",
-          "--fit " + fit + ": masks and depths are predicted for the whole picture: --fit squeeze");
-  require(fit != "none" || augment != "rrc-flip", "--fit none: rrc-flip resizes what it crops");
-  require(eval_resize == 0 || (!whole && fit != "none"),
-          whole ? "--eval-resize: masks and depths are predicted for the whole picture"
-                : "--eval-resize: --fit none resizes nothing");
+  require(!whole || fit.empty() || fit == "contain" || fit == "squeeze",
+          "--fit " + fit +
+              ": masks and depths are predicted for the whole picture: --fit contain or squeeze");
+  check_augmentations();
+  require(eval_resize == 0 || !whole,
+          "--eval-resize: masks and depths are predicted for the whole picture");
+  require(eval_resize == 0 || fit != "none", "--eval-resize: --fit none resizes nothing");
+  require(eval_resize == 0 || fit != "contain",
+          "--eval-resize: --fit contain shows the whole picture, at --size");
   require(eval_resize == 0 || eval_resize >= std::min(size.height, size.width),
           fmt::format("--eval-resize {} is below --size {}", eval_resize,
                       std::min(size.height, size.width)));
   check_channels(mean, channels, "--mean");
   check_channels(std, channels, "--std");
+}
+
+std::vector<Transform> ImageOptions::augmentations() const {
+  try {
+    return transforms_of(augment, has_size() ? size : decode::Extent(1));
+  } catch (const Mistake& mistake) {
+    throw Error(ErrorCode::kInvalidArgument, "--augment " + problem_in(augment, mistake));
+  }
+}
+
+void ImageOptions::check_augmentations() const {
+  const std::vector<Transform> list = augmentations();
+  require(fit != "none" || !shows_windows(list), "--fit none: --augment resizes what it crops");
+  for (const Transform& transform : list) {
+    const auto step = transform.make();
+    const std::string call = "--augment " + text(transform) + ": ";
+    require(kind_of(transform) != TransformKind::kScale, call + "--mean and --std normalise");
+    const auto* geometry = dynamic_cast<const GeometryStep*>(step.get());
+    if (geometry == nullptr) continue;
+    require(geometry->scale() != GeometryStep::Scale::kSet,
+            call + "--fit and --eval-resize decide how pictures are resized");
+    const auto output = geometry->output();
+    require(!output || !has_size() || *output == size,
+            call + "pictures of another size than --size " + extent_text(size));
+  }
+  std::vector<Transform> in_order = {decode::CenterCrop{.size = 1}};
+  append(in_order, list);
+  static_cast<void>(
+      decode::ImageDecoder({.transforms = in_order, .channels = channels == 0 ? 3 : channels}));
 }
 
 decode::Normalize ImageOptions::normalize() const {
@@ -108,54 +273,53 @@ decode::Extent ImageOptions::canvas() const {
   return {padded(size.height), padded(size.width)};
 }
 
-/// Appends the transforms that all images end with.
-std::vector<decode::Transform> ImageOptions::finished(
-    std::vector<decode::Transform> geometry) const {
+decode::Box ImageOptions::content(const decode::Extent& stored) const {
+  decode::Geometry geometry(stored.width, stored.height);
+  KeyedRng unused({});  // nothing in evaluation is random
+  for (const Transform& transform : of_kind(eval_transforms(), TransformKind::kGeometry))
+    dynamic_cast<const GeometryStep&>(*transform.make()).choose(geometry, unused);
+  return geometry.content();
+}
+
+/// What all images end with.
+std::vector<Transform> ImageOptions::finished(std::vector<Transform> geometry,
+                                              std::vector<Transform> levels) const {
   const decode::Extent padded = canvas();
-  if (padded != size)
-    geometry.emplace_back(decode::CenterCrop{.height = padded.height, .width = padded.width});
+  if (padded != size) geometry.emplace_back(decode::CenterCrop{.size = padded});
+  append(geometry, levels);
   geometry.emplace_back(normalize());
   return geometry;
 }
 
 /// The resize that `fit` asks for.
-std::vector<decode::Transform> ImageOptions::fitted(const decode::Extent& to) const {
-  if (whole || fit == "squeeze") return {decode::Resize{.height = to.height, .width = to.width}};
+std::vector<Transform> ImageOptions::fitted(const decode::Extent& to) const {
+  if (fit == "contain") return {decode::Letterbox{.size = to}};
+  if (fit == "squeeze") return {decode::Resize{.size = to}};
   if (fit == "none") return {};
-  return {decode::ResizeCover{.height = to.height, .width = to.width}};
+  return {decode::ResizeCover{.size = to}};
 }
 
-std::vector<decode::Transform> ImageOptions::train_transforms() const {
-  if (augment == "rrc-flip") {
-    decode::RandomResizedCrop crop{.size = size};
-    // Windows of roughly the canvas's proportions, so that the content is not distorted.
-    for (double& ratio : crop.aspect_ratio) ratio *= static_cast<double>(size.width) / size.height;
-    return finished({crop, decode::RandomHorizontalFlip{}});
-  }
-  std::vector<decode::Transform> geometry = fitted(size);
-  if (augment == "crop-flip") {
-    geometry.emplace_back(decode::RandomCrop{.height = size.height,
-                                             .width = size.width,
-                                             .padding = std::min(size.height, size.width) / 8});
-  } else {
-    geometry.emplace_back(decode::CenterCrop{.height = size.height, .width = size.width});
-  }
-  if (augment != "none") geometry.emplace_back(decode::RandomHorizontalFlip{});
-  return finished(std::move(geometry));
+std::vector<Transform> ImageOptions::train_transforms() const {
+  const std::vector<Transform> list = augmentations();
+  std::vector<Transform> geometry;
+  if (!shows_windows(list)) geometry = fitted(size);
+  if (!has_own_size(list)) geometry.emplace_back(decode::CenterCrop{.size = size});
+  append(geometry, of_kind(list, TransformKind::kGeometry));
+  return finished(std::move(geometry), of_kind(list, TransformKind::kPixels));
 }
 
 decode::Extent ImageOptions::eval_extent() const {
-  if (whole) return size;
+  if (whole || fit == "contain") return size;
   const int shorter = std::min(size.height, size.width);
   if (eval_resize > 0)
     return {size.height * eval_resize / shorter, size.width * eval_resize / shorter};
-  if (augment == "rrc-flip") return {size.height * 8 / 7, size.width * 8 / 7};
+  if (shows_windows(augmentations())) return {size.height * 8 / 7, size.width * 8 / 7};
   return size;
 }
 
-std::vector<decode::Transform> ImageOptions::eval_transforms() const {
-  std::vector<decode::Transform> geometry = fitted(eval_extent());
-  geometry.emplace_back(decode::CenterCrop{.height = size.height, .width = size.width});
+std::vector<Transform> ImageOptions::eval_transforms() const {
+  std::vector<Transform> geometry = fitted(eval_extent());
+  geometry.emplace_back(decode::CenterCrop{.size = size});
   return finished(std::move(geometry));
 }
 

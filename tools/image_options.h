@@ -4,22 +4,28 @@
 //
 //   cover     resized, in proportion, until they just cover size (a square one: the shorter side);
 //             what is too much on the longer side is cropped away
+//   contain   resized, in proportion, until they just fit into size, and centred; what is left over
+//             of it is padding
 //   squeeze   both sides resized to size, out of proportion
 //   none      as stored; windows of size are taken of them
 //
-// `augment` decides what training makes of them:
+// `augment` is a list of transforms (decode/transforms/) that training adds, as calls:
 //
-//   none        the middle, cropped to size
-//   flip        the same, flipped at random
-//   crop-flip   padded by an eighth of size's shorter side, randomly cropped to size, flipped at
-//               random (CIFAR)
-//   rrc-flip    random resized crop, flipped at random (ImageNet)
+//   rcrop(padding=4), hflip           a window of size of the padded picture, mirrored (CIFAR)
+//   rrc, hflip, jitter(0.4, 0.4)      a random region, resized; mirrored; other colours (ImageNet)
 //
-// Evaluation crops the middle; with rrc-flip, whose windows are mostly parts of a picture, from one
+// A transform whose size is not given has `size`; where none of them crops, the middle is taken.
+// none, flip (hflip), crop-flip (rcrop padded by an eighth of the shorter side, hflip) and rrc-flip
+// (rrc, hflip) are names of lists; a checkpoint records these lists by their names.
+//
+// Evaluation crops the middle; with rrc, whose windows are mostly parts of a picture, from one
 // resized to 8/7 of size, or of what `eval_resize` says.
 //
-// Masks and depths are predicted for the whole picture, which therefore is squeezed. If a model
-// needs sides of a certain multiple, the picture is centred in a canvas of the next larger one.
+// Masks and depths are predicted for the whole picture, which therefore is contained or squeezed.
+// If a model needs sides of a certain multiple, the picture is centred in a canvas of the next
+// larger one. Nothing that is padded, for either reason, counts in loss and measures: masks of
+// classes have the ignored label there, other masks and depths NaN. Windows of rcrop are taken of
+// the contained picture, those of rrc of the stored one.
 //
 // Threads: a value type.
 #pragma once
@@ -27,7 +33,10 @@
 #include <string>
 #include <vector>
 
+#include "decode/codec.h"
+#include "decode/extent.h"
 #include "decode/transforms.h"
+#include "decode/transforms/normalize.h"
 #include "pipeline/fields.h"
 
 namespace CLI {
@@ -38,11 +47,12 @@ namespace millrace::tools {
 
 struct ImageOptions {
   /// Height and width; 0: the model's own.
-  decode::Extent size = 0;
+  decode::Extent size = {};
   /// 3 or 1; 0: the model's own.
   int channels = 0;
+  /// Calls, or the name of a list.
   std::string augment = "none";
-  /// "cover", "squeeze" or "none"; empty: settle() decides.
+  /// "cover", "contain", "squeeze" or "none"; empty: settle() decides.
   std::string fit = {};
   /// Evaluation resizes the shorter side to this before it crops the middle, the longer one in
   /// proportion; 0: size, with rrc-flip 8/7 of it.
@@ -59,7 +69,8 @@ struct ImageOptions {
 
   /// --size --channels --augment --fit --eval-resize --mean --std.
   void declare(CLI::App& app);
-  /// Sets `fit`, if it is empty: squeeze for the whole picture, else cover.
+  /// Sets `fit`, if it is empty: contain for the whole picture, else cover; and writes `augment` as
+  /// it is recorded: a list by its name, or with every parameter. Requires: has_size().
   void settle();
   /// Throws: InvalidArgument.
   void check() const;
@@ -69,14 +80,20 @@ struct ImageOptions {
   bool has_size() const { return size.height > 0; }
   /// The model's input size: `size` plus padding.
   decode::Extent canvas() const;
+  /// Where evaluation shows a picture of this size in the canvas. Requires: settled options.
+  decode::Box content(const decode::Extent& stored) const;
   decode::Normalize normalize() const;
+  /// Geometry, then changes of levels, then Normalize.
   std::vector<decode::Transform> train_transforms() const;
   std::vector<decode::Transform> eval_transforms() const;
 
  private:
+  std::vector<decode::Transform> augmentations() const;
+  void check_augmentations() const;
   decode::Extent eval_extent() const;
   std::vector<decode::Transform> fitted(const decode::Extent& to) const;
-  std::vector<decode::Transform> finished(std::vector<decode::Transform> geometry) const;
+  std::vector<decode::Transform> finished(std::vector<decode::Transform> geometry,
+                                          std::vector<decode::Transform> levels = {}) const;
 };
 
 }  // namespace millrace::tools

@@ -36,8 +36,9 @@ std::optional<Weighted> weighted(const std::string& word) {
 void MixOptions::declare(CLI::App& app) {
   app.add_option(
          "--mix-end", end,
-         "When a set of a mix has no sample left: stop the epoch; repeat it, until each set "
-         "was read once; drop it, and read the others to their ends")
+         "When a set of a mix has no sample left, after --repeat times: stop the epoch; repeat it, "
+         "until each set was read once, or --repeat times; drop it, and read the others to their "
+         "ends")
       ->transform(one_of(names_of(wds::kMixEndWords)));
 }
 
@@ -61,10 +62,10 @@ void MixOptions::check(const std::vector<std::string>& words, const OrderOptions
   for (const std::string& word : words)
     require(has_weight(word),
             prefix + word + ": in a mix every set has a weight (0.5:" + word + ")");
-  require(order.skip == 0 && order.take == 0,
-          "--skip and --take are not for a mix: its sets are taken whole");
-  require(!order.resampled && order.passes == 0 && order.order == "millrace",
-          "--resampled, --passes and --order are not for a mix: --mix-end says what is repeated");
+  require(order.range.is_all(), "--skip and --take are not for a mix: its sets are taken whole");
+  require(order.order == "millrace", "--order is not for a mix: it has millrace's own");
+  require(!order.epochs.resampled || end == "stop",
+          "--mix-end: sets that are --resampled have no end, nothing is repeated or dropped");
   std::vector<double> weights;
   weights.reserve(words.size());
   for (const std::string& word : words) weights.push_back(weighted(word)->weight);
@@ -76,8 +77,7 @@ pipeline::MixOptions MixOptions::sets(const std::vector<std::string>& words,
   pipeline::MixOptions mix{.end = value_of("--mix-end", end, wds::kMixEndWords)};
   for (const std::string& word : words)
     if (const auto set = weighted(word))
-      mix.parts.push_back(
-          {.weight = set->weight, .num_shards = read.shards({set->spec}).size()});
+      mix.parts.push_back({.weight = set->weight, .num_shards = read.shards({set->spec}).size()});
   return mix;
 }
 

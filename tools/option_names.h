@@ -16,9 +16,25 @@ class App;
 
 namespace millrace::tools {
 
-/// The long name, without dashes, of `app`'s option `name`, written with _ for -, in any case, or
-/// as in PyTorch and Lightning. Throws: InvalidArgument, with the nearest name, for none.
+/// An option by one of its names, and what that name says of the value: --warmup-epochs 5 is
+/// --schedule.warmup 5ep.
+struct KnownOption {
+  std::string name = {};   ///< the long one, without dashes
+  std::string unit = {};   ///< of a value that is a bare number
+  std::string value = {};  ///< of a name that is a flag and stands for a value
+
+  std::string valued(const std::string& given) const;
+};
+
+/// `app`'s option `name`, written with _ for -, in any case, or as in PyTorch and Lightning.
+/// Throws: InvalidArgument, with the nearest name, for none.
+KnownOption option_called(const CLI::App& app, std::string_view name);
+/// Its long name, without dashes.
 std::string option_name(const CLI::App& app, std::string_view name);
+/// Whether an option was called so, and is no more.
+bool is_gone(std::string_view name);
+/// What --help aliases prints: short forms, and names from other tools.
+std::string alias_help(const CLI::App& app);
 
 /// Removes each --no-NAME from the arguments, where NAME is an option without a default and
 /// --no-NAME is no option, and returns the names: what a configuration file says of them does not

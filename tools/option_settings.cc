@@ -17,6 +17,7 @@
 #include "io/byte_source.h"
 #include "io/opener.h"
 #include "tools/help.h"
+#include "tools/option_mark.h"
 #include "tools/read_options.h"
 #include "trainer/checkpoint.h"
 
@@ -29,21 +30,9 @@ constexpr const char* kMayChange = "scope:start";
 constexpr const char* kOfThisStart = "scope:call";
 constexpr const char* kOwnOfProcess = "scope:process";
 constexpr const char* kNamesContents = "names-contents";
-
-/// CLI11 keeps nothing of a program's own with an option but its validators: an inactive one is a
-/// mark.
-CLI::Validator mark(const char* name) {
-  return CLI::Validator([](std::string& /*text*/) { return std::string(); }, "", name)
-      .active(false);
-}
-
-bool is_marked(CLI::Option& option, const char* name) {
-  try {
-    return option.get_validator(name) != nullptr;
-  } catch (const CLI::OptionNotFound&) {
-    return false;
-  }
-}
+constexpr const char* kFromFile = "from-file";
+constexpr const char* kComponent = "component";
+constexpr const char* kComponentField = "component-field";
 
 trainer::SettingScope scope_of(CLI::Option& option) {
   if (is_marked(option, kOwnOfProcess)) return trainer::SettingScope::kProcess;
@@ -157,6 +146,11 @@ CLI::Validator may_change() { return mark(kMayChange); }
 CLI::Validator of_this_start() { return mark(kOfThisStart); }
 CLI::Validator own_of_process() { return mark(kOwnOfProcess); }
 CLI::Validator names_contents() { return mark(kNamesContents); }
+CLI::Validator from_file() { return mark(kFromFile); }
+bool is_from_file(CLI::Option& option) { return is_marked(option, kFromFile); }
+CLI::Validator of_component(ComponentPart part) {
+  return mark(part == ComponentPart::kWord ? kComponent : kComponentField);
+}
 
 void note_given_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) option->capture_default_str();
@@ -176,7 +170,10 @@ std::vector<trainer::Setting> settings_of(CLI::App& app) {
   std::vector<trainer::Setting> settings;
   for (CLI::Option* option : app.get_options()) {
     if (is_of_program(*option)) continue;
-    const auto words = values_of(*option);
+    auto words = values_of(*option);
+    if (words.empty() && is_marked(*option, kComponentField)) continue;
+    if (is_marked(*option, kComponent))
+      for (std::string& word : words) word.resize(std::min(word.find('('), word.size()));
     const bool names_file = is_marked(*option, kNamesContents) && words.size() == 1;
     settings.push_back({.name = setting_name(*option),
                         .value = fmt::format("{}", fmt::join(words, ",")),
@@ -190,7 +187,9 @@ std::vector<trainer::Setting> settings_of(CLI::App& app) {
 nlohmann::ordered_json options_json(CLI::App& app) {
   auto json = nlohmann::ordered_json::object();
   for (CLI::Option* option : app.get_options()) {
-    if (is_of_program(*option) || option->get_lnames().empty() || excludes_given(*option)) continue;
+    if (is_of_program(*option) || option->get_lnames().empty() || excludes_given(*option) ||
+        is_marked(*option, kComponentField))
+      continue;
     const auto words = values_of(*option);
     auto values = nlohmann::ordered_json::array();
     for (const std::string& word : words) values.push_back(json_value(*option, word));

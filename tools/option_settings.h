@@ -34,6 +34,15 @@ CLI::Validator own_of_process();
 /// It names a local file, checkpoint or run, whose content is compared instead of the name.
 CLI::Validator names_contents();
 
+/// What a component's option says (tools/component_option.h): its word, with all fields, or one of
+/// its fields. Each is a setting; config.json has the word with its fields.
+enum class ComponentPart { kWord, kField };
+CLI::Validator of_component(ComponentPart part);
+
+/// The file of --config gave it, not the command line.
+CLI::Validator from_file();
+bool is_from_file(CLI::Option& option);
+
 /// Notes the values as they were given, so that a later change of the variables is noticed. Called
 /// once, when the words are parsed.
 void note_given_values(CLI::App& app);

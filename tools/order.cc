@@ -86,7 +86,6 @@ class OrderCommand final : public Command {
   }
 
   void check() override {
-    streams_.check();
     Topology place = topology_;
     place.process = process_.value_or(0);
     static_cast<void>(wds::num_streams(streams_.split(1, place)));
@@ -111,12 +110,11 @@ class OrderCommand final : public Command {
  private:
   void check_order() const {
     order_.check();
-    require(batch_size_ > 0 || (order_.uneven == "pad" && !order_.drop_last && !order_.partial),
-            "--uneven, --drop-last and --partial need --batch-size");
+    require(batch_size_ > 0 || order_.uneven == "pad", "--uneven needs --batch-size");
   }
 
   void check_number() const {
-    if (!read_.lists_shards(read_.specs()) || order_.resampled) return;
+    if (!read_.lists_shards(read_.specs()) || order_.epochs.resampled) return;
     const std::vector<std::string> shards = read_.shards();
     read_.check_number(shards, split(), order_.wds_order());
   }
@@ -142,7 +140,7 @@ class OrderCommand final : public Command {
     options = pipeline::with_counts(std::move(options));
     pipeline::check_ranges(options);
     pipeline::check_repeats(options);
-    if (!options.counts && !order_.resampled)
+    if (!options.counts && !order_.epochs.resampled)
       wds::check_enough_shards(options.shards.size(), options.split);
     log_balance(num_indexes_of(options), context.log);
     return options;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 
 #include "io/base/error.h"
@@ -66,9 +67,25 @@ std::unique_ptr<io::ByteSink> open_output_file(const io::Opener& opener, const s
   return io::open_file_sink(path, {.replace = replace});
 }
 
+namespace {
+
+/// By asking for it: where a store cannot list.
+bool can_be_read(const io::Opener& opener, const std::string& url) {
+  try {
+    std::byte first{};
+    static_cast<void>(opener.open(url)->read({&first, 1}));
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return false;
+  }
+}
+
+}  // namespace
+
 bool output_exists(const io::Opener& opener, const std::string& path) {
   if (!io::is_network_url(path)) return fs::exists(path);
-  if (!opener.can_list(path)) return false;
+  if (!opener.can_list(path)) return can_be_read(opener, path);
   const auto listed = opener.list(path);
   return std::any_of(listed.begin(), listed.end(),
                      [&](const io::ListedObject& object) { return object.url == path; });

@@ -58,7 +58,7 @@ class PlanCommand final : public Command {
     app.add_option("--batch-size", batch_size_, "Samples per device in a step")
         ->transform(whole_number(1, 1 << 20));
     app.add_option("--model", model_, "Whose parameters are summed")
-        ->transform(one_of(model_names()));
+        ->transform(one_of(trainer::standard_models().words()));
     app.add_option("--parameters", parameters_, "The number of parameters instead; 0: --model's")
         ->transform(whole_number(0, std::uint64_t{1} << 40U));
     app.add_option("--step-ms", step_ms_, "Milliseconds of a step on one device alone")
@@ -122,11 +122,6 @@ class PlanCommand final : public Command {
                    "Whole shards are divided, of which there are N; 0: samples are, by the shards' "
                    "indexes")
         ->transform(whole_number(0, std::uint64_t{1} << 40U));
-  }
-
-  static std::vector<std::string> model_names() {
-    const std::vector<std::string_view> names = trainer::model_names();
-    return {names.begin(), names.end()};
   }
 
   /// Processes take equal numbers of steps: those of the one that has most.

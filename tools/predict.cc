@@ -161,9 +161,9 @@ class PredictCommand final : public Command {
             "--shards is for checkpoints of masks and depths");
     require(
         !choice.task.is_dense() || !shards_.empty(),
-        "a checkpoint of task " + choice.task.kind + " predicts pictures: give --shards PATTERN");
+        "a checkpoint of task " + choice.task.name() + " predicts pictures: give --shards PATTERN");
     rows_.json = context.json;
-    if (choice.task.kind == "multilabel") rows_.names = choice.task.names;
+    if (choice.task.what().has_labels()) rows_.names = choice.task.names;
     if (!names_.empty()) rows_.names = read_names(*read_.opener(), names_);
     if (choice.task.is_dense()) return write_shards(choice, context);
     write_rows(choice, context);
@@ -172,7 +172,7 @@ class PredictCommand final : public Command {
   /// One stream, so that the samples keep the shards' order, unless the user asks for more.
   RunOptions in_order() const {
     RunOptions options = run_;
-    if (options.streams.is_open()) options.streams.workers = 1;
+    if (options.streams.is_open()) options.streams.streams = "1/process";
     return options;
   }
 
@@ -221,7 +221,7 @@ class PredictCommand final : public Command {
       text += '\n';
       sink->write(std::as_bytes(std::span(text)));
     };
-    const bool labels = choice.task.kind == "multilabel";
+    const bool labels = choice.task.what().has_labels();
     const auto outputs = static_cast<std::size_t>(choice.classes);
     if (processes_->is_first())  // the parts one behind the other are one file
       line(labels ? label_header(rows_, outputs) : class_header(rows_, outputs));

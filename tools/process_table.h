@@ -1,4 +1,4 @@
-// The processes of a run for people: a line for each host, with its processes, ranks and threads.
+// The processes of a run as text: a line for each host, with its processes, ranks and threads.
 //
 // Threads: functions.
 #pragma once

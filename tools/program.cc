@@ -14,6 +14,7 @@
 #include "io/base/fault_text.h"
 #include "io/base/suggest.h"
 #include "io/base/text.h"
+#include "tools/component_option.h"
 #include "tools/config_file.h"
 #include "tools/help.h"
 #include "tools/option_names.h"
@@ -127,11 +128,46 @@ int run_guarded(const std::string& who, Command& command, Context& context) {
   }
 }
 
+/// The word after --help: a part of the help, an option, a component, or "aliases". Empty if there
+/// is none.
+std::string help_topic(std::span<const std::string> words) {
+  const auto help = std::ranges::find_if(
+      words, [](const std::string& word) { return word == "--help" || word == "-h"; });
+  if (help == words.end() || help + 1 == words.end()) return {};
+  return (help + 1)->starts_with('-') ? std::string() : *(help + 1);
+}
+
+std::string help_on(const std::string& topic, std::span<const Table* const> tables,
+                    const CLI::App& app) {
+  if (topic == "aliases") return alias_help(app);
+  std::string text = option_help(app, topic);
+  const std::string components = component_help(topic, tables);
+  if (!text.empty() && !components.empty()) text += "\n";
+  return text + components;
+}
+
+int explain(const std::string& topic, const Command& command, const CLI::App& app) {
+  const std::vector<const Table*> tables = command.tables();
+  std::string text = help_on(topic, tables, app);
+  if (text.empty() && tables.empty()) text = option_help(app, "all");  // a SPEC, most likely
+  if (text.empty()) {
+    std::vector<std::string> topics = help_topics(app);
+    topics.insert(topics.begin(), {"all", "aliases"});
+    for (const Table* table : tables) std::ranges::copy(table->words(), std::back_inserter(topics));
+    return complain("millrace " + command.name(),
+                    "no help on " + printable(topic) + or_names(topic, topics), kUsage);
+  }
+  std::fputs(text.c_str(), stdout);
+  return kDone;
+}
+
 int run_command(std::span<const std::string> words, Command& command, SignalStop& signals) {
   const std::string who = "millrace " + command.name();
   bool json = false;
   CLI::App app;
   declare(app, command, json);
+  if (const std::string topic = help_topic(words); !topic.empty())
+    return explain(topic, command, app);
   try {
     parse(app, words);
     command.check();
@@ -140,8 +176,8 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
   } catch (const CLI::ParseError& error) {
     return complain(who, usage_text(error) + " (see " + who + " --help)", kUsage);
   } catch (const Error& error) {
-    const bool is_usage = error.code() != ErrorCode::kExhausted;
-    return complain(who, text_of(error), is_usage ? kUsage : kFault);
+    const bool is_fault = error.code() == ErrorCode::kExhausted || error.code() == ErrorCode::kIo;
+    return complain(who, text_of(error), is_fault ? kFault : kUsage);
   }
   Output out(stdout);
   // Results that go to the same terminal would be mixed with it.
@@ -176,7 +212,8 @@ int run_program(std::span<const std::string> words,
   const std::string& name = words.front();
   const bool help = name == "--help" || name == "-h" || name == "help";
   if (help && words.size() > 1 && !words[1].starts_with('-')) {
-    const std::vector<std::string> asked = {words[1], "--help"};
+    std::vector<std::string> asked = {words[1], "--help"};
+    asked.insert(asked.end(), words.begin() + 2, words.end());
     return run_program(asked, commands, signals);
   }
   if (help) {

@@ -1,7 +1,5 @@
 #include "tools/task_arena.h"
 
-#include <exception>
-#include <future>
 #include <utility>
 
 #include "io/base/machine.h"
@@ -28,19 +26,9 @@ TaskArena::~TaskArena() { stop(); }
 // caller.
 void TaskArena::add_helper() {
   arena_.execute([this] { holds_.push_back(std::make_unique<Hold>()); });
-  std::promise<void> entry;
-  std::future<void> entered = entry.get_future();
-  helpers_.push_back(start_thread(
-      "to work on shards", [this, entry = std::move(entry), &hold = *holds_.back()]() mutable {
-        try {
-          arena_.execute([] {});
-        } catch (...) {
-          return entry.set_exception(std::current_exception());
-        }
-        entry.set_value();
-        serve(hold);
-      }));
-  entered.get();
+  const auto enter = [this] { arena_.execute([] {}); };
+  helpers_.push_back(
+      start_thread("to work on shards", enter, [this, &hold = *holds_.back()] { serve(hold); }));
 }
 
 void TaskArena::stop() {

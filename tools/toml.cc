@@ -1,179 +1,152 @@
 #include "tools/toml.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cctype>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/component/component_text.h"
 
 namespace millrace::tools {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-bool is_key(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+/// "lenet" of `model = lenet`: the commonest slip; else empty.
+std::string word_without_quotes(std::string_view line) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  const std::size_t equals = line.find('=');
+  if (equals == std::string_view::npos) return {};
+  std::string_view value = line.substr(equals + 1);
+  value = value.substr(0, value.find('#'));
+  while (!value.empty() && is_blank(value.front())) value.remove_prefix(1);
+  while (!value.empty() && is_blank(value.back())) value.remove_suffix(1);
+  if (value.empty() || std::isalpha(static_cast<unsigned char>(value.front())) == 0) return {};
+  return std::string(value);
 }
 
-/// A boolean, or what may be a number.
-bool is_bare_value(std::string_view word) {
-  if (word == "true" || word == "false") return true;
-  return word.find_first_of("0123456789") != std::string_view::npos &&
-         word.find_first_not_of("0123456789+-._eE") == std::string_view::npos;
-}
-
-class TomlReader {
- public:
-  TomlReader(std::string_view text, std::string path) : text_(text), path_(std::move(path)) {}
-
-  std::vector<TomlEntry> read() {
-    std::vector<TomlEntry> entries;
-    std::unordered_map<std::string, std::size_t> lines;
-    for (skip_empty(); !at_end(); skip_empty()) {
-      entries.push_back(read_entry());
-      const auto [first, fresh] = lines.emplace(entries.back().key, entries.back().line);
-      if (!fresh)
-        refuse(fmt::format("{} is set on line {} too", printable(first->first), first->second),
-               entries.back().line);
-    }
-    return entries;
+std::string_view text_of_line(std::string_view text, std::size_t line) {
+  for (; line > 1 && !text.empty(); --line) {
+    const std::size_t end = text.find('\n');
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
+  return text.substr(0, text.find('\n'));
+}
+
+std::size_t line_number(const toml::source_region& place) {
+  return static_cast<std::size_t>(place.begin.line);
+}
+
+class EntryList {
+ public:
+  EntryList(std::string path, const toml::table& table) : path_(std::move(path)) {
+    add_members("", table);
+    std::ranges::stable_sort(entries_, {}, &TomlEntry::line);
+  }
+
+  std::vector<TomlEntry> take() { return std::move(entries_); }
 
  private:
-  [[noreturn]] void refuse(const std::string& what, std::size_t line) const {
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", path_, line, what));
+  [[noreturn]] void refuse(const std::string& what, const toml::node& at) const {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{}:{}: {}", path_, line_number(at.source()), what));
   }
-  [[noreturn]] void refuse(const std::string& what) const { refuse(what, line_); }
 
-  bool at_end() const { return at_ == text_.size(); }
-  char peek() const { return at_end() ? '\n' : text_[at_]; }
-
-  void skip_blanks() {
-    while (!at_end() && is_blank(peek())) ++at_;
+  void add_members(const std::string& before, const toml::table& table) {
+    for (const auto& [key, value] : table)
+      add(before + std::string(key.str()), value, key.source());
   }
-  /// Skips blanks, comments and line ends.
-  void skip_empty() {
-    for (skip_blanks(); !at_end() && (peek() == '\n' || peek() == '#'); skip_blanks()) {
-      at_ = std::min(text_.find('\n', at_), text_.size());
-      if (at_end()) return;
-      ++at_;
-      ++line_;
+
+  void add(const std::string& key, const toml::node& value, const toml::source_region& place) {
+    if (const toml::table* table = value.as_table(); table && !table->contains("name")) {
+      if (table->empty()) refuse(printable(key) + " is an empty table", value);
+      return add_members(key + ".", *table);
     }
+    TomlEntry entry{.key = key, .line = std::max<std::size_t>(line_number(place), 1)};
+    const toml::array* array = value.as_array();
+    entry.array = array != nullptr && std::ranges::all_of(*array, [](const toml::node& item) {
+                    return item.is_value();
+                  });
+    if (!entry.array)
+      entry.values = {array ? list_of(*array) : text_of(value)};
+    else
+      for (const toml::node& item : *array) entry.values.push_back(text_of(item));
+    entries_.push_back(std::move(entry));
   }
 
-  TomlEntry read_entry() {
-    TomlEntry entry{.line = line_};
-    entry.key = read_key();
-    skip_blanks();
-    if (peek() != '=') refuse("expected KEY = VALUE");
-    ++at_;
-    skip_blanks();
-    entry.array = peek() == '[';
-    entry.values = entry.array ? read_array() : std::vector{read_value()};
-    skip_blanks();
-    if (peek() != '\n' && peek() != '#') refuse("a value with blanks or commas needs quotes");
-    return entry;
+  /// As the command line takes it.
+  std::string text_of(const toml::node& value) const {
+    return value.is_string() ? value.as_string()->get() : text(written_of(value));
   }
 
-  std::string read_key() {
-    if (peek() == '[')
-      refuse("[tables] are not supported: give each option by its name, such as lr = 0.1");
-    if (peek() == '"' || peek() == '\'') return read_string();
-    const std::size_t begin = at_;
-    while (!at_end() && is_key(peek())) ++at_;
-    if (at_ == begin) refuse("expected KEY = VALUE");
-    return std::string(text_.substr(begin, at_ - begin));
+  std::string list_of(const toml::array& array) const {
+    std::vector<std::string> items;
+    for (const toml::node& item : array) items.push_back(text(written_of(item)));
+    return fmt::format("{}", fmt::join(items, ", "));
   }
 
-  std::vector<std::string> read_array() {
-    ++at_;
-    std::vector<std::string> values;
-    for (skip_empty(); peek() != ']'; skip_empty()) {
-      if (at_end()) refuse("an array without ]");
-      values.push_back(read_value());
-      skip_empty();
-      if (at_end()) refuse("an array without ]");
-      if (peek() == ',')
-        ++at_;
-      else if (peek() != ']')
-        refuse("an array's values are separated by commas and end with ]");
+  /// As io/component has values; a table with a name is a call.
+  Written written_of(const toml::node& value) const {
+    using Kind = Written::Kind;
+    if (const auto* word = value.as_string())
+      return {.kind = word->get() == "none" ? Kind::kNone : Kind::kWord, .text = word->get()};
+    if (const auto* flag = value.as_boolean())
+      return {.kind = Kind::kBool, .text = flag->get() ? "true" : "false"};
+    if (const auto* number = value.as_integer())
+      return {.kind = Kind::kNumber, .text = std::to_string(number->get())};
+    if (const auto* number = value.as_floating_point())
+      return {.kind = Kind::kNumber, .text = fmt::format("{}", number->get())};
+    if (const auto* table = value.as_table()) return call_of(*table);
+    if (const auto* array = value.as_array()) {
+      Written list{.kind = Kind::kList};
+      for (const toml::node& item : *array) list.items.push_back(written_of(item));
+      return list;
     }
-    ++at_;
-    return values;
+    refuse("no option takes a date or a time", value);
   }
 
-  std::string read_value() {
-    if (peek() == '[') refuse("nested arrays are not supported");
-    if (peek() == '{') refuse("{tables} are not supported: give each option by its name");
-    if (peek() == '"' || peek() == '\'') return read_string();
-    const std::size_t begin = at_;
-    while (!at_end() && !is_blank(peek()) &&
-           std::string_view("\n#,]").find(peek()) == std::string_view::npos)
-      ++at_;
-    if (at_ == begin) refuse("a value is missing");
-    const std::string_view word = text_.substr(begin, at_ - begin);
-    if (!is_bare_value(word))
-      refuse(fmt::format("words need quotes in TOML: \"{}\"", printable(word)));
-    return std::string(word);
-  }
-
-  std::string read_string() {
-    const char quote = peek();
-    if (text_.substr(at_).starts_with(std::string(3, quote)))
-      refuse("strings over several lines are not supported");
-    ++at_;
-    std::string value;
-    for (; peek() != quote; ++at_) {
-      if (peek() == '\n') refuse("an unterminated string");
-      value += quote == '"' && peek() == '\\' ? read_escape() : peek();
+  Written call_of(const toml::table& table) const {
+    const toml::node* name = table.get("name");
+    if (name == nullptr || !name->is_string()) refuse("a table here needs a name", table);
+    Written call{.kind = Written::Kind::kCall, .text = name->as_string()->get()};
+    for (const auto& [key, value] : table) {
+      if (key.str() == "name") continue;
+      call.items.push_back(written_of(value));
+      call.items.back().name = key.str();
     }
-    ++at_;
-    return value;
+    return call;
   }
 
-  char read_escape() {
-    ++at_;
-    constexpr std::string_view kLetters = "\"\\tn";
-    constexpr std::string_view kMeanings = "\"\\\t\n";
-    const std::size_t which = kLetters.find(peek());
-    if (which == std::string_view::npos)
-      refuse("of escapes \\\" \\\\ \\t \\n are taken: '...' has none");
-    return kMeanings[which];
-  }
-
-  std::string_view text_;
   std::string path_;
-  std::size_t at_ = 0;
-  std::size_t line_ = 1;
+  std::vector<TomlEntry> entries_;
 };
 
-std::string read_bounded(std::istream& input, const std::string& path) {
+std::string read_all_of(std::istream& input, const std::string& path) {
   std::string text(kMaxTomlBytes + 1, '\0');
   input.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(input.gcount()));
   require(text.size() <= kMaxTomlBytes, path + " is not a configuration file: it is over 1 MiB");
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
 }
 
 }  // namespace
 
 std::vector<TomlEntry> read_toml(std::istream& input, const std::string& path) {
-  const std::string text = read_bounded(input, path);
-  const auto odd = std::find_if(text.begin(), text.end(), [](char c) {
-    return c != '\n' && c != '\t' && c != '\r' && static_cast<unsigned char>(c) < 0x20;
-  });
-  if (odd != text.end())
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{}:{}: a control character: this is not TOML", path,
-                            1 + std::count(text.begin(), odd, '\n')));
-  return TomlReader(text, path).read();
+  const std::string text = read_all_of(input, path);
+  try {
+    return EntryList(path, toml::parse(text)).take();
+  } catch (const toml::parse_error& error) {
+    const std::size_t line = line_number(error.source());
+    const std::string word = word_without_quotes(text_of_line(text, line));
+    const std::string what =
+        word.empty() ? printable(std::string(error.description()))
+                     : fmt::format("words need quotes in TOML: \"{}\"", printable(word));
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", path, line, what));
+  }
 }
 
 }  // namespace millrace::tools

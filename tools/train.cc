@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "decode/transforms.h"
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
@@ -19,6 +20,7 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/config_file.h"
+#include "tools/help.h"
 #include "tools/label_map.h"
 #include "tools/launcher.h"
 #include "tools/mpirun_settings.h"
@@ -30,6 +32,7 @@
 #include "tools/train/class_count.h"
 #include "tools/train/json_observer.h"
 #include "tools/train/limit_options.h"
+#include "tools/train/model_option.h"
 #include "tools/train/model_summary.h"
 #include "tools/train/optimisation_options.h"
 #include "tools/train/run_folder_options.h"
@@ -56,13 +59,22 @@ class TrainCommand final : public Command {
   std::string example() const override {
     return fmt::format(
         "  millrace train 'cifar10/train-{{000000..000019}}.tar' \\\n      --val "
-        "'cifar10/test-{{000000..000003}}.tar' --model resnet18 --stem 3x3 \\\n      --devices 2 "
-        "--batch-size 64 --epochs 3 --augment crop-flip\n  millrace train 'pe/fold{{fold}}' "
+        "'cifar10/test-{{000000..000003}}.tar' --model 'resnet18(stem=3x3)' \\\n      --devices 2 "
+        "--batch-size 64 --epochs 3 --augment hflip\n  millrace train 'pe/fold{{fold}}' "
         "--config pe-resnet34 --fold 0\n  millrace train --model resnet50 --classes 10 "
         "--summary\n\nRecipes for --config: {}\n\nNames from PyTorch and Lightning work too: "
         "--max-epochs, --learning-rate,\n--num-workers, --precision 16-mixed, --optimizer AdamW "
-        "and the like.\n",
+        "and the like (--help aliases).\n\nA CALL is a name, or a name with "
+        "parameters: 'sgd(0.1, momentum=0.9)'.\nParameters of one: millrace train --help sgd. One "
+        "alone: --optimizer.momentum 0.8.\n",
         fmt::join(recipe_names(), ", "));
+  }
+
+  std::vector<const Table*> tables() const override {
+    std::vector<const Table*> tables = OptimisationOptions::tables();
+    tables.push_back(&decode::standard_transforms());
+    std::ranges::copy(ModelOption::tables(), std::back_inserter(tables));
+    return tables;
   }
 
   void declare(CLI::App& app) override {
@@ -70,27 +82,23 @@ class TrainCommand final : public Command {
     data_.declare(app);
     read_.declare_policy(app);
     read_.declare_index(app);
-    choice_.declare(app);
-    choice_.task.declare(app);
+    model_.declare(app, choice_);
+    model_.declare_task(app);
     optimisation_.declare(app);
     run_.declare(app);
-    app.add_option(
-           "--reduce", reduce_,
-           "How gradients are summed over processes: tree, the same bits for every number of "
-           "processes with as many replicas; mpi, MPI's own, whose order is its own")
-        ->transform(one_of({"tree", "mpi"}))
-        ->check(may_change());
-    app.add_option("--reduce-precision", reduce_precision_,
-                   "As what processes send each other gradients: fp32; bf16, half the bytes, for "
-                   "--reduce tree")
-        ->transform(one_of({"fp32", "bf16"}))
+    app.add_option("--allreduce", allreduce_,
+                   "How processes sum gradients: tree, the same bits for every number of processes "
+                   "with as many devices in all; tree-bf16 sends half the bytes, rounded; mpi, "
+                   "MPI's own, whose order is its own")
+        ->transform(one_of({"tree", "tree-bf16", "mpi"}))
         ->check(may_change());
     declare_peer_timeout(app, peer_timeout_);
     run_folder_.declare(app);
     limits_.declare(app);
     app.option_defaults()->group("Options");
     app.add_option("--seed", seed_, "Seed of the weights, shuffles and augmentation")
-        ->transform(seed_number());
+        ->transform(seed_number())
+        ->check(in_short_help());
     app.add_option("--log-steps", log_steps_, "Steps between two log lines; 0: no log lines")
         ->transform(whole_number(0))
         ->check(may_change());
@@ -102,16 +110,16 @@ class TrainCommand final : public Command {
     app.add_flag("--summary", summary_,
                  "Print the model's layers, shapes, parameters, multiply-adds and memory, and "
                  "exit; needs no data")
+        ->check(in_short_help())
         ->check(of_this_start());
   }
 
   void check() override {
     require_trainer();
+    model_.settle(choice_);
     choice_.check();
     choice_.settle();
     run_.check();
-    require(reduce_ == "tree" || reduce_precision_ == "fp32",
-            "--reduce-precision bf16 needs --reduce tree: MPI has no bf16");
     if (summary_) return;
     data_.check(read_);
     limits_.check();
@@ -132,8 +140,8 @@ class TrainCommand final : public Command {
 
  private:
   trainer::ClusterOptions cluster_options() const {
-    return {.sums = reduce_ == "mpi" ? trainer::SumsBy::kTransport : trainer::SumsBy::kTree,
-            .bf16_gradients = reduce_precision_ == "bf16"};
+    return {.sums = allreduce_ == "mpi" ? trainer::SumsBy::kTransport : trainer::SumsBy::kTree,
+            .bf16_gradients = allreduce_ == "tree-bf16"};
   }
 
   void train(Context& context) {
@@ -194,7 +202,7 @@ class TrainCommand final : public Command {
   void check_evaluation() const {
     require(limits_.overfit_batches == 0 || data_.val_specs().empty(),
             "--overfit-batches evaluates on its own batches: leave out --val");
-    require(limits_.target_accuracy == 0 || (has_validation() && choice_.task.kind == "classify"),
+    require(limits_.target_accuracy == 0 || (has_validation() && choice_.task.what().has_class()),
             "--target-accuracy needs --val and --task classify");
     require(limits_.sanity_val_steps == 0 || has_validation(), "--sanity-val-steps needs --val");
   }
@@ -278,7 +286,7 @@ class TrainCommand final : public Command {
   /// Reads the checkpoint, so only where its numbers are used.
   SavedStreams find_saved_streams() const {
     const bool seeds_by_process =
-        data_.order.resampled && data_.order.wds_order() == wds::Order::kWebDataset;
+        data_.order.epochs.resampled && data_.order.wds_order() == wds::Order::kWebDataset;
     if (!run_.streams.is_open() && !seeds_by_process) return {};
     SavedStreams saved = run_folder_.saved_streams(*read_.opener());
     if (!run_.streams.is_open()) saved.streams = 0;
@@ -307,7 +315,7 @@ class TrainCommand final : public Command {
   }
 
   void find_out(Context& context) {
-    run_folder_.settle(choice_.model, *read_.opener(), context.log);
+    run_folder_.settle(choice_.name(), *read_.opener(), context.log);
     if (limits_.deterministic) context.log.info("every run is deterministic");
     if (const auto before = choice_before()) continue_as(*before, context);
     if (choice_.needs_classes()) choice_.classes = count_outputs(context);
@@ -317,7 +325,7 @@ class TrainCommand final : public Command {
   /// Each mask class has its own IoU and each label its column in predictions, named by the label
   /// map if there is one.
   void settle_class_names() {
-    const bool has_names = choice_.task.has_class_mask() || choice_.task.kind == "multilabel";
+    const bool has_names = choice_.task.has_class_mask() || choice_.task.what().has_labels();
     if (!has_names || !choice_.task.names.empty() || data_.fake > 0) return;
     auto names = read_label_map(*read_.opener(), train_shards(input_options()).front());
     if (static_cast<std::int64_t>(names.size()) == choice_.classes)
@@ -347,7 +355,7 @@ class TrainCommand final : public Command {
   /// Takes over what was not given: the outputs, so that labels are not counted again, and how
   /// pictures are fitted.
   void continue_as(const ModelChoice& before, const Context& context) {
-    const bool same_task = before.task.kind == choice_.task.kind;
+    const bool same_task = before.task.name() == choice_.task.name();
     if (choice_.needs_classes() && before.classes > 0) {
       context.log.info(fmt::format("{} outputs, as the run has them", before.classes));
       if (same_task) choice_.classes = before.classes;
@@ -374,7 +382,7 @@ class TrainCommand final : public Command {
     constexpr std::int64_t kFakeClasses = 10;
     if (data_.fake > 0) return kFakeClasses;
     const auto shards = train_shards(input_options());
-    if (limits_.fast_dev_run && choice_.task.kind == "classify")
+    if (limits_.fast_dev_run && choice_.task.what().has_class())
       return outputs_of_dry_run(shards.front(), context);
     const ClassCountInput input{.shards = shards,
                                 .joins = train_joins(input_options()),
@@ -452,7 +460,7 @@ class TrainCommand final : public Command {
         val, [&](const std::string& shard) { return trained.contains(shard); });
     if (both > 0)
       context.log.warn(fmt::format(
-          "--train and --val have {} in common: val_ measures are not of unseen samples",
+          "training and --val have {} in common: val_ measures are not of unseen samples",
           counted(static_cast<std::uint64_t>(both), "shard")));
   }
 
@@ -572,13 +580,13 @@ class TrainCommand final : public Command {
   std::optional<RunProcesses> processes_;     ///< until an error has been printed
   DataOptions data_;
   ReadOptions read_;
+  ModelOption model_;
   ModelChoice choice_;
   OptimisationOptions optimisation_;
   RunOptions run_;
   RunFolderOptions run_folder_;
   LimitOptions limits_;
-  std::string reduce_ = "tree";
-  std::string reduce_precision_ = "fp32";
+  std::string allreduce_ = "tree";
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::uint64_t seed_ = 0;
   SavedStreams saved_;

@@ -128,6 +128,28 @@ CLI::Validator whole_number(std::int64_t least, std::uint64_t most) {
       "");
 }
 
+CLI::Validator whole_number_of(std::string_view unit, std::int64_t least, std::uint64_t most) {
+  return CLI::Validator(
+      [=, end = "/" + std::string(unit)](std::string& text) -> std::string {
+        std::string number = text;
+        const bool has_unit = text.ends_with(end);
+        if (has_unit) number.resize(text.size() - end.size());
+        std::string wrong = whole_number(least, most)(number);
+        if (wrong.empty()) text = number + (has_unit ? end : "");
+        return wrong;
+      },
+      "");
+}
+
+bool is_of(const std::string& text, std::string_view unit) {
+  return text.ends_with("/" + std::string(unit));
+}
+
+std::int64_t number_of(const std::string& text, std::string_view unit) {
+  const std::size_t end = is_of(text, unit) ? text.size() - unit.size() - 1 : text.size();
+  return parse_number<std::int64_t>(text.substr(0, end)).value_or(0);
+}
+
 CLI::Validator seed_number() { return whole_number(0, std::numeric_limits<std::uint64_t>::max()); }
 
 CLI::Validator real_number(double least, double most) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace millrace::tools {
@@ -27,6 +28,11 @@ CLI::Validator one_of(const std::vector<std::string>& names, const ValueAliases&
 inline constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 50U;
 
 CLI::Validator whole_number(std::int64_t least, std::uint64_t most = kMaxCount);
+/// The same, or N/unit: "512/all".
+CLI::Validator whole_number_of(std::string_view unit, std::int64_t least, std::uint64_t most);
+/// What whole_number_of() let pass: the number, and whether it has the unit.
+std::int64_t number_of(const std::string& text, std::string_view unit);
+bool is_of(const std::string& text, std::string_view unit);
 /// Any 64 bits.
 CLI::Validator seed_number();
 /// Finite, and within [least, most].

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "decode/text.h"
+#include "decode/transforms.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
@@ -34,12 +35,13 @@ class ViewCommand final : public Command {
   std::string name() const override { return "view"; }
   std::string summary() const override { return "Draws samples as a model would see them"; }
   std::string example() const override {
-    return "  millrace view 'train-{000000..000019}.tar' -o seen.png --size 32 --augment crop-flip "
+    return "  millrace view 'train-{000000..000019}.tar' -o seen.png --size 32 --augment hflip "
            "\\\n      --shuffle-seed 7\n"
            "  millrace view train-000000.tar -o stored.png --raw --count 100\n"
            "  millrace view train-000000.tar -o pairs.png --fields jpg,mask.png,depth.png\n";
   }
 
+  std::vector<const Table*> tables() const override { return {&decode::standard_transforms()}; }
   void declare(CLI::App& app) override {
     read_.declare(app);
     read_.declare_join(app);

@@ -83,7 +83,7 @@ for library in "$unpacked"/millrace_loader.libs/*; do
   plain=$(basename "$library" | sed 's|-[0-9a-f]\{8\}||')
   cp "$(terms_of "$plain")" "$terms/libraries/$plain" || { echo "wheel: no licence of $plain" >&2; exit 1; }
 done
-for package in nlohmann-json3-dev libcli11-dev libeigen3-dev; do
+for package in nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libeigen3-dev; do
   cp "/usr/share/doc/$package/copyright" "$terms/headers/$package"
 done
 cp "$work"/venv/lib/python3*/site-packages/nanobind-*.dist-info/licenses/LICENSE "$terms/headers/nanobind"

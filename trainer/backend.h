@@ -1,97 +1,40 @@
-// Backend: computes a run's models and updates, and alone accesses its flat buffers.
+// Backend: computes a run's steps, and alone accesses its flat buffers.
 //
-// Weights, gradients, the optimizer's state, the weights' EMA and running statistics are flat
-// float32 buffers in the backend's memory, laid out by parameter tables. The training loop holds
-// spans of them and calls the backend for every operation on them: models are compiled against
-// them, gradients are summed into them, an Updater changes them, checkpoints read and write them.
+// Weights, the optimizer's state, the weights' EMA and running statistics are flat float32 buffers
+// in the backend's memory, laid out by parameter tables. The training loop holds their handles: it
+// sets start values and saves checkpoints. All else is done by the steps that the backend makes for
+// each replica (trainer/step.h).
 //
 //   const std::unique_ptr<Backend> backend = make_cpu_backend();
 //   const DeviceBuffer weights = backend->allocate(model.parameters().padded_size());
-//   const auto plan = backend->compile(model, {.batch_size = 128}, {.parameters = weights.span,
-//                                      .gradients = gradients.span, .buffers = buffers.span});
+//   const auto replica = backend->make_replica({.model = model, .objective = objective,
+//                                      .weights = weights.span, .buffers = buffers.span, ...});
 //   fit({.model = model, ..., .backend = backend.get()}, options);
 //
 // The replicas of a process share one backend and its memory; devices with memories of their own
 // are a process each (cluster.h).
 //
-// To add one: a class derived from Backend, passed to fit(), evaluate() or predict().
-// tests/trainer/backend_conformance.h specifies it; tests/install/user_project/own_backend.cc is an
-// example, which wraps the CPU's.
+// To add one: a class derived from Backend, passed to fit(), evaluate() or predict(), whose steps
+// are its own; or one derived from ComposedBackend (composed_backend.h), which composes steps of
+// plans, reducers and updaters. tests/trainer/backend_conformance.h specifies both;
+// tests/install/user_project/own_backend.cc is an example.
 //
 // Order: a backend may work asynchronously. Calls take effect in the order in which a thread makes
-// them; calls that return values to the host (read(), score(), a plan's outputs,
-// Updater::was_finite()) wait for those that they depend on.
-// Threads: from many at once, for spans that do not overlap; compile(), score(), a GradientReducer
-// and an Updater on their replica's own thread.
+// them; calls that return values to the host (read(), outcome()) wait for those that they depend
+// on.
+// Threads: from many at once, for spans that do not overlap.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "trainer/collectives.h"
+#include "device/device.h"
 #include "trainer/device_span.h"
-#include "trainer/gradient_reducer.h"
-#include "trainer/model.h"
-#include "trainer/nn/plan.h"
-#include "trainer/objective.h"
-#include "trainer/optimizer.h"
+#include "trainer/step.h"
 
 namespace millrace::trainer {
-
-/// What a plan reads and writes, laid out by the model's tables. Lifetime: must outlive the plan.
-struct PlanBuffers {
-  DeviceSpan parameters = {};
-  DeviceSpan gradients = {};  ///< empty for a plan that never calls backward()
-  DeviceSpan buffers = {};    ///< running statistics
-};
-
-/// What an Updater works on, borrowed: the run's weights, state and EMA, of which it changes its
-/// replica's ranges, and the replica's own gradients and buffers.
-struct UpdaterSetup {
-  const OptimizerOptions& optimizer;
-  const ParameterTable& parameters;
-  ClipOptions clip = {};
-  double ema_decay = 0.0;
-  DeviceSpan weights = {};
-  std::vector<DeviceSpan> states = {};  ///< in the order of UpdateRule::state_names()
-  DeviceSpan ema = {};                  ///< empty: none is kept
-  DeviceSpan gradients = {};
-  DeviceSpan buffers = {};
-  DeviceSpan kept_buffers = {};  ///< the buffers as they were before the step
-  std::vector<Range> owned = {};
-  Collectives& group;
-};
-
-struct StepUpdate {
-  float lr = 0.0F;
-  std::int64_t step = 1;        ///< from 1, over the whole run
-  double gradient_scale = 1.0;  ///< factor of the gradients, as measure() was given it
-  bool is_finite = true;        ///< false: the loss is not finite; equal on all ranks
-};
-
-/// One replica's share of each step's update. Norms and the check for finite values stay on the
-/// device: a step that is not finite leaves the weights unchanged without the host, which asks
-/// for the outcome later.
-class Updater {
- public:
-  virtual ~Updater() = default;
-
-  /// Clips each gradient in the owned ranges, times `scale`, to clip.value; computes the norm over
-  /// all ranks if clip.norm is set; and checks whether all gradients of all ranks are finite. Also
-  /// sums `sums`, values of the host, over the ranks. A collective.
-  virtual void measure(double scale, std::span<double> sums) = 0;
-  /// Updates weights, state and EMA in the owned ranges by the measured gradients, clipped by their
-  /// norm. If gradients or loss are not finite, on any rank, changes none of them and copies
-  /// kept_buffers to buffers. A collective.
-  virtual void update(const StepUpdate& step) = 0;
-  /// Whether the last update() changed the weights; equal on all ranks. The training loop calls it
-  /// a step later, so that it need not wait for the device.
-  virtual bool was_finite() = 0;
-};
 
 class Backend {
  public:
@@ -100,46 +43,19 @@ class Backend {
   /// "cpu".
   virtual const std::string& name() const = 0;
 
-  /// `floats` zeros, at an address that is a multiple of 64 bytes. Throws: std::bad_alloc.
+  /// `floats` zeros. Throws: std::bad_alloc.
   virtual DeviceBuffer allocate(std::size_t floats) = 0;
   /// Copies from and to the host's memory. Requires, here and below: equal sizes.
   virtual void write(std::span<const float> from, DeviceSpan to) = 0;
   virtual void read(DeviceSpan from, std::span<float> to) = 0;
   virtual void copy(DeviceSpan from, DeviceSpan to) = 0;
   virtual void swap(DeviceSpan a, DeviceSpan b) = 0;
-  virtual void set_zero(DeviceSpan values) = 0;
-  /// into += values.
-  virtual void add(DeviceSpan into, DeviceSpan values) = 0;
 
-  /// Replaces every rank's `values` by their sum over the ranks divided by `count`. A collective.
-  virtual void average(DeviceSpan values, double count, Collectives& group) = 0;
-  /// As Collectives::all_gather(). A collective.
-  virtual void all_gather(DeviceSpan values, Collectives& group) = 0;
-  /// As Collectives::all_gather_rounded(), of weights: `rounded` are those that plans in bf16 read
-  /// rounded. Default: all_gather(), for a backend whose plans do not round them. A collective.
-  virtual void all_gather_rounded(DeviceSpan values, std::span<const ValueRange> rounded,
-                                  Collectives& group);
-  /// Lifetime: `gradients` and `group` are borrowed; nothing else may use the group.
-  virtual std::unique_ptr<GradientReducer> make_reducer(DeviceSpan gradients, Collectives& group,
-                                                        const GradientReducerOptions& options) = 0;
-
-  /// Throws: InvalidArgument for buffers of the wrong size and for invalid options; Unsupported for
-  /// a model that this backend cannot compile, such as one without a graph.
-  virtual std::unique_ptr<nn::Plan> compile(const Model& model, const nn::PlanOptions& options,
-                                            const PlanBuffers& buffers) = 0;
-  /// Adds loss and measures of the last batch that `request.plan`, one of this backend's, has
-  /// computed to `sums`. Default: objective.score(), on the host's views of the plan's outputs.
-  /// Throws: as Objective::score().
-  virtual void score(const Objective& objective, const ScoreRequest& request,
-                     std::span<double> sums);
-  /// Throws: InvalidArgument for options that contradict each other; Unsupported for a rule that
-  /// this backend does not have.
-  virtual std::unique_ptr<Updater> make_updater(const UpdaterSetup& setup) = 0;
+  /// Which fields of a batch the steps want in the device's memory. Default: all.
+  virtual device::Landing landing(const Objective& /*objective*/) const { return {}; }
+  /// Lifetime: what `setup` names must outlive the replica. Throws: Unsupported for a model that
+  /// this backend cannot compile, at once or when a batch is first used.
+  virtual std::unique_ptr<BackendReplica> make_replica(const ReplicaSetup& setup) = 0;
 };
-
-/// oneDNN for models, Eigen for flat buffers, in the host's memory; a plan and an Updater work with
-/// their thread's OpenMP team. An update has the same bits for any number of threads. Norms (for
-/// clipping, for LARS) are summed by ranks: with another number of ranks their last bits differ.
-std::unique_ptr<Backend> make_cpu_backend();
 
 }  // namespace millrace::trainer

@@ -8,11 +8,12 @@
 
 #include "io/base/error.h"
 #include "io/byte_sink.h"
-#include "trainer/detail/checkpoint_files.h"
-#include "trainer/detail/checkpoint_folder.h"
-#include "trainer/detail/checkpoint_place.h"
+#include "io/local_path.h"
 #include "trainer/detail/flat_math.h"
-#include "trainer/detail/stored_folder.h"
+#include "trainer/detail/store/checkpoint_files.h"
+#include "trainer/detail/store/checkpoint_folder.h"
+#include "trainer/detail/store/checkpoint_place.h"
+#include "trainer/detail/store/stored_folder.h"
 
 namespace millrace::trainer {
 namespace {
@@ -94,10 +95,9 @@ auto annotated(const std::string& path, const Work& work) {
 
 std::vector<std::string> folders_in(const std::string& folder) {
   std::vector<std::string> paths;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_directory() && name.front() != '.') paths.push_back(entry.path().string());
+  for (const std::string& name : io::names_in(folder)) {
+    std::string path = (fs::path(folder) / name).string();
+    if (name.front() != '.' && fs::is_directory(path)) paths.push_back(std::move(path));
   }
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -127,7 +127,9 @@ CheckpointFiles checkpoint_files(const TrainState& state, const CheckpointTensor
 
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
                      const CheckpointTensors& tensors, const io::Opener& opener) {
-  const auto place = detail::open_checkpoint_place(folder, opener, {}, [](const std::string&) {});
+  const auto place = detail::open_checkpoint_place(
+      folder, opener, {},
+      {.saved = [](const std::string&) {}, .kept = [](const std::string&, const std::string&) {}});
   place->save(name, detail::checkpoint_files(state, tensors));
   place->finish();
 }

@@ -11,7 +11,7 @@
 // where load_checkpoint() finds it.
 //
 // In a store, where nothing is renamed, its objects' names have the content's hash, and the
-// manifest names them: writing that one replaces the checkpoint (detail/checkpoint_place.h).
+// manifest names them: writing that one replaces the checkpoint (detail/store/checkpoint_place.h).
 //
 // A checkpoint at a url is read through an opener, which sets how long to retry and when to stop.
 //

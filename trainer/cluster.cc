@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "io/base/error.h"
-#include "trainer/detail/group_collectives.h"
-#include "trainer/detail/telling.h"
+#include "trainer/detail/collectives/group_collectives.h"
+#include "trainer/detail/collectives/process_messages.h"
 
 namespace millrace::trainer {
 namespace {

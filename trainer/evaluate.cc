@@ -5,9 +5,9 @@
 #include <string>
 
 #include "io/base/error.h"
-#include "trainer/detail/feed_pass.h"
-#include "trainer/detail/loaded_group.h"
-#include "trainer/detail/processes.h"
+#include "trainer/detail/collectives/processes.h"
+#include "trainer/detail/loop/checkpoint_replicas.h"
+#include "trainer/detail/loop/feed_pass.h"
 #include "trainer/same_data.h"
 
 namespace millrace::trainer {
@@ -24,11 +24,12 @@ EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,
                        const EvalOptions& options, const std::vector<Observer*>& observers) {
   const auto start = std::chrono::steady_clock::now();
   if (!processes.is_alone()) check_same_data(processes.cluster(), "samples", input.feed.identity());
-  detail::LoadedGroup group(processes, input, options);
+  detail::CheckpointReplicas replicas(processes, input, options);
   input.feed.plan_epochs(1);
+  input.feed.set_landing(replicas.group.backend().landing(input.objective));
   const auto feed = input.feed.open(0, nullptr);
   const detail::EvaluationSums sums = detail::evaluate_group(
-      {.group = group.replicas, .processes = processes, .feed = *feed, .stop = options.stop},
+      {.group = replicas.group, .processes = processes, .feed = *feed, .stop = options.stop},
       [&](std::int64_t batches) {
         for (Observer* observer : observers) observer->on_evaluation_step(batches);
       });

@@ -71,6 +71,12 @@ void LoaderFeed::start(std::uint32_t epoch, const pipeline::Position* from) {
                                                      devices_, loader_options_);
 }
 
+void LoaderFeed::set_landing(const device::Landing& landing) {
+  if (landing.stays == loader_options_.landing.stays) return;
+  loader_options_.landing = landing;
+  whole_ = false;  // what was read ahead has landed otherwise
+}
+
 std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline::Position* from) {
   const bool continues = loader_ != nullptr && whole_ && next_epoch_ == epoch && from == nullptr &&
                          !(*loader_)[0].finished();

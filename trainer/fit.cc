@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "trainer/detail/fit_run.h"
-#include "trainer/detail/fit_start.h"
-#include "trainer/detail/processes.h"
+#include "trainer/detail/collectives/processes.h"
+#include "trainer/detail/loop/fit_run.h"
+#include "trainer/detail/loop/fit_start.h"
 #include "trainer/same_data.h"
 
 namespace millrace::trainer {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "trainer/detail/bucket_thread.h"
+#include "trainer/detail/collectives/bucket_thread.h"
 
 namespace millrace::trainer {
 namespace {

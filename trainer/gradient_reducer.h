@@ -15,7 +15,6 @@
 // Threads: one at a time; nothing else may use the group.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -51,8 +50,6 @@ class GradientReducer {
   /// Returns when every bucket is summed; the rest of the gradients counts as ready. Throws: what
   /// the collective threw.
   virtual void wait() = 0;
-  /// How long this rank has waited for others, as Collectives::peer_wait().
-  virtual std::chrono::nanoseconds peer_wait() const = 0;
 };
 
 /// A thread of the reducer's own sums finished buckets over the ranks. The last one is summed by
@@ -76,7 +73,6 @@ class BucketReducer final : public GradientReducer {
   void begin() override;
   void gradients_ready(std::size_t n) override;
   void wait() override;
-  std::chrono::nanoseconds peer_wait() const override { return group_.peer_wait(); }
 
  private:
   void reduce(Range bucket);

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "trainer/detail/epoch_report.h"
+#include "trainer/detail/loop/epoch_report.h"
 
 namespace millrace::trainer {
 namespace {

@@ -13,8 +13,8 @@
 #include "io/base/host.h"
 #include "io/base/json.h"
 #include "trainer/checkpoint.h"
-#include "trainer/detail/checkpoint_folder.h"
-#include "trainer/detail/processes.h"
+#include "trainer/detail/collectives/processes.h"
+#include "trainer/detail/store/checkpoint_folder.h"
 
 namespace millrace::trainer {
 namespace {

@@ -9,13 +9,11 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "trainer/loss/counted.h"
 #include "trainer/metrics.h"
 
 namespace millrace::trainer {
 namespace {
-
-bool is_classification(const Head& head) { return head.loss == "cross_entropy"; }
-bool has_mask_of_classes(const Head& head) { return head.loss == "pixel_cross_entropy"; }
 
 Target target_of(const pipeline::Batch& batch, const std::string& name) {
   const pipeline::BatchField& field = batch.field(name);
@@ -63,25 +61,38 @@ std::optional<std::size_t> first_bad_value(const pipeline::Batch& batch,
 }
 
 // The loss of a target that is not finite says nothing about the model.
-void check_finite_target(const pipeline::Batch& batch, const Target& target,
-                         const std::string& name) {
-  const auto bad =
-      first_bad_value(batch, target.values, [](float value) { return !std::isfinite(value); });
+void check_finite_target(const pipeline::Batch& batch, const Target& target, const Head& head) {
+  const auto bad = first_bad_value(batch, target.values, [&head](float value) {
+    return !std::isfinite(value) && !(head.may_lack_targets && std::isnan(value));
+  });
   if (bad)
     refuse_target(batch, target, *bad,
-                  fmt::format("{} {} is not finite", name, target.values[*bad]));
+                  fmt::format("{} {} is not finite", head.target, target.values[*bad]));
 }
 
-bool wants_shares(const Head& head) { return head.loss == "bce" || head.loss == "dice"; }
-
 // A target outside [0, 1] is reported with the sample's key: a mask of 255s instead of 1s.
-void check_shares(const pipeline::Batch& batch, const Target& target, const std::string& name) {
+void check_shares(const pipeline::Batch& batch, const Target& target, const Head& head) {
   constexpr float kMost = 1.0F + 1e-4F;  // 255 / 255, rounded
-  const auto bad = first_bad_value(batch, target.values,
-                                   [](float value) { return !(value >= 0.0F && value <= kMost); });
+  const auto bad = first_bad_value(batch, target.values, [&head](float value) {
+    return !(value >= 0.0F && value <= kMost) && !(head.may_lack_targets && std::isnan(value));
+  });
   if (bad)
-    refuse_target(batch, target, *bad,
-                  fmt::format("{} {:.4g} is not between 0 and 1", name, target.values[*bad]));
+    refuse_target(
+        batch, target, *bad,
+        fmt::format("{} {:.4g} is not between 0 and 1", head.target, target.values[*bad]));
+}
+
+void check_target(const pipeline::Batch& batch, const Target& target, const Loss& loss,
+                  const Head& head, std::int64_t classes) {
+  switch (loss.target()) {
+    case TargetKind::kClass:
+    case TargetKind::kPixelClasses:
+      return check_labels(batch, target, classes, loss.ignored_label());
+    case TargetKind::kShares:
+      return check_shares(batch, target, head);
+    case TargetKind::kValues:
+      return check_finite_target(batch, target, head);
+  }
 }
 
 const char* name_of(Metric metric) {
@@ -145,8 +156,10 @@ void add_mask(std::span<const float> logits, std::span<const float> target,
   sums[3] += counts.neither;
 }
 
+std::int64_t ignored_by(const Loss& loss) { return loss.ignored_label().value_or(-1); }
+
 ClassCounts count_classes(const pipeline::Batch& batch, const nn::OutputView& output,
-                          std::span<const std::int64_t> labels, const Head& head) {
+                          std::span<const std::int64_t> labels, std::int64_t ignored) {
   ClassCounts counts(static_cast<std::size_t>(output.shape.at(1)));
   const auto size = static_cast<std::size_t>(batch.size);
   const std::size_t width = output.data.size() / size;
@@ -154,7 +167,7 @@ ClassCounts count_classes(const pipeline::Batch& batch, const nn::OutputView& ou
   for (std::size_t i = 0; i < size; ++i) {
     if (batch.valid[i] != 0)
       counts.add(output.data.subspan(i * width, width), labels.subspan(i * pixels, pixels),
-                 head.options.ignore_label);
+                 ignored);
   }
   return counts;
 }
@@ -206,6 +219,7 @@ double mean_auroc(std::span<const float> records, float head) {
       scores.resize(std::max(scores.size(), width));
       targets.resize(scores.size());
       for (std::size_t k = 0; k < width; ++k) {
+        if (std::isnan(records[at + 2 + width + k])) continue;
         scores[k].push_back(records[at + 2 + k]);
         targets[k].push_back(records[at + 2 + width + k]);
       }
@@ -224,6 +238,14 @@ double mean_auroc(std::span<const float> records, float head) {
 }
 
 }  // namespace
+
+std::vector<std::string> Objective::fields() const {
+  std::vector<std::string> names = inputs();
+  for (const Head& head : heads())
+    if (std::find(names.begin(), names.end(), head.target) == names.end())
+      names.push_back(head.target);
+  return names;
+}
 
 NamedValues Objective::finish(const Tally& tally) const {
   NamedValues values;
@@ -259,15 +281,14 @@ LossObjective::LossObjective(LossObjectiveOptions options) : options_(std::move(
   add_part({.name = "loss"});
   add_part({.name = "top1"});
   add_part({.name = "top5"});
-  if (std::none_of(heads.begin(), heads.end(), is_classification)) {
+  for (const Head& head : heads) losses_.push_back(head.loss.make());
+  if (std::none_of(losses_.begin(), losses_.end(),
+                   [](const auto& loss) { return loss->target() == TargetKind::kClass; })) {
     // The two sums keep their places, and no measure uses them.
     measures_.resize(1);
     parts_.resize(1);
   }
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    LossOptions loss = heads[i].options;
-    if (!heads[i].class_weights.empty()) loss.class_weights = heads[i].class_weights;
-    losses_.push_back(make_loss(heads[i].loss, loss));
     const std::string suffix = "." + (heads[i].name.empty() ? std::to_string(i) : heads[i].name);
     if (heads.size() > 1) add_part({.name = "loss" + suffix, .head = i});
     for (const Metric metric : heads[i].metrics) {
@@ -290,27 +311,23 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
   const Head& head = options_.heads[index];
   const nn::OutputView output = request.plan.output(head.output);
   const Target target = target_of(request.batch, head.target);
-  if (is_classification(head)) check_labels(request.batch, target, output.shape.at(1), {});
-  if (has_mask_of_classes(head))
-    check_labels(request.batch, target, output.shape.at(1), head.options.ignore_label);
-  if (wants_shares(head)) {
-    check_shares(request.batch, target, head.target);
-  } else {
-    check_finite_target(request.batch, target, head.target);
-  }
+  const Loss& loss = *losses_[index];
+  const bool has_mask_of_classes = loss.target() == TargetKind::kPixelClasses;
+  check_target(request.batch, target, loss, head, output.shape.at(1));
   const std::span<float> gradient =
       request.gradients ? request.plan.output_gradient(head.output).data : std::span<float>();
   // The divisor includes the head's weight, so that the gradient does.
-  const LossSums result = losses_[index]->evaluate({.prediction = output,
-                                                    .target = target,
-                                                    .valid = request.batch.valid,
-                                                    .divisor = request.divisor / head.weight,
-                                                    .gradient = gradient});
+  const LossSums result = loss.evaluate({.prediction = output,
+                                         .target = target,
+                                         .valid = request.batch.valid,
+                                         .divisor = request.divisor / head.weight,
+                                         .gradient = gradient});
   sums[0] += head.weight * result.loss;
   sums[1] += static_cast<double>(result.top1);
   sums[2] += static_cast<double>(result.top5);
-  if (has_mask_of_classes(head)) {
-    score_classes(count_classes(request.batch, output, target.labels, head), index, sums);
+  if (has_mask_of_classes) {
+    score_classes(count_classes(request.batch, output, target.labels, ignored_by(loss)), index,
+                  sums);
   }
   for (const Part& part : parts_) {
     if (part.head != index || part.first < 3) continue;
@@ -318,17 +335,18 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
       sums[part.first] += result.loss;
       continue;
     }
-    if (has_mask_of_classes(head)) continue;
+    if (has_mask_of_classes) continue;
     if (target.values.size() != output.data.size()) {
       throw Error(ErrorCode::kInvalidArgument,
                   part.name + " needs float32 targets of the output's shape");
     }
     const std::span<double> own = sums.subspan(part.first, sums_of(part.metric, head));
     for_each_sample(request.batch, output, target.values, [&](auto values, auto wanted) {
-      if (part.metric == Metric::kIou) add_mask(values, wanted, own);
+      const Counted counted(values, wanted);
+      if (part.metric == Metric::kIou) add_mask(counted.values(), counted.targets(), own);
       if (part.metric == Metric::kRmse) {
-        own[0] += squared_error(values, wanted);
-        own[1] += static_cast<double>(values.size());
+        own[0] += squared_error(counted.values(), counted.targets());
+        own[1] += static_cast<double>(counted.values().size());
       }
       if (part.metric == Metric::kAuroc && request.records != nullptr) {
         add_record(values, wanted, static_cast<float>(index), *request.records);
@@ -374,7 +392,7 @@ NamedValues LossObjective::finish(const Tally& tally) const {
       const Head& head = options_.heads[part.head];
       ClassCounts counts = class_counts_of({sums, sums_of(part.metric, head)});
       // An ignored class cannot be predicted right: its predictions do not count.
-      const auto ignored = static_cast<std::uint64_t>(head.options.ignore_label);
+      const auto ignored = static_cast<std::uint64_t>(ignored_by(*losses_[part.head]));
       if (ignored < counts.predicted.size()) counts.predicted[ignored] = 0.0;
       values.emplace_back(part.name, mean_iou(counts));
       add_class_ious(counts, head, by_class);

@@ -3,7 +3,7 @@
 // Measures are computed from sums over valid samples, which add up over batches and replicas, and,
 // in evaluation, from records: values of every sample, for measures that sums do not determine.
 //
-//   LossObjective objective({.inputs = {"image"}, .heads = {{.loss = "cross_entropy"}}});
+//   LossObjective objective({.inputs = {"image"}, .heads = {{.loss = losses::CrossEntropy{}}}});
 //
 // Threads: const, from many threads at once.
 #pragma once
@@ -15,7 +15,7 @@
 
 #include "pipeline/batch.h"
 #include "trainer/events.h"
-#include "trainer/loss/loss.h"
+#include "trainer/loss/cross_entropy.h"
 #include "trainer/nn/plan.h"
 
 namespace millrace::trainer {
@@ -40,23 +40,6 @@ struct Tally {
   std::span<const float> records = {};  ///< in no particular order of the samples; whole records
 };
 
-class Objective {
- public:
-  virtual ~Objective() = default;
-
-  /// The names of finish()'s values: "loss" first, then for example "top1", "top5".
-  virtual const std::vector<std::string>& measures() const = 0;
-  /// Names of the batch fields that are the plan's inputs, in the plan's order.
-  virtual const std::vector<std::string>& inputs() const = 0;
-  virtual std::size_t num_sums() const { return measures().size(); }
-  /// Adds the batch's sums to `sums`, num_sums() of them. Throws: Corrupt, with the sample's key,
-  /// for a label outside the classes; InvalidArgument for fields that do not fit the outputs.
-  virtual void score(const ScoreRequest& request, std::span<double> sums) const = 0;
-  /// The measures' values, without those that need records if there are none. Default: each sum
-  /// divided by the number of samples.
-  virtual NamedValues finish(const Tally& tally) const;
-};
-
 /// Measures of a head beside its loss.
 enum class Metric {
   kAuroc,          ///< "auroc": mean over the labels that occur; in evaluation only
@@ -69,15 +52,39 @@ enum class Metric {
 /// One output of the model and what it is compared with.
 struct Head {
   std::size_t output = 0;
-  std::string name = {};               ///< for measures; empty: the head's number
-  std::string loss = "cross_entropy";  ///< a name of make_loss()
-  LossOptions options = {};
-  std::string target = "label";               ///< a batch field: int64 labels, or float32 values
+  std::string name = {};  ///< for measures; empty: the head's number
+  LossChoice loss = losses::CrossEntropy{};
+  std::string target = "label";  ///< a batch field: int64 labels, or float32 values
+  /// Float32 targets that are NaN have no value there (padding), and count for nothing in the loss
+  /// and the measures; otherwise a NaN is a fault.
+  bool may_lack_targets = false;
   std::int64_t classes = 0;                   ///< of a mask of classes; for kMiou
   std::vector<std::string> class_names = {};  ///< for "iou/NAME"; without a name, the number
-  std::vector<float> class_weights = {};      ///< for the loss, as LossOptions has them
   double weight = 1.0;                        ///< of this head's loss in the sum
   std::vector<Metric> metrics = {};
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  /// The names of finish()'s values: "loss" first, then for example "top1", "top5".
+  virtual const std::vector<std::string>& measures() const = 0;
+  /// Names of the batch fields that are the plan's inputs, in the plan's order.
+  virtual const std::vector<std::string>& inputs() const = 0;
+  /// The model's outputs that it reads, each with the batch field that it is compared with: all
+  /// that a backend needs to compute the losses itself, or to bring to where score() does. Default:
+  /// none, score() may read every output and field.
+  virtual std::span<const Head> heads() const { return {}; }
+  /// Names of all batch fields that it reads: inputs(), then the heads' targets.
+  std::vector<std::string> fields() const;
+  virtual std::size_t num_sums() const { return measures().size(); }
+  /// Adds the batch's sums to `sums`, num_sums() of them. Throws: Corrupt, with the sample's key,
+  /// for a label outside the classes; InvalidArgument for fields that do not fit the outputs.
+  virtual void score(const ScoreRequest& request, std::span<double> sums) const = 0;
+  /// The measures' values, without those that need records if there are none. Default: each sum
+  /// divided by the number of samples.
+  virtual NamedValues finish(const Tally& tally) const;
 };
 
 struct LossObjectiveOptions {
@@ -85,18 +92,19 @@ struct LossObjectiveOptions {
   std::vector<Head> heads = {Head{}};
 };
 
-/// The weighted sum of the heads' losses. Measures: "loss"; with cross-entropy "top1" and "top5";
+/// The weighted sum of the heads' losses. Measures: "loss"; with a class per slot "top1", "top5";
 /// each head's metrics: auroc, iou and rmse for float32 targets, miou and pixel_accuracy for
 /// labels. With several heads also each one's loss, as "loss.mask", and a metric that several have
 /// is named "iou.mask".
 class LossObjective final : public Objective {
  public:
-  /// Throws: InvalidArgument for an unknown loss, or no head.
+  /// Throws: InvalidArgument for a loss's parameter out of range, or no head.
   explicit LossObjective(LossObjectiveOptions options = {});
   ~LossObjective() override;
 
   const std::vector<std::string>& measures() const override { return measures_; }
   const std::vector<std::string>& inputs() const override { return options_.inputs; }
+  std::span<const Head> heads() const override { return options_.heads; }
   std::size_t num_sums() const override { return num_sums_; }
   void score(const ScoreRequest& request, std::span<double> sums) const override;
   NamedValues finish(const Tally& tally) const override;

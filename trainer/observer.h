@@ -34,7 +34,8 @@ class Observer {
   virtual void on_epoch_start(std::int64_t /*epoch*/) {}
   /// Before every step, after its first batch has arrived.
   virtual void on_step_start(const StepStart& /*step*/) {}
-  /// After every step, when the weights are updated.
+  /// After every step, when the weights are updated and its loss is known: at once on the CPU; with
+  /// a backend whose steps run ahead of the host, after the next step's start.
   virtual void on_step(const StepEvent& /*event*/) {}
   /// After every log_steps-th step.
   virtual void on_log_step(const StepEvent& /*event*/) {}

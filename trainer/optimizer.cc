@@ -18,7 +18,7 @@ Range common_part(Range a, Range b) { return {std::max(a.begin, b.begin), std::m
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterTable& table)
-    : options_(options), rule_(make_update_rule(options)), state_names_(rule_->state_names()) {
+    : options_(options), rule_(options.rule.make()), state_names_(rule_->state_names()) {
   if (rule_->uses_norms()) num_square_sums_ = 2 * table.entries().size();
   build_runs(table);
 }
@@ -27,22 +27,22 @@ void Optimizer::build_runs(const ParameterTable& table) {
   const bool apart = rule_->uses_norms();
   int index = 0;
   for (const Parameter& entry : table.entries()) {
-    const bool decay = entry.decay || !options_.no_decay_on_biases_and_norms;
+    const ParameterSettings settings = settings_for(entry, rule_->settings());
     const std::size_t end = (entry.offset + entry.size + 15) / 16 * 16;
-    if (!apart && !runs_.empty() && runs_.back().decay == decay) {
+    if (!apart && !runs_.empty() && runs_.back().settings == settings) {
       runs_.back().range.end = end;
     } else {
       // Biases and norms keep the plain rate.
-      runs_.push_back({{entry.offset, end}, decay, apart && entry.decay ? index : -1});
+      runs_.push_back({{entry.offset, end}, settings, apart && entry.decay ? index : -1});
     }
     ++index;
   }
 }
 
 RuleStep Optimizer::step_of(const Update& update, const Run& run) const {
-  RuleStep step{.lr = update.lr,
+  RuleStep step{.lr = update.lr * run.settings.rate,
                 .gradient_scale = update.gradient_scale,
-                .weight_decay = weight_decay(run),
+                .weight_decay = run.settings.weight_decay,
                 .step = update.step};
   if (run.parameter < 0) return step;
   const std::size_t at = 2 * static_cast<std::size_t>(run.parameter);

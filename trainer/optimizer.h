@@ -4,7 +4,7 @@
 // All buffers (weights, gradients, the rule's state) belong to the caller and have the parameters'
 // layout. An update may be divided: each replica updates its own ranges.
 //
-//   const Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, model.parameters());
+//   const Optimizer optimizer({.rule = Sgd{.momentum = 0.9F}}, model.parameters());
 //   optimizer.update({.weights = w, .gradients = g, .states = states, .lr = 0.1F, .step = 1},
 //                    {0, w.size()});
 //
@@ -19,9 +19,16 @@
 #include <vector>
 
 #include "trainer/parameters.h"
+#include "trainer/rules/sgd.h"
 #include "trainer/update_rule.h"
 
 namespace millrace::trainer {
+
+struct OptimizerOptions {
+  Rule rule = Sgd();
+  /// Rounds weights and state to bf16 values after each update (precision bf16-true).
+  bool round_to_bf16 = false;
+};
 
 /// Floats [begin, end) of a flat buffer.
 struct Range {
@@ -51,7 +58,8 @@ struct Update {
 
 class Optimizer {
  public:
-  /// Throws: InvalidArgument for an unknown rule, and for options that contradict each other.
+  /// Throws: InvalidArgument for a rule's field out of its range, and for fields that contradict
+  /// each other.
   Optimizer(const OptimizerOptions& options, const ParameterTable& table);
 
   const OptimizerOptions& options() const { return options_; }
@@ -69,12 +77,11 @@ class Optimizer {
   /// A run of floats with the same decay and rate.
   struct Run {
     Range range;
-    bool decay = true;
+    ParameterSettings settings;
     int parameter = -1;  ///< whose norms its rate depends on; -1: none
   };
 
   void build_runs(const ParameterTable& table);
-  float weight_decay(const Run& run) const { return run.decay ? options_.weight_decay : 0.0F; }
   RuleStep step_of(const Update& update, const Run& run) const;
   void apply(const Update& update, const RuleStep& step, Range range) const;
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "trainer/detail/feed_pass.h"
-#include "trainer/detail/loaded_group.h"
-#include "trainer/detail/processes.h"
+#include "trainer/detail/collectives/processes.h"
+#include "trainer/detail/loop/checkpoint_replicas.h"
+#include "trainer/detail/loop/feed_pass.h"
 #include "trainer/same_data.h"
 
 namespace millrace::trainer {
@@ -28,12 +28,11 @@ struct Widths {
   std::vector<std::size_t> carried;
 };
 
-Widths widths_of(nn::Plan& plan, const pipeline::Batch& batch,
+Widths widths_of(const std::vector<nn::OutputView>& outputs, const pipeline::Batch& batch,
                  const std::vector<std::string>& carried) {
   const auto size = static_cast<std::size_t>(batch.size);
   Widths widths;
-  for (std::size_t i = 0; i < plan.num_outputs(); ++i)
-    widths.outputs.push_back(plan.output(i).data.size() / size);
+  for (const nn::OutputView& output : outputs) widths.outputs.push_back(output.data.size() / size);
   for (const std::string& name : carried)
     widths.carried.push_back(batch.field(name).as<std::int64_t>().size() / size);
   return widths;
@@ -46,8 +45,8 @@ void append(std::span<const T> values, std::size_t slot, std::size_t width, std:
   to.insert(to.end(), own.begin(), own.end());
 }
 
-Packed pack(const pipeline::Batch& batch, nn::Plan& plan, const Widths& widths,
-            const std::vector<std::string>& carried) {
+Packed pack(const pipeline::Batch& batch, const std::vector<nn::OutputView>& outputs,
+            const Widths& widths, const std::vector<std::string>& carried) {
   Packed packed;
   for (std::size_t slot = 0; slot < batch.keys.size(); ++slot) {
     if (batch.valid[slot] == 0) continue;
@@ -56,8 +55,8 @@ Packed pack(const pipeline::Batch& batch, nn::Plan& plan, const Widths& widths,
     packed.keys.insert(packed.keys.end(), key.begin(), key.end());
     packed.slots.push_back(batch.slots.first +
                            static_cast<std::int64_t>(slot) * batch.slots.stride);
-    for (std::size_t i = 0; i < widths.outputs.size(); ++i)
-      append<float>(plan.output(i).data, slot, widths.outputs[i], packed.values);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      append<float>(outputs[i].data, slot, widths.outputs[i], packed.values);
     for (std::size_t i = 0; i < carried.size(); ++i)
       append<std::int64_t>(batch.field(carried[i]).as<std::int64_t>(), slot, widths.carried[i],
                            packed.carried);
@@ -147,28 +146,26 @@ std::vector<std::size_t> ranks_by_slot(const std::vector<std::vector<std::byte>>
 }
 
 /// Computes a replica's batch, if it has one; without one it sends nothing.
-Packed pack(const pipeline::Batch* batch, const EvalOptions& options, detail::Replica& replica,
+Packed pack(const pipeline::Batch* batch, const EvalOptions& options, PredictionStep& step,
             Widths& widths) {
   if (batch == nullptr) return {};
-  nn::Plan& plan = replica.plan_for(*batch);
-  plan.forward(replica.inputs_of(*batch), nn::Mode::kEvaluate);
-  widths = widths_of(plan, *batch, options.carried);
-  return pack(*batch, plan, widths, options.carried);
+  const std::vector<nn::OutputView> outputs = step.outputs(*batch);
+  widths = widths_of(outputs, *batch, options.carried);
+  return pack(*batch, outputs, widths, options.carried);
 }
 
 /// A round of one batch per replica; returns the samples that rank 0 passed on.
 std::int64_t predict_round(const pipeline::Batch* batch, const EvalOptions& options,
-                           detail::Replica& replica, const PredictionSink& each) {
-  Collectives& control = replica.control();
+                           PredictionStep& step, Collectives& control, const PredictionSink& each) {
   Widths widths;
-  const Packed own = pack(batch, options, replica, widths);
+  const Packed own = pack(batch, options, step, widths);
   // Rank 0 may have no batch of its own to take them from.
   const auto all_widths = control.all_gather_bytes(packed_widths(widths));
   const auto keys = control.all_gather_bytes(own.keys);
   const auto values = control.all_gather_bytes(std::as_bytes(std::span(own.values)));
   const auto carried = control.all_gather_bytes(std::as_bytes(std::span(own.carried)));
   const auto slots = control.all_gather_bytes(std::as_bytes(std::span(own.slots)));
-  if (replica.rank() != 0) return 0;
+  if (control.rank() != 0) return 0;
   std::vector<std::unique_ptr<Unpacker>> unpackers;
   for (std::size_t rank = 0; rank < keys.size(); ++rank)
     unpackers.push_back(
@@ -182,14 +179,19 @@ std::int64_t predict_round(const pipeline::Batch* batch, const EvalOptions& opti
 std::int64_t predict_in(detail::Processes& processes, const EvalInput& input,
                         const EvalOptions& options, const PredictionSink& each) {
   if (!processes.is_alone()) check_same_data(processes.cluster(), "samples", input.feed.identity());
-  detail::LoadedGroup group(processes, input, options);
+  detail::CheckpointReplicas replicas(processes, input, options);
   input.feed.plan_epochs(1);
+  input.feed.set_landing(replicas.group.backend().landing(input.objective));
   const auto feed = input.feed.open(0, nullptr);
+  std::vector<std::unique_ptr<PredictionStep>> steps;
+  for (int device = 0; device < replicas.group.size(); ++device)
+    steps.push_back(replicas.group.replica(device).make_prediction());
   std::int64_t samples = 0;
   const bool whole = detail::run_pass(
-      {.group = group.replicas, .processes = processes, .feed = *feed, .stop = options.stop},
+      {.group = replicas.group, .processes = processes, .feed = *feed, .stop = options.stop},
       [&](detail::Replica& replica, const pipeline::Batch* batch) {
-        const std::int64_t passed_on = predict_round(batch, options, replica, each);
+        PredictionStep& step = *steps[static_cast<std::size_t>(replica.device())];
+        const std::int64_t passed_on = predict_round(batch, options, step, replica.control(), each);
         if (replica.rank() == 0) samples += passed_on;
       },
       [](detail::Replica&) {});

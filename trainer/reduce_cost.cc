@@ -11,7 +11,7 @@ namespace {
 
 bool is_power_of_two(int value) { return std::has_single_bit(static_cast<unsigned>(value)); }
 
-/// Whether partners halve what they exchange, as detail/partners.h.
+/// Whether partners halve what they exchange, as detail/collectives/partners.h.
 bool halves(const Topology& topology) {
   return is_power_of_two(topology.processes) && is_power_of_two(topology.devices);
 }

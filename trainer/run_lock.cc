@@ -9,7 +9,7 @@
 #include "io/base/error.h"
 #include "io/base/file_lock.h"
 #include "io/byte_sink.h"
-#include "trainer/detail/store_lock.h"
+#include "trainer/detail/store/store_lock.h"
 
 namespace millrace::trainer {
 namespace {

@@ -1,89 +1,118 @@
-// Schedule: the learning rate as a pure function of epoch and step.
+// Schedule: the learning rate as a pure function of epoch and step; which one is a component.
 //
-// There is no state to resume. Per epoch, the rate changes at the epochs' bounds only; per step, it
-// is a function of epoch + step / steps_per_epoch. Warm-up is always per step.
+// There is no state to resume. By epoch, the rate changes at the epochs' bounds only; by step, it
+// is a function of epoch + step / steps_per_epoch. Warm-up is always by step.
 //
-//   Schedule schedule({.kind = ScheduleKind::kCosine, .base_lr = 0.1, .epochs = 30});
+//   const ScheduleChoice choice = schedules::Cosine{.pace = {.warmup = RunLength{.count = 1}}};
+//   const Schedule schedule(choice, {.base_lr = 0.1, .epochs = 30});
 //   const float lr = schedule.lr({.epoch = 3, .step = 17, .steps_per_epoch = 391});
+//
+// To add one: a file in schedules/, a line in the table of schedule.cc; in another program a line
+// in a copy of the table.
 //
 // Source: torch.optim.lr_scheduler's formulas.
 // Threads: const, from any.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
-#include <vector>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "io/component/choice.h"
 
 namespace millrace::trainer {
 
-enum class ScheduleKind {
-  kConstant,
-  kStep,               ///< base * gamma ^ (epoch div step_epochs)
-  kMultiStep,          ///< base * gamma ^ (milestones passed)
-  kExponential,        ///< base * gamma ^ epoch
-  kWarmupExponential,  ///< 0 → base over warmup_epochs, then base / divisor ^ (epoch div
-                       ///< step_epochs)
-  kCosine,             ///< min + (base - min) * (1 + cos(pi * t)) / 2
-  kOneCycle,           ///< base / 25 → base → base / 25 / 1e4, cosine pieces
+/// When a rate changes.
+enum class RateUnit { kEpoch, kStep };
+const ValueType& value_type(const RateUnit& unit);
+
+/// What schedules have in common: how a run begins, and when the rate changes.
+struct Pace {
+  /// Linear rise from `start` to the schedule's rate. Default: none; of `millrace train` the
+  /// rule's.
+  std::optional<RunLength> warmup = {};
+  double start = 0.0;  ///< as a share of the schedule's rate
+  RateUnit unit = RateUnit::kEpoch;
+
+  /// Lists warmup, warmup_start and by: by name only.
+  void fields(FieldList& field);
 };
 
-/// "constant", "step", "multi-step", "exponential", "warmup-exponential", "cosine", "one-cycle".
-/// Throws: InvalidArgument for another name, with the list.
-ScheduleKind parse_schedule_kind(std::string_view name);
-std::string_view schedule_kind_name(ScheduleKind kind);
-
-enum class ScheduleUnit { kEpoch, kStep };
-
-struct ScheduleOptions {
-  ScheduleKind kind = ScheduleKind::kConstant;
-  ScheduleUnit unit = ScheduleUnit::kEpoch;
+/// What a schedule starts from.
+struct RunRate {
   double base_lr = 0.1;
-  /// Length of the whole run: where cosine and one-cycle end.
-  double epochs = 1.0;
-  /// step, warmup-exponential: epochs between two reductions.
-  int step_epochs = 30;
-  double gamma = 0.1;
-  std::vector<double> milestones = {};  ///< multi-step, in epochs, rising
-  double divisor = 5.0;                 ///< warmup-exponential
-  /// Linear warm-up to the schedule's rate, in epochs. 0: none, or for warmup-exponential 0.9 if
-  /// warmup_steps is 0, too.
-  double warmup_epochs = 0.0;
-  /// Linear warm-up over the run's first steps, for an unknown number of steps per epoch. Not with
-  /// warmup_epochs.
-  std::int64_t warmup_steps = 0;
-  /// The rate at which warm-up starts, as a share of the schedule's.
-  double warmup_start = 0.0;
-  double min_lr = 0.0;              ///< cosine
-  double one_cycle_rise = 0.3;      ///< one-cycle: share of the run in which the rate rises
-  double one_cycle_start_div = 25;  ///< one-cycle: base / this is where it starts
-  double one_cycle_end_div = 1e4;   ///< one-cycle: start / this is where it ends
+  double epochs = 1.0;  ///< of the whole run: where cosine and one-cycle end
+
+  /// Of the run, 0 to 1.
+  double share(double epochs_done) const;
 };
+
+/// The rate over a run, without warm-up.
+class RateCurve {
+ public:
+  explicit RateCurve(const Pace& pace) : pace_(pace) {}
+  virtual ~RateCurve() = default;
+
+  const Pace& pace() const { return pace_; }
+  /// `epochs_done`: with the share of the present one, unless the rate changes by epoch.
+  virtual double rate(const RunRate& run, double epochs_done) const = 0;
+
+ private:
+  Pace pace_;
+};
+
+/// A curve of a function: double(const RunRate& run, double epochs_done).
+template <typename Rate>
+std::unique_ptr<RateCurve> make_curve(const Pace& pace, Rate rate) {
+  class Curve final : public RateCurve {
+   public:
+    Curve(const Pace& pace, Rate rate) : RateCurve(pace), rate_(std::move(rate)) {}
+    double rate(const RunRate& run, double epochs_done) const override {
+      return rate_(run, epochs_done);
+    }
+
+   private:
+    Rate rate_;
+  };
+  return std::make_unique<Curve>(pace, std::move(rate));
+}
+
+/// From `from` at 0 to `to` at 1, along half a period of a cosine.
+double cosine_between(double from, double to, double share);
+
+using ScheduleChoice = Choice<RateCurve>;
+
+/// constant, step, multi-step, exponential, cosine, one-cycle.
+const TableOf<RateCurve>& standard_schedules();
 
 /// Where a run stands. `epoch` and `step` (in the epoch) count from 0.
 struct SchedulePoint {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
   std::int64_t steps_per_epoch = 0;  ///< 0: unknown
-  std::int64_t global_step = 0;      ///< of the run, for warmup_steps
+  std::int64_t global_step = 0;      ///< of the run, for a warm-up in steps
 };
 
 class Schedule {
  public:
-  /// Throws: InvalidArgument for rates, lengths or divisors out of range.
-  explicit Schedule(const ScheduleOptions& options);
+  /// Throws: InvalidArgument for a rate, a length or a field out of range.
+  Schedule(const ScheduleChoice& choice, const RunRate& run);
 
-  const ScheduleOptions& options() const { return options_; }
+  double base_lr() const { return run_.base_lr; }
+  /// Steps of the warm-up, if it is in steps; else 0.
+  std::int64_t warmup_steps() const;
   /// True when lr() needs SchedulePoint::steps_per_epoch.
   bool needs_steps_per_epoch() const;
   /// Throws: InvalidArgument if needs_steps_per_epoch() and the point has none.
   float lr(const SchedulePoint& point) const;
 
  private:
-  double shape(double epochs_done) const;
-  double one_cycle(double share) const;
   double warmup_share(const SchedulePoint& point, double epochs_done) const;
 
-  ScheduleOptions options_;
+  std::shared_ptr<const RateCurve> curve_;
+  RunRate run_;
+  RunLength warmup_;
 };
 
 }  // namespace millrace::trainer

@@ -90,6 +90,27 @@ std::string limited(const std::vector<std::string>& lines) {
 
 }  // namespace
 
+std::string setting_text(const Written& value) {
+  if (value.kind == Written::Kind::kList && value.items.empty()) return "none";
+  if (value.kind == Written::Kind::kList) {
+    std::vector<std::string> items;
+    for (const Written& one : value.items) items.push_back(millrace::text(one));
+    return fmt::format("{}", fmt::join(items, ","));
+  }
+  return millrace::text(value);
+}
+
+std::vector<Setting> component_settings(const Component& component, const std::string& word,
+                                        SettingScope scope, const std::string& prefix) {
+  const Written whole = written(component);
+  std::vector<Setting> settings = {{.name = word, .value = whole.text, .scope = scope}};
+  for (const Written& field : whole.items)
+    settings.push_back({.name = prefix + "." + field.name,
+                        .value = setting_text(field),
+                        .scope = SettingScope::kStart});
+  return settings;
+}
+
 std::vector<std::string> setting_differences(std::span<const Setting> own, std::string_view owner,
                                              std::span<const Setting> other,
                                              std::string_view others) {

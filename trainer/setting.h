@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/component/component_text.h"
 #include "trainer/cluster.h"
 
 namespace millrace::trainer {
@@ -40,6 +41,13 @@ struct Setting {
   std::string digest = {};
 };
 
+/// A component as settings: its word by the name `word`, of `scope`, and each field by
+/// PREFIX.FIELD, which a resumed run may change. All fields: defaults change.
+std::vector<Setting> component_settings(const Component& component, const std::string& word,
+                                        SettingScope scope, const std::string& prefix);
+/// A field's value as a setting: "0.9", "30,60" of a list, "none" of nothing and an empty list.
+std::string setting_text(const Written& value);
+
 /// What of `other` differs from `own`, a line each: "--mean: 0.1 in process 0, 0.9 in process 1".
 /// `owner` and `others` say whose they are ("in process 0", "saved"). Numbers are compared as
 /// numbers. Defaults that differ are left out where a given setting does.
@@ -54,7 +62,8 @@ void check_alike(Cluster& cluster, std::span<const Setting> own);
 
 /// For checkpoints. Those of one call and of one process are left out.
 std::string settings_to_json(std::span<const Setting> settings);
-/// Throws: Corrupt.
+/// Those of before components, such as --momentum and schedule.min_lr, have the names that they
+/// have now, --optimizer.momentum and schedule.to. Throws: Corrupt.
 std::vector<Setting> settings_from_json(const std::string& text);
 
 }  // namespace millrace::trainer

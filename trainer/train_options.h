@@ -17,6 +17,7 @@
 #include "trainer/nn/plan.h"
 #include "trainer/optimizer.h"
 #include "trainer/schedule.h"
+#include "trainer/schedules/constant.h"
 #include "trainer/setting.h"
 
 namespace millrace::trainer {
@@ -49,9 +50,11 @@ struct TrainOptions {
   /// Of start weights and dropout. The order of the samples has its own, in the feed's options.
   std::uint64_t seed = 0;
   OptimizerOptions optimizer = {};
-  ScheduleOptions schedule = {};
+  ScheduleChoice schedule = schedules::Constant();
+  /// The length of the whole run, where cosine and one-cycle end. 0: `epochs`.
+  double schedule_epochs = 0.0;
   GradientReducerOptions reducer = {};
-  /// Multiplies base_lr by the number of replicas.
+  /// Multiplies the rule's rate, which must be given, by the number of replicas.
   bool scale_lr = false;
   /// Batches per device in one step; an epoch's last step may have fewer.
   std::int64_t accumulate = 1;

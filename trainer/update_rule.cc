@@ -1,61 +1,61 @@
 #include "trainer/update_rule.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "io/base/error.h"
-#include "trainer/detail/update_rules.h"
+#include "trainer/rules/adam.h"
+#include "trainer/rules/lars.h"
+#include "trainer/rules/sgd.h"
 
 namespace millrace::trainer {
-namespace {
 
-UpdateRuleTable make_standard_rules() {
-  UpdateRuleTable table;
-  table.add(
-      {"sgd", {.lr = 0.1, .lr_batch = 128, .warmup_steps = 100, .momentum = 0.9F}, rules::sgd});
-  table.add({"adam", {.lr = 1e-3}, rules::adam});
-  table.add({"adamw", {.lr = 1e-3, .weight_decay = 1e-2F}, rules::adamw});
-  table.add(
-      {"lars", {.lr = 4.0, .lr_batch = 128, .warmup_steps = 100, .momentum = 0.9F}, rules::lars});
+const TableOf<UpdateRule>& standard_rules() {
+  static const TableOf<UpdateRule> table =
+      TableOf<UpdateRule>("optimizer").add<Sgd>().add<Adam>().add<AdamW>().add<Lars>();
   return table;
 }
 
-}  // namespace
+const ComponentName ParameterGroup::kName = {"group", "ParameterGroup",
+                                             "What some parameters have otherwise"};
+
+void ParameterGroup::fields(FieldList& field) {
+  field("parameters", parameters, "norms-biases, or the beginning of names");
+  field.by_name();
+  field("rate", rate, {.min = 0}, "Factor of the learning rate");
+  field("weight_decay", weight_decay, {.min = 0}, "Instead of the rule's");
+}
+
+void ParameterGroup::check() const {
+  require(!parameters.empty(), "give its parameters: norms-biases, or the beginning of names");
+}
+
+bool ParameterGroup::has(const Parameter& parameter) const {
+  return parameters == "norms-biases" ? !parameter.decay : parameter.name.starts_with(parameters);
+}
+
+ParameterSettings settings_for(const Parameter& parameter, const RuleSettings& rule) {
+  for (const ParameterGroup& group : rule.groups) {
+    millrace::value_type(group).check(&group);  // Choice::make() checks the rule's own fields
+    if (group.has(parameter))
+      return {.rate = static_cast<float>(group.rate),
+              .weight_decay = group.weight_decay.value_or(rule.weight_decay)};
+  }
+  return {.weight_decay = rule.weight_decay};
+}
+
+double RuleSettings::lr_for(std::int64_t step_samples) const {
+  if (lr) return *lr;
+  const bool is_smaller = step_samples > 0 && step_samples < usual.lr_batch;
+  return is_smaller
+             ? usual.lr * static_cast<double>(step_samples) / static_cast<double>(usual.lr_batch)
+             : usual.lr;
+}
 
 float UpdateRule::rate_factor(const ParameterNorms& /*norms*/) const { return 1.0F; }
 
-void UpdateRuleTable::add(UpdateRuleEntry entry) {
-  require(!entry.name.empty() && entry.make, "an update rule needs a name and a factory function");
-  require(std::ranges::find(entries_, entry.name, &UpdateRuleEntry::name) == entries_.end(),
-          "there is an update rule called '" + entry.name + "' already");
-  entries_.push_back(std::move(entry));
-}
-
-std::vector<std::string> UpdateRuleTable::names() const {
-  std::vector<std::string> names;
-  for (const UpdateRuleEntry& entry : entries_) names.push_back(entry.name);
-  return names;
-}
-
-const UpdateRuleEntry& UpdateRuleTable::at(std::string_view name) const {
-  const auto found = std::ranges::find(entries_, name, &UpdateRuleEntry::name);
-  if (found != entries_.end()) return *found;
-  std::string known;
-  for (const UpdateRuleEntry& entry : entries_) known += (known.empty() ? "" : ", ") + entry.name;
-  throw Error(ErrorCode::kInvalidArgument,
-              "no optimizer is called '" + std::string(name) + "'; there are " + known);
-}
-
-const std::shared_ptr<const UpdateRuleTable>& standard_update_rules() {
-  static const auto table = std::make_shared<const UpdateRuleTable>(make_standard_rules());
-  return table;
-}
-
-std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options) {
-  const UpdateRuleTable& table = options.rules ? *options.rules : *standard_update_rules();
-  const UpdateRuleEntry& entry = table.at(options.rule);
-  require(options.weight_decay >= 0.0F, "weight decay must not be negative");
-  return entry.make(options);
+void list_decay_and_groups(FieldList& field, float& weight_decay,
+                           std::vector<ParameterGroup>& groups) {
+  field("weight_decay", weight_decay, {.min = 0}, "Weight decay");
+  field("groups", groups,
+        "Other values: [group(norms-biases, weight_decay=0), group(fc., rate=10)]");
 }
 
 }  // namespace millrace::trainer

@@ -1,68 +1,68 @@
-// UpdateRule: how an optimizer changes weights; one class per rule, found by name in a table.
+// UpdateRule: how an optimizer changes weights; which one, and its parameters, is a component.
 //
 // A rule works on flat runs of floats in the host's memory: the Optimizer cuts the model's buffers
 // into runs with the same decay and rate.
 //
-//   const std::unique_ptr<UpdateRule> rule = make_update_rule({.rule = "adam"});
-//   rule->apply({.lr = 1e-3F, .step = 1}, {.weights = w, .gradients = g, .states = states});
+//   const Rule rule = AdamW{.lr = 1e-3, .groups = {{.parameters = "fc.", .rate = 10}}};
+//   rule.make()->apply({.lr = 1e-3F, .step = 1}, {.weights = w, .gradients = g, .states = states});
 //
-// To add one, here: a file in rules/, a line in the table of update_rule.cc. In another program
-// (tests/install/user_project/own_rule.cc): an entry in a copy of the table, passed with the options:
-//
-//   UpdateRuleTable rules = *standard_update_rules();
-//   rules.add({.name = "signum", .make = make_signum});
-//   options.optimizer = {.rule = "signum",
-//                        .rules = std::make_shared<const UpdateRuleTable>(std::move(rules))};
+// To add one, here: a file pair in rules/, a line in the table of update_rule.cc. In another
+// program (tests/install/user_project/own_rule.cc): a struct, and a line in a copy of the table.
 //
 // Threads: const, from many threads at once for buffers that do not overlap.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "io/component/choice.h"
+#include "trainer/parameters.h"
 
 namespace millrace::trainer {
 
-class UpdateRuleTable;
+/// What some parameters have otherwise. The first group that a parameter is in counts.
+struct ParameterGroup {
+  /// "norms-biases" (Parameter::decay false), or the beginning of names: "layer4.", "fc.".
+  std::string parameters = {};
+  double rate = 1.0;  ///< factor of the learning rate
+  std::optional<float> weight_decay = {};
 
-struct OptimizerOptions {
-  /// A name in `rules`.
-  std::string rule = "sgd";
-  /// Null: standard_update_rules().
-  std::shared_ptr<const UpdateRuleTable> rules = {};
-  /// SGD and LARS: buf = momentum * buf + (1 - dampening) * g; the first step's buf is g.
-  float momentum = 0.0F;
-  float dampening = 0.0F;
-  /// SGD: steps along g + momentum * buf.
-  bool nesterov = false;
-  /// SGD, Adam, LARS: g += weight_decay * w. AdamW: w *= 1 - lr * weight_decay.
-  float weight_decay = 0.0F;
-  /// Adam, AdamW.
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  /// Adam, AdamW: added outside the root.
-  float epsilon = 1e-8F;
-  /// LARS: the layer's rate is lr * trust * |w| / (|g| + weight_decay * |w|).
-  float trust = 0.001F;
-  /// Leaves biases and norms (Parameter::decay false) without weight decay.
-  bool no_decay_on_biases_and_norms = false;
-  /// Rounds weights and state to bf16 values after each update (precision bf16-true).
-  bool round_to_bf16 = false;
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  /// Throws: InvalidArgument without parameters.
+  void check() const;
+  bool has(const Parameter& parameter) const;
 };
 
-/// A rule's default hyperparameters.
+/// A rule's advice where the user does not say.
 struct RuleDefaults {
   double lr = 0.1;
   /// The global batch size that `lr` is for; smaller ones get a proportion of it. 0: any size.
   std::int64_t lr_batch = 0;
   std::int64_t warmup_steps = 0;
-  float momentum = 0.0F;
-  float weight_decay = 0.0F;
 };
+
+/// What all rules have. The rule's struct lists lr, weight_decay and groups among its fields.
+struct RuleSettings {
+  std::optional<double> lr = {};
+  float weight_decay = 0.0F;
+  std::vector<ParameterGroup> groups = {};
+  RuleDefaults usual = {};
+
+  /// The learning rate of steps of so many samples; 0: unknown.
+  double lr_for(std::int64_t step_samples) const;
+};
+
+/// Of one parameter, by its group.
+struct ParameterSettings {
+  float rate = 1.0F;  ///< factor of the learning rate
+  float weight_decay = 0.0F;
+  bool operator==(const ParameterSettings&) const = default;
+};
+ParameterSettings settings_for(const Parameter& parameter, const RuleSettings& rule);
 
 /// One step's numbers for a run of floats.
 struct RuleStep {
@@ -88,8 +88,10 @@ struct ParameterNorms {
 
 class UpdateRule {
  public:
+  explicit UpdateRule(RuleSettings settings) : settings_(std::move(settings)) {}
   virtual ~UpdateRule() = default;
 
+  const RuleSettings& settings() const { return settings_; }
   /// The state buffers' names as torch.optim has them: "momentum_buffer", "exp_avg", "exp_avg_sq".
   /// All start as zeros.
   virtual std::vector<std::string> state_names() const = 0;
@@ -100,36 +102,18 @@ class UpdateRule {
   virtual bool uses_norms() const { return false; }
   /// The factor of a parameter's rate. Called only if uses_norms().
   virtual float rate_factor(const ParameterNorms& norms) const;
-};
-
-/// A rule's name, its defaults, and its factory function.
-struct UpdateRuleEntry {
-  std::string name;
-  RuleDefaults defaults = {};
-  /// Throws: InvalidArgument for options that contradict each other.
-  std::function<std::unique_ptr<UpdateRule>(const OptimizerOptions&)> make;
-};
-
-class UpdateRuleTable {
- public:
-  /// Throws: InvalidArgument for an entry without a name or `make`, and for a name that the table
-  /// has.
-  void add(UpdateRuleEntry entry);
-
-  std::vector<std::string> names() const;
-  /// Throws: InvalidArgument for a name that is not in the table, with the list. Lifetime: until
-  /// add().
-  const UpdateRuleEntry& at(std::string_view name) const;
 
  private:
-  std::vector<UpdateRuleEntry> entries_;
+  RuleSettings settings_;
 };
 
-/// "sgd", "adam", "adamw", "lars". Never null.
-const std::shared_ptr<const UpdateRuleTable>& standard_update_rules();
+using Rule = Choice<UpdateRule>;
 
-/// The rule called options.rule. Throws: as UpdateRuleTable::at(); InvalidArgument for options that
-/// contradict each other.
-std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
+/// sgd, adam, adamw, lars. A program copies the table and adds its own.
+const TableOf<UpdateRule>& standard_rules();
+
+/// For the lists of rules: the last fields, by name.
+void list_decay_and_groups(FieldList& field, float& weight_decay,
+                           std::vector<ParameterGroup>& groups);
 
 }  // namespace millrace::trainer

@@ -11,7 +11,7 @@
 #include "io/base/error.h"
 #include "trainer/backend.h"
 #include "trainer/checkpoint.h"
-#include "trainer/detail/checkpoint_folder.h"
+#include "trainer/detail/store/checkpoint_folder.h"
 #include "trainer/detail/weight_ties.h"
 
 namespace millrace::trainer {
@@ -104,7 +104,7 @@ void copy_tensor(const Tensor& tensor, const FlatValues& into, std::size_t offse
 
 /// Throws: Corrupt for start weights that training cannot begin with.
 void check_start_weights(const Safetensors& file, const std::vector<FlatTensors>& into,
-                  const std::vector<std::string>& kept) {
+                         const std::vector<std::string>& kept) {
   std::vector<float> values;
   for (const FlatTensors& flat : into) {
     for (const Parameter& entry : flat.table->entries()) {

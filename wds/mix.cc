@@ -102,13 +102,34 @@ Numbers taken_in(const Numbers& weights, std::uint64_t first, std::uint64_t step
   return taken;
 }
 
+/// In all passes; of a set without end 0, because each of its streams draws for itself.
+std::uint64_t samples_in_passes(const StreamSpec& spec) {
+  if (spec.resampled) return 0;
+  require(spec.counts != nullptr, "a mix needs the number of samples in each shard");
+  return spec.range.of(sum_of(*spec.counts)) * std::max<std::uint32_t>(1, spec.passes);
+}
+
 Numbers samples_of(const std::vector<MixPart>& parts) {
   Numbers samples;
-  for (const MixPart& part : parts) {
-    require(part.spec.counts != nullptr, "a mix needs the number of samples in each shard");
-    samples.push_back(part.spec.range.of(sum_of(*part.spec.counts)));
-  }
+  samples.reserve(parts.size());
+  for (const MixPart& part : parts) samples.push_back(samples_in_passes(part.spec));
   return samples;
+}
+
+/// A set that starts over has no last pass; those behind its own are dealt on as they are.
+std::uint32_t passes_of(const StreamSpec& spec, MixEnd end) {
+  if (end != MixEnd::kRepeat) return spec.passes;
+  return spec.passes > 1 ? std::numeric_limits<std::uint32_t>::max() : 0;
+}
+
+/// Steps are counted in whole numbers of 64 bits.
+void check_dealt(const Numbers& weights, std::uint64_t samples) {
+  constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 62U;
+  const std::uint64_t most = kMostSteps / sum_of(weights);
+  require(samples <= most, std::to_string(samples) +
+                               " samples of a set in its passes are more than a mix of these "
+                               "weights deals: at most " +
+                               std::to_string(most));
 }
 
 std::vector<double> weights_of(const std::vector<MixPart>& parts) {
@@ -142,6 +163,7 @@ std::vector<StreamSpec> specs_of(const MixedStream::Options& options) {
     spec.stream = static_cast<int>(own[i]);
     spec.num_streams = options.num_streams;
     spec.max_samples = options.end == MixEnd::kRepeat ? taken[i] : 0;
+    spec.passes = passes_of(spec, options.end);
     ShuffleOptions& shuffle = spec.shuffle;
     shuffle.seed += i * kPartSeed;
     const auto part = [&](auto whole) {
@@ -196,6 +218,7 @@ std::uint64_t mix_length(std::span<const double> weights, std::span<const std::u
                          int num_streams, MixEnd end) {
   if (end == MixEnd::kDrop) return sum_of({samples.begin(), samples.end()});
   const Numbers whole = whole_weights(weights);
+  for (const std::uint64_t count : samples) check_dealt(whole, count);
   const auto streams = static_cast<std::uint64_t>(num_streams);
   const bool stops = end == MixEnd::kStop;
   std::uint64_t length = stops ? std::numeric_limits<std::uint64_t>::max() : 0;

@@ -7,13 +7,17 @@
 // nothing else, so a stream's position is those of its parts.
 //
 // Set i gives stream s its own stream s + r mod S, where r is the number of samples of the sets
-// before it: where every sample is read once, the mixed streams differ by at most one sample.
+// before it: where every sample is read equally often, the mixed streams differ by at most one.
+//
+// A set has as many passes as StreamSpec::passes says, which are dealt on as those of a set alone,
+// before it has no sample left. Sets that are resampled have no end, and need no counts.
 //
 // Threads: free functions and values; a MixedStream by one thread at a time.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,8 +33,8 @@ namespace millrace::wds {
 /// What happens when a set has no sample left.
 enum class MixEnd {
   kStop,    ///< the epoch ends: no sample is repeated, the other sets are not read to their ends
-  kRepeat,  ///< it starts over, drawn anew, until each set was read once, or as `max_samples` says
-  kDrop,    ///< the others continue, by their weights, until every sample was read once
+  kRepeat,  ///< it starts over, drawn anew, until each set had its passes, or as `samples` says
+  kDrop,    ///< the others continue, by their weights, until every set had its passes
 };
 inline constexpr std::array<Word<MixEnd>, 3> kMixEndWords = {
     {{"stop", MixEnd::kStop}, {"repeat", MixEnd::kRepeat}, {"drop", MixEnd::kDrop}}};
@@ -62,11 +66,15 @@ class MixDealer {
 
 /// One of the sets.
 struct MixPart {
-  StreamSpec spec;  ///< `stream` and `max_samples` are set by MixedStream; with counts
+  /// `stream` and `max_samples` are set by MixedStream. With counts, unless it is resampled, as
+  /// either all or no sets are.
+  StreamSpec spec;
   double weight = 1;
 };
 
-/// Samples of an epoch of the mix over all its streams. Requires: `samples`, of each set.
+/// Samples of an epoch of the mix over all its streams, where no set is resampled. Requires:
+/// `samples`, of each set in all its passes. Throws: InvalidArgument for more of them than can be
+/// dealt, over 10^12 at any weights.
 std::uint64_t mix_length(std::span<const double> weights, std::span<const std::uint64_t> samples,
                          int num_streams, MixEnd end);
 
@@ -78,9 +86,12 @@ class MixedStream {
     MixEnd end = MixEnd::kStop;
     int stream = 0;
     int num_streams = 1;
-    /// The length of this stream: its share of mix_length(), or of any number with kRepeat.
+    /// The length of this stream: its share of mix_length(), or of any number with kRepeat and
+    /// of resampled sets, which may have no end.
     std::uint64_t samples = 0;
   };
+  static constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
+
   /// `opener` and `ledger` are borrowed. `start`: where to continue, an earlier position(); null:
   /// at the beginning. Throws: InvalidArgument, also for a position of another number of sets.
   MixedStream(const Options& options, const StreamPosition* start, const io::Opener& opener,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "io/base/error.h"
@@ -47,7 +48,9 @@ struct SampleStream::State {
   StreamPosition position() const;
   void mark(StreamPosition& position) const;
   void list_open(StreamPosition& position) const;
-  std::string url_of(std::uint32_t index);
+  detail::ShardPiece piece_of(std::uint32_t index);
+  void lose(const detail::FetchedSamples::Lost& one);
+  void end_early();
   bool next(SampleBlock& block);
   bool next_sample(Sample& sample);
   std::shared_ptr<const StreamTrail> take_trail() {
@@ -57,6 +60,7 @@ struct SampleStream::State {
   bool at_new_pass();
   bool is_draining();
   bool fill();
+  bool gives_nothing() const;
   bool begin(std::uint32_t shard, std::uint64_t offset);
   std::size_t next_turn() const;
   bool try_read(std::size_t place, BufferedSample& sample);
@@ -82,7 +86,8 @@ struct SampleStream::State {
   std::uint64_t earlier_passes = 0;  // samples of earlier passes
   std::uint64_t lost = 0;            // samples that faults have cost,
   bool lost_more = false;            // and an unknown number of others
-  std::size_t barren_shards = 0;     // consecutive shards without a sample
+  std::size_t barren_shards = 0;     // consecutive shards without a sample,
+  std::set<std::size_t> barren;      // of drawn ones: which have none
   bool ended = false;                // no more will be read
 };
 
@@ -101,9 +106,9 @@ void SampleStream::State::restore(const StreamPosition& position) {
   for (const StreamPosition::SampleRef& one : position.open) begin(one.shard, one.offset);
   turn = open.empty() ? 0 : position.turn % open.size();
   detail::FetchedSamples fetched = detail::fetch_samples(
-      position.buffered, [this](std::uint32_t index) { return url_of(index); }, shared.opener,
-      spec);
+      position.buffered, [this](std::uint32_t index) { return piece_of(index); }, shared);
   restored_bytes = fetched.bytes;
+  for (const detail::FetchedSamples::Lost& one : fetched.lost) lose(one);
   buffer.restore(std::move(fetched.samples), samples_in - earlier_passes,
                  samples_out - earlier_passes);
 }
@@ -141,8 +146,15 @@ void SampleStream::State::list_open(StreamPosition& position) const {
   if (position.turn >= position.open.size()) position.turn = 0;
 }
 
-std::string SampleStream::State::url_of(std::uint32_t index) {
-  if (const auto piece = shards.at(index)) return piece->url;
+// As if it had never come in: what has been read again is what the buffer holds.
+void SampleStream::State::lose(const detail::FetchedSamples::Lost& one) {
+  samples_in -= one.samples;
+  lost += one.samples;
+  if (shared.ledger.report(one.fault, one.samples) == OnFault::kStop) end_early();
+}
+
+detail::ShardPiece SampleStream::State::piece_of(std::uint32_t index) {
+  if (auto piece = shards.at(index)) return *std::move(piece);
   throw Error(ErrorCode::kInvalidArgument, "the saved position names shard " +
                                                std::to_string(index) + " of a stream that has " +
                                                std::to_string(shards.round()));
@@ -204,8 +216,7 @@ bool SampleStream::State::is_draining() {
 
 // Opens shards until there are enough, or the pass has no more. Returns false at the stream's end.
 bool SampleStream::State::fill() {
-  // If a whole round gave nothing, the next one will not either.
-  ended = barren_shards > shards.round();
+  ended = gives_nothing();
   const auto most = static_cast<std::size_t>(spec.shuffle.open_shards);
   while (!ended && open.size() < most &&
          (open.empty() || spec.resampled || !shards.begins_pass(next_shard))) {
@@ -214,6 +225,11 @@ bool SampleStream::State::fill() {
   }
   ended = ended || open.empty();
   return !ended;
+}
+
+// If a whole round gave nothing, the next one will not either. Drawn shards have no rounds.
+bool SampleStream::State::gives_nothing() const {
+  return spec.resampled ? barren.size() == shards.round() : barren_shards > shards.round();
 }
 
 bool SampleStream::State::begin(std::uint32_t shard, std::uint64_t offset) {
@@ -239,12 +255,14 @@ bool SampleStream::State::try_read(std::size_t place, BufferedSample& sample) {
   sample.shard = open[place].shard();
   ++samples_in;
   barren_shards = 0;
+  barren.clear();
   turn = (place + 1) % open.size();
   return true;
 }
 
 void SampleStream::State::close(std::size_t place) {
   open[place].close();
+  if (spec.resampled && open[place].is_barren()) barren.insert(shards.drawn(open[place].shard()));
   open.erase(open.begin() + static_cast<std::ptrdiff_t>(place));
   if (place < turn) --turn;
   if (turn == open.size()) turn = 0;
@@ -254,10 +272,15 @@ void SampleStream::State::close(std::size_t place) {
 void SampleStream::State::survive(std::size_t place, const Error& fault) {
   const auto then = open[place].survive(fault);
   lost += open[place].lost().samples;
-  lost_more = lost_more || open[place].lost().more || then == detail::PieceReader::After::kEnd;
+  lost_more = lost_more || open[place].lost().more;
   if (then == detail::PieceReader::After::kNextShard) close(place);
-  if (then != detail::PieceReader::After::kEnd) return;
+  if (then == detail::PieceReader::After::kEnd) end_early();
+}
+
+/// By the policy: what the buffer holds is still given.
+void SampleStream::State::end_early() {
   ended = true;
+  lost_more = true;
   open.clear();
   next_shard = detail::ShardSequence::kEnd;  // so that a restored stream ends too
 }

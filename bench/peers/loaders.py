@@ -117,7 +117,7 @@ def measure(loader, folder, seconds):
 
 def run(loader, options, folder):
     if loader == "program":
-        words = [options.program, "bench", *shards(folder), "--stage", "decode", "--size", str(SIDE), "--augment", "rrc-flip", "--precision",
+        words = [options.program, "bench", *shards(folder), "--stage", "decode", "--size", str(SIDE), "--augment", "rrc, hflip", "--precision",
                  "fp32", "--batch-size", str(BATCH), "--shuffle", str(BUFFER), "--threads", str(CORES), "--seconds", str(options.seconds), "--json"]
     else:
         words = [options.python.get(loader, sys.executable), __file__, "--one", loader, folder, "--seconds", str(options.seconds)]

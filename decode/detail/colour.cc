@@ -32,11 +32,6 @@ int mean_luma(std::span<const std::uint8_t> pixels, std::size_t channels) {
   return static_cast<int>(std::floor(static_cast<double>(sum) / static_cast<double>(count) + 0.5));
 }
 
-double factor(double range, KeyedRng& rng) {
-  const double low = std::max(0.0, 1.0 - range);
-  return low + (1.0 + range - low) * static_cast<double>(rng.uniform());
-}
-
 }  // namespace
 
 void change_brightness(std::span<std::uint8_t> pixels, double factor) {
@@ -54,20 +49,6 @@ void change_saturation(std::span<std::uint8_t> pixels, int channels, double fact
     for (std::uint8_t& value : pixels.subspan(i, 3)) {
       value = blend(grey, value, static_cast<float>(factor));
     }
-  }
-}
-
-void jitter(std::span<std::uint8_t> pixels, int channels, const ColorJitter& how,
-            const SampleId& id) {
-  KeyedRng rng = id.rng(Purpose::kColour);
-  const std::array<double, 3> factors = {factor(how.brightness, rng), factor(how.contrast, rng),
-                                         factor(how.saturation, rng)};
-  std::array<int, 3> order = {0, 1, 2};
-  shuffle(std::span<int>(order), rng);
-  for (const int step : order) {
-    if (step == 0) change_brightness(pixels, factors[0]);
-    if (step == 1) change_contrast(pixels, channels, factors[1]);
-    if (step == 2) change_saturation(pixels, channels, factors[2]);
   }
 }
 

@@ -1,12 +1,10 @@
-// In-place colour changes of 8-bit pixels, with the arithmetic of PIL's ImageEnhance.
+// In-place colour changes of 8-bit pixels, (H, W, C), densely packed, with the arithmetic of PIL's
+// ImageEnhance.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-
-#include "decode/sample_id.h"
-#include "decode/transforms.h"
 
 namespace millrace::decode::detail {
 
@@ -16,10 +14,5 @@ void change_brightness(std::span<std::uint8_t> pixels, double factor);
 void change_contrast(std::span<std::uint8_t> pixels, int channels, double factor);
 /// Multiplies every pixel's distance from its own luma by `factor`. Does nothing to grey images.
 void change_saturation(std::span<std::uint8_t> pixels, int channels, double factor);
-
-/// Applies the three in the sample's random order, with its random factors. Shape: (H, W, C),
-/// densely packed.
-void jitter(std::span<std::uint8_t> pixels, int channels, const ColorJitter& how,
-            const SampleId& id);
 
 }  // namespace millrace::decode::detail

@@ -6,32 +6,26 @@
 namespace millrace::decode::detail {
 namespace {
 
-float pick(const std::vector<float>& values, std::size_t channel) {
-  return values.size() == 1 ? values[0] : values[channel];
-}
-
-// The pattern for values that cycle through `channels` channels, starting at `first`.
-ScalePattern pattern_of(const Normalize& normalize, std::size_t first, std::size_t channels) {
+/// The pattern for values that cycle through `channels` channels, starting at `first`.
+ScalePattern pattern_of(const ScaleStep* scale, std::size_t first, std::size_t channels) {
+  constexpr ScaleStep::Line kPlain = {.slope = static_cast<float>(1.0 / 255.0), .offset = 0};
   ScalePattern pattern{.channels = channels};
   for (std::size_t i = 0; i < ScalePattern::kSize; ++i) {
-    const std::size_t channel = first + i % channels;
-    const double deviation = static_cast<double>(pick(normalize.std, channel));
-    pattern.scale[i] = static_cast<float>(1.0 / (255.0 * deviation));
-    pattern.bias[i] =
-        static_cast<float>(-static_cast<double>(pick(normalize.mean, channel)) / deviation);
+    const auto line = scale == nullptr ? kPlain : scale->line(first + i % channels);
+    pattern.scale[i] = line.slope;
+    pattern.bias[i] = line.offset;
   }
   return pattern;
 }
 
 }  // namespace
 
-RowWriter::RowWriter(const Format& format, const Normalize* normalize) : format_(format) {
-  const Normalize& scaling = normalize != nullptr ? *normalize : Normalize{};
+RowWriter::RowWriter(const Format& format, const ScaleStep* scale) : format_(format) {
   const auto channels = static_cast<std::size_t>(format.channels);
   if (format.layout == Layout::kHWC) {
-    patterns_.push_back(pattern_of(scaling, 0, channels));
+    patterns_.push_back(pattern_of(scale, 0, channels));
   } else {
-    for (std::size_t c = 0; c < channels; ++c) patterns_.push_back(pattern_of(scaling, c, 1));
+    for (std::size_t c = 0; c < channels; ++c) patterns_.push_back(pattern_of(scale, c, 1));
   }
 }
 

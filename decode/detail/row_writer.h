@@ -8,7 +8,7 @@
 #include "decode/array.h"
 #include "decode/detail/kernels.h"
 #include "decode/detail/pixels.h"
-#include "decode/transforms.h"
+#include "decode/transform_step.h"
 
 namespace millrace::decode::detail {
 
@@ -22,8 +22,8 @@ class RowWriter {
     Layout layout = Layout::kHWC;
   };
 
-  /// If `normalize` is null, floats are value / 255. Integers are never scaled.
-  RowWriter(const Format& format, const Normalize* normalize);
+  /// If `scale` is null, floats are level / 255. Integers are never scaled.
+  RowWriter(const Format& format, const ScaleStep* scale);
 
   const Format& format() const { return format_; }
   /// Writes row `y` of the image that begins at `slot`; `planes` is scratch.

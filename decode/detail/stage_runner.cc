@@ -29,6 +29,7 @@ Box StageRunner::plan(const Stage& stage, const How& how) {
            .size = stage.height,
            .window_begin = stage.window.y,
            .window_size = stage.window.height,
+           .mirrored = how.mirrored_vertically,
            .nearest = how.nearest});
   band_first_ = -1;
   return {x_.begin, y_.begin, x_.end - x_.begin, y_.end - y_.begin};
@@ -43,9 +44,12 @@ const std::uint8_t* StageRunner::input_row(const PixelView& input, int y) const 
   return input.row(y - input.box.y) + size_of(x_.begin - input.box.x, input.channels);
 }
 
+/// The input row that is output row `i`. Requires: y_.copies.
+int StageRunner::copied_row(int i) const { return y_.mirrored ? y_.end - 1 - i : y_.begin + i; }
+
 // Output row `i`, still as wide as the input's columns in use.
 const std::uint8_t* StageRunner::vertical(const PixelView& input, int i) {
-  if (y_.copies) return input_row(input, y_.begin + i);
+  if (y_.copies) return input_row(input, copied_row(i));
   const auto at = static_cast<std::size_t>(i);
   const std::size_t count = size_of(x_.end - x_.begin, input.channels);
   std::uint8_t* out = reserve_pixels(blended_, count);
@@ -57,7 +61,7 @@ const std::uint8_t* StageRunner::vertical(const PixelView& input, int i) {
 void StageRunner::vertical_fine(const PixelView& input, int i, std::int16_t* out) const {
   const std::size_t count = size_of(x_.end - x_.begin, input.channels);
   if (y_.copies) {
-    return blend_rows_fine(input_row(input, y_.begin + i), 0, &kWholeWeight, 1, out, count);
+    return blend_rows_fine(input_row(input, copied_row(i)), 0, &kWholeWeight, 1, out, count);
   }
   const auto at = static_cast<std::size_t>(i);
   blend_rows_fine(input_row(input, y_.first[at]), input.stride,

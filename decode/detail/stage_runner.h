@@ -6,16 +6,17 @@
 #include <vector>
 
 #include "decode/detail/axis.h"
-#include "decode/detail/geometry.h"
 #include "decode/detail/pixels.h"
+#include "decode/geometry.h"
 
 namespace millrace::decode::detail {
 
 class StageRunner {
  public:
   struct How {
-    int scale = 1;  ///< by which the input is already divided
-    bool mirrored = false;
+    int scale = 1;          ///< by which the input is already divided
+    bool mirrored = false;  ///< left and right
+    bool mirrored_vertically = false;
     bool nearest = false;
   };
 
@@ -30,6 +31,7 @@ class StageRunner {
   static constexpr int kMaxBandRows = 32;
 
   const std::uint8_t* input_row(const PixelView& input, int y) const;
+  int copied_row(int i) const;
   const std::uint8_t* vertical(const PixelView& input, int i);
   void vertical_fine(const PixelView& input, int i, std::int16_t* out) const;
   const std::uint8_t* resampled(const PixelView& input, int i);

@@ -11,6 +11,7 @@
 
 #include "decode/detail/image_source.h"
 #include "decode/detail/stage_runner.h"
+#include "decode/detail/transform_list.h"
 #include "io/base/thread_annotations.h"
 
 namespace millrace::decode::detail {
@@ -19,8 +20,9 @@ struct Workspace {
   SourceWorkspace source;
   StageRunner runner;
   std::array<std::vector<std::uint8_t>, 2> between;  ///< pictures between stages, alternating
-  std::vector<std::uint8_t> jittered;
+  std::vector<std::uint8_t> picture;                 ///< whole, for changes of levels
   std::vector<std::uint8_t> planes;
+  TransformList::Draws draws;
 
   std::size_t num_bytes() const;
 };

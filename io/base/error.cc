@@ -17,6 +17,7 @@ constexpr std::size_t kMaxPlaceBytes = 4096;
 ErrorCode code_of(int error_number) {
   if (error_number == ENOENT || error_number == ENOTDIR) return ErrorCode::kNotFound;
   if (error_number == EACCES || error_number == EPERM) return ErrorCode::kPermissionDenied;
+  if (error_number == ENOMEM) return ErrorCode::kExhausted;
   return ErrorCode::kIo;
 }
 

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <functional>
+#include <future>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -26,6 +28,26 @@ std::jthread start_thread(std::string_view purpose, Body&& body) {
   } catch (const std::system_error& none) {
     throw_no_thread(purpose, none.code());
   }
+}
+
+/// The same of a thread that runs `enter` and then `serve`. Returns when enter() has; what it
+/// throws is thrown here, once the thread has ended. Requires: serve() does not throw.
+template <typename Enter, typename Serve>
+std::jthread start_thread(std::string_view purpose, Enter enter, Serve serve) {
+  std::promise<void> entry;
+  std::future<void> entered = entry.get_future();
+  std::jthread thread = start_thread(purpose, [entry = std::move(entry), enter = std::move(enter),
+                                               serve = std::move(serve)]() mutable {
+    try {
+      enter();
+    } catch (...) {
+      return entry.set_exception(std::current_exception());
+    }
+    entry.set_value();
+    serve();
+  });
+  entered.get();
+  return thread;
 }
 
 /// Runs `work` on this thread and on up to `count` - 1 others at once, and returns when all have

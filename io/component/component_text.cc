@@ -5,11 +5,10 @@
 #include <algorithm>
 
 #include "io/base/suggest.h"
+#include "io/base/wrap.h"
 
 namespace millrace {
 namespace {
-
-constexpr std::size_t kTextColumn = 28;  // as in tools/help.cc
 
 using Kind = Written::Kind;
 using Form = ValueType::Form;
@@ -55,7 +54,7 @@ std::string python_text(const Written& value, const ValueType& type) {
       return "'" + value.text + "'";
     case Kind::kInterval:
     case Kind::kList:
-      return "(" + joined(parts) + ")";
+      return "(" + joined(parts) + (parts.size() == 1 ? ",)" : ")");
     case Kind::kCall:
       return type.python() + "(" + joined(parts) + ")";
   }
@@ -139,15 +138,13 @@ std::string usage(const StructType& type) {
 }
 
 std::string help(const StructType& type) {
-  std::string lines = fmt::format("{}: {} ({} in Python)\n  {}\n", type.name().word,
-                                  type.name().sentence, type.name().python, usage(type));
-  for (const Field& field : type.fields(type.usual())) {
-    const std::string left = fmt::format("  {} {}", field.name, field.type->shown());
-    const bool fits = left.size() + 2 <= kTextColumn;
-    lines += fmt::format("{:<{}}{}{}\n", fits ? left : left + "\n", fits ? kTextColumn : 0,
-                         fits ? "" : std::string(kTextColumn, ' '),
-                         std::string(field.sentence) + facts(field));
-  }
+  constexpr std::size_t kIndent = 2;
+  std::string lines =
+      fmt::format("{}: {} ({} in Python)\n  {}\n", type.name().word, type.name().sentence,
+                  type.name().python, wrapped(usage(type), kIndent, 2 * kIndent));
+  for (const Field& field : type.fields(type.usual()))
+    lines += help_entry(fmt::format("{} {}", field.name, field.type->shown()),
+                        std::string(field.sentence) + facts(field));
   return lines;
 }
 
@@ -158,7 +155,7 @@ std::string help(const Table& table) {
   return lines;
 }
 
-std::string python_stub(const StructType& type, std::string_view base) {
+std::string python_arguments(const StructType& type) {
   std::string arguments = "self";
   bool by_place = true;
   for (const Field& field : type.fields(type.usual())) {
@@ -168,8 +165,12 @@ std::string python_stub(const StructType& type, std::string_view base) {
     if (is_required(field)) continue;
     arguments += " = " + python_text(field.type->write(field.value, Form::kShortest), *field.type);
   }
+  return arguments;
+}
+
+std::string python_stub(const StructType& type, std::string_view base) {
   return fmt::format("class {}({}):\n    \"\"\"{}.\"\"\"\n    def __init__({}) -> None: ...\n",
-                     type.name().python, base, type.name().sentence, arguments);
+                     type.name().python, base, type.name().sentence, python_arguments(type));
 }
 
 std::string pointed_at(std::string_view source, const Mistake& mistake) {

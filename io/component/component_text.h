@@ -56,6 +56,8 @@ std::string usage(const StructType& type);
 std::string help(const StructType& type);
 /// A line for each component of the kind.
 std::string help(const Table& table);
+/// The arguments of the class's constructor: "self, size: int, *, padding: int = 0".
+std::string python_arguments(const StructType& type);
 /// The class, for a .pyi file.
 std::string python_stub(const StructType& type, std::string_view base);
 

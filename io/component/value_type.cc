@@ -233,11 +233,11 @@ Written SequenceType::write(const void* value, Form form) const {
 }
 
 std::string SequenceType::python() const {
-  return at_most_one() ? item().python() + " | None" : "Sequence[" + item().python() + "]";
+  return at_most_one() ? item().python() + " | None" : fmt::format("Sequence[{}]", item().python());
 }
 
 std::string SequenceType::shown() const {
-  return at_most_one() ? item().shown() : "[" + item().shown() + ", ...]";
+  return at_most_one() ? item().shown() : fmt::format("[{}, ...]", item().shown());
 }
 
 std::vector<double> SequenceType::numbers(const void* value) const {

@@ -1,7 +1,6 @@
 #include "pipeline/detail/arena.h"
 
 #include <algorithm>
-#include <future>
 #include <utility>
 
 #include "io/base/threads.h"
@@ -54,20 +53,12 @@ void Arena::set_threads(int num_threads) {
 void Arena::add_thread() {
   const TbbCode tbb;
   arena_.execute([this] { holds_.push_back(std::make_unique<Hold>()); });
-  std::promise<void> entry;
-  std::future<void> entered = entry.get_future();
+  const auto enter = [this] {
+    const TbbCode inside;
+    arena_.execute([] {});
+  };
   threads_.push_back(
-      start_thread("to decode", [this, entry = std::move(entry), &hold = *holds_.back()]() mutable {
-        try {
-          const TbbCode inside;
-          arena_.execute([] {});
-        } catch (...) {
-          return entry.set_exception(std::current_exception());
-        }
-        entry.set_value();
-        serve(hold);
-      }));
-  entered.get();
+      start_thread("to decode", enter, [this, &hold = *holds_.back()] { serve(hold); }));
 }
 
 void Arena::stop() noexcept {

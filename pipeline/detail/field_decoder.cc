@@ -177,6 +177,7 @@ decode::ImageDecoderOptions decoder_options(const ImageField& field) {
           .dtype = field.dtype,
           .layout = field.layout,
           .interpolation = field.interpolation,
+          .padding = field.padding,
           .palette_indices = field.palette_indices,
           .classes = field.classes,
           .apply_orientation = field.apply_orientation,

@@ -1,8 +1,11 @@
 #include "pipeline/detail/graph.h"
 
 #include <oneapi/tbb/flow_graph.h>
+#include <oneapi/tbb/task_group.h>
 
+#include <atomic>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -25,6 +28,7 @@ namespace flow = oneapi::tbb::flow;
 
 using ReadNode = flow::async_node<ReadRequest, Event>;
 using MergeNode = flow::function_node<Event>;
+using OutsideNode = flow::function_node<Event>;
 using DecodeNode = flow::function_node<std::shared_ptr<DecodeBlock>>;
 using OrderNode = flow::sequencer_node<Output>;
 using DeliverNode = flow::function_node<Output>;
@@ -75,18 +79,42 @@ struct Graph::State final : Merge::Sink {
   }
 
   void tell_merge(const Event& event) { put(*merge_node, to_merge, event); }
+  /// The same from a thread that must not wait: who puts into a node that runs one task at a time
+  /// waits there for whoever is in it, for ever if that one has had no memory. A node without such
+  /// a limit is not waited for.
+  void tell_merge_from_outside(const Event& event) { put(*outside_node, to_outside, event); }
 
   /// Sends a message into the graph, to be handled by run_body(). Threads: any.
   template <typename Node, typename Message>
   void put(Node& node, Handover& handover, const Message& message,
            Arena::Need need = Arena::Need::kSerial) {
+    check();
     arena.add(need);
     handover.send();
+    put_into(node, message);
+  }
+
+  /// `node` is one, or an async one's gateway.
+  template <typename Node, typename Message>
+  void put_into(Node& node, const Message& message) {
     const TbbCode tbb;
-    node.try_put(message);
+    try {
+      node.try_put(message);
+    } catch (...) {
+      has_thrown = true;
+      throw;
+    }
+  }
+
+  // An exception out of a task of TBB's own, behind a body, cancels the tasks.
+  bool is_broken() const { return has_thrown || tasks.is_group_execution_cancelled(); }
+  void check() const {
+    if (is_broken()) throw std::bad_alloc();
   }
 
   void make_nodes();
+  void end_tasks();
+  void leave_graph();
   void start_read(const ReadRequest& request, ReadNode::gateway_type& gateway);
   std::shared_ptr<BlockRead> read_block(const ReadRequest& request);
   void handle(const Event& event);
@@ -104,12 +132,16 @@ struct Graph::State final : Merge::Sink {
   DeliverStage deliver_stage;
   Arena arena;
   IoThreads io_threads;
+  std::atomic<bool> has_thrown{false};  // TBB, out of a node
+  mutable oneapi::tbb::task_group_context tasks;
   Handover to_read;
+  Handover to_outside;
   Handover to_merge;
   Handover to_decode;
   Handover to_deliver;
   std::unique_ptr<flow::graph> graph;
   std::unique_ptr<ReadNode> read_node;
+  std::unique_ptr<OutsideNode> outside_node;
   std::unique_ptr<MergeNode> merge_node;
   std::unique_ptr<DecodeNode> decode_node;
   std::unique_ptr<OrderNode> order_node;
@@ -142,33 +174,54 @@ Graph::State::State(const GraphParts& all, const Position& start)
                      .failed = [this] { stop.request_stop(); }}),
       arena(parts.plan.first.decode_threads, parts.plan.most.decode_threads),
       io_threads(parts.plan.first.readers) {
-  {
-    const TbbCode tbb;
+  const TbbCode tbb;
+  try {
     arena.tbb().execute([&] {
-      graph = std::make_unique<flow::graph>();
+      graph = std::make_unique<flow::graph>(tasks);
       make_nodes();
     });
+  } catch (...) {
+    end_tasks();
+    leave_graph();
+    throw;
   }
-  tell_merge(Started{});
+}
+
+void Graph::State::end_tasks() {
+  stop.request_stop();
+  tasks.cancel_group_execution();
+  decode_stage.stop();
+  io_threads.stop();
+  arena.stop();
+}
+
+// TBB counts a task before it has the memory to hand it out, and then waits for one that is
+// nowhere, for ever. Such a graph stays, with its nodes: no thread is left that could enter it.
+void Graph::State::leave_graph() {
+  static_cast<void>(deliver_node.release());
+  static_cast<void>(order_node.release());
+  static_cast<void>(decode_node.release());
+  static_cast<void>(merge_node.release());
+  static_cast<void>(outside_node.release());
+  static_cast<void>(read_node.release());
+  static_cast<void>(graph.release());
 }
 
 // Reads end by their stop token, waiting tasks by cancellation, decode tasks after their current
 // sample; only then may the nodes be destroyed.
 Graph::State::~State() {
-  stop.request_stop();
   const TbbCode tbb;
-  graph->cancel();
-  decode_stage.stop();
-  io_threads.stop();
-  arena.stop();
+  end_tasks();
   try {
     graph->wait_for_all();
-  } catch (...) {  // TBB's own, of a task that it had no memory for: fail() has told the consumer
+  } catch (...) {  // TBB's own, of a task that it has had no memory for just now
+    leave_graph();
   }
   deliver_node.reset();
   order_node.reset();
   decode_node.reset();
   merge_node.reset();
+  outside_node.reset();
   read_node.reset();
   graph.reset();
 }
@@ -180,6 +233,10 @@ void Graph::State::make_nodes() {
       *graph, flow::unlimited, [this](const ReadRequest& request, ReadNode::gateway_type& gateway) {
         run_body(to_read, [&] { start_read(request, gateway); });
       });
+  outside_node = std::make_unique<OutsideNode>(*graph, flow::unlimited, [this](const Event& event) {
+    run_body(to_outside, [&] { tell_merge(event); });
+    return flow::continue_msg();
+  });
   merge_node = std::make_unique<MergeNode>(
       *graph, flow::serial,
       [this](const Event& event) { run_body(to_merge, [&] { handle(event); }); }, kMergePriority);
@@ -226,10 +283,10 @@ void Graph::State::start_read(const ReadRequest& request, ReadNode::gateway_type
     queued->reset();
     try {
       const Event event(read_block(request));
+      check();
       arena.add(Arena::Need::kSerial);  // the merge's
       to_merge.send();
-      const TbbCode tbb;
-      hold->gateway().try_put(event);
+      put_into(hold->gateway(), event);
     } catch (...) {
       fail(std::current_exception());
     }
@@ -259,15 +316,34 @@ void Graph::State::decode_block(const std::shared_ptr<DecodeBlock>& block) {
   if (round->release(slots)) deliver(round->output());
 }
 
+template <typename Message>
+void Graph::tell(const Message& message) {
+  try {
+    state_->tell_merge_from_outside(message);
+  } catch (...) {
+    state_->fail(std::current_exception());
+    throw;
+  }
+}
+
 Graph::Graph(const GraphParts& parts, const Position& start)
-    : state_(std::make_unique<State>(parts, start)) {}
+    : state_(std::make_unique<State>(parts, start)) {
+  try {
+    tell(Started{});
+  } catch (...) {  // the consumer is told by next(): a broken graph is not destroyed here
+  }
+}
 Graph::~Graph() = default;
 
-void Graph::return_permit() { state_->tell_merge(PermitReturned{}); }
+void Graph::return_permit() { tell(PermitReturned{}); }
 void Graph::tune(const TuneSettings& settings) {
   state_->arena.set_threads(settings.decode_threads);
   state_->io_threads.set_count(settings.readers);
-  state_->tell_merge(ReadAhead{static_cast<std::size_t>(settings.read_ahead)});
+  tell(ReadAhead{static_cast<std::size_t>(settings.read_ahead)});
+}
+bool Graph::is_broken() const { return state_->is_broken(); }
+void Graph::check() {
+  if (is_broken()) state_->fail(std::make_exception_ptr(std::bad_alloc()));
 }
 void Graph::stop_reading() { state_->stop.request_stop(); }
 

@@ -43,18 +43,28 @@ class Graph {
  public:
   /// Starts to read at once.
   Graph(const GraphParts& parts, const Position& start);
-  /// Cancels tasks that have not begun, and waits for those that have.
+  /// Cancels tasks that have not begun, and waits for those that have. Requires: not is_broken().
   ~Graph();
 
-  /// The consumer took a round: another one may be opened. Threads: any.
+  /// The consumer took a round: another one may be opened. Threads: any. Throws: std::bad_alloc,
+  /// which the consumer is told, too.
   void return_permit();
-  /// Changes how many work, and how far ahead. Threads: one at a time.
+  /// Changes how many work, and how far ahead. Threads: one at a time. Throws: likewise; Exhausted.
   void tune(const TuneSettings& settings);
+  /// Whether TBB had no memory for a task of its own. Then a node may be left locked, and a thread
+  /// that is to tell it something waits for ever: the graph can neither go on nor end. Threads:
+  /// any.
+  bool is_broken() const;
+  /// Tells the consumer if it is: TBB itself tells nobody. Threads: any.
+  void check();
   /// Cancels waiting reads. Threads: any.
   void stop_reading();
 
  private:
   struct State;
+  template <typename Message>
+  void tell(const Message& message);
+
   std::unique_ptr<State> state_;
 };
 

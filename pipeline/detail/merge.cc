@@ -253,7 +253,8 @@ void Merge::close_round(Output::Kind kind) {
     epoch_batches_ += round_->num_batches();
   else
     sink_.drop(static_cast<std::size_t>(round_->num_assigned()), 0);
-  if (round_->close(output, options_.batch.partial, position())) sink_.deliver(round_->output());
+  const bool is_cut = options_.batch.uneven == Uneven::kPartial;
+  if (round_->close(output, is_cut, position())) sink_.deliver(round_->output());
   flush_block();
   round_.reset();
 }

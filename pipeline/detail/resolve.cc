@@ -29,8 +29,6 @@ void check_batches(const PipelineOptions& options) {
   const BatchOptions& batch = options.batch;
   require(batch.size > 0 && batch.size <= kMostSlots,
           fmt::format("batch size {}: from 1 to {}", batch.size, kMostSlots));
-  require(!batch.partial || batch.uneven == Uneven::kPad,
-          "a partial last batch is a way to pad: it is neither dropped nor an error");
   require(!options.fields.empty(), "a pipeline needs at least one field");
   const EpochOptions& epochs = options.epochs;
   require(epochs.samples >= 0 && epochs.batches >= 0,
@@ -98,9 +96,10 @@ void check_mix(const PipelineOptions& options) {
   require(shards == options.shards.size(), "a mix's sets must have all shards between them");
   require(options.shuffle.order == wds::Order::kMillrace,
           "a mix has millrace's own order: neither webdataset's nor a permutation");
-  require(!options.split.process_splitter && !options.split.worker_splitter &&
-              !options.epochs.resampled && options.epochs.passes == 0,
-          "splitters, resampling and passes are not for a mix: it says itself what is repeated");
+  require(!options.split.process_splitter && !options.split.worker_splitter,
+          "splitters are not for a mix: its sets are divided by their samples");
+  require(!options.epochs.resampled || mix.end == wds::MixEnd::kStop,
+          "sets of a mix that are resampled have no end: there is nothing to repeat or drop then");
 }
 
 void check_seeds(const PipelineOptions& options) {
@@ -111,7 +110,7 @@ void check_seeds(const PipelineOptions& options) {
 }
 
 void check_counts(const PipelineOptions& options) {
-  require(options.mix.parts.empty() || options.counts,
+  require(options.mix.parts.empty() || options.counts || options.epochs.resampled,
           "a mix needs the number of samples in each shard: index them, or let them be scanned");
   require(!options.counts || options.counts->size() == options.shards.size(),
           "counts: there must be one number per shard");
@@ -355,6 +354,7 @@ std::string range_text(const wds::SampleRange& range) {
 bool mix_deals_on(const PipelineOptions& options, wds::StreamSpec spec) {
   if (!options.counts || options.mix.end != wds::MixEnd::kRepeat) return false;
   spec.max_samples = 1;
+  spec.passes = 0;
   auto counts = options.counts->begin();
   for (const MixOptions::Part& part : options.mix.parts) {
     const auto end = counts + static_cast<std::ptrdiff_t>(part.num_shards);

@@ -45,7 +45,7 @@ std::shared_ptr<const std::vector<T>> piece(const std::shared_ptr<const std::vec
 ShardSource::ShardSource(const PipelineOptions& options)
     : spec_(stream_spec(options)), mix_(options.mix), opener_(options.opener) {
   spec_.shard.suffixes = wanted_suffixes(options.fields);
-  if (!mix_.parts.empty()) mix_samples_ = global_samples_per_epoch(options).value_or(0);
+  if (!mix_.parts.empty()) mix_samples_ = global_samples_per_epoch(options);
 }
 
 std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) const {
@@ -68,7 +68,8 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open_mix(const wds::StreamSpe
       .end = mix_.end,
       .stream = request.stream,
       .num_streams = request.num_streams,
-      .samples = stream_share(mix_samples_, request.num_streams, request.stream)};
+      .samples = mix_samples_ ? stream_share(*mix_samples_, request.num_streams, request.stream)
+                              : wds::MixedStream::kNoEnd};
   std::size_t first = 0;
   for (const MixOptions::Part& part : mix_.parts) {
     wds::StreamSpec spec = whole;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "pipeline/options.h"
@@ -23,7 +24,7 @@ class ShardSource final : public SampleSource {
 
   wds::StreamSpec spec_;
   MixOptions mix_;
-  std::int64_t mix_samples_ = 0;  ///< of an epoch, over all streams
+  std::optional<std::int64_t> mix_samples_;  ///< of an epoch, over all streams; null: no end
   std::shared_ptr<const io::Opener> opener_;
 };
 

@@ -74,10 +74,18 @@ void StreamReader::open(std::uint32_t epoch) {
   std::optional<Next> next = std::exchange(next_, std::nullopt);
   if (!next || next->epoch != epoch) {
     stream_ = open_stream(epoch, from.start.get());
+    if (from.start) follow_losses();
     return;
   }
   if (next->error) std::rethrow_exception(next->error);
   stream_ = std::move(next->stream);
+}
+
+/// Where samples of the buffer could not be read again, trails lead from what is left of it.
+void StreamReader::follow_losses() {
+  wds::StreamPosition now = stream_->position();
+  if (now.lost != snapshot_->lost || now.lost_more != snapshot_->lost_more)
+    snapshot_ = std::make_shared<const wds::StreamPosition>(std::move(now));
 }
 
 std::unique_ptr<SampleSource::Stream> StreamReader::open_stream(std::uint32_t epoch,

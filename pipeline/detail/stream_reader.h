@@ -44,6 +44,7 @@ class StreamReader {
 
  private:
   void open(std::uint32_t epoch);
+  void follow_losses();
   bool restore(wds::SampleBlock& block);
   void note_lost(BlockRead& end) const;
   std::unique_ptr<SampleSource::Stream> open_stream(std::uint32_t epoch,

@@ -9,9 +9,7 @@
 
 from millrace._core import (
     Array,
-    CenterCrop,
     ClassMask,
-    ColorJitter,
     Epochs,
     Fault,
     Faults,
@@ -21,15 +19,8 @@ from millrace._core import (
     Ledger,
     Limits,
     Mix,
-    Normalize,
     PairedImages,
-    RandomCrop,
-    RandomHorizontalFlip,
-    RandomResizedCrop,
     Raw,
-    Resize,
-    ResizeCover,
-    ResizeShort,
     Shuffle,
     StageStatistics,
     Statistics,
@@ -53,6 +44,8 @@ from millrace.errors import (
 from millrace.loader import Loader
 from millrace.pipeline import Field, Pipeline
 from millrace.program import Picture, ProgramError, train, view
+from millrace.transforms import *  # noqa: F403
+from millrace.transforms import __all__ as _transforms
 
 __version__ = "0.1.0"
 
@@ -60,9 +53,7 @@ __all__ = [
     "Array",
     "Batch",
     "CancelledError",
-    "CenterCrop",
     "ClassMask",
-    "ColorJitter",
     "CorruptError",
     "Epochs",
     "Error",
@@ -79,7 +70,6 @@ __all__ = [
     "Limits",
     "Loader",
     "Mix",
-    "Normalize",
     "NotFiniteError",
     "NotFoundError",
     "PairedImages",
@@ -87,13 +77,7 @@ __all__ = [
     "Picture",
     "Pipeline",
     "ProgramError",
-    "RandomCrop",
-    "RandomHorizontalFlip",
-    "RandomResizedCrop",
     "Raw",
-    "Resize",
-    "ResizeCover",
-    "ResizeShort",
     "Shuffle",
     "StageStatistics",
     "Statistics",
@@ -104,3 +88,4 @@ __all__ = [
     "train",
     "view",
 ]
+__all__ += _transforms

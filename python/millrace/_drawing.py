@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from millrace import _core
 from millrace.errors import InvalidArgumentError
+from millrace.transforms import Normalize
 
 if TYPE_CHECKING:
     from millrace.pipeline import Pipeline
@@ -74,7 +75,7 @@ def _as_before(picture: Any, image: _core.Image) -> Any:
     import numpy as np
 
     for transform in image.transforms:
-        if isinstance(transform, _core.Normalize):
+        if isinstance(transform, Normalize):
             std, mean = (np.array(values, np.float32) for values in (transform.std, transform.mean))
             picture = picture * std + mean
     return picture

@@ -36,8 +36,8 @@ class Pipeline:
     sample once an epoch, and the first fault is raised.
 
     ``uneven``: an epoch's last samples that do not fill a batch on every rank are padded with
-    masked slots ("pad"), dropped ("drop") or refused ("error"). ``partial``: the last batch is
-    shorter instead (with "pad").
+    masked slots ("pad"), make a shorter batch ("partial"), are dropped ("drop") or refused
+    ("error").
 
     ``rank``, ``world``: which of how many processes this is. None: as torch.distributed or
     jax.distributed says once it is initialised, else RANK and WORLD_SIZE, else a launcher's own
@@ -70,8 +70,7 @@ class Pipeline:
         batch_size: int,
         shuffle: _core.Shuffle | None = None,
         epochs: _core.Epochs | None = None,
-        uneven: Literal["pad", "drop", "error"] = "pad",
-        partial: bool = False,
+        uneven: Literal["pad", "partial", "drop", "error"] = "pad",
         faults: _core.Faults | None = None,
         join: Spec = (),
         skip: int = 0,
@@ -103,7 +102,6 @@ class Pipeline:
             shuffle=shuffle,
             epochs=epochs,
             uneven=uneven,
-            partial=partial,
             faults=faults,
             join=_specs(join),
             skip=skip,

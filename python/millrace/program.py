@@ -90,7 +90,7 @@ def view(spec: Spec, **options: Any) -> Picture: ...
 def view(spec: Any, **options: Any) -> Picture:
     """Draws samples as a model would see them.
 
-    >>> mr.view("train-{000000..000019}.tar", size=224, augment="rrc-flip", count=16)
+    >>> mr.view("train-{000000..000019}.tar", size=224, augment="rrc, hflip", count=16)
     >>> mr.view(mr.Pipeline(...), count=16, columns=4)
 
     Of shards, with ``millrace view``: ``options`` are the command's, with underscores

@@ -8,6 +8,12 @@
 
 #include "decode/encode.h"
 #include "decode/paired_decoder.h"
+#include "decode/transforms/center_crop.h"
+#include "decode/transforms/color_jitter.h"
+#include "decode/transforms/random_crop.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/random_resized_crop.h"
+#include "decode/transforms/resize.h"
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "tests/decode/photo.h"
@@ -160,8 +166,8 @@ TEST(ClassMask, SeesTheGeometryOfItsPictureExactly) {
   const std::vector<std::vector<decode::Transform>> geometries = {
       {decode::RandomResizedCrop{.size = {24, 40}, .area = {0.1, 0.5}},
        decode::RandomHorizontalFlip{}},
-      {decode::RandomCrop{.height = 20, .width = 31}, decode::RandomHorizontalFlip{}},
-      {decode::Resize{.height = 36, .width = 48}, decode::RandomHorizontalFlip{}}};
+      {decode::RandomCrop{.size = {20, 31}}, decode::RandomHorizontalFlip{}},
+      {decode::Resize{.size = {36, 48}}, decode::RandomHorizontalFlip{}}};
   for (const auto& geometry : geometries) {
     const decode::PairedDecoder decoder(
         geometry, {{.dtype = DType::kUInt8, .interpolation = Interpolation::kNearest},
@@ -184,7 +190,7 @@ TEST(ClassMask, SeesTheGeometryOfItsPictureExactly) {
 
 TEST(ClassMask, PaddingIsIgnored) {
   const io::Bytes file = decode::encode_mask_png({.height = 1, .width = 2, .labels = {0, 9}});
-  const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{.height = 3, .width = 4}},
+  const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{.size = {3, 4}}},
                                       .channels = 1,
                                       .dtype = DType::kInt64,
                                       .interpolation = Interpolation::kNearest,
@@ -196,7 +202,7 @@ TEST(ClassMask, PaddingIsIgnored) {
 
 TEST(ClassMask, NeedsADecoderThatKeepsNumbers) {
   const auto refuses = [](decode::ImageDecoderOptions options) {
-    options.transforms.insert(options.transforms.begin(), decode::Resize{8, 8});
+    options.transforms.insert(options.transforms.begin(), decode::Resize{{8, 8}});
     options.classes = ClassMask{};
     return fault_of([&] { decode::ImageDecoder decoder(options); }) == ErrorCode::kInvalidArgument;
   };
@@ -212,20 +218,20 @@ TEST(ClassMask, NeedsADecoderThatKeepsNumbers) {
 TEST(Levels, Of16BitPngsAreKeptUnderEveryGeometry) {
   for (const int depth : {8, 16}) {
     const auto png = testing::build_png({.colour_type = 0, .bit_depth = depth}, 7);
-    const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{13, 19}},
+    const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{{13, 19}}},
                                         .channels = 1,
                                         .dtype = decode::DType::kUInt16,
                                         .interpolation = decode::Interpolation::kNearest});
     const auto levels = testing::decoded<std::uint16_t>(decoder, png.file);
     EXPECT_EQ(std::vector<std::int64_t>(levels.begin(), levels.end()), png.numbers) << depth;
-    const decode::ImageDecoder padded({.transforms = {decode::CenterCrop{15, 19}},
+    const decode::ImageDecoder padded({.transforms = {decode::CenterCrop{{15, 19}}},
                                        .channels = 1,
                                        .dtype = decode::DType::kUInt16,
                                        .interpolation = decode::Interpolation::kNearest});
     EXPECT_EQ(testing::decoded<std::uint16_t>(padded, png.file)[0], 0);
   }
   const auto colours = testing::build_png({.colour_type = 2}, 7);
-  const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{13, 19}},
+  const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{{13, 19}}},
                                       .channels = 1,
                                       .dtype = decode::DType::kUInt16,
                                       .interpolation = decode::Interpolation::kNearest});
@@ -235,7 +241,7 @@ TEST(Levels, Of16BitPngsAreKeptUnderEveryGeometry) {
        {decode::Interpolation::kBilinear, decode::Interpolation::kNearest}) {
     const int channels = how == decode::Interpolation::kNearest ? 3 : 1;
     EXPECT_EQ(testing::fault_of([&] {
-                decode::ImageDecoder({.transforms = {decode::CenterCrop{8, 8}},
+                decode::ImageDecoder({.transforms = {decode::CenterCrop{{8, 8}}},
                                       .channels = channels,
                                       .dtype = decode::DType::kUInt16,
                                       .interpolation = how});

@@ -10,6 +10,7 @@
 
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/center_crop.h"
 #include "io/base/error.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
@@ -100,8 +101,10 @@ TEST(CodecTable, GivesAUsersFormatCropsTurnsAndColours) {
   const Image turned =
       decode_image(bytes("G2abcd"), {.channels = 3, .apply_orientation = true, .codecs = codecs});
   EXPECT_EQ(turned.pixels.text(), "dddcccbbbaaa");  // orientation 3 is a rotation by 180 degrees
-  const ImageDecoder decoder(
-      {.transforms = {CenterCrop{1, 1}}, .channels = 1, .dtype = DType::kUInt8, .codecs = codecs});
+  const ImageDecoder decoder({.transforms = {CenterCrop{{1, 1}}},
+                              .channels = 1,
+                              .dtype = DType::kUInt8,
+                              .codecs = codecs});
   std::vector<std::byte> slot(1);
   decoder.decode(bytes("G3abcdefghi"), {}, slot);
   EXPECT_EQ(slot[0], std::byte{'e'});

@@ -10,6 +10,8 @@
 #include "decode/encode.h"
 #include "decode/image.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/random_resized_crop.h"
 #include "io/base/error.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"

@@ -6,6 +6,14 @@
 
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/center_crop.h"
+#include "decode/transforms/color_jitter.h"
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/random_crop.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/random_resized_crop.h"
+#include "decode/transforms/random_vertical_flip.h"
+#include "decode/transforms/resize.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
@@ -26,16 +34,16 @@ using testing::window_of;
 TEST(ImageDecoder, ACentreCropIsTheMiddle) {
   const Image image = testing::photo(31, 45, 1);
   const io::Bytes file = decode::encode_pnm(image);
-  EXPECT_EQ(decoded(plain_decoder({decode::CenterCrop{16, 16}}), file),
+  EXPECT_EQ(decoded(plain_decoder({decode::CenterCrop{{16, 16}}}), file),
             window_of(image, 8, 14, 16, 16));  // 7.5 and 14.5 round to even
-  EXPECT_EQ(decoded(plain_decoder({decode::CenterCrop{35, 50}}), file),
+  EXPECT_EQ(decoded(plain_decoder({decode::CenterCrop{{35, 50}}}), file),
             window_of(image, -2, -2, 35, 50));
 }
 
 TEST(ImageDecoder, APaddedCropHasZerosAround) {
   const Image image = testing::photo(32, 32, 2);
   const io::Bytes file = decode::encode_pnm(image);
-  const auto decoder = plain_decoder({decode::RandomCrop{32, 32, 4}});
+  const auto decoder = plain_decoder({decode::RandomCrop{{32, 32}, 4}});
   std::set<std::pair<int, int>> places;
   for (std::uint64_t index = 0; index < 2000; ++index) {
     const decode::SampleId id{.seed = 3, .index = index};
@@ -59,7 +67,7 @@ TEST(ImageDecoder, AFlipMirrorsHalfOfTheImages) {
       mirrored.insert(mirrored.end(), pixel.begin(), pixel.end());
     }
   }
-  const auto decoder = plain_decoder({decode::Resize{9, 23}, decode::RandomHorizontalFlip{}});
+  const auto decoder = plain_decoder({decode::Resize{{9, 23}}, decode::RandomHorizontalFlip{}});
   int flips = 0;
   for (std::uint64_t index = 0; index < 400; ++index) {
     const auto out = decoded(decoder, file, {.index = index});
@@ -71,7 +79,7 @@ TEST(ImageDecoder, AFlipMirrorsHalfOfTheImages) {
 
 TEST(ImageDecoder, AFlipOfAResizeIsTheResizeFlipped) {
   const io::Bytes file = decode::encode_png(testing::photo(50, 70, 4));
-  const decode::Resize resize{33, 29};
+  const decode::Resize resize{{33, 29}};
   const auto straight = decoded(plain_decoder({resize}), file);
   const auto flipped = decoded(plain_decoder({resize, decode::RandomHorizontalFlip{1.0}}), file);
   for (std::size_t y = 0; y < 33; ++y) {
@@ -83,25 +91,60 @@ TEST(ImageDecoder, AFlipOfAResizeIsTheResizeFlipped) {
   }
 }
 
+TEST(ImageDecoder, AVerticalFlipOfAnyGeometryIsTheGeometryFlipped) {
+  const Image image = testing::photo(50, 70, 4);
+  const auto files = {decode::encode_png(image), decode::encode_pnm(image),
+                      testing::build_jpeg(image, {})};
+  const std::vector<std::vector<Transform>> geometries = {
+      {decode::Resize{{33, 29}}},
+      {decode::CenterCrop{{20, 90}}},
+      {decode::CenterCrop{{60, 31}}, decode::Resize{{17, 50}}},
+      {decode::Resize{{50, 20}}, decode::RandomHorizontalFlip{1.0}},
+      {decode::Resize{{12, 70}}}};
+  for (const io::Bytes& file : files) {
+    for (std::vector<Transform> transforms : geometries) {
+      const ImageDecoder plain = plain_decoder(transforms);
+      const auto straight = decoded(plain, file);
+      transforms.emplace_back(decode::RandomVerticalFlip{1.0});
+      const auto flipped = decoded(plain_decoder(transforms), file);
+      const auto height = static_cast<std::size_t>(plain.output().shape[0]);
+      const std::size_t row = straight.size() / height;
+      for (std::size_t y = 0; y < height; ++y)
+        ASSERT_TRUE(std::equal(flipped.begin() + static_cast<long>(y * row),
+                               flipped.begin() + static_cast<long>((y + 1) * row),
+                               straight.begin() + static_cast<long>((height - 1 - y) * row)))
+            << y << " of " << height;
+    }
+  }
+  const auto windows = [&](std::vector<Transform> transforms) {
+    return decoded(plain_decoder(std::move(transforms)), *files.begin());
+  };
+  EXPECT_EQ(windows({decode::RandomVerticalFlip{1.0}, decode::CenterCrop{{20, 30}},
+                     decode::RandomVerticalFlip{1.0}}),
+            windows({decode::CenterCrop{{20, 30}}}))
+      << "a crop between two flips is of the flipped picture";
+}
+
 TEST(ImageDecoder, AWindowOfAResizeIsCutFromTheWholeResize) {
   const io::Bytes file = decode::encode_png(testing::photo(90, 120, 5));
-  const auto whole = decoded(plain_decoder({decode::Resize{64, 64}}), file);
+  const auto whole = decoded(plain_decoder({decode::Resize{{64, 64}}}), file);
   const Image picture{64, 64, 3, io::Bytes::copy_of(std::as_bytes(std::span(whole)))};
   const auto crop =
-      decoded(plain_decoder({decode::Resize{64, 64}, decode::CenterCrop{31, 40}}), file);
+      decoded(plain_decoder({decode::Resize{{64, 64}}, decode::CenterCrop{{31, 40}}}), file);
   EXPECT_EQ(crop, window_of(picture, 16, 12, 31, 40));
   const auto larger =
-      decoded(plain_decoder({decode::Resize{64, 64}, decode::CenterCrop{70, 70}}), file);
+      decoded(plain_decoder({decode::Resize{{64, 64}}, decode::CenterCrop{{70, 70}}}), file);
   EXPECT_EQ(larger, window_of(picture, -3, -3, 70, 70));
 }
 
 TEST(ImageDecoder, SeveralResizesFollowOneAnother) {
   const io::Bytes file = decode::encode_png(testing::photo(90, 120, 6));
-  const auto first = decoded(plain_decoder({decode::Resize{60, 50}}), file);
+  const auto first = decoded(plain_decoder({decode::Resize{{60, 50}}}), file);
   const auto between =
       decode::encode_png({60, 50, 3, io::Bytes::copy_of(std::as_bytes(std::span(first)))});
-  const auto once = decoded(plain_decoder({decode::Resize{60, 50}, decode::Resize{31, 20}}), file);
-  EXPECT_EQ(once, decoded(plain_decoder({decode::Resize{31, 20}}), between));
+  const auto once =
+      decoded(plain_decoder({decode::Resize{{60, 50}}, decode::Resize{{31, 20}}}), file);
+  EXPECT_EQ(once, decoded(plain_decoder({decode::Resize{{31, 20}}}), between));
 }
 
 TEST(ImageDecoder, AFlatPictureStaysFlat) {
@@ -109,7 +152,7 @@ TEST(ImageDecoder, AFlatPictureStaysFlat) {
                     io::Bytes::take(std::vector<std::byte>(40 * 60 * 3, std::byte{201}))};
   const io::Bytes file = decode::encode_png(image);
   for (const int size : {7, 39, 41, 200}) {
-    const auto out = decoded(plain_decoder({decode::Resize{size, size}}), file);
+    const auto out = decoded(plain_decoder({decode::Resize{{size, size}}}), file);
     EXPECT_EQ(out, std::vector<std::uint8_t>(out.size(), 201)) << size;
   }
 }
@@ -117,8 +160,8 @@ TEST(ImageDecoder, AFlatPictureStaysFlat) {
 TEST(ImageDecoder, GreyResizesAsItsThreeEqualChannels) {
   const Image grey = testing::grey(testing::photo(50, 70, 7));
   const io::Bytes file = decode::encode_png(grey);
-  const auto one = decoded(plain_decoder({decode::Resize{61, 37}}, 1), file);
-  const auto three = decoded(plain_decoder({decode::Resize{61, 37}}, 3), file);
+  const auto one = decoded(plain_decoder({decode::Resize{{61, 37}}}, 1), file);
+  const auto three = decoded(plain_decoder({decode::Resize{{61, 37}}}, 3), file);
   for (std::size_t i = 0; i < three.size(); ++i) ASSERT_EQ(three[i], one[i / 3]);
 }
 
@@ -128,7 +171,7 @@ TEST(ImageDecoder, WritesEveryDTypeAndLayout) {
   const io::Bytes file = decode::encode_pnm(image);
   const auto normalize = decode::Normalize::imagenet();
   for (const Layout layout : {Layout::kHWC, Layout::kCHW}) {
-    decode::ImageDecoderOptions options{.transforms = {decode::Resize{13, 47}, normalize},
+    decode::ImageDecoderOptions options{.transforms = {decode::Resize{{13, 47}}, normalize},
                                         .layout = layout};
     const ImageDecoder floats(options);
     options.dtype = DType::kBFloat16;
@@ -154,7 +197,7 @@ TEST(ImageDecoder, WritesEveryDTypeAndLayout) {
 
 TEST(ImageDecoder, WithoutNormalizeFloatsAreZeroToOne) {
   const Image image{1, 2, 1, io::Bytes::copy_of(std::string_view("\xff\x33"))};
-  const ImageDecoder decoder({.transforms = {decode::Resize{1, 2}}, .channels = 1});
+  const ImageDecoder decoder({.transforms = {decode::Resize{{1, 2}}}, .channels = 1});
   const auto out = decoded<float>(decoder, decode::encode_png(image));
   EXPECT_FLOAT_EQ(out[0], 1.0F);
   EXPECT_FLOAT_EQ(out[1], 0.2F);
@@ -221,7 +264,7 @@ TEST(ImageDecoder, RandomResizedCropKeepsToItsRanges) {
 }
 
 TEST(ImageDecoder, ACropLargerThanTheImageIsTheSamplesFault) {
-  const auto decoder = plain_decoder({decode::RandomCrop{32, 32, 1}});
+  const auto decoder = plain_decoder({decode::RandomCrop{{32, 32}, 1}});
   const io::Bytes file = decode::encode_png(testing::photo(28, 28, 1));
   EXPECT_EQ(fault_of([&] { decoded(decoder, file); }), ErrorCode::kUnsupported);
 }
@@ -230,11 +273,11 @@ TEST(ImageDecoder, RefusesOptionsThatCannotWork) {
   const auto refuses = [](const decode::ImageDecoderOptions& options) {
     return fault_of([&] { ImageDecoder decoder(options); }) == ErrorCode::kInvalidArgument;
   };
-  const decode::Resize size{8, 8};
+  const decode::Resize size{{8, 8}};
   EXPECT_TRUE(refuses({}));
   EXPECT_TRUE(refuses({.transforms = {decode::ResizeShort{256}}}));
-  EXPECT_TRUE(refuses({.transforms = {decode::Resize{0, 8}}}));
-  EXPECT_TRUE(refuses({.transforms = {decode::RandomCrop{8, 8, -1}}}));
+  EXPECT_TRUE(refuses({.transforms = {decode::Resize{{0, 8}}}}));
+  EXPECT_TRUE(refuses({.transforms = {decode::RandomCrop{{8, 8}, -1}}}));
   EXPECT_TRUE(refuses({.transforms = {size, decode::RandomHorizontalFlip{1.5}}}));
   EXPECT_TRUE(refuses({.transforms = {decode::Normalize::imagenet(), size}}));
   EXPECT_TRUE(refuses({.transforms = {size, decode::Normalize::imagenet()}, .channels = 1}));

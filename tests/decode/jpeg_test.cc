@@ -3,6 +3,9 @@
 #include "decode/encode.h"
 #include "decode/image.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/center_crop.h"
+#include "decode/transforms/random_crop.h"
+#include "decode/transforms/resize.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
@@ -57,7 +60,7 @@ TEST(Jpeg, ARegionHasTheValuesOfTheWhole) {
     for (std::uint64_t index = 0; index < 40; ++index) {
       const int height = 8 + static_cast<int>(index * 7 % 90);
       const int width = 5 + static_cast<int>(index * 13 % 150);
-      const auto decoder = testing::plain_decoder({decode::RandomCrop{height, width}});
+      const auto decoder = testing::plain_decoder({decode::RandomCrop{{height, width}}});
       const decode::SampleId id{.seed = 9, .index = index};
       KeyedRng rng = id.rng(Purpose::kCrop);
       const int y = static_cast<int>(rng.below(static_cast<std::uint64_t>(150 - height) + 1));
@@ -78,7 +81,7 @@ TEST(Jpeg, ARegionOfAnIncompleteFileHasTheValuesOfTheWhole) {
       for (const auto& file : {io::Bytes::copy_of(part), io::Bytes::copy_of(part + "\xff\xd9")}) {
         const Image whole = decode_image(file, {.channels = 3, .tolerate_truncated = true});
         for (const int y : {3, 40, 86}) {
-          const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{150 - y, 90}},
+          const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{{150 - y, 90}}},
                                               .dtype = decode::DType::kUInt8,
                                               .tolerate_truncated = true});
           ASSERT_EQ(testing::decoded(decoder, file),
@@ -98,7 +101,7 @@ TEST(Jpeg, ARegionOfAFileWithoutItsLastScansHasTheValuesOfTheWhole) {
     at = text.find("\xff\xda", at + 1);
     const auto file = io::Bytes::copy_of(text.substr(0, at) + "\xff\xd9");
     const Image whole = decode_image(file, {.channels = 3});  // no warning: the file is complete
-    const auto decoder = testing::plain_decoder({decode::CenterCrop{60, 90}});
+    const auto decoder = testing::plain_decoder({decode::CenterCrop{{60, 90}}});
     ASSERT_EQ(testing::decoded(decoder, file), testing::window_of(whole, 45, 56, 60, 90)) << scans;
   }
   EXPECT_EQ(scans, 10);
@@ -109,7 +112,7 @@ TEST(Jpeg, AScaledDecodeIsCloseToTheResizedWhole) {
   const io::Bytes jpeg = build_jpeg(image, {.sampling = {1, 1}, .quality = 98});
   const io::Bytes png = decode::encode_png(decode_image(jpeg));
   for (const int size : {190, 90, 45}) {
-    const auto decoder = testing::plain_decoder({decode::Resize{size, size}});
+    const auto decoder = testing::plain_decoder({decode::Resize{{size, size}}});
     const auto scaled = testing::decoded(decoder, jpeg);
     const auto exact = testing::decoded(decoder, png);
     double error = 0;

@@ -19,9 +19,59 @@ def jittered(image, case):
     return kind[case["kind"]](image).enhance(case["factor"])
 
 
+def with_levels(image, case):
+    from PIL import ImageOps
+
+    if case["kind"] == "grayscale":
+        return image.convert("L").convert("RGB")
+    change = getattr(ImageOps, case["kind"])
+    return change(image, case["value"]) if "value" in case else change(image)
+
+
+def erasing(**options):
+    from torchvision import transforms as t
+
+    try:
+        from torchvision.transforms import v2 as t
+    except ImportError:
+        pass  # the same arithmetic
+    return t.RandomErasing(**options)
+
+
+def erased(image, case):
+    """With the random numbers that our generator's words stand for."""
+    import torch
+
+    words = iter(case["words"])
+    uniform = lambda: (next(words) >> 8) * 2.0**-24
+    below = lambda bound: ((next(words) << 32) | next(words)) % bound
+    torch.rand = lambda count: torch.tensor([uniform()])
+    torch.randint = lambda low, high, size: torch.tensor([low + below(high - low)])
+    torch.Tensor.uniform_ = lambda self, low, high: self.fill_(low + (high - low) * uniform())
+    picture = torch.from_numpy(np.array(image)).permute(2, 0, 1)
+    done = erasing(p=0.8, scale=(0.02, 0.9), value=[9, 50, 200])(picture)
+    return done.permute(1, 2, 0).contiguous().numpy().astype(np.uint8)
+
+
+def erased_boxes(case):
+    import torch
+
+    torch.manual_seed(1)
+    erase, areas, shapes = erasing(value=1), [], []
+    for _ in range(case["draws"]):
+        erased = erase(torch.zeros(1, 64, 48))[0] > 0
+        if area := int(erased.sum()):
+            areas.append(area / erased.numel())
+            shapes.append(np.log(int(erased.any(1).sum()) ** 2 / area))
+    quarters = [sorted(values)[len(values) * q // 4] for values in (areas, shapes) for q in (1, 2, 3)]
+    return np.array([len(areas) / case["draws"], *quarters], "<f4")
+
+
 def answer(folder, case):
     if case["op"] == "write":
         return write_arrays(folder, case)
+    if case["op"] == "erased boxes":
+        return erased_boxes(case)
     mode = "L" if case.get("channels", 3) == 1 else "RGB"
     image = Image.open(folder / case["file"])
     if case["op"] == "decode":
@@ -29,6 +79,10 @@ def answer(folder, case):
     image = image.convert(mode)
     if case["op"] == "jitter":
         return np.asarray(jittered(image, case))
+    if case["op"] == "levels":
+        return np.asarray(with_levels(image, case))
+    if case["op"] == "erase":
+        return erased(image, case)
     if case["op"] == "resize":
         return np.asarray(image.resize((case["width"], case["height"]), Image.BILINEAR))
     from torchvision import transforms as t

@@ -1,15 +1,28 @@
 // Images compared with the results of PIL and torchvision. Skipped if Python lacks them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "decode/codec.h"
 #include "decode/detail/colour.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
 #include "decode/npz.h"
+#include "decode/transform_step.h"
+#include "decode/transforms/center_crop.h"
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/random_erasing.h"
+#include "decode/transforms/random_grayscale.h"
+#include "decode/transforms/random_invert.h"
+#include "decode/transforms/random_posterize.h"
+#include "decode/transforms/random_solarize.h"
+#include "decode/transforms/resize.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
@@ -120,7 +133,7 @@ TEST_F(Oracle, ResizesDifferByOneLevelAtMost) {
   int i = 0;
   for (const int channels : {3, 1}) {
     for (const auto& [height, width] : sizes) {
-      const auto decoder = testing::plain_decoder({decode::Resize{height, width}}, channels);
+      const auto decoder = testing::plain_decoder({decode::Resize{{height, width}}}, channels);
       EXPECT_LE(testing::max_difference(testing::decoded(decoder, file), answer(i++)), 1)
           << height << " x " << width << " x " << channels;
     }
@@ -140,7 +153,7 @@ TEST_F(Oracle, TheEvaluationTransformsAreTorchvisions) {
   }
   ask();
   const std::vector<decode::Transform> geometry = {decode::ResizeShort{72},
-                                                   decode::CenterCrop{63, 64}};
+                                                   decode::CenterCrop{{63, 64}}};
   auto transforms = geometry;
   transforms.emplace_back(decode::Normalize::imagenet());
   const decode::ImageDecoder tensors({.transforms = transforms, .layout = decode::Layout::kCHW});
@@ -179,6 +192,98 @@ TEST_F(Oracle, ColourChangesArePils) {
       if (kind == "saturation") decode::detail::change_saturation(pixels, 3, factor);
       EXPECT_LE(testing::max_difference(pixels, answer(i++)), 0) << kind << " " << factor;
     }
+  }
+}
+
+/// The words that `rng` draws next, for torchvision to draw the same.
+std::string words_of(KeyedRng rng, int count) {
+  std::string words;
+  for (int i = 0; i < count; ++i) words += (i == 0 ? "" : ",") + std::to_string(rng());
+  return "[" + words + "]";
+}
+
+TEST_F(Oracle, ErasingIsTorchvisions) {
+  constexpr int kCases = 40;
+  const Image image = testing::photo(40, 50, 5);
+  add_file("a.png", decode::encode_png(image));
+  const auto rng_of = [](int i) {
+    return KeyedRng({.seed = 3, .index = static_cast<std::uint64_t>(i)});
+  };
+  for (int i = 0; i < kCases; ++i)
+    add_case(R"({"op": "erase", "file": "a.png", "words": )" + words_of(rng_of(i), 64) + "}");
+  ask();
+  const auto step =
+      decode::RandomErasing{.probability = 0.8, .area = {0.02, 0.9}, .value = {9, 50, 200}}.make();
+  int changed = 0;
+  for (int i = 0; i < kCases; ++i) {
+    auto levels = testing::pixels_of(image);
+    decode::Pixels pixels{.levels = levels, .height = 40, .width = 50, .channels = 3};
+    KeyedRng rng = rng_of(i);
+    dynamic_cast<const decode::PixelStep&>(*step).change(pixels, rng);
+    EXPECT_EQ(testing::max_difference(levels, answer(i)), 0) << i;
+    changed += levels == testing::pixels_of(image) ? 0 : 1;
+  }
+  EXPECT_NEAR(changed, 0.8 * kCases, 6);
+}
+
+// Of 2,000 rectangles each: the share that is erased, and the quartiles of their area and shape.
+TEST_F(Oracle, ErasingIsDistributedAsTorchvisions) {
+  constexpr std::size_t kDraws = 2000;
+  add_case(R"({"op": "erased boxes", "draws": 2000})");
+  ask();
+  const auto raw = answer(0);
+  std::vector<float> theirs(raw.size() / sizeof(float));
+  std::memcpy(theirs.data(), raw.data(), raw.size());
+  const auto step = decode::RandomErasing{.value = {255}}.make();
+  std::vector<float> areas;
+  std::vector<float> shapes;
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    std::vector<std::uint8_t> levels(64 * 48, 0);
+    decode::Pixels pixels{.levels = levels, .height = 64, .width = 48, .channels = 1};
+    KeyedRng rng({.seed = 1, .index = i});
+    dynamic_cast<const decode::PixelStep&>(*step).change(pixels, rng);
+    const auto area = static_cast<int>(std::ranges::count(levels, 255));
+    if (area == 0) continue;
+    int height = 0;
+    for (std::size_t y = 0; y < 64; ++y)
+      height += std::ranges::count(std::span(levels).subspan(y * 48, 48), 255) > 0 ? 1 : 0;
+    areas.push_back(static_cast<float>(area) / (64 * 48));
+    shapes.push_back(std::log(static_cast<float>(height * height) / static_cast<float>(area)));
+  }
+  std::ranges::sort(areas);
+  std::ranges::sort(shapes);
+  const auto at = [](const std::vector<float>& sorted, int quarter) {
+    return sorted[sorted.size() * static_cast<std::size_t>(quarter) / 4];
+  };
+  ASSERT_EQ(theirs.size(), 7U);
+  EXPECT_NEAR(static_cast<float>(areas.size()) / kDraws, theirs[0], 0.04F);
+  for (int quarter = 1; quarter <= 3; ++quarter) {
+    EXPECT_NEAR(at(areas, quarter), theirs[static_cast<std::size_t>(quarter)], 0.02F) << quarter;
+    EXPECT_NEAR(at(shapes, quarter), theirs[static_cast<std::size_t>(3 + quarter)], 0.15F)
+        << quarter;
+  }
+}
+
+TEST_F(Oracle, LevelsChangeAsPils) {
+  const Image image = testing::photo(40, 50, 6);
+  add_file("a.png", decode::encode_png(image));
+  const std::vector<std::pair<std::string, decode::Transform>> cases = {
+      {"solarize\", \"value\": 100", decode::RandomSolarize{.threshold = 100, .probability = 1}},
+      {"solarize\", \"value\": 256", decode::RandomSolarize{.threshold = 256, .probability = 1}},
+      {"posterize\", \"value\": 3", decode::RandomPosterize{.bits = 3, .probability = 1}},
+      {"posterize\", \"value\": 8", decode::RandomPosterize{.bits = 8, .probability = 1}},
+      {"invert\"", decode::RandomInvert{.probability = 1}},
+      {"grayscale\"", decode::RandomGrayscale{.probability = 1}}};
+  for (const auto& [words, transform] : cases)
+    add_case(R"({"op": "levels", "file": "a.png", "kind": ")" + words + "}");
+  ask();
+  int i = 0;
+  for (const auto& [words, transform] : cases) {
+    const auto decoder = testing::plain_decoder({decode::CenterCrop{{40, 50}}, transform});
+    EXPECT_EQ(
+        testing::max_difference(testing::decoded(decoder, decode::encode_pnm(image)), answer(i++)),
+        0)
+        << words;
   }
 }
 

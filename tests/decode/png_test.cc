@@ -5,6 +5,8 @@
 
 #include "decode/image.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/center_crop.h"
+#include "decode/transforms/resize.h"
 #include "io/base/hash.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/pixels_of.h"
@@ -81,7 +83,7 @@ TEST(Png, OfATransparentColourOnlyTheBitsOfASampleCount) {
 }
 
 TEST(Png, ADecoderCutsItsWindowOutOfEveryType) {
-  const auto crop = testing::plain_decoder({decode::CenterCrop{5, 7}});
+  const auto crop = testing::plain_decoder({decode::CenterCrop{{5, 7}}});
   for (const PngShape& shape : all_shapes()) {
     const BuiltPng png = build_png(shape, 2);
     const decode::Image whole{13, 19, 3, io::Bytes::copy_of(std::as_bytes(std::span(png.rgb)))};
@@ -91,7 +93,7 @@ TEST(Png, ADecoderCutsItsWindowOutOfEveryType) {
 }
 
 TEST(Png, APaletteMaskKeepsItsIndices) {
-  const decode::ImageDecoder decoder({.transforms = {decode::Resize{13, 19}},
+  const decode::ImageDecoder decoder({.transforms = {decode::Resize{{13, 19}}},
                                       .channels = 1,
                                       .dtype = decode::DType::kInt64,
                                       .interpolation = decode::Interpolation::kNearest,

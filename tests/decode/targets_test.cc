@@ -7,6 +7,10 @@
 #include "decode/detail/colour.h"
 #include "decode/encode.h"
 #include "decode/paired_decoder.h"
+#include "decode/transforms/color_jitter.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/random_resized_crop.h"
+#include "decode/transforms/resize.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
@@ -53,7 +57,7 @@ TEST(PairedDecoder, PictureAndMaskSeeTheSameGeometry) {
 }
 
 TEST(PairedDecoder, RefusesImagesOfDifferentSizes) {
-  const PairedDecoder decoder({decode::Resize{8, 8}}, {{}, {.channels = 1}});
+  const PairedDecoder decoder({decode::Resize{{8, 8}}}, {{}, {.channels = 1}});
   std::vector<std::byte> a(decoder.output(0).num_bytes());
   std::vector<std::byte> b(decoder.output(1).num_bytes());
   const std::vector<PairedImage> images = {
@@ -67,7 +71,7 @@ TEST(PairedDecoder, RefusesImagesOfDifferentSizes) {
     EXPECT_EQ(error.where().member, "k.mask.png");
   }
   EXPECT_EQ(fault_of([] {
-              PairedDecoder bad({}, {{.transforms = {decode::Resize{8, 8}}}});
+              PairedDecoder bad({}, {{.transforms = {decode::Resize{{8, 8}}}}});
             }),
             ErrorCode::kInvalidArgument);
 }
@@ -77,7 +81,7 @@ TEST(Nearest, MakesNoNewValues) {
   const auto whole = testing::pixels_of(decode::decode_image(file));
   const std::set<std::uint8_t> values(whole.begin(), whole.end());
   for (const int size : {13, 40, 97}) {
-    const ImageDecoder decoder({.transforms = {decode::Resize{size, size}},
+    const ImageDecoder decoder({.transforms = {decode::Resize{{size, size}}},
                                 .channels = 1,
                                 .dtype = DType::kUInt8,
                                 .interpolation = Interpolation::kNearest});
@@ -97,7 +101,7 @@ TEST(ColorJitter, StaysInItsRangeAndDependsOnTheSample) {
   const Image flat{4, 4, 3, io::Bytes::take(std::vector<std::byte>(48, std::byte{100}))};
   const io::Bytes file = decode::encode_png(flat);
   const auto decoder =
-      testing::plain_decoder({decode::Resize{4, 4}, decode::ColorJitter{.brightness = 0.5}});
+      testing::plain_decoder({decode::Resize{{4, 4}}, decode::ColorJitter{.brightness = 0.5}});
   int least = 255;
   int most = 0;
   for (std::uint64_t index = 0; index < 300; ++index) {

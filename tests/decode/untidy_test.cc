@@ -7,6 +7,7 @@
 
 #include "decode/encode.h"
 #include "decode/image.h"
+#include "decode/transforms/resize.h"
 #include "io/base/hash.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
@@ -66,7 +67,7 @@ TEST(Untidy, AJpegWhosePixelsAreAllThereIsDecodedAndNamed) {
   const io::Bytes tidy = build_jpeg(testing::photo(40, 56, 1), {});
   const Image want = decode_image(tidy);
   EXPECT_EQ(want.untidy, "");
-  const auto decoder = testing::plain_decoder({decode::Resize{40, 56}});
+  const auto decoder = testing::plain_decoder({decode::Resize{{40, 56}}});
   std::vector<std::byte> slot(decoder.output().num_bytes());
   EXPECT_EQ(decoder.decode(tidy, {}, slot), Tidiness::kTidy);
   for (const Case& one : untidy_jpegs()) {

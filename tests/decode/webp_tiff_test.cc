@@ -5,6 +5,7 @@
 
 #include "decode/codec.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/center_crop.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
 #include "tests/decode/tiff_builder.h"
@@ -63,7 +64,7 @@ TEST(WebP, AnyCropIsThePartOfTheWhole) {
     const Image whole = decode_image(file);
     for (const int top : {0, 1, 14, 29}) {
       const decode::ImageDecoder crop(
-          {.transforms = {decode::CenterCrop{61 - 2 * top, 31}}, .dtype = decode::DType::kUInt8});
+          {.transforms = {decode::CenterCrop{{61 - 2 * top, 31}}}, .dtype = decode::DType::kUInt8});
       EXPECT_EQ(testing::decoded(crop, file), testing::window_of(whole, top, 11, 61 - 2 * top, 31))
           << top;
     }
@@ -178,7 +179,7 @@ TEST(Tiff, IsTurnedByItsOrientationIfAsked) {
 TEST(Tiff, LevelsOf16BitsAreKept) {
   std::vector<std::uint16_t> levels;
   for (int i = 0; i < 12 * 8; ++i) levels.push_back(static_cast<std::uint16_t>(i * 683));
-  const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{8, 12}},
+  const decode::ImageDecoder decoder({.transforms = {decode::CenterCrop{{8, 12}}},
                                       .channels = 1,
                                       .dtype = decode::DType::kUInt16,
                                       .interpolation = decode::Interpolation::kNearest});

@@ -30,11 +30,13 @@ class CopyingDevice final : public device::Device {
   std::future<void> submit(std::function<void()> work) override {
     return thread_.submit(std::move(work));
   }
-  std::future<device::DeviceBatch> land(pipeline::Batch batch) override {
+  std::future<device::DeviceBatch> land(pipeline::Batch batch,
+                                        const device::Landing& landing) override {
     const int number = count(begun_);
-    return std::async(std::launch::async, [this, number, batch = std::move(batch)]() mutable {
-      return copy(number, std::move(batch));
-    });
+    return std::async(std::launch::async,
+                      [this, number, landing, batch = std::move(batch)]() mutable {
+                        return copy(number, std::move(batch), landing);
+                      });
   }
 
   /// Copies wait from now on until release().
@@ -62,22 +64,29 @@ class CopyingDevice final : public device::Device {
     std::map<const std::byte*, std::size_t> blocks MILLRACE_GUARDED_BY(mutex);
   };
 
-  device::DeviceBatch copy(int number, device::DeviceBatch batch) {
+  device::DeviceBatch copy(int number, device::DeviceBatch batch, const device::Landing& landing) {
     {
       MutexLock lock(mutex_);
       while (held_) changed_.wait(lock);
       if (number == fails_at_) throw Error(ErrorCode::kIo, "the copy failed");
     }
     std::size_t size = 0;
-    for (const pipeline::BatchField& field : batch.fields) size += field.data.size();
+    for (const pipeline::BatchField& field : batch.fields)
+      if (landing.moves(field.name)) size += field.data.size();
     const std::shared_ptr<std::byte> block = allocate(size);
     std::byte* to = block.get();
     for (pipeline::BatchField& field : batch.fields) {
+      if (!landing.moves(field.name)) continue;
       std::memcpy(to, field.data.data(), field.data.size());
       field.data = {to, field.data.size()};
       to += field.data.size();
     }
-    batch.owner = block;
+    if (landing.stays.empty()) {
+      batch.owner = block;
+    } else {
+      batch.owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
+          block, batch.owner);
+    }
     count(landed_);
     return batch;
   }

@@ -235,6 +235,22 @@ TEST(Landing, LeavesThePipelinesBufferForTheDevicesMemory) {
   }
 }
 
+/// A field that stays is the pipeline's own, beside others that move.
+TEST(Landing, IsDecidedPerField) {
+  const auto device = std::make_shared<CopyingDevice>(0);
+  for (const bool moves : {false, true}) {
+    const Landing landing{.stays = {moves ? "another" : "number"}};
+    ParallelLoader loader(fake_pipeline(fake_options(1, 4)), DeviceSet({device}),
+                          {.landing = landing});
+    std::vector<DeviceBatch> kept(10);
+    for (DeviceBatch& batch : kept) ASSERT_TRUE(loader[0].next(batch));
+    for (const DeviceBatch& batch : kept) {
+      EXPECT_EQ(moves, device->holds(batch.field("number").data));
+      EXPECT_EQ(batch.field("number").as<std::int64_t>()[0], 4 * batch.index);
+    }
+  }
+}
+
 TEST(Landing, AFaultReachesItsDeviceAndIsRepeated) {
   const auto sound = std::make_shared<CopyingDevice>(0);
   const auto broken = std::make_shared<CopyingDevice>(1);

@@ -1,4 +1,4 @@
-"""Every file of this tree that a Markdown page names is there.
+"""Every file of this tree that a Markdown page names is there, and the C++ that docs/extending.md shows is in them.
 
     check_files.py ROOT
 
@@ -17,7 +17,7 @@ import sys
 ENDING = re.compile(r"[\w*]\.(?:h|cc|cu|cmake|py|pyi|md|sh|supp|toml)$")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}|[<>{}%$:]|\.\.\.|\*\*")
 PAST = {"CHANGELOG.md"}  # it names what was
-MADE = {"millrace/_core.pyi"}  # by the build
+MADE = {"millrace/_core.pyi", "millrace/transforms.pyi"}  # by the build
 SKIPPED = {".git", "build", "runs", "__pycache__"}
 
 
@@ -66,11 +66,23 @@ def is_there(name, page, known):
     return bool(wanted & known) or any(fnmatch.filter(known, path) for path in wanted if "*" in path)
 
 
+def shown_code(root, page):
+    """Blocks of C++ that are in none of the sources that their section names."""
+    faults = []
+    for section in re.split(r"^## ", (root / page).read_text(), flags=re.MULTILINE):
+        sources = [(root / name).read_text() for name in re.findall(r"`([\w/]+\.(?:cc|h))`", section)
+                   if (root / name).is_file()]
+        for block in re.findall(r"^```cpp\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL):
+            if not any(block in source for source in sources):
+                faults.append(f"{page}: {block.splitlines()[0]} ...: not as in a source that the section names")
+    return faults
+
+
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     known = paths(root)
     folders = {path for path in known if "/" not in path and (root / path).is_dir()}
-    faults = []
+    faults = [fault for page in sorted(known & {"docs/extending.md"}) for fault in shown_code(root, page)]
     for page in sorted(path for path in known if path.endswith(".md") and path not in PAST):
         for name in sorted(names((root / page).read_text(), folders, page.endswith("README.md")) - MADE):
             if not is_there(name, page, known):

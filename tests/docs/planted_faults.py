@@ -21,17 +21,24 @@ def expect(wanted, status, text):
         sys.exit(f"expected {wanted}, got: {text}")
 
 
-def with_page(text, check):
-    """What `check`, a function of the root and the page, says of a page `room/README.md`."""
+def with_page(text, check, code=""):
+    """What `check`, a function of the root and the page, says of a page `room/README.md` beside `room/code.cc`."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         (root / "room" / "detail").mkdir(parents=True)
         (root / "room" / "detail" / "there.h").touch()
+        (root / "room" / "code.cc").write_text(code)
         (root / "room" / "README.md").write_text(text)
         return check(root, root / "room" / "README.md")
 
 
 def files(root, _):
+    return says("check_files.py", str(root))
+
+
+def code(root, page):
+    (root / "docs").mkdir()
+    page.rename(root / "docs" / "extending.md")
     return says("check_files.py", str(root))
 
 
@@ -49,6 +56,10 @@ def main():
     expect("gone.h: no such file", *with_page("`detail/gone.h`\n", files))
     expect("gone.md: no such file", *with_page("[it](gone.md)\n", files))
     expect("detail/gone: no such file", *with_page("| `detail/there`, `gone` | all |\n", files))
+
+    shown = "## A\n`room/code.cc`\n```cpp\nint a;\n```\n"
+    expect("", *with_page(shown, code, "int a;\n"))
+    expect("not as in a source", *with_page(shown, code, "int b;\n"))
 
     expect("", *with_page("```console\n$ millrace ls x\n```\n\n    not a command\n", run_or_marked))
     expect("", *with_page("<!-- not run: no MPI -->\n\n    mpirun -np 2 true\n", run_or_marked))

@@ -28,7 +28,7 @@ cmake build/release -DMILLRACE_TRAINER=OFF >build/configure.log
 cmake --build build/release --target millrace
 ! ldd "$millrace" | grep dnnl || fail "oneDNN is still linked"
 "$millrace" verify 'build/demo/test-{000000..000001}.tar'
-if said=$("$millrace" train --train build/demo/train-000000.tar --model lenet 2>&1); then fail "trained without oneDNN"; fi
+if said=$("$millrace" train build/demo/train-000000.tar --model lenet 2>&1); then fail "trained without oneDNN"; fi
 [[ $said == "millrace train: "*"training is not in this build"* && $said != *$'\n'* ]] || fail "without oneDNN: $said"
 echo "$said"
 

@@ -20,7 +20,7 @@ import millrace as mr  # noqa: E402
 def batches(where: str) -> list[tuple[list[str], bytes]]:
     data = mr.Pipeline(
         where + "/set-{000000..000003}.tar",
-        fields={"image": mr.Image(mr.RandomCrop(28, 28, padding=2)), "label": mr.Label(classes=10)},
+        fields={"image": mr.Image(mr.RandomCrop(28, padding=2)), "label": mr.Label(classes=10)},
         batch_size=50,
         shuffle=mr.Shuffle(100, seed=7),
     )

@@ -51,18 +51,22 @@ TEST(Error, MissingFilesAreNotFound) {
   }
 }
 
-TEST(Error, DeniedAccessHasItsOwnCode) {
-  for (const int denied : {EACCES, EPERM}) {
-    const auto code = [&] {
-      try {
-        throw_errno("open", "x.tar", denied);
-      } catch (const Error& error) {
-        return error.code();
-      }
-    }();
-    EXPECT_EQ(code, ErrorCode::kPermissionDenied);
-    EXPECT_EQ(error_code_name(code), "PermissionDenied");
+ErrorCode code_of_errno(int number) {
+  try {
+    throw_errno("open", "x.tar", number);
+  } catch (const Error& error) {
+    return error.code();
   }
+}
+
+TEST(Error, DeniedAccessHasItsOwnCode) {
+  for (const int denied : {EACCES, EPERM})
+    EXPECT_EQ(code_of_errno(denied), ErrorCode::kPermissionDenied);
+  EXPECT_EQ(error_code_name(ErrorCode::kPermissionDenied), "PermissionDenied");
+}
+
+TEST(Error, NoMemoryOfTheSystemIsExhausted) {
+  EXPECT_EQ(code_of_errno(ENOMEM), ErrorCode::kExhausted);
 }
 
 TEST(FaultText, IsForPeopleWhateverWasThrown) {
@@ -87,6 +91,29 @@ TEST(Threads, AsManyAsThereAreDoTheWork) {
   });
   EXPECT_EQ(runs, 4);
   EXPECT_LE(left, 0);
+}
+
+TEST(Threads, OneThatPreparesItselfIsReadyWhenItHasStarted) {
+  int prepared = 0;
+  std::atomic<int> served{0};
+  {
+    const std::jthread thread = start_thread(
+        "to test", [&] { prepared = 1; }, [&] { served = prepared + 1; });
+    EXPECT_EQ(prepared, 1);
+  }
+  EXPECT_EQ(served, 2);
+}
+
+TEST(Threads, OneThatCannotPrepareItselfEndsWithItsFault) {
+  bool serves = false;
+  const auto refuse = [] { throw Error(ErrorCode::kExhausted, "no memory for its pool"); };
+  try {
+    start_thread("to test", refuse, [&] { serves = true; });
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "no memory for its pool");
+  }
+  EXPECT_FALSE(serves);
 }
 
 TEST(Threads, WithoutOneTheErrorSaysWhatFor) {

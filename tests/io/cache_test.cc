@@ -23,7 +23,7 @@
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
-#include "io/detail/cache_entry.h"
+#include "io/detail/cache/cache_entry.h"
 #include "tests/support/code_of.h"
 #include "tests/support/nginx.h"
 #include "tests/support/scripted_http_server.h"

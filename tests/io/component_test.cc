@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "io/base/wrap.h"
 #include "io/component/choice.h"
 #include "io/component/component_json.h"
 #include "io/component/component_text.h"
@@ -204,6 +206,14 @@ TEST(Component, HelpAndPythonFollowFromTheList) {
   EXPECT_NE(python_stub(millrace::value_type(Pen()), "Brush")
                 .find("*, soft: bool = False, ink: Ink = Ink(density=1)"),
             std::string::npos);
+}
+
+TEST(Component, HelpIsWrappedAtEightyColumns) {
+  std::istringstream text(help(millrace::value_type(Pen())));
+  for (std::string line; std::getline(text, line);) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_EQ(wrapped("one two " + std::string(50, 'x') + " three", 28, 28),
+            "one two\n" + std::string(28, ' ') + std::string(50, 'x') + "\n" +
+                std::string(28, ' ') + "three");
 }
 
 TEST(Component, AnotherProgramAddsToACopyOfTheTable) {

@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "io/base/error.h"
-#include "io/detail/aws_credentials.h"
-#include "io/detail/base64.h"
-#include "io/detail/google_credentials.h"
-#include "io/detail/xml.h"
+#include "io/detail/stores/aws_credentials.h"
+#include "io/detail/stores/base64.h"
+#include "io/detail/stores/google_credentials.h"
+#include "io/detail/stores/xml.h"
 #include "io/opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/scripted_http_server.h"

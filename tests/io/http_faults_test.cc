@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -428,19 +429,46 @@ TEST_F(HttpFaults, NoAnswerInTimeIsTriedAgain) {
   EXPECT_EQ(read_with(brisk), "hello");
 }
 
+// Counts how often it was asked.
+class CountedClock final : public Clock {
+ public:
+  TimePoint now() const override {
+    ++asked_;
+    return clock_.now();
+  }
+  bool sleep_for(Duration duration, const std::stop_token& stop) const override {
+    return clock_.sleep_for(duration, stop);
+  }
+  void advance(Duration duration) { clock_.advance(duration); }
+  void wait_until_asked(int times) const {
+    for (const int until = asked_ + times; asked_ < until;)
+      std::this_thread::sleep_for(milliseconds(1));
+  }
+
+ private:
+  FakeClock clock_;
+  mutable std::atomic<int> asked_ = 0;
+};
+
 TEST_F(HttpFaults, AReaderThatPausesIsNotAStall) {
   const std::string object = some_bytes(3'000'000);
+  CountedClock clock;
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
     return {http_serve(request, object)};
   });
   HttpOptions small = options();
   small.buffer_bytes = 100'000;
   small.stall_timeout = std::chrono::seconds(1);
+  small.transfer_clock = &clock;
   const UrlOpener opener({.http = small});
   const auto source = opener.open(server_->url());
   std::byte first[1000];
   ASSERT_EQ(source->read(first), 1000U);
-  std::this_thread::sleep_for(milliseconds(1500));
+  for (int second = 0; second < 3; ++second) {
+    clock.wait_until_asked(2);
+    clock.advance(std::chrono::seconds(1));
+  }
+  clock.wait_until_asked(2);
   EXPECT_TRUE(read_all(*source, 1 << 24).text() == std::string_view(object).substr(1000));
   EXPECT_EQ(requests(), 1U);
 }

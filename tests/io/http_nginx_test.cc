@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "io/base/error.h"
-#include "io/detail/ca_file.h"
+#include "io/detail/http/ca_file.h"
 #include "io/opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/nginx.h"

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "io/base/error.h"
-#include "io/detail/http_servers.h"
-#include "io/detail/part_budget.h"
+#include "io/detail/http/http_servers.h"
+#include "io/detail/http/part_budget.h"
 #include "io/opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/nginx.h"

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "io/base/error.h"
-#include "io/detail/aws_signature.h"
-#include "io/detail/http_store.h"
+#include "io/detail/stores/aws_signature.h"
+#include "io/detail/stores/http_store.h"
 #include "io/opener.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/nginx.h"

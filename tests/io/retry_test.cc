@@ -1,10 +1,10 @@
 // Back-off and stall detection, with a clock that the test controls.
-#include "io/detail/retry.h"
+#include "io/detail/http/retry.h"
 
 #include <gtest/gtest.h>
 
-#include "io/detail/network_log.h"
-#include "io/detail/stall_watch.h"
+#include "io/detail/http/network_log.h"
+#include "io/detail/http/stall_watch.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::io::detail {

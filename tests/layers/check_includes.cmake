@@ -1,6 +1,6 @@
 # Reads every #include of every room and fails on one that
 #   - points up: a room above, or in the trainer a floor above (nn <- ops <- the loop);
-#   - enters another folder's detail/;
+#   - enters another folder's detail/, or in there a subject that its own does not stand on;
 #   - shows a third party's header outside a .cc file or a detail/ header;
 # and on a JSON document that is parsed past io/base/json.h, which bounds it.
 # Run: cmake -DROOT=<source> -P check_includes.cmake
@@ -28,7 +28,19 @@ set(may_floor_ops "ops/|nn/|${ground}")
 set(may_floor_models "models/|nn/|${ground}")
 set(may_floor_loss "loss/|nn/|${ground}")
 set(may_floor_mpi "mpi/|transport\\.h")
-set(may_floor_loop "detail/|nn/|loss/|[a-z_]+\\.h")
+set(may_floor_loop "detail/|nn/|loss/|rules/|schedules/|[a-z_]+\\.h")
+
+# The subjects of the two large detail/ folders, and those that each stands on besides itself.
+set(subjects_io files cache http stores)
+set(subject_io_files "")
+set(subject_io_cache files)
+set(subject_io_http files)
+set(subject_io_stores files http)
+set(subjects_trainer collectives store step loop)
+set(subject_trainer_collectives "")
+set(subject_trainer_store "")
+set(subject_trainer_step collectives)
+set(subject_trainer_loop collectives store)
 
 # Eigen is the one third-party library that public headers may show.
 set(third_party "archive\\.h|archive_entry\\.h|curl/|jpeglib\\.h|png\\.h|tbb/|oneapi/|dnnl|mpi\\.h|cuda|hwy/|nlohmann/|spdlog/|fmt/|CLI/|openssl/|zlib\\.h|omp\\.h")
@@ -57,6 +69,15 @@ function(check_own file line included)
     floor_of(${file} floor)
     if(NOT included MATCHES "^trainer/(${may_floor_${floor}})")
       fault(${file} ${line} "the trainer's ${floor} may not include it")
+    endif()
+  endif()
+  if(file MATCHES "^${room}/detail/([a-z]+)/")
+    set(subject ${CMAKE_MATCH_1})
+    if(NOT subject IN_LIST subjects_${room})
+      fault(${file} ${line} "a subject that check_includes.cmake does not know")
+    elseif(included MATCHES "^${room}/detail/([a-z]+)/" AND NOT CMAKE_MATCH_1 STREQUAL subject
+           AND NOT CMAKE_MATCH_1 IN_LIST subject_${room}_${subject})
+      fault(${file} ${line} "${subject} does not stand on ${CMAKE_MATCH_1}")
     endif()
   endif()
   # detail/ is open to the folder that it lies in, and to what lies below that folder. Three benchmarks

@@ -94,12 +94,24 @@ def helpers(path):
     return {(around, name) for around, name in found if name}
 
 
+def types(header):
+    """The types that a header defines for all: (namespace, name)."""
+    for around, declaration in declarations(plain(header.read_text())):
+        if "" not in around and re.match(r"(?:class|struct|union|enum)\b", declaration):
+            yield "::".join(around), name_of(declaration)
+
+
 def clashes(sources):
-    """(name, the files that define it) of every helper that two of the sources define."""
+    """(name, the files that define it) of every helper that two of the sources define, or that is called as a type in the
+    header of another source."""
     defined = collections.defaultdict(list)
     for source in sources:
         for helper in helpers(pathlib.Path(source)):
             defined[helper].append(source)
+    for header in (pathlib.Path(source).with_suffix(".h") for source in sources):
+        for shown in types(header) if header.exists() else ():
+            if shown in defined and str(header.with_suffix(".cc")) not in defined[shown]:
+                defined[shown].append(str(header))
     return sorted((name, sorted(files)) for (_, name), files in defined.items() if len(files) > 1)
 
 

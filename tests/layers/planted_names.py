@@ -23,12 +23,13 @@ static int hidden() { return 2; }
 """
 
 
-def faults(second):
-    """What the check says of FIRST and another file of its target."""
+def faults(second, header=""):
+    """What the check says of FIRST and another file of its target, with that file's header."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         (root / "one.cc").write_text(FIRST)
         (root / "two.cc").write_text(second)
+        (root / "two.h").write_text(header)
         (root / "list").write_text(f"room {root}/one.cc {root}/two.cc\n")
         done = subprocess.run([sys.executable, CHECK, root / "list"], capture_output=True, text=True)
         assert not done.stderr and (done.returncode != 0) == bool(done.stdout), done.stderr
@@ -43,6 +44,7 @@ def main():
     harmless = ("namespace a::b { namespace { using Json = nlohmann::json; int taken() { return 1; } int inner = 2; } "
                 "int shown(int); }\nnamespace a { namespace { void refuse() {} } }")
     assert faults(harmless) == [], faults(harmless)
+    assert faults("", "namespace a::b {\nclass Point {};\nstruct Shown {};\n}") == ["Point"]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ ended() {
 
 first=(--fake-data 64)
 ended 2 "the processes of a run need the same options: --mean: 0.5 in process 0, 0.9 in process 1" --fake-data 64 --mean 0.9
-ended 2 "--label-smoothing: 0 in process 0, 0.1 in process 1" --fake-data 64 --label-smoothing 0.1
+ended 2 "--task.label-smoothing: 0 in process 0, 0.1 in process 1" --fake-data 64 --label-smoothing 0.1
 ended 2 "--augment: none in process 0, flip in process 1" --fake-data 64 --augment flip
 ended 2 "--shuffle: 5000 in process 0, 9 in process 1" --fake-data 64 --shuffle 9
 ended 2 "--uneven: pad in process 0, drop in process 1" --fake-data 64 --uneven drop
@@ -44,7 +44,7 @@ mpirun -np 1 --wdir a "${train[@]}" "${first[@]}" : -np 1 --wdir b "${train[@]}"
 echo "label-smoothing = 0.1" >a/c.toml
 echo "label-smoothing = 0.2" >b/c.toml
 first=(--fake-data 64 --config c.toml)
-ended 2 "--label-smoothing: 0.1 in process 0, 0.2 in process 1" --fake-data 64 --config c.toml
+ended 2 "--task.label-smoothing: 0.1 in process 0, 0.2 in process 1" --fake-data 64 --config c.toml
 
 # Data: the same SPEC in two folders.
 host=$(hostname)

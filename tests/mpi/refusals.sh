@@ -18,16 +18,16 @@ refused() {
   [[ ! -e $folder/run ]] || fail "$*: a run folder was made"
 }
 
-refused "--global-batch 33: 2 processes x 1 devices cannot share it evenly: 32 or 34" 2 --fake-data 64 --global-batch 33
+refused "--batch-size 33/all: 2 processes x 1 devices cannot share it evenly: 32 or 34" 2 --fake-data 64 --batch-size 33/all
 refused "4 streams cannot be shared evenly by 3 processes" 3 --fake-data 64 --streams 4
 refused "2 samples for 3 processes" 3 --fake-data 2
 refused "--devices: 2 in process 0, 1 in process 1" 1 --fake-data 64 --devices 2 : -np 1 "${train[@]}" --fake-data 64
-refused "--reduce: mpi in process 0, tree in process 1" 1 --fake-data 64 --reduce mpi : -np 1 "${train[@]}" --fake-data 64
+refused "--allreduce: mpi in process 0, tree in process 1" 1 --fake-data 64 --allreduce mpi : -np 1 "${train[@]}" --fake-data 64
 refused "--peer-timeout: 9 in process 0, 30 in process 1" 1 --fake-data 64 --peer-timeout 9 : -np 1 "${train[@]}" --fake-data 64
-refused "--reduce-precision bf16 needs --reduce tree" 1 --fake-data 64 --reduce mpi --reduce-precision bf16
+refused "--reduce-precision is gone: --allreduce tree-bf16" 1 --fake-data 64 --reduce mpi --reduce-precision bf16
 refused "--peer-timeout: '2': must be at least 3, or 0 for no limit" 1 --fake-data 64 --peer-timeout 2
 
-start 2 "${train[@]}" --fake-data 64 --epochs 1 --global-batch 32 --fast-dev-run >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
+start 2 "${train[@]}" --fake-data 64 --epochs 1 --batch-size 32/all --fast-dev-run >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
 grep -q "2 processes x 1 device x batch size 16 = 32 samples per step" "$folder/log" || fail "$(cat "$folder/log")"
 
 # A launcher's binding to one core of several is warned of.

@@ -22,7 +22,7 @@ for n in "${hosts[@]}"; do
   settings >"$(root_of "$n")/.openmpi/mca-params.conf"
 done
 train=(millrace train 'data/train-{000000..000005}.tar' --val data/test-000000.tar --model lenet --channels 3 --size 28
-  --precision fp32 --streams 6 --global-batch 24 --lr 0.01 --warmup-steps 0 --log-steps 5)
+  --precision fp32 --streams 6 --batch-size 24/all --lr 0.01 --warmup-steps 0 --log-steps 5)
 
 # run HOSTS ARGUMENT...: a process on each of the hosts ("h1:1,h2:1"), at most two minutes. mpirun is started on h1, or $from.
 run() {

@@ -36,9 +36,9 @@ start 2 env OMPI_MCA_odls_base_sigkill_timeout=0.0001 "$millrace" train --model 
 grep -q "warning: a step takes .* mpirun kills its processes 0.0001 s after a SIGTERM" "$folder/kill.log" || fail "$(cat "$folder/kill.log")"
 
 # MPI's own sums: the same to the order of summation.
-train 4 1 --fake-data 320 --epochs 2 --reduce mpi --run-dir "$folder/mpi" >"$folder/mpi.log" 2>&1 || fail "--reduce mpi"
+train 4 1 --fake-data 320 --epochs 2 --allreduce mpi --run-dir "$folder/mpi" >"$folder/mpi.log" 2>&1 || fail "--allreduce mpi"
 [[ -n $(loss "$folder/mpi.log") && $(loss "$folder/mpi.log") == "$(loss "$folder/1.log")" ]] ||
-  fail "--reduce mpi: another loss: $(cat "$folder/mpi.log")"
+  fail "--allreduce mpi: another loss: $(cat "$folder/mpi.log")"
 
 # From shards, with and without indexes: the same weights, bit for bit, and the same scores.
 "$millrace" create "$folder/t-%06d.tar" --synthetic classes --count 50 --maxcount 25 --size 28 2>/dev/null >&2
@@ -70,7 +70,7 @@ cmp "$folder/eval.1" "$folder/eval.3" || fail "another score: $(cat "$folder/eva
 # Passes over fewer samples than the streams divide: as many steps and samples on one process as on two.
 for processes in 1 2; do
   run=$folder/passes.$processes
-  start "$processes" "$millrace" train --train "$folder/t-000000.tar" --take 3 --passes 40 --streams 2 --global-batch 2 \
+  start "$processes" "$millrace" train --train "$folder/t-000000.tar" --take 3 --repeat 40 --streams 2 --batch-size 2/all \
     --model lenet --channels 3 --size 28 --precision fp32 --epochs 1 --log-steps 1 --json --run-dir "$run" \
     >"$run.json" 2>"$run.log" || { fail "passes: status $?"; tail -n 5 "$run.log"; }
   grep -q '"train_samples":120,' "$run.json" || fail "passes: $(grep '"epoch"' "$run.json" | tail -n 1)"

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "decode/transforms/resize.h"
 #include "io/base/error.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/pipeline.h"
@@ -17,7 +18,7 @@ namespace {
 PipelineOptions options() {
   PipelineOptions options;
   options.fields = {
-      ImageField{.transforms = {decode::Resize{6, 6}}, .dtype = decode::DType::kBFloat16},
+      ImageField{.transforms = {decode::Resize{{6, 6}}}, .dtype = decode::DType::kBFloat16},
       LabelField{}, FloatsField{.size = 3}};
   options.split.workers = 3;
   options.batch.size = 8;

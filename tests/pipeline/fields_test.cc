@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "decode/transforms/center_crop.h"
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/resize.h"
 #include "io/base/error.h"
 #include "pipeline/pipeline.h"
 #include "tests/support/tar_builder.h"
@@ -162,8 +165,9 @@ TEST(MissingMembers, HaveTheFieldsValue) {
           .field(LabelField{.classes = 10, .missing = -1})
           .field(FloatsField{.size = 3, .missing = 0.5})
           .field(ArrayField{.output = {decode::DType::kUInt16, {2}}, .missing = 65535})
-          .field(ImageField{.transforms = {decode::CenterCrop{2, 2}, decode::Normalize::imagenet()},
-                            .missing = -2.5})
+          .field(
+              ImageField{.transforms = {decode::CenterCrop{{2, 2}}, decode::Normalize::imagenet()},
+                         .missing = -2.5})
           .field(RawField{.missing = "none"})
           .build();
   Batch batch;
@@ -185,9 +189,9 @@ TEST(MissingMembers, ValuesThatTheTypeDoesNotHaveAreRefused) {
   EXPECT_THAT(message(ArrayField{.output = {decode::DType::kInt64, {2}}, .missing = 0.5}),
               HasSubstr("0.5 for what is missing does not fit into int64"));
   EXPECT_THAT(message(RawField{.max_bytes = 3, .missing = "none"}), HasSubstr("longer"));
-  EXPECT_THAT(
-      message(PairedImagesField{.geometry = {decode::Resize{8, 8}}, .members = {{.missing = 0.0}}}),
-      HasSubstr("paired images"));
+  EXPECT_THAT(message(PairedImagesField{.geometry = {decode::Resize{{8, 8}}},
+                                        .members = {{.missing = 0.0}}}),
+              HasSubstr("paired images"));
 }
 
 TEST(MissingMembers, AreAFaultWithoutAValue) {

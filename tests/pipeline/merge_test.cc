@@ -162,7 +162,8 @@ TEST(Merge, DealsTheSlotsOfARoundToItsBatchesInTurn) {
 TEST(Merge, ALastRoundIsMaskedEvenlyCutOrDiscarded) {
   for (const auto& [batch, kind, sizes] :
        {std::tuple(BatchOptions{.size = 4}, Kind::kRound, std::vector{4, 4, 4}),
-        std::tuple(BatchOptions{.size = 4, .partial = true}, Kind::kRound, std::vector{2, 1, 1}),
+        std::tuple(BatchOptions{.size = 4, .uneven = Uneven::kPartial}, Kind::kRound,
+                   std::vector{2, 1, 1}),
         std::tuple(BatchOptions{.size = 4, .uneven = Uneven::kDrop}, Kind::kDiscarded,
                    std::vector{4, 4, 4})}) {
     MergeOptions given = for_devices(3, 1, 4);
@@ -287,7 +288,7 @@ TEST(Merge, ABatchIsDeliveredWhenItsLastBlockIsDecodedWhicheverThatIs) {
 TEST(Merge, EndsAnEpochWithAShortBatchMaskedLeftOutOrDiscarded) {
   for (const auto& [batch, kind, size] :
        {std::tuple(BatchOptions{.size = 4}, Kind::kRound, 4),
-        std::tuple(BatchOptions{.size = 4, .partial = true}, Kind::kRound, 3),
+        std::tuple(BatchOptions{.size = 4, .uneven = Uneven::kPartial}, Kind::kRound, 3),
         std::tuple(BatchOptions{.size = 4, .uneven = Uneven::kDrop}, Kind::kDiscarded, 4)}) {
     MergeOptions given = options(1, 4);
     given.batch = batch;

@@ -140,6 +140,53 @@ TEST(PipelineMix, EndsAsItSays) {
   EXPECT_EQ(samples(wds::MixEnd::kStop, 100), 100);
 }
 
+std::int64_t count_samples(Pipeline::Builder builder) {
+  Pipeline pipeline = builder.build();
+  std::int64_t count = 0;
+  for (Batch batch; pipeline.next(batch);) count += batch.num_valid;
+  return count;
+}
+
+TEST(PipelineMix, PassesAndSamplesEndItAtWhicheverComesFirst) {
+  const Sets sets;
+  const auto samples = [&](wds::MixEnd end, EpochOptions epochs) {
+    const auto builder = [&] { return sets.mixed().mix(end).epochs(epochs); };
+    const std::int64_t count = count_samples(builder());
+    EXPECT_EQ(global_samples_per_epoch(builder().build().options()), count);
+    return count;
+  };
+  EXPECT_EQ(samples(wds::MixEnd::kDrop, {.passes = 3}), 780);
+  EXPECT_NEAR(static_cast<double>(samples(wds::MixEnd::kStop, {.passes = 3})), 720, 4);
+  EXPECT_NEAR(static_cast<double>(samples(wds::MixEnd::kRepeat, {.passes = 3})), 800, 4);
+  EXPECT_EQ(samples(wds::MixEnd::kRepeat, {.samples = 500, .passes = 3}), 500);
+  EXPECT_NEAR(static_cast<double>(samples(wds::MixEnd::kRepeat, {.samples = 1000, .passes = 1})),
+              267, 4);
+  EXPECT_EQ(samples(wds::MixEnd::kDrop, {.samples = 500, .passes = 3}), 500);
+}
+
+TEST(PipelineMix, ResampledSetsHaveTheEpochThatIsAskedFor) {
+  const Sets sets;
+  const auto resampled = [&] { return sets.mixed().scan(false); };
+  EXPECT_EQ(count_samples(resampled().epochs({.samples = 1001, .resampled = true})), 1001);
+  EXPECT_EQ(count_samples(resampled().epochs({.batches = 90, .resampled = true})), 720);
+  EXPECT_THAT(message_of([&] { resampled().epochs({.resampled = true}).build(); }),
+              HasSubstr("set the samples or batches of an epoch"));
+  EXPECT_THAT(
+      message_of([&] {
+        resampled().mix(wds::MixEnd::kDrop).epochs({.samples = 10, .resampled = true}).build();
+      }),
+      HasSubstr("are resampled have no end"));
+}
+
+TEST(PipelineMix, APositionOfOtherPassesIsRefused) {
+  const Sets sets;
+  Pipeline pipeline = sets.mixed().epochs({.passes = 3}).build();
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  EXPECT_THAT(message_of([&] { sets.mixed().resume(*batch.position).build(); }),
+              HasSubstr("passes: 3 saved, none given"));
+}
+
 TEST(PipelineMix, APositionOfAnotherMixIsRefused) {
   const Sets sets;
   Pipeline pipeline = sets.mixed().build();
@@ -177,8 +224,6 @@ TEST(PipelineMix, RefusesWhatContradictsIt) {
   };
   EXPECT_THAT(message([](auto& builder) { builder.shuffle({.order = wds::Order::kWebDataset}); }),
               HasSubstr("millrace's own order"));
-  EXPECT_THAT(message([](auto& builder) { builder.epochs({.passes = 2}); }),
-              HasSubstr("says itself what is repeated"));
   EXPECT_THAT(message([](auto& builder) { builder.scan(false); }),
               HasSubstr("needs the number of samples in each shard"));
   EXPECT_THAT(message([&](auto& builder) { builder.shards(sets.spec("a")); }),

@@ -1,5 +1,6 @@
 // What an epoch has is the same on every layout, and through every chain of breaks: random set-ups
-// with passes, parts of sets, mixes, dropped ends, fewer samples than streams, unequal shards. In
+// with passes, resampling, parts of sets, mixes, dropped ends, fewer samples than streams, unequal
+// shards. In
 // the ordinary suite a few of them, with MILLRACE_LONG set 500.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,6 +90,16 @@ void draw_mix(PipelineOptions& options, ShardSets& sets, KeyedRng& rng) {
     options.mix.parts.push_back({.weight = weight, .num_shards = urls.size(), .range = range});
     options.shards.insert(options.shards.end(), urls.begin(), urls.end());
   }
+  options.epochs.passes = static_cast<std::uint32_t>(rng.below(5));
+}
+
+/// Shards drawn with replacement, of a mix each set's own.
+void draw_resampling(PipelineOptions& options, KeyedRng& rng) {
+  options.shuffle.order = wds::Order::kMillrace;
+  options.range = {};
+  for (MixOptions::Part& part : options.mix.parts) part.range = {};
+  options.mix.end = wds::MixEnd::kStop;
+  options.epochs = {.samples = static_cast<std::int64_t>(1 + rng.below(300)), .resampled = true};
 }
 
 void draw_epoch(PipelineOptions& options, KeyedRng& rng) {
@@ -114,6 +125,7 @@ PipelineOptions any_order(ShardSets& sets, KeyedRng& rng) {
   else
     draw_epoch(options, rng);
   if (rng.below(3) == 0) options.epochs.samples = static_cast<std::int64_t>(1 + rng.below(150));
+  if (rng.below(5) == 0) draw_resampling(options, rng);
   options.batch.uneven = rng.below(3) == 0 ? Uneven::kDrop : Uneven::kPad;
   options.epochs.count = 2;
   return options;
@@ -166,7 +178,9 @@ std::string text_of(const PipelineOptions& options) {
                      std::to_string(options.split.streams) + ", take " +
                      std::to_string(options.range.take) + ", promised " +
                      std::to_string(promised(options));
-  if (!options.mix.parts.empty()) text += ", mix";
+  if (options.epochs.resampled) text += ", resampled";
+  if (!options.mix.parts.empty())
+    text += ", mix " + std::string(word_of(options.mix.end, wds::kMixEndWords));
   return text;
 }
 
@@ -225,6 +239,62 @@ TEST(OrderChain, EveryPassHasEverySampleOnceOnEveryLayout) {
   }
 }
 
+/// Sets of 5 and of 71 samples.
+PipelineOptions mixed(ShardSets& sets, wds::MixEnd end) {
+  PipelineOptions options = options_of(sets.urls({5}, true));
+  const auto large = sets.urls({64, 7}, true);
+  options.shards.insert(options.shards.end(), large.begin(), large.end());
+  options.indexed = true;
+  options.mix = {.parts = {{.weight = 1, .num_shards = 1}, {.weight = 1, .num_shards = 2}},
+                 .end = end};
+  return options;
+}
+
+void expect_same_on_layouts(const PipelineOptions& options) {
+  const History whole = run(options, {});
+  EXPECT_EQ(num_samples(whole), promised(options));
+  for (const Layout layout : {Layout{2}, Layout{4, 3}, Layout{3, 2}, Layout{1, 8}})
+    EXPECT_EQ(run(options, layout).steps, whole.steps) << name_of(layout);
+}
+
+TEST(OrderChain, EachSetOfAMixHasItsPassesOnEveryLayout) {
+  ShardSets sets;
+  PipelineOptions options = mixed(sets, wds::MixEnd::kDrop);
+  options.shuffle = {.buffer_samples = 4};
+  options.epochs.passes = 7;
+  EXPECT_EQ(times(run(options, {})), (std::map<std::size_t, std::size_t>{{7, 76}}));
+  expect_same_on_layouts(options);
+  options.mix.end = wds::MixEnd::kStop;
+  EXPECT_EQ(promised(options), 2 * 7 * 5 + 1) << "the small set has no eighth pass";
+  expect_same_on_layouts(options);
+  options.mix.end = wds::MixEnd::kRepeat;
+  EXPECT_NEAR(static_cast<double>(promised(options)), 2 * 7 * 71, 2 * 12)
+      << "until the large set has its seventh in each stream";
+  expect_same_on_layouts(options);
+}
+
+TEST(OrderChain, ResampledSetsOfAMixHaveTheirSharesOnEveryLayout) {
+  ShardSets sets;
+  PipelineOptions options = mixed(sets, wds::MixEnd::kStop);
+  options.epochs = {.samples = 240, .resampled = true};
+  expect_same_on_layouts(options);
+  std::size_t small = 0;
+  for (const auto& step : run(options, {}).steps)
+    small += static_cast<std::size_t>(std::ranges::count_if(
+        step, [](const auto& sample) { return sample.find("1-0-") != sample.npos; }));
+  EXPECT_EQ(small, 120U);
+}
+
+// Most of what is drawn has nothing: that is no end.
+TEST(OrderChain, ResampledShardsWithoutSamplesAreDrawnAnew) {
+  ShardSets sets;
+  Counts counts(20, 0);
+  counts[13] = 3;
+  PipelineOptions options = options_of(sets.urls(counts, false));
+  options.epochs = {.count = 2, .samples = 100, .resampled = true};
+  EXPECT_EQ(num_samples(run(options, {})), 200U);
+}
+
 TEST(OrderChain, TwoProcessesTakeTheStepsOfOneAndEitherContinuesTheOther) {
   ShardSets sets;
   PipelineOptions options = options_of(sets.urls({200}, false));
@@ -258,12 +328,7 @@ TEST(OrderChain, FewerSamplesThanStreamsMakeAnEpochOfAnyLength) {
 
 TEST(OrderChain, AMixRepeatsASetOfFewerSamplesThanStreams) {
   ShardSets sets;
-  PipelineOptions options = options_of(sets.urls({5}, true));
-  const auto large = sets.urls({64, 7}, true);
-  options.shards.insert(options.shards.end(), large.begin(), large.end());
-  options.indexed = true;
-  options.mix = {.parts = {{.weight = 1, .num_shards = 1}, {.weight = 1, .num_shards = 2}},
-                 .end = wds::MixEnd::kRepeat};
+  PipelineOptions options = mixed(sets, wds::MixEnd::kRepeat);
   for (const Uneven uneven : {Uneven::kPad, Uneven::kDrop}) {
     options.batch.uneven = uneven;
     const History whole = run(options, {});

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/random_crop.h"
+#include "decode/transforms/random_horizontal_flip.h"
 #include "io/base/rng.h"
 #include "pipeline/pipeline.h"
 #include "tests/pipeline/fake_sources.h"
@@ -70,7 +73,7 @@ class Shards {
 PipelineOptions any_options(KeyedRng& rng) {
   PipelineOptions options;
   options.indexed = true;
-  options.fields = {ImageField{.transforms = {decode::RandomCrop{6, 6, 2},
+  options.fields = {ImageField{.transforms = {decode::RandomCrop{{6, 6}, 2},
                                               decode::RandomHorizontalFlip{}, decode::Normalize{}},
                                .dtype = decode::DType::kBFloat16},
                     LabelField{.classes = 10}};

@@ -105,7 +105,7 @@ TEST(Pipeline, MasksTheLastBatchWithRepeatedSamples) {
 TEST(Pipeline, LeavesTheLastBatchPartialOrOutByOption) {
   const FakeStreams six = {.length = [](int, std::uint32_t) { return 6; }};
   PipelineOptions options = fake_options(1, 4);
-  options.batch.partial = true;
+  options.batch.uneven = Uneven::kPartial;
   Pipeline partial = fake_pipeline(options, six);
   Batch batch;
   ASSERT_TRUE(partial.next(batch));
@@ -245,9 +245,6 @@ TEST(PipelineOptions, NameWhatCanNeverWork) {
   EXPECT_THAT(refusal([](auto& o) { o.split.topology.process = 1; }), HasSubstr("process 1"));
   EXPECT_THAT(refusal([](auto& o) { o.split.streams = 5, o.scan = false; }), HasSubstr("4"));
   EXPECT_THAT(refusal([](auto& o) { o.epochs.resampled = true; }), HasSubstr("resampled"));
-  EXPECT_THAT(
-      refusal([](auto& o) { o.batch = {.size = 8, .uneven = Uneven::kDrop, .partial = true}; }),
-      HasSubstr("partial"));
 }
 
 TEST(PipelineOptions, HaveBoundsThatKeepTheMachine) {

@@ -10,6 +10,10 @@
 #include <vector>
 
 #include "decode/encode.h"
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/random_crop.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/resize.h"
 #include "io/base/error.h"
 #include "pipeline/pipeline.h"
 #include "tests/pipeline/fake_sources.h"
@@ -59,8 +63,8 @@ Pipeline::Builder builder(const Shards& shards) {
       .shards(shards.urls())
       .split({.workers = 2})
       .shuffle({.shards = true, .buffer_samples = 20, .seed = 3})
-      .field(ImageField{.transforms = {decode::RandomCrop{8, 8, 2}, decode::RandomHorizontalFlip{},
-                                       decode::Normalize{}},
+      .field(ImageField{.transforms = {decode::RandomCrop{{8, 8}, 2},
+                                       decode::RandomHorizontalFlip{}, decode::Normalize{}},
                         .dtype = decode::DType::kBFloat16})
       .field(LabelField{.classes = 10})
       .batch({.size = 8})
@@ -69,7 +73,7 @@ Pipeline::Builder builder(const Shards& shards) {
 }
 
 PairedImagesField picture_and_mask() {
-  return {.geometry = {decode::Resize{8, 8}},
+  return {.geometry = {decode::Resize{{8, 8}}},
           .members = {{.name = "image"},
                       {.name = "mask",
                        .suffixes = "mask.png",
@@ -113,7 +117,7 @@ TEST(PipelineOverShards, UntidyImagesAreDecodedAndCounted) {
       TarBuilder().file("a.jpg", jpeg).file("b.jpg", untidy).file("c.jpg", jpeg).end().bytes());
   Pipeline pipeline = Pipeline::Builder()
                           .shards(folder / "x.tar")
-                          .field(ImageField{.transforms = {decode::Resize{8, 8}}})
+                          .field(ImageField{.transforms = {decode::Resize{{8, 8}}}})
                           .batch({.size = 3})
                           .build();
   Batch batch;
@@ -287,7 +291,7 @@ TEST(PipelineOverShards, CropsAndFlipsPairedImagesAlike) {
                         .interpolation = decode::Interpolation::kNearest};
   Pipeline pipeline = Pipeline::Builder()
                           .shards(std::vector{path})
-                          .field(PairedImagesField{.geometry = {decode::RandomCrop{8, 8, 0},
+                          .field(PairedImagesField{.geometry = {decode::RandomCrop{{8, 8}, 0},
                                                                 decode::RandomHorizontalFlip{}},
                                                    .members = {picture, mask}})
                           .batch({.size = 12})
@@ -305,8 +309,9 @@ std::vector<std::uint8_t> cropped(const std::string& shard, const std::vector<st
                                   const std::string& field) {
   Pipeline::Builder views = Pipeline::Builder().shards(shard).shuffle({.seed = 5});
   for (const std::string& name : fields)
-    views.field(ImageField{
-        .name = name, .transforms = {decode::RandomCrop{4, 4, 0}}, .dtype = decode::DType::kUInt8});
+    views.field(ImageField{.name = name,
+                           .transforms = {decode::RandomCrop{{4, 4}, 0}},
+                           .dtype = decode::DType::kUInt8});
   Pipeline pipeline = views.batch({.size = 12}).build();
   Batch batch;
   EXPECT_TRUE(pipeline.next(batch));
@@ -353,7 +358,7 @@ TEST(PipelineOverShards, StaysWithinItsBudget) {
                           .shards(urls)
                           .split({.workers = 4})
                           .shuffle({.buffer_samples = 100, .buffer_bytes = 2 << 20})
-                          .field(ImageField{.transforms = {decode::Resize{100, 100}},
+                          .field(ImageField{.transforms = {decode::Resize{{100, 100}}},
                                             .dtype = decode::DType::kFloat32})
                           .batch({.size = 16})
                           .epochs({.count = 4})

@@ -42,21 +42,36 @@ TEST(Statistics, CountEverySampleOfEveryStage) {
   EXPECT_THAT(statistics.to_json(), HasSubstr("\"samples\":300"));
 }
 
-TEST(Statistics, NameTheStageThatLimits) {
+// A sleep is never shorter than asked for, however busy the machine is.
+TEST(Statistics, CountTheTimeThatAStageIsBusy) {
   PipelineOptions options = fake_options(2, 16);
   options.fields = {slow_field(500us)};
   Pipeline decoding = fake_pipeline(options);
   for (Batch batch; decoding.next(batch);) {
   }
-  EXPECT_EQ(decoding.statistics().verdict().bound, Bound::kInput);
-  EXPECT_EQ(decoding.statistics().verdict().stage, "decode");
+  const StageStatistics decode = decoding.statistics().stage("decode");
+  EXPECT_GE(decode.busy, decode.items * 500us);
 
   FakeStreams streams;
   streams.delay_per_block = 5ms;
   Pipeline reading = fake_pipeline(fake_options(2, 16), streams);
   for (Batch batch; reading.next(batch);) {
   }
-  EXPECT_EQ(reading.statistics().verdict().stage, "read");
+  EXPECT_GE(reading.statistics().stage("read").busy, 5ms);
+}
+
+TEST(Statistics, NameTheStageThatLimits) {
+  Statistics statistics;
+  statistics.elapsed = 10s;
+  statistics.consumer_wait = 6s;
+  statistics.stages = {{.name = "read", .busy = 4s, .waiting = 16s, .threads = 2},
+                       {.name = "decode", .busy = 9s, .waiting = 1s}};
+  EXPECT_EQ(statistics.verdict().bound, Bound::kInput);
+  EXPECT_EQ(statistics.verdict().stage, "decode");
+  statistics.stages[0] = {.name = "read", .busy = 19s, .waiting = 1s, .threads = 2};
+  EXPECT_EQ(statistics.verdict().stage, "read") << "the share of its threads' time decides";
+  EXPECT_THAT(statistics.verdict().text,
+              HasSubstr("input-bound by read (95 % busy): the consumer waited 60.0 % of the time"));
 }
 
 TEST(Statistics, NameAConsumerThatLimits) {

@@ -216,9 +216,9 @@ Statistics run_until(PipelineOptions options, const testing::FakeStreams& stream
 
 TEST(Autotune, RaisesWhatASlowPipelineLacks) {
   PipelineOptions decoding = testing::fake_options(2, 8);
-  decoding.fields = {waiting_field(300us)};
+  decoding.fields = {waiting_field(3ms)};  // much more than a sanitizer adds to a sample
   decoding.resources = {.threads = 1, .autotune = {.most_threads = 8}};
-  decoding.epochs.samples = 2000;
+  decoding.epochs.samples = 300;
   const Statistics decoded =
       run_until(decoding, {}, [](const Tuning& tuning) { return tuning.decode_threads > 1; });
   EXPECT_GT(decoded.tuning.decode_threads, 1) << decoded.to_text();

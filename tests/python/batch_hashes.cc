@@ -7,6 +7,10 @@
 #include <span>
 #include <string>
 
+#include "decode/transforms/color_jitter.h"
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/random_resized_crop.h"
 #include "io/base/hash.h"
 #include "pipeline/pipeline.h"
 

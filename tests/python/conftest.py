@@ -36,7 +36,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_shards(tmp_path_factory.mktemp("shards"))
 
 
-FIELDS: dict[Any, Any] = {"image": mr.Image(mr.RandomCrop(16, 16, 2)), "label": mr.Label()}
+FIELDS: dict[Any, Any] = {"image": mr.Image(mr.RandomCrop(16, padding=2)), "label": mr.Label()}
 
 
 def pipeline(spec: str, **arguments: Any) -> mr.Pipeline:

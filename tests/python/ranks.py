@@ -24,7 +24,7 @@ import json, os, sys
 import millrace as mr
 
 def make(spec, batch=16, **more):
-    return mr.Pipeline(spec, fields={"image": mr.Image(mr.RandomCrop(16, 16, 2)),
+    return mr.Pipeline(spec, fields={"image": mr.Image(mr.RandomCrop(16, padding=2)),
                                      "label": mr.Label()},
                        batch_size=batch, shuffle=mr.Shuffle(40, seed=7), threads=1, **more).torch()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import io
 import itertools
@@ -123,7 +124,7 @@ def test_an_epoch_is_over_with_its_last_batch(shards: str) -> None:
         assert [batch["keys"] for batch in loader] == epochs[2]
 
 
-@pytest.mark.parametrize("arguments", [{"partial": True}, {"uneven": "drop"}])
+@pytest.mark.parametrize("arguments", [{"uneven": "partial"}, {"uneven": "drop"}])
 def test_an_epoch_of_other_batches_is_over_too(shards: str, arguments: dict[str, Any]) -> None:
     with pipeline(shards, **arguments).numpy() as loader:
         for epoch in range(1, 3):
@@ -234,7 +235,7 @@ def test_paired_images_are_named_by_their_key(tmp_path: Any) -> None:
     pair = mr.PairedImages(
         mr.Image(mr.Normalize.imagenet(), suffixes="png;jpg;ppm"),
         mr.Image(channels=1, dtype="int64", interpolation="nearest", suffixes="mask.png"),
-        geometry=[mr.RandomCrop(16, 16)],
+        geometry=[mr.RandomCrop(16)],
     )
     data = mr.Pipeline(tmp_path, fields={("picture", "mask"): pair}, batch_size=4)
     with data.numpy() as loader:
@@ -247,21 +248,25 @@ def test_paired_images_are_named_by_their_key(tmp_path: Any) -> None:
 
 def test_options_are_those_of_cpp() -> None:
     assert mr.Shuffle(5) == pickle.loads(pickle.dumps(mr.Shuffle(5))) != mr.Shuffle(6)
-    image = mr.Image(mr.RandomCrop(8, 8), dtype="bf16", classes=mr.ClassMask(classes=3))
+    image = mr.Image(mr.RandomCrop(8), dtype="bf16", classes=mr.ClassMask(classes=3))
     assert pickle.loads(pickle.dumps(image)) == image
-    assert repr(mr.RandomCrop(8, 9)) == "RandomCrop(height=8, width=9, padding=0)"
+    assert repr(mr.RandomCrop((8, 9))) == "RandomCrop((8, 9))"
+    assert repr(mr.RandomCrop(8, padding=2)) == "RandomCrop(8, padding=2)"
+    assert repr(mr.Normalize([0.5], std=[0.25])) == "Normalize([0.5], [0.25])"
+    assert image.transforms == [mr.RandomCrop(8)]
+    assert type(image.transforms[0]) is mr.RandomCrop
     assert mr.RandomResizedCrop((3, 4)).size == (3, 4) and mr.RandomResizedCrop().size == 224
     with pytest.raises(TypeError):
         mr.Image(8)
     with pytest.raises(TypeError):
-        mr.RandomCrop(8, 8, 1, 1)
+        mr.RandomCrop(8, 8)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"batch_size": 0}, "batch_size"),
-        ({"uneven": "all"}, "pad, drop, error"),
+        ({"uneven": "all"}, "pad, partial, drop, error"),
         ({"memory": "4 elephants"}, "memory '4 elephants'"),
         ({"streams": -1}, "streams"),
         ({"fields": {"valid": mr.Label()}}, "'valid'"),
@@ -371,17 +376,56 @@ def test_jax_refuses_labels_that_it_would_cut_off(tmp_path: Path) -> None:
         jax.config.update("jax_enable_x64", False)
 
 
+def test_transforms_are_the_table() -> None:
+    """One class for each line of the C++ table, with its arguments, words and faults."""
+    assert {"CenterCrop", "RandomResizedCrop", "Normalize"} < set(mr.transforms.__all__)
+    for name in set(mr.transforms.__all__) - {"Transform"}:
+        made = getattr(mr, name)
+        assert issubclass(made, mr.Transform) and made.__module__ == "millrace.transforms"
+        assert made.__doc__ and name in mr.__all__
+        sizes = {"size": 8} if "size" in made.__doc__ else {}
+        one = made(**sizes)
+        assert pickle.loads(pickle.dumps(one)) == one == copy.copy(one) != object()
+        assert eval(repr(one), vars(mr)) == one
+        with pytest.raises(TypeError, match=f"{name}.* has no 'colour'"):
+            made(colour=1, **sizes)
+    with pytest.raises(ValueError, match="RandomHorizontalFlip: p must be 0 to 1"):
+        mr.RandomHorizontalFlip(2)
+    with pytest.raises(TypeError, match="did you mean padding"):
+        mr.RandomCrop(8, pading=1)
+    with pytest.raises(TypeError, match="takes 1 without a name"):
+        mr.RandomResizedCrop(8, (0.1, 1))
+    crop = mr.RandomResizedCrop(8, area=(0.5, 1))
+    assert crop.area == (0.5, 1.0) and crop.ratio == (0.75, 4 / 3)
+    assert "mirrors" in (mr.RandomHorizontalFlip.__doc__ or "").lower()
+    with pytest.raises(AttributeError):
+        crop.size = 9
+
+
+def test_padding_may_have_no_value(tmp_path: Path) -> None:
+    spec = write_tar(tmp_path / "a.tar", {"a.pgm": b"P5 4 4 255\n" + b"\xff" * 16})
+    box = mr.Letterbox((8, 12))
+    fields = {"image": mr.Image(box), "target": mr.Image(box, channels=1, padding=float("nan"))}
+    with mr.Pipeline(spec, fields=fields, batch_size=1).numpy() as loader:
+        batch = next(iter(loader))
+    missing = np.isnan(batch["target"][0, :, :, 0])
+    assert missing[:, :2].all() and missing[:, 10:].all() and not missing[:, 2:10].any()
+    assert (batch["image"][0][missing] == 0).all() and (batch["image"][0][~missing] == 1).all()
+
+
 def test_sizes_mean_what_they_mean_in_torchvision(tmp_path: Path) -> None:
-    assert mr.CenterCrop(24) == mr.CenterCrop(24, 24) == mr.CenterCrop((24, 24))
-    assert mr.RandomCrop(32, padding=4) == mr.RandomCrop(32, 32, 4)
-    assert mr.RandomCrop((8, 6)).width == 6 and mr.ResizeCover(7).width == 7
-    assert repr(mr.Resize(256)) == "Resize(height=256, width=None)"
-    assert pickle.loads(pickle.dumps(mr.Resize(256))) == mr.Resize(256) != mr.Resize(256, 256)
-    wrong: list[Any] = [(), (0,), (-1,), ((8, 8), 8), (8, -8), (8, 0)]
+    assert mr.CenterCrop(24) == mr.CenterCrop((24, 24)) == mr.CenterCrop(size=24)
+    assert mr.RandomCrop(32, padding=4) == mr.RandomCrop((32, 32), padding=4)
+    assert mr.RandomCrop((8, 6)).size == (8, 6) and mr.ResizeCover(7).size == 7
+    assert repr(mr.Resize(256)) == "Resize(256)"
+    assert pickle.loads(pickle.dumps(mr.Resize(256))) == mr.Resize(256) != mr.Resize((256, 256))
     for kind in (mr.CenterCrop, mr.Resize, mr.RandomCrop, mr.ResizeCover):
+        wrong: list[Any] = [(), (0,), (-1,), ((8, -8),), ((8, 0),), ((8, 8, 8),), ("wide",), (2.5,)]
         for sizes in wrong:
             with pytest.raises(ValueError, match=kind.__name__):
                 kind(*sizes)
+        with pytest.raises(TypeError, match=kind.__name__):
+            kind(8, 8)
     picture = b"P6 12 8 255\n" + bytes(range(96)) * 3
     spec = write_tar(tmp_path / "wide.tar", {"a.ppm": picture})
 
@@ -391,7 +435,7 @@ def test_sizes_mean_what_they_mean_in_torchvision(tmp_path: Path) -> None:
             return next(iter(loader))["image"]
 
     np.testing.assert_array_equal(
-        drawn(mr.Resize(4), mr.CenterCrop(4)), drawn(mr.ResizeShort(4), mr.CenterCrop(4, 4))
+        drawn(mr.Resize(4), mr.CenterCrop(4)), drawn(mr.ResizeShort(4), mr.CenterCrop(4))
     )
     assert drawn(mr.Resize(4), mr.CenterCrop(4)).shape == (1, 4, 4, 3)
     with pytest.raises(ValueError, match="leave the image's size open"):

@@ -65,7 +65,7 @@ def resident_bytes() -> int:
 
 def test_memory_is_flat_over_a_thousand_batches(shards: str) -> None:
     torch = pytest.importorskip("torch")
-    image = mr.Image(mr.Resize(64, 64))
+    image = mr.Image(mr.Resize((64, 64)))
     data = pipeline(shards, fields={"image": image}, epochs=mr.Epochs(batches=1200))
     with data.torch() as loader:
         passing = iter(loader)
@@ -86,7 +86,7 @@ def test_a_program_ends_quietly_in_mid_epoch(shards: str, kind: str) -> None:
         pytest.skip(f"no {kind}")
     script = """
 import sys, millrace as mr
-fields = {"label": mr.Label(), "image": mr.Image(mr.RandomCrop(8, 8))}
+fields = {"label": mr.Label(), "image": mr.Image(mr.RandomCrop(8))}
 data = mr.Pipeline(sys.argv[1], fields=fields, batch_size=4)
 loader = getattr(data, sys.argv[2])()
 kept = next(iter(loader))

@@ -149,7 +149,7 @@ def test_a_view_of_a_pipeline_needs_no_program(
 def decoded(png: Path, height: int, width: int) -> Any:
     with tarfile.open(png.with_suffix(".tar"), "w") as tar:
         tar.add(png, "a.png")
-    fields = {"image": mr.Image(mr.CenterCrop(height, width), dtype="uint8")}
+    fields = {"image": mr.Image(mr.CenterCrop((height, width)), dtype="uint8")}
     with mr.Pipeline(png.with_suffix(".tar"), fields=fields, batch_size=1).numpy() as loader:
         return next(iter(loader))["image"][0].astype(int)
 
@@ -173,7 +173,7 @@ def test_types_hold(tmp_path: Path) -> None:
     user = tmp_path / "user.py"
     user.write_text(
         "import millrace as mr\n"
-        "data = mr.Pipeline('a.tar', fields={'image': mr.Image(mr.RandomCrop(8, 8)),\n"
+        "data = mr.Pipeline('a.tar', fields={'image': mr.Image(mr.RandomCrop(8)),\n"
         "    ('a', 'b'): mr.PairedImages(mr.Image(), mr.Image())}, batch_size=8)\n"
         "mr.Shuffle('many')  # type: ignore[arg-type]\n"
         "batch: mr.Batch\n"

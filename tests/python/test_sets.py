@@ -30,6 +30,54 @@ def test_a_mix_has_its_shares(tmp_path: Path) -> None:
         mr.Mix(mix.parts, end="never")
 
 
+def two_sets(folder: Path) -> list[tuple[float, str]]:
+    parts = []
+    for weight, name, count in ((3.0, "a", 45), (1.0, "b", 7)):
+        (folder / name).mkdir()
+        parts.append((weight, make_shards(folder / name, count, 30)))
+    return parts
+
+
+def test_each_set_of_a_mix_has_its_passes(tmp_path: Path) -> None:
+    drop = mr.Mix(two_sets(tmp_path), end="drop")
+    epochs = mr.Epochs(passes=4)
+    loader = pipeline(drop, epochs=epochs).numpy()
+    assert len(loader) == 4 * 52 // 16
+    assert len(keys_of(loader)) == 4 * 52
+    # The small set ends after 28 samples, a quarter of the epoch.
+    stop = mr.Mix(drop.parts)
+    assert len(keys_of(pipeline(stop, epochs=epochs).numpy())) == pytest.approx(112, abs=4)
+    # Two ranks have the samples of one, in its order.
+    arguments = {"epochs": epochs, "streams": 4}
+    whole = keys_of(pipeline(drop, rank=0, world=1, **arguments).numpy())
+    halves = [
+        keys_of(pipeline(drop, rank=rank, world=2, batch_size=8, **arguments).numpy())
+        for rank in (0, 1)
+    ]
+    assert [key for pair in zip(*halves, strict=True) for key in pair] == whole
+
+
+def test_resampled_sets_of_a_mix_are_continued(tmp_path: Path) -> None:
+    mix = mr.Mix(two_sets(tmp_path))
+    data = pipeline(mix, epochs=mr.Epochs(samples=200, resampled=True), streams=4)
+    with data.numpy() as loader:
+        batches = iter(loader)
+        for _ in range(5):
+            next(batches)
+        state = loader.state_dict()
+        rest = [key for batch in batches for key in batch["keys"] if key]
+    assert len(rest) == 200 - 5 * 16
+    with data.numpy() as again:
+        again.load_state_dict(state)
+        assert [key for batch in again for key in batch["keys"] if key] == rest
+    with pytest.raises(mr.InvalidArgumentError, match="have no end"):
+        keys_of(
+            pipeline(
+                mr.Mix(mix.parts, end="drop"), epochs=mr.Epochs(samples=200, resampled=True)
+            ).numpy()
+        )
+
+
 def test_a_part_of_a_set_is_that_of_its_order(shards: str) -> None:
     every = keys_of(pipeline(shards, shuffle=None).numpy())
     part = pipeline(shards, shuffle=None, skip=50, take=70).numpy()
@@ -92,12 +140,11 @@ def test_the_ledger_lists_what_was_skipped(tmp_path: Path) -> None:
         {"fields": {}},
         {"fields": {"x": mr.Floats()}},
         {"fields": {"x": mr.Array(shape=[2**40, 2**40])}},
-        {"fields": {"image": mr.Image(mr.CenterCrop(8, 8), channels=7)}},
+        {"fields": {"image": mr.Image(mr.CenterCrop(8), channels=7)}},
         {"fields": {"image": mr.Image()}},
         {"epochs": mr.Epochs(resampled=True)},
         {"streams": 7, "world": 2, "rank": 0},
         {"rank": 2, "world": 2},
-        {"uneven": "drop", "partial": True},
         {"shuffle": mr.Shuffle(-5)},
         {"skip": 10**6},
     ],

@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "io/detail/unique_fd.h"
+#include "io/detail/files/unique_fd.h"
 #include "io/object_store_options.h"
 
 namespace millrace::testing {

@@ -5,8 +5,11 @@
 //   fsync:N   the Nth fsync() fails with ENOSPC
 //   kill:N    the process is killed (SIGKILL) before its Nth call of any of these
 //   rename:N  it is killed before its Nth rename
+//   list:N    the Nth folder that is listed fails with EIO
+//   remove:N  the Nth file that is removed stays, with EPERM
 //
 // Standard streams are not affected.
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,6 +26,8 @@ namespace {
 std::atomic<long> calls{0};
 std::atomic<long> syncs{0};
 std::atomic<long> renames{0};
+std::atomic<long> lists{0};
+std::atomic<long> removals{0};
 std::atomic<long> bytes{0};
 
 /// The number after `mode`; -1 if another mode is selected.
@@ -115,6 +120,22 @@ int unlink(const char* path) noexcept {
 int remove(const char* path) noexcept {
   static const auto real = next<int (*)(const char*)>("remove");
   count_call();
-  return real(path);
+  if (++removals != asked("remove:")) return real(path);
+  errno = EPERM;
+  return -1;
+}
+
+DIR* opendir(const char* path) {
+  static const auto real = next<DIR* (*)(const char*)>("opendir");
+  if (++lists != asked("list:")) return real(path);
+  errno = EIO;
+  return nullptr;
+}
+
+DIR* fdopendir(int fd) {
+  static const auto real = next<DIR* (*)(int)>("fdopendir");
+  if (++lists != asked("list:")) return real(fd);
+  errno = EIO;
+  return nullptr;
 }
 }

@@ -6,10 +6,12 @@
 //   threads:N   so do all after it, as at a limit of processes
 //   memory:N    the Nth allocation of 4 KiB or more (malloc, calloc, realloc, aligned ones) fails:
 //               at a limit of memory the allocator still has room for small ones
+//   tasks:N     the Nth allocation by TBB for a task of ours, or a node's queue, fails (those by
+//               which it takes in a thread do not: it does not survive that)
 //   count       none fails
 //
-// MILLRACE_TEST_MACHINE_COUNTS names a file for the numbers of both, written at the end:
-// "threads 12 memory 3456".
+// MILLRACE_TEST_MACHINE_COUNTS names a file for their numbers, written at the end: "threads 12
+// memory 3456 tasks 789".
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -22,6 +24,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <new>
 
 extern "C" {
 void* __libc_malloc(size_t size);
@@ -32,13 +35,14 @@ void* __libc_memalign(size_t alignment, size_t size);
 
 namespace {
 
-enum class Fault { kNone, kThread, kThreads, kMemory };
+enum class Fault { kNone, kThread, kThreads, kMemory, kTasks };
 
 std::atomic<bool> has_begun{false};  ///< main() runs
 Fault fault = Fault::kNone;
 long chosen = 0;
 std::atomic<long> threads{0};
 std::atomic<long> allocations{0};
+std::atomic<long> tasks{0};
 int (*program)(int, char**, char**) = nullptr;
 
 /// Counts one more; whether it is to fail once, or from the chosen one on.
@@ -94,7 +98,8 @@ void write_counts() {
   if (path == nullptr) return;
   const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return;
-  dprintf(file, "threads %ld memory %ld\n", threads.load(), allocations.load());
+  dprintf(file, "threads %ld memory %ld tasks %ld\n", threads.load(), allocations.load(),
+          tasks.load());
   close(file);
 }
 
@@ -109,7 +114,39 @@ Function next(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
+void count_task() {
+  if (fails(tasks, Fault::kTasks, Fault::kNone)) throw std::bad_alloc();
+}
+
+constexpr const char* kTask = "_ZN3tbb6detail2r18allocateERPNS0_2d117small_object_poolEm";
+constexpr const char* kTaskInTask =
+    "_ZN3tbb6detail2r18allocateERPNS0_2d117small_object_poolEmRKNS2_14execution_dataE";
+constexpr const char* kQueue = "_ZN3tbb6detail2r122cache_aligned_allocateEm";
+
 }  // namespace
+
+void* make_task(void** pool,
+                size_t size) asm("_ZN3tbb6detail2r18allocateERPNS0_2d117small_object_poolEm");
+void* make_task(void** pool, size_t size) {
+  static const auto real = next<decltype(&make_task)>(kTask);
+  count_task();
+  return real(pool, size);
+}
+
+void* make_task_in_task(void** pool, size_t size, const void* data) asm(
+    "_ZN3tbb6detail2r18allocateERPNS0_2d117small_object_poolEmRKNS2_14execution_dataE");
+void* make_task_in_task(void** pool, size_t size, const void* data) {
+  static const auto real = next<decltype(&make_task_in_task)>(kTaskInTask);
+  count_task();
+  return real(pool, size, data);
+}
+
+void* make_queue(size_t size) asm("_ZN3tbb6detail2r122cache_aligned_allocateEm");
+void* make_queue(size_t size) {
+  static const auto real = next<decltype(&make_queue)>(kQueue);
+  count_task();
+  return real(size);
+}
 
 extern "C" {
 
@@ -119,6 +156,7 @@ int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, v
     select(text, "thread:", Fault::kThread);
     select(text, "threads:", Fault::kThreads);
     select(text, "memory:", Fault::kMemory);
+    select(text, "tasks:", Fault::kTasks);
     atexit(write_counts);
   }
   program = main;

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string>
 
-#include "io/detail/unique_fd.h"
+#include "io/detail/files/unique_fd.h"
 
 namespace millrace::testing {
 

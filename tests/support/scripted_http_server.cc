@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "io/detail/unique_fd.h"
+#include "io/detail/files/unique_fd.h"
 
 namespace millrace::testing {
 namespace {

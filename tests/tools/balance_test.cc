@@ -113,7 +113,7 @@ TEST_F(Balance, OrderOfAMixOrAPartOfASetIsAPipelinesToo) {
     auto pipeline = builder.split({.workers = 3})
                         .shuffle({.shards = true, .buffer_samples = 20})
                         .field(pipeline::LabelField{.classes = 10})
-                        .batch({.size = 200, .partial = true})
+                        .batch({.size = 200, .uneven = pipeline::Uneven::kPartial})
                         .build();
     pipeline::Batch batch;
     EXPECT_TRUE(pipeline.next(batch));
@@ -143,7 +143,7 @@ TEST_F(Balance, OrderSaysWhichSampleEachDevicesBatchHas) {
   for (const Case& one :
        {Case{{.processes = 1, .devices = 3}, 4, {.size = 3}},
         Case{{.processes = 2, .devices = 2}, 4, {.size = 3}},
-        Case{{.processes = 2, .devices = 2}, 8, {.size = 3, .partial = true}},
+        Case{{.processes = 2, .devices = 2}, 8, {.size = 3, .uneven = pipeline::Uneven::kPartial}},
         Case{{.processes = 2, .devices = 2}, 6, {.size = 3}},
         Case{{.processes = 2, .devices = 2}, 4, {.size = 3, .uneven = pipeline::Uneven::kDrop}},
         Case{{.processes = 2, .devices = 2}, 2, {.size = 3}, false}}) {
@@ -153,8 +153,8 @@ TEST_F(Balance, OrderSaysWhichSampleEachDevicesBatchHas) {
                                       "--batch-size", std::to_string(one.batch.size),
                                       "--shuffle",    "20",
                                       "--seed",       "7"};
-    if (one.batch.partial) words.push_back("--partial");
-    if (one.batch.uneven == pipeline::Uneven::kDrop) words.push_back("--drop-last");
+    const auto uneven = word_of(one.batch.uneven, pipeline::kUnevenWords);
+    words.push_back("--uneven=" + std::string(uneven));
     if (!one.scan) words.insert(words.end(), {"--no-scan", "--no-index"});
     std::map<std::int64_t, std::string> printed;
     for (const auto& line : json_lines(order(words).out))
@@ -187,7 +187,8 @@ TEST_F(Balance, OrderDividesSamplesEvenlyAndSaysSo) {
   add_indexes();
   const ProcessResult result = order({"--processes", "2", "--workers", "2"});
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(count_of(result.err, "divided evenly among the streams, by 2 indexes"), 1U) << result.err;
+  EXPECT_EQ(count_of(result.err, "divided evenly among the streams, by 2 indexes"), 1U)
+      << result.err;
   std::map<int, int> lengths;
   for (const auto& line : json_lines(result.out)) ++lengths[line["stream"].get<int>()];
   EXPECT_EQ(lengths, (std::map<int, int>{{0, 13}, {1, 13}, {2, 12}, {3, 12}}));

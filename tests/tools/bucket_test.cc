@@ -16,6 +16,7 @@
 
 #include "io/opener.h"
 #include "tests/support/bucket_server.h"
+#include "tests/support/nginx.h"
 #include "tests/support/scripted_http_server.h"
 #include "tests/tools/support.h"
 
@@ -141,6 +142,61 @@ TEST_P(BucketCommands, WriteSetsAsOnDisk) {
   EXPECT_EQ(view({}), 2) << "it exists";
   EXPECT_EQ(view({"--force"}), 0);
   EXPECT_THAT(io::read_object(opener, server.url("v.png"), 1 << 24).text(), HasSubstr("PNG"));
+}
+
+/// nginx as a store: it takes PUT, perhaps DELETE, and cannot list.
+ProcessResult create_at(const Nginx& server, const std::string& count,
+                        const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"create",      server.url("a-%06d.tar"),
+                                    "--synthetic", "classes",
+                                    "--count",     count,
+                                    "--size",      "16",
+                                    "--maxcount",  "10"};
+  words.insert(words.end(), more.begin(), more.end());
+  return millrace(words);
+}
+
+TEST(ServersThatCannotList, HoldASetThatIsRefusedOrReplacedWhole) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const TempDir dir;
+  const Nginx server(dir.path(), {.location_lines = "dav_methods PUT DELETE; "
+                                                    "client_max_body_size 100m;"});
+  const ProcessResult created = create_at(server, "40");
+  ASSERT_EQ(created.status, 0) << created.err;
+  const ProcessResult again = create_at(server, "40");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.err, HasSubstr("exists (4 shards of this pattern in all)"));
+  std::filesystem::remove(dir / "a-000001.tar");  // a gap, as killed processes leave
+  const ProcessResult replaced = create_at(server, "20", {"--force"});
+  EXPECT_EQ(replaced.status, 0) << replaced.err;
+  EXPECT_TRUE(std::filesystem::exists(dir / "a-000001.tar"));
+  for (const char* stale : {"a-000002.tar", "a-000003.tar", "a-000003.tar.index.json"})
+    EXPECT_FALSE(std::filesystem::exists(dir / stale)) << stale;
+}
+
+TEST(ServersThatCannotList, AndDoNotDeleteTakeANewSetByForce) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const TempDir dir;
+  const Nginx server(dir.path(), {.location_lines = "dav_methods PUT; client_max_body_size 100m;"});
+  const ProcessResult created = create_at(server, "20", {"--force"});
+  EXPECT_EQ(created.status, 0) << created.err;
+  const ProcessResult replaced = create_at(server, "10", {"--force"});
+  EXPECT_EQ(replaced.status, 2);
+  EXPECT_THAT(replaced.err, HasSubstr("cannot be removed (url " + server.url("a-000000.tar")));
+  EXPECT_TRUE(std::filesystem::exists(dir / "a-000001.tar")) << "nothing is lost";
+}
+
+TEST(ServersThatCannotList, AndAnswerForEveryNameAreRefused) {
+  const ScriptedHttpServer server(
+      [](const ScriptedRequest&) -> ScriptedReply { return {http_reply(200, "", "a page")}; });
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--force"}}) {
+    std::vector<std::string> words = {
+        "create", server.url("/a-%06d.tar"), "--synthetic", "classes", "--count", "20"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult refused = millrace(words);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr("can hardly be there"));
+  }
 }
 
 /// `millrace WORD...` in three processes.

@@ -127,6 +127,26 @@ TEST_F(CreateRerun, AFailedSyncIsAFault) {
   }
 }
 
+// A folder that cannot be listed is not an empty one, a file that cannot be deleted not one that
+// somebody else has just written.
+TEST_F(CreateRerun, ForcedItSaysWhatCannotBeListedOrDeleted) {
+  const std::vector<std::string> forced = {"--force", "--seed", "5"};
+  for (const std::string fault : {"list:", "remove:"}) {
+    int faults = 0;
+    for (int nth = 1; nth < 40; ++nth) {
+      const TempDir dir;
+      ASSERT_EQ(create_shuffled(dir).status, 0);
+      const auto result = create_shuffled(dir, fault + std::to_string(nth), forced);
+      if (result.status == 0) break;
+      ++faults;
+      EXPECT_EQ(result.status, 1) << fault << nth << ": " << result.err;
+      EXPECT_THAT(result.err, HasSubstr(fault == "list:" ? ": list out: " : ": delete out/"))
+          << fault << nth;
+    }
+    EXPECT_GE(faults, 4) << fault;
+  }
+}
+
 TEST_F(CreateRerun, WholeShardsAreKeptAndNotMadeAgain) {
   const TempDir dir;
   ASSERT_EQ(create_shuffled(dir, "kill:25").status, 128 + SIGKILL);

@@ -1,5 +1,5 @@
-// What an epoch is and how it ends, in every command that has epochs: --uneven, --drop-last,
-// --partial, --resampled, --epoch-samples, --passes, --order webdataset.
+// What an epoch is and how it ends, in every command that has epochs: --uneven (--drop-last,
+// --partial), --resampled, --epoch-samples, --repeat, --order webdataset.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -113,11 +113,11 @@ TEST_F(EpochOptions, OrderRepeatsNothingBeforeAllWasSeen) {
     EXPECT_GE(at.at(1), 50) << key;
     EXPECT_LT(at.at(1), 100) << key;
   }
-  seen = slots({"--passes", "3"}, 0);
+  seen = slots({"--repeat", "3"}, 0);
   ASSERT_EQ(seen.size(), 50U);
   for (const auto& [key, at] : seen) EXPECT_EQ(at.size(), 3U) << key;
-  EXPECT_EQ(slots({"--passes", "1", "--epoch-samples", "30"}, 0).size(), 30U);
-  EXPECT_EQ(slots({"--passes", "1", "--epoch-samples", "80"}, 0).size(), 50U);
+  EXPECT_EQ(slots({"--repeat", "1", "--epoch-samples", "30"}, 0).size(), 30U);
+  EXPECT_EQ(slots({"--repeat", "1", "--epoch-samples", "80"}, 0).size(), 50U);
   std::size_t drawn = 0;
   for (const auto& [key, at] : slots({"--resampled", "--epoch-samples", "77"}, 0))
     drawn += at.size();
@@ -132,10 +132,10 @@ TEST_F(EpochOptions, PassesHaveOneOrderOnEveryLayout) {
     EXPECT_EQ(result.status, 0) << result.err;
     return json_lines(result.out).at(0);
   };
-  for (const Words& passes : std::vector<Words>{{"--take", "5", "--passes", "4"},
-                                                {"--take", "17", "--passes", "30"},
+  for (const Words& passes : std::vector<Words>{{"--take", "5", "--repeat", "4"},
+                                                {"--take", "17", "--repeat", "30"},
                                                 {"--take", "3", "--epoch-samples", "100"},
-                                                {"--passes", "3", "--order", "permutation"}}) {
+                                                {"--repeat", "3", "--order", "permutation"}}) {
     Words words = passes;
     words.insert(words.end(), {"--streams", "12"});
     const auto one = digest(words, {});
@@ -145,7 +145,7 @@ TEST_F(EpochOptions, PassesHaveOneOrderOnEveryLayout) {
                                                   {"--devices", "5"}})
       EXPECT_EQ(digest(words, layout), one) << passes[1] << " " << layout[1];
   }
-  const Words issue = {"--take", "5", "--passes", "4", "--streams", "4", "--batch-size", "2"};
+  const Words issue = {"--take", "5", "--repeat", "4", "--streams", "4", "--batch-size", "2"};
   for (const char* processes : {"1", "2", "4"}) {
     Words words = issue;
     words.insert(words.end(), {"--processes", processes});
@@ -164,7 +164,7 @@ TEST_F(EpochOptions, AnEpochOfAGivenLengthHasItWithFewerSamplesThanStreams) {
     EXPECT_EQ(json_lines(result.out).at(0)["slots"], 100) << streams;
   }
   EXPECT_EQ(trained({"--take", "3", "--epoch-samples", "100"}), 100);
-  EXPECT_EQ(trained({"--take", "3", "--passes", "33", "--workers", "4"}), 99);
+  EXPECT_EQ(trained({"--take", "3", "--repeat", "33", "--workers", "4"}), 99);
 }
 
 TEST_F(EpochOptions, AMixRepeatsASmallSetAlikeOnEveryLayout) {
@@ -184,6 +184,32 @@ TEST_F(EpochOptions, AMixRepeatsASmallSetAlikeOnEveryLayout) {
   EXPECT_EQ(digest({"--processes", "2", "--devices", "4"}), digest({}));
 }
 
+TEST_F(EpochOptions, SetsOfAMixHavePassesOrAreResampledAlikeOnEveryLayout) {
+  const std::string small = dir_ / "small/set.tar";
+  write_file(small,
+             TarBuilder().file("a.cls", "1").file("b.cls", "2").file("c.cls", "3").end().bytes());
+  const auto digest = [&](const Words& epoch, const Words& layout) {
+    Words words = {"order", "0.5:" + shards_, "0.5:" + small, "--streams",
+                   "8",     "--digest",       "--json"};
+    words.insert(words.end(), epoch.begin(), epoch.end());
+    words.insert(words.end(), layout.begin(), layout.end());
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out).at(0);
+  };
+  const std::vector<std::pair<Words, int>> epochs = {
+      {{"--repeat", "5", "--mix-end", "drop"}, 5 * 53},
+      {{"--repeat", "9"}, 49},  // of 54: one of the streams has its last small sample
+      {{"--repeat", "5", "--epoch-samples", "100", "--mix-end", "repeat"}, 100},
+      {{"--resampled", "--epoch-samples", "101"}, 101}};
+  for (const auto& [epoch, samples] : epochs) {
+    const auto one = digest(epoch, {});
+    EXPECT_EQ(one["slots"], samples) << epoch[0];
+    EXPECT_EQ(digest(epoch, {"--processes", "4"}), one) << epoch[0];
+    EXPECT_EQ(digest(epoch, {"--processes", "2", "--devices", "4"}), one) << epoch[0];
+  }
+}
+
 TEST_F(EpochOptions, OrderHasTheDefaultsOfTrain) {
   const auto digest = [&](Words words) {
     words.insert(words.begin(), {"order", shards_, "--digest"});
@@ -192,31 +218,31 @@ TEST_F(EpochOptions, OrderHasTheDefaultsOfTrain) {
   EXPECT_EQ(digest({}), digest({"--shuffle", "5000", "--workers", "2"})) << "two shards";
   EXPECT_NE(digest({}), digest({"--shuffle", "0", "--workers", "1"}));
   const auto line_of = [](const char* command, const std::string& option) {
-    const std::string help = millrace({command, "--help"}).out;
+    const std::string help = millrace({command, "--help", "all"}).out;
     const std::size_t at = help.find("  " + option + " ");
     return help.substr(at, help.find("\n  --", at) - at);
   };
-  for (const char* option : {"--shuffle", "--workers", "--streams", "--order", "--open-shards",
-                             "--epoch-samples", "--passes", "--skip", "--take", "--uneven"})
+  for (const char* option : {"--shuffle", "--streams", "--order", "--open-shards",
+                             "--epoch-samples", "--repeat", "--skip", "--take", "--uneven"})
     EXPECT_EQ(line_of("order", option), line_of("train", option));
 }
 
 TEST_F(EpochOptions, APermutationHasPassesAndNeedsNoIndex) {
-  const Words permuted = {"--order", "permutation", "--passes", "2"};
+  const Words permuted = {"--order", "permutation", "--repeat", "2"};
   const auto seen = slots(permuted, 0);
   ASSERT_EQ(seen.size(), 50U);
   for (const auto& [key, at] : seen) {
     ASSERT_EQ(at.size(), 2U) << key;
     EXPECT_LT(at[0], 50) << key;
   }
-  const ProcessResult scanned = order({"--order", "permutation", "--passes", "2", "--no-index"});
+  const ProcessResult scanned = order({"--order", "permutation", "--repeat", "2", "--no-index"});
   EXPECT_EQ(scanned.out, order(permuted).out);
   EXPECT_EQ(scanned.err.find("divided evenly"), std::string::npos) << scanned.err;
   EXPECT_EQ(trained(permuted), 100);
 }
 
 TEST_F(EpochOptions, OrderReadsIndexesOnly) {
-  const Words shuffled = {"--workers", "3", "--passes", "2"};
+  const Words shuffled = {"--workers", "3", "--repeat", "2"};
   const std::string before = order(shuffled).out;
   const std::string read = order({"--no-index", "--workers", "2"}).out;
   EXPECT_EQ(order({"--workers", "2"}).out, read) << "the same as from the shards";
@@ -285,7 +311,7 @@ TEST_F(EpochOptions, TrainPadsDropsOrRefuses) {
   EXPECT_EQ(trained({"--drop-last", "--val", shards_}), 48);
   EXPECT_EQ(trained({"--resampled", "--epoch-samples", "33"}), 33);
   EXPECT_EQ(trained({"--resampled", "--epoch-samples", "33", "--drop-last"}), 32);
-  EXPECT_EQ(trained({"--passes", "2"}), 100);
+  EXPECT_EQ(trained({"--repeat", "2"}), 100);
   EXPECT_EQ(trained({"--order", "webdataset", "--epoch-samples", "20"}), 20);
   run_dir_ = dir_ / "none";
   const ProcessResult refused = train({"--uneven", "error"});
@@ -318,7 +344,7 @@ TEST_F(EpochOptions, BenchTakesThemAll) {
            {"--uneven", "drop"},
            {"--partial"},
            {"--resampled", "--epoch-samples", "40"},
-           {"--passes", "2", "--shuffle", "5"},
+           {"--repeat", "2", "--shuffle", "5"},
            {"--order", "webdataset", "--shuffle", "5", "--detshuffle", "--workers", "2"}}) {
     const ProcessResult result = run(bench, more);
     EXPECT_EQ(result.status, 0) << more[0] << result.err;
@@ -331,15 +357,15 @@ TEST_F(EpochOptions, WhatContradictsItselfIsRefusedInTheSameWords) {
   const Words bench = {"bench", shards_, "--seconds", "0.1"};
   for (const auto& [more, why] : std::vector<std::pair<Words, const char*>>{
            {{"--resampled"}, "--epoch-samples says how many"},
-           {{"--resampled", "--epoch-samples", "9", "--passes", "2"}, "--passes"},
+           {{"--resampled", "--epoch-samples", "9", "--repeat", "2"}, "--repeat"},
            {{"--resampled", "--epoch-samples", "9", "--order", "permutation"}, "one of them"},
            {{"--open-shards", "2", "--order", "permutation"}, "only --order millrace"},
            {{"--detshuffle"}, "are for --order webdataset"},
            {{"--shard-shuffle", "3"}, "are for --order webdataset"},
-           {{"--order", "webdataset", "--detshuffle", "--passes", "2"}, "--passes 1"},
-           {{"--drop-last", "--uneven", "error"}, "--drop-last is --uneven drop"},
-           {{"--workers", "2", "--streams", "2"}, "two names for one thing"},
-           {{"--partial", "--drop-last"}, "--partial"}}) {
+           {{"--order", "webdataset", "--detshuffle", "--repeat", "2"}, "--repeat 1"},
+           {{"--drop-last", "--uneven", "error"}, "--drop-last and --uneven are both --uneven"},
+           {{"--workers", "2", "--streams", "2"}, "--workers and --streams are both --streams"},
+           {{"--partial", "--drop-last"}, "--partial and --drop-last are both --uneven"}}) {
     for (const ProcessResult& result : {order(more), train(more), run(bench, more)}) {
       EXPECT_EQ(result.status, 2) << more[0];
       EXPECT_THAT(result.err, HasSubstr(why)) << more[0];

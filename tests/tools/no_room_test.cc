@@ -29,6 +29,7 @@ bool is_long() { return std::getenv("MILLRACE_LONG") != nullptr; }
 struct Counts {
   long threads = 0;
   long memory = 0;
+  long tasks = 0;
 };
 
 class NoRoom : public ::testing::Test {
@@ -47,8 +48,9 @@ class NoRoom : public ::testing::Test {
     EXPECT_EQ(result.status, 0) << words.front() << result.err;
     Counts counts;
     const std::string text = read_file(dir_ / "counts");
-    EXPECT_EQ(std::sscanf(text.c_str(), "threads %ld memory %ld", &counts.threads, &counts.memory),
-              2)
+    EXPECT_EQ(std::sscanf(text.c_str(), "threads %ld memory %ld tasks %ld", &counts.threads,
+                          &counts.memory, &counts.tasks),
+              3)
         << text;
     return counts;
   }
@@ -83,6 +85,18 @@ class NoRoom : public ::testing::Test {
       std::filesystem::remove(dir_ / "made-00.tar.index.json");
       expect_told(millrace(words, machine("memory:" + std::to_string(n))),
                   words.front() + " memory:" + std::to_string(n));
+    }
+  }
+
+  // TBB tells nobody of a task that it could not make behind one of ours.
+  void fail_some_tasks(const Words& words, long most) const {
+    const long count = counts_of(words).tasks;
+    EXPECT_GT(count, 0) << "what TBB allocates by";
+    const long step = std::max(1L, count / (is_long() ? most * 10 : most));
+    for (long n = 1; n <= count; n += step) {
+      ProcessOptions options = machine("tasks:" + std::to_string(n));
+      options.limit = std::chrono::seconds(30);
+      expect_told(millrace(words, options), words.front() + " tasks:" + std::to_string(n));
     }
   }
 
@@ -125,6 +139,12 @@ TEST_F(NoRoom, ACommandWithoutItsNthAllocationSaysSo) {
   fail_some_allocations(create_, 15);
   fail_some_allocations({"order", spec_, "--threads", "2"}, 15);
   fail_some_allocations({"ls", spec_}, 15);
+}
+
+TEST_F(NoRoom, ACommandWithoutMemoryForATaskSaysSo) {
+  if (kAllocatesItself) GTEST_SKIP() << "the sanitizer allocates for itself";
+  fail_some_tasks({"bench", spec_, "--seconds", "0.2", "--threads", "3", "--batch-size", "4"}, 30);
+  fail_some_tasks(train_, 15);
 }
 
 TEST_F(NoRoom, AModelThatDoesNotFitIntoTheLimitOfMemoryIsRefused) {

@@ -78,7 +78,14 @@ TEST_F(Predict, RowsKeepTheShardsOrderAndAgreeWithEval) {
       millrace({"eval", shards_, "--checkpoint", dir_ / "run/checkpoints/last", "--precision",
                 "fp32", "--json"});
   EXPECT_NEAR(json_lines(scored.out).at(0)["val_top1"].get<double>(), right / 50.0, 1e-9);
-  EXPECT_EQ(predict(shards_, {"--batch-size", "8", "--devices", "3"}).out, one.out);
+  // A product's last bit may depend on the threads of a device, of which three devices have fewer.
+  const auto others = lines_of(predict(shards_, {"--batch-size", "8", "--devices", "3"}).out);
+  ASSERT_EQ(others.size(), rows.size());
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const std::size_t cut = rows[i].rfind(',') + 1;
+    EXPECT_EQ(others[i].substr(0, cut), rows[i].substr(0, cut));
+    EXPECT_NEAR(std::stod(others[i].substr(cut)), std::stod(rows[i].substr(cut)), 2e-6);
+  }
 }
 
 TEST_F(Predict, LabelsAreNotNeededAndKeysAreQuoted) {

@@ -113,9 +113,29 @@ TEST_F(TrainOptions, ClippingAndDecayChangeTheRun) {
   EXPECT_EQ(of_steps(train({"--clip-norm", "1e9", "--deterministic"}), "loss"), plain);
 }
 
+TEST_F(TrainOptions, ModelsAndTasksAreCallsWithShortFormsOfTheirParameters) {
+  const auto smoothed = of_steps(train({"--label-smoothing", "0.1"}), "loss");
+  EXPECT_EQ(of_steps(train({"--task", "classify(label_smoothing=0.1)"}), "loss"), smoothed);
+  EXPECT_EQ(of_steps(train({"--task.label-smoothing", "0.1"}), "loss"), smoothed);
+  write_file(dir_ / "base.toml", read_file(dir_ / "base.toml") +
+                                     "\n[task]\nname = \"classify\"\nlabel_smoothing = 0.1\n");
+  EXPECT_EQ(of_steps(train({}), "loss"), smoothed);
+  const std::string all = millrace({"train", "--help"}).out;
+  for (const char* gone : {"--stem", "--label-smoothing", "--mask-loss", "--mask-colors"})
+    EXPECT_THAT(all, Not(HasSubstr(gone))) << gone;
+  const std::string aliases = millrace({"train", "--help", "aliases"}).out;
+  for (const char* alias :
+       {"--stem ", "--label-smoothing ", "--label-key ", "--mask-loss ", "--depth-loss ",
+        "--loss-weights ", "--mask-value ", "--mask-field ", "--depth-field ", "--ignore-index ",
+        "--class-weights ", "--mask-colors "})
+    EXPECT_THAT(aliases, HasSubstr(alias)) << alias;
+  EXPECT_THAT(millrace({"train", "--help", "segment"}).out,
+              AllOf(HasSubstr("ignore_index"), HasSubstr("mask_loss ce|ce+dice")));
+  EXPECT_THAT(millrace({"train", "--help", "resnet18"}).out, HasSubstr("stem imagenet|3x3"));
+}
+
 TEST_F(TrainOptions, WarmUpRisesByStepAndThenTheScheduleFalls) {
-  const auto lr =
-      rates({"--epochs", "3", "--schedule", "warmup-exponential", "--step-epochs", "1"});
+  const auto lr = rates({"--epochs", "3", "--schedule", "step(1, gamma=0.2, warmup=0.9ep)"});
   ASSERT_EQ(lr.size(), 36U);
   EXPECT_EQ(lr[0], 0.0);
   EXPECT_NEAR(lr[5], 0.05 * (5.0 / 12.0) / 0.9, 1e-6);
@@ -209,6 +229,43 @@ TEST_F(TrainOptions, SchedulesByEpochAndByStep) {
   const auto told =
       rates({"--schedule", "cosine", "--schedule-unit", "step", "--steps-per-epoch", "24"});
   EXPECT_NEAR(told[6], cosine[3], 1e-6);
+}
+
+TEST_F(TrainOptions, ACallItsFieldsAndTheShortFormsAreTheSame) {
+  const auto first = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--schedule", "constant"};
+    words.insert(words.end(), more.begin(), more.end());
+    return rates(words).back();
+  };
+  EXPECT_NEAR(first({"--optimizer", "sgd(0.02)"}), 0.02, 1e-7) << "the file's lr gives way";
+  EXPECT_NEAR(first({"--optimizer", "SGD(momentum=0.5)"}), 0.05, 1e-7) << "the file's lr stays";
+  EXPECT_NEAR(rates({"--schedule", "one-cycle"})[0], 0.05 / 25, 1e-7) << "it has no warm-up";
+  EXPECT_NEAR(first({"--optimizer.lr", "0.03"}), 0.03, 1e-7);
+  EXPECT_NEAR(first({"--learning-rate=0.03"}), 0.03, 1e-7);
+  EXPECT_NEAR(first({"--optimizer", "sgd(0.02)", "--lr", "0.04"}), 0.04, 1e-7) << "one alone";
+  const auto cosine = rates({"--schedule", "cosine(to=0.01, by=step, warmup=6steps)"});
+  EXPECT_EQ(cosine, rates({"--min-lr", "0.01", "--schedule-unit", "step", "--warmup-steps", "6"}));
+  EXPECT_EQ(cosine,
+            rates({"--schedule.to=0.01", "--schedule.by", "step", "--schedule.warmup=6steps"}));
+  const std::string groups = "sgd(weight_decay=0.1, groups=[group(norms-biases, weight_decay=0)])";
+  EXPECT_EQ(of_steps(train({"--optimizer", groups}), "loss"),
+            of_steps(train({"--weight-decay", "0.1", "--no-decay-norms-biases"}), "loss"));
+}
+
+TEST_F(TrainOptions, HelpExplainsOneComponentAndTheShortForms) {
+  const ProcessResult sgd = millrace({"train", "--help", "sgd"});
+  EXPECT_EQ(sgd.status, 0) << sgd.err;
+  EXPECT_THAT(sgd.out,
+              AllOf(HasSubstr("momentum=0.9"), HasSubstr("(at least 0 and below 1) [0.9]")));
+  EXPECT_THAT(millrace({"help", "train", "CosineAnnealingLR"}).err, HasSubstr("no help on"));
+  EXPECT_THAT(millrace({"train", "--help", "cosine"}).out, HasSubstr("warmup Xep|Nsteps"));
+  EXPECT_THAT(millrace({"train", "--help", "optimizer"}).out,
+              AllOf(HasSubstr("sgd"), HasSubstr("lars")));
+  EXPECT_THAT(millrace({"train", "--help", "cosin"}).err, HasSubstr("did you mean cosine?"));
+  EXPECT_THAT(millrace({"train", "--help", "aliases"}).out,
+              AllOf(HasSubstr("--momentum "), HasSubstr("--optimizer.momentum"),
+                    HasSubstr("--max-epochs"), HasSubstr("--schedule.warmup Nep")));
+  EXPECT_THAT(millrace({"train", "--help"}).out, Not(HasSubstr("--momentum")));
 }
 
 TEST_F(TrainOptions, TheScaledRateIsPrintedBothWays) {
@@ -384,9 +441,14 @@ TEST_F(TrainOptions, AMixIsTrainedInItsShares) {
   EXPECT_THAT(train_mix({"1:" + shards_}, {"--val", "0.5:" + more}).second,
               HasSubstr("what is evaluated has no weights"));
   EXPECT_THAT(train_mix({shards_}, {"--mix-end", "drop"}).second, HasSubstr("needs a mix"));
-  EXPECT_THAT(
-      train_mix({"1:" + shards_, "1:" + more}, {"--resampled", "--epoch-samples", "9"}).second,
-      HasSubstr("are not for a mix"));
+  EXPECT_THAT(train_mix({"1:" + shards_, "1:" + more},
+                        {"--resampled", "--epoch-samples", "9", "--mix-end", "drop"})
+                  .second,
+              HasSubstr("--resampled have no end"));
+  for (const std::vector<std::string>& epoch :
+       {std::vector<std::string>{"--resampled", "--epoch-samples", "32"},
+        std::vector<std::string>{"--repeat", "2", "--epoch-samples", "32"}})
+    EXPECT_THAT(train_mix({"1:" + shards_, "1:" + more}, epoch), ::testing::Pair(0, ::testing::_));
   EXPECT_THAT(train_mix({"1:" + shards_, "1:" + more}, {"--mix-end", "never"}).second,
               HasSubstr("--mix-end"));
 }

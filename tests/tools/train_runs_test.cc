@@ -220,7 +220,7 @@ TEST_F(TrainRuns, ShardsThatAreTrainedAndEvaluatedOnAreWarnedOf) {
     return train({"--run-dir", "none", "--val", val, "--limit-train-batches", "1"}).err;
   };
   EXPECT_THAT(with_val(dir_ / "set-{000001..000002}.tar"),
-              HasSubstr("warning: --train and --val have 2 shards in common"));
+              HasSubstr("warning: training and --val have 2 shards in common"));
   fs::copy(dir_ / "set-000001.tar", dir_ / "val-000000.tar");
   EXPECT_THAT(with_val(dir_ / "val-000000.tar"), Not(HasSubstr("in common")));
 }

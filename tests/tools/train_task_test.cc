@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -50,11 +51,12 @@ TEST(TrainMultilabel, LearnsItsLabelsAndEvalScoresThemAlike) {
               epoch["val_auroc"].get<double>(), 1e-6);
 }
 
-/// Makes a checkpoint one that does not say how pictures were fitted.
-void forget_fit(const std::string& folder) {
+/// Changes what a checkpoint says of its model and task.
+template <typename Change>
+void change_options(const std::string& folder, const Change& change) {
   const std::string path = folder + "/state.json";
   auto state = nlohmann::ordered_json::parse(read_file(path));
-  ASSERT_EQ(state["options"].erase("fit"), 1U);
+  change(state["options"]);
   const std::string text = state.dump();
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
@@ -62,6 +64,47 @@ void forget_fit(const std::string& folder) {
   manifest["files"]["state.json"] = {{"bytes", text.size()}, {"sha256", hash.hex()}};
   write_file(path, text);
   write_file(folder + "/manifest.json", manifest.dump());
+}
+
+/// Makes a checkpoint one that does not say how pictures were fitted.
+void forget_fit(const std::string& folder) {
+  change_options(folder,
+                 [](nlohmann::ordered_json& options) { ASSERT_EQ(options.erase("fit"), 1U); });
+}
+
+/// Makes it one from before models and tasks were components: their fields stand beside their
+/// names.
+void flatten_components(nlohmann::ordered_json& options) {
+  for (const char* key : {"model", "task"}) {
+    const nlohmann::ordered_json component = options.at(key);
+    for (const auto& [name, value] : component.items()) options[name] = value;
+    options.erase("name");
+    options[key] = component.at("name");
+  }
+}
+
+// Another loss, weight or stem would be another model, or another loss.
+TEST(TrainTask, ACheckpointFromBeforeComponentsIsTheSame) {
+  const TempDir dir;
+  const std::string pictures = make_set(dir, 8, 16);
+  const std::string scenes = make_scene_set(dir, 4, 32, 255);
+  for (const auto& [model, task, shards] : std::vector<std::array<std::string, 3>>{
+           {"resnet18(stem=3x3)", "classify(label_smoothing=0.1)", pictures},
+           {"unet", "mask-depth(mask_loss=dice, mask_value=255, loss_weights=[1, 0.5])", scenes}}) {
+    const std::string run = dir / task.substr(0, 4);
+    const ProcessResult trained =
+        millrace({"train", shards, "--val", shards, "--model", model, "--task", task, "--size",
+                  "32", "--batch-size", "4", "--precision", "fp32", "--json", "--run-dir", run});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    const auto events = json_lines(trained.out);
+    const std::string last = run + "/checkpoints/last";
+    change_options(last, flatten_components);
+    const ProcessResult scored =
+        millrace({"eval", shards, "--checkpoint", last, "--json", "--precision", "fp32"});
+    ASSERT_EQ(scored.status, 0) << scored.err;
+    EXPECT_NEAR(json_lines(scored.out).at(0)["val_loss"].get<double>(),
+                events[events.size() - 2]["val_loss"].get<double>(), 1e-5);
+  }
 }
 
 // Pictures are 24 x 36 and seen at 16 x 16: every way to fit them gives other values.
@@ -112,6 +155,39 @@ TEST(TrainFit, AResumedRunKeepsItsWay) {
   const ProcessResult result = train({"--resume", "auto", "--epochs", "2"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("--fit squeeze, as the run has it"));
+}
+
+TEST(TrainFit, ACheckpointOfMasksFromBeforeTheySaidHowWasSqueezed) {
+  const TempDir dir;
+  ASSERT_EQ(millrace({"create", dir / "s-%06d.tar", "--synthetic", "scenes", "--count", "4",
+                      "--size", "24x48"})
+                .status,
+            0);
+  const std::string shard = dir / "s-000000.tar";
+  const std::vector<std::string> model = {"train",        "--train", shard,         "--model",
+                                          "unet",         "--size",  "32",          "--json",
+                                          "--batch-size", "4",       "--precision", "fp32"};
+  for (const std::string fit : {"squeeze", "contain"}) {
+    auto words = model;
+    words.insert(words.end(), {"--val", shard, "--fit", fit, "--run-dir", dir / fit});
+    const ProcessResult trained = millrace(words);
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    const std::string last = dir / (fit + "/checkpoints/last");
+    forget_fit(last);
+    const ProcessResult scored =
+        millrace({"eval", shard, "--checkpoint", last, "--json", "--precision", "fp32"});
+    ASSERT_EQ(scored.status, 0) << scored.err;
+    const auto events = json_lines(trained.out);
+    const double loss = events[events.size() - 2]["val_loss"];
+    EXPECT_EQ(std::abs(json_lines(scored.out).at(0)["val_loss"].get<double>() - loss) < 1e-6,
+              fit == "squeeze");
+  }
+  auto more = model;
+  more.insert(more.end(), {"--resume", dir / "squeeze/checkpoints/last", "--epochs", "2",
+                           "--run-dir", dir / "more"});
+  const ProcessResult resumed = millrace(more);
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("--fit squeeze, as the run has it"));
 }
 
 TEST(TrainMultilabel, PicturesAreOfMasksAndDepthsOnly) {

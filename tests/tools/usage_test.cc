@@ -104,11 +104,11 @@ const std::vector<BadUse> kBadUses = {
     {"BatchOfNone", {"bench", "@S", "--batch", "0"}, "--batch"},
     {"NegativeThreads", {"bench", "@S", "--threads", "-1"}, "--threads"},
     {"PrefetchOfNone", {"bench", "@S", "--prefetch", "0"}, "--prefetch"},
-    {"TrainWithoutShards", {"train", "--model", "lenet"}, "--train"},
+    {"TrainWithoutShards", {"train", "--model", "lenet"}, "no shards given"},
     {"UnknownModel", {"train", "--train", "@S", "--model", "vgg99"}, "vgg99"},
     {"UnknownPrecision", {"train", "--train", "@S", "--precision", "fp7"}, "fp7"},
     {"TrainBatchOfNone", {"train", "--train", "@S", "--batch-size", "0"}, "--batch-size"},
-    {"NegativeRate", {"train", "--train", "@S", "--lr", "-1"}, "--lr"},
+    {"NegativeRate", {"train", "--train", "@S", "--lr", "-1"}, "--optimizer.lr"},
     {"NoDevices", {"train", "--train", "@S", "--devices", "0"}, "device"},
     {"FewerShardsThanWorkers",
      {"train", "--train", "@S", "--workers", "3", "--no-scan"},
@@ -137,15 +137,31 @@ const std::vector<BadUse> kBadUses = {
      {"train", "--train", "@S", "--overfit-batches", "2", "--limit-train-batches", "3"},
      "--overfit-batches"},
     {"FakeAndReal", {"train", "--train", "@S", "--fake-data", "100"}, "--fake-data"},
-    {"ScaledRateOfNobody", {"train", "--train", "@S", "--scale-lr"}, "--lr"},
+    {"ScaledRateOfNobody", {"train", "--train", "@S", "--scale-lr"}, "sgd(0.1)"},
     {"MomentumOfAdam",
      {"train", "--train", "@S", "--momentum", "0.9", "--optimizer", "adam"},
-     "--momentum"},
+     "--optimizer.momentum is a parameter of sgd and lars, not of adam(lr, "},
+    {"GoneSchedule",
+     {"train", "--train", "@S", "--schedule", "warmup-exponential"},
+     "'step(30, gamma=0.2, warmup=0.9ep)'"},
+    {"GoneDivisor", {"train", "--train", "@S", "--divisor", "5"}, "--divisor is gone: --schedule"},
+    {"WrongParameter",
+     {"train", "--train", "@S", "--optimizer", "sgd(0.1, momentun=0.9)"},
+     "column 10: sgd has no 'momentun'; did you mean momentum? (sgd(lr, momentum=0.9, "},
+    {"ParameterOutOfRange",
+     {"train", "--train", "@S", "--optimizer", "sgd(0.1, momentum=1.5)"},
+     "column 10: momentum must be at least 0 and below 1"},
+    {"WarmupWithoutUnit",
+     {"train", "--train", "@S", "--schedule", "cosine(warmup=5)"},
+     "must have a unit: 5ep or 100steps"},
+    {"WarmupOfOneCycle",
+     {"train", "--train", "@S", "--schedule", "one-cycle", "--warmup-epochs", "1"},
+     "--schedule.warmup is a parameter of constant"},
     {"NesterovOfAdam", {"train", "--train", "@S", "--nesterov", "--optimizer", "adam"}, "sgd"},
     {"MilestonesOfCosine", {"train", "--train", "@S", "--milestones", "3,5"}, "multi-step"},
     {"MultiStepWithoutMilestones",
      {"train", "--train", "@S", "--schedule", "multi-step"},
-     "--milestones"},
+     "milestones=[30, 60, 80]"},
     {"MilestonesThatFall",
      {"train", "--train", "@S", "--schedule", "multi-step", "--milestones", "5,3"},
      "increase"},
@@ -165,7 +181,13 @@ const std::vector<BadUse> kBadUses = {
     {"TaskOfAnotherModel", {"train", "--train", "@S", "--task", "mask-depth"}, "resnet18"},
     {"SmoothedLabels",
      {"train", "--train", "@S", "--task", "multilabel", "--label-smoothing", "0.1"},
-     "--label-smoothing"},
+     "--task.label-smoothing is a parameter of classify, segment and segment-depth"},
+    {"AnotherModelsParameter",
+     {"train", "--train", "@S", "--model", "lenet", "--stem", "3x3"},
+     "--model.stem is a parameter of resnet18, resnet34 and resnet50, not of lenet()"},
+    {"ALossOfOtherTargets",
+     {"train", "--train", "@S", "--task", "depth(depth_loss=bce)"},
+     "depth_loss is one of l1, mse, berhu, not bce"},
     {"EvalWithoutCheckpoint", {"eval", "@S", "--checkpoint", "@D/none"}, "none"},
 };
 
@@ -199,6 +221,12 @@ TEST(Usage, EveryCommandHasHelpWithAnExample) {
     EXPECT_EQ(result.status, 0);
     EXPECT_THAT(result.out, HasSubstr("Example:\n  millrace " + name));
   }
+}
+
+TEST(Usage, HelpOnComponentsFitsATerminal) {
+  for (const std::string topic : {"segment", "mask-depth", "sgd", "one-cycle", "resnet50", "task"})
+    for (const std::string& line : lines_of(millrace({"train", "--help", topic}).out))
+      EXPECT_LE(line.size(), 80U) << line;
 }
 
 TEST(Usage, VersionSaysWhatTheBuildHas) {

@@ -90,6 +90,41 @@ TEST_F(View, AugmentsBySeedAndEvaluatesWithout) {
   EXPECT_EQ(seen({"--seed", "1", "--eval"}), seen({"--seed", "2", "--eval"}));
 }
 
+TEST_F(View, TheNamesOfListsAreWhatTheyWere) {
+  const std::string shards = make_set(dir_, 9, 9);
+  const auto seen = [&](const std::string& size, const std::string& augment) {
+    view({shards, "--seed", "1", "--size", size, "--augment", augment});
+    return read_file(dir_ / "out.png");
+  };
+  for (const std::string size : {"32", "24x40"}) {
+    EXPECT_EQ(seen(size, "flip"), seen(size, "hflip")) << size;
+    EXPECT_EQ(seen(size, "rrc-flip"), seen(size, "rrc, hflip")) << size;
+    EXPECT_NE(seen(size, "rrc, hflip"), seen(size, "rrc")) << size;
+  }
+  EXPECT_EQ(seen("32", "crop-flip"), seen("32", "RandomCrop(32, padding=4), hflip(0.5)"));
+  EXPECT_EQ(seen("32", "crop_flip"), seen("32", "rcrop(padding=4), hflip"));
+  EXPECT_NE(seen("32", "hflip"), seen("32", "hflip, jitter(0.9)"));
+}
+
+TEST_F(View, RefusesTransformsThatCannotWork) {
+  const std::string shards = make_set(dir_, 1, 1);
+  const auto refusal = [&](const std::string& augment) {
+    const ProcessResult result =
+        millrace({"view", shards, "-o", dir_ / "no.png", "--size", "32", "--augment", augment});
+    EXPECT_EQ(result.status, 2) << augment;
+    return result.err;
+  };
+  EXPECT_THAT(refusal("hflop"), HasSubstr("--augment: 'hflop', column 1: there is no transform "
+                                          "'hflop'; did you mean hflip?"));
+  EXPECT_THAT(refusal("hflip, rcrop(pading=4)"),
+              HasSubstr("column 14: rcrop has no 'pading'; did you mean padding?"));
+  EXPECT_THAT(refusal("rcrop(24)"), HasSubstr("--augment rcrop(24): pictures of another size than "
+                                              "--size 32"));
+  EXPECT_THAT(refusal("resize(40), rcrop"), HasSubstr("--fit and --eval-resize decide"));
+  EXPECT_THAT(refusal("normalize"), HasSubstr("--mean and --std normalise"));
+  EXPECT_THAT(refusal("jitter(0.1), rcrop"), HasSubstr("crops and resizes come before"));
+}
+
 /// A picture of that width and height, its middle third white, the others black.
 std::string striped(int width, int height) {
   std::string image = "P5 " + std::to_string(width) + " " + std::to_string(height) + " 255\n";
@@ -121,6 +156,7 @@ TEST_F(View, TrainingAndEvaluationShowPicturesAtOneScale) {
       EXPECT_NEAR(white("", augment, evaluation), cut ? 42 : 48, cut ? 8 : 2)
           << "the proportions stay: " << augment;
       EXPECT_NEAR(white("squeeze", augment, evaluation), 32, 2) << augment;
+      EXPECT_NEAR(white("contain", augment, evaluation), 32, cut ? 5 : 2) << augment;
     }
   }
   EXPECT_EQ(white("none", "none", true), 96) << "the middle of it as stored is white";
@@ -135,10 +171,25 @@ TEST_F(View, EvaluationsResizeMayBeGiven) {
        std::vector<std::vector<std::string>>{{"--eval-resize", "64"},
                                              {"--eval-resize", "128", "--fit", "none"},
                                              {"--fit", "none", "--augment", "rrc-flip"},
+                                             {"--eval-resize", "128", "--fit", "contain"},
                                              {"--fit", "cover", "--fields", "pgm,mask.pgm"}}) {
     std::vector<std::string> words = {dir_ / "x.tar", "--size", "96"};
     words.insert(words.end(), refused.begin(), refused.end());
     view(words, 2);
+  }
+}
+
+TEST_F(View, ContainedPicturesAreCentredAndTheirMasksWithThem) {
+  const std::string wide = striped(288, 192);
+  write_file(dir_ / "x.tar",
+             TarBuilder().file("a.pgm", wide).file("a.depth.pgm", wide).end().bytes());
+  view({dir_ / "x.tar", "--size", "96", "--fields", "pgm,depth.pgm"});
+  const decode::Image image = sheet();
+  for (const int left : {4, 4 + 97}) {
+    std::vector<int> levels;
+    for (const int y : {4 + 8, 4 + 17, 4 + 48, 4 + 78, 4 + 88})
+      levels.push_back(pixel(image, left + 48, y)[0]);
+    EXPECT_EQ(levels, (std::vector<int>{0, 255, 255, 255, 0})) << "64 rows of 96, in the middle";
   }
 }
 

@@ -1,6 +1,6 @@
-// AddressBook: addresses that stand for memory elsewhere.
+// AddressBook: buffers' handles that stand for memory elsewhere.
 //
-// The pages at those addresses are PROT_NONE: code that dereferences one instead of calling its
+// A handle is the address of PROT_NONE pages: code that dereferences it instead of calling its
 // backend ends the program.
 //
 // Threads: any.
@@ -19,11 +19,11 @@
 
 namespace millrace::testing {
 
-/// `Storage` is what an address stands for: `storage.part(offset, count)` is a part of it.
+/// `Storage` is what a handle stands for: `storage.part(offset, count)` is a part of it.
 template <typename Storage>
 class AddressBook {
  public:
-  /// Addresses for `floats` floats of `storage`, released with the buffer.
+  /// A handle for `floats` floats of `storage`, released with the buffer.
   trainer::DeviceBuffer add(Storage storage, std::size_t floats) {
     if (floats == 0) return {};
     const std::size_t bytes = floats * sizeof(float);
@@ -39,7 +39,7 @@ class AddressBook {
       table->entries.erase(reinterpret_cast<std::uintptr_t>(memory));
       ::munmap(memory, bytes);
     };
-    return {{begin, floats}, std::shared_ptr<void>(pages, release)};
+    return {{trainer::BufferHandle(begin), 0, floats}, std::shared_ptr<void>(pages, release)};
   }
 
   /// The storage that `span` stands for.
@@ -47,12 +47,11 @@ class AddressBook {
     using Part = decltype(std::declval<Storage>().part(0, 0));
     if (span.empty()) return Part{};
     const std::lock_guard lock(table_->mutex);
-    auto after = table_->entries.upper_bound(span.address());
-    MILLRACE_CHECK(after != table_->entries.begin(), "an address that nobody was given");
-    const auto& [begin, entry] = *--after;
-    const std::size_t offset = (span.address() - begin) / sizeof(float);
-    MILLRACE_CHECK(offset + span.size() <= entry.second, "a span past its buffer's end");
-    return entry.first.part(offset, span.size());
+    const auto found = table_->entries.find(static_cast<std::uintptr_t>(span.buffer()));
+    MILLRACE_CHECK(found != table_->entries.end(), "a handle that nobody was given");
+    const auto& [storage, floats] = found->second;
+    MILLRACE_CHECK(span.offset() + span.size() <= floats, "a span past its buffer's end");
+    return storage.part(span.offset(), span.size());
   }
 
  private:

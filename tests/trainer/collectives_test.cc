@@ -11,7 +11,7 @@
 #include "tests/trainer/fake_transport.h"
 #include "tests/trainer/plain_collectives.h"
 #include "trainer/cluster.h"
-#include "trainer/detail/sum_tree.h"
+#include "trainer/detail/collectives/sum_tree.h"
 #include "trainer/gradient_reducer.h"
 #include "trainer/reduce_cost.h"
 

@@ -11,6 +11,8 @@
 #include <set>
 #include <thread>
 
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/resize.h"
 #include "device/device.h"
 #include "io/base/error.h"
 #include "tests/support/fake_clock.h"
@@ -18,6 +20,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/fake_transport.h"
 #include "tests/trainer/fakes.h"
+#include "tests/trainer/fused_backend.h"
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
 #include "trainer/evaluate.h"
@@ -25,7 +28,10 @@
 #include "trainer/models/models.h"
 #include "trainer/newest_checkpoint.h"
 #include "trainer/predict.h"
+#include "trainer/rules/adam.h"
+#include "trainer/rules/lars.h"
 #include "trainer/run_lock.h"
+#include "trainer/schedules/exponential.h"
 #include "trainer/weights.h"
 #include "wds/shard_writer.h"
 
@@ -133,7 +139,7 @@ pipeline::PipelineOptions pictures(std::vector<std::string> shards, const Topolo
   pipeline::PipelineOptions options;
   options.shards = std::move(shards);
   options.split.topology = topology;
-  options.fields = {pipeline::ImageField{.transforms = {decode::Resize{kSide, kSide},
+  options.fields = {pipeline::ImageField{.transforms = {decode::Resize{{kSide, kSide}},
                                                         decode::Normalize{{0.5F}, {0.5F}}},
                                          .channels = 1},
                     pipeline::LabelField{.classes = kClasses}};
@@ -204,10 +210,11 @@ struct Training {
   std::vector<std::string> val;
   std::int64_t epochs = 2;
   bool indexed = false;  ///< else the shards are scanned
-  std::string rule = "adam";
+  Rule rule = Adam{.lr = 0.002};
   double ema_decay = 0.9;
   std::size_t bucket_floats = 20'000;
   nn::Precision precision = nn::Precision::kFloat32;
+  bool is_fused = false;  ///< by a backend whose steps are programs of its own; else the CPU's
 };
 
 /// Stops the run: the step after `step` is the last one.
@@ -248,18 +255,19 @@ PictureRun train_on(const Layout& layout, const Training& training, const std::s
     LocalThreads devices(layout.devices);
     const LossObjective objective;
     StopAt stop(cluster, stop_at);
+    testing::FusedBackend fused;
     run.results[static_cast<std::size_t>(topology.process)] =
         fit({.model = training.model,
              .objective = objective,
              .train = train,
              .validation = &val,
              .devices = devices,
+             .backend = training.is_fused ? &fused : nullptr,
              .cluster = &cluster},
             {.epochs = training.epochs,
              .precision = training.precision,
              .seed = 3,
              .optimizer = {.rule = training.rule},
-             .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.002},
              .reducer = {.bucket_floats = training.bucket_floats},
              .clip = {.norm = 1.0},
              .ema_decay = training.ema_decay,
@@ -312,6 +320,22 @@ TEST(FitCluster, ProcessesAndDevicesTrainToTheSameBitsFromShards) {
   }
 }
 
+// Such a step sums over all ranks itself; nothing is gathered between processes.
+TEST(FitCluster, StepsThatAreOneProgramTrainToTheSameBitsInSeveralProcesses) {
+  const testing::TempDir folder;
+  const GraphModel model = dropping();
+  Training training{.model = model,
+                    .train = write_pictures(folder.path(), "train", 5 * 16 + 3, 12),
+                    .val = write_pictures(folder.path(), "val", 18, 100)};
+  const PictureRun cpu = train_on({1, 4}, training, folder / "cpu");
+  training.is_fused = true;
+  const PictureRun one = train_on({1, 4}, training, folder / "one");
+  EXPECT_NEAR(*find_value(cpu.results[0].epochs[1].train, "loss"),
+              *find_value(one.results[0].epochs[1].train, "loss"), 1e-3);
+  for (const Layout layout : {Layout{2, 2}, Layout{4, 1}})
+    expect_same(one, train_on(layout, training, folder / name_of(layout)), name_of(layout));
+}
+
 // Between processes weights then travel rounded.
 TEST(FitCluster, ProcessesAndDevicesTrainToTheSameBitsInBf16) {
   const testing::TempDir folder;
@@ -336,7 +360,7 @@ TEST(FitCluster, ProcessesAndDevicesTrainAResNetToTheSameBitsFromIndexedShards) 
                           .val = write_pictures(folder.path(), "val", 7, 100),
                           .epochs = 1,
                           .indexed = true,
-                          .rule = "sgd",
+                          .rule = Sgd{.lr = 0.002, .momentum = 0},
                           .ema_decay = 0,
                           .bucket_floats = 2'000'000};
   const PictureRun one = train_on(kSameReplicas[0], training, folder / "0");
@@ -447,8 +471,7 @@ LinearRun run_linear(const Layout& layout, const std::string& folder, const Chan
     own.options = {.epochs = 2,
                    .precision = nn::Precision::kFloat32,
                    .seed = 5,
-                   .optimizer = {.rule = "lars", .momentum = 0.9F},
-                   .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 1.0},
+                   .optimizer = {.rule = Lars{.lr = 1.0, .momentum = 0.9F}},
                    .reducer = {.bucket_floats = 32},
                    .accumulate = 2,
                    .ema_decay = 0.8,
@@ -706,10 +729,13 @@ TEST(FitCluster, WhatIsComputedFromIsTheSameEverywhere) {
   const testing::TempDir folder;
   const std::vector<std::pair<std::string, Change>> changes{
       {"seed: 5 in process 0, 9", [](LinearProcess& own) { own.options.seed = 9; }},
-      {"schedule.gamma: 0.1 in", [](LinearProcess& own) { own.options.schedule.gamma = 0.2; }},
+      {"schedule: constant in",
+       [](LinearProcess& own) { own.options.schedule = schedules::Exponential(); }},
       {"clip.value: 0 in", [](LinearProcess& own) { own.options.clip.value = 0.5F; }},
       {"optimizer.weight_decay",
-       [](LinearProcess& own) { own.options.optimizer.weight_decay = 1; }},
+       [](LinearProcess& own) {
+         own.options.optimizer.rule = Lars{.lr = 1.0, .momentum = 0.9F, .weight_decay = 1};
+       }},
       {"checkpoint.every_steps",
        [](LinearProcess& own) { own.options.checkpoint.every_steps = 7; }},
       {"--mean: 0.1 in process 0, 0.9 in process 1",

@@ -16,6 +16,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/evaluate.h"
 #include "trainer/fit.h"
+#include "trainer/schedules/cosine.h"
 
 namespace millrace::trainer {
 namespace {
@@ -33,8 +34,9 @@ TrainOptions options_for(const std::string& run_folder) {
   return {.epochs = 3,
           .precision = nn::Precision::kFloat32,
           .seed = 5,
-          .optimizer = {.rule = "sgd", .momentum = 0.9F},
-          .schedule = {.kind = ScheduleKind::kCosine, .base_lr = 0.05, .epochs = 3.0},
+          .optimizer = {.rule = Sgd{.lr = 0.05, .momentum = 0.9F}},
+          .schedule = schedules::Cosine(),
+          .schedule_epochs = 3.0,
           .ema_decay = 0.9,
           .run_folder = run_folder};
 }

@@ -34,8 +34,7 @@ std::vector<double> losses_of(const nn::Graph& graph, const Curve& curve) {
   fit({.model = model, .objective = objective, .train = train, .devices = devices},
       {.precision = nn::Precision::kFloat32,
        .seed = 3,
-       .optimizer = {.rule = "sgd", .momentum = 0.9F},
-       .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.1}},
+       .optimizer = {.rule = Sgd{.lr = 0.1, .momentum = 0.9F}}},
       {&recorder});
   return recorder.losses;
 }

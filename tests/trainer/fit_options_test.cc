@@ -11,6 +11,8 @@
 #include "tests/trainer/fakes.h"
 #include "trainer/checkpoint.h"
 #include "trainer/fit.h"
+#include "trainer/loss/value_losses.h"
+#include "trainer/models/models.h"
 #include "trainer/run_lock.h"
 
 namespace millrace::trainer {
@@ -36,7 +38,7 @@ testing::LinearRunOptions small(int world) {
 TrainOptions plain_options() {
   return {.precision = nn::Precision::kFloat32,
           .seed = 5,
-          .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 1.0}};
+          .optimizer = {.rule = Sgd{.lr = 1.0, .momentum = 0}}};
 }
 
 // It would become a local folder called "http:".
@@ -101,7 +103,7 @@ TEST(FitOptions, SavesLastWhenItsTimeHasCome) {
   FakeClock clock;
   Hourglass hourglass(clock);
   TrainOptions options = plain_options();
-  options.schedule.base_lr = 0.05;
+  options.optimizer.rule = Sgd{.lr = 0.05, .momentum = 0};
   options.epochs = 2;
   options.run_folder = folder / "run";
   options.checkpoint.save_best = false;
@@ -118,7 +120,7 @@ TEST(FitOptions, TheTimeLimitGoesByTheClock) {
   FakeClock clock;
   Hourglass hourglass(clock);
   TrainOptions options = plain_options();
-  options.schedule.base_lr = 0.05;
+  options.optimizer.rule = Sgd{.lr = 0.05, .momentum = 0};
   options.epochs = 100;
   options.run_folder = folder / "run";
   options.max_time = std::chrono::minutes(10);
@@ -145,7 +147,7 @@ class SanityWatch final : public Observer {
 TEST(FitOptions, TheSanityCheckEvaluatesBeforeTheFirstStepAndChangesNothing) {
   const testing::TempDir folder;
   TrainOptions options = plain_options();
-  options.schedule.base_lr = 0.05;
+  options.optimizer.rule = Sgd{.lr = 0.05, .momentum = 0};
   const FitResult plain = LinearRun(small(2)).run(options);
   options.sanity_val_steps = 2;
   options.log = Log::to_file(folder / "log");
@@ -169,13 +171,38 @@ TEST(FitOptions, TheSanityCheckFindsWhatWouldFailAfterAnEpoch) {
   EXPECT_FALSE(watch.trained);
 }
 
+TEST(LossObjective, SaysWhichOutputsAndFieldsItReads) {
+  const LossObjective objective(
+      {.inputs = {"image", "depth"},
+       .heads = {{.output = 1, .loss = losses::Mse{}, .target = "depth"}, {.target = "label"}}});
+  ASSERT_EQ(2U, objective.heads().size());
+  EXPECT_EQ(1U, objective.heads()[0].output);
+  EXPECT_EQ((std::vector<std::string>{"image", "depth", "label"}), objective.fields());
+}
+
+TEST(Fit, RefusesAnObjectiveThatReadsAnOutputTheModelDoesNotHave) {
+  LinearRun run({});
+  const GraphModel model("lenet",
+                         build_model("lenet", {.num_classes = 4, .in_channels = 1, .image = 28}));
+  const LossObjective objective({.heads = {{.output = 1}}});
+  try {
+    fit({.model = model, .objective = objective, .train = run.train, .devices = run.devices}, {});
+    ADD_FAILURE() << "it trains";
+  } catch (const Error& error) {
+    EXPECT_EQ(ErrorCode::kInvalidArgument, error.code());
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("output 1 of lenet, which has 1"));
+  }
+}
+
 TEST(LossObjective, NamesItsHeadsMeasures) {
   const LossObjective two(
-      {.heads = {{.name = "mask", .loss = "bce", .metrics = {Metric::kIou}},
-                 {.output = 1, .name = "depth", .loss = "l1", .metrics = {Metric::kRmse}}}});
+      {.heads = {
+           {.name = "mask", .loss = losses::Bce{}, .metrics = {Metric::kIou}},
+           {.output = 1, .name = "depth", .loss = losses::L1{}, .metrics = {Metric::kRmse}}}});
   EXPECT_THAT(two.measures(), ElementsAre("loss", "loss.mask", "iou", "loss.depth", "rmse"));
-  const LossObjective same({.heads = {{.loss = "bce", .metrics = {Metric::kIou}},
-                                      {.output = 1, .loss = "dice", .metrics = {Metric::kIou}}}});
+  const LossObjective same(
+      {.heads = {{.loss = losses::Bce{}, .metrics = {Metric::kIou}},
+                 {.output = 1, .loss = losses::Dice{}, .metrics = {Metric::kIou}}}});
   EXPECT_THAT(same.measures(), ElementsAre("loss", "loss.0", "iou.0", "loss.1", "iou.1"));
 }
 

@@ -13,6 +13,8 @@
 #include "tests/trainer/fakes.h"
 #include "trainer/checkpoint.h"
 #include "trainer/evaluate.h"
+#include "trainer/rules/lars.h"
+#include "trainer/schedules/cosine.h"
 
 namespace millrace::trainer {
 namespace {
@@ -32,8 +34,9 @@ TrainOptions options_for(std::int64_t epochs) {
   return {.epochs = epochs,
           .precision = nn::Precision::kFloat32,
           .seed = 5,
-          .optimizer = {.rule = "sgd", .momentum = 0.9F},
-          .schedule = {.kind = ScheduleKind::kCosine, .base_lr = 0.05, .epochs = 6.0}};
+          .optimizer = {.rule = Sgd{.lr = 0.05, .momentum = 0.9F}},
+          .schedule = schedules::Cosine(),
+          .schedule_epochs = 6.0};
 }
 
 TEST(Fit, LearnsAndEvaluatesEverySampleOnce) {
@@ -64,7 +67,8 @@ TEST(Fit, CompilesOncePerShapeAndReplica) {
 TEST(Fit, OverfitsOneBatchToAboutZero) {
   LinearRun bench({.world = 1, .batch_size = 8, .samples = 8});
   TrainOptions options = options_for(300);
-  options.schedule = {.base_lr = 0.5};
+  options.optimizer.rule = Sgd{.lr = 0.5, .momentum = 0.9F};
+  options.schedule = schedules::Constant();
   bench.run(options);
   EXPECT_LT(bench.recorder.losses.back(), 0.01);
 }
@@ -301,8 +305,7 @@ TEST(Fit, ALossThatIsNotFiniteIsSkippedByOption) {
 
 /// A run of one step, after which every output is infinite or NaN.
 LinearRun& of_one_step(LinearRun& bench, TrainOptions& options) {
-  options.schedule.base_lr = 3e38;
-  options.schedule.warmup_steps = 0;
+  options.optimizer.rule = Sgd{.lr = 3e38, .momentum = 0.9F};
   bench.train = MemoryFeed(make_samples(32, LinearRun::kFeatures, LinearRun::kClasses, 3), 16, 2);
   return bench;
 }
@@ -463,8 +466,8 @@ TEST(Fit, ClippingBoundsTheStep) {
   for (const int world : {1, 3}) {
     LinearRun bench({.world = world, .batch_size = 24 / world, .samples = 24});
     TrainOptions options = options_for(1);
-    options.optimizer = {.rule = "sgd"};
-    options.schedule = {.base_lr = 1.0};
+    options.optimizer = {.rule = Sgd{.lr = 1.0, .momentum = 0}};
+    options.schedule = schedules::Constant();
     options.clip.norm = 0.01;
     options.run_folder = folder / std::to_string(world);
     bench.run(options);
@@ -483,8 +486,8 @@ TEST(Fit, ClippingBoundsTheStep) {
 
 TEST(Fit, LarsFollowsOneCurveOverItsSlices) {
   TrainOptions options = options_for(2);
-  options.optimizer = {.rule = "lars", .momentum = 0.9F, .trust = 0.02F};
-  options.schedule = {.base_lr = 1.0};
+  options.optimizer = {.rule = Lars{.lr = 1.0, .momentum = 0.9F, .trust = 0.02F}};
+  options.schedule = schedules::Constant();
   options.reducer.bucket_floats = 32;
   LinearRun one({.world = 1, .batch_size = 48});
   LinearRun three({.world = 3, .batch_size = 16});
@@ -574,7 +577,8 @@ TEST(Fit, ScalesTheRateByTheDevicesAndSaysSo) {
   const testing::TempDir folder;
   TrainOptions options = options_for(1);
   options.scale_lr = true;
-  options.schedule = {.base_lr = 0.01};
+  options.optimizer.rule = Sgd{.lr = 0.01, .momentum = 0.9F};
+  options.schedule = schedules::Constant();
   options.log = Log::to_file(folder / "screen");
   struct Rates final : Observer {
     void on_step(const StepEvent& event) override { lr = event.lr; }

@@ -112,6 +112,7 @@ struct Append {
     return builder.reshape(name, x[0], layer.shape);
   }
   Value operator()(const nn::Linear& layer) const { return builder.linear(name, x[0], layer); }
+  Value operator()(const nn::Custom& layer) const { return builder.custom(name, layer.layer, x); }
 };
 
 // A case's place in its model.

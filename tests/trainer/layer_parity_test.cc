@@ -128,8 +128,7 @@ std::vector<nn::Graph> zoo() {
   const ModelOptions wide{.num_classes = 10, .image = {64, 96}};
   std::vector<nn::Graph> models;
   models.push_back(build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = {28, 36}}));
-  models.push_back(
-      build_model("resnet18", {.num_classes = 10, .image = {16, 24}, .stem = Stem::k3x3}));
+  models.push_back(build_model("resnet18(stem=3x3)", {.num_classes = 10, .image = {16, 24}}));
   for (const auto* name : {"alexnet", "resnet18", "resnet34", "resnet50", "unet"}) {
     models.push_back(build_model(name, wide));
   }

@@ -6,12 +6,40 @@
 
 #include "io/base/error.h"
 #include "io/base/rng.h"
+#include "io/component/component_text.h"
 #include "tests/trainer/nn_support.h"
-#include "trainer/loss/loss.h"
+#include "trainer/loss/cross_entropy.h"
+#include "trainer/loss/pixel_cross_entropy.h"
+#include "trainer/loss/slot_loss.h"
 #include "trainer/metrics.h"
 
 namespace millrace::trainer {
 namespace {
+
+using ::testing::HasSubstr;
+
+/// Huber's loss, as a program adds one.
+struct Huber {
+  float delta = 1.0F;
+
+  static constexpr ComponentName kName = {"huber", "Huber", "Squared error, then absolute"};
+  void fields(FieldList& field) {
+    field("delta", delta, {.min = 0, .open_min = true}, "Where the line begins");
+  }
+  std::unique_ptr<Loss> make() const {
+    return make_value_loss("huber", [d = delta](float x, float y) -> LossPoint {
+      const float e = x - y;
+      if (std::abs(e) <= d) return {.loss = e * e / 2, .slope = e};
+      return {.loss = d * (std::abs(e) - d / 2), .slope = std::copysign(d, e)};
+    });
+  }
+};
+
+std::unique_ptr<Loss> loss_of(std::string_view text) {
+  TableOf<Loss> table = standard_losses();
+  table.add<Huber>();
+  return parse(text, table).front().make();
+}
 
 struct Problem {
   std::vector<float> logits = random_values(12, 1);  // (3, 4)
@@ -39,7 +67,7 @@ TEST(CrossEntropy, IsTheNegativeLogProbability) {
     const auto label = static_cast<std::size_t>(problem.labels[slot]);
     expected += std::log(sum) - static_cast<double>(problem.logits[slot * 4 + label]);
   }
-  const LossSums sums = make_loss("cross_entropy")->evaluate(problem.input(3));
+  const LossSums sums = loss_of("cross-entropy")->evaluate(problem.input(3));
   EXPECT_NEAR(sums.loss, expected, 1e-5);
   EXPECT_EQ(sums.num_valid, 3);
   EXPECT_EQ(sums.top5, 3);
@@ -47,7 +75,7 @@ TEST(CrossEntropy, IsTheNegativeLogProbability) {
 
 TEST(CrossEntropy, GradientAgreesWithFiniteDifferences) {
   for (const float smoothing : {0.0F, 0.2F}) {
-    const auto loss = make_loss("cross_entropy", {.label_smoothing = smoothing});
+    const auto loss = LossChoice(losses::CrossEntropy{.label_smoothing = smoothing}).make();
     Problem problem;
     problem.valid[1] = 0;
     loss->evaluate(problem.input(2));
@@ -68,7 +96,7 @@ TEST(CrossEntropy, IgnoresMaskedSlots) {
   Problem problem;
   problem.valid = {1, 0, 1};
   problem.labels[1] = 77;  // not a label, and its slot is masked
-  const LossSums masked = make_loss("cross_entropy")->evaluate(problem.input(2));
+  const LossSums masked = loss_of("cross-entropy")->evaluate(problem.input(2));
   EXPECT_EQ(masked.num_valid, 2);
   for (std::size_t k = 4; k < 8; ++k) EXPECT_EQ(problem.gradient[k], 0.0F);
 }
@@ -76,7 +104,7 @@ TEST(CrossEntropy, IgnoresMaskedSlots) {
 TEST(CrossEntropy, CountsTopOneAndTopFive) {
   Problem problem;
   problem.logits = {0, 1, 5, 2, /**/ 9, 0, 0, 0, /**/ 3, 2, 1, 0};
-  const LossSums sums = make_loss("cross_entropy")->evaluate(problem.input(3));
+  const LossSums sums = loss_of("cross-entropy")->evaluate(problem.input(3));
   EXPECT_EQ(sums.top1, 2);
   EXPECT_EQ(sums.top5, 3);
 }
@@ -85,7 +113,7 @@ TEST(CrossEntropy, NamesTheSlotOfALabelBeyondTheClasses) {
   Problem problem;
   problem.labels[1] = 4;
   try {
-    make_loss("cross_entropy")->evaluate(problem.input(3));
+    loss_of("cross-entropy")->evaluate(problem.input(3));
     FAIL() << "a label of 4 among 4 classes";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
@@ -94,10 +122,10 @@ TEST(CrossEntropy, NamesTheSlotOfALabelBeyondTheClasses) {
   EXPECT_EQ(first_bad_label(problem.labels, problem.valid, 4), 1U);
 }
 
-class ValueLoss : public ::testing::TestWithParam<const char*> {};
+class ValueLosses : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ValueLoss, GradientAgreesWithFiniteDifferences) {
-  const auto loss = make_loss(GetParam());
+TEST_P(ValueLosses, GradientAgreesWithFiniteDifferences) {
+  const auto loss = loss_of(GetParam());
   std::vector<float> x = random_values(30, 1);  // (3, 10)
   std::vector<float> y = random_values(30, 2);
   for (float& value : y) value = value > 0 ? 1.0F : 0.0F;
@@ -133,14 +161,15 @@ TEST_P(ValueLoss, GradientAgreesWithFiniteDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ValueLoss, ::testing::Values("bce", "l1", "mse", "berhu", "dice"));
+INSTANTIATE_TEST_SUITE_P(All, ValueLosses,
+                         ::testing::Values("bce", "l1", "mse", "berhu", "dice", "huber(0.5)"));
 
-TEST(ValueLosses, HaveTheTextbooksValues) {
+TEST(LossTable, HasTheTextbooksValues) {
   std::vector<float> x = {0.0F, 2.0F, -1.0F, 4.0F};
   const std::vector<float> y = {0.0F, 1.0F, 1.0F, 0.0F};
   const std::vector<std::uint8_t> valid = {1};
   const auto value = [&](std::string_view name) {
-    return make_loss(name)
+    return loss_of(name)
         ->evaluate({.prediction = {{1, 4}, x}, .target = {.values = y}, .valid = valid})
         .loss;
   };
@@ -151,9 +180,27 @@ TEST(ValueLosses, HaveTheTextbooksValues) {
   EXPECT_NEAR(value("bce"), bce / 4, 1e-6);
   // c = 0.8: three errors are above it.
   EXPECT_NEAR(value("berhu"), ((1 + 4 + 16 + 3 * 0.64) / 1.6) / 4, 1e-5);
+  EXPECT_NEAR(value("huber"), (0.5 + 1.5 + 3.5) / 4, 1e-6);
   const double p1 = 1 / (1 + std::exp(-2.0)), p2 = 1 / (1 + std::exp(1.0)),
                p3 = 1 / (1 + std::exp(-4.0));
   EXPECT_NEAR(value("dice"), 1 - (2 * (p1 + p2) + 1) / (0.5 + p1 + p2 + p3 + 2 + 1), 1e-6);
+}
+
+TEST(LossTable, RefusesAParameterOutOfItsRange) {
+  const auto message = [](const LossChoice& choice) -> std::string {
+    try {
+      choice.make();
+      return "taken";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  };
+  EXPECT_THAT(message(losses::CrossEntropy{.label_smoothing = 1.0F}), HasSubstr("label_smoothing"));
+  EXPECT_THAT(message(losses::PixelCrossEntropy{.class_weights = {1.0F, -1.0F}}),
+              HasSubstr("class_weights"));
+  EXPECT_THAT(message(losses::PixelCrossEntropy{.class_weights = {INFINITY}}),
+              HasSubstr("class_weights"));
+  EXPECT_THROW(parse("cross-entropy(dice=1)", standard_losses()), Mistake);
 }
 
 TEST(Auroc, CountsOrderedPairsAndHalfOfTies) {

@@ -68,8 +68,8 @@ TEST(Parity, ResNet18) {
 }
 
 TEST(Parity, ResNet18WithTheSmallStem) {
-  compare({.model = "resnet18",
-           .options = {.num_classes = 10, .image = 16, .stem = Stem::k3x3},
+  compare({.model = "resnet18(stem=3x3)",
+           .options = {.num_classes = 10, .image = 16},
            .batch = 8,
            .lr = 0.0002F});
 }
@@ -91,7 +91,7 @@ TEST(Parity, ResNet50) {
 
 // Without dropout: PyTorch draws other random numbers.
 TEST(Parity, AlexNet) {
-  compare({.model = "alexnet", .options = {.num_classes = 10, .image = 64, .dropout = 0}});
+  compare({.model = "alexnet(dropout=0)", .options = {.num_classes = 10, .image = 64}});
 }
 
 TEST(Parity, UNet) {
@@ -111,7 +111,8 @@ class TorchvisionWeights : public ::testing::TestWithParam<const char*> {};
 TEST_P(TorchvisionWeights, GoBothWays) {
   if (!testing::have_torchvision()) GTEST_SKIP() << "python3 has no torchvision";
   const testing::TempDir folder;
-  Network network(build_model(GetParam(), {.image = kImage, .dropout = 0}),
+  const std::string model = GetParam();
+  Network network(build_model(model == "alexnet" ? "alexnet(dropout=0)" : model, {.image = kImage}),
                   {.batch_size = kBatch, .precision = nn::Precision::kFloat32});
   save_weights(folder / "ours.safetensors", tensors(network));
   const auto images = random_values(kBatch * kImage * kImage * 3, 4);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "decode/array.h"
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "tests/trainer/nn_support.h"
@@ -15,9 +16,7 @@
 namespace millrace::trainer::nn {
 namespace {
 
-Graph small_resnet() {
-  return build_model("resnet18", {.num_classes = 10, .image = 16, .stem = Stem::k3x3});
-}
+Graph small_resnet() { return build_model("resnet18(stem=3x3)", {.num_classes = 10, .image = 16}); }
 
 Graph small_lenet() {
   return build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = 28});
@@ -109,6 +108,28 @@ TEST(Plan, TakesBFloat16Inputs) {
   halved.plan().forward({&input, 1}, Mode::kEvaluate);
   const OutputView expected = whole.forward({rounded}, Mode::kEvaluate);
   EXPECT_LT(relative_error(halved.plan().output(0).data, expected.data), 1e-6);
+}
+
+// On every processor: a bf16 plan's outputs are float32, and its blocks of channels see bf16.
+TEST(Plan, KeepsTheOutputsOfABFloat16PlanInFloat32) {
+  GraphBuilder builder;
+  const Value x = builder.input("image", {3, 8, 8});
+  const Value image = builder.conv2d("conv", x, {.channels = 8, .kernel = 3, .padding = 1});
+  builder.output("features", builder.batch_norm("norm", image));
+  builder.output("logits",
+                 builder.linear("linear", builder.flatten("flatten", image), {.features = 32}));
+  Network network(builder.build(), {.batch_size = 4, .precision = Precision::kBFloat16});
+  network.forward({random_values(4 * 8 * 8 * 3, 1)});
+  const auto share_of_bfloat16 = [&](std::size_t output) {
+    const std::span<const float> values = network.plan().output(output).data;
+    const auto is_bfloat16 = [](float value) {
+      return decode::from_bfloat16(decode::to_bfloat16(value)) == value;
+    };
+    return static_cast<double>(std::ranges::count_if(values, is_bfloat16)) /
+           static_cast<double>(values.size());
+  };
+  EXPECT_EQ(share_of_bfloat16(0), 1.0);
+  EXPECT_LT(share_of_bfloat16(1), 0.1);
 }
 
 TEST(Plan, TakesNewWeightsOnceToldThatTheyChanged) {

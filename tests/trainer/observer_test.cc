@@ -79,7 +79,7 @@ FitResult run(Diary& diary, TrainOptions options, std::int64_t wrong_label = -1)
   const LossObjective objective({.inputs = {"x"}, .heads = {Head{}}});
   LocalThreads devices(2);
   options.precision = nn::Precision::kFloat32;
-  options.schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.01};
+  options.optimizer.rule = Sgd{.lr = 0.01, .momentum = 0};
   return fit({.model = model,
               .objective = objective,
               .train = train,

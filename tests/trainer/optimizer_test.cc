@@ -7,7 +7,10 @@
 #include <numeric>
 
 #include "io/base/error.h"
+#include "io/component/component_text.h"
 #include "tests/trainer/torch_oracle.h"
+#include "trainer/rules/adam.h"
+#include "trainer/rules/lars.h"
 
 namespace millrace::trainer {
 namespace {
@@ -105,34 +108,33 @@ TEST_P(OptimizerParity, FollowsTorch) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, OptimizerParity,
-    ::testing::Values(
-        Case{"Sgd", "SGD([w], lr=0.1)", {.rule = "sgd"}, 0.1F},
-        Case{"SgdMomentum",
-             "SGD([w], lr=0.1, momentum=0.9, weight_decay=5e-4)",
-             {.rule = "sgd", .momentum = 0.9F, .weight_decay = 5e-4F},
-             0.1F},
-        Case{"SgdDampening",
-             "SGD([w], lr=0.1, momentum=0.9, dampening=0.3)",
-             {.rule = "sgd", .momentum = 0.9F, .dampening = 0.3F},
-             0.1F},
-        Case{"SgdNesterov",
-             "SGD([w], lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2)",
-             {.rule = "sgd", .momentum = 0.9F, .nesterov = true, .weight_decay = 1e-2F},
-             0.1F},
-        Case{"Adam",
-             "Adam([w], lr=1e-2, weight_decay=1e-2)",
-             {.rule = "adam", .weight_decay = 1e-2F},
-             1e-2F},
-        Case{"AdamW",
-             "AdamW([w], lr=1e-2, weight_decay=1e-2)",
-             {.rule = "adamw", .weight_decay = 1e-2F},
-             1e-2F}),
+    ::testing::Values(Case{"Sgd", "SGD([w], lr=0.1)", {.rule = Sgd{.momentum = 0}}, 0.1F},
+                      Case{"SgdMomentum",
+                           "SGD([w], lr=0.1, momentum=0.9, weight_decay=5e-4)",
+                           {.rule = Sgd{.momentum = 0.9F, .weight_decay = 5e-4F}},
+                           0.1F},
+                      Case{"SgdDampening",
+                           "SGD([w], lr=0.1, momentum=0.9, dampening=0.3)",
+                           {.rule = Sgd{.momentum = 0.9F, .dampening = 0.3F}},
+                           0.1F},
+                      Case{"SgdNesterov",
+                           "SGD([w], lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2)",
+                           {.rule = Sgd{.momentum = 0.9F, .nesterov = true, .weight_decay = 1e-2F}},
+                           0.1F},
+                      Case{"Adam",
+                           "Adam([w], lr=1e-2, weight_decay=1e-2)",
+                           {.rule = Adam{.weight_decay = 1e-2F}},
+                           1e-2F},
+                      Case{"AdamW",
+                           "AdamW([w], lr=1e-2, weight_decay=1e-2)",
+                           {.rule = AdamW{.weight_decay = 1e-2F}},
+                           1e-2F}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(Optimizer, MomentumFollowsItsFormula) {
   ParameterTable table;
   table.add("w", {1}, true);
-  Stateful optimizer({.rule = "sgd", .momentum = 0.5F}, table);
+  Stateful optimizer({.rule = Sgd{.momentum = 0.5F}}, table);
   std::vector<float> w(16, 0.0F);
   std::vector<float> g(16, 0.0F);
   g[0] = 1.0F;
@@ -148,7 +150,7 @@ TEST(Optimizer, UpdatesInRangesAsInOnePass) {
   ParameterTable table;
   table.add("a", {5000}, true);
   table.add("b", {333}, true);
-  const OptimizerOptions options{.rule = "adam", .weight_decay = 0.1F};
+  const OptimizerOptions options{.rule = Adam{.weight_decay = 0.1F}};
   Stateful whole(options, table);
   Stateful parts(options, table);
   std::vector<float> g(table.padded_size());
@@ -163,8 +165,11 @@ TEST(Optimizer, UpdatesInRangesAsInOnePass) {
 
 TEST(Optimizer, LeavesBiasesAndNormsWithoutDecay) {
   const ParameterTable table = small_table();
-  Optimizer optimizer({.rule = "sgd", .weight_decay = 0.5F, .no_decay_on_biases_and_norms = true},
-                      table);
+  Optimizer optimizer(
+      {.rule = Sgd{.momentum = 0,
+                   .weight_decay = 0.5F,
+                   .groups = {{.parameters = "norms-biases", .weight_decay = 0.0F}}}},
+      table);
   std::vector<float> w(table.padded_size(), 1.0F);
   const std::vector<float> g(table.padded_size(), 0.0F);
   optimizer.update({.weights = w, .gradients = g, .lr = 1.0F}, {0, w.size()});
@@ -172,10 +177,30 @@ TEST(Optimizer, LeavesBiasesAndNormsWithoutDecay) {
   EXPECT_EQ(0.5F, w[table.find("fc.weight")->offset]);
 }
 
+TEST(Optimizer, TheFirstGroupThatHasAParameterCounts) {
+  ParameterTable table;
+  table.add("fc.bias", {2}, false);
+  table.add("fc.weight", {2, 2}, true);
+  table.add("conv.weight", {2, 2}, true);
+  Optimizer optimizer(
+      {.rule = Sgd{.momentum = 0,
+                   .weight_decay = 0.5F,
+                   .groups = {{.parameters = "fc.b", .rate = 3},
+                              {.parameters = "fc.", .rate = 0.5, .weight_decay = 0.25F},
+                              {.parameters = "norms-biases", .rate = 0}}}},
+      table);
+  std::vector<float> w(table.padded_size(), 1.0F);
+  const std::vector<float> g(table.padded_size(), 1.0F);
+  optimizer.update({.weights = w, .gradients = g, .lr = 0.125F}, {0, w.size()});
+  EXPECT_EQ(1.0F - 0.375F * 1.5F, w[table.find("fc.bias")->offset]);
+  EXPECT_EQ(1.0F - 0.0625F * 1.25F, w[table.find("fc.weight")->offset]);
+  EXPECT_EQ(1.0F - 0.125F * 1.5F, w[table.find("conv.weight")->offset]);
+}
+
 TEST(Optimizer, RoundsWeightsAndStateToBf16ToNearestEven) {
   ParameterTable table;
   table.add("w", {4}, true);
-  Stateful optimizer({.rule = "sgd", .momentum = 0.5F, .round_to_bf16 = true}, table);
+  Stateful optimizer({.rule = Sgd{.momentum = 0.5F}, .round_to_bf16 = true}, table);
   std::vector<float> w(16, 0.0F);
   w[0] = 1.00390625F;  // half way between two bf16 values: to the even one, 1.0
   w[1] = 1.01171875F;  // half way: up, to the even one
@@ -194,7 +219,7 @@ TEST(Optimizer, LarsScalesEachLayerByItsTrust) {
   ParameterTable table;
   table.add("a.bias", {2}, false);
   table.add("a.weight", {2}, true);
-  Optimizer optimizer({.rule = "lars", .trust = 0.1F}, table);
+  Optimizer optimizer({.rule = Lars{.momentum = 0, .trust = 0.1F}}, table);
   std::vector<float> w(table.padded_size(), 0.0F);
   std::vector<float> g(table.padded_size(), 0.0F);
   w[16] = 3.0F;
@@ -214,11 +239,18 @@ TEST(Optimizer, LarsScalesEachLayerByItsTrust) {
 
 TEST(Optimizer, RefusesOptionsThatContradict) {
   const ParameterTable table = small_table();
-  EXPECT_THROW(Optimizer({.nesterov = true}, table), Error);
-  EXPECT_THROW(Optimizer({.momentum = 1.0F}, table), Error);
-  EXPECT_THROW(Optimizer({.weight_decay = -1.0F}, table), Error);
-  EXPECT_THROW(Optimizer({.rule = "adam", .beta1 = 1.0F}, table), Error);
-  EXPECT_THROW(Optimizer({.rule = "sdg"}, table), Error);
+  const std::vector<Rule> rules = {Sgd{.momentum = 0, .nesterov = true},
+                                   Sgd{.dampening = 0.1F, .nesterov = true},
+                                   Sgd{.momentum = 1.0F},
+                                   Sgd{.weight_decay = -1.0F},
+                                   Sgd{.lr = 0.0},
+                                   Sgd{.lr = std::nan("")},
+                                   Adam{.betas = {1.0F, 0.999F}},
+                                   Adam{.betas = {0.9F}},
+                                   AdamW{.eps = 0.0F},
+                                   Lars{.groups = {{.rate = 2}}}};
+  for (const Rule& rule : rules)
+    EXPECT_THROW(Optimizer({.rule = rule}, table), Error) << text(rule);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <map>
 
 #include "io/base/error.h"
+#include "trainer/rules/adam.h"
+#include "trainer/rules/lars.h"
 
 namespace millrace::testing {
 namespace {
@@ -25,7 +27,6 @@ class PlainReducer final : public trainer::GradientReducer {
   void begin() override {}
   void gradients_ready(std::size_t) override {}
   void wait() override { group_.all_reduce(gradients_); }
-  std::chrono::nanoseconds peer_wait() const override { return group_.peer_wait(); }
 
  private:
   std::span<double> gradients_;
@@ -41,50 +42,50 @@ struct Place {
   double& second;
 };
 
-/// The rules' formulas in trainer/detail/update_rules.h.
+/// The rules' formulas in trainer/rules/.
 class Formula {
  public:
-  Formula(const trainer::OptimizerOptions& options, double lr, std::int64_t step)
-      : options_(options), lr_(lr), step_(static_cast<double>(step)) {}
+  Formula(const trainer::Rule& rule, double lr, std::int64_t step)
+      : rule_(rule), lr_(lr), step_(static_cast<double>(step)) {}
 
   /// `rate` is the layer's factor of LARS's rate.
   void apply(double gradient, double decay, double rate, const Place& place) const {
-    const std::string& rule = options_.rule;
-    if (rule == "sgd") return sgd(gradient + decay * place.weight, place);
-    if (rule == "lars") return lars(gradient + decay * place.weight, rate, place);
-    if (rule == "adamw") place.weight *= 1.0 - lr_ * decay;
-    adam(gradient + (rule == "adam" ? decay * place.weight : 0.0), place);
+    const double with_decay = gradient + decay * place.weight;
+    if (const auto* it = rule_.get_if<trainer::Sgd>()) return sgd(*it, with_decay, place);
+    if (const auto* it = rule_.get_if<trainer::Lars>()) return lars(*it, with_decay, rate, place);
+    if (const auto* it = rule_.get_if<trainer::Adam>()) return adam(*it, with_decay, place);
+    place.weight *= 1.0 - lr_ * decay;
+    adam(*rule_.get_if<trainer::AdamW>(), gradient, place);
   }
 
  private:
-  void sgd(double g, const Place& place) const {
-    const double momentum = number(options_.momentum);
+  void sgd(const trainer::Sgd& it, double g, const Place& place) const {
+    const double momentum = number(it.momentum);
     if (momentum == 0.0) {
       place.weight -= lr_ * g;
       return;
     }
     double& buffer = place.first;
-    buffer = step_ == 1.0 ? g : momentum * buffer + (1.0 - number(options_.dampening)) * g;
-    place.weight -= lr_ * (options_.nesterov ? g + momentum * buffer : buffer);
+    buffer = step_ == 1.0 ? g : momentum * buffer + (1.0 - number(it.dampening)) * g;
+    place.weight -= lr_ * (it.nesterov ? g + momentum * buffer : buffer);
   }
-  void lars(double g, double rate, const Place& place) const {
-    const double momentum = number(options_.momentum);
+  void lars(const trainer::Lars& it, double g, double rate, const Place& place) const {
+    const double momentum = number(it.momentum);
     const double move = lr_ * rate * g + (momentum == 0.0 ? 0.0 : momentum * place.first);
     if (momentum != 0.0) place.first = move;
     place.weight -= move;
   }
-  void adam(double g, const Place& place) const {
-    const double b1 = number(options_.beta1);
-    const double b2 = number(options_.beta2);
+  void adam(const auto& it, double g, const Place& place) const {
+    const double b1 = number(it.betas[0]);
+    const double b2 = number(it.betas[1]);
     place.first = b1 * place.first + (1.0 - b1) * g;
     place.second = b2 * place.second + (1.0 - b2) * g * g;
-    place.weight -=
-        lr_ * (place.first / (1.0 - std::pow(b1, step_))) /
-        (std::sqrt(place.second / (1.0 - std::pow(b2, step_))) + number(options_.epsilon));
+    place.weight -= lr_ * (place.first / (1.0 - std::pow(b1, step_))) /
+                    (std::sqrt(place.second / (1.0 - std::pow(b2, step_))) + number(it.eps));
   }
   static double number(float value) { return static_cast<double>(value); }
 
-  const trainer::OptimizerOptions& options_;
+  const trainer::Rule& rule_;
   double lr_;
   double step_;
 };
@@ -97,7 +98,8 @@ class ReferenceUpdater final : public trainer::Updater {
   };
 
   ReferenceUpdater(const trainer::UpdaterSetup& setup, Spans spans)
-      : options_(setup.optimizer),
+      : rule_(setup.optimizer.rule),
+        settings_(rule_.make()->settings()),
         table_(setup.parameters),
         clip_(setup.clip),
         ema_decay_(setup.ema_decay),
@@ -132,13 +134,14 @@ class ReferenceUpdater final : public trainer::Updater {
     double scale = step.gradient_scale;
     if (clip_.norm > 0.0 && norm_ > clip_.norm) scale *= clip_.norm / (norm_ + 1e-6);
     const std::vector<double> rates = rates_of(scale);
-    const Formula formula(options_, static_cast<double>(step.lr), step.step);
     std::vector<double> none(2);
     for_each_owned([&](std::size_t i) {
       const std::size_t entry = entry_of(i);
       const auto state = [&](std::size_t k) -> double& {
         return k < spans_.states.size() ? spans_.states[k][i] : none[k];
       };
+      const double lr = static_cast<double>(step.lr * settings_of(entry).rate);
+      const Formula formula(rule_, lr, step.step);
       formula.apply(scale * spans_.gradients[i], decay_of(entry), rates[entry],
                     {spans_.weights[i], state(0), state(1)});
       if (!spans_.ema.empty())
@@ -159,14 +162,17 @@ class ReferenceUpdater final : public trainer::Updater {
       ++entry;
     return entry;
   }
+  trainer::ParameterSettings settings_of(std::size_t entry) const {
+    return trainer::settings_for(table_.entries()[entry], settings_);
+  }
   double decay_of(std::size_t entry) const {
-    const bool decays = table_.entries()[entry].decay || !options_.no_decay_on_biases_and_norms;
-    return decays ? static_cast<double>(options_.weight_decay) : 0.0;
+    return static_cast<double>(settings_of(entry).weight_decay);
   }
   /// Each parameter's factor of LARS's rate; 1 for other rules.
   std::vector<double> rates_of(double scale) const {
     std::vector<double> rates(table_.entries().size(), 1.0);
-    if (options_.rule != "lars") return rates;
+    const auto* lars = rule_.get_if<trainer::Lars>();
+    if (lars == nullptr) return rates;
     std::vector<double> squares(2 * rates.size());
     for_each_owned([&](std::size_t i) {
       squares[2 * entry_of(i)] += std::pow(spans_.weights[i], 2);
@@ -177,12 +183,13 @@ class ReferenceUpdater final : public trainer::Updater {
       const double weights = std::sqrt(squares[2 * entry]);
       const double under = std::sqrt(squares[2 * entry + 1]) + decay_of(entry) * weights;
       if (table_.entries()[entry].decay && weights > 0.0 && under > 0.0)
-        rates[entry] = static_cast<double>(options_.trust) * weights / under;
+        rates[entry] = static_cast<double>(lars->trust) * weights / under;
     }
     return rates;
   }
 
-  trainer::OptimizerOptions options_;
+  trainer::Rule rule_;
+  trainer::RuleSettings settings_;
   const trainer::ParameterTable& table_;
   trainer::ClipOptions clip_;
   double ema_decay_;
@@ -262,8 +269,8 @@ std::unique_ptr<trainer::nn::Plan> ReferenceBackend::compile(
 
 std::unique_ptr<trainer::Updater> ReferenceBackend::make_updater(
     const trainer::UpdaterSetup& setup) {
-  trainer::make_update_rule(setup.optimizer);  // refuses options that contradict each other
-  if (setup.optimizer.rules != nullptr)
+  const std::string_view word = setup.optimizer.rule.type().name().word;
+  if (std::ranges::count(trainer::standard_rules().words(), word) == 0)
     throw Error(ErrorCode::kUnsupported, "the reference knows millrace's own rules alone");
   ReferenceUpdater::Spans spans{.weights = book_.find(setup.weights),
                                 .ema = book_.find(setup.ema),

@@ -1,5 +1,5 @@
 // ReferenceBackend: everything in float64 and plain loops, to compare others with. Its memory holds
-// doubles; its addresses may not be dereferenced.
+// doubles; its handles may not be dereferenced.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "tests/trainer/address_book.h"
-#include "trainer/backend.h"
+#include "trainer/composed_backend.h"
 #include "trainer/nn/graph.h"
 #include "trainer/nn/plan.h"
 
 namespace millrace::testing {
 
-class ReferenceBackend final : public trainer::Backend {
+class ReferenceBackend final : public trainer::ComposedBackend {
  public:
   const std::string& name() const override { return name_; }
   trainer::DeviceBuffer allocate(std::size_t floats) override;

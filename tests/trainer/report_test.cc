@@ -5,7 +5,7 @@
 
 #include "io/append_file.h"
 #include "tests/support/temp_dir.h"
-#include "trainer/detail/epoch_report.h"
+#include "trainer/detail/loop/epoch_report.h"
 #include "trainer/events.h"
 #include "trainer/log_lines.h"
 #include "trainer/meter.h"
@@ -130,7 +130,7 @@ TEST(StallReport, ShowsTheWaitForPeersApartFromReducing) {
   EpochEvent event;
   event.stall = detail::make_stall_report({{.all = step, .first = {}}}, 2, "decode");
   EXPECT_DOUBLE_EQ(10.5, event.stall.mean_step.total());
-  EXPECT_THAT(stall_line(event), ::testing::HasSubstr("reduce 500.0 + peers 4000.0 + update"));
+  EXPECT_THAT(stall_line(event), ::testing::HasSubstr("reduce 500.0 + others 4000.0 + update"));
   EXPECT_THAT(to_json(event), ::testing::HasSubstr(R"("reduce":0.5,"peer_wait":4.0)"));
 }
 
@@ -160,7 +160,7 @@ TEST(StallReport, OneStepIsTooShortToTell) {
     event.stall = report;
     EXPECT_EQ(
         "Epoch 1 too short for a verdict: first step 12000.0 ms = wait 9000.0 + forward "
-        "3000.0 + backward 0.0 + reduce 0.0 + peers 0.0 + update 0.0",
+        "3000.0 + backward 0.0 + reduce 0.0 + others 0.0 + update 0.0",
         stall_line(event));
   }
 }

@@ -14,6 +14,7 @@
 #include "tests/trainer/fakes.h"
 #include "trainer/checkpoint.h"
 #include "trainer/fit.h"
+#include "trainer/rules/adam.h"
 #include "trainer/run_lock.h"
 
 namespace millrace::trainer {
@@ -73,7 +74,7 @@ struct NamedRun {
 TrainOptions options_for(const testing::TempDir& folder, std::int64_t epochs) {
   return {.epochs = epochs,
           .precision = nn::Precision::kFloat32,
-          .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.01},
+          .optimizer = {.rule = Sgd{.lr = 0.01, .momentum = 0}},
           .run_folder = folder / "run",
           .log = Log::to_file(folder / "log")};
 }
@@ -110,6 +111,42 @@ TEST(Resume, ShardsThatHoldSomethingElseAreRefusedWithBothValues) {
                     HasSubstr("--allow-changed-data")));
   options.accept_changed_data = true;
   EXPECT_EQ("", swapped.refusal(options));
+}
+
+// What fit() kept of its options before rules and schedules were components.
+constexpr const char* kOldSettings =
+    R"([["epochs","1",1,1,""],["precision","fp32",0,1,""],["seed","0",0,1,""],)"
+    R"(["optimizer.rule","sgd",0,1,""],["optimizer.momentum","0",1,1,""],)"
+    R"(["optimizer.dampening","0",1,1,""],["optimizer.nesterov","false",1,1,""],)"
+    R"(["optimizer.weight_decay","0",1,1,""],["optimizer.beta1","0.9",1,1,""],)"
+    R"(["optimizer.beta2","0.999",1,1,""],["optimizer.epsilon","1e-08",1,1,""],)"
+    R"(["optimizer.trust","0.001",1,1,""],)"
+    R"(["optimizer.no_decay_on_biases_and_norms","false",1,1,""],)"
+    R"(["optimizer.round_to_bf16","false",0,1,""],["schedule.kind","constant",1,1,""],)"
+    R"(["schedule.unit","epoch",1,1,""],["schedule.base_lr","0.01",1,1,""],)"
+    R"(["schedule.epochs","1",1,1,""],["schedule.step_epochs","30",1,1,""],)"
+    R"(["schedule.gamma","0.1",1,1,""],["schedule.milestones","",1,1,""],)"
+    R"(["schedule.divisor","5",1,1,""],["schedule.warmup_epochs","0",1,1,""],)"
+    R"(["schedule.warmup_steps","0",1,1,""],["schedule.warmup_start","0",1,1,""],)"
+    R"(["schedule.min_lr","0",1,1,""],["schedule.one_cycle_rise","0.3",1,1,""],)"
+    R"(["schedule.one_cycle_start_div","25",1,1,""],["schedule.one_cycle_end_div","10000",1,1,""]])";
+
+TEST(Resume, ACheckpointOfBeforeComponentsGoesOnAndIsCompared) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(folder, 1);
+  options.settings = settings_from_json(kOldSettings);
+  NamedRun().run(options);
+  options.settings.clear();
+  options.resume = "auto";
+  options.epochs = 2;
+  options.schedule_epochs = 1;
+  options.optimizer.rule = Sgd{.lr = 0.02, .momentum = 0};
+  EXPECT_EQ(2, NamedRun().run(options).epochs.back().epoch);
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("resumed with other options than before: epochs: 1 saved, 2 given; "
+                        "optimizer.lr: 0.01 saved, 0.02 given\n"));
+  options.optimizer.rule = Adam();
+  EXPECT_THAT(NamedRun().refusal(options), HasSubstr("was trained with sgd"));
 }
 
 TEST(Resume, AnotherListOfShardsIsRefusedAndIfAllowedItsEpochBeginsAgain) {

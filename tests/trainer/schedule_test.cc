@@ -5,34 +5,42 @@
 #include <cmath>
 
 #include "io/base/error.h"
+#include "io/component/component_text.h"
+#include "tests/support/num_members.h"
 #include "tests/trainer/torch_oracle.h"
+#include "trainer/schedules/constant.h"
+#include "trainer/schedules/cosine.h"
+#include "trainer/schedules/exponential.h"
+#include "trainer/schedules/multi_step.h"
+#include "trainer/schedules/one_cycle.h"
+#include "trainer/schedules/step.h"
 
 namespace millrace::trainer {
 namespace {
+
+using namespace schedules;  // NOLINT: their names are this test's subject
 
 float at_epoch(const Schedule& schedule, std::int64_t epoch) {
   return schedule.lr({.epoch = epoch});
 }
 
 TEST(Schedule, StepCutsEveryStepEpochs) {
-  const Schedule schedule(
-      {.kind = ScheduleKind::kStep, .base_lr = 1.0, .step_epochs = 3, .gamma = 0.5});
+  const Schedule schedule(Step{.every = 3, .gamma = 0.5}, {.base_lr = 1.0});
   EXPECT_FLOAT_EQ(1.0F, at_epoch(schedule, 2));
   EXPECT_FLOAT_EQ(0.5F, at_epoch(schedule, 3));
   EXPECT_FLOAT_EQ(0.125F, at_epoch(schedule, 9));
 }
 
 TEST(Schedule, MultiStepCutsAtItsMilestones) {
-  const Schedule schedule(
-      {.kind = ScheduleKind::kMultiStep, .base_lr = 1.0, .gamma = 0.1, .milestones = {2.0, 4.0}});
+  const Schedule schedule(MultiStep{.milestones = {2.0, 4.0}, .gamma = 0.1}, {.base_lr = 1.0});
   EXPECT_FLOAT_EQ(1.0F, at_epoch(schedule, 1));
   EXPECT_FLOAT_EQ(0.1F, at_epoch(schedule, 2));
   EXPECT_FLOAT_EQ(0.01F, at_epoch(schedule, 4));
 }
 
-TEST(Schedule, WarmupExponentialRisesOverNineTenthsOfAnEpoch) {
-  const Schedule schedule(
-      {.kind = ScheduleKind::kWarmupExponential, .base_lr = 0.4, .step_epochs = 2, .divisor = 5.0});
+TEST(Schedule, StepWithWarmupRisesOverNineTenthsOfAnEpoch) {
+  const Schedule schedule(parse("step(2, gamma=0.2, warmup=0.9ep)", standard_schedules()).front(),
+                          {.base_lr = 0.4});
   EXPECT_FLOAT_EQ(0.0F, schedule.lr({.epoch = 0, .step = 0, .steps_per_epoch = 100}));
   EXPECT_FLOAT_EQ(0.2F, schedule.lr({.epoch = 0, .step = 45, .steps_per_epoch = 100}));
   EXPECT_FLOAT_EQ(0.4F, schedule.lr({.epoch = 0, .step = 90, .steps_per_epoch = 100}));
@@ -41,23 +49,17 @@ TEST(Schedule, WarmupExponentialRisesOverNineTenthsOfAnEpoch) {
 }
 
 TEST(Schedule, CosinePerStepEndsAtItsMinimum) {
-  const Schedule schedule({.kind = ScheduleKind::kCosine,
-                           .unit = ScheduleUnit::kStep,
-                           .base_lr = 1.0,
-                           .epochs = 2.0,
-                           .min_lr = 0.2});
+  const Schedule schedule(Cosine{.final_rate = 0.2, .pace = {.unit = RateUnit::kStep}},
+                          {.base_lr = 1.0, .epochs = 2.0});
   EXPECT_FLOAT_EQ(1.0F, schedule.lr({.steps_per_epoch = 10}));
   EXPECT_FLOAT_EQ(0.6F, schedule.lr({.epoch = 1, .steps_per_epoch = 10}));
   EXPECT_FLOAT_EQ(0.2F, schedule.lr({.epoch = 2, .steps_per_epoch = 10}));
 }
 
 TEST(Schedule, LinearWarmupGoesBeforeAnySchedule) {
-  const Schedule schedule({.kind = ScheduleKind::kStep,
-                           .base_lr = 1.0,
-                           .step_epochs = 1,
-                           .gamma = 0.5,
-                           .warmup_epochs = 2.0,
-                           .warmup_start = 0.1});
+  const Schedule schedule(
+      Step{.every = 1, .gamma = 0.5, .pace = {.warmup = RunLength{.count = 2}, .start = 0.1}},
+      {.base_lr = 1.0});
   EXPECT_FLOAT_EQ(0.1F, schedule.lr({.steps_per_epoch = 4}));
   EXPECT_FLOAT_EQ(0.325F, schedule.lr({.step = 2, .steps_per_epoch = 4}));
   EXPECT_FLOAT_EQ(0.5F * 0.55F, schedule.lr({.epoch = 1, .steps_per_epoch = 4}));
@@ -65,27 +67,45 @@ TEST(Schedule, LinearWarmupGoesBeforeAnySchedule) {
 }
 
 TEST(Schedule, WarmupInStepsNeedsNoLengthOfAnEpoch) {
-  const Schedule schedule({.kind = ScheduleKind::kStep,
-                           .base_lr = 1.0,
-                           .step_epochs = 1,
-                           .gamma = 0.5,
-                           .warmup_steps = 8,
-                           .warmup_start = 0.2});
+  const RunLength steps = {.count = 8, .unit = RunLength::Unit::kSteps};
+  const Schedule schedule(Step{.every = 1, .gamma = 0.5, .pace = {.warmup = steps, .start = 0.2}},
+                          {.base_lr = 1.0});
+  EXPECT_EQ(8, schedule.warmup_steps());
   EXPECT_FALSE(schedule.needs_steps_per_epoch());
   EXPECT_FLOAT_EQ(0.3F, schedule.lr({.global_step = 0}));
   EXPECT_FLOAT_EQ(0.6F, schedule.lr({.step = 3, .global_step = 3}));
   EXPECT_FLOAT_EQ(0.4F, schedule.lr({.epoch = 1, .step = 0, .global_step = 5}));
   EXPECT_FLOAT_EQ(0.5F, schedule.lr({.epoch = 1, .step = 2, .global_step = 7}));
-  EXPECT_THROW(Schedule({.warmup_epochs = 1.0, .warmup_steps = 8}), Error);
 }
 
 TEST(Schedule, NeedsToKnowTheStepsOfAnEpoch) {
-  const Schedule schedule({.kind = ScheduleKind::kCosine, .unit = ScheduleUnit::kStep});
+  const Schedule schedule(Cosine{.pace = {.unit = RateUnit::kStep}}, {});
   EXPECT_TRUE(schedule.needs_steps_per_epoch());
   EXPECT_THROW(schedule.lr({.epoch = 0}), Error);
-  EXPECT_THROW(Schedule({.base_lr = -1.0}), Error);
-  EXPECT_THROW(Schedule({.milestones = {3.0, 1.0}}), Error);
-  EXPECT_THROW(parse_schedule_kind("cosin"), Error);
+  EXPECT_FALSE(Schedule(Cosine(), {}).needs_steps_per_epoch());
+  EXPECT_TRUE(Schedule(OneCycle(), {}).needs_steps_per_epoch()) << "by step";
+}
+
+TEST(Schedule, RefusesWhatCannotWork) {
+  EXPECT_THROW(Schedule(Constant(), {.base_lr = -1.0}), Error);
+  EXPECT_THROW(Schedule(Constant(), {.base_lr = 1e39}), Error);
+  EXPECT_THROW(Schedule(Constant(), {.epochs = 0.0}), Error);
+  EXPECT_THROW(Schedule(MultiStep{.milestones = {3.0, 1.0}}, {}), Error);
+  EXPECT_THROW(Schedule(MultiStep(), {}), Error);
+  EXPECT_THROW(Schedule(Step{.every = 0}, {}), Error);
+  EXPECT_THROW(Schedule(OneCycle{.rise = 1.0}, {}), Error);
+  EXPECT_THROW(parse("cosin", standard_schedules()), Error);
+}
+
+TEST(Schedule, EachMemberIsListed) {
+  const auto num_listed = [](auto one) { return millrace::value_type(one).fields(&one).size(); };
+  constexpr std::size_t kPace = num_members<Pace>() - 1;  // its fields stand for the member
+  EXPECT_EQ(num_members<Constant>() + kPace, num_listed(Constant()));
+  EXPECT_EQ(num_members<Step>() + kPace, num_listed(Step()));
+  EXPECT_EQ(num_members<MultiStep>() + kPace, num_listed(MultiStep()));
+  EXPECT_EQ(num_members<Exponential>() + kPace, num_listed(Exponential()));
+  EXPECT_EQ(num_members<Cosine>() + kPace, num_listed(Cosine()));
+  EXPECT_EQ(num_members<OneCycle>(), num_listed(OneCycle()));
 }
 
 std::vector<float> per_step(const Schedule& schedule, int epochs, int steps) {
@@ -116,27 +136,20 @@ void expect_torch(const std::string& scheduler, const std::vector<float>& ours) 
 }
 
 TEST(Schedule, CosineFollowsTorch) {
-  const Schedule schedule({.kind = ScheduleKind::kCosine,
-                           .unit = ScheduleUnit::kStep,
-                           .base_lr = 0.5,
-                           .epochs = 3.0,
-                           .min_lr = 0.1});
+  const Schedule schedule(Cosine{.final_rate = 0.1, .pace = {.unit = RateUnit::kStep}},
+                          {.base_lr = 0.5, .epochs = 3.0});
   expect_torch("CosineAnnealingLR(opt, 30, 0.1)", per_step(schedule, 3, 10));
 }
 
 TEST(Schedule, OneCycleFollowsTorch) {
   // Torch's last step is step total - 1; ours is the run's end, so it corresponds to 31 steps.
-  const Schedule schedule({.kind = ScheduleKind::kOneCycle,
-                           .unit = ScheduleUnit::kStep,
-                           .base_lr = 0.5,
-                           .epochs = 3.0,
-                           .one_cycle_rise = 8.0 / 30.0});
+  const Schedule schedule(OneCycle{.rise = 8.0 / 30.0}, {.base_lr = 0.5, .epochs = 3.0});
   expect_torch("OneCycleLR(opt, max_lr=0.5, total_steps=31, pct_start=9.0/31.0)",
                per_step(schedule, 3, 10));
 }
 
 TEST(Schedule, ExponentialFollowsTorch) {
-  const Schedule schedule({.kind = ScheduleKind::kExponential, .base_lr = 0.5, .gamma = 0.9});
+  const Schedule schedule(Exponential{.gamma = 0.9}, {.base_lr = 0.5});
   std::vector<float> rates;
   for (int epoch = 0; epoch < 10; ++epoch) rates.push_back(at_epoch(schedule, epoch));
   expect_torch("ExponentialLR(opt, 0.9)", rates);

@@ -12,7 +12,7 @@
 #include "tests/trainer/torch_oracle.h"
 #include "trainer/evaluate.h"
 #include "trainer/log_lines.h"
-#include "trainer/loss/loss.h"
+#include "trainer/loss/pixel_cross_entropy.h"
 #include "trainer/metrics.h"
 #include "trainer/models/models.h"
 #include "trainer/objective.h"
@@ -57,7 +57,7 @@ struct Problem {
 };
 
 /// The formula, in double precision.
-double reference(const Problem& problem, const LossOptions& options) {
+double reference(const Problem& problem, const losses::PixelCrossEntropy& options) {
   double total = 0;
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
     if (problem.valid[slot] == 0) continue;
@@ -91,7 +91,7 @@ double reference(const Problem& problem, const LossOptions& options) {
   return total;
 }
 
-std::vector<LossOptions> all_options() {
+std::vector<losses::PixelCrossEntropy> all_options() {
   return {{},
           {.label_smoothing = 0.2F},
           {.class_weights = kWeights},
@@ -100,18 +100,18 @@ std::vector<LossOptions> all_options() {
 }
 
 TEST(PixelCrossEntropy, AgreesWithItsFormula) {
-  for (const LossOptions& options : all_options()) {
+  for (const losses::PixelCrossEntropy& options : all_options()) {
     Problem problem;
-    const LossSums sums = make_loss("pixel_cross_entropy", options)->evaluate(problem.input());
+    const LossSums sums = LossChoice(options).make()->evaluate(problem.input());
     EXPECT_NEAR(sums.loss, reference(problem, options), 1e-5);
     EXPECT_EQ(sums.num_valid, 2);
   }
 }
 
 TEST(PixelCrossEntropy, GradientAgreesWithFiniteDifferences) {
-  for (const LossOptions& options : all_options()) {
+  for (const losses::PixelCrossEntropy& options : all_options()) {
     Problem problem;
-    make_loss("pixel_cross_entropy", options)->evaluate(problem.input());
+    LossChoice(options).make()->evaluate(problem.input());
     for (std::size_t i = 0; i < problem.logits.size(); i += 97) {
       const float kept = problem.logits[i];
       problem.logits[i] = kept + 1e-2F;
@@ -129,7 +129,7 @@ TEST(PixelCrossEntropy, GradientAgreesWithFiniteDifferences) {
 TEST(PixelCrossEntropy, IgnoredPixelsAndMaskedSlotsGetNothing) {
   Problem problem;
   std::fill_n(problem.labels.begin() + 2 * kPixels, kPixels, 255);
-  const auto loss = make_loss("pixel_cross_entropy", {.dice = 1.0F});
+  const auto loss = LossChoice(losses::PixelCrossEntropy{.dice = 1.0F}).make();
   loss->evaluate(problem.input());
   for (std::size_t i = 0; i < problem.gradient.size(); ++i) {
     const std::size_t slot = i / (kClasses * kPixels);
@@ -144,11 +144,11 @@ TEST(PixelCrossEntropy, IgnoredPixelsAndMaskedSlotsGetNothing) {
 }
 
 TEST(PixelCrossEntropy, AgreesWithPyTorchPictureByPicture) {
-  for (const LossOptions& options : all_options()) {
+  for (const losses::PixelCrossEntropy& options : all_options()) {
     if (options.dice > 0) continue;
     Problem problem;
     problem.valid = {1, 0, 0};
-    const double ours = make_loss("pixel_cross_entropy", options)->evaluate(problem.input()).loss;
+    const double ours = LossChoice(options).make()->evaluate(problem.input()).loss;
     const std::vector<float> weights =
         options.class_weights.empty() ? std::vector<float>(kClasses, 1.0F) : kWeights;
     const auto theirs = testing::run_torch(fmt::format(
@@ -199,7 +199,7 @@ TEST(Segmentation, MeasuresAreTheSameToTheBitOnAnyNumberOfDevices) {
   auto samples = testing::make_samples(61, kFeatures, kClasses, 1);
   for (std::size_t i = 0; i < samples.size(); i += 7) samples[i].label = 255;
   const LossObjective objective({.inputs = {"x"},
-                                 .heads = {{.loss = "pixel_cross_entropy",
+                                 .heads = {{.loss = losses::PixelCrossEntropy{},
                                             .classes = kClasses,
                                             .class_names = {"sky", "road"},
                                             .metrics = {Metric::kMiou, Metric::kPixelAccuracy}}}});

@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "io/base/error.h"
-#include "trainer/detail/described_options.h"
+#include "trainer/detail/loop/described_options.h"
+#include "trainer/detail/loop/old_settings.h"
+#include "trainer/rules/adam.h"
+#include "trainer/schedules/cosine.h"
+#include "trainer/schedules/multi_step.h"
 
 namespace millrace::trainer {
 namespace {
@@ -85,16 +89,72 @@ TEST(Setting, ACheckpointKeepsThoseOfTheRun) {
 TEST(Setting, OptionsOfTheLibraryAreDescribedByTheirNames) {
   TrainOptions options;
   const auto usual = detail::describe(options);
-  options.optimizer.momentum = 0.5F;
-  options.schedule.milestones = {1.0, 2.0};
-  options.schedule.kind = ScheduleKind::kCosine;
+  options.optimizer.rule = Sgd{.momentum = 0.5F};
+  options.schedule = schedules::MultiStep{.milestones = {1.0, 2.0}};
   options.precision = nn::Precision::kFloat32;
   options.clip.norm = 1.0;
   EXPECT_THAT(setting_differences(usual, "before", detail::describe(options), "now"),
               ElementsAre("precision: bf16 before, fp32 now", "clip.norm: 0 before, 1 now",
-                          "optimizer.momentum: 0 before, 0.5 now",
-                          "schedule.kind: constant before, cosine now",
-                          "schedule.milestones: none before, 1,2 now"));
+                          "optimizer.momentum: 0.9 before, 0.5 now",
+                          "schedule: constant before, multi-step now"));
+  const auto before = detail::describe(options);
+  options.schedule = schedules::MultiStep{.milestones = {1.0, 3.0}};
+  EXPECT_THAT(setting_differences(before, "before", detail::describe(options), "now"),
+              ElementsAre("schedule.milestones: 1,2 before, 1,3 now"));
+}
+
+// The lists that checkpoints had before rules and schedules were components, as they were written.
+TEST(Setting, OldCheckpointsAreComparedByTheNamesOfNow) {
+  const std::vector<Setting> program = settings_from_json(
+      R"([["--optimizer","sgd",0,0,""],["--momentum","0.9",1,0,""],["--betas","0.9,0.999",1,0,""],)"
+      R"(["--no-decay-norms-biases","true",1,1,""],["--schedule","warmup-exponential",1,1,""],)"
+      R"(["--schedule-unit","epoch",1,0,""],["--step-epochs","30",1,0,""],["--gamma","0.1",1,0,""],)"
+      R"(["--divisor","4",1,1,""],["--warmup-epochs","0",1,0,""],["--warmup-steps","0",1,0,""]])");
+  const Sgd sgd = {.groups = {{.parameters = "norms-biases", .weight_decay = 0.0F}}};
+  const std::vector<Setting> now = {
+      {.name = "--optimizer", .value = "sgd"},
+      {.name = "--optimizer.momentum", .value = "0.8"},
+      {.name = "--optimizer.groups", .value = setting_text(written(Rule(sgd)).items.back())},
+      {.name = "--schedule", .value = "step"},
+      {.name = "--schedule.every", .value = "20"},
+      {.name = "--schedule.gamma", .value = "0.25"},
+      {.name = "--schedule.warmup", .value = "0.9ep"},
+      {.name = "--schedule.by", .value = "epoch"}};
+  EXPECT_THAT(setting_differences(detail::with_new_names(program, now), "saved", now, "given"),
+              ElementsAre("--optimizer.momentum: 0.9 saved, 0.8 given",
+                          "--schedule.every: 30 saved, 20 given"));
+
+  const std::vector<Setting> library = settings_from_json(
+      R"([["optimizer.rule","adam",0,1,""],["optimizer.beta1","0.9",1,1,""],)"
+      R"(["optimizer.beta2","0.99",1,1,""],["optimizer.epsilon","1e-08",1,1,""],)"
+      R"(["schedule.kind","cosine",1,1,""],["schedule.unit","step",1,1,""],)"
+      R"(["schedule.base_lr","0.5",1,1,""],["schedule.min_lr","0.25",1,1,""],)"
+      R"(["schedule.warmup_epochs","0",1,1,""],["schedule.warmup_steps","8",1,1,""]])");
+  const RunLength warmup = {.count = 8, .unit = RunLength::Unit::kSteps};
+  const TrainOptions same = {
+      .optimizer = {.rule = Adam{.lr = 0.5, .betas = {0.9F, 0.99F}}},
+      .schedule = schedules::Cosine{.final_rate = 0.25,
+                                    .pace = {.warmup = warmup, .unit = RateUnit::kStep}}};
+  const auto described = detail::describe(same);
+  EXPECT_THAT(
+      setting_differences(detail::with_new_names(library, described), "saved", described, "given"),
+      IsEmpty());
+}
+
+TEST(Setting, OtherProgramsOptionsKeepTheirNames) {
+  const std::vector<Setting> own = {{.name = "--lr", .value = "0.1"}};
+  EXPECT_EQ("--lr", detail::with_new_names(own, own).front().name);
+}
+
+TEST(Setting, OptionsOfModelsAndTasksAreComparedAsParameters) {
+  const std::vector<Setting> saved = {{.name = "--stem", .value = "imagenet"},
+                                      {.name = "--label-smoothing", .value = "0.1"},
+                                      {.name = "--mask-loss", .value = "bce"}};
+  const std::vector<Setting> now = {{.name = "--model.stem", .value = "3x3"},
+                                    {.name = "--task.label-smoothing", .value = "0.1"}};
+  EXPECT_THAT(setting_differences(detail::with_new_names(saved, now), "saved", now, "given"),
+              ElementsAre("--model.stem: imagenet saved, 3x3 given"))
+      << "a mask's loss is no setting of a task without one";
 }
 
 }  // namespace

@@ -1,17 +1,17 @@
-// ShadowBackend: the CPU's backend as if its memory were a device's. The addresses that it returns
-// are PROT_NONE pages; the values are elsewhere. Any access to a flat buffer past the backend ends
-// the program.
+// ShadowBackend: the CPU's backend as if its memory were a device's. The handles that it returns
+// are addresses of PROT_NONE pages; the values are elsewhere. Any access to a flat buffer past the
+// backend ends the program.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "tests/trainer/address_book.h"
-#include "trainer/backend.h"
+#include "trainer/composed_backend.h"
 
 namespace millrace::testing {
 
-class ShadowBackend final : public trainer::Backend {
+class ShadowBackend final : public trainer::ComposedBackend {
  public:
   const std::string& name() const override { return name_; }
   trainer::DeviceBuffer allocate(std::size_t floats) override {
@@ -75,7 +75,7 @@ class ShadowBackend final : public trainer::Backend {
   };
 
   std::string name_ = "shadow";
-  std::unique_ptr<trainer::Backend> cpu_ = trainer::make_cpu_backend();
+  std::unique_ptr<trainer::ComposedBackend> cpu_ = trainer::make_cpu_backend();
   AddressBook<Storage> book_;
 };
 

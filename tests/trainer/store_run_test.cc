@@ -15,6 +15,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/fakes.h"
 #include "trainer/checkpoint.h"
+#include "trainer/detail/store/checkpoint_place.h"
 #include "trainer/fit.h"
 #include "trainer/run_lock.h"
 
@@ -38,8 +39,7 @@ TrainOptions options_at(const std::string& folder, MemoryStore& store) {
   return {.epochs = 2,
           .precision = nn::Precision::kFloat32,
           .seed = 5,
-          .optimizer = {.rule = "sgd", .momentum = 0.9F},
-          .schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.05},
+          .optimizer = {.rule = Sgd{.lr = 0.05, .momentum = 0.9F}},
           .log_steps = 3,
           .run_folder = folder,
           .config_json = "{}",
@@ -130,6 +130,43 @@ TEST(StoreRun, KeepsTheBestCheckpointsAndNoObjectsOfOthers) {
     ++objects[name.substr(0, name.find('/'))];
   EXPECT_EQ(objects.size(), 4U) << "last, best and two epochs";
   for (const auto& [name, number] : objects) EXPECT_EQ(number, 4) << name;
+}
+
+// One too many does not end a run, but on a disk that fills up somebody wants to know.
+TEST(StoreRun, SaysWhichCheckpointsCouldNotBeRemoved) {
+  MemoryStore store;
+  store.before = [](const std::string& what, const std::string& url) {
+    if (what == "remove" && url.find("/epoch-") != url.npos)
+      throw Error(ErrorCode::kPermissionDenied, "remove refused", {.url = url});
+  };
+  std::string said;
+  TrainOptions options = options_at(kRun, store);
+  options.epochs = 4;
+  options.optimizer = {.rule = Sgd{.lr = 0.001}};  // each epoch is the best so far
+  options.checkpoint.top_k = 1;
+  options.log = Log::to_function([&](LogLevel level, const std::string& line) {
+    said += level == LogLevel::kWarn ? line : "";
+  });
+  LinearRun({}).run(options);
+  EXPECT_THAT(said,
+              HasSubstr("could not be removed: " + std::string(kRun) + "/checkpoints/epoch-"));
+  EXPECT_THAT(said, HasSubstr("remove refused"));
+}
+
+TEST(CheckpointPlace, SaysWhatADiskDidNotRemove) {
+  const testing::TempDir folder;
+  MemoryStore store;
+  std::vector<std::string> kept;
+  const auto opener = store.opener();
+  const auto place = detail::open_checkpoint_place(
+      folder.path().string(), *opener, {},
+      {.saved = [](const std::string&) {},
+       .kept = [&](const std::string&, const std::string& why) { kept.push_back(why); }});
+  place->remove("none");
+  EXPECT_TRUE(kept.empty()) << "what is not there is removed";
+  place->remove(std::string(300, 'x'));
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_EQ(kept[0], "File name too long");
 }
 
 /// Lets a given number of the steps of writing to `store` pass, and fails the others.

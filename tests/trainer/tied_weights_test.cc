@@ -62,7 +62,7 @@ std::vector<double> train(const nn::Graph& graph, int world, const Training& how
   if (!how.log.empty()) options.log = Log::to_file(how.log);
   options.precision = nn::Precision::kFloat32;
   options.seed = 3;
-  options.schedule = {.kind = ScheduleKind::kConstant, .base_lr = 0.1};
+  options.optimizer.rule = Sgd{.lr = 0.1, .momentum = 0};
   testing::Recorder recorder;
   fit({.model = model, .objective = objective, .train = feed, .devices = devices, .tie = how.tie},
       options, {&recorder});

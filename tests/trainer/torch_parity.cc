@@ -9,7 +9,8 @@
 #include <numeric>
 
 #include "tests/trainer/torch_oracle.h"
-#include "trainer/loss/loss.h"
+#include "trainer/loss/cross_entropy.h"
+#include "trainer/loss/value_losses.h"
 #include "trainer/optimizer.h"
 
 namespace millrace::trainer {
@@ -59,12 +60,13 @@ TorchParity::TorchParity(const ParitySetup& setup)
 
 void TorchParity::make_heads() {
   if (setup_.model != "unet") {
-    heads_ = {{"logits", "cross_entropy", {}}};
+    heads_ = {{"logits", losses::CrossEntropy{.label_smoothing = setup_.smoothing}, {}}};
     return;
   }
   std::vector<float> mask = random_values(num_pixels(setup_), 5);
   for (float& value : mask) value = value > 0.0F ? 1.0F : 0.0F;
-  heads_ = {{"mask", "bce", mask}, {"depth", "mse", random_values(num_pixels(setup_), 6)}};
+  heads_ = {{"mask", losses::Bce{}, mask},
+            {"depth", losses::Mse{}, random_values(num_pixels(setup_), 6)}};
 }
 
 Network TorchParity::make(Precision precision) const {
@@ -102,10 +104,10 @@ void TorchParity::write_question() const {
 }
 
 void TorchParity::ask_pytorch() const {
-  const std::string command =
-      fmt::format("{} tests/trainer/torch_models.py {}{} {} {} {:f}", kPython, setup_.model,
-                  setup_.options.stem == Stem::k3x3 ? "-3x3" : "", folder_.path().string(),
-                  setup_.steps, setup_.lr);
+  const std::string command = fmt::format("{} tests/trainer/torch_models.py {}{} {} {} {:f}",
+                                          kPython, setup_.model.substr(0, setup_.model.find('(')),
+                                          setup_.model.ends_with("(stem=3x3)") ? "-3x3" : "",
+                                          folder_.path().string(), setup_.steps, setup_.lr);
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
@@ -140,7 +142,7 @@ float TorchParity::evaluate_losses(Network& network) const {
   const auto divisor = static_cast<double>(setup_.batch);
   double sum = 0;
   for (std::size_t i = 0; i < heads_.size(); ++i) {
-    const auto loss = make_loss(heads_[i].loss, {.label_smoothing = setup_.smoothing});
+    const auto loss = heads_[i].loss.make();
     Target target{.values = heads_[i].target};
     if (heads_[i].target.empty()) target.labels = labels_;
     sum += loss->evaluate({.prediction = network.plan().output(i),
@@ -186,7 +188,7 @@ void TorchParity::compare_each_gradient(Network& network) const {
 void TorchParity::compare_training(Precision precision) {
   half_ = precision == Precision::kBFloat16;
   Network network = make(precision);
-  Optimizer optimizer({.rule = "sgd", .momentum = 0.9F}, network.graph().parameters());
+  Optimizer optimizer({.rule = Sgd{.momentum = 0.9F}}, network.graph().parameters());
   std::vector<float> momentum(network.parameters().size());
   const std::array<std::span<float>, 1> states{momentum};
   std::vector<float> losses;

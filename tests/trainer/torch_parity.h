@@ -47,7 +47,7 @@ class TorchParity {
   /// One output of the model with its loss and target.
   struct Head {
     std::string name;
-    std::string loss;
+    LossChoice loss;
     std::vector<float> target;  ///< empty: the labels
   };
 

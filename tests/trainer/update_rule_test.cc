@@ -9,8 +9,12 @@
 #include <functional>
 #include <vector>
 
-#include "io/base/error.h"
 #include "io/base/rng.h"
+#include "io/component/component_text.h"
+#include "tests/support/num_members.h"
+#include "trainer/rules/adam.h"
+#include "trainer/rules/lars.h"
+#include "trainer/rules/sgd.h"
 
 namespace millrace::trainer {
 namespace {
@@ -27,7 +31,7 @@ using Reference =
 
 struct Case {
   const char* name;
-  OptimizerOptions options;
+  Rule rule;
   Reference reference;
 };
 
@@ -50,11 +54,9 @@ Reference adam_reference(bool of_weights) {
   };
 }
 
-OptimizerOptions sgd(float momentum, float dampening, bool nesterov) {
+Sgd sgd(float momentum, float dampening, bool nesterov) {
   return {.momentum = momentum, .dampening = dampening, .nesterov = nesterov};
 }
-
-OptimizerOptions other(const char* rule) { return {.rule = rule, .momentum = 0.9F}; }
 
 void lars_reference(int, double gradient, double& w, double& buffer, double&) {
   buffer = 0.9 * buffer + kLr * (kScale * gradient + kDecay * w);
@@ -67,16 +69,16 @@ const std::vector<Case>& cases() {
       {"SgdMomentum", sgd(0.9F, 0, false), sgd_reference(0.9, 0, false)},
       {"SgdDampening", sgd(0.9F, 0.25F, false), sgd_reference(0.9, 0.25, false)},
       {"SgdNesterov", sgd(0.9F, 0, true), sgd_reference(0.9, 0, true)},
-      {"Adam", other("adam"), adam_reference(false)},
-      {"AdamW", other("adamw"), adam_reference(true)},
-      {"Lars", other("lars"), lars_reference}};
+      {"Adam", Adam(), adam_reference(false)},
+      {"AdamW", AdamW(), adam_reference(true)},
+      {"Lars", Lars(), lars_reference}};
   return all;
 }
 
 class Rules : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Rules, FollowTheirFormula) {
-  const auto rule = make_update_rule(GetParam().options);
+  const auto rule = GetParam().rule.make();
   for (const std::size_t size : {1U, 15U, 16U, 100U, 5000U}) {
     KeyedRng rng({.seed = size});
     std::vector<float> weights(size);
@@ -109,30 +111,51 @@ INSTANTIATE_TEST_SUITE_P(All, Rules, ::testing::ValuesIn(cases()),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(UpdateRule, LarsGoesByTheLayersNorms) {
-  const auto lars = make_update_rule({.rule = "lars", .trust = 0.1F});
+  const auto lars = Lars{.trust = 0.1F}.make();
   EXPECT_TRUE(lars->uses_norms());
   EXPECT_FLOAT_EQ(0.1F * 5.0F / (10.0F + 0.2F * 5.0F),
                   lars->rate_factor({.weights = 5, .gradient = 10, .weight_decay = 0.2}));
   EXPECT_EQ(1.0F, lars->rate_factor({.weights = 0, .gradient = 10}));
   EXPECT_EQ(1.0F, lars->rate_factor({.weights = 5, .gradient = 0}));
-  EXPECT_FALSE(make_update_rule({.rule = "adam"})->uses_norms());
+  EXPECT_FALSE(Adam().make()->uses_norms());
 }
 
 TEST(UpdateRule, TheTableHasNamesAndDefaults) {
-  EXPECT_THAT(standard_update_rules()->names(),
-              ::testing::ElementsAre("sgd", "adam", "adamw", "lars"));
-  for (const std::string& name : standard_update_rules()->names()) {
-    EXPECT_GT(standard_update_rules()->at(name).defaults.lr, 0.0) << name;
-    EXPECT_NO_THROW(make_update_rule({.rule = name})) << name;
-  }
-  EXPECT_LT(standard_update_rules()->at("adam").defaults.lr, 0.01)
-      << "0.1 is SGD's: Adam does not survive it";
-  try {
-    standard_update_rules()->at("sdg");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ("no optimizer is called 'sdg'; there are sgd, adam, adamw, lars", error.message());
-  }
+  EXPECT_THAT(standard_rules().words(), ::testing::ElementsAre("sgd", "adam", "adamw", "lars"));
+  for (const Component& one : standard_rules().all())
+    EXPECT_GT(Rule(one).make()->settings().lr_for(0), 0.0) << text(one);
+  EXPECT_LT(Adam().make()->settings().lr_for(0), 0.01) << "0.1 is SGD's: Adam does not survive it";
+}
+
+TEST(UpdateRule, ADefaultRateIsLessForFewerSamplesInAStep) {
+  const RuleSettings usual = Sgd().make()->settings();
+  EXPECT_EQ(0.1, usual.lr_for(0)) << "unknown";
+  EXPECT_EQ(0.1, usual.lr_for(4096));
+  EXPECT_EQ(0.025, usual.lr_for(32));
+  EXPECT_EQ(0.3, Sgd{.lr = 0.3}.make()->settings().lr_for(32)) << "given";
+  EXPECT_EQ(0.001, Adam().make()->settings().lr_for(32));
+}
+
+TEST(UpdateRule, EachMemberIsListed) {
+  const auto num_listed = [](auto one) { return millrace::value_type(one).fields(&one).size(); };
+  EXPECT_EQ(num_members<Sgd>(), num_listed(Sgd()));
+  EXPECT_EQ(num_members<Adam>(), num_listed(Adam()));
+  EXPECT_EQ(num_members<AdamW>(), num_listed(AdamW()));
+  EXPECT_EQ(num_members<Lars>(), num_listed(Lars()));
+  EXPECT_EQ(num_members<ParameterGroup>(), num_listed(ParameterGroup()));
+}
+
+TEST(UpdateRule, IsReadFromTextAndWrittenWhole) {
+  const auto rule = parse("sgd(0.1, momentum=0.8, groups=[group(norms-biases, weight_decay=0)])",
+                          standard_rules())
+                        .front();
+  const Sgd* sgd = rule.get_if<Sgd>();
+  ASSERT_NE(nullptr, sgd);
+  EXPECT_EQ(0.1, sgd->lr);
+  EXPECT_EQ(0.8F, sgd->momentum);
+  EXPECT_EQ(0.0F, sgd->groups.at(0).weight_decay);
+  EXPECT_EQ(rule, parse(text(written(rule)), standard_rules()).front());
+  EXPECT_EQ("adamw", text(parse("AdamW(betas=[0.9, 0.999])", standard_rules()).front()));
 }
 
 }  // namespace

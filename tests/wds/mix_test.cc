@@ -30,20 +30,23 @@ class Sets {
       add(std::string(1, static_cast<char>('a' + i)), sizes[i]);
   }
 
-  std::vector<MixPart> parts(const std::vector<double>& weights, std::int64_t buffer = 0) const {
+  std::vector<MixPart> parts(const std::vector<double>& weights, std::int64_t buffer = 0,
+                             std::uint32_t passes = 0) const {
     std::vector<MixPart> all;
     for (std::size_t i = 0; i < weights.size(); ++i)
       all.push_back(
           {.spec = {.shards = shards_[i],
                     .shuffle = {.shards = buffer > 0, .buffer_samples = buffer, .seed = 4},
+                    .passes = passes,
                     .counts = counts_[i]},
            .weight = weights[i]});
     return all;
   }
-  std::vector<std::uint64_t> samples() const {
+  std::vector<std::uint64_t> samples(std::uint32_t passes = 0) const {
     std::vector<std::uint64_t> all;
     for (const auto& counts : counts_)
-      all.push_back(std::accumulate(counts->begin(), counts->end(), std::uint64_t{0}));
+      all.push_back(std::accumulate(counts->begin(), counts->end(), std::uint64_t{0}) *
+                    std::max(1U, passes));
     return all;
   }
   const MemoryOpener& opener() const { return opener_; }
@@ -76,14 +79,15 @@ struct Mixed {
   int streams = 1;
   std::int64_t buffer = 0;
   std::uint64_t samples = 0;  // of an epoch; 0: mix_length()
+  std::uint32_t passes = 0;
 
   std::uint64_t length() const {
-    return samples > 0 ? samples : mix_length(weights, sets.samples(), streams, end);
+    return samples > 0 ? samples : mix_length(weights, sets.samples(passes), streams, end);
   }
   MixedStream open(int stream, FaultLedger& ledger, const StreamPosition* start = nullptr) const {
     const auto s = static_cast<std::uint64_t>(stream);
     const auto all = static_cast<std::uint64_t>(streams);
-    return MixedStream({.parts = sets.parts(weights, buffer),
+    return MixedStream({.parts = sets.parts(weights, buffer, passes),
                         .end = end,
                         .stream = stream,
                         .num_streams = streams,
@@ -207,6 +211,78 @@ TEST(Mix, RepeatReadsEachSetOnceAtLeastAndTheSmallOnesAnew) {
   EXPECT_EQ(many.size(), 1001U);
 }
 
+TEST(Mix, ASetIsAtItsEndAfterItsPasses) {
+  const Sets sets({100, 5, 12});
+  for (const int streams : {1, 4, 7, 24}) {
+    for (const MixEnd end : {MixEnd::kStop, MixEnd::kRepeat, MixEnd::kDrop}) {
+      std::map<std::string, int> times;
+      for (const std::string& key : slots({.sets = sets,
+                                    .weights = {2, 1, 1},
+                                    .end = end,
+                                    .streams = streams,
+                                    .buffer = 6,
+                                    .passes = 3}))
+        ++times[key];
+      if (end == MixEnd::kStop) {
+        if (streams == 1) {
+          EXPECT_EQ(times["b/3"], 3);
+        }
+        for (const auto& [key, count] : times) EXPECT_LE(count, 3) << key;
+        continue;
+      }
+      ASSERT_EQ(times.size(), 117U);
+      for (const auto& [key, count] : times)
+        EXPECT_TRUE(end == MixEnd::kDrop ? count == 3 : count >= 3) << key << " " << streams;
+      EXPECT_TRUE(end == MixEnd::kDrop || times["b/3"] >= 25) << "150 of 5 samples";
+    }
+  }
+}
+
+TEST(Mix, MorePassesThanCanBeCountedAreRefused) {
+  const std::vector<double> weights = {0.7, 0.3};
+  const std::vector<std::uint64_t> samples = {std::uint64_t{1} << 61U, 100};
+  try {
+    mix_length(weights, samples, 4, MixEnd::kRepeat);
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("more than a mix of these weights deals"));
+  }
+}
+
+TEST(Mix, ResampledSetsHaveNoEndAndTheirShares) {
+  const Sets sets({60, 21});
+  std::vector<MixPart> parts = sets.parts({0.75, 0.25}, 9);
+  for (MixPart& part : parts) {
+    part.spec.resampled = true;
+    part.spec.counts = nullptr;
+  }
+  const auto open = [&](const StreamPosition* start, FaultLedger& ledger) {
+    return MixedStream({.parts = parts, .samples = MixedStream::kNoEnd}, start, sets.opener(),
+                       ledger);
+  };
+  FaultLedger ledger;
+  MixedStream stream = open(nullptr, ledger);
+  std::map<char, int> of_set;
+  Strings behind;
+  StreamPosition at;
+  for (int i = 0; i < 40; ++i) {
+    if (i == 20) at = stream.position();
+    SampleBlock block;
+    ASSERT_TRUE(stream.next(block));
+    for (const Sample& sample : block.samples) {
+      ++of_set[sample.key[0]];
+      if (i >= 20) behind.push_back(sample.key);
+    }
+  }
+  EXPECT_NEAR(of_set['a'], 3 * of_set['b'], 4);
+  MixedStream again = open(&at, ledger);
+  Strings keys;
+  for (SampleBlock block; keys.size() < behind.size() && again.next(block);)
+    for (const Sample& sample : block.samples) keys.push_back(sample.key);
+  EXPECT_EQ(keys, behind);
+}
+
 TEST(Mix, TheSameSetTwiceIsShuffledTwice) {
   const Sets sets({60});
   std::vector<MixPart> parts = sets.parts({1}, 20);
@@ -222,9 +298,16 @@ TEST(Mix, TheSameSetTwiceIsShuffledTwice) {
 
 TEST(Mix, ContinuesAtEverySample) {
   const Sets sets({60, 25, 9});
-  for (const MixEnd end : {MixEnd::kStop, MixEnd::kRepeat, MixEnd::kDrop}) {
-    const Mixed mixed{
-        .sets = sets, .weights = {0.5, 0.3, 0.2}, .end = end, .streams = 2, .buffer = 10};
+  const std::vector<std::pair<MixEnd, std::uint32_t>> cases = {
+      {MixEnd::kStop, 0}, {MixEnd::kRepeat, 0}, {MixEnd::kDrop, 0},
+      {MixEnd::kStop, 3}, {MixEnd::kRepeat, 2}, {MixEnd::kDrop, 3}};
+  for (const auto& [end, passes] : cases) {
+    const Mixed mixed{.sets = sets,
+                      .weights = {0.5, 0.3, 0.2},
+                      .end = end,
+                      .streams = 2,
+                      .buffer = 10,
+                      .passes = passes};
     FaultLedger ledger;
     MixedStream whole = mixed.open(1, ledger);
     const Strings keys = drain(whole);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "io/base/error.h"
@@ -493,6 +495,105 @@ TEST(SampleStream, APositionOfChangedShardsIsRefused) {
   set.opener.files["0.tar"] =
       TarBuilder().file("other.txt", std::string(100'000, 'x')).end().bytes();
   EXPECT_THROW(SampleStream(spec, position, set.opener, ledger), Error);
+}
+
+/// Where a stream stands after each of its samples.
+std::vector<StreamPosition> positions_of(const Set& set, const StreamSpec& spec,
+                                         FaultLedger& ledger) {
+  SampleStream stream(spec, set.opener, ledger);
+  std::vector<StreamPosition> positions;
+  for (Sample sample; stream.next(sample);) positions.push_back(stream.position());
+  return positions;
+}
+
+// What was read beyond damage, or before it, is read again as it was then.
+TEST(SampleStream, ContinuesAtAnySampleWhateverIsDamaged) {
+  Set set = make_set(3, 6);
+  add_indexes(set);
+  const std::string sound = set.opener.files["1.tar"];
+  for (const bool indexed : {true, false}) {
+    const StreamSpec spec{.shards = set.shards,
+                          .shuffle = {.shards = true, .buffer_samples = 9, .seed = 6},
+                          .indexed = indexed};
+    for (std::size_t at = 3; at < sound.size(); at += 211) {
+      std::string damaged = sound;
+      damaged[at] ^= 1;
+      set.opener.files["1.tar"] = damaged;
+      FaultLedger ledger({.on_fault = OnFault::kSkip});
+      const Strings whole = all_keys(set, spec, ledger);
+      const auto positions = positions_of(set, spec, ledger);
+      ASSERT_EQ(positions.size(), whole.size());
+      for (std::size_t given = 1 + at % 4; given < whole.size(); given += 4) {
+        FaultLedger again({.on_fault = OnFault::kSkip});
+        SampleStream stream(spec, positions[given - 1], set.opener, again);
+        EXPECT_EQ(drain(stream),
+                  Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()))
+            << at << " " << given << (indexed ? " indexed" : "");
+        if (!indexed) continue;
+        EXPECT_EQ(stream.position().lost + whole.size(), set.num_samples) << at;
+      }
+    }
+  }
+}
+
+/// A shard of which the buffer holds samples, for damage when the stream continues.
+struct LaterDamage {
+  Set set = make_set(2, 40);
+  StreamSpec spec{
+      .shards = set.shards, .shuffle = {.buffer_samples = 20, .seed = 2}, .indexed = true};
+  StreamPosition position;
+  std::vector<StreamPosition::SampleRef> held;  ///< of shard 1; there are others
+  Strings rest;
+
+  LaterDamage() {
+    add_indexes(set);
+    FaultLedger ledger;
+    SampleStream stream(spec, set.opener, ledger);
+    SampleBlock block;
+    stream.next(block);
+    position = stream.position();
+    rest = drain(stream);
+    std::ranges::copy_if(position.buffered, std::back_inserter(held),
+                         [](const auto& ref) { return ref.shard == 1; });
+    EXPECT_GT(held.size(), 10U);
+  }
+};
+
+TEST(SampleStream, WhatABufferHeldAndIsGoneIsFollowedByThePolicy) {
+  LaterDamage later;
+  std::string& shard = later.set.opener.files["1.tar"];
+  for (const std::size_t place : {3U, 5U}) shard[later.held[place].offset + 7] ^= 1;
+  FaultLedger fail;
+  EXPECT_THROW(SampleStream(later.spec, later.position, later.set.opener, fail), Error);
+  FaultLedger skip({.on_fault = OnFault::kSkip});
+  SampleStream stream(later.spec, later.position, later.set.opener, skip);
+  const std::uint64_t lost = skip.skipped();
+  EXPECT_GE(lost, 2U);
+  EXPECT_EQ(stream.position().lost, lost);
+  EXPECT_EQ(stream.position().buffered.size() + lost, later.position.buffered.size());
+  const StreamPosition behind = stream.position();
+  const Strings keys = drain(stream);
+  EXPECT_EQ(keys.size() + lost, later.rest.size());
+  EXPECT_EQ(stream.position().samples_out + lost, later.set.num_samples);
+  SampleStream once_more(later.spec, behind, later.set.opener, skip);
+  EXPECT_EQ(drain(once_more), keys);
+  FaultLedger budget({.on_fault = OnFault::kSkip, .max_faults = 1});
+  EXPECT_THROW(SampleStream(later.spec, later.position, later.set.opener, budget), Error);
+}
+
+TEST(SampleStream, AShardThatIsGoneCostsWhatTheBufferHeldOfIt) {
+  LaterDamage later;
+  later.set.opener.files.erase("1.tar");
+  FaultLedger skip({.on_fault = OnFault::kSkip});
+  SampleStream stream(later.spec, later.position, later.set.opener, skip);
+  EXPECT_EQ(skip.skipped(), later.held.size());
+  EXPECT_EQ(skip.entries().size(), 1U) << "one fault, not one a sample";
+  const std::size_t given = drain(stream).size();
+  EXPECT_EQ(given + stream.position().lost, later.rest.size());
+  FaultLedger stop({.on_fault = OnFault::kStop});
+  SampleStream stopped(later.spec, later.position, later.set.opener, stop);
+  EXPECT_EQ(drain(stopped).size() + later.held.size(), later.position.buffered.size());
+  EXPECT_TRUE(stopped.position().lost_more);
 }
 
 TEST(SampleStream, BlocksHoldAtMost64Samples) {

@@ -8,6 +8,7 @@
 #include "decode/codec.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/resize.h"
 #include "io/base/error.h"
 #include "tools/parse.h"
 
@@ -18,9 +19,10 @@ constexpr std::int64_t kMaxLongerSide = 65'500;  // JPEG's limit
 
 /// The fused decoder reads only files, so the picture is encoded again: uncompressed, unless it has
 /// an alpha channel.
-decode::Image resize(const decode::Image& image, const decode::Resize& to) {
-  const decode::ImageDecoder decoder(
-      {.transforms = {to}, .channels = image.channels, .dtype = decode::DType::kUInt8});
+decode::Image resize(const decode::Image& image, const decode::ImageSize& to) {
+  const decode::ImageDecoder decoder({.transforms = {decode::Resize{{to.height, to.width}}},
+                                      .channels = image.channels,
+                                      .dtype = decode::DType::kUInt8});
   std::vector<std::byte> pixels(decoder.output().num_bytes());
   decoder.decode(image.channels == 4 ? decode::encode_png(image) : decode::encode_pnm(image), {},
                  pixels);
@@ -40,8 +42,7 @@ NewSize parse_new_size(const std::string& text) {
 
 decode::Image resized(const decode::Image& image, const NewSize& size) {
   if (!size.wanted()) return image;
-  if (size.shorter == 0)
-    return resize(image, {.height = size.exact.height, .width = size.exact.width});
+  if (size.shorter == 0) return resize(image, size.exact);
   const auto longer = [&](int side, int other) {
     const std::int64_t pixels = static_cast<std::int64_t>(size.shorter) * side / other;
     if (pixels > kMaxLongerSide)

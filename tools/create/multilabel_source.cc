@@ -33,14 +33,14 @@ std::uint64_t patient_of(std::uint64_t index) {
 std::string patient_name(std::uint64_t index) { return fmt::format("p{:04}", patient_of(index)); }
 
 /// One of a picture's n x n cells, so that shapes do not overlap.
-struct Cell {
+struct Tile {
   float width;
   float height;
   float left;
   float top;
 };
 
-Shape place_label(int label, const Cell& cell, KeyedRng& rng) {
+Shape place_label(int label, const Tile& cell, KeyedRng& rng) {
   Shape shape{.kind = shape_kind(label), .colour = vary(shape_colour(label), rng)};
   shape.radius = std::min(cell.width, cell.height) * (0.38F + 0.1F * rng.uniform());
   shape.x = cell.left + cell.width * (0.45F + 0.1F * rng.uniform());

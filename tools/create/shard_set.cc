@@ -13,9 +13,11 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/local_path.h"
 #include "io/opener.h"
 #include "tools/create/local_file.h"
 #include "tools/label_map.h"
+#include "tools/output_place.h"
 #include "wds/shard_index.h"
 #include "wds/shard_name.h"
 
@@ -78,23 +80,42 @@ void for_names_beside(const io::Opener& opener, const std::string& pattern,
                       const std::function<void(const std::string& name)>& each) {
   if (io::is_network_url(pattern)) {
     const std::string prefix = pattern.substr(0, pattern.rfind('/') + 1);
-    if (!opener.can_list(pattern)) return;
     for (const io::ListedObject& object : opener.list(prefix))
       each(object.url.substr(prefix.size()));
     return;
   }
-  const fs::path folder = fs::path(pattern).parent_path();
-  std::error_code ignored;  // no folder yet: no files
-  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored))
-    each(entry.path().filename().string());
+  for (const std::string& name : io::names_in(fs::path(pattern).parent_path().string())) each(name);
+}
+
+using Numbered = std::map<unsigned long long, std::string>;
+
+/// In a store that cannot list, by asking for each number. Several processes that were killed leave
+/// gaps.
+Numbered numbered_by_asking(const io::Opener& opener, const std::string& pattern,
+                            const std::string& suffix) {
+  constexpr unsigned long long kWidestGap = 16;
+  const unsigned long long most = io::ListOptions().most;
+  const std::string beyond = wds::shard_name(pattern, most) + suffix;
+  if (output_exists(opener, beyond))
+    throw Error(ErrorCode::kInvalidArgument,
+                "the server answers for a shard that can hardly be there: which are cannot be told",
+                {.url = io::printable_url(beyond)});
+  Numbered found;
+  for (unsigned long long number = 0, gap = 0; number < most && gap < kWidestGap; ++number) {
+    const std::string url = wds::shard_name(pattern, number) + suffix;
+    const bool exists = output_exists(opener, url);
+    gap = exists ? 0 : gap + 1;
+    if (exists) found[number] = url;
+  }
+  return found;
 }
 
 /// The files of the pattern by number, whose names end in `suffix` after the shard's name.
-std::map<unsigned long long, std::string> numbered(const io::Opener& opener,
-                                                   const std::string& pattern,
-                                                   const std::string& suffix) {
+Numbered numbered(const io::Opener& opener, const std::string& pattern, const std::string& suffix) {
   const auto around = around_number(pattern);
-  std::map<unsigned long long, std::string> found;
+  if (io::is_network_url(pattern) && !opener.can_list(pattern))
+    return numbered_by_asking(opener, pattern, suffix);
+  Numbered found;
   for_names_beside(opener, pattern, [&](const std::string& name) {
     const std::string digits = number_in(name, around.first, around.second + suffix);
     if (digits.empty()) return;
@@ -106,7 +127,11 @@ std::map<unsigned long long, std::string> numbered(const io::Opener& opener,
 }
 
 void remove_file(const io::Opener& opener, const std::string& path) {
-  if (io::is_network_url(path)) return opener.remove(path);
+  if (io::is_network_url(path)) {
+    // A server that cannot list may not allow removal either, of what is not there.
+    if (opener.can_list(path) || output_exists(opener, path)) opener.remove(path);
+    return;
+  }
   if (std::remove(path.c_str()) != 0 && errno != ENOENT) throw_errno("delete", path, errno);
 }
 

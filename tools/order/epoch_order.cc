@@ -163,7 +163,7 @@ bool EpochOrder::add_slot(Process& process, std::int64_t place) {
     return true;
   }
   step_is_short_ = true;
-  const bool is_cut = options_.batch.partial && last_step == slot.step;
+  const bool is_cut = options_.batch.uneven == pipeline::Uneven::kPartial && last_step == slot.step;
   if (rows_of_step_ > 0 && !is_cut) slots_.push_back(slot);
   return false;
 }

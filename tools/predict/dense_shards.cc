@@ -16,7 +16,7 @@ io::Bytes mask_png(const DensePlanes& planes, const decode::Extent& size, const 
     return decode::encode_mask_png(
         classes_of(planes, size),
         palette.size() <= 256 ? palette : std::span<const decode::RgbColour>());
-  const auto set = static_cast<std::uint8_t>(task.mask_value);
+  const auto set = static_cast<std::uint8_t>(task.what().mask->set_value);
   return decode::encode_png(grey_image(values_of(planes, size), size, [set](float logit) {
     return logit > 0.0F ? set : std::uint8_t{0};
   }));
@@ -29,17 +29,18 @@ void DenseShards::write(const trainer::Prediction& one) try {
   const std::span<const std::int64_t> stored = one.carried.at(0);
   const decode::Extent size(static_cast<int>(stored[0]), static_cast<int>(stored[1]));
   DensePlanes planes{
-      .values = {}, .canvas = choice_.images.canvas(), .content = choice_.images.size};
+      .values = {}, .canvas = choice_.images.canvas(), .content = choice_.images.content(size)};
   wds::WriterSample sample{.key = std::string(one.key), .fields = {}};
   std::size_t output = 0;
   if (task.has_mask()) {
     planes.values = one.outputs.at(output++);
-    sample.fields.push_back({task.mask_field, mask_png(planes, size, task, palette_)});
+    sample.fields.push_back({task.what().mask->field, mask_png(planes, size, task, palette_)});
   }
   if (task.has_depth()) {
     planes.values = one.outputs.at(output);
-    sample.fields.push_back({task.depth_field, decode::encode_png(grey_image(
-                                                   values_of(planes, size), size, depth_level))});
+    sample.fields.push_back(
+        {task.what().depth->field,
+         decode::encode_png(grey_image(values_of(planes, size), size, depth_level))});
   }
   writer_.write(sample);
 } catch (Error& error) {

@@ -235,7 +235,7 @@ std::int64_t count_mask_classes(const ClassCountInput& input, const TaskChoice& 
   if (const std::int64_t named = count_names(input); named > 0) return named;
   const decode::ClassMask how = task.class_mask(0);
   const Sought masks{
-      .what = "mask", .member = task.mask_field, .highest = [&how](const io::Bytes& mask) {
+      .what = "mask", .member = task.what().mask->field, .highest = [&how](const io::Bytes& mask) {
         std::int64_t most = -1;
         for (const std::int64_t label : decode::decode_classes(mask, how).labels)
           if (label != how.ignore) most = std::max(most, label);
@@ -269,12 +269,12 @@ std::span<const std::string> list_with(const ClassCountInput& input, const std::
 }  // namespace
 
 std::int64_t count_outputs(const ClassCountInput& input, const TaskChoice& task) {
-  const bool multilabel = task.kind == "multilabel";
+  const bool multilabel = task.what().has_labels();
   ClassCountInput labelled = input;
   labelled.shards = list_with(input, multilabel              ? "json"
-                                     : task.has_class_mask() ? task.mask_field
+                                     : task.has_class_mask() ? task.what().mask->field
                                                              : "cls");
-  if (multilabel) return count_labels(labelled, task.label_key);
+  if (multilabel) return count_labels(labelled, task.what().label_key);
   return task.has_class_mask() ? count_mask_classes(labelled, task) : count_classes(labelled);
 }
 

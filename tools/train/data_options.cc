@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "io/base/error.h"
+#include "tools/help.h"
 #include "tools/option_settings.h"
 #include "tools/values.h"
 
@@ -33,9 +34,10 @@ void DataOptions::declare(CLI::App& app) {
   mix.declare(app);
   app.add_option("--val", val, "Shards to evaluate on after each epoch")
       ->type_name("SPEC")
+      ->check(in_short_help())
       ->check(own_of_process());
   app.add_option("--join", join,
-                 "Shards with further fields of the samples of --train, found by key: as many "
+                 "Shards with further fields of the samples of SPEC, found by key: as many "
                  "shards, in the same order; again for each further list")
       ->type_name("SPEC")
       ->allow_extra_args(false)
@@ -45,7 +47,7 @@ void DataOptions::declare(CLI::App& app) {
       ->allow_extra_args(false)
       ->check(own_of_process());
   app.add_option("--folds", folds,
-                 "{fold} in --train stands for each of the folds 0 to N-1 except --fold")
+                 "{fold} in SPEC stands for each of the folds 0 to N-1 except --fold")
       ->transform(whole_number(0, 1 << 16));
   app.add_option("--fold", fold, "The fold to evaluate on if there is no --val")
       ->transform(whole_number(0, 1 << 16));
@@ -58,17 +60,17 @@ void DataOptions::declare(CLI::App& app) {
 
 void DataOptions::check_folds() const {
   const bool asked = std::any_of(train.begin(), train.end(), has_fold);
-  require(!asked || folds > 0, "{fold} in --train needs --folds");
+  require(!asked || folds > 0, "{fold} in a SPEC needs --folds");
   require(fold == 0 || folds > 0, "--fold needs --folds");
   if (folds == 0) return;
-  require(asked, "--folds needs {fold} in --train");
+  require(asked, "--folds needs {fold} in a SPEC");
   require(folds > 1, "--folds 1 leaves nothing to train on");
   require(fold < folds, "--fold " + std::to_string(fold) + ": of " + std::to_string(folds) +
                             " folds the last one is " + std::to_string(folds - 1));
 }
 
 void DataOptions::check_mix() const {
-  mix.check(train, order, "--train ");
+  mix.check(train, order, "");
   require(folds == 0 || std::ranges::none_of(train, MixOptions::has_weight),
           "--folds is not for a mix");
 }
@@ -81,17 +83,16 @@ void DataOptions::check(const ReadOptions& read) const {
   order.check();
   if (fake > 0) {
     require(train.empty() && val.empty() && join.empty() && val_join.empty(),
-            "--fake-data takes neither --train nor --val");
-    require(order.skip == 0 && order.take == 0,
-            "--fake-data N has N samples: --skip and --take are for shards");
+            "--fake-data takes neither shards nor --val");
+    require(order.range.is_all(), "--fake-data N has N samples: --skip and --take are for shards");
     return;
   }
-  require(!train.empty(), "no shards given: millrace train SPEC, or --train SPEC");
+  require(!train.empty(), "no shards given: millrace train SPEC");
   check_mix();
   read.check(train_specs());
   read.check_joins(join, train_specs());
   const bool has_val = !val_specs().empty();
-  require(has_val || (val_join.empty() && val_order.skip == 0 && val_order.take == 0),
+  require(has_val || (val_join.empty() && val_order.range.is_all()),
           "--val-join, --val-skip and --val-take need --val");
   if (!has_val) return;
   read.check(val_specs());

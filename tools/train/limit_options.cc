@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "io/base/error.h"
+#include "tools/help.h"
 #include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/values.h"
@@ -38,9 +39,9 @@ void LimitOptions::declare(CLI::App& app) {
          "val_top1 in percent that the best epoch must reach; below it the exit status is 1")
       ->transform(real_number(0, 100))
       ->check(may_change());
-  app.add_flag("--deterministic", deterministic,
-               "Accepted for compatibility: runs always repeat bit for bit")
-      ->check(may_change());
+  app.add_flag("--deterministic", deterministic, "nothing changes: every run repeats bit for bit")
+      ->group(kHiddenGroup)
+      ->check(of_this_start());
 }
 
 void LimitOptions::check() const {

@@ -19,7 +19,7 @@ struct LimitOptions {
   std::int64_t overfit_batches = 0;
   std::int64_t sanity_val_steps = 0;
   bool fast_dev_run = false;
-  bool deterministic = false;
+  bool deterministic = false;  ///< accepted: every run is
   std::string max_time = {};
   /// In percent of val_top1; 0: none.
   double target_accuracy = 0;

@@ -171,10 +171,10 @@ MaskColours read_mask_colours(const std::string& path, std::int64_t ignore) {
     if (line.empty() || line.front() == '#') continue;
     if (!table.add(line))
       throw Error(ErrorCode::kInvalidArgument,
-                  "--mask-colors " + path + ", line " + std::to_string(number) +
+                  "--task.colors " + path + ", line " + std::to_string(number) +
                       ": not R G B NAME or NAME,R,G,B with levels of 0 to 255");
   }
-  require(table.has_classes(), "--mask-colors " + path + " lists no class");
+  require(table.has_classes(), "--task.colors " + path + " lists no class");
   return table.take();
 }
 

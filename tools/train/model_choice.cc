@@ -1,6 +1,7 @@
 #include "tools/train/model_choice.h"
 
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -8,34 +9,23 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/component/component_json.h"
 #include "tools/parse.h"
-#include "tools/values.h"
+#include "tools/train/saved_component.h"
 #include "trainer/checkpoint.h"
-#include "trainer/models/models.h"
 #include "trainer/nn/tie.h"
 
 namespace millrace::tools {
 namespace {
 
-constexpr std::int64_t kMaxClasses = 1 << 24;
 constexpr int kMaxSize = 16384;
-constexpr int kUnetMultiple = 32;
 
 trainer::ModelOptions model_options(const ModelChoice& choice, std::int64_t classes) {
   return {.num_classes = classes,
           .in_channels = choice.images.channels,
           .image = {choice.images.canvas().height, choice.images.canvas().width},
-          .stem = choice.stem == "3x3" ? trainer::Stem::k3x3 : trainer::Stem::kImageNet,
           .mask_channels = choice.task.mask_channels(classes),
           .depth_channels = choice.task.has_depth() ? 1 : 0};
-}
-
-/// "352x480 or 384x480".
-std::string nearest_sizes(const decode::Extent& size, int multiple) {
-  const auto down = [&](int side) { return std::max(multiple, side / multiple * multiple); };
-  const auto up = [&](int side) { return (side + multiple - 1) / multiple * multiple; };
-  return extent_text({down(size.height), down(size.width)}) + " or " +
-         extent_text({up(size.height), up(size.width)});
 }
 
 /// A number if the sides are equal, as in checkpoints from before they could differ.
@@ -45,7 +35,7 @@ nlohmann::ordered_json size_json(const decode::Extent& size) {
 }
 
 trainer::nn::Graph build_graph(const ModelChoice& choice, std::int64_t classes) {
-  auto graph = trainer::build_model(choice.model, model_options(choice, classes));
+  auto graph = choice.model.make()->build(model_options(choice, classes));
   for (const std::string& tie : choice.ties) {
     const std::size_t equals = tie.find('=');
     require(equals != std::string::npos, "--tie " + tie + " is not LAYER=LAYER");
@@ -53,11 +43,6 @@ trainer::nn::Graph build_graph(const ModelChoice& choice, std::int64_t classes) 
         graph, {.layer = tie.substr(0, equals), .to = tie.substr(equals + 1)});
   }
   return graph;
-}
-
-std::vector<std::string> known_models() {
-  const std::vector<std::string_view> names = trainer::model_names();
-  return {names.begin(), names.end()};
 }
 
 template <typename Integer>
@@ -81,8 +66,9 @@ void read_fit(const nlohmann::ordered_json& json, ModelChoice& choice) {
   images.whole = choice.task.is_dense();
   if (!json.contains("fit")) return images.settle_as_before();
   json["fit"].get_to(images.fit);
-  require(images.fit == "cover" || images.fit == "squeeze" || images.fit == "none",
-          "fit is cover, squeeze or none");
+  require(images.fit == "cover" || images.fit == "contain" || images.fit == "squeeze" ||
+              images.fit == "none",
+          "fit is cover, contain, squeeze or none");
   if (json.contains("eval_resize"))
     images.eval_resize = number_in_range<int>(json, "eval_resize", 1, kMaxSize);
 }
@@ -108,67 +94,44 @@ void check_claims(const ModelChoice& choice) {
 
 }  // namespace
 
-void ModelChoice::declare(CLI::App& app) {
-  app.option_defaults()->group("Model and images");
-  app.add_option("--model", model, "The network")->transform(one_of(known_models()));
-  app.add_option("--stem", stem, "A ResNet's entry: 7x7 and max-pool, or 3x3 for small images")
-      ->transform(one_of({"imagenet", "3x3"}, {{"7x7", "imagenet"}, {"cifar", "3x3"}}));
-  app.add_option(
-         "--classes", classes,
-         "Number of classes or labels; 0: from the label map beside the shards, else counted "
-         "in the labels or masks")
-      ->transform(whole_number(0, kMaxClasses));
-  app.add_option("--tie", ties,
-                 "Layers that share their weights, such as layer1.1.conv1=layer1.0.conv1")
-      ->type_name("LAYER=LAYER");
-  images.declare(app);
+TaskKind ModelChoice::usual_task(bool has_classes) const {
+  if (!model.make()->traits().is_dense) return tasks::Classify();
+  if (has_classes) return tasks::Segment();
+  return tasks::MaskDepth();
 }
 
 void ModelChoice::settle() {
-  const bool lenet = model == "lenet";
-  if (images.channels == 0) images.channels = lenet ? 1 : 3;
-  if (!images.has_size())
-    images.size = lenet ? 28 : model == "unet" ? 96 : stem == "3x3" ? 32 : 224;
-  if (task.kind.empty() && model == "unet" && classes > 0) task.kind = "segment";
-  task.settle(model);
+  const trainer::ModelTraits traits = model.make()->traits();
+  if (images.channels == 0) images.channels = traits.channels;
+  if (!images.has_size()) images.size = traits.side;
+  if (!task.is_chosen()) task.choose(usual_task(classes > 0));
+  task.settle();
   if (classes == 0) classes = task.table_classes();
   images.whole = task.is_dense();
   images.settle();
-  images.multiple_of = task.can_pad() ? kUnetMultiple : 1;
+  images.multiple_of = traits.multiple_of;
 }
 
 void ModelChoice::check() const {
   ModelChoice settled = *this;
   settled.settle();
   settled.images.check();
-  settled.task.check(model);
-  const decode::Extent size = settled.images.canvas();
-  require(!settled.task.is_dense() ||
-              (size.height % kUnetMultiple == 0 && size.width % kUnetMultiple == 0),
-          "--task " + settled.task.kind + " at " + extent_text(size) +
-              ": the U-Net's sides are multiples of 32 where what is padded cannot be told from "
-              "what is there: " +
-              nearest_sizes(size, kUnetMultiple));
+  settled.task.check(name(), model.make()->traits().is_dense);
   require(settled.task.table_classes() <= settled.classes || settled.task.table_classes() == 0,
-          "--mask-colors lists more classes than --classes " + std::to_string(settled.classes));
+          "--task.colors lists more classes than --classes " + std::to_string(settled.classes));
   static_cast<void>(build_graph(settled, std::max<std::int64_t>(classes, 2)));
 }
 
 std::unique_ptr<trainer::GraphModel> ModelChoice::build() const {
-  return std::make_unique<trainer::GraphModel>(model, build_graph(*this, classes));
+  return std::make_unique<trainer::GraphModel>(name(), build_graph(*this, classes));
 }
 
 std::string ModelChoice::to_json() const {
   const decode::Normalize normalize = images.normalize();
-  nlohmann::ordered_json json = {{"model", model},
-                                 {"stem", stem},
-                                 {"classes", classes},
-                                 {"size", size_json(images.size)},
-                                 {"channels", images.channels},
-                                 {"augment", images.augment},
-                                 {"fit", images.fit},
-                                 {"mean", normalize.mean},
-                                 {"std", normalize.std}};
+  nlohmann::ordered_json json = {{"model", component_json(model)}, {"classes", classes},
+                                 {"size", size_json(images.size)}, {"channels", images.channels},
+                                 {"augment", images.augment},      {"fit", images.fit},
+                                 {"mean", normalize.mean},         {"std", normalize.std}};
   if (images.eval_resize > 0) json["eval_resize"] = images.eval_resize;
   if (!ties.empty()) json["ties"] = ties;
   task.to_json(json);
@@ -180,8 +143,8 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     const auto json = parse_json<nlohmann::ordered_json>(text.empty() ? "null" : text,
                                                          "the checkpoint's options");
     ModelChoice choice;
-    json.at("model").get_to(choice.model);
-    json.at("stem").get_to(choice.stem);
+    choice.model =
+        trainer::ArchitectureChoice(saved_component(json, "model", trainer::standard_models()));
     choice.classes = number_in_range<std::int64_t>(json, "classes", 0, kMaxClasses);
     choice.images.size = size_from(json.at("size"));
     choice.images.channels = number_in_range<int>(json, "channels", 1, 3);

@@ -12,13 +12,14 @@
 #include "tools/image_options.h"
 #include "tools/train/task_choice.h"
 #include "trainer/model.h"
+#include "trainer/models/resnet.h"
 
 namespace millrace::tools {
 
+inline constexpr std::int64_t kMaxClasses = 1 << 24;
+
 struct ModelChoice {
-  std::string model = "resnet18";
-  /// "imagenet" or "3x3".
-  std::string stem = "imagenet";
+  trainer::ArchitectureChoice model = trainer::models::ResNet18();
   /// Number of classes or labels; 0: to be found (tools/train/class_count.h).
   std::int64_t classes = 0;
   /// "LAYER=LAYER": two layers that share weights.
@@ -26,13 +27,14 @@ struct ModelChoice {
   ImageOptions images = {};
   TaskChoice task = {};
 
-  /// Declares --model --stem --classes --tie and the image options; the task declares its own.
-  void declare(CLI::App& app);
-  /// Fills in the model's defaults: its task, and its input size: lenet 28 x 28 grey, a 3x3 stem 32
-  /// x 32, unet 96 x 96, all others 224 x 224, in colour. The task decides how images are padded,
-  /// and a table of mask colours how many classes there are.
+  /// Of the model: classify; of a U-Net segment if its classes are known, else mask-depth.
+  TaskKind usual_task(bool has_classes) const;
+  /// "resnet18".
+  std::string name() const { return std::string(model.type().name().word); }
+  /// Fills in the model's defaults: its task, and its images' size and channels. The task decides
+  /// how images are padded, and a table of mask colours how many classes there are.
   void settle();
-  /// Throws: InvalidArgument for an unknown model, an unsupported size, or layers that cannot be
+  /// Throws: InvalidArgument for an unsupported size, or layers that cannot be
   /// tied.
   void check() const;
   /// Whether the number of classes must still be found.

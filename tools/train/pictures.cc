@@ -44,8 +44,10 @@ class SamplePictures {
   SamplePictures(const ModelChoice& choice, const pipeline::Batch& batch, trainer::nn::Plan& plan)
       : choice_(choice), batch_(batch), plan_(plan) {}
 
-  std::vector<decode::Image> of(std::size_t slot) const {
+  std::vector<decode::Image> of(std::size_t slot) {
     const TaskChoice& task = choice_.task;
+    const auto stored = batch_.field(kSizeField).as<std::int64_t>().subspan(2 * slot, 2);
+    content_ = choice_.images.content({static_cast<int>(stored[0]), static_cast<int>(stored[1])});
     std::vector<decode::Image> pictures = {image(slot)};
     std::size_t output = 0;
     if (task.has_mask()) {
@@ -67,13 +69,13 @@ class SamplePictures {
   }
 
  private:
-  const decode::Extent& size() const { return choice_.images.size; }
+  decode::Extent size() const { return {content_.height, content_.width}; }
 
   DensePlanes planes_of(std::span<const float> all, std::size_t slot) const {
     const std::size_t each = all.size() / static_cast<std::size_t>(batch_.size);
     return {.values = all.subspan(slot * each, each),
             .canvas = choice_.images.canvas(),
-            .content = size()};
+            .content = content_};
   }
   DensePlanes planes(std::size_t output, std::size_t slot) const {
     return planes_of(plan_.output(output).data, slot);
@@ -101,7 +103,7 @@ class SamplePictures {
     const auto labels = batch_.field("mask").as<std::int64_t>();
     const std::size_t each = labels.size() / static_cast<std::size_t>(batch_.size);
     decode::ClassImage mask{.height = size().height, .width = size().width, .labels = {}};
-    for_each_place({.values = {}, .canvas = choice_.images.canvas(), .content = size()},
+    for_each_place({.values = {}, .canvas = choice_.images.canvas(), .content = content_},
                    [&](std::size_t place) { mask.labels.push_back(labels[slot * each + place]); });
     return painted(mask);
   }
@@ -124,10 +126,9 @@ class SamplePictures {
   /// Visits the positions of the canvas that the picture covers, row by row.
   template <typename Visit>
   static void for_each_place(const DensePlanes& planes, const Visit& visit) {
-    const int top = (planes.canvas.height - planes.content.height) / 2;
-    const int left = (planes.canvas.width - planes.content.width) / 2;
-    for (int y = top; y < top + planes.content.height; ++y)
-      for (int x = left; x < left + planes.content.width; ++x)
+    const decode::Box& content = planes.content;
+    for (int y = content.y; y < content.y + content.height; ++y)
+      for (int x = content.x; x < content.x + content.width; ++x)
         visit(static_cast<std::size_t>(y) * static_cast<std::size_t>(planes.canvas.width) +
               static_cast<std::size_t>(x));
   }
@@ -135,6 +136,7 @@ class SamplePictures {
   const ModelChoice& choice_;
   const pipeline::Batch& batch_;
   trainer::nn::Plan& plan_;
+  decode::Box content_;  ///< of the sample that is being drawn
 };
 
 std::vector<LegendEntry> legend_of(const ModelChoice& choice) {
@@ -147,6 +149,7 @@ std::vector<LegendEntry> legend_of(const ModelChoice& choice) {
 void write_pictures(const ModelChoice& choice, pipeline::PipelineOptions input,
                     const PictureOptions& options) {
   input.batch.size = options.samples;
+  input.fields.emplace_back(size_field());
   const auto opener = input.opener;
   pipeline::Pipeline pipeline(std::move(input));
   pipeline::Batch batch;
@@ -154,7 +157,7 @@ void write_pictures(const ModelChoice& choice, pipeline::PipelineOptions input,
   const Loaded loaded(choice, options.checkpoint, batch.size, *opener);
   const std::vector<std::span<const std::byte>> inputs{batch.field("image").data};
   loaded.plan->forward(inputs, trainer::nn::Mode::kEvaluate);
-  const SamplePictures pictures(choice, batch, *loaded.plan);
+  SamplePictures pictures(choice, batch, *loaded.plan);
   std::vector<Cell> cells;
   for (std::size_t slot = 0; slot < batch.keys.size(); ++slot)
     if (batch.valid[slot] != 0)

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "io/base/error.h"
+#include "tools/help.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/train/weights_file.h"
@@ -82,6 +83,7 @@ void RunFolderOptions::declare(CLI::App& app) {
                  "Folder for metrics, configuration and checkpoints, on disk or at s3:// or gs://; "
                  "DIR/auto: DIR/MODEL-DATE-TIME; auto: runs/auto; none: nothing is written")
       ->type_name("DIR")
+      ->check(in_short_help())
       ->check(of_this_start());
   app.add_flag("--force", force, "Start over in a --run-dir that holds a run")
       ->check(of_this_start());
@@ -89,6 +91,7 @@ void RunFolderOptions::declare(CLI::App& app) {
                  "Checkpoint or run to continue, a folder or URL; auto: the newest one in "
                  "--run-dir, else the last one uploaded, if any")
       ->type_name("PATH")
+      ->check(in_short_help())
       ->check(of_this_start());
   app.add_flag("--allow-changed-data", accept_changed_data,
                "Let --resume continue even if the list of shards or their contents have changed")
@@ -97,6 +100,7 @@ void RunFolderOptions::declare(CLI::App& app) {
                  "Weights to start from, in torchvision's names: a .safetensors file, a "
                  "checkpoint, or a run, whose best checkpoint is used")
       ->type_name("PATH")
+      ->check(in_short_help())
       ->check(may_change())
       ->check(names_contents());
   app.add_flag("--replace-head", replace_head,

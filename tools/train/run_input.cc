@@ -16,7 +16,7 @@ namespace {
 InputOptions training_input(const RunInputOptions& options) {
   const bool overfits = options.limits.overfit_batches > 0;
   OrderOptions order = options.data.order;
-  if (overfits) order.shuffle = 0;
+  if (overfits) order.shuffle.buffer_samples = 0;
   return {.shards = train_shards(options),
           .mix = std::make_shared<const pipeline::MixOptions>(
               options.data.mix.sets(options.data.train, options.read)),

@@ -13,6 +13,7 @@
 #include "pipeline/epoch_length.h"
 #include "pipeline/fake_data.h"
 #include "pipeline/slots.h"
+#include "tools/help.h"
 #include "tools/option_settings.h"
 #include "tools/values.h"
 #include "wds/split.h"
@@ -22,6 +23,9 @@ namespace {
 
 /// Fake data is divided as so many shards.
 constexpr int kFakeShards = 4;
+/// Of each device.
+constexpr std::int64_t kMaxBatch = 1 << 20;
+constexpr std::string_view kAll = "all";
 
 wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run, int saved_streams = 0) {
   if (saved_streams > 0 && saved_streams % run.topology.processes == 0)
@@ -71,6 +75,7 @@ void RunOptions::declare(CLI::App& app) {
                  "Number of devices, or a list of them: 8, [5], 0,2; auto: one, with all cores")
       ->transform(CLI::Validator(settle_devices, ""))
       ->type_name("N|LIST")
+      ->check(in_short_help())
       ->check(own_of_process());
   app.add_option("--accelerator", accelerator, "The kind of processor: there is the CPU")
       ->transform(CLI::Validator(check_accelerator, "{cpu,auto}"))
@@ -79,18 +84,18 @@ void RunOptions::declare(CLI::App& app) {
          "--precision", precision,
          "bf16 (16, 16-mixed, bf16-mixed, bfloat16): bf16 compute, float32 weights; fp32 (32, "
          "float32); bf16-true: bf16 weights too")
-      ->transform(one_of({"bf16", "fp32", "bf16-true"}, kPrecisions));
-  auto* per_device = app.add_option("--batch-size", batch_size, "Samples per device in a step")
-                         ->check(may_change());
-  per_device->transform(whole_number(1, 1 << 20));
-  app.add_option("--global-batch", global_batch,
-                 "The same of all devices of all processes, instead of --batch-size; 0: by that")
-      ->transform(whole_number(0, std::int64_t{1} << 40))
-      ->excludes(per_device)
+      ->transform(one_of({"bf16", "fp32", "bf16-true"}, kPrecisions))
+      ->check(in_short_help());
+  app.add_option("--batch-size", batch,
+                 "Samples per device in a step; N/all: of all devices of all processes together")
+      ->transform(whole_number_of(kAll, 1, std::int64_t{1} << 40))
+      ->type_name("N")
+      ->check(in_short_help())
       ->check(may_change());
   streams.declare(app);
   app.add_option("--threads", threads, "Decoding threads; 0: one per core")
       ->transform(whole_number(0, kMaxThreads))
+      ->check(in_short_help())
       ->check(own_of_process());
   app.add_option("--prefetch", prefetch, "Batches kept ready")
       ->transform(whole_number(1, 1 << 16))
@@ -104,21 +109,22 @@ void RunOptions::declare(CLI::App& app) {
 
 void RunOptions::check() const {
   static_cast<void>(device::DeviceSet::parse(devices));
-  streams.check();
+  require(is_of(batch, kAll) || number_of(batch, kAll) <= kMaxBatch,
+          fmt::format("--batch-size {}: at most {} for each device", batch, kMaxBatch));
 }
 
 void RunOptions::settle(const Topology& where) {
   topology = where;
   static_cast<void>(
-      wds::num_streams({.topology = topology, .workers = 1, .streams = streams.streams}));
-  if (global_batch == 0) return;
-  const std::int64_t replicas = topology.world_size();
-  batch_size = global_batch / replicas;
-  if (batch_size * replicas == global_batch) return;
+      wds::num_streams({.topology = topology, .workers = 1, .streams = streams.total()}));
+  const std::int64_t number = number_of(batch, kAll);
+  const std::int64_t replicas = is_of(batch, kAll) ? topology.world_size() : 1;
+  batch_size = number / replicas;
+  if (batch_size * replicas == number) return;
   const std::int64_t above = (batch_size + 1) * replicas;
   throw Error(
       ErrorCode::kInvalidArgument,
-      fmt::format("--global-batch {}: {} x {} devices cannot share it evenly: {}{}", global_batch,
+      fmt::format("--batch-size {}: {} x {} devices cannot share it evenly: {}{}", batch,
                   counted(static_cast<std::uint64_t>(topology.processes), "process"),
                   topology.devices,
                   batch_size > 0 ? fmt::format("{} or ", batch_size * replicas) : "", above));
@@ -130,7 +136,7 @@ trainer::nn::Precision RunOptions::compute_precision() const {
 
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
                    const ReadOptions& read, const OrderOptions& order) {
-  if (!read.lists_shards(specs) || order.resampled) return;
+  if (!read.lists_shards(specs) || order.epochs.resampled) return;
   const std::vector<std::string> shards = read.shards(specs);
   read.check_number(shards, split_of(shards.size(), run), order.wds_order());
 }
@@ -172,7 +178,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.scan_cache = ReadOptions::scan_cache();
   options = pipeline::with_counts(std::move(options));
   pipeline::check_ranges(options);
-  if (!options.counts && !input.order.resampled)
+  if (!options.counts && !input.order.epochs.resampled)
     wds::check_enough_shards(input.shards.size(), options.split);
   return options;
 }

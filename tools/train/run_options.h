@@ -20,8 +20,8 @@ struct RunOptions {
   std::string devices = "1";
   std::string accelerator = "auto";  ///< the CPU; an option so that others are refused
   std::string precision = "bf16";
-  std::int64_t batch_size = 64;
-  std::int64_t global_batch = 0;  ///< of all devices; 0: by batch_size
+  std::string batch = "64";      ///< of each device, or "512/all"
+  std::int64_t batch_size = 64;  ///< of each device; set by settle()
   StreamOptions streams = {};
   int threads = 0;
   int prefetch = 4;
@@ -29,14 +29,13 @@ struct RunOptions {
   /// The processes that share the work: not an option, but what this one is started as.
   Topology topology = {};
 
-  /// --devices --accelerator --precision --batch-size --global-batch --workers --streams --threads
-  /// --prefetch
+  /// --devices --accelerator --precision --batch-size --streams --threads --prefetch
   /// --no-autotune.
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for impossible devices.
   void check() const;
-  /// Takes over where this process stands. Throws: InvalidArgument for a global batch or streams
-  /// that the processes cannot share evenly.
+  /// Takes over where this process stands. Throws: InvalidArgument for a batch of all devices or
+  /// streams that the processes cannot share evenly.
   void settle(const Topology& where);
 
   trainer::nn::Precision compute_precision() const;

@@ -18,7 +18,7 @@ namespace {
 constexpr double kNotable = 1.5;
 /// Less distortion is hardly seen.
 constexpr double kSqueezed = 1.05;
-/// The square in the middle of a 3:2 picture is more.
+/// The square in the middle of a 3:2 picture is more, and so is what it fills of a square.
 constexpr double kCropped = 0.6;
 
 StoredImage look_at(const wds::Field& field) {
@@ -37,7 +37,8 @@ Scale scale_of(const StoredImage& stored, const ImageOptions& seen) {
                        static_cast<double>(seen.size.width) / stored.width};
   if (seen.fit == "none") return {};
   if (seen.fit == "squeeze") return squeezed;
-  const double both = std::max(squeezed.height, squeezed.width);
+  const double both = seen.fit == "contain" ? std::min(squeezed.height, squeezed.width)
+                                            : std::max(squeezed.height, squeezed.width);
   return {both, both};
 }
 
@@ -45,6 +46,12 @@ Scale scale_of(const StoredImage& stored, const ImageOptions& seen) {
 double share_seen(const StoredImage& stored, const ImageOptions& seen, const Scale& scale) {
   return std::min(1.0, seen.size.height / (scale.height * stored.height)) *
          std::min(1.0, seen.size.width / (scale.width * stored.width));
+}
+
+/// The share of the model's input that the picture fills.
+double share_filled(const StoredImage& stored, const ImageOptions& seen, const Scale& scale) {
+  return std::min(1.0, scale.height * stored.height / seen.size.height) *
+         std::min(1.0, scale.width * stored.width / seen.size.width);
 }
 
 std::string change_text(const StoredImage& stored, const ImageOptions& seen) {
@@ -57,6 +64,10 @@ std::string change_text(const StoredImage& stored, const ImageOptions& seen) {
   if (squeezed >= kSqueezed)
     changes.push_back(fmt::format("squeezed by {:.0f} %", 100 * (1 - 1 / squeezed)));
   if (share <= kCropped) changes.push_back(fmt::format("cropped to {:.0f} %", 100 * share));
+  const double filled = share_filled(stored, seen, scale);
+  if (filled <= kCropped)
+    changes.push_back(
+        fmt::format("filling {:.0f} % of {}x{}", 100 * filled, seen.size.height, seen.size.width));
   if (seen.channels == 1 && stored.channels >= 3) changes.emplace_back("made grey");
   if (changes.empty()) return {};
   return fmt::format("stored {}: {}", text(stored), fmt::join(changes, ", "));

@@ -1,74 +1,47 @@
-// TaskChoice: what a model is trained to predict: which fields of a sample are the targets, which
-// losses compare them with the outputs, and which metrics are computed.
-//
-//   classify       `cls`, a class number; cross-entropy; top1, top5
-//   multilabel     `json`, {"labels": [0, 1, ...]}; BCE with logits; auroc
-//   segment        `mask.png` next to the image, a class per pixel; cross-entropy; miou, the IoU of
-//                  each class, pixel_accuracy
-//   mask           `mask.png`, set or not; BCE with logits; iou
-//   depth          `depth.png`; berhu; rmse
-//   mask-depth, segment-depth   both, with a weighted loss each
+// TaskChoice: the task of a run: what a component of tools/train/tasks.h says, with what was found
+// out, and what follows: the fields of a batch, losses and measures.
 //
 // Threads: a value type.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "decode/class_mask.h"
 #include "pipeline/fields.h"
 #include "tools/image_options.h"
+#include "tools/train/tasks.h"
 #include "trainer/objective.h"
-
-namespace CLI {
-class App;
-}
 
 namespace millrace::tools {
 
 /// A field with the image's size as stored. Shape: int64 (N, 2), height before width.
 inline constexpr const char* kSizeField = "size";
+pipeline::FunctionField size_field();
 
 struct TaskChoice {
-  /// One of the above; empty: the model's default.
-  std::string kind = {};
-  /// multilabel: the key of the numbers in the sample's JSON.
-  std::string label_key = "labels";
-  float label_smoothing = 0.0F;
-  /// Empty: bce, or ce for masks of classes.
-  std::string mask_loss = {};
-  std::string depth_loss = "berhu";
-  /// For the mask's loss and the depth's.
-  std::vector<double> loss_weights = {1.0, 1.0};
-  /// The pixel value of a set mask.
-  int mask_value = 1;
-  /// Suffixes of the fields.
-  std::string mask_field = "mask.png";
-  std::string depth_field = "depth.png";
-  /// segment: the label of excluded pixels; -1: none.
-  std::int64_t ignore_index = 255;
-  std::vector<float> class_weights = {};
-  /// segment: a file with one colour per line, and its contents.
-  std::string colour_table = {};
+  /// The contents of the table of colours.
   std::vector<decode::ClassColour> colours = {};
   /// segment, multilabel: class names for printing, from the colour table or the caller.
   std::vector<std::string> names = {};
 
-  void declare(CLI::App& app);
-  /// Default: mask-depth for unet, else classify. Reads the table. Throws: as read_mask_colours().
-  void settle(const std::string& model);
-  /// Requires: settle(). Throws: InvalidArgument for options of another task, or a model that does
-  /// not support this one.
-  void check(const std::string& model) const;
+  void choose(const TaskKind& kind);
+  bool is_chosen() const { return kind_.has_value(); }
+  /// Reads the table of colours. Requires: is_chosen(). Throws: as read_mask_colours().
+  void settle();
+  /// Throws: InvalidArgument for a model that does not support this task.
+  void check(const std::string& model, bool dense_model) const;
 
-  bool has_class_mask() const { return kind.starts_with("segment"); }
-  bool has_mask() const { return has_class_mask() || kind.starts_with("mask"); }
-  bool has_depth() const { return kind.ends_with("depth"); }
-  bool is_dense() const { return has_mask() || has_depth(); }
-  /// Whether padding can be distinguished from content, as ignored pixels.
-  bool can_pad() const { return kind == "segment"; }
+  /// "segment".
+  std::string name() const { return std::string(kind_->type().name().word); }
+  const Task& what() const { return what_; }
+  bool has_class_mask() const { return what_.has_class_mask(); }
+  bool has_mask() const { return what_.mask.has_value(); }
+  bool has_depth() const { return what_.depth.has_value(); }
+  bool is_dense() const { return what_.is_dense(); }
   /// Channels of the mask's output; 0 without a mask.
   std::int64_t mask_channels(std::int64_t classes) const;
   /// One more than the highest class of the colour table; 0 without a table.
@@ -89,6 +62,10 @@ struct TaskChoice {
 
   void to_json(nlohmann::ordered_json& json) const;
   void from_json(const nlohmann::ordered_json& json);
+
+ private:
+  std::optional<TaskKind> kind_ = {};
+  Task what_ = {};
 };
 
 }  // namespace millrace::tools

@@ -1,14 +1,13 @@
 #include "tools/view/picture.h"
 
 #include <algorithm>
-#include <cctype>
-#include <filesystem>
 #include <string>
 #include <utility>
 
 #include "decode/encode.h"
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "tools/create/image_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -65,20 +64,8 @@ decode::Image Picture::image() const {
           .pixels = io::Bytes::take(std::vector<std::byte>(bytes.begin(), bytes.end()))};
 }
 
-namespace {
-
-/// "jpg" of "DIR/x.JPG"; empty without one.
-std::string suffix_of(const std::string& path) {
-  std::string suffix = std::filesystem::path(io::printable_url(path)).extension().string();
-  for (char& letter : suffix)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return suffix.empty() ? suffix : suffix.substr(1);
-}
-
-}  // namespace
-
 void check_picture_name(const std::string& path) {
-  const std::string suffix = suffix_of(path);
+  const std::string suffix = suffix_of(io::printable_url(path));
   for (const char* known : {"", "png", "jpg", "jpeg", "ppm"})
     if (suffix == known) return;
   throw Error(ErrorCode::kInvalidArgument,
@@ -86,7 +73,7 @@ void check_picture_name(const std::string& path) {
 }
 
 io::Bytes encode_picture(const decode::Image& image, const std::string& path) {
-  const std::string suffix = suffix_of(path);
+  const std::string suffix = suffix_of(io::printable_url(path));
   if (suffix == "ppm") return decode::encode_pnm(image);
   if (suffix == "jpg" || suffix == "jpeg")
     return decode::encode_jpeg(image, {.quality = 95, .subsample = false});

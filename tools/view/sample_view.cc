@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "decode/paired_decoder.h"
+#include "decode/transforms/resize.h"
 #include "io/base/error.h"
 #include "tools/view/visible.h"
 
@@ -54,7 +55,7 @@ decode::Resize within(const decode::ImageSize& size, int most) {
   const auto scaled = [&](int side) {
     return longer <= most ? side : std::max(1, side * most / longer);
   };
-  return {.height = scaled(size.height), .width = scaled(size.width)};
+  return {.size = {scaled(size.height), scaled(size.width)}};
 }
 
 /// The result of `work`; its faults are annotated with the file's location.
@@ -148,7 +149,8 @@ std::vector<decode::Image> SampleView::seen(std::vector<decode::PairedImage> fil
   std::vector<decode::ImageDecoderOptions> members;
   for (std::size_t i = 0; i < files.size(); ++i)
     members.push_back(located(files[i], [&] { return member(i, files[i].encoded); }));
-  const decode::PairedDecoder decoder(geometry(), members);
+  const decode::PairedDecoder decoder(
+      decode::of_kind(transforms(), decode::TransformKind::kGeometry), members);
   std::vector<std::vector<std::byte>> buffers;
   for (std::size_t i = 0; i < files.size(); ++i)
     buffers.emplace_back(decoder.output(i).num_bytes());
@@ -172,20 +174,18 @@ decode::ImageDecoderOptions SampleView::member(std::size_t field, const io::Byte
             ? 1
             : 3;
     member.interpolation = decode::Interpolation::kNearest;
-  } else if (normalised()) {
-    member.transforms = {options_.images.normalize()};
+  } else {
+    member.transforms = decode::of_kind(transforms(), decode::TransformKind::kPixels);
+    if (!normalised()) return member;
+    member.transforms.emplace_back(options_.images.normalize());
     member.dtype = decode::DType::kFloat32;
   }
   return member;
 }
 
-std::vector<decode::Transform> SampleView::geometry() const {
-  auto transforms =
-      options_.evaluation ? options_.images.eval_transforms() : options_.images.train_transforms();
-  std::erase_if(transforms, [](const decode::Transform& transform) {
-    return std::holds_alternative<decode::Normalize>(transform);
-  });
-  return transforms;
+std::vector<decode::Transform> SampleView::transforms() const {
+  return options_.evaluation ? options_.images.eval_transforms()
+                             : options_.images.train_transforms();
 }
 
 }  // namespace millrace::tools

@@ -52,7 +52,7 @@ class SampleView {
   std::vector<decode::Image> seen(std::vector<decode::PairedImage> files,
                                   std::uint64_t index) const;
   decode::ImageDecoderOptions member(std::size_t field, const io::Bytes& encoded) const;
-  std::vector<decode::Transform> geometry() const;
+  std::vector<decode::Transform> transforms() const;
   bool normalised() const { return !options_.images.mean.empty() || !options_.images.std.empty(); }
 
   SampleViewOptions options_;

@@ -1,4 +1,4 @@
-// Masks and depth rendered for people.
+// Masks and depth rendered as pictures.
 #pragma once
 
 #include <cstdint>

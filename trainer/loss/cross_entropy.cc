@@ -1,3 +1,5 @@
+#include "trainer/loss/cross_entropy.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -5,7 +7,6 @@
 #include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
 #include "trainer/detail/flat_math.h"
-#include "trainer/loss/detail/losses.h"
 
 namespace millrace::trainer::losses {
 namespace {
@@ -20,9 +21,11 @@ std::size_t rank_of(Logits logits, std::size_t label) {
   return static_cast<std::size_t>((x > logits[label]).count() + equals.count());
 }
 
-class CrossEntropy final : public Loss {
+class CrossEntropyLoss final : public Loss {
  public:
-  explicit CrossEntropy(float smoothing) : smoothing_(smoothing) {}
+  explicit CrossEntropyLoss(float smoothing) : smoothing_(smoothing) {}
+
+  TargetKind target() const override { return TargetKind::kClass; }
 
   LossSums evaluate(const LossInput& input) const override {
     check(input);
@@ -52,7 +55,7 @@ class CrossEntropy final : public Loss {
         (input.gradient.empty() || input.gradient.size() == input.prediction.data.size());
     if (!fits) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "cross_entropy needs logits (N, K), N labels and N flags, got logits " +
+                  "cross-entropy needs logits (N, K), N labels and N flags, got logits " +
                       nn::shape_text(shape) + ", " + std::to_string(input.target.labels.size()) +
                       " labels and " + std::to_string(input.valid.size()) + " flags");
     }
@@ -102,11 +105,18 @@ class CrossEntropy final : public Loss {
 
 }  // namespace
 
-std::unique_ptr<Loss> cross_entropy(const LossOptions& options) {
-  if (options.label_smoothing < 0 || options.label_smoothing >= 1) {
-    throw Error(ErrorCode::kInvalidArgument, "label smoothing must lie in [0, 1)");
-  }
-  return std::make_unique<CrossEntropy>(options.label_smoothing);
+const ComponentName CrossEntropy::kName = {"cross-entropy", "CrossEntropy",
+                                           "Cross-entropy of the softmax; a class per sample"};
+
+void list_label_smoothing(FieldList& field, float& label_smoothing) {
+  field("label_smoothing", label_smoothing, {.min = 0, .max = 1, .open_max = true},
+        "Share of the target that is spread over all classes");
+}
+
+void CrossEntropy::fields(FieldList& field) { list_label_smoothing(field, label_smoothing); }
+
+std::unique_ptr<Loss> CrossEntropy::make() const {
+  return std::make_unique<CrossEntropyLoss>(label_smoothing);
 }
 
 }  // namespace millrace::trainer::losses

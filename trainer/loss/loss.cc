@@ -1,31 +1,30 @@
 #include "trainer/loss/loss.h"
 
 #include <algorithm>
-#include <array>
-#include <string>
 
-#include "io/base/error.h"
-#include "trainer/loss/detail/losses.h"
+#include "io/component/choice_type.h"
+#include "trainer/loss/cross_entropy.h"
+#include "trainer/loss/pixel_cross_entropy.h"
+#include "trainer/loss/value_losses.h"
 
 namespace millrace::trainer {
-namespace {
 
-struct NamedLoss {
-  std::string_view name;
-  std::unique_ptr<Loss> (*make)(const LossOptions&);
-};
+const TableOf<Loss>& standard_losses() {
+  static const TableOf<Loss> table = TableOf<Loss>("loss")
+                                         .add<losses::CrossEntropy>()
+                                         .add<losses::PixelCrossEntropy>()
+                                         .add<losses::Bce>()
+                                         .add<losses::Dice>()
+                                         .add<losses::L1>()
+                                         .add<losses::Mse>()
+                                         .add<losses::BerHu>();
+  return table;
+}
 
-constexpr std::array kLosses = {
-    NamedLoss{"bce", losses::bce},
-    NamedLoss{"berhu", losses::berhu},
-    NamedLoss{"cross_entropy", losses::cross_entropy},
-    NamedLoss{"dice", losses::dice},
-    NamedLoss{"l1", losses::l1},
-    NamedLoss{"mse", losses::mse},
-    NamedLoss{"pixel_cross_entropy", losses::pixel_cross_entropy},
-};
-
-}  // namespace
+const ValueType& value_type(const LossChoice& /*choice*/) {
+  static const ChoiceType<Loss> type(standard_losses());
+  return type;
+}
 
 LossSums& LossSums::operator+=(const LossSums& other) {
   loss += other.loss;
@@ -45,23 +44,6 @@ std::optional<std::size_t> first_bad_label(std::span<const std::int64_t> labels,
     if (!known && valid[i / each] != 0) return i;
   }
   return std::nullopt;
-}
-
-std::vector<std::string_view> loss_names() {
-  std::vector<std::string_view> names;
-  names.reserve(kLosses.size());
-  for (const NamedLoss& entry : kLosses) names.push_back(entry.name);
-  return names;
-}
-
-std::unique_ptr<Loss> make_loss(std::string_view name, const LossOptions& options) {
-  const auto found = std::ranges::find(kLosses, name, &NamedLoss::name);
-  if (found != kLosses.end()) return found->make(options);
-  std::string known;
-  for (const NamedLoss& entry : kLosses)
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  throw Error(ErrorCode::kInvalidArgument,
-              "no loss is named " + std::string(name) + "; there are " + known);
 }
 
 }  // namespace millrace::trainer

@@ -1,13 +1,18 @@
-// Losses: the value to minimise, and its gradient, over the valid slots of a batch.
+// Losses: the value to minimise, and its gradient, over the valid slots of a batch; which one is a
+// component.
 //
 // With several devices the loss is the mean over the valid slots of all of them, so a replica
 // cannot divide by its own count: it gets `divisor`, the global number of valid slots, and scales
 // the gradient by 1 / divisor. The sum of the replicas' gradients is then the mean's.
 //
-//   auto loss = make_loss("cross_entropy", {.label_smoothing = 0.1F});
+//   const LossChoice choice = losses::CrossEntropy{.label_smoothing = 0.1F};
+//   const auto loss = choice.make();
 //   LossSums sums = loss->evaluate({.prediction = plan.output(0), .target = {.labels = labels},
 //                                   .valid = batch.valid, .divisor = global_valid,
 //                                   .gradient = plan.output_gradient(0)});
+//
+// To add one: a file here (slot_loss.h for a function of values), a line in the table of loss.cc;
+// in another program a line in a copy of the table.
 //
 // Threads: evaluate() is const and may be called from any thread.
 #pragma once
@@ -17,9 +22,9 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
+#include "io/component/choice.h"
 #include "trainer/nn/plan.h"
 
 namespace millrace::trainer {
@@ -27,7 +32,8 @@ namespace millrace::trainer {
 /// The target of a prediction; one of the two is empty.
 struct Target {
   std::span<const std::int64_t> labels = {};  ///< class indices: (N), or of pixels (N, H, W)
-  std::span<const float> values = {};         ///< the prediction's shape
+  /// The prediction's shape. NaN: there is no value; it counts for nothing, and has zero gradient.
+  std::span<const float> values = {};
 };
 
 struct LossInput {
@@ -49,32 +55,32 @@ struct LossSums {
   LossSums& operator+=(const LossSums& other);
 };
 
+/// What a loss compares a prediction with; a caller checks it with the sample's key before.
+enum class TargetKind {
+  kClass,         ///< a label per slot; top1 and top5 are counted
+  kPixelClasses,  ///< a label per pixel
+  kShares,        ///< values between 0 and 1
+  kValues,        ///< finite values
+};
+
 class Loss {
  public:
   virtual ~Loss() = default;
+  virtual TargetKind target() const = 0;
+  /// A label that does not count. Default: none.
+  virtual std::optional<std::int64_t> ignored_label() const { return {}; }
   /// Throws: InvalidArgument for sizes that do not fit; Corrupt for a label outside the classes. A
   /// caller that has the sample's key calls first_bad_label() before.
   virtual LossSums evaluate(const LossInput& input) const = 0;
 };
 
-struct LossOptions {
-  /// e: each class gets e / K of the target's weight. For both cross-entropies.
-  float label_smoothing = 0;
-  /// The label of pixels that do not count. This and the following: pixel_cross_entropy only.
-  std::int64_t ignore_label = 255;
-  /// Of each class; empty: all 1. Lifetime: make_loss() copies them.
-  std::span<const float> class_weights = {};
-  /// The weight of the softmax's Dice beside the cross-entropy.
-  float dice = 0;
-};
+using LossChoice = Choice<Loss>;
 
-/// "bce", "berhu", "cross_entropy", "dice", "l1", "mse", "pixel_cross_entropy";
-/// trainer/loss/detail/losses.h has the formulas.
-std::vector<std::string_view> loss_names();
+/// As a field of another component.
+const ValueType& value_type(const LossChoice& choice);
 
-/// Throws: InvalidArgument for a name that is not in loss_names(), with the list, and for options
-/// out of range.
-std::unique_ptr<Loss> make_loss(std::string_view name, const LossOptions& options = {});
+/// cross-entropy, pixel-cross-entropy, bce, dice, l1, mse, berhu.
+const TableOf<Loss>& standard_losses();
 
 /// The index of the first label of a valid slot that is outside [0, num_classes) and not `ignore`,
 /// which evaluate() refuses; nullopt if there is none. Requires: every slot has as many labels.

@@ -1,4 +1,5 @@
-// Cross-entropy of every pixel of a mask, optionally plus the Dice loss of the softmax.
+#include "trainer/loss/pixel_cross_entropy.h"
+
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
@@ -6,7 +7,7 @@
 #include <vector>
 
 #include "io/base/error.h"
-#include "trainer/loss/detail/losses.h"
+#include "trainer/loss/cross_entropy.h"
 
 namespace millrace::trainer::losses {
 namespace {
@@ -31,11 +32,12 @@ struct Overlap {
   double dice() const { return (2 * both + kSmooth) / denominator(); }
 };
 
-class PixelCrossEntropy final : public Loss {
+class PixelCrossEntropyLoss final : public Loss {
  public:
-  explicit PixelCrossEntropy(const LossOptions& options)
-      : options_(options),
-        class_weights_(options.class_weights.begin(), options.class_weights.end()) {}
+  explicit PixelCrossEntropyLoss(PixelCrossEntropy options) : options_(std::move(options)) {}
+
+  TargetKind target() const override { return TargetKind::kPixelClasses; }
+  std::optional<std::int64_t> ignored_label() const override { return options_.ignore_index; }
 
   LossSums evaluate(const LossInput& input) const override {
     check(input);
@@ -78,26 +80,26 @@ class PixelCrossEntropy final : public Loss {
                       (input.gradient.empty() || input.gradient.size() == size);
     if (!fits) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "pixel_cross_entropy needs logits (N, K, H, W), N x H x W labels and N flags, "
+                  "pixel-cross-entropy needs logits (N, K, H, W), N x H x W labels and N flags, "
                   "got logits " +
                       nn::shape_text(shape) + ", " + std::to_string(input.target.labels.size()) +
                       " labels and " + std::to_string(input.valid.size()) + " flags");
     }
-    require(class_weights_.empty() || class_weights_.size() == classes,
-            std::to_string(class_weights_.size()) + " class weights for " +
+    require(options_.class_weights.empty() || options_.class_weights.size() == classes,
+            std::to_string(options_.class_weights.size()) + " class weights for " +
                 std::to_string(classes) + " classes");
     const auto bad =
-        first_bad_label(input.target.labels, input.valid, shape[1], options_.ignore_label);
+        first_bad_label(input.target.labels, input.valid, shape[1], options_.ignore_index);
     if (!bad) return;
     throw Error(ErrorCode::kCorrupt, "label " + std::to_string(input.target.labels[*bad]) +
                                          " is not one of the model's " + std::to_string(classes) +
                                          " classes");
   }
 
-  bool counts(std::int64_t label) const { return label != options_.ignore_label; }
+  bool counts(std::int64_t label) const { return label != options_.ignore_index; }
   double weight_of(std::int64_t label) const {
-    if (class_weights_.empty()) return 1.0;
-    return static_cast<double>(class_weights_[static_cast<std::size_t>(label)]);
+    if (options_.class_weights.empty()) return 1.0;
+    return static_cast<double>(options_.class_weights[static_cast<std::size_t>(label)]);
   }
 
   double one(std::span<const float> logits, Labels labels, double divisor,
@@ -245,19 +247,29 @@ class PixelCrossEntropy final : public Loss {
     return result;
   }
 
-  LossOptions options_;
-  std::vector<float> class_weights_;
+  PixelCrossEntropy options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Loss> pixel_cross_entropy(const LossOptions& options) {
-  require(options.label_smoothing >= 0 && options.label_smoothing < 1,
-          "label smoothing must lie in [0, 1)");
-  require(options.dice >= 0, "the weight of Dice must not be negative");
-  for (const float weight : options.class_weights)
-    require(weight >= 0 && std::isfinite(weight), "a class weight must be finite and not negative");
-  return std::make_unique<PixelCrossEntropy>(options);
+const ComponentName PixelCrossEntropy::kName = {
+    "pixel-cross-entropy", "PixelCrossEntropy",
+    "Cross-entropy of every pixel, and Dice beside it; a class per pixel"};
+
+void PixelCrossEntropy::list_cross_entropy(FieldList& field) {
+  list_label_smoothing(field, label_smoothing);
+  field("ignore_index", ignore_index, {.min = -1, .max = 65535},
+        "The label that loss and measures ignore; -1: none");
+  field("class_weights", class_weights, {.min = 0}, "The weight of each class");
+}
+
+void PixelCrossEntropy::fields(FieldList& field) {
+  list_cross_entropy(field);
+  field("dice", dice, {.min = 0}, "The weight of Dice");
+}
+
+std::unique_ptr<Loss> PixelCrossEntropy::make() const {
+  return std::make_unique<PixelCrossEntropyLoss>(*this);
 }
 
 }  // namespace millrace::trainer::losses

@@ -1,8 +1,6 @@
-// AlexNet in its one-tower form, with torchvision's names. Source: Krizhevsky, "One weird trick for
-// parallelizing convolutional neural networks" (2014).
-#include <string>
+#include "trainer/models/alexnet.h"
 
-#include "trainer/models/detail/builders.h"
+#include <string>
 
 namespace millrace::trainer::models {
 namespace {
@@ -40,17 +38,30 @@ Value hidden(GraphBuilder& builder, int index, Value x, float dropout) {
   return builder.relu(classifier(index + 2), x);
 }
 
-}  // namespace
-
-nn::Graph alexnet(const ModelOptions& options) {
+nn::Graph build_alexnet(const ModelOptions& options, float dropout) {
   GraphBuilder builder;
   Value x =
       builder.input("image", {options.in_channels, options.image.height, options.image.width});
   x = builder.adaptive_avg_pool2d("avgpool", alexnet_features(builder, x), {.size = 6});
-  x = hidden(builder, 0, builder.flatten("flatten", x), options.dropout);
-  x = hidden(builder, 3, x, options.dropout);
+  x = hidden(builder, 0, builder.flatten("flatten", x), dropout);
+  x = hidden(builder, 3, x, dropout);
   builder.output("logits", builder.linear(classifier(6), x, {.features = options.num_classes}));
   return builder.build();
+}
+
+}  // namespace
+
+const ComponentName AlexNet::kName = {"alexnet", "AlexNet", "AlexNet in its one-tower form"};
+
+void AlexNet::fields(FieldList& field) {
+  field("dropout", dropout, {.min = 0, .max = 1, .open_max = true},
+        "Share of the values that are dropped before its hidden layers");
+}
+
+std::unique_ptr<Architecture> AlexNet::make() const {
+  return make_architecture({}, [dropout = dropout](const ModelOptions& options) {
+    return build_alexnet(options, dropout);
+  });
 }
 
 }  // namespace millrace::trainer::models

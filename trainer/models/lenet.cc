@@ -1,6 +1,4 @@
-// LeNet-5 with ReLU and max-pooling. Source: LeCun, Bottou, Bengio, Haffner, "Gradient-based
-// learning applied to document recognition" (1998), in the form of today's tutorials.
-#include "trainer/models/detail/builders.h"
+#include "trainer/models/lenet.h"
 
 namespace millrace::trainer::models {
 namespace {
@@ -15,9 +13,7 @@ Value lenet_features(GraphBuilder& builder, Value x) {
   return builder.max_pool2d("pool2", builder.relu("relu2", x));
 }
 
-}  // namespace
-
-nn::Graph lenet(const ModelOptions& options) {
+nn::Graph build_lenet(const ModelOptions& options) {
   GraphBuilder builder;
   Value x =
       builder.input("image", {options.in_channels, options.image.height, options.image.width});
@@ -26,6 +22,14 @@ nn::Graph lenet(const ModelOptions& options) {
   x = builder.relu("relu4", builder.linear("fc2", x, {.features = 84}));
   builder.output("logits", builder.linear("fc3", x, {.features = options.num_classes}));
   return builder.build();
+}
+
+}  // namespace
+
+const ComponentName LeNet::kName = {"lenet", "LeNet", "LeNet-5 with ReLU, for grey images"};
+
+std::unique_ptr<Architecture> LeNet::make() const {
+  return make_architecture({.side = 28, .channels = 1}, build_lenet);
 }
 
 }  // namespace millrace::trainer::models

@@ -1,41 +1,83 @@
-// The models that come with millrace, as functions that build a graph.
+// The models that come with millrace: each is a component that builds a graph.
 //
-//   const nn::Graph graph = build_model("resnet18", {.num_classes = 10, .stem = Stem::k3x3,
-//                                                    .image = {32, 32}});
+//   const nn::Graph graph = build_model("resnet18(stem=3x3)",
+//                                       {.num_classes = 10, .image = {32, 32}});
+//   const ArchitectureChoice choice = models::ResNet18{.stem = Stem::k3x3};      // likewise
+//   const nn::Graph same = choice.make()->build({.num_classes = 10, .image = {32, 32}});
 //
 // Layer and parameter names, shapes and counts are torchvision's; LeNet's layers are conv1, conv2,
 // fc1, fc2, fc3. The U-Net has up to two outputs, "mask" (logits) and "depth", each (C, H, W) with
 // mask_channels and depth_channels; it ignores num_classes.
 //
-// Threads: functions.
+// To add one: a file pair here, a line in the table of models.cc; in another program a line in a
+// copy of the table.
+//
+// Threads: const, from any.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
-#include <vector>
+#include <utility>
 
+#include "io/component/choice.h"
 #include "trainer/nn/graph.h"
 
 namespace millrace::trainer {
 
-/// A ResNet's first layers: 7x7 stride 2 and a max-pool (ImageNet), or only 3x3 stride 1 (CIFAR).
-enum class Stem { kImageNet, k3x3 };
-
+/// What a run asks of a model, whichever it is.
 struct ModelOptions {
   std::int64_t num_classes = 1000;
   std::int64_t in_channels = 3;
-  nn::Extent2d image = 224;  ///< height and width of the input
-  Stem stem = Stem::kImageNet;
-  float dropout = 0.5F;             ///< AlexNet's, before its hidden layers
-  std::int64_t mask_channels = 1;   ///< of the U-Net's output "mask"; 0: no such output
+  nn::Extent2d image = 224;         ///< height and width of the input
+  std::int64_t mask_channels = 1;   ///< of a dense model's output "mask"; 0: no such output
   std::int64_t depth_channels = 1;  ///< of its output "depth"
 };
 
-/// "alexnet", "lenet", "resnet18", "resnet34", "resnet50", "unet".
-std::vector<std::string_view> model_names();
+/// What is known of a model before it is built.
+struct ModelTraits {
+  int side = 224;  ///< of its images, height and width, unless a run says otherwise
+  int channels = 3;
+  bool is_dense = false;  ///< its outputs are images, "mask" and "depth", not "logits"
+  int multiple_of = 1;    ///< what its images' sides are multiples of
+};
 
-/// Throws: InvalidArgument for a name that is not in model_names(), with the list, and for an image
-/// size that the model does not take.
-nn::Graph build_model(std::string_view name, const ModelOptions& options);
+/// Builds a model's graph.
+class Architecture {
+ public:
+  explicit Architecture(const ModelTraits& traits) : traits_(traits) {}
+  virtual ~Architecture() = default;
+
+  const ModelTraits& traits() const { return traits_; }
+  /// Throws: InvalidArgument for an image size that the model does not take.
+  virtual nn::Graph build(const ModelOptions& options) const = 0;
+
+ private:
+  ModelTraits traits_;
+};
+
+/// Of a function: nn::Graph(const ModelOptions& options).
+template <typename Build>
+std::unique_ptr<Architecture> make_architecture(const ModelTraits& traits, Build function) {
+  class Built final : public Architecture {
+   public:
+    Built(const ModelTraits& traits, Build function)
+        : Architecture(traits), function_(std::move(function)) {}
+    nn::Graph build(const ModelOptions& options) const override { return function_(options); }
+
+   private:
+    Build function_;
+  };
+  return std::make_unique<Built>(traits, std::move(function));
+}
+
+using ArchitectureChoice = Choice<Architecture>;
+
+/// alexnet, lenet, resnet18, resnet34, resnet50, unet.
+const TableOf<Architecture>& standard_models();
+
+/// Of a call: "resnet18", "resnet18(stem=3x3)". Throws: InvalidArgument, with the nearest name, for
+/// a model that is not in the table, and as build().
+nn::Graph build_model(std::string_view call, const ModelOptions& options);
 
 }  // namespace millrace::trainer

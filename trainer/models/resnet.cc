@@ -1,10 +1,11 @@
-// Residual networks. Source: He, Zhang, Ren, Sun, "Deep residual learning for image recognition"
-// (2015); names and the stride's place as in torchvision.
+#include "trainer/models/resnet.h"
+
 #include <string>
 
 #include "trainer/models/detail/builders.h"
 
-namespace millrace::trainer::models {
+namespace millrace::trainer {
+namespace models {
 namespace {
 
 using nn::Conv2d;
@@ -37,17 +38,28 @@ Value head(GraphBuilder& builder, Value x, std::int64_t num_classes) {
   return builder.linear("fc", x, {.features = num_classes});
 }
 
-nn::Graph resnet(const ModelOptions& options, Block block, const Depths& depths) {
+nn::Graph build_resnet(const ModelOptions& options, Stem stem, Block block, const Depths& depths) {
   GraphBuilder builder;
   Value x =
       builder.input("image", {options.in_channels, options.image.height, options.image.width});
-  x = resnet_entry(builder, x, options.stem);
-  if (options.stem == Stem::kImageNet) {
+  x = resnet_entry(builder, x, stem);
+  if (stem == Stem::kImageNet) {
     x = builder.max_pool2d("maxpool", x, {.kernel = 3, .stride = 2, .padding = 1});
   }
   x = resnet_stages(builder, x, block, depths).back();
   builder.output("logits", head(builder, x, options.num_classes));
   return builder.build();
+}
+
+std::unique_ptr<Architecture> make_resnet(Stem stem, Block block, const Depths& depths) {
+  return make_architecture({.side = stem == Stem::k3x3 ? 32 : 224},
+                           [stem, block, depths](const ModelOptions& options) {
+                             return build_resnet(options, stem, block, depths);
+                           });
+}
+
+void list_stem(FieldList& field, Stem& stem) {
+  field("stem", stem, "Its entry: 7x7 and a max-pool (imagenet), or 3x3 for small images");
 }
 
 }  // namespace
@@ -91,16 +103,33 @@ std::vector<Value> resnet_stages(GraphBuilder& builder, Value x, Block block,
   return outputs;
 }
 
-nn::Graph resnet18(const ModelOptions& options) {
-  return resnet(options, basic_block, {2, 2, 2, 2});
+const ComponentName ResNet18::kName = {"resnet18", "ResNet18", "Residual network of 18 layers"};
+const ComponentName ResNet34::kName = {"resnet34", "ResNet34", "Residual network of 34 layers"};
+const ComponentName ResNet50::kName = {"resnet50", "ResNet50",
+                                       "Residual network of 50 layers, with bottlenecks"};
+
+void ResNet18::fields(FieldList& field) { list_stem(field, stem); }
+void ResNet34::fields(FieldList& field) { list_stem(field, stem); }
+void ResNet50::fields(FieldList& field) { list_stem(field, stem); }
+
+std::unique_ptr<Architecture> ResNet18::make() const {
+  return make_resnet(stem, basic_block, {2, 2, 2, 2});
+}
+std::unique_ptr<Architecture> ResNet34::make() const {
+  return make_resnet(stem, basic_block, {3, 4, 6, 3});
+}
+std::unique_ptr<Architecture> ResNet50::make() const {
+  return make_resnet(stem, bottleneck, {3, 4, 6, 3});
 }
 
-nn::Graph resnet34(const ModelOptions& options) {
-  return resnet(options, basic_block, {3, 4, 6, 3});
+}  // namespace models
+
+const ValueType& value_type(const Stem& /*stem*/) {
+  static const EnumType<Stem> type({{"imagenet", Stem::kImageNet},
+                                    {"3x3", Stem::k3x3},
+                                    {"7x7", Stem::kImageNet},
+                                    {"cifar", Stem::k3x3}});
+  return type;
 }
 
-nn::Graph resnet50(const ModelOptions& options) {
-  return resnet(options, bottleneck, {3, 4, 6, 3});
-}
-
-}  // namespace millrace::trainer::models
+}  // namespace millrace::trainer

@@ -1,7 +1,5 @@
-// A U-Net on a ResNet-34 encoder: two heads, the mask's logits and the depth, and skips that are
-// added, not concatenated. About 30 million parameters.
-//
-// Source: Ronneberger, Fischer, Brox, "U-Net" (2015); He et al., "Deep residual learning" (2015).
+#include "trainer/models/unet.h"
+
 #include <string>
 #include <vector>
 
@@ -14,7 +12,7 @@ namespace {
 using nn::GraphBuilder;
 using nn::Value;
 
-constexpr std::int64_t kReduction = 32;  // from the image to the encoder's last stage
+constexpr int kReduction = 32;  // from the image to the encoder's last stage
 
 Value unit(GraphBuilder& builder, const std::string& name, Value x, std::int64_t channels) {
   x = builder.conv2d(name + ".conv", x, convolution(channels, 3, 1));
@@ -36,9 +34,7 @@ void add_head(GraphBuilder& builder, const std::string& name, Value x, std::int6
   builder.output(name, builder.conv2d(name + ".out", x, {.channels = channels, .kernel = 1}));
 }
 
-}  // namespace
-
-nn::Graph unet(const ModelOptions& options) {
+nn::Graph build_unet(const ModelOptions& options) {
   if (options.image.height % kReduction != 0 || options.image.width % kReduction != 0) {
     throw Error(ErrorCode::kInvalidArgument, "unet needs an image whose sides are multiples of 32");
   }
@@ -58,6 +54,15 @@ nn::Graph unet(const ModelOptions& options) {
   add_head(builder, "mask", x, options.mask_channels);
   add_head(builder, "depth", x, options.depth_channels);
   return builder.build();
+}
+
+}  // namespace
+
+const ComponentName UNet::kName = {
+    "unet", "UNet", "U-Net on a ResNet-34 encoder, for masks and depths; sides in steps of 32 px"};
+
+std::unique_ptr<Architecture> UNet::make() const {
+  return make_architecture({.side = 96, .is_dense = true, .multiple_of = kReduction}, build_unet);
 }
 
 }  // namespace millrace::trainer::models

@@ -7,6 +7,7 @@
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/rng.h"
+#include "trainer/nn/custom_layer.h"
 
 namespace millrace::trainer::nn {
 namespace {
@@ -296,6 +297,31 @@ Value GraphBuilder::linear(std::string name, Value x, const Linear& options) {
   const Value value = append(std::move(name), options, {x}, {options.features});
   declare_weights(value, {options.features, in}, {Init::kKaimingUniform, in}, options.bias,
                   options.shared);
+  return value;
+}
+
+Value GraphBuilder::custom(std::string name, std::shared_ptr<const CustomLayer> layer,
+                           const std::vector<Value>& inputs) {
+  std::vector<Shape> shapes;
+  for (const Value input : inputs) shapes.push_back(shape(input));
+  const auto result = [&] {
+    try {
+      return layer->shape(shapes);
+    } catch (const Error& error) {
+      refuse(name, Custom{layer}, error.message(), inputs);
+    }
+  }();
+  const Value value = append(std::move(name), Custom{layer}, inputs, result);
+  Node& node = nodes_[value.node];
+  const auto own = [&](const std::string& part, std::optional<CustomParameter> parameter) {
+    if (!parameter) return kNoParameter;
+    return declare({node.name + part,
+                    std::move(parameter->shape),
+                    parameter->decay,
+                    {parameter->init, parameter->fan}});
+  };
+  node.weight = own(".weight", layer->weight(shapes));
+  node.bias = own(".bias", layer->bias(shapes));
   return value;
 }
 

@@ -118,6 +118,9 @@ class GraphBuilder {
   Value adaptive_avg_pool2d(std::string name, Value x, const AdaptiveAvgPool2d& options = {});
   Value flatten(std::string name, Value x);
   Value linear(std::string name, Value x, const Linear& options);
+  /// Throws: what the layer's shape() throws, with the layer's name.
+  Value custom(std::string name, std::shared_ptr<const CustomLayer> layer,
+               const std::vector<Value>& inputs);
   void output(std::string name, Value x);
 
   /// The parameters of the layer with output `x`, for another layer of the same shapes to share.

@@ -4,7 +4,10 @@
 #include <functional>
 #include <numeric>
 
+#include "trainer/nn/custom_layer.h"
+
 namespace millrace::trainer::nn {
+
 std::string shape_text(const Shape& shape) {
   std::string text = "(";
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -36,8 +39,10 @@ std::string_view layer_name(const Layer& layer) {
       "upsample",
       "flatten",
       "reshape",
-      "linear"};
-  return kNames[layer.index()];
+      "linear",
+      "custom"};
+  const auto* custom = std::get_if<Custom>(&layer);
+  return custom != nullptr ? custom->layer->kind() : kNames[layer.index()];
 }
 
 }  // namespace millrace::trainer::nn

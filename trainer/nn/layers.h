@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -140,9 +141,16 @@ struct Linear {
   std::optional<SharedWeights> shared = {};
 };
 
+class CustomLayer;  // trainer/nn/custom_layer.h
+
+/// A layer of a program's own.
+struct Custom {
+  std::shared_ptr<const CustomLayer> layer;
+};
+
 using Layer = std::variant<Input, Conv2d, ConvTranspose2d, BatchNorm, Relu, Activation, Softmax,
                            Add, Concat, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample,
-                           Flatten, Reshape, Linear>;
+                           Flatten, Reshape, Linear, Custom>;
 
 /// "conv2d", "batch_norm": the layer's kind in messages and summaries.
 std::string_view layer_name(const Layer& layer);

@@ -1,5 +1,5 @@
 // Plan: a model compiled for one device, one batch size and one precision; and compile(), which
-// compiles a graph for the CPU. A run's plans come from its backend (trainer/backend.h).
+// compiles a graph for the CPU. A run's plans come from its backend (trainer/composed_backend.h).
 //
 // Compiling creates primitives, chooses layouts, and plans all activations into one arena. A Plan
 // reads weights and running statistics from, and writes gradients and running statistics to, the

@@ -11,10 +11,11 @@ namespace {
 class BatchNormOp final : public Op {
  public:
   BatchNormOp(Lowering& lowering, const nn::Group& group, const nn::BatchNorm& layer)
-      : group_(group), node_(lowering.node(group.head)) {
-    x_ = lowering.value(node_.inputs[0]);
-    if (group.residual) residual_ = lowering.value(*group.residual);
+      : group_(group), node_(lowering.node(group.head)), storage_(storage_of(lowering.context())) {
+    x_ = lowering.unrounded_value(node_.inputs[0]);
+    if (group.residual) residual_ = lowering.unrounded_value(*group.residual);
     y_ = lowering.make(lowering.gradient_desc({group.result}));
+    y_.rounded = true;
     lowering.set_value(group.result, y_);
     describe(lowering, layer);
   }
@@ -30,9 +31,8 @@ class BatchNormOp final : public Op {
     forward_.x = x_.data();
     forward_.y = y_.data();
     forward_.residual = residual_ ? residual_.data() : nullptr;
-    const Storage storage = storage_of(x_.memory);
-    if (pass.mode == nn::Mode::kEvaluate) return batch_norm_evaluate(storage, shape_, forward_);
-    batch_norm_train(storage, shape_, forward_);
+    if (pass.mode == nn::Mode::kEvaluate) return batch_norm_evaluate(storage_, shape_, forward_);
+    batch_norm_train(storage_, shape_, forward_);
     batches_tracked_[0] += 1.0F;
   }
 
@@ -44,20 +44,19 @@ class BatchNormOp final : public Op {
     back_.y = group_.relu && group_.residual ? y_.data() : nullptr;
     back_.g = g_ ? g_.data() : nullptr;
     back_.dx = dx_ ? dx_.data() : nullptr;
-    batch_norm_backward(storage_of(x_.memory), shape_, back_);
+    batch_norm_backward(storage_, shape_, back_);
   }
 
  private:
   void describe(Lowering& lowering, const nn::BatchNorm& layer) {
     const Context& context = lowering.context();
-    const std::int64_t blocks =
-        (node_.shape[0] + context.channel_block - 1) / context.channel_block;
+    const std::int64_t blocks = (node_.shape[0] + context.layout.block - 1) / context.layout.block;
     shape_ = {.images = context.batch_size,
               .blocks = blocks,
               .pixels = node_.shape[1] * node_.shape[2],
-              .block = context.channel_block,
+              .block = context.layout.block,
               .channels = node_.shape[0]};
-    const auto padded = static_cast<std::size_t>(blocks * context.channel_block);
+    const auto padded = static_cast<std::size_t>(blocks * context.layout.block);
     mean_.assign(padded, 0.0F);
     inverse_deviation_.assign(padded, 0.0F);
     batches_tracked_ = lowering.buffer_values(node_.buffers + 2);
@@ -85,22 +84,26 @@ class BatchNormOp final : public Op {
     if (parts.size() > 2) {
       std::vector<Gradient> rest(parts.begin() + 1, parts.end());
       rest_ = GradientSum(lowering, std::move(rest));
+      dy2_ = rest_.tensor();
       parts.resize(1);
-      parts.push_back({rest_.tensor(), rest_.shared()});
     }
+    for (const Gradient& part : parts) lowering.leave_unrounded(part);
     dy_ = parts[0].tensor;
     if (parts.size() == 2) dy2_ = parts[1].tensor;
-    const Tensor own = parts[0].shared ? lowering.make(dy_.desc()) : dy_;
+    Tensor own = parts[0].shared ? lowering.make(dy_.desc()) : dy_;
+    own.rounded = true;
     if (group_.residual || dy2_) g_ = own;
     if (group_.relu && group_.residual) lowering.use(y_);
     if (group_.residual) lowering.add_gradient(*group_.residual, g_);
     if (!lowering.wants_gradient(node_.inputs[0])) return;
     dx_ = group_.residual ? lowering.make(dy_.desc()) : own;
+    dx_.rounded = true;
     lowering.add_gradient(node_.inputs[0], dx_);
   }
 
   nn::Group group_;
   const nn::Node& node_;
+  Storage storage_;
   ImageShape shape_;
   std::vector<float> mean_;               // (padded C)
   std::vector<float> inverse_deviation_;  // (padded C)

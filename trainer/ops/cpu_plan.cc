@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "trainer/nn/fusion.h"
 #include "trainer/nn/plan.h"
+#include "trainer/ops/detail/instructions.h"
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/lowering.h"
 #include "trainer/ops/detail/onednn_faults.h"
@@ -39,23 +39,14 @@ void check(const nn::Graph& graph, const nn::PlanOptions& options, const nn::Pla
   if (!fits) refuse("the flat buffers do not fit the model's tables");
 }
 
-// The kinds that differ in how fast a step is.
-std::string_view instruction_set() {
-  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  if (isa >= dnnl::cpu_isa::avx512_core_amx) return "AVX-512 with bf16 and AMX";
-  if (isa >= dnnl::cpu_isa::avx512_core_bf16) return "AVX-512 with bf16";
-  if (isa >= dnnl::cpu_isa::avx512_core) return "AVX-512 without bf16";
-  return isa >= dnnl::cpu_isa::avx2 ? "AVX2 without bf16" : "SSE4.1 without bf16";
-}
-
-bool has_avx512() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
+ImageLayout image_layout() { return {.block = usable_isa() >= Isa::kAvx512 ? 16 : 8}; }
 
 Context make_context(const nn::PlanOptions& options) {
   Context context;
   const bool half = options.precision == nn::Precision::kBFloat16;
   context.type = half && nn::has_native_bfloat16() ? DataType::bf16 : DataType::f32;
   context.round_to_bfloat16 = half && !nn::has_native_bfloat16();
-  context.channel_block = has_avx512() ? 16 : 8;
+  context.layout = image_layout();
   context.batch_size = options.batch_size;
   return context;
 }
@@ -75,9 +66,10 @@ class CpuPlan final : public nn::Plan {
     if (lowering.trains()) lower_backward(lowering);
     lowering.finish(memory_);
     for (const nn::Value input : graph.inputs()) {
-      inputs_.push_back(lowering.raw_input(input).memory);
+      inputs_.push_back(lowering.given_input(input));
     }
     input_calls_ = lowering.take_input_calls();
+    widenings_ = lowering.take_widenings();
     if (context_.round_to_bfloat16) collect_roundings(lowering);
   }
 
@@ -85,13 +77,16 @@ class CpuPlan final : public nn::Plan {
                const nn::ParametersNeeded& needed) override {
     accept(inputs);
     pass_.mode = mode;
+    for (const Lowering::Widening& input : widenings_) widen_bfloat16(input.from, input.to);
     for (const Call& call : input_calls_) call.run(context_);
     std::size_t told = std::numeric_limits<std::size_t>::max();
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       if (needed_[i] < told && needed) needed(told = needed_[i]);
+      if (!has_run_forward_) check_memory_for_code();
       ops_[i]->forward(pass_);
       round(round_forward_, i);
     }
+    has_run_forward_ = true;
   }
 
   std::size_t num_outputs() const override { return outputs_.size(); }
@@ -108,11 +103,13 @@ class CpuPlan final : public nn::Plan {
     std::size_t told = 0;
     for (std::size_t i = ops_.size(); i-- > 0;) {
       if (reached_[i]) {
+        if (!has_run_backward_) check_memory_for_code();
         ops_[i]->backward();
         round(round_backward_, i);
       }
       if (ready_[i] > told && ready) ready(told = ready_[i]);
     }
+    has_run_backward_ = true;
   }
 
   void parameters_changed() override {
@@ -157,11 +154,10 @@ class CpuPlan final : public nn::Plan {
     round_forward_.resize(ops_.size());
     round_backward_.resize(ops_.size());
     for (const auto& result : lowering.forward_results()) {
-      if (type_of(result.tensor.desc()) != DataType::f32) continue;
-      round_forward_[result.op].push_back(result.tensor.memory);
+      if (result.to_round) round_forward_[result.op].push_back(result.tensor.memory);
     }
     for (const auto& result : lowering.backward_results()) {
-      round_backward_[result.op].push_back(result.tensor.memory);
+      if (result.to_round) round_backward_[result.op].push_back(result.tensor.memory);
     }
   }
 
@@ -190,10 +186,14 @@ class CpuPlan final : public nn::Plan {
   Context context_;
   PlanMemory memory_;
   Pass pass_;
+  // oneDNN generates some of its code, that of matrix products, as they first run.
+  bool has_run_forward_ = false;
+  bool has_run_backward_ = false;
   std::vector<OpPointer> ops_;
   std::vector<OutputOp*> outputs_;    // the last of ops_
   std::vector<std::size_t> results_;  // the node that each op computes, without the outputs
   std::vector<dnnl::memory> inputs_;
+  std::vector<Lowering::Widening> widenings_;
   std::vector<Call> input_calls_;
   std::vector<bool> reached_;        // whether the op has a backward pass
   std::vector<std::size_t> needed_;  // the lowest offset that each op's forward pass reads
@@ -217,14 +217,12 @@ std::unique_ptr<Plan> compile(const Graph& graph, const PlanOptions& options,
   }
 }
 
-bool has_native_bfloat16() {
-  return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
-}
+bool has_native_bfloat16() { return ops::usable_isa() >= ops::Isa::kAvx512Bf16; }
 
 std::string compute_library() {
   const dnnl::version_t& version = *dnnl::version();
   return fmt::format("oneDNN {}.{}.{}, {}", version.major, version.minor, version.patch,
-                     ops::instruction_set());
+                     ops::isa_name(ops::usable_isa()));
 }
 
 }  // namespace nn

@@ -13,10 +13,13 @@ namespace {
 class AddOp final : public Op {
  public:
   AddOp(Lowering& lowering, const nn::Group& group, bool relu)
-      : inputs_(lowering.node(group.head).inputs), relu_(relu) {
-    a_ = lowering.value(inputs_[0]);
-    if (inputs_.size() > 1) b_ = lowering.value(inputs_[1]);
+      : inputs_(lowering.node(group.head).inputs),
+        relu_(relu),
+        storage_(storage_of(lowering.context())) {
+    a_ = lowering.unrounded_value(inputs_[0]);
+    if (inputs_.size() > 1) b_ = lowering.unrounded_value(inputs_[1]);
     y_ = lowering.make(lowering.gradient_desc({group.result}));
+    y_.rounded = true;
     lowering.set_value(group.result, y_);
   }
 
@@ -27,7 +30,7 @@ class AddOp final : public Op {
   }
 
   void forward(const Pass&) override {
-    add(storage_of(y_.memory), padded_values(y_.memory),
+    add(storage_, padded_values(y_.memory),
         {.a = a_.data(), .b = b_ ? b_.data() : nullptr, .out = y_.data(), .relu = relu_});
   }
   void backward() override { dy_.run(); }
@@ -35,6 +38,7 @@ class AddOp final : public Op {
  private:
   std::vector<nn::Value> inputs_;
   bool relu_;
+  Storage storage_;
   Tensor a_, b_, y_;
   GradientSum dy_;
 };
@@ -45,10 +49,12 @@ class DropoutOp final : public Op {
       : input_(lowering.node(group.head).inputs[0]),
         layer_(group.head),
         batch_size_(lowering.context().batch_size),
+        storage_(storage_of(lowering.context())),
         probability_(probability),
         scale_(1.0F / (1.0F - probability)) {
-    x_ = lowering.value(input_);
+    x_ = lowering.unrounded_value(input_);
     y_ = lowering.make(lowering.gradient_desc({group.result}));
+    y_.rounded = true;
     const auto count = static_cast<std::int64_t>(padded_values(y_.memory));
     keep_ = lowering.make({{count}, DataType::u8, FormatTag::a});
     lowering.set_value(group.result, y_);
@@ -58,6 +64,7 @@ class DropoutOp final : public Op {
     lowering.use(keep_);
     dy_ = GradientSum(lowering, std::move(parts));
     dx_ = dy_.shared() ? lowering.make(dy_.tensor().desc()) : dy_.tensor();
+    dx_.rounded = true;
     lowering.add_gradient(input_, dx_);
   }
 
@@ -66,13 +73,13 @@ class DropoutOp final : public Op {
     const bool train = pass.mode == nn::Mode::kTrain;
     if (train) draw_keep(key_of(pass.key), probability_, batch_size_, {keep(), count});
     if (!train) std::fill_n(keep(), count, std::uint8_t{1});
-    keep_some(storage_of(y_.memory), count,
+    keep_some(storage_, count,
               {.x = x_.data(), .keep = keep(), .scale = train ? scale_ : 1.0F, .out = y_.data()});
   }
 
   void backward() override {
     dy_.run();
-    keep_some(storage_of(dx_.memory), padded_values(dx_.memory),
+    keep_some(storage_, padded_values(dx_.memory),
               {.x = dy_.tensor().data(), .keep = keep(), .scale = scale_, .out = dx_.data()});
   }
 
@@ -88,6 +95,7 @@ class DropoutOp final : public Op {
   nn::Value input_;
   std::size_t layer_;
   std::int64_t batch_size_;
+  Storage storage_;
   float probability_;
   float scale_;
   Tensor x_, y_, keep_, dx_;
@@ -95,7 +103,7 @@ class DropoutOp final : public Op {
 };
 
 PoolShape pool_shape(const Context& context, const nn::Shape& in, const nn::Shape& out) {
-  const std::int64_t block = context.channel_block;
+  const std::int64_t block = context.layout.block;
   return {.planes = context.batch_size * ((in[0] + block - 1) / block),
           .block = block,
           .in_height = in[1],
@@ -111,30 +119,31 @@ class AdaptiveAvgPoolOp final : public Op {
         shape_(pool_shape(lowering.context(), lowering.graph().node(input_).shape,
                           lowering.node(group.head).shape)),
         scales_(adaptive_avg_scales(shape_)),
-        x_(lowering.value(input_)),
+        storage_(storage_of(lowering.context())),
+        x_(lowering.unrounded_value(input_)),
         y_(lowering.make(lowering.gradient_desc({group.result}))) {
+    y_.rounded = true;
     lowering.set_value(group.result, y_);
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     dy_ = GradientSum(lowering, std::move(parts));
     dx_ = lowering.make(lowering.gradient_desc(input_));
+    dx_.rounded = true;
     lowering.add_gradient(input_, dx_);
   }
 
-  void forward(const Pass&) override {
-    adaptive_avg_pool(storage_of(x_.memory), shape_, x_.data(), y_.data());
-  }
+  void forward(const Pass&) override { adaptive_avg_pool(storage_, shape_, x_.data(), y_.data()); }
   void backward() override {
     dy_.run();
-    adaptive_avg_pool_backward(storage_of(dx_.memory), shape_, scales_, dy_.tensor().data(),
-                               dx_.data());
+    adaptive_avg_pool_backward(storage_, shape_, scales_, dy_.tensor().data(), dx_.data());
   }
 
  private:
   nn::Value input_;
   PoolShape shape_;
   std::vector<float> scales_;
+  Storage storage_;
   Tensor x_, y_, dx_;
   GradientSum dy_;
 };
@@ -142,7 +151,7 @@ class AdaptiveAvgPoolOp final : public Op {
 class CopyOut final : public OutputOp {
  public:
   CopyOut(Lowering& lowering, nn::Value value) : context_(lowering.context()), value_(value) {
-    const Tensor made = lowering.value(value);
+    const Tensor made = lowering.unrounded_value(value);  // as with native bf16
     const Dims dims = dims_of(made.desc());
     const Desc dense(dims, DataType::f32, dims.size() == 4 ? FormatTag::abcd : FormatTag::ab);
     output_ = lowering.keep(dense);

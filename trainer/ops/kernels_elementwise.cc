@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "trainer/detail/flat_math.h"
 #include "trainer/ops/detail/kernels.h"
@@ -90,18 +92,15 @@ void mask_range(std::size_t begin, std::size_t end, const MaskArguments& args) {
 }
 
 void AddRange(Storage storage, std::size_t begin, std::size_t end, const AddArguments& args) {
-  if (storage == Storage::kBFloat16) return add_range<std::uint16_t>(begin, end, args);
-  add_range<float>(begin, end, args);
+  with_type(storage, [&]<typename T>() HWY_ATTR { add_range<T>(begin, end, args); });
 }
 
 void KeepRange(Storage storage, std::size_t begin, std::size_t end, const KeepArguments& args) {
-  if (storage == Storage::kBFloat16) return keep_range<std::uint16_t>(begin, end, args);
-  keep_range<float>(begin, end, args);
+  with_type(storage, [&]<typename T>() HWY_ATTR { keep_range<T>(begin, end, args); });
 }
 
 void MaskRange(Storage storage, std::size_t begin, std::size_t end, const MaskArguments& args) {
-  if (storage == Storage::kBFloat16) return mask_range<std::uint16_t>(begin, end, args);
-  mask_range<float>(begin, end, args);
+  with_type(storage, [&]<typename T>() HWY_ATTR { mask_range<T>(begin, end, args); });
 }
 
 }  // namespace
@@ -131,12 +130,13 @@ void in_chunks(std::size_t count, const Range& range) {
 
 }  // namespace
 
-Storage storage_of(const dnnl::memory& memory) {
-  return type_of(memory.get_desc()) == DataType::bf16 ? Storage::kBFloat16 : Storage::kFloat32;
+Storage storage_of(const Context& context) {
+  if (context.round_to_bfloat16) return Storage::kRounded;
+  return context.type == DataType::bf16 ? Storage::kBFloat16 : Storage::kFloat32;
 }
 
 std::size_t padded_values(const dnnl::memory& memory) {
-  const std::size_t value_bytes = storage_of(memory) == Storage::kBFloat16 ? 2 : 4;
+  const std::size_t value_bytes = type_of(memory.get_desc()) == DataType::bf16 ? 2 : 4;
   return memory.get_desc().get_size() / value_bytes;
 }
 
@@ -175,6 +175,15 @@ void round_to_bfloat16(const dnnl::memory& memory) {
   auto* values = static_cast<float*>(memory.get_data_handle());
   in_chunks(padded_values(memory), [&](std::size_t begin, std::size_t end) {
     flat::round_to_bf16({values + begin, end - begin});
+  });
+}
+
+void widen_bfloat16(const dnnl::memory& from, const dnnl::memory& to) {
+  const auto* bits = static_cast<const std::uint16_t*>(from.get_data_handle());
+  auto* values = static_cast<float*>(to.get_data_handle());
+  in_chunks(padded_values(to), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits[i]) << 16U);
   });
 }
 

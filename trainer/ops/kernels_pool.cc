@@ -128,16 +128,12 @@ void gather_plane(const PoolShape& shape, const float* scales, const void* dy, v
 
 void AveragePlane(Storage storage, const PoolShape& shape, const void* x, void* y,
                   std::int64_t plane) {
-  if (storage == Storage::kBFloat16) return average_plane<std::uint16_t>(shape, x, y, plane);
-  average_plane<float>(shape, x, y, plane);
+  with_type(storage, [&]<typename T>() HWY_ATTR { average_plane<T>(shape, x, y, plane); });
 }
 
 void GatherPlane(Storage storage, const PoolShape& shape, const float* scales, const void* dy,
                  void* dx, std::int64_t plane) {
-  if (storage == Storage::kBFloat16) {
-    return gather_plane<std::uint16_t>(shape, scales, dy, dx, plane);
-  }
-  gather_plane<float>(shape, scales, dy, dx, plane);
+  with_type(storage, [&]<typename T>() HWY_ATTR { gather_plane<T>(shape, scales, dy, dx, plane); });
 }
 
 }  // namespace

@@ -10,9 +10,12 @@
 #include "io/base/error.h"
 #include "io/base/machine.h"
 #include "trainer/ops/detail/onednn_faults.h"
+#include "trainer/ops/detail/primitives.h"
 
 namespace millrace::trainer::ops {
 namespace {
+
+constexpr std::size_t kNoResult = static_cast<std::size_t>(-1);
 
 std::vector<bool> find_wanting(const nn::Graph& graph) {
   std::vector<bool> wanting;
@@ -51,7 +54,9 @@ Lowering::Lowering(const nn::Graph& graph, const nn::PlanOptions& options,
       memory_(memory),
       context_(context),
       inputs_(graph.nodes().size()),
+      wide_inputs_(graph.nodes().size()),
       values_(graph.nodes().size()),
+      result_of_(graph.nodes().size(), kNoResult),
       wants_gradient_(find_wanting(graph)),
       gradients_(graph.nodes().size()),
       final_at_(graph.parameters().entries().size(), -1) {
@@ -81,6 +86,7 @@ Tensor Lowering::make(const Desc& desc) {
 Tensor Lowering::view(const Tensor& tensor, const Desc& desc) {
   MILLRACE_CHECK(tensor.buffer != kOutsideArena, "only arrays of the arena have views");
   Tensor other{dnnl::memory(desc, context_.engine, nullptr), tensor.buffer};
+  other.rounded = tensor.rounded;
   bindings_.push_back({other.memory, other.buffer});
   use(other);
   return other;
@@ -105,9 +111,32 @@ dnnl::memory Lowering::scratchpad(const Desc& desc) {
   return scratchpads_.back();
 }
 
-Tensor Lowering::raw_input(nn::Value value) const { return inputs_[value.node]; }
+Tensor Lowering::raw_input(nn::Value value) {
+  const Tensor& given = inputs_[value.node];
+  if (!given || context_.type != DataType::f32 || type_of(given.desc()) == DataType::f32)
+    return given;
+  Tensor& wide = wide_inputs_[value.node];
+  if (!wide) wide = widen_input(given);
+  use(wide);
+  return wide;
+}
+
+// Without bf16 instructions oneDNN reorders from bf16 by its reference, at 50 ns a value.
+Tensor Lowering::widen_input(const Tensor& given) {
+  const dnnl::memory::dims dims = dims_of(given.desc());
+  Tensor wide = make({dims, DataType::f32, dims.size() == 4 ? FormatTag::acdb : FormatTag::ab});
+  lifetimes_[wide.buffer].first = -1;
+  widenings_.push_back({given.memory, wide.memory});
+  return wide;
+}
 
 Tensor Lowering::value(nn::Value value) {
+  const std::size_t result = result_of_[value.node];
+  if (result != kNoResult) forward_results_[result].to_round |= !values_[value.node].rounded;
+  return unrounded_value(value);
+}
+
+Tensor Lowering::unrounded_value(nn::Value value) {
   if (!values_[value.node] && inputs_[value.node]) values_[value.node] = convert_input(value);
   MILLRACE_CHECK(static_cast<bool>(values_[value.node]), "an op reads a value without a writer");
   use(values_[value.node]);
@@ -118,19 +147,21 @@ Tensor Lowering::value(nn::Value value) {
 Tensor Lowering::convert_input(nn::Value value) {
   Tensor copy = make(gradient_desc(value));
   lifetimes_[copy.buffer].first = -1;
-  input_calls_.push_back(reorder_call(inputs_[value.node].memory, copy.memory));
+  input_calls_.push_back(reorder_call(raw_input(value).memory, copy.memory));
   return copy;
 }
 
 void Lowering::set_value(std::size_t node, Tensor tensor) {
   values_[node] = tensor;
-  forward_results_.push_back({op_, std::move(tensor)});
+  result_of_[node] = forward_results_.size();
+  forward_results_.push_back({op_, std::move(tensor), false});
 }
 
 void Lowering::add_gradient(nn::Value value, Tensor tensor, bool shared) {
   if (!wants_gradient(value)) return;
-  backward_results_.push_back({op_, tensor});
-  gradients_[value.node].push_back({std::move(tensor), shared});
+  gradients_[value.node].push_back({tensor, shared, backward_results_.size()});
+  const bool rounded = tensor.rounded;
+  backward_results_.push_back({op_, std::move(tensor), !rounded});
 }
 
 std::vector<Gradient> Lowering::take_gradients(std::size_t node) {

@@ -50,6 +50,9 @@ struct Maker {
   OpPointer operator()(const nn::Linear& layer) const {
     return make_linear(lowering, group, layer);
   }
+  OpPointer operator()(const nn::Custom& layer) const {
+    return make_custom(lowering, group, layer);
+  }
 };
 
 }  // namespace

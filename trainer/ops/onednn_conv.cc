@@ -38,7 +38,7 @@ struct Geometry {
 // backward pass from fewer to a plain image. So fewer channels are described to it as a whole
 // block: those beyond the layer's own are zero, in images, weights and bias.
 std::int64_t shown(const Context& context, std::int64_t channels, std::int64_t groups) {
-  return groups == 1 && channels < context.channel_block ? context.channel_block : channels;
+  return groups == 1 && channels < context.layout.block ? context.layout.block : channels;
 }
 
 nn::Conv2d shown_layer(const Context& context, nn::Conv2d layer, bool raw) {

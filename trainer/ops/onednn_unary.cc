@@ -147,13 +147,17 @@ class PoolOp final : public Op {
         kernel_(pair(layer.kernel)),
         window_{pair(layer.stride), {0, 0}, pair(layer.padding), pair(layer.padding)} {
     const Tensor x = lowering.value(input_);
-    const Tensor y = lowering.make(lowering.gradient_desc({group.result}));
-    primitive_desc_ = pooling(context_, kAlgorithm, x.desc(), y.desc(), kernel_, window_);
+    Tensor y = lowering.make(lowering.gradient_desc({group.result}));
+    y.rounded = kIsMax;  // as the values that it chooses from
+    const Tensor whole_x = in_whole_blocks(lowering, x);
+    const Tensor whole_y = in_whole_blocks(lowering, y);
+    primitive_desc_ =
+        pooling(context_, kAlgorithm, whole_x.desc(), whole_y.desc(), kernel_, window_);
     // Which value of each window was the largest.
     if (kIsMax) workspace_ = lowering.make(primitive_desc_.workspace_desc());
     pool_ = Call(pooling_forward(primitive_desc_),
-                 {{DNNL_ARG_SRC, x.memory},
-                  {DNNL_ARG_DST, y.memory},
+                 {{DNNL_ARG_SRC, whole_x.memory},
+                  {DNNL_ARG_DST, whole_y.memory},
                   {DNNL_ARG_WORKSPACE, workspace_.memory},
                   {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive_desc_.scratchpad_desc())}});
     lowering.set_value(group.result, y);
@@ -163,11 +167,14 @@ class PoolOp final : public Op {
     lowering.use(workspace_);
     dy_ = GradientSum(lowering, std::move(parts));
     const Tensor dx = lowering.make(lowering.gradient_desc(input_));
-    const auto primitive = pooling_back(context_, kAlgorithm, {{}, dx.desc(), dy_.tensor().desc()},
-                                        kernel_, window_, primitive_desc_);
+    const Tensor whole_dx = in_whole_blocks(lowering, dx);
+    const Tensor whole_dy = in_whole_blocks(lowering, dy_.tensor());
+    const auto primitive =
+        pooling_back(context_, kAlgorithm, {{}, whole_dx.desc(), whole_dy.desc()}, kernel_, window_,
+                     primitive_desc_);
     back_ = Call(pooling_backward(primitive),
-                 {{DNNL_ARG_DIFF_DST, dy_.tensor().memory},
-                  {DNNL_ARG_DIFF_SRC, dx.memory},
+                 {{DNNL_ARG_DIFF_DST, whole_dy.memory},
+                  {DNNL_ARG_DIFF_SRC, whole_dx.memory},
                   {DNNL_ARG_WORKSPACE, workspace_.memory},
                   {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive.scratchpad_desc())}});
     lowering.add_gradient(input_, dx);
@@ -184,6 +191,16 @@ class PoolOp final : public Op {
   static constexpr auto kAlgorithm =
       kIsMax ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_include_padding;
   static Dims pair(nn::Extent2d extent) { return {extent.height, extent.width}; }
+
+  // With the last block's padding as channels, whose zeros stay zero: oneDNN handles a partial
+  // block by code of a third of the speed.
+  Tensor in_whole_blocks(Lowering& lowering, const Tensor& tensor) const {
+    const Dims dims = dims_of(tensor.desc());
+    const std::int64_t block = context_.layout.block;
+    if (dims[1] % block == 0) return tensor;
+    const std::int64_t whole = (dims[1] + block - 1) / block * block;
+    return lowering.view(tensor, context_.image({whole, dims[2], dims[3]}, type_of(tensor.desc())));
+  }
 
   const Context& context_;
   nn::Value input_;

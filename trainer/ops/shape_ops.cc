@@ -19,7 +19,8 @@ class ConcatOp final : public Op {
  public:
   ConcatOp(Lowering& lowering, const nn::Group& group)
       : context_(lowering.context()), inputs_(lowering.node(group.head).inputs) {
-    const Tensor y = lowering.make(lowering.gradient_desc({group.result}));
+    Tensor y = lowering.make(lowering.gradient_desc({group.result}));
+    y.rounded = true;  // as its parts
     const Tensor whole = lowering.make(plain_order(y));
     std::int64_t channel = 0;
     for (const nn::Value input : inputs_) {
@@ -37,7 +38,8 @@ class ConcatOp final : public Op {
     calls_back_.push_back(reorder_call(dy_.tensor().memory, whole.memory));
     std::int64_t channel = 0;
     for (const nn::Value input : inputs_) {
-      const Tensor dx = lowering.make(lowering.gradient_desc(input));
+      Tensor dx = lowering.make(lowering.gradient_desc(input));
+      dx.rounded = true;
       calls_back_.push_back(reorder_call(slice(lowering, whole, dx, channel), dx.memory));
       channel += dims_of(dx.desc())[1];
       lowering.add_gradient(input, dx);
@@ -78,7 +80,8 @@ class ReshapeOp final : public Op {
     is_view_ =
         agrees(lowering.graph().node(input_).shape) && agrees(lowering.graph().node(result).shape);
     const Desc wanted = lowering.gradient_desc(result);
-    const Tensor y = is_view_ ? lowering.view(x, wanted) : lowering.make(wanted);
+    Tensor y = is_view_ ? lowering.view(x, wanted) : lowering.make(wanted);
+    y.rounded = true;  // as its input
     if (!is_view_) convert(lowering, x, y, copies_);
     lowering.set_value(group.result, y);
   }
@@ -87,7 +90,8 @@ class ReshapeOp final : public Op {
     dy_ = GradientSum(lowering, std::move(parts));
     const Desc image = lowering.gradient_desc(input_);
     const Tensor& dy = dy_.tensor();
-    const Tensor dx = is_view_ ? lowering.view(dy, image) : lowering.make(image);
+    Tensor dx = is_view_ ? lowering.view(dy, image) : lowering.make(image);
+    dx.rounded = true;
     if (!is_view_) convert(lowering, dy, dx, copies_back_);
     lowering.add_gradient(input_, dx, is_view_ && dy_.shared());
   }
@@ -102,7 +106,7 @@ class ReshapeOp final : public Op {
   // Whether blocked and plain order are the same for this shape.
   bool agrees(const nn::Shape& shape) const {
     return shape.size() == 1 ||
-           (shape[1] == 1 && shape[2] == 1 && shape[0] % context_.channel_block == 0);
+           (shape[1] == 1 && shape[2] == 1 && shape[0] % context_.layout.block == 0);
   }
   static void convert(Lowering& lowering, const Tensor& from, const Tensor& to,
                       std::vector<Call>& calls) {

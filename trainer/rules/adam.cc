@@ -1,10 +1,11 @@
+#include "trainer/rules/adam.h"
+
 #include <cmath>
 
 #include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
-#include "trainer/detail/update_rules.h"
 
-namespace millrace::trainer::rules {
+namespace millrace::trainer {
 namespace {
 
 enum class Decay { kInGradient, kOfWeights };
@@ -23,10 +24,18 @@ struct Factors {
   float inverse_root_bias2;
 };
 
-class Adam final : public UpdateRule {
+class AdamRule final : public UpdateRule {
  public:
-  Adam(const OptimizerOptions& options, Decay decay)
-      : beta1_(options.beta1), beta2_(options.beta2), epsilon_(options.epsilon), decay_(decay) {}
+  template <typename Options>
+  AdamRule(const Options& options, Decay decay)
+      : UpdateRule({.lr = options.lr,
+                    .weight_decay = options.weight_decay,
+                    .groups = options.groups,
+                    .usual = {.lr = 1e-3}}),
+        beta1_(options.betas[0]),
+        beta2_(options.betas[1]),
+        epsilon_(options.eps),
+        decay_(decay) {}
 
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
 
@@ -67,21 +76,37 @@ class Adam final : public UpdateRule {
   Decay decay_;
 };
 
-std::unique_ptr<UpdateRule> make(const OptimizerOptions& options, Decay decay) {
-  require(options.beta1 >= 0.0F && options.beta1 < 1.0F && options.beta2 >= 0.0F &&
-              options.beta2 < 1.0F,
-          "Adam's betas must lie in [0, 1)");
-  return std::make_unique<Adam>(options, decay);
+template <typename Options>
+void list_adam(Options& options, FieldList& field) {
+  field("lr", options.lr, {.min = 0, .open_min = true}, "Learning rate [0.001]");
+  field.by_name();
+  field("betas", options.betas, {.min = 0, .max = 1, .open_max = true},
+        "Decay of the mean of gradients, and of their squares");
+  field("eps", options.eps, {.min = 0, .open_min = true}, "Added outside the root");
+  list_decay_and_groups(field, options.weight_decay, options.groups);
+}
+
+void check_betas(const std::vector<float>& betas) {
+  require(betas.size() == 2, "betas are two, such as [0.9, 0.999]");
 }
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> adam(const OptimizerOptions& options) {
-  return make(options, Decay::kInGradient);
+const ComponentName Adam::kName = {"adam", "Adam", "Steps of a size for each weight"};
+const ComponentName AdamW::kName = {"adamw", "AdamW", "Adam with decay of the weights themselves"};
+
+void Adam::fields(FieldList& field) { list_adam(*this, field); }
+void AdamW::fields(FieldList& field) { list_adam(*this, field); }
+
+void Adam::check() const { check_betas(betas); }
+void AdamW::check() const { check_betas(betas); }
+
+std::unique_ptr<UpdateRule> Adam::make() const {
+  return std::make_unique<AdamRule>(*this, Decay::kInGradient);
 }
 
-std::unique_ptr<UpdateRule> adamw(const OptimizerOptions& options) {
-  return make(options, Decay::kOfWeights);
+std::unique_ptr<UpdateRule> AdamW::make() const {
+  return std::make_unique<AdamRule>(*this, Decay::kOfWeights);
 }
 
-}  // namespace millrace::trainer::rules
+}  // namespace millrace::trainer

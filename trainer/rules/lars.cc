@@ -1,14 +1,19 @@
-#include "io/base/error.h"
-#include "trainer/detail/flat_chunks.h"
-#include "trainer/detail/update_rules.h"
+#include "trainer/rules/lars.h"
 
-namespace millrace::trainer::rules {
+#include "trainer/detail/flat_chunks.h"
+
+namespace millrace::trainer {
 namespace {
 
-class Lars final : public UpdateRule {
+class LarsRule final : public UpdateRule {
  public:
-  explicit Lars(const OptimizerOptions& options)
-      : momentum_(options.momentum), trust_(options.trust) {}
+  explicit LarsRule(const Lars& options)
+      : UpdateRule({.lr = options.lr,
+                    .weight_decay = options.weight_decay,
+                    .groups = options.groups,
+                    .usual = {.lr = 4.0, .lr_batch = 128, .warmup_steps = 100}}),
+        momentum_(options.momentum),
+        trust_(options.trust) {}
 
   std::vector<std::string> state_names() const override {
     if (momentum_ > 0.0F) return {"momentum_buffer"};
@@ -50,9 +55,17 @@ class Lars final : public UpdateRule {
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> lars(const OptimizerOptions& options) {
-  require(options.momentum >= 0.0F && options.momentum < 1.0F, "momentum must lie in [0, 1)");
-  return std::make_unique<Lars>(options);
+const ComponentName Lars::kName = {"lars", "LARS", "SGD with a rate for each layer, by its norms"};
+
+void Lars::fields(FieldList& field) {
+  field("lr", lr, {.min = 0, .open_min = true},
+        "Learning rate [4; less below 128 samples per step]");
+  field("momentum", momentum, {.min = 0, .max = 1, .open_max = true}, "Momentum");
+  field.by_name();
+  field("trust", trust, {.min = 0, .open_min = true}, "Trust coefficient");
+  list_decay_and_groups(field, weight_decay, groups);
 }
 
-}  // namespace millrace::trainer::rules
+std::unique_ptr<UpdateRule> Lars::make() const { return std::make_unique<LarsRule>(*this); }
+
+}  // namespace millrace::trainer

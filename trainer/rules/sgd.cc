@@ -1,14 +1,21 @@
+#include "trainer/rules/sgd.h"
+
 #include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
-#include "trainer/detail/update_rules.h"
 
-namespace millrace::trainer::rules {
+namespace millrace::trainer {
 namespace {
 
-class Sgd final : public UpdateRule {
+class SgdRule final : public UpdateRule {
  public:
-  explicit Sgd(const OptimizerOptions& options)
-      : momentum_(options.momentum), gain_(1.0F - options.dampening), nesterov_(options.nesterov) {}
+  explicit SgdRule(const Sgd& options)
+      : UpdateRule({.lr = options.lr,
+                    .weight_decay = options.weight_decay,
+                    .groups = options.groups,
+                    .usual = {.lr = 0.1, .lr_batch = 128, .warmup_steps = 100}}),
+        momentum_(options.momentum),
+        gain_(1.0F - options.dampening),
+        nesterov_(options.nesterov) {}
 
   std::vector<std::string> state_names() const override {
     if (momentum_ > 0.0F) return {"momentum_buffer"};
@@ -52,11 +59,23 @@ class Sgd final : public UpdateRule {
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> sgd(const OptimizerOptions& options) {
-  require(options.momentum >= 0.0F && options.momentum < 1.0F, "momentum must lie in [0, 1)");
-  require(!options.nesterov || (options.momentum > 0.0F && options.dampening == 0.0F),
-          "Nesterov needs a momentum and no dampening");
-  return std::make_unique<Sgd>(options);
+const ComponentName Sgd::kName = {"sgd", "SGD", "Steps along the gradient, with momentum"};
+
+void Sgd::fields(FieldList& field) {
+  field("lr", lr, {.min = 0, .open_min = true},
+        "Learning rate [0.1; less below 128 samples per step]");
+  field("momentum", momentum, {.min = 0, .max = 1, .open_max = true}, "Momentum");
+  field.by_name();
+  field("dampening", dampening, {.min = 0, .max = 1}, "Dampening of the momentum");
+  field("nesterov", nesterov, "Nesterov's momentum");
+  list_decay_and_groups(field, weight_decay, groups);
 }
 
-}  // namespace millrace::trainer::rules
+void Sgd::check() const {
+  require(!nesterov || (momentum > 0.0F && dampening == 0.0F),
+          "nesterov needs a momentum and no dampening");
+}
+
+std::unique_ptr<UpdateRule> Sgd::make() const { return std::make_unique<SgdRule>(*this); }
+
+}  // namespace millrace::trainer

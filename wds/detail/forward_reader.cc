@@ -22,19 +22,28 @@ Sample ForwardReader::at(std::uint64_t offset) {
   // What is packed is unpacked from its beginning, whatever the offset.
   const bool opens =
       !reader_ || behind || (offset > reader_->position() + wide_gap_ && !reader_->compressed());
-  if (opens) {
-    options_.offset = offset;
-    reader_.emplace(opener_, url_, options_);
-  }
+  if (opens) open(offset);
   const std::uint64_t before = reader_->position();
   try {
     Sample sample = find(offset);
     bytes_ += reader_->position() - (opens && reader_->compressed() ? 0 : before);
     return sample;
   } catch (const Error&) {
-    if (!reader_->can_continue()) reader_.reset();
+    broken_ = !reader_->can_continue() && reader_->compressed();
+    if (!reader_->can_continue()) close();
     throw;
   }
+}
+
+void ForwardReader::open(std::uint64_t offset) {
+  close();
+  options_.offset = offset;
+  reader_.emplace(opener_, url_, options_);
+}
+
+void ForwardReader::close() {
+  refetched_ = refetched();
+  reader_.reset();
 }
 
 Sample ForwardReader::find(std::uint64_t offset) {

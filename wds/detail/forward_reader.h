@@ -25,10 +25,16 @@ class ForwardReader {
   /// The sample that begins at `offset`. Throws: Corrupt if none does; as ShardReader::next() for
   /// it, or for what lies in front of it.
   Sample at(std::uint64_t offset);
+  /// After an Error: whether what lies behind is out of reach too, as in a packed shard.
+  bool is_broken() const { return broken_; }
+  /// Samples that arrived damaged over the network and were intact when fetched again.
+  std::uint64_t refetched() const { return refetched_ + (reader_ ? reader_->refetched() : 0); }
   /// That were read, unpacked.
   std::uint64_t bytes() const { return bytes_; }
 
  private:
+  void open(std::uint64_t offset);
+  void close();
   Sample find(std::uint64_t offset);
   bool next(Sample& sample);
 
@@ -39,6 +45,8 @@ class ForwardReader {
   std::optional<ShardReader> reader_;
   std::optional<Error> passed_over_;  // the last fault of a single sample
   std::uint64_t bytes_ = 0;
+  std::uint64_t refetched_ = 0;  // by earlier openings
+  bool broken_ = false;
 };
 
 }  // namespace millrace::wds::detail

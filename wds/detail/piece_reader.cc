@@ -23,6 +23,7 @@ bool PieceReader::next(Sample& sample) {
     ++number_;
     if (reads_all() || (number_ > piece_.first && sample.offset >= start_offset_)) {
       join(sample);
+      gave_ = true;
       return true;
     }
   }
@@ -51,14 +52,20 @@ void PieceReader::count_refetched() {
   shared_->ledger.count_refetched(piece_.url, all - std::exchange(refetched_, all));
 }
 
+std::shared_ptr<const ShardIndex> PieceReader::index_of(const Shared& shared,
+                                                        const ShardPiece& piece) {
+  const StreamSpec& spec = shared.spec;
+  const bool sought = piece.cut() && !piece.scan;
+  if (!spec.indexed && !sought && !shared.ledger.policy().require_index) return nullptr;
+  return usable_index(shared.opener, piece.url, shared.ledger, spec.shard.stop,
+                      spec.shard.listed ? IndexParts::kSamples : IndexParts::kAll);
+}
+
 void PieceReader::open() {
   const StreamSpec& spec = shared_->spec;
   ShardOptions options = spec.shard;
   options.offset = start_offset_;
-  const bool sought = piece_.cut() && !piece_.scan;
-  if (spec.indexed || sought || shared_->ledger.policy().require_index)
-    index_ = usable_index(shared_->opener, piece_.url, shared_->ledger, spec.shard.stop,
-                          spec.shard.listed ? IndexParts::kSamples : IndexParts::kAll);
+  index_ = index_of(*shared_, piece_);
   options.index = index_;
   if (piece_.cut()) place(options);
   if (spec.joins)

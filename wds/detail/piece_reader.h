@@ -33,6 +33,10 @@ class PieceReader {
     bool more = false;
   };
 
+  /// The index that the piece is read by, as the ledger's policy says; null: by none. Throws: as
+  /// usable_index().
+  static std::shared_ptr<const ShardIndex> index_of(const Shared& shared, const ShardPiece& piece);
+
   /// `shard` is the piece's number in the stream's own list; it is read from `start_offset` on.
   PieceReader(const Shared& shared, std::uint32_t shard, ShardPiece piece,
               std::uint64_t start_offset);
@@ -49,6 +53,8 @@ class PieceReader {
   void close();
 
   std::uint32_t shard() const { return shard_; }
+  /// Whether it was read from its beginning and has given nothing.
+  bool is_barren() const { return start_offset_ == 0 && !gave_; }
   /// Offset of the next sample, as far as is known.
   std::uint64_t position() const { return reader_ ? reader_->position() : start_offset_; }
 
@@ -77,6 +83,7 @@ class PieceReader {
   std::uint64_t refetched_ = 0;  // of its samples; reported to the ledger
   std::uint64_t number_ = 0;     // samples of the shard before the reader's position
   Lost lost_ = {};
+  bool gave_ = false;
 };
 
 }  // namespace millrace::wds::detail

@@ -19,13 +19,13 @@ constexpr std::size_t kShardsAtOnce = 4;
 
 /// What is wanted of one shard: indexes into the refs, by their offsets.
 struct WantedShard {
-  std::string url;
+  ShardPiece piece;
   std::uint32_t shard = 0;
   std::vector<std::size_t> wanted = {};
 };
 
 std::vector<WantedShard> by_shard(const std::vector<StreamPosition::SampleRef>& refs,
-                                  const std::function<std::string(std::uint32_t shard)>& url_of) {
+                                  const std::function<ShardPiece(std::uint32_t shard)>& piece_of) {
   std::vector<std::size_t> order(refs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&refs](std::size_t a, std::size_t b) {
@@ -34,44 +34,97 @@ std::vector<WantedShard> by_shard(const std::vector<StreamPosition::SampleRef>& 
   std::vector<WantedShard> shards;
   for (const std::size_t i : order) {
     if (shards.empty() || shards.back().shard != refs[i].shard)
-      shards.push_back({.url = url_of(refs[i].shard), .shard = refs[i].shard});
+      shards.push_back({.piece = piece_of(refs[i].shard), .shard = refs[i].shard});
     shards.back().wanted.push_back(i);
   }
   return shards;
 }
 
-/// Returns how many bytes it read.
-std::uint64_t fetch_shard(const WantedShard& shard,
-                          const std::vector<StreamPosition::SampleRef>& refs,
-                          const io::Opener& opener, const StreamSpec& spec,
-                          std::vector<BufferedSample>& samples) {
-  ShardOptions options = spec.shard;
-  // Faulty samples are not among those wanted, so their faults must not stop this pass.
-  options.lenient = true;
-  ForwardReader reader(shard.url, opener, options);
-  std::optional<Joiner> joiner;
-  if (spec.joins) joiner.emplace(*spec.joins, shard.url, opener, spec.shard, nullptr);
-  for (const std::size_t i : shard.wanted) {
-    samples[i] = {reader.at(refs[i].offset), refs[i].shard};
-    if (joiner) joiner->complete(samples[i].sample);
+/// The wanted samples of one shard. Threads: one at a time, beside those of other shards.
+class ShardFetch {
+ public:
+  ShardFetch(const WantedShard& shard, const PieceReader::Shared& shared)
+      : shard_(shard), shared_(shared) {}
+
+  void read(const std::vector<StreamPosition::SampleRef>& refs,
+            std::vector<std::optional<BufferedSample>>& samples) {
+    try {
+      open();
+    } catch (const Error& fault) {
+      return lose(fault, shard_.wanted.size());
+    }
+    for (std::size_t n = 0; n < shard_.wanted.size(); ++n) {
+      const std::size_t place = shard_.wanted[n];
+      try {
+        samples[place] = sample_at(refs[place]);
+      } catch (const Error& fault) {
+        if (!can_go_on(fault)) return lose(fault, shard_.wanted.size() - n);
+        lose(fault, 1);
+      }
+    }
   }
-  return reader.bytes() + (joiner ? joiner->bytes() : 0);
-}
+  void tell(FetchedSamples& all) const {
+    all.bytes += reader_ ? reader_->bytes() : 0;
+    all.bytes += joiner_ ? joiner_->bytes() : 0;
+    all.lost.insert(all.lost.end(), lost_.begin(), lost_.end());
+    if (reader_) shared_.ledger.count_refetched(shard_.piece.url, reader_->refetched());
+  }
+
+ private:
+  // Faulty samples are not among those wanted, so their faults must not stop this pass; nor must
+  // what is behind the shard's end, which is told by whoever reads to there.
+  void open() {
+    ShardOptions options = shared_.spec.shard;
+    options.index = PieceReader::index_of(shared_, shard_.piece);
+    options.lenient = true;
+    if (options.tar.behind_end == BehindEnd::kFault) options.tar.behind_end = BehindEnd::kCount;
+    reader_.emplace(shard_.piece.url, shared_.opener, options);
+    if (shared_.spec.joins)
+      joiner_.emplace(*shared_.spec.joins, shard_.piece.url, shared_.opener, shared_.spec.shard,
+                      &shared_.ledger);
+  }
+
+  BufferedSample sample_at(const StreamPosition::SampleRef& ref) {
+    BufferedSample found{reader_->at(ref.offset), ref.shard};
+    if (joiner_) joiner_->complete(found.sample);
+    return found;
+  }
+
+  // A source that fails would fail, after as long a wait, for every other sample.
+  bool can_go_on(const Error& fault) const {
+    return !reader_->is_broken() &&
+           (fault.code() == ErrorCode::kCorrupt || fault.code() == ErrorCode::kTruncated ||
+            fault.code() == ErrorCode::kUnsupported || fault.code() == ErrorCode::kExhausted);
+  }
+
+  void lose(const Error& fault, std::size_t samples) {
+    if (fault.code() == ErrorCode::kCancelled) throw fault;
+    lost_.push_back({.fault = fault, .samples = samples});
+  }
+
+  const WantedShard& shard_;
+  const PieceReader::Shared& shared_;
+  std::optional<ForwardReader> reader_;
+  std::optional<Joiner> joiner_;
+  std::vector<FetchedSamples::Lost> lost_;
+};
 
 }  // namespace
 
 FetchedSamples fetch_samples(const std::vector<StreamPosition::SampleRef>& refs,
-                             const std::function<std::string(std::uint32_t shard)>& url_of,
-                             const io::Opener& opener, const StreamSpec& spec) {
-  std::vector<BufferedSample> samples(refs.size());
-  const std::vector<WantedShard> shards = by_shard(refs, url_of);
+                             const std::function<ShardPiece(std::uint32_t shard)>& piece_of,
+                             const PieceReader::Shared& shared) {
+  std::vector<std::optional<BufferedSample>> samples(refs.size());
+  const std::vector<WantedShard> shards = by_shard(refs, piece_of);
+  std::vector<ShardFetch> fetches;
+  fetches.reserve(shards.size());
+  for (const WantedShard& shard : shards) fetches.emplace_back(shard, shared);
   std::atomic<std::size_t> next{0};
-  std::atomic<std::uint64_t> bytes{0};
   std::vector<std::exception_ptr> failures(shards.size());
   const auto work = [&] {
     for (std::size_t i = next++; i < shards.size(); i = next++) {
       try {
-        bytes += fetch_shard(shards[i], refs, opener, spec, samples);
+        fetches[i].read(refs, samples);
       } catch (...) {
         failures[i] = std::current_exception();
       }
@@ -80,7 +133,12 @@ FetchedSamples fetch_samples(const std::vector<StreamPosition::SampleRef>& refs,
   run_on_threads(std::min(kShardsAtOnce, shards.size()), work);
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
-  return {.samples = std::move(samples), .bytes = bytes};
+  FetchedSamples all;
+  all.samples.reserve(samples.size());
+  for (std::optional<BufferedSample>& one : samples)
+    if (one) all.samples.push_back(*std::move(one));
+  for (const ShardFetch& fetch : fetches) fetch.tell(all);
+  return all;
 }
 
 }  // namespace millrace::wds::detail

@@ -70,7 +70,10 @@ class ShardSequence {
   std::optional<ShardPiece> at(std::size_t index);
   /// Whether a pass other than the first begins at `index`, or would behind the last one.
   bool begins_pass(std::size_t index);
-  /// After so many pieces each one has come, at the latest; 0 for a stream without shards.
+  /// Place in the epoch's list of what is at `index`. Requires: resampled.
+  std::size_t drawn(std::size_t index) { return draw(index); }
+  /// After so many pieces each one has come, at the latest; 0 for a stream without shards. Of
+  /// drawn shards, how many there are.
   std::size_t round() const;
 
  private:

@@ -5,6 +5,8 @@
 
 #include "decode/image.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/random_resized_crop.h"
 #include "io/base/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

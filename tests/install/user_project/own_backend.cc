@@ -1,36 +1,66 @@
-// A backend of one's own: the CPU's, with a count of what is asked of it. Whatever is done to a
-// run's flat buffers goes through it; a device's backend has its own memory and kernels here.
+// A backend of one's own: the CPU's memory and steps, with a count of what is asked of them.
+// Whatever is done to a run's flat buffers goes through it; a device's backend has its own memory
+// here, and steps that are programs of its own.
 #include <atomic>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "millrace/trainer/backend.h"
+#include "millrace/trainer/composed_backend.h"
 #include "small_run.h"
 
 namespace mr = millrace::trainer;
 
 struct Counts {
-  std::atomic<int> compilations = 0;
-  std::atomic<int> scores = 0;
+  std::atomic<int> replicas = 0;
+  std::atomic<int> batches = 0;
   std::atomic<int> updates = 0;
 };
 
-class CountingUpdater final : public mr::Updater {
+class CountingStep final : public mr::ReplicaStep {
  public:
-  CountingUpdater(std::unique_ptr<mr::Updater> inner, Counts& counts)
+  CountingStep(std::unique_ptr<mr::ReplicaStep> inner, Counts& counts)
       : inner_(std::move(inner)), counts_(counts) {}
 
-  void measure(double scale, std::span<double> sums) override { inner_->measure(scale, sums); }
-  void update(const mr::StepUpdate& step) override {
-    ++counts_.updates;
-    inner_->update(step);
+  void add(const mr::MicroBatch& micro) override {
+    ++counts_.batches;
+    inner_->add(micro);
   }
-  bool was_finite() override { return inner_->was_finite(); }
+  void apply(const mr::StepNumbers& numbers) override {
+    ++counts_.updates;
+    inner_->apply(numbers);
+  }
+  mr::StepOutcome outcome() override { return inner_->outcome(); }
+  void await_weights() override { inner_->await_weights(); }
+  void discard() override { inner_->discard(); }
+  bool is_intact() const override { return inner_->is_intact(); }
 
  private:
-  std::unique_ptr<mr::Updater> inner_;
+  std::unique_ptr<mr::ReplicaStep> inner_;
+  Counts& counts_;
+};
+
+class CountingReplica final : public mr::BackendReplica {
+ public:
+  CountingReplica(std::unique_ptr<mr::BackendReplica> inner, Counts& counts)
+      : inner_(std::move(inner)), counts_(counts) {}
+
+  std::unique_ptr<mr::ReplicaStep> make_step(const mr::StepSetup& setup) override {
+    return std::make_unique<CountingStep>(inner_->make_step(setup), counts_);
+  }
+  std::unique_ptr<mr::EvaluationStep> make_evaluation() override {
+    return inner_->make_evaluation();
+  }
+  std::unique_ptr<mr::PredictionStep> make_prediction() override {
+    return inner_->make_prediction();
+  }
+  void weights_changed() override { inner_->weights_changed(); }
+  std::vector<mr::CompileEvent> take_compilations() override { return inner_->take_compilations(); }
+
+ private:
+  std::unique_ptr<mr::BackendReplica> inner_;
   Counts& counts_;
 };
 
@@ -42,31 +72,9 @@ class CountingBackend final : public mr::Backend {
   void read(mr::DeviceSpan from, std::span<float> to) override { inner_->read(from, to); }
   void copy(mr::DeviceSpan from, mr::DeviceSpan to) override { inner_->copy(from, to); }
   void swap(mr::DeviceSpan a, mr::DeviceSpan b) override { inner_->swap(a, b); }
-  void set_zero(mr::DeviceSpan values) override { inner_->set_zero(values); }
-  void add(mr::DeviceSpan into, mr::DeviceSpan values) override { inner_->add(into, values); }
-  void average(mr::DeviceSpan values, double count, mr::Collectives& group) override {
-    inner_->average(values, count, group);
-  }
-  void all_gather(mr::DeviceSpan values, mr::Collectives& group) override {
-    inner_->all_gather(values, group);
-  }
-  std::unique_ptr<mr::GradientReducer> make_reducer(
-      mr::DeviceSpan gradients, mr::Collectives& group,
-      const mr::GradientReducerOptions& options) override {
-    return inner_->make_reducer(gradients, group, options);
-  }
-  std::unique_ptr<mr::nn::Plan> compile(const mr::Model& model, const mr::nn::PlanOptions& options,
-                                        const mr::PlanBuffers& buffers) override {
-    ++counts.compilations;
-    return inner_->compile(model, options, buffers);
-  }
-  void score(const mr::Objective& objective, const mr::ScoreRequest& request,
-             std::span<double> sums) override {
-    ++counts.scores;
-    inner_->score(objective, request, sums);
-  }
-  std::unique_ptr<mr::Updater> make_updater(const mr::UpdaterSetup& setup) override {
-    return std::make_unique<CountingUpdater>(inner_->make_updater(setup), counts);
+  std::unique_ptr<mr::BackendReplica> make_replica(const mr::ReplicaSetup& setup) override {
+    ++counts.replicas;
+    return std::make_unique<CountingReplica>(inner_->make_replica(setup), counts);
   }
 
   Counts counts;
@@ -77,14 +85,14 @@ class CountingBackend final : public mr::Backend {
 };
 
 int main() {
-  const mr::TrainOptions options{.epochs = 2, .schedule = {.base_lr = 0.1}};
+  const mr::TrainOptions options{.epochs = 2,
+                                 .optimizer = {.rule = mr::Sgd{.lr = 0.1, .momentum = 0}}};
   CountingBackend backend;
   const auto losses = small_run(options, &backend);
   const Counts& counts = backend.counts;
-  std::printf("own backend: %d compilations, %d batches, %d updates\n", counts.compilations.load(),
-              counts.scores.load(), counts.updates.load());
+  std::printf("own backend: %d replicas, %d batches, %d updates\n", counts.replicas.load(),
+              counts.batches.load(), counts.updates.load());
   const int steps = 2 * 2 * static_cast<int>(Points::kSteps);  // of two epochs, on two devices
-  const bool counted =
-      counts.compilations == 2 && counts.scores == steps && counts.updates == steps;
+  const bool counted = counts.replicas == 2 && counts.batches == steps && counts.updates == steps;
   return counted && losses == small_run(options) ? 0 : 1;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "millrace/decode/codec.h"
+#include "millrace/decode/transforms/center_crop.h"
 #include "millrace/io/base/error.h"
 #include "millrace/pipeline/pipeline.h"
 #include "millrace/wds/shard_writer.h"
@@ -100,7 +101,7 @@ int main() {
       mr::pipeline::Pipeline::Builder()
           .shards(folder + "/raw-000000.tar")
           .field(mr::pipeline::ImageField{
-              .transforms = {mr::decode::CenterCrop{4, 3}},
+              .transforms = {mr::decode::CenterCrop{{4, 3}}},
               .channels = 1,
               .dtype = mr::decode::DType::kUInt8,
               .codecs = std::make_shared<const mr::decode::CodecTable>(std::move(codecs))})

@@ -267,7 +267,7 @@ mr::trainer::FitResult train(mr::trainer::Feed& feed, int devices, mr::trainer::
                            .cluster = cluster},
                           {.epochs = 3,
                            .precision = mr::trainer::nn::Precision::kFloat32,
-                           .schedule = {.base_lr = 0.05}});
+                           .optimizer = {.rule = mr::trainer::Sgd{.lr = 0.05, .momentum = 0}}});
 }
 
 double loss_of(const mr::trainer::EpochEvent& epoch) { return epoch.train.front().second; }

@@ -3,18 +3,21 @@
 // called Signum.
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "millrace/io/component/component_text.h"
 #include "millrace/trainer/update_rule.h"
 #include "small_run.h"
 
 namespace mr = millrace::trainer;
 
-class Signum final : public mr::UpdateRule {
+class SignumRule final : public mr::UpdateRule {
  public:
-  explicit Signum(const mr::OptimizerOptions& options) : momentum_(options.momentum) {}
+  explicit SignumRule(float momentum, mr::RuleSettings settings)
+      : UpdateRule(std::move(settings)), momentum_(momentum) {}
 
   std::vector<std::string> state_names() const override { return {"momentum_buffer"}; }
   void apply(const mr::RuleStep& step, const mr::RuleBuffers& buffers) const override {
@@ -32,20 +35,31 @@ class Signum final : public mr::UpdateRule {
   float momentum_;
 };
 
+struct Signum {
+  std::optional<double> lr = {};
+  float momentum = 0.9F;
+  float weight_decay = 0.0F;
+  std::vector<mr::ParameterGroup> groups = {};
+
+  static constexpr millrace::ComponentName kName = {"signum", "Signum", "Steps of one size"};
+  void fields(millrace::FieldList& field) {
+    field("lr", lr, {.min = 0, .open_min = true}, "Learning rate [0.05]");
+    field("momentum", momentum, {.min = 0, .max = 1, .open_max = true}, "Momentum");
+    mr::list_decay_and_groups(field, weight_decay, groups);
+  }
+  std::unique_ptr<mr::UpdateRule> make() const {
+    return std::make_unique<SignumRule>(
+        momentum,
+        mr::RuleSettings{
+            .lr = lr, .weight_decay = weight_decay, .groups = groups, .usual = {.lr = 0.05}});
+  }
+};
+
 int main() {
-  mr::UpdateRuleTable rules = *mr::standard_update_rules();
-  rules.add({.name = "signum",
-             .defaults = {.lr = 0.05, .momentum = 0.9F},
-             .make = [](const mr::OptimizerOptions& options) -> std::unique_ptr<mr::UpdateRule> {
-               return std::make_unique<Signum>(options);
-             }});
-  const mr::RuleDefaults defaults = rules.at("signum").defaults;
-  const auto losses = small_run(
-      {.epochs = 6,
-       .optimizer = {.rule = "signum",
-                     .rules = std::make_shared<const mr::UpdateRuleTable>(std::move(rules)),
-                     .momentum = defaults.momentum},
-       .schedule = {.base_lr = defaults.lr}});
+  auto rules = mr::standard_rules();
+  rules.add<Signum>();
+  const mr::Rule rule = millrace::parse("signum(momentum=0.8)", rules).front();
+  const auto losses = small_run({.epochs = 6, .optimizer = {.rule = rule}});
   std::printf("own rule: loss %.3f in the first epoch, %.3f in the last\n", losses.front(),
               losses.back());
   return losses.size() == 6 && losses.back() < losses.front() / 2 ? 0 : 1;

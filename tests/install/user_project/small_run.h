@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "millrace/device/device.h"
@@ -31,6 +32,7 @@ class Points final : public millrace::trainer::Feed {
   struct Values {
     std::vector<float> points;  // (N, 2)
     std::vector<std::int64_t> labels;
+    std::vector<float> targets;  // (N, 2): 1 at the label
   };
 
   class Epoch final : public millrace::trainer::EpochFeed {
@@ -47,6 +49,8 @@ class Points final : public millrace::trainer::Feed {
         const float side = i % 2 == 0 ? 1.0F : -1.0F;
         values->points.insert(values->points.end(), {side + place, place - side});
         values->labels.push_back(i % 2);
+        values->targets.insert(values->targets.end(),
+                               {i % 2 == 0 ? 1.0F : 0.0F, i % 2 == 0 ? 0.0F : 1.0F});
       }
       batch = {};
       batch.index = index;
@@ -59,7 +63,10 @@ class Points final : public millrace::trainer::Feed {
                        std::as_writable_bytes(std::span(values->points))},
                       {"label",
                        {millrace::decode::DType::kInt64, {kBatch}},
-                       std::as_writable_bytes(std::span(values->labels))}};
+                       std::as_writable_bytes(std::span(values->labels))},
+                      {"target",
+                       {millrace::decode::DType::kFloat32, {kBatch, 2}},
+                       std::as_writable_bytes(std::span(values->targets))}};
       batch.owner = values;
       return true;
     }
@@ -80,12 +87,13 @@ inline millrace::trainer::nn::Graph linear_layer() {
 
 /// The mean loss of each epoch.
 inline std::vector<double> small_run(const millrace::trainer::TrainOptions& options,
-                                     millrace::trainer::Backend* backend = nullptr) {
+                                     millrace::trainer::Backend* backend = nullptr,
+                                     millrace::trainer::nn::Graph graph = linear_layer(),
+                                     const millrace::trainer::Head& head = {}) {
   const auto devices = millrace::device::DeviceSet::cpu(2);
   millrace::trainer::DeviceThreads threads(devices);
-  const millrace::trainer::GraphModel model("linear", linear_layer());
-  const millrace::trainer::LossObjective objective(
-      {.inputs = {"x"}, .heads = {millrace::trainer::Head{}}});
+  const millrace::trainer::GraphModel model("linear", std::move(graph));
+  const millrace::trainer::LossObjective objective({.inputs = {"x"}, .heads = {head}});
   Points feed;
   std::vector<double> losses;
   for (const auto& epoch : millrace::trainer::fit({.model = model,

@@ -1,13 +1,15 @@
 // A user-defined model, two layers of which share their weights, trained with only the installed
 // package: shards are written, streamed through a pipeline onto two devices, from a user-defined
-// store (own_store.h), and trained with a user-defined loss (own_loss.h). Numbers are read through
-// Eigen's maps.
+// store (own_store.h), and trained with a user-defined loss (own_objective.h). Numbers are read
+// through Eigen's maps.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
 
 #include "millrace/decode/eigen.h"
+#include "millrace/decode/transforms/normalize.h"
+#include "millrace/decode/transforms/resize.h"
 #include "millrace/device/device.h"
 #include "millrace/pipeline/pipeline.h"
 #include "millrace/trainer/feed.h"
@@ -16,9 +18,10 @@
 #include "millrace/trainer/nn/graph.h"
 #include "millrace/trainer/objective.h"
 #include "millrace/trainer/replicas.h"
+#include "millrace/trainer/rules/adam.h"
 #include "millrace/wds/shard_spec.h"
 #include "millrace/wds/shard_writer.h"
-#include "own_loss.h"
+#include "own_objective.h"
 #include "own_store.h"
 
 namespace mr = millrace;
@@ -82,7 +85,7 @@ int main() {
       std::make_shared<mr::io::UrlOpener>(mr::io::UrlOpenerOptions{.stores = {own_store(folder)}});
   options.shards = mr::wds::expand_shards("az://train-{000000..000003}.tar");
   options.shuffle = {.shards = true, .buffer_samples = 100, .seed = 1};
-  options.fields = {mr::pipeline::ImageField{.transforms = {mr::decode::Resize{8, 8},
+  options.fields = {mr::pipeline::ImageField{.transforms = {mr::decode::Resize{{8, 8}},
                                                             mr::decode::Normalize{{0.5F}, {0.5F}}},
                                              .channels = 1,
                                              .dtype = mr::decode::DType::kBFloat16},
@@ -92,13 +95,12 @@ int main() {
 
   const float mean = mean_pixel(options);
   const mr::trainer::GraphModel model("small_net", small_net());
-  const OwnLoss objective;
+  const OwnObjective objective;
   const auto result =
       mr::trainer::fit({.model = model, .objective = objective, .train = feed, .devices = threads},
                        {.epochs = 4,
                         .precision = mr::trainer::nn::Precision::kFloat32,
-                        .optimizer = {.rule = "adam"},
-                        .schedule = {.base_lr = 0.01}});
+                        .optimizer = {.rule = mr::trainer::Adam{.lr = 0.01}}});
   std::filesystem::remove_all(folder);
 
   const double first = loss_of(result.epochs.front());

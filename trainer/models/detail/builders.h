@@ -1,4 +1,4 @@
-// One function per model; models.cc has the table of names.
+// What several models are built of.
 #pragma once
 
 #include <array>
@@ -6,16 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/models/models.h"
+#include "trainer/models/resnet.h"
 
 namespace millrace::trainer::models {
-
-nn::Graph alexnet(const ModelOptions& options);
-nn::Graph lenet(const ModelOptions& options);
-nn::Graph resnet18(const ModelOptions& options);
-nn::Graph resnet34(const ModelOptions& options);
-nn::Graph resnet50(const ModelOptions& options);
-nn::Graph unet(const ModelOptions& options);
 
 /// A ResNet's convolution: no bias, kaiming_normal, padding that keeps the size.
 nn::Conv2d convolution(std::int64_t channels, std::int64_t kernel, std::int64_t stride);

@@ -44,15 +44,12 @@ void for_each_part(std::size_t bytes, const Part& part) {
 }  // namespace
 
 MpiEngine::MpiEngine(const MpiOptions& options) : options_(options) {
-  std::exception_ptr fault;
-  bool has_started = false;
-  thread_ = start_thread("for MPI", [&] { run(fault, has_started); });
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [&] { return has_started; });
-  if (!fault) return;
-  lock.unlock();
-  thread_.join();
-  std::rethrow_exception(fault);
+  const auto run = [this] {
+    serve();
+    end();
+  };
+  thread_ = start_thread(
+      "for MPI", [this] { initialise(); }, run);
 }
 
 MpiEngine::~MpiEngine() {
@@ -62,24 +59,6 @@ MpiEngine::~MpiEngine() {
     wake_.notify_all();
   }
   thread_.join();
-}
-
-void MpiEngine::run(std::exception_ptr& start_fault, bool& has_started) {
-  std::exception_ptr fault;
-  try {
-    initialise();
-  } catch (...) {
-    fault = std::current_exception();
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    start_fault = fault;
-    has_started = true;
-    wake_.notify_all();
-  }
-  if (fault) return;
-  serve();
-  end();
 }
 
 void MpiEngine::initialise() {

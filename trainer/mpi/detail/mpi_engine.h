@@ -100,7 +100,6 @@ class MpiEngine {
   };
 
   void ask(Exchange& exchange);
-  void run(std::exception_ptr& start_fault, bool& has_started);
   void initialise();
   void serve();
   void pause(std::unique_lock<std::mutex>& lock, Clock::time_point last_progress);

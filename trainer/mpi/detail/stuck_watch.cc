@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "io/base/threads.h"
+
 namespace millrace::trainer::detail {
 namespace {
 
@@ -13,7 +15,8 @@ constexpr std::chrono::seconds kSilentWait{2};
 }  // namespace
 
 StuckWatch::StuckWatch(StuckWatchOptions options)
-    : options_(std::move(options)), thread_([this] { watch(); }) {}
+    : options_(std::move(options)),
+      thread_(start_thread("to watch over MPI", [this] { watch(); })) {}
 
 StuckWatch::~StuckWatch() {
   {

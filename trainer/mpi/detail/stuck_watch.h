@@ -48,7 +48,7 @@ class StuckWatch {
   std::condition_variable changed_;
   std::string awaited_;
   bool is_over_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace millrace::trainer::detail

@@ -108,13 +108,12 @@ HWY_INLINE void sum_planes(const Planes& planes, const Step& step, Sums& first, 
 // Calls f.operator()<value type, channels of a block>().
 template <class F>
 void with_types(Storage storage, std::int64_t block, const F& f) {
-  const bool half = storage == Storage::kBFloat16;
-  if (block == 16) {
-    if (half) return f.template operator()<std::uint16_t, 16>();
-    return f.template operator()<float, 16>();
-  }
-  if (half) return f.template operator()<std::uint16_t, 8>();
-  f.template operator()<float, 8>();
+  with_type(storage, [&]<typename T>() HWY_ATTR {
+    if constexpr (kWideBlocks) {
+      if (block == 16) return f.template operator()<T, 16>();
+    }
+    f.template operator()<T, 8>();
+  });
 }
 
 }  // namespace millrace::trainer::ops::HWY_NAMESPACE

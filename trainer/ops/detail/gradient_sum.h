@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/lowering.h"
 
 namespace millrace::trainer::ops {
@@ -24,6 +25,7 @@ class GradientSum {
   Tensor relu_output_;
   Tensor sum_;
   bool shared_ = false;
+  Storage storage_ = Storage::kFloat32;
 };
 
 }  // namespace millrace::trainer::ops

@@ -1,8 +1,12 @@
 // millrace's own loops: what oneDNN cannot fuse, in one pass over memory each.
 //
-// Arrays are float32 or bf16 (rounded to nearest even); arithmetic is float32. Images are blocked:
-// (N, C / block, H * W, block). Work is split over the calling thread's OpenMP team, and results do
-// not depend on how many threads it has.
+// Blocks of 16 channels, and bf16 in memory, are for Isa::kAvx512 and more (instructions.h); other
+// blocks are of 8.
+//
+// Arrays are float32 or bf16; arithmetic is float32. Where bf16 is emulated an array is float32,
+// and each value is rounded to bf16 as it is loaded and as it is stored: to nearest, ties to even.
+// Images are blocked: (N, C / block, H * W, block). Work is split over the calling thread's OpenMP
+// team, and results do not depend on how many threads it has.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +19,15 @@
 
 namespace millrace::trainer::ops {
 
-enum class Storage { kFloat32, kBFloat16 };
+enum class Storage { kFloat32, kBFloat16, kRounded };
 
-Storage storage_of(const dnnl::memory& memory);
+/// A value of an array in Storage::kRounded.
+struct RoundedFloat {
+  float value;
+};
+
+/// Of a plan's activations.
+Storage storage_of(const Context& context);
 /// Values including the padding of blocked channels.
 std::size_t padded_values(const dnnl::memory& memory);
 
@@ -54,6 +64,8 @@ void draw_keep(const nn::BatchKey& key, float probability, std::int64_t samples,
 
 /// Float32 values to the nearest bf16 ones, in place.
 void round_to_bfloat16(const dnnl::memory& memory);
+/// The bf16 values of `from` as the float32 ones of `to`, in the same order.
+void widen_bfloat16(const dnnl::memory& from, const dnnl::memory& to);
 
 /// A blocked image batch: N, C / block, H * W, block (8 or 16), and C without padding.
 struct ImageShape {

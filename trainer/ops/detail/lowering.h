@@ -49,16 +49,23 @@ class Lowering {
   /// The workspace that all primitives share, one at a time.
   dnnl::memory scratchpad(const Desc& desc);
 
-  /// A value in the plan's own layout (blocked images, plain features) and type.
+  /// A value in the plan's own layout (blocked images, plain features) and type. Where bf16 is
+  /// emulated, its numbers are bf16's.
   Tensor value(nn::Value value);
+  /// The same for a reader that rounds what it loads, or wants it as it was computed.
+  Tensor unrounded_value(nn::Value value);
   /// An input in the caller's layout; a null tensor for any other value.
-  Tensor raw_input(nn::Value value) const;
+  Tensor raw_input(nn::Value value);
+  /// The caller's own array.
+  dnnl::memory given_input(nn::Value value) const { return inputs_[value.node].memory; }
   void set_value(std::size_t node, Tensor tensor);
 
   /// Whether anything before or at the value has parameters.
   bool wants_gradient(nn::Value value) const { return wants_gradient_[value.node]; }
   void add_gradient(nn::Value value, Tensor tensor, bool shared = false);
   std::vector<Gradient> take_gradients(std::size_t node);
+  /// Its reader rounds what it loads.
+  void leave_unrounded(const Gradient& part) { backward_results_[part.result].to_round = false; }
   /// The gradient's layout: the value's, in the plan's type.
   Desc gradient_desc(nn::Value value) const;
 
@@ -87,11 +94,17 @@ class Lowering {
 
   /// The conversions of inputs to the plan's layout, to be run before the ops.
   std::vector<Call> take_input_calls() { return std::move(input_calls_); }
+  /// Of bf16 to float32, to be run before these.
+  struct Widening {
+    dnnl::memory from, to;
+  };
+  std::vector<Widening> take_widenings() { return std::move(widenings_); }
 
-  /// A result of an op, to be rounded if bf16 is not native.
+  /// A result of an op. If bf16 is emulated, and a reader takes it as it is, it is to be rounded.
   struct Result {
     std::size_t op;
     Tensor tensor;
+    bool to_round;
   };
   const std::vector<Result>& forward_results() const { return forward_results_; }
   const std::vector<Result>& backward_results() const { return backward_results_; }
@@ -100,6 +113,7 @@ class Lowering {
   static constexpr int kTurn = 1 << 20;
 
   Tensor convert_input(nn::Value value);
+  Tensor widen_input(const Tensor& given);
 
   const nn::Graph& graph_;
   nn::PlanMemory memory_;
@@ -117,13 +131,16 @@ class Lowering {
   std::size_t scratchpad_bytes_ = 0;
   std::vector<AlignedBuffer> kept_;
 
-  std::vector<Tensor> inputs_;  // by node: in the caller's layout
-  std::vector<Tensor> values_;  // by node: in the plan's layout
+  std::vector<Tensor> inputs_;          // by node: in the caller's layout
+  std::vector<Tensor> wide_inputs_;     // by node: the same as float32, where plans compute so
+  std::vector<Tensor> values_;          // by node: in the plan's layout
+  std::vector<std::size_t> result_of_;  // by node: its place in forward_results_
   std::vector<bool> wants_gradient_;
   std::vector<std::vector<Gradient>> gradients_;  // by node
   std::vector<std::size_t> needed_;               // by op, as needed_offsets()
   std::vector<std::ptrdiff_t> final_at_;          // by parameter: the op, or -1
   std::vector<Call> input_calls_;
+  std::vector<Widening> widenings_;
   std::vector<Result> forward_results_;
   std::vector<Result> backward_results_;
 };

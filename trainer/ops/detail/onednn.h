@@ -15,21 +15,26 @@ using Desc = dnnl::memory::desc;
 using DataType = dnnl::memory::data_type;
 using FormatTag = dnnl::memory::format_tag;
 
-/// Engine, stream and number formats of a plan's operations.
+/// How images lie inside a plan: (N, C / block, H, W, block). The processor decides
+/// (image_layout() of cpu_plan.cc); channels-last would be one block of all channels.
+struct ImageLayout {
+  std::int64_t block = 16;  ///< channels
+
+  FormatTag tag() const { return block == 16 ? FormatTag::aBcd16b : FormatTag::aBcd8b; }
+};
+
+/// Engine, stream, number formats and layout of a plan's operations.
 struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  DataType type = DataType::f32;    ///< of activations and prepared weights
-  bool round_to_bfloat16 = false;   ///< type is f32, and results are rounded to bf16
-  std::int64_t channel_block = 16;  ///< images are (N, C / block, H, W, block)
+  DataType type = DataType::f32;   ///< of activations and prepared weights
+  bool round_to_bfloat16 = false;  ///< type is f32, and results are rounded to bf16
+  ImageLayout layout = {};
   std::int64_t batch_size = 1;
 
-  FormatTag image_tag() const {
-    return channel_block == 16 ? FormatTag::aBcd16b : FormatTag::aBcd8b;
-  }
   Desc image(const std::vector<std::int64_t>& shape) const { return image(shape, type); }
   Desc image(const std::vector<std::int64_t>& shape, DataType other_type) const {
-    return {{batch_size, shape[0], shape[1], shape[2]}, other_type, image_tag()};
+    return {{batch_size, shape[0], shape[1], shape[2]}, other_type, layout.tag()};
   }
   Desc features(std::int64_t count) const { return {{batch_size, count}, type, FormatTag::ab}; }
 };

@@ -12,7 +12,8 @@ namespace millrace::trainer::ops {
 /// Throws: std::bad_alloc for dnnl_out_of_memory, Unsupported with `what` for all others.
 [[noreturn]] void throw_onednn(dnnl_status_t status, const std::string& what);
 
-/// Before primitives are made. Throws: Exhausted, if there is too little memory for their code.
+/// Before primitives are made, or first run. Throws: Exhausted, if there is too little memory for
+/// their code.
 void check_memory_for_code();
 
 }  // namespace millrace::trainer::ops

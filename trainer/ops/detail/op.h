@@ -19,6 +19,8 @@ inline constexpr std::size_t kOutsideArena = static_cast<std::size_t>(-1);
 struct Tensor {
   dnnl::memory memory;
   std::size_t buffer = kOutsideArena;
+  /// Where bf16 is emulated: who writes it rounds its values.
+  bool rounded = false;
 
   explicit operator bool() const { return static_cast<bool>(memory); }
   Desc desc() const { return memory.get_desc(); }
@@ -28,7 +30,8 @@ struct Tensor {
 /// One part of the gradient of a value; the gradient is the sum of its parts.
 struct Gradient {
   Tensor tensor;
-  bool shared = false;  ///< another op reads it too: not to be overwritten
+  bool shared = false;     ///< another op reads it too: not to be overwritten
+  std::size_t result = 0;  ///< its place in Lowering::backward_results()
 };
 
 struct Pass {

@@ -30,6 +30,7 @@ OpPointer make_avg_pool(Lowering& lowering, const nn::Group& group, const nn::Av
 OpPointer make_reshape(Lowering& lowering, const nn::Group& group);
 OpPointer make_adaptive_avg_pool(Lowering& lowering, const nn::Group& group);
 OpPointer make_flatten(Lowering& lowering, const nn::Group& group);
+OpPointer make_custom(Lowering& lowering, const nn::Group& group, const nn::Custom& layer);
 
 /// Copies a graph's output out, float32 and dense, and its gradient in.
 class OutputOp : public Op {

@@ -1,5 +1,5 @@
-// Loads and stores of float32 and bf16 values as float32 vectors. Included once for every target
-// that Highway compiles; see its foreach_target.h.
+// Loads and stores of float32, bf16 and rounded values as float32 vectors. Included once for every
+// target that Highway compiles; see its foreach_target.h.
 #if defined(MILLRACE_TRAINER_OPS_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MILLRACE_TRAINER_OPS_VECTOR_INL_H_
 #undef MILLRACE_TRAINER_OPS_VECTOR_INL_H_
@@ -11,10 +11,23 @@
 
 #include <cstdint>
 
+#include "trainer/ops/detail/kernels.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace millrace::trainer::ops::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+// The blocks of 16 channels, and bf16 in memory, are for processors with AVX-512.
+constexpr bool kWideBlocks = HWY_TARGET <= HWY_AVX3;
+
+// Calls f.operator()<value type>() for what `storage` means.
+template <class F>
+HWY_INLINE void with_type(Storage storage, const F& f) {
+  if (storage == Storage::kRounded) return f.template operator()<RoundedFloat>();
+  if (storage == Storage::kFloat32) return f.template operator()<float>();
+  if constexpr (kWideBlocks) f.template operator()<std::uint16_t>();
+}
 
 template <class D>
 HWY_INLINE hn::Vec<D> load_values(D d, const float* from) {
@@ -41,6 +54,21 @@ HWY_INLINE auto round_bits(hn::Vec<D> values, D) {
   const auto bits = hn::BitCast(word, values);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(word, 1));
   return hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(word, 0x7FFF))));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> rounded(hn::Vec<D> values, D d) {
+  return hn::BitCast(d, hn::ShiftLeft<16>(round_bits(values, d)));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load_values(D d, const RoundedFloat* from) {
+  return rounded(hn::LoadU(d, &from->value), d);
+}
+
+template <class D>
+HWY_INLINE void store_values(hn::Vec<D> values, D d, RoundedFloat* to) {
+  hn::StoreU(rounded(values, d), d, &to->value);
 }
 
 template <class D>

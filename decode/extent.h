@@ -1,0 +1,37 @@
+// Extent, ResizeExtent: sizes in pixels, as transforms take them. In text 224, 96x128 or [96, 128];
+// in Python a number or (height, width).
+//
+// Threads: value types.
+#pragma once
+
+#include "io/component/value_type.h"
+
+namespace millrace::decode {
+
+/// A size in pixels; one number sets both sides.
+struct Extent {
+  int height = 0;
+  int width = 0;
+
+  constexpr Extent() = default;
+  constexpr Extent(int both) : height(both), width(both) {}  // NOLINT: 224 means 224 x 224
+  constexpr Extent(int h, int w) : height(h), width(w) {}
+  bool operator==(const Extent&) const = default;
+};
+
+/// What a resize aims at: height and width, or, of one number, the shorter side alone.
+struct ResizeExtent {
+  int height = 0;
+  int width = 0;  ///< 0: the shorter side becomes `height`
+
+  constexpr ResizeExtent() = default;
+  constexpr ResizeExtent(int shorter) : height(shorter) {}  // NOLINT: 256, as torchvision's
+  constexpr ResizeExtent(int h, int w) : height(h), width(w) {}
+  constexpr ResizeExtent(const Extent& to) : height(to.height), width(to.width) {}  // NOLINT
+  bool operator==(const ResizeExtent&) const = default;
+};
+
+const ValueType& value_type(const Extent&);
+const ValueType& value_type(const ResizeExtent&);
+
+}  // namespace millrace::decode

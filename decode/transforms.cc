@@ -1,0 +1,69 @@
+#include "decode/transforms.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "decode/transforms/center_crop.h"
+#include "decode/transforms/color_jitter.h"
+#include "decode/transforms/letterbox.h"
+#include "decode/transforms/normalize.h"
+#include "decode/transforms/random_crop.h"
+#include "decode/transforms/random_erasing.h"
+#include "decode/transforms/random_grayscale.h"
+#include "decode/transforms/random_horizontal_flip.h"
+#include "decode/transforms/random_invert.h"
+#include "decode/transforms/random_posterize.h"
+#include "decode/transforms/random_resized_crop.h"
+#include "decode/transforms/random_solarize.h"
+#include "decode/transforms/random_vertical_flip.h"
+#include "decode/transforms/resize.h"
+
+namespace millrace::decode {
+
+const TransformTable& standard_transforms() {
+  static const TransformTable table = TransformTable("transform")
+                                          .add<CenterCrop>()
+                                          .add<ColorJitter>()
+                                          .add<Letterbox>()
+                                          .add<Normalize>()
+                                          .add<RandomCrop>()
+                                          .add<RandomErasing>()
+                                          .add<RandomGrayscale>()
+                                          .add<RandomHorizontalFlip>()
+                                          .add<RandomInvert>()
+                                          .add<RandomPosterize>()
+                                          .add<RandomResizedCrop>()
+                                          .add<RandomSolarize>()
+                                          .add<RandomVerticalFlip>()
+                                          .add<Resize>()
+                                          .add<ResizeCover>()
+                                          .add<ResizeShort>();
+  return table;
+}
+
+TransformKind kind_of(const Transform& transform) {
+  const auto step = transform.make();
+  if (dynamic_cast<const GeometryStep*>(step.get()) != nullptr) return TransformKind::kGeometry;
+  if (dynamic_cast<const PixelStep*>(step.get()) != nullptr) return TransformKind::kPixels;
+  return TransformKind::kScale;
+}
+
+std::vector<Transform> of_kind(const std::vector<Transform>& transforms, TransformKind kind) {
+  std::vector<Transform> found;
+  std::ranges::copy_if(transforms, std::back_inserter(found),
+                       [kind](const Transform& one) { return kind_of(one) == kind; });
+  return found;
+}
+
+void apply_levels(Pixels& pixels, const LevelStep::Levels& levels) {
+  if (pixels.channels != 4) {
+    for (std::uint8_t& level : pixels.levels) level = levels[level];
+    return;
+  }
+  for (std::size_t i = 0; i + 3 < pixels.levels.size(); i += 4)
+    for (std::uint8_t& level : pixels.levels.subspan(i, 3)) level = levels[level];
+}
+
+void LevelStep::change(Pixels& pixels, KeyedRng& rng) const { apply_levels(pixels, levels(rng)); }
+
+}  // namespace millrace::decode

@@ -1,0 +1,54 @@
+#include "decode/transforms/letterbox.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "decode/transform_step.h"
+#include "decode/transforms/window.h"
+
+namespace millrace::decode {
+namespace {
+
+/// Of a side if the other one becomes `size`.
+int fitting_side(int size, int side_before, int other_before) {
+  const double side = static_cast<double>(size) * side_before / other_before;
+  return std::max(1, round_to_int(side));
+}
+
+class LetterboxStep final : public GeometryStep {
+ public:
+  explicit LetterboxStep(const Extent& size) : size_(size) {}
+
+  void choose(Geometry& geometry, KeyedRng& /*rng*/) const override {
+    const int width = geometry.width();
+    const int height = geometry.height();
+    if (std::int64_t{width} * size_.height >= std::int64_t{height} * size_.width) {
+      geometry.resize(size_.width, fitting_side(size_.width, height, width));
+    } else {
+      geometry.resize(fitting_side(size_.height, width, height), size_.height);
+    }
+    geometry.crop({-((size_.width - geometry.width()) / 2),
+                   -((size_.height - geometry.height()) / 2), size_.width, size_.height});
+  }
+  std::optional<Extent> output() const override { return size_; }
+  Scale scale() const override { return Scale::kSet; }
+
+ private:
+  Extent size_;
+};
+
+}  // namespace
+
+const ComponentName Letterbox::kName = {
+    "letterbox", "Letterbox",
+    "Resizes so that the picture just fits into a size, keeping the aspect ratio, and pads it"};
+
+void Letterbox::fields(FieldList& field) {
+  field("size", size, {.min = 1, .max = 65535, .unit = "px"}, "Of the result");
+}
+
+std::unique_ptr<TransformStep> Letterbox::make() const {
+  return std::make_unique<LetterboxStep>(size);
+}
+
+}  // namespace millrace::decode

@@ -1,0 +1,24 @@
+// RandomResizedCrop: a window of random area and aspect ratio, resized. Source:
+// torchvision.transforms.RandomResizedCrop.
+#pragma once
+
+#include <memory>
+
+#include "decode/extent.h"
+#include "io/component/component.h"
+
+namespace millrace::decode {
+
+class TransformStep;
+
+struct RandomResizedCrop {
+  Extent size = 224;
+  Interval area = {0.08, 1.0};              ///< share of the picture's; torchvision's scale
+  Interval ratio = {3.0 / 4.0, 4.0 / 3.0};  ///< width / height
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  std::unique_ptr<TransformStep> make() const;
+};
+
+}  // namespace millrace::decode

@@ -1,0 +1,43 @@
+#include "io/base/wrap.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kColumns = 80;
+constexpr std::size_t kIndent = 2;
+constexpr std::size_t kTextColumn = 28;  ///< where entries are explained
+
+}  // namespace
+
+std::string wrapped(const std::string& text, std::size_t column, std::size_t indent) {
+  std::istringstream words(text);
+  std::string lines;
+  std::size_t at = column;
+  bool first = true;
+  for (std::string word; words >> word; at += word.size()) {
+    if (!first && at + 1 + word.size() > kColumns) {
+      lines.append(1, '\n').append(indent, ' ');
+      at = indent;
+    } else if (!first) {
+      lines += ' ';
+      ++at;
+    }
+    lines += word;
+    first = false;
+  }
+  return lines;
+}
+
+std::string help_entry(const std::string& left, const std::string& text) {
+  std::string line = std::string(kIndent, ' ') + left;
+  if (line.size() + kIndent > kTextColumn && !text.empty())
+    line += "\n" + std::string(kTextColumn, ' ');
+  else
+    line.resize(std::max(line.size(), kTextColumn), ' ');
+  return line + wrapped(text, kTextColumn, kTextColumn) + "\n";
+}
+
+}  // namespace millrace

@@ -1,0 +1,156 @@
+#include "io/detail/http/url.h"
+
+#include <algorithm>
+#include <array>
+
+#include "io/base/error.h"
+#include "io/detail/http/curl.h"
+#include "io/opener.h"
+
+namespace millrace::io {
+namespace detail {
+namespace {
+
+bool scheme_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+         c == '-' || c == '.';
+}
+
+void set_url(CURLU* handle, const std::string& url) {
+  if (const CURLUcode code = curl_url_set(handle, CURLUPART_URL, url.c_str(), 0);
+      code != CURLUE_OK) {
+    throw Error(ErrorCode::kInvalidArgument, std::string("not a url: ") + curl_url_strerror(code),
+                {.url = printable_url(url)});
+  }
+}
+
+CurlUrl parse(const std::string& url) {
+  CurlUrl handle(curl_url());
+  set_url(handle.get(), url);
+  return handle;
+}
+
+std::string part(const CurlUrl& handle, CURLUPart what, unsigned flags = 0) {
+  char* text = nullptr;
+  if (curl_url_get(handle.get(), what, &text, flags) != CURLUE_OK) return "";
+  const CurlText owner(text);
+  return owner.get();
+}
+
+}  // namespace
+
+std::string url_scheme(std::string_view url) {
+  const std::size_t colon = url.find(':');
+  if (colon == 0 || colon == std::string_view::npos) return "";
+  std::string scheme(url.substr(0, colon));
+  if (!std::all_of(scheme.begin(), scheme.end(), scheme_char)) return "";
+  std::transform(scheme.begin(), scheme.end(), scheme.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  const bool known = scheme == "file" || scheme == "pipe";
+  return known || url.substr(colon).starts_with("://") ? scheme : "";
+}
+
+void check_url(const std::string& url) { parse(url); }
+
+bool same_origin(const std::string& a, const std::string& b) {
+  const CurlUrl left = parse(a);
+  const CurlUrl right = parse(b);
+  const std::array parts{CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PORT};
+  return std::all_of(parts.begin(), parts.end(), [&](CURLUPart what) {
+    return part(left, what, CURLU_DEFAULT_PORT) == part(right, what, CURLU_DEFAULT_PORT);
+  });
+}
+
+std::string url_host(const std::string& url) {
+  const CurlUrl handle(curl_url());
+  if (curl_url_set(handle.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return "";
+  return part(handle, CURLUPART_HOST) + ":" + part(handle, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+}
+
+std::string percent_encoded(std::string_view text, std::string_view kept) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  std::string encoded;
+  for (const char c : text) {
+    if (kPlain.find(c) != std::string_view::npos || kept.find(c) != std::string_view::npos) {
+      encoded += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    encoded.append({'%', kDigits[byte >> 4U], kDigits[byte & 15U]});
+  }
+  return encoded;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string plain(text);
+  std::replace(plain.begin(), plain.end(), '+', ' ');
+  int size = 0;
+  const CurlText decoded(
+      curl_easy_unescape(nullptr, plain.c_str(), static_cast<int>(plain.size()), &size));
+  return {decoded.get(), static_cast<std::size_t>(size)};
+}
+
+BucketAndKey bucket_and_key(const std::string& url, EmptyKey empty) {
+  const std::size_t bucket = url.find("://") + 3;
+  const std::size_t slash = url.find('/', bucket);
+  if (slash == std::string::npos || slash == bucket ||
+      (slash + 1 == url.size() && empty == EmptyKey::kRefused)) {
+    throw Error(ErrorCode::kInvalidArgument, "not of the form scheme://BUCKET/KEY",
+                {.url = printable_url(url)});
+  }
+  return {url.substr(bucket, slash - bucket), url.substr(slash + 1)};
+}
+
+std::string resolve_url(const std::string& base, const std::string& location) {
+  const CurlUrl handle = parse(base);
+  set_url(handle.get(), location);
+  return part(handle, CURLUPART_URL);
+}
+
+std::string file_url_path(const std::string& url) {
+  std::string path = url.substr(url.find(':') + 1);
+  if (path.starts_with("//")) {
+    const std::size_t slash = path.find('/', 2);
+    const std::string host = path.substr(2, slash == std::string::npos ? slash : slash - 2);
+    if (!host.empty() && host != "localhost") {
+      throw Error(ErrorCode::kInvalidArgument, "a file: url that names another machine",
+                  {.url = url});
+    }
+    path = slash == std::string::npos ? "" : path.substr(slash);
+  }
+  int size = 0;
+  const CurlText decoded(
+      curl_easy_unescape(nullptr, path.c_str(), static_cast<int>(path.size()), &size));
+  std::string decoded_path(decoded.get(), static_cast<std::size_t>(size));
+  if (decoded_path.find('\0') != std::string::npos) {
+    throw Error(ErrorCode::kInvalidArgument, "a NUL in a file: url", {.url = url});
+  }
+  return decoded_path;
+}
+
+}  // namespace detail
+
+bool is_network_url(const std::string& url) {
+  const std::string scheme = detail::url_scheme(url);
+  return !scheme.empty() && scheme != "file" && scheme != "pipe";
+}
+
+bool is_stream_url(const std::string& url) {
+  return url == "-" || detail::url_scheme(url) == "pipe";
+}
+
+std::string printable_url(const std::string& url) {
+  // A local path is printed unchanged: '?' and '#' are ordinary characters there.
+  const std::size_t scheme_end = url.find("://");
+  if (detail::url_scheme(url).empty() || scheme_end == std::string::npos) return url;
+  std::string text = url.substr(0, url.find_first_of("?#"));
+  const std::size_t host = scheme_end + 3;
+  const std::size_t path = std::min(text.find('/', host), text.size());
+  const std::size_t at = text.rfind('@', path);
+  if (at != std::string::npos && at >= host) text.erase(host, at + 1 - host);
+  return text;
+}
+
+}  // namespace millrace::io

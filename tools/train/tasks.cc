@@ -1,0 +1,159 @@
+#include "tools/train/tasks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "io/base/error.h"
+#include "io/component/component_text.h"
+
+namespace millrace::tools {
+namespace {
+
+using trainer::TargetKind;
+
+/// Requires: the loss is one of the table's or a program's.
+void check_loss(const trainer::LossChoice& loss, TargetKind wanted, const char* name) {
+  if (loss.make()->target() == wanted) return;
+  std::vector<std::string> fitting;
+  for (const Component& one : trainer::standard_losses().all())
+    if (trainer::LossChoice(one).make()->target() == wanted)
+      fitting.emplace_back(one.type().name().word);
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("{} is one of {}, not {}", name, fmt::join(fitting, ", "),
+                          loss.type().name().word));
+}
+
+void list_weights(FieldList& field, std::vector<double>& weights) {
+  field("loss_weights", weights, {.min = 0, .open_min = true},
+        "Weights of the mask's loss and the depth's");
+}
+
+std::unique_ptr<Task> with_weights(MaskTarget mask, DepthTarget depth,
+                                   const std::vector<double>& weights) {
+  require(weights.size() == 2, "loss_weights are two: the mask's and the depth's");
+  mask.weight = weights[0];
+  depth.weight = weights[1];
+  return std::make_unique<Task>(Task{.mask = std::move(mask), .depth = std::move(depth)});
+}
+
+}  // namespace
+
+const TableOf<Task>& standard_tasks() {
+  static const TableOf<Task> table = TableOf<Task>("task")
+                                         .add<tasks::Classify>()
+                                         .add<tasks::Multilabel>()
+                                         .add<tasks::Mask>()
+                                         .add<tasks::Depth>()
+                                         .add<tasks::MaskDepth>()
+                                         .add<tasks::Segment>()
+                                         .add<tasks::SegmentDepth>();
+  return table;
+}
+
+const ValueType& value_type(const PixelLoss& /*loss*/) {
+  static const EnumType<PixelLoss> type({{"ce", PixelLoss::kCrossEntropy},
+                                         {"ce+dice", PixelLoss::kCrossEntropyAndDice},
+                                         {"cross-entropy", PixelLoss::kCrossEntropy}});
+  return type;
+}
+
+namespace tasks {
+
+const ComponentName Classify::kName = {"classify", "Classify", "A class per image"};
+const ComponentName Multilabel::kName = {"multilabel", "Multilabel", "Several labels per image"};
+const ComponentName Mask::kName = {"mask", "Mask", "Which pixels are set"};
+const ComponentName Depth::kName = {"depth", "Depth", "A depth per pixel"};
+const ComponentName MaskDepth::kName = {"mask-depth", "MaskDepth", "Mask and depth"};
+const ComponentName Segment::kName = {"segment", "Segment", "A class per pixel"};
+const ComponentName SegmentDepth::kName = {"segment-depth", "SegmentDepth",
+                                           "A class and a depth per pixel"};
+
+void Classify::fields(FieldList& field) { loss.fields(field); }
+
+std::unique_ptr<Task> Classify::make() const { return std::make_unique<Task>(Task{.loss = loss}); }
+
+void Multilabel::fields(FieldList& field) {
+  field("label_key", label_key, "The key of the 0s and 1s in `json`");
+}
+
+void Multilabel::check() const { require(!label_key.empty(), "label_key is a key in `json`"); }
+
+std::unique_ptr<Task> Multilabel::make() const {
+  return std::make_unique<Task>(Task{.loss = trainer::losses::Bce(), .label_key = label_key});
+}
+
+void MaskPart::list(FieldList& add) {
+  add("mask_loss", loss, "Loss of the mask: bce, dice or another of values from 0 to 1");
+  add("mask_value", value, {.min = 1, .max = 255}, "The value of set pixels: 1 or 255");
+  add("mask_field", field, "The mask's suffix in a sample");
+}
+
+MaskTarget MaskPart::target() const {
+  check_loss(loss, TargetKind::kShares, "mask_loss");
+  return {.field = field, .loss = loss, .set_value = value};
+}
+
+void ClassMaskPart::list(FieldList& add) {
+  add("mask_loss", loss, "Cross-entropy of the pixels, or Dice of the softmax beside it");
+  cross_entropy.list_cross_entropy(add);
+  add("colors", colors,
+      "Masks are colour images; a file has one colour per line: R G B NAME, or NAME,R,G,B. "
+      "Colours of one name are one class; void and ignore are ignored; camvid: CamVid's colours "
+      "as its 11 classes");
+  add("mask_field", field, "The mask's suffix in a sample");
+}
+
+MaskTarget ClassMaskPart::target() const {
+  trainer::losses::PixelCrossEntropy own = cross_entropy;
+  own.dice = loss == PixelLoss::kCrossEntropyAndDice ? 1.0F : 0.0F;
+  return {.field = field,
+          .loss = own,
+          .has_classes = true,
+          .ignore = own.ignore_index,
+          .colors = colors};
+}
+
+void DepthPart::list(FieldList& add) {
+  add("depth_loss", loss, "Loss of the depth: berhu, l1, mse or another of values");
+  add("depth_field", field, "The depth's suffix in a sample");
+}
+
+DepthTarget DepthPart::target() const {
+  check_loss(loss, TargetKind::kValues, "depth_loss");
+  return {.field = field, .loss = loss};
+}
+
+std::unique_ptr<Task> Mask::make() const {
+  return std::make_unique<Task>(Task{.mask = mask.target()});
+}
+
+std::unique_ptr<Task> Depth::make() const {
+  return std::make_unique<Task>(Task{.depth = depth.target()});
+}
+
+void MaskDepth::fields(FieldList& field) {
+  mask.list(field);
+  depth.list(field);
+  list_weights(field, loss_weights);
+}
+
+std::unique_ptr<Task> MaskDepth::make() const {
+  return with_weights(mask.target(), depth.target(), loss_weights);
+}
+
+std::unique_ptr<Task> Segment::make() const {
+  return std::make_unique<Task>(Task{.mask = mask.target()});
+}
+
+void SegmentDepth::fields(FieldList& field) {
+  mask.list(field);
+  depth.list(field);
+  list_weights(field, loss_weights);
+}
+
+std::unique_ptr<Task> SegmentDepth::make() const {
+  return with_weights(mask.target(), depth.target(), loss_weights);
+}
+
+}  // namespace tasks
+}  // namespace millrace::tools

@@ -1,0 +1,174 @@
+// Tasks: what a model is trained to predict, each a component: which fields of a sample are the
+// targets, and which losses compare them with the outputs.
+//
+//   const TaskKind kind = tasks::Segment{.mask = {.loss = PixelLoss::kCrossEntropyAndDice}};
+//   const Task task = *kind.make();                            // task.mask->has_classes
+//
+//   classify       `cls`, a class number; cross-entropy; top1, top5
+//   multilabel     `json`, {"labels": [0, 1, ...]}; BCE with logits; auroc
+//   segment        `mask.png` next to the image, a class per pixel; cross-entropy; miou, the IoU of
+//                  each class, pixel_accuracy
+//   mask           `mask.png`, set or not; BCE with logits; iou
+//   depth          `depth.png`; berhu; rmse
+//   mask-depth, segment-depth   both, with a weighted loss each
+//
+// A parameter has one name in all tasks, so that a recipe's or a sweep's --task.mask-loss stays
+// right when a depth is added to a mask. To add a task of these targets: a struct here, a line in
+// the table.
+//
+// Threads: values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/component/choice.h"
+#include "trainer/loss/cross_entropy.h"
+#include "trainer/loss/pixel_cross_entropy.h"
+#include "trainer/loss/value_losses.h"
+
+namespace millrace::tools {
+
+/// A picture beside the image whose pixels are set or not, or have a class each.
+struct MaskTarget {
+  std::string field = "mask.png";  ///< its suffix in a sample
+  trainer::LossChoice loss = trainer::losses::Bce();
+  bool has_classes = false;
+  int set_value = 1;          ///< of set pixels, where they have no classes
+  std::int64_t ignore = 255;  ///< the class that does not count; -1: none
+  std::string colors = {};    ///< a table of colours: a file, or "camvid"
+  double weight = 1.0;        ///< of the loss
+};
+
+struct DepthTarget {
+  std::string field = "depth.png";
+  trainer::LossChoice loss = trainer::losses::BerHu();
+  double weight = 1.0;
+};
+
+/// What a task says, whichever it is.
+struct Task {
+  /// Of the class, or the labels, of a sample; not used beside pictures.
+  trainer::LossChoice loss = trainer::losses::CrossEntropy();
+  std::string label_key = {};  ///< of several labels in `json`; empty: one class, `cls`
+  std::optional<MaskTarget> mask = {};
+  std::optional<DepthTarget> depth = {};
+
+  bool is_dense() const { return mask.has_value() || depth.has_value(); }
+  bool has_class_mask() const { return mask.has_value() && mask->has_classes; }
+  bool has_labels() const { return !label_key.empty(); }
+  bool has_class() const { return !is_dense() && !has_labels(); }
+};
+
+using TaskKind = Choice<Task>;
+
+/// classify, multilabel, mask, depth, mask-depth, segment, segment-depth.
+const TableOf<Task>& standard_tasks();
+
+/// Cross-entropy, alone or with Dice beside it.
+enum class PixelLoss { kCrossEntropy, kCrossEntropyAndDice };
+const ValueType& value_type(const PixelLoss& loss);
+
+namespace tasks {
+
+struct Classify {
+  trainer::losses::CrossEntropy loss = {};
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  std::unique_ptr<Task> make() const;
+};
+
+struct Multilabel {
+  std::string label_key = "labels";
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  void check() const;
+  std::unique_ptr<Task> make() const;
+};
+
+/// What tasks with a mask of set pixels have in common.
+struct MaskPart {
+  trainer::LossChoice loss = trainer::losses::Bce();
+  int value = 1;  ///< of set pixels
+  std::string field = "mask.png";
+
+  void list(FieldList& add);
+  /// Throws: InvalidArgument for a loss of other targets.
+  MaskTarget target() const;
+};
+
+/// What tasks with a mask of classes have in common.
+struct ClassMaskPart {
+  PixelLoss loss = PixelLoss::kCrossEntropy;
+  trainer::losses::PixelCrossEntropy cross_entropy = {};  ///< but for `dice`, which is of `loss`
+  std::string colors = {};
+  std::string field = "mask.png";
+
+  void list(FieldList& add);
+  MaskTarget target() const;
+};
+
+struct DepthPart {
+  trainer::LossChoice loss = trainer::losses::BerHu();
+  std::string field = "depth.png";
+
+  void list(FieldList& add);
+  /// Throws: InvalidArgument for a loss of other targets.
+  DepthTarget target() const;
+};
+
+struct Mask {
+  MaskPart mask = {};
+
+  static const ComponentName kName;
+  void fields(FieldList& field) { mask.list(field); }
+  void check() const { make(); }
+  std::unique_ptr<Task> make() const;
+};
+
+struct Depth {
+  DepthPart depth = {};
+
+  static const ComponentName kName;
+  void fields(FieldList& field) { depth.list(field); }
+  void check() const { make(); }
+  std::unique_ptr<Task> make() const;
+};
+
+struct MaskDepth {
+  MaskPart mask = {};
+  DepthPart depth = {};
+  std::vector<double> loss_weights = {1.0, 1.0};  ///< of the mask's loss and the depth's
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  void check() const { make(); }
+  std::unique_ptr<Task> make() const;
+};
+
+struct Segment {
+  ClassMaskPart mask = {};
+
+  static const ComponentName kName;
+  void fields(FieldList& field) { mask.list(field); }
+  std::unique_ptr<Task> make() const;
+};
+
+struct SegmentDepth {
+  ClassMaskPart mask = {};
+  DepthPart depth = {};
+  std::vector<double> loss_weights = {1.0, 1.0};
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  void check() const { make(); }
+  std::unique_ptr<Task> make() const;
+};
+
+}  // namespace tasks
+}  // namespace millrace::tools

@@ -1,0 +1,149 @@
+#include "trainer/detail/loop/checkpoint_keeper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/opener.h"
+#include "trainer/detail/store/checkpoint_files.h"
+
+namespace millrace::trainer::detail {
+
+std::string resolve_monitor(const std::string& wanted, const std::vector<std::string>& measures,
+                            bool has_validation) {
+  std::vector<std::string> known;
+  std::string listed;
+  for (const std::string part : {"val_", "train_"}) {
+    if (part == "val_" && !has_validation) continue;
+    for (const std::string& measure : measures) {
+      known.push_back(part + measure);
+      listed += (listed.empty() ? "" : ", ") + known.back();
+    }
+  }
+  const auto has = [&](const std::string& name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  };
+  if (wanted.empty()) {
+    for (const char* name : {"val_top1", "val_miou", "val_loss"}) {
+      if (has(name)) return name;
+    }
+    return "train_loss";
+  }
+  if (has(wanted)) return wanted;
+  throw Error(ErrorCode::kInvalidArgument,
+              "no measure is called '" + wanted + "'; there are " + listed);
+}
+
+double monitored_value(const std::string& monitor, const EpochEvent& event) {
+  const bool val = monitor.starts_with("val_");
+  const auto value = find_value(val ? event.val : event.train, monitor.substr(val ? 4 : 6));
+  return value.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+bool less_is_better(const std::string& monitor) {
+  return monitor.find("loss") != std::string::npos || monitor.find("rmse") != std::string::npos ||
+         monitor.find("error") != std::string::npos;
+}
+
+namespace {
+
+std::string checkpoint_folder(const TrainOptions& options) {
+  if (!options.checkpoint.folder.empty() || options.run_folder.empty()) {
+    return options.checkpoint.folder;
+  }
+  return options.run_folder + "/checkpoints";
+}
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(const TrainOptions& options, const io::Opener& opener,
+                                   RunWeights& weights, TrainState& state, CheckpointHooks hooks)
+    : options_(options),
+      weights_(weights),
+      state_(state),
+      hooks_(std::move(hooks)),
+      folder_(checkpoint_folder(options)),
+      last_save_(options.now()) {
+  if (folder_.empty()) return;
+  const auto kept = [log = options.log](const std::string& path, const std::string& why) {
+    log.warn("a checkpoint that is no longer wanted could not be removed: " +
+             io::printable_url(path) + ": " + why);
+  };
+  place_ =
+      open_checkpoint_place(folder_, opener, options.stop, {.saved = hooks_.saved, .kept = kept});
+}
+
+bool CheckpointKeeper::due() {
+  const auto every = options_.checkpoint.every;
+  const auto now = options_.now();
+  if (every.count() == 0 || now - last_save_ < every) return false;
+  last_save_ = now;
+  return true;
+}
+
+std::string CheckpointKeeper::save(const std::string& name) {
+  if (folder_.empty()) return {};
+  std::string path = folder_ + "/" + name;
+  hooks_.before(path);
+  place_->save(name, checkpoint_files(state_, weights_.tensors()));
+  return path;
+}
+
+void CheckpointKeeper::report() {
+  if (place_) place_->report();
+}
+
+void CheckpointKeeper::finish() {
+  if (place_) place_->finish();
+}
+
+void CheckpointKeeper::save_in_epoch() {
+  last_save_ = options_.now();
+  if (options_.checkpoint.save_last) last_ = save("last");
+}
+
+bool CheckpointKeeper::end_epoch(const EpochEvent& event) {
+  const bool best = is_best(event);
+  save_top(event);
+  if (best && options_.checkpoint.save_best) best_ = save("best");
+  if (options_.checkpoint.save_last) last_ = save("last");
+  last_save_ = options_.now();
+  return best;
+}
+
+bool CheckpointKeeper::is_better(double value, double than) const {
+  return less_is_better(state_.monitor) ? value < than : value > than;
+}
+
+bool CheckpointKeeper::is_best(const EpochEvent& event) {
+  const double value = monitored_value(state_.monitor, event);
+  if (!std::isfinite(value) || (state_.best && !is_better(value, *state_.best))) return false;
+  state_.best = value;
+  state_.best_epoch = event.epoch;
+  return true;
+}
+
+void CheckpointKeeper::save_top(const EpochEvent& event) {
+  const double value = monitored_value(state_.monitor, event);
+  const auto limit = static_cast<std::size_t>(options_.checkpoint.top_k);
+  if (limit == 0 || folder_.empty() || !std::isfinite(value)) return;
+  auto& top = state_.top;
+  const auto place = std::find_if(top.begin(), top.end(),
+                                  [&](const auto& one) { return is_better(value, one.second); });
+  if (place == top.end() && top.size() >= limit) return;
+  const std::string name = fmt::format("epoch-{:04}", event.epoch);
+  top.insert(place, {name, value});
+  std::string dropped;
+  if (top.size() > limit) {
+    dropped = top.back().first;
+    top.pop_back();
+  }
+  save(name);
+  if (!dropped.empty()) place_->remove(dropped);
+}
+
+}  // namespace millrace::trainer::detail

@@ -1,0 +1,79 @@
+// CheckpointKeeper: which checkpoints a run keeps: the last one, the best ones, and when `last` is
+// due in mid-epoch.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/base/clock.h"
+#include "trainer/checkpoint.h"
+#include "trainer/detail/loop/run_weights.h"
+#include "trainer/detail/store/checkpoint_place.h"
+#include "trainer/events.h"
+#include "trainer/train_options.h"
+
+namespace millrace::trainer::detail {
+
+/// Called with each checkpoint's path, before it is written, and when it is complete.
+struct CheckpointHooks {
+  std::function<void(const std::string& path)> before;
+  std::function<void(const std::string& path)> saved;
+};
+
+class CheckpointKeeper {
+ public:
+  /// `options`, `opener`, `weights` and `state` (what is saved, and which epochs were best) are
+  /// borrowed.
+  CheckpointKeeper(const TrainOptions& options, const io::Opener& opener, RunWeights& weights,
+                   TrainState& state, CheckpointHooks hooks);
+
+  /// Where checkpoints are written; empty: none are.
+  const std::string& folder() const { return folder_; }
+  /// The checkpoints written by this object; empty: none.
+  const std::string& last() const { return last_; }
+  const std::string& best() const { return best_; }
+
+  /// Whether the time between two checkpoints has passed; if so, starts it again.
+  bool due();
+  /// Saves `last` in mid-epoch.
+  void save_in_epoch();
+  /// Saves the checkpoints due at an epoch's end; returns whether the epoch is the best so far.
+  bool end_epoch(const EpochEvent& event);
+  /// Calls hooks for checkpoints that have reached their store.
+  void report();
+  /// Returns when all checkpoints are complete. Throws: Io.
+  void finish();
+
+ private:
+  bool is_better(double value, double than) const;
+  bool is_best(const EpochEvent& event);
+  void save_top(const EpochEvent& event);
+  std::string save(const std::string& name);
+
+  const TrainOptions& options_;
+  RunWeights& weights_;
+  TrainState& state_;
+  CheckpointHooks hooks_;
+  std::string folder_;
+  std::unique_ptr<CheckpointPlace> place_;  ///< null: no folder
+  std::string last_;
+  std::string best_;
+  Clock::TimePoint last_save_;
+};
+
+/// `wanted`, or if it is empty val_top1, val_miou, val_loss or train_loss, the first that is
+/// measured. Throws: InvalidArgument for one that is not measured, with the list.
+std::string resolve_monitor(const std::string& wanted, const std::vector<std::string>& measures,
+                            bool has_validation);
+
+/// The monitored value of an epoch ("val_top1" is event.val's "top1"); NaN if it has none.
+double monitored_value(const std::string& monitor, const EpochEvent& event);
+
+/// Whether lower is better: for losses and errors.
+bool less_is_better(const std::string& monitor);
+
+}  // namespace millrace::trainer::detail

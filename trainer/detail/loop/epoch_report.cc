@@ -1,0 +1,121 @@
+#include "trainer/detail/loop/epoch_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "io/base/json.h"
+
+namespace millrace::trainer::detail {
+namespace {
+
+std::string verdict_of(const StallReport& report) {
+  if (report.steps == 0) return "too short for a verdict";
+  const double percent = 100.0 * report.wait_share;
+  const double total = report.mean_step.total();
+  const double reduce_share = total > 0.0 ? report.mean_step.reduce / total : 0.0;
+  if (reduce_share >= kReductionBoundShare && reduce_share > report.wait_share)
+    return fmt::format("reduction-bound (sums take {:.1f} %)", 100.0 * reduce_share);
+  if (report.wait_share < kInputBoundShare) {
+    return fmt::format("compute-bound (waits {:.1f} %)", percent);
+  }
+  return fmt::format("input-bound{} (waits {:.1f} %)",
+                     report.slowest_stage.empty() ? "" : " by " + report.slowest_stage, percent);
+}
+
+}  // namespace
+
+StallReport make_stall_report(const std::vector<ReplicaTimes>& times, std::int64_t steps,
+                              const std::string& busiest_stage) {
+  StallReport report;
+  report.steps = std::max<std::int64_t>(0, steps - 1);
+  const double replicas = static_cast<double>(std::max<std::size_t>(1, times.size()));
+  const double per_step = report.steps == 0 ? 0.0 : 1.0 / static_cast<double>(report.steps);
+  for (const ReplicaTimes& one : times) {
+    report.first_step.add(one.first, 1.0 / replicas);
+    report.mean_step.add(one.all, per_step / replicas);
+    report.mean_step.add(one.first, -per_step / replicas);
+  }
+  const double total = report.mean_step.total();
+  report.wait_share = total > 0.0 ? report.mean_step.wait / total : 0.0;
+  report.free_input_step = total - report.mean_step.wait;
+  report.slowest_stage = busiest_stage;
+  report.verdict = verdict_of(report);
+  return report;
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json to_json(const StepTimes& times) {
+  return {times.wait, times.forward, times.backward, times.reduce, times.peer_wait, times.update};
+}
+
+StepTimes times_from(const Json& json) {
+  return {.wait = json.at(0),
+          .forward = json.at(1),
+          .backward = json.at(2),
+          .reduce = json.at(3),
+          .peer_wait = json.at(4),
+          .update = json.at(5)};
+}
+
+std::string to_text(const ProcessReport& report) {
+  Json times = Json::array();
+  for (const ReplicaTimes& one : report.times)
+    times.push_back({to_json(one.all), to_json(one.first)});
+  return Json{{"samples", report.samples},
+              {"skipped", report.skipped},
+              {"refetched", report.refetched},
+              {"times", std::move(times)},
+              {"stage", report.busiest_stage}}
+      .dump();
+}
+
+/// Adds a process's report to `all`; returns the seconds that its replicas waited for input.
+double add(const std::string& text, ProcessReport& all) {
+  const auto json = parse_json<Json>(text, "a process's report");
+  all.samples += json.at("samples").get<std::int64_t>();
+  all.skipped += json.at("skipped").get<std::int64_t>();
+  all.refetched += json.at("refetched").get<std::int64_t>();
+  double waited = 0.0;
+  for (const Json& one : json.at("times")) {
+    all.times.push_back({.all = times_from(one.at(0)), .first = times_from(one.at(1))});
+    waited += all.times.back().all.wait;
+  }
+  return waited;
+}
+
+}  // namespace
+
+ProcessReport gather_reports(Processes& processes, const ProcessReport& own) {
+  ProcessReport all;
+  double longest = -1.0;
+  for (const std::string& text : processes.gather(to_text(own))) {
+    const double waited = add(text, all);
+    if (waited <= longest) continue;
+    longest = waited;
+    all.busiest_stage = parse_json<Json>(text, "a process's report").at("stage");
+  }
+  return all;
+}
+
+std::vector<CompileEvent> gather_compilations(Processes& processes,
+                                              const std::vector<CompileEvent>& own) {
+  Json list = Json::array();
+  for (const CompileEvent& one : own)
+    list.push_back({one.rank, one.shape, one.seconds, one.activation_bytes});
+  std::vector<CompileEvent> all;
+  for (const std::string& text : processes.gather(list.dump())) {
+    for (const Json& one : parse_json<Json>(text, "a process's compilations"))
+      all.push_back({.rank = one.at(0),
+                     .shape = one.at(1),
+                     .seconds = one.at(2),
+                     .activation_bytes = one.at(3)});
+  }
+  return all;
+}
+
+}  // namespace millrace::trainer::detail

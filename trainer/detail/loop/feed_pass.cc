@@ -1,0 +1,140 @@
+#include "trainer/detail/loop/feed_pass.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "io/base/error.h"
+#include "trainer/detail/loop/failure.h"
+
+namespace millrace::trainer::detail {
+namespace {
+
+enum class Vote { kRound, kEnd, kBreak };
+
+bool stop_requested(const FeedPass& pass) {
+  return pass.stop.stop_requested() || pass.processes.cluster().stop_requested();
+}
+
+Vote vote(const FeedPass& pass, const ReplicaInput& input, Replica& replica) {
+  std::array<double, 2> votes{input.has_batch() ? 1.0 : 0.0,
+                              input.failed() || stop_requested(pass) ? 1.0 : 0.0};
+  replica.control().all_reduce(std::span<double>(votes));
+  if (votes[1] > 0.0) return Vote::kBreak;
+  const double least =
+      pass.feed.drops_uneven() ? static_cast<double>(replica.control().world()) : 1.0;
+  return votes[0] >= least ? Vote::kRound : Vote::kEnd;
+}
+
+}  // namespace
+
+bool run_pass(const FeedPass& pass,
+              const std::function<void(Replica&, const pipeline::Batch*)>& round,
+              const std::function<void(Replica&)>& end) {
+  Failure failure([&](const std::exception_ptr&) { pass.feed.stop(); });
+  const std::stop_callback on_stop(pass.stop, [&] { pass.feed.stop(); });
+  bool is_whole = true;
+  pass.group.run(pass.feed, [&](Replica& replica) {
+    ReplicaInput input(pass.feed, failure, replica.device());
+    Vote voted = Vote::kEnd;
+    for (std::int64_t done = 0; pass.max_batches == 0 || done < pass.max_batches; ++done) {
+      input.next();
+      voted = vote(pass, input, replica);
+      if (voted != Vote::kRound) break;
+      round(replica, input.has_batch() ? &input.batch() : nullptr);
+    }
+    if (replica.device() == 0) is_whole = voted != Vote::kBreak;
+    if (voted != Vote::kBreak) end(replica);
+  });
+  if (is_whole) return true;
+  if (!pass.processes.any(stop_requested(pass))) pass.processes.throw_any(failure.first());
+  return false;
+}
+
+namespace {
+
+std::vector<float> gather_records(std::span<const float> records, Collectives& group) {
+  std::vector<float> all;
+  for (const auto& bytes : group.all_gather_bytes(std::as_bytes(records))) {
+    const std::size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(float));
+    if (!bytes.empty()) std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
+/// One replica's, of its own batches.
+EvaluationSums own_sums(const EvaluationOutcome& outcome) {
+  EvaluationSums own{.replica = outcome.sums,
+                     .replica_records = outcome.records,
+                     .non_finite = outcome.non_finite};
+  own.replica.push_back(outcome.samples);
+  return own;
+}
+
+/// Sums `sums` over all replicas.
+void reduce(EvaluationSums& sums, Collectives& group) {
+  sums.all = sums.replica;
+  sums.all.push_back(static_cast<double>(sums.non_finite));
+  group.all_reduce(std::span<double>(sums.all));
+  sums.non_finite = std::llround(sums.all.back());
+  sums.all.pop_back();
+  sums.all_records = gather_records(sums.replica_records, group);
+  for (const auto& bytes : group.all_gather_bytes(std::as_bytes(std::span(sums.replica)))) {
+    sums.by_rank.emplace_back(bytes.size() / sizeof(double));
+    std::memcpy(sums.by_rank.back().data(), bytes.data(), bytes.size());
+  }
+}
+
+}  // namespace
+
+std::int64_t EvaluationSums::samples() const { return std::llround(all.back()); }
+
+std::string non_finite_text(std::int64_t non_finite, std::int64_t samples,
+                            const NamedValues& values) {
+  if (non_finite > 0)
+    return fmt::format("{} of {} samples have outputs that are not finite", non_finite, samples);
+  const double loss = find_value(values, "loss").value_or(0.0);
+  return std::isfinite(loss) ? "" : "the loss is not finite";
+}
+
+EvaluationSums evaluate_group(const FeedPass& pass,
+                              const std::function<void(std::int64_t)>& on_step) {
+  std::vector<std::unique_ptr<EvaluationStep>> steps;
+  for (int device = 0; device < pass.group.size(); ++device)
+    steps.push_back(pass.group.replica(device).make_evaluation());
+  const auto step_of = [&](const Replica& replica) -> EvaluationStep& {
+    return *steps[static_cast<std::size_t>(replica.device())];
+  };
+  EvaluationSums all;  // the first replica's
+  std::int64_t done = 0;
+  const bool whole = run_pass(
+      pass,
+      [&](Replica& replica, const pipeline::Batch* batch) {
+        if (batch != nullptr) step_of(replica).add(*batch);
+        if (replica.rank() == 0 && on_step) on_step(++done);
+      },
+      [&](Replica& replica) {
+        EvaluationSums own = own_sums(step_of(replica).outcome());
+        reduce(own, replica.control());
+        if (replica.device() == 0) all = std::move(own);
+      });
+  all.stopped = !whole;
+  if (whole) all.skipped = pass.processes.sum(pass.feed.skipped_samples());
+  return all;
+}
+
+void check_not_empty(Processes& processes, const std::string& what, std::int64_t samples,
+                     std::int64_t skipped) {
+  if (samples > 0) return;
+  const std::string why = skipped > 0 ? ": " + std::to_string(skipped) + " were skipped" : "";
+  processes.throw_alike(
+      std::make_exception_ptr(Error(ErrorCode::kExhausted, what + " had no samples" + why)));
+}
+
+}  // namespace millrace::trainer::detail

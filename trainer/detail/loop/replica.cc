@@ -1,0 +1,46 @@
+#include "trainer/detail/loop/replica.h"
+
+#include <utility>
+
+#include "io/base/check.h"
+
+namespace millrace::trainer::detail {
+namespace {
+
+ReplicaSetup with_buffers(ReplicaSetup setup, DeviceSpan buffers) {
+  setup.buffers = buffers;
+  return setup;
+}
+
+std::vector<const Collectives*> all_of(const ReplicaSetup& setup, const TrainingGroups& groups) {
+  std::vector<const Collectives*> all{&setup.control};
+  if (groups.gradients != nullptr) all.push_back(groups.gradients);
+  if (groups.weights != nullptr) all.push_back(groups.weights);
+  return all;
+}
+
+}  // namespace
+
+Replica::Replica(Backend& backend, const ReplicaSetup& setup, const TrainingGroups& groups)
+    : buffers_(backend.allocate(setup.model.buffers().padded_size())),
+      setup_(with_buffers(setup, buffers_.span)),
+      groups_(groups),
+      clock_(all_of(setup, groups)),
+      steps_(backend.make_replica(setup_)) {}
+
+void Replica::make_step(const TrainOptions& options, std::vector<DeviceSpan> states,
+                        DeviceSpan ema) {
+  MILLRACE_CHECK(groups_.gradients != nullptr, "a replica that does not train");
+  step_ = steps_->make_step({.optimizer = options.optimizer,
+                             .clip = options.clip,
+                             .ema_decay = options.ema_decay,
+                             .accumulate = options.accumulate,
+                             .reducer = options.reducer,
+                             .states = std::move(states),
+                             .ema = ema,
+                             .gradient_group = *groups_.gradients,
+                             .weight_group = groups_.weights,
+                             .clock = clock_});
+}
+
+}  // namespace millrace::trainer::detail

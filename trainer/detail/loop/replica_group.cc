@@ -1,0 +1,89 @@
+#include "trainer/detail/loop/replica_group.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "io/base/error.h"
+#include "trainer/composed_backend.h"
+#include "trainer/detail/collectives/processes.h"
+#include "trainer/detail/loop/failure.h"
+
+namespace millrace::trainer::detail {
+
+namespace {
+
+ReplicaThreads& checked_devices(const GroupSetup& setup) {
+  const nn::Graph* graph = setup.model.graph();
+  for (const Head& head : setup.objective.heads())
+    if (graph != nullptr && head.output >= graph->outputs().size())
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("the objective reads output {} of {}, which has {}", head.output,
+                              setup.model.name(), graph->outputs().size()));
+  return setup.devices;
+}
+
+}  // namespace
+
+ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
+    : devices_(checked_devices(setup)),
+      topology_(setup.cluster.topology()),
+      own_backend_(setup.backend == nullptr ? make_cpu_backend() : nullptr),
+      backend_(setup.backend == nullptr ? *own_backend_ : *setup.backend),
+      weights_(backend_.allocate(setup.model.parameters().padded_size())),
+      control_(setup.cluster.make_group()),
+      gradients_(setup.cluster.make_group()) {
+  const bool gathers = setup.trains && topology_.processes > 1;
+  if (gathers) weight_groups_ = setup.cluster.make_group();
+  for (int device = 0; device < topology_.devices; ++device) {
+    const auto at = static_cast<std::size_t>(device);
+    replicas_.push_back(std::make_unique<Replica>(
+        backend_,
+        ReplicaSetup{.device = device,
+                     .model = setup.model,
+                     .objective = setup.objective,
+                     .precision = setup.precision,
+                     .weights = weights(),
+                     .buffers = {},
+                     .control = *control_[at]},
+        TrainingGroups{.gradients = setup.trains ? gradients_[at].get() : nullptr,
+                       .weights = gathers ? weight_groups_[at].get() : nullptr}));
+  }
+}
+
+void ReplicaGroup::make_steps(const TrainOptions& options, const std::vector<DeviceSpan>& states,
+                              DeviceSpan ema) {
+  devices_.run([&](int device) { replica(device).make_step(options, states, ema); });
+}
+
+void ReplicaGroup::spread_from_device0() {
+  const DeviceSpan from = replica(0).buffers();
+  for (const auto& replica : replicas_) {
+    if (replica->device() != 0) backend_.copy(from, replica->buffers());
+    replica->weights_changed();
+  }
+}
+
+std::vector<CompileEvent> ReplicaGroup::take_compilations() {
+  std::vector<CompileEvent> events;
+  for (const auto& replica : replicas_)
+    for (CompileEvent& event : replica->take_compilations()) events.push_back(std::move(event));
+  return events;
+}
+
+// A failure aborts the groups at once: a reducer's thread may wait for ranks that will not join.
+void ReplicaGroup::run(EpochFeed& feed, const std::function<void(Replica&)>& work) {
+  Failure failure([&](const std::exception_ptr& error) {
+    const std::string reason = reason_of(error, topology_);
+    control_.front()->abort(reason);
+    gradients_.front()->abort(reason);
+    if (!weight_groups_.empty()) weight_groups_.front()->abort(reason);
+    feed.stop();
+  });
+  failure.guard(
+      [&] { devices_.run([&](int device) { failure.guard([&] { work(replica(device)); }); }); });
+  failure.rethrow();
+}
+
+}  // namespace millrace::trainer::detail

@@ -1,0 +1,66 @@
+// make_slot_loss, make_value_loss: losses of values from a function.
+//
+//   std::unique_ptr<Loss> make() const {                       // Huber's
+//     return make_value_loss("huber", [d = delta](float x, float y) -> LossPoint {
+//       const float e = x - y;
+//       if (std::abs(e) <= d) return {.loss = e * e / 2, .slope = e};
+//       return {.loss = d * (std::abs(e) - d / 2), .slope = std::copysign(d, e)};
+//     });
+//   }
+//
+// Threads: pure functions. The functions that are passed are called from many threads at once.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "trainer/loss/loss.h"
+
+namespace millrace::trainer {
+
+/// One slot: a value of the target for each of the prediction. Those whose target is NaN are left
+/// out before, so that there may be fewer than the prediction has.
+struct LossSlot {
+  std::span<const float> prediction;
+  std::span<const float> target;
+  float scale = 1.0F;
+  /// Overwritten with scale * d loss / d prediction; empty in evaluation.
+  std::span<float> gradient = {};
+};
+
+/// The sum of a function of each valid slot, which returns the slot's loss and fills its gradient:
+/// so slots are simply added up over batches and devices.
+std::unique_ptr<Loss> make_slot_loss(std::string name, std::function<double(const LossSlot&)> loss,
+                                     TargetKind target = TargetKind::kValues);
+
+/// The loss of one value, and its derivative by the prediction.
+struct LossPoint {
+  float loss = 0.0F;
+  float slope = 0.0F;
+};
+
+/// A slot's mean of a function of prediction and target: LossPoint(float, float).
+template <typename Function>
+std::unique_ptr<Loss> make_value_loss(std::string name, Function function,
+                                      TargetKind target = TargetKind::kValues) {
+  return make_slot_loss(
+      std::move(name),
+      [function = std::move(function)](const LossSlot& slot) {
+        const auto count = static_cast<double>(slot.prediction.size());
+        const auto share = static_cast<float>(static_cast<double>(slot.scale) / count);
+        double sum = 0.0;
+        for (std::size_t i = 0; i < slot.prediction.size(); ++i) {
+          const LossPoint point = function(slot.prediction[i], slot.target[i]);
+          sum += static_cast<double>(point.loss);
+          if (!slot.gradient.empty()) slot.gradient[i] = share * point.slope;
+        }
+        return sum / count;
+      },
+      target);
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,42 @@
+// Residual networks. Source: He, Zhang, Ren, Sun, "Deep residual learning for image recognition"
+// (2015); names and the stride's place as in torchvision. Threads: as values.
+#pragma once
+
+#include <memory>
+
+#include "trainer/models/models.h"
+
+namespace millrace::trainer {
+
+/// A ResNet's first layers: 7x7 stride 2 and a max-pool (ImageNet), or only 3x3 stride 1 (CIFAR).
+enum class Stem { kImageNet, k3x3 };
+const ValueType& value_type(const Stem& stem);
+
+namespace models {
+
+struct ResNet18 {
+  Stem stem = Stem::kImageNet;
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  std::unique_ptr<Architecture> make() const;
+};
+
+struct ResNet34 {
+  Stem stem = Stem::kImageNet;
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  std::unique_ptr<Architecture> make() const;
+};
+
+struct ResNet50 {
+  Stem stem = Stem::kImageNet;
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  std::unique_ptr<Architecture> make() const;
+};
+
+}  // namespace models
+}  // namespace millrace::trainer

@@ -1,0 +1,27 @@
+// to + (base - to) * (1 + cos(pi * t)) / 2 for a share t of the run. Source:
+// torch.optim.lr_scheduler.CosineAnnealingLR. Threads: as a value.
+#pragma once
+
+#include <memory>
+
+#include "trainer/schedule.h"
+
+namespace millrace::trainer::schedules {
+
+struct Cosine {
+  double final_rate = 0.0;
+  Pace pace = {};
+
+  static constexpr ComponentName kName = {"cosine", "Cosine", "Falls along half a cosine"};
+  void fields(FieldList& field) {
+    field("to", final_rate, {.min = 0}, "Rate at the end");
+    pace.fields(field);
+  }
+  std::unique_ptr<RateCurve> make() const {
+    return make_curve(pace, [to = final_rate](const RunRate& run, double epochs_done) {
+      return cosine_between(run.base_lr, to, run.share(epochs_done));
+    });
+  }
+};
+
+}  // namespace millrace::trainer::schedules
