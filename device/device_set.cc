@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <exception>
+#include <future>
 #include <optional>
 #include <utility>
 
@@ -98,12 +99,22 @@ DeviceSet DeviceSet::parse(std::string_view text, const DeviceSetOptions& option
   return DeviceSet(std::move(devices));
 }
 
+// None begins before all are submitted: one that began alone would wait for the others.
 void DeviceSet::run_all(const std::function<void(std::size_t)>& work) const {
+  std::promise<bool> all_submitted;
+  const std::shared_future<bool> begins = all_submitted.get_future().share();
   std::vector<std::future<void>> ends;
-  for (std::size_t place = 0; place < size(); ++place) {
-    ends.push_back(devices_[place]->submit([&work, place] { work(place); }));
-  }
+  ends.reserve(size());
   std::exception_ptr first;
+  try {
+    for (std::size_t place = 0; place < size(); ++place)
+      ends.push_back(devices_[place]->submit([&work, place, begins] {
+        if (begins.get()) work(place);
+      }));
+  } catch (...) {
+    first = std::current_exception();
+  }
+  all_submitted.set_value(!first);
   for (std::future<void>& end : ends) {
     try {
       end.get();

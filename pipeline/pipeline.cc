@@ -339,12 +339,18 @@ void Pipeline::State::apply(const detail::TuneSettings& settings) {
   }
 }
 
+/// A call that threw has perhaps lost a batch, so that all later ones throw the same.
 bool Pipeline::State::fetch(Batch& batch) {
   if (fault_) std::rethrow_exception(fault_);
-  if (handed_out_ == round_.size() && !masked_) return fetch_output(batch);
-  output.check();
-  masked_ ? hand_out_masked(batch) : hand_out_next(batch);
-  return true;
+  try {
+    if (handed_out_ == round_.size() && !masked_) return fetch_output(batch);
+    output.check();
+    masked_ ? hand_out_masked(batch) : hand_out_next(batch);
+    return true;
+  } catch (...) {
+    fault_ = std::current_exception();
+    throw;
+  }
 }
 
 bool Pipeline::State::fetch_output(Batch& batch) {
@@ -363,8 +369,7 @@ bool Pipeline::State::fetch_output(Batch& batch) {
       end_epoch(next.epoch);
       return false;
     case Output::Kind::kFault:
-      fault_ = next.error;
-      std::rethrow_exception(fault_);
+      std::rethrow_exception(next.error);
     default:
       masked_ = std::move(next);
       hand_out_masked(batch);
@@ -448,16 +453,11 @@ void Pipeline::State::check_epoch(std::uint32_t epoch) {
   const bool lost = its_ledger->skipped() > 0;
   const bool empty = std::exchange(epoch_samples_, 0) == 0;
   if (!empty || !whole || (options.split.topology.processes > 1 && !lost)) return;
-  try {
-    if (!lost && options.batch.uneven == Uneven::kDrop)
-      throw Error(
-          ErrorCode::kNotFound,
-          fmt::format("epoch {} has no sample: its only batch is not full and dropped", epoch));
-    its_ledger->check_not_empty(fmt::format("epoch {}", epoch));
-  } catch (...) {
-    fault_ = std::current_exception();
-    throw;
-  }
+  if (!lost && options.batch.uneven == Uneven::kDrop)
+    throw Error(
+        ErrorCode::kNotFound,
+        fmt::format("epoch {} has no sample: its only batch is not full and dropped", epoch));
+  its_ledger->check_not_empty(fmt::format("epoch {}", epoch));
 }
 
 void Pipeline::State::stop() {

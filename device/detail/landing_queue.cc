@@ -19,7 +19,13 @@ void LandingQueue::push_end(bool last, std::shared_ptr<const wds::FaultLedger> l
   push_item({.end = true, .last = last, .ledger = std::move(ledger)});
 }
 
-void LandingQueue::push_fault(std::exception_ptr fault) { push_item({.fault = std::move(fault)}); }
+void LandingQueue::push_fault(std::exception_ptr fault) noexcept {
+  {
+    MutexLock lock(mutex_);
+    pushed_fault_ = std::move(fault);
+  }
+  changed_.notify_all();
+}
 
 void LandingQueue::push_item(Item item) {
   {
@@ -45,7 +51,7 @@ bool LandingQueue::next(DeviceBatch& batch) {
     if (finished_) return false;
     if (fault_) std::rethrow_exception(fault_);
   }
-  const bool more = hand_out(take(), batch);
+  const bool more = take(batch);
   MutexLock lock(mutex_);
   count_wait(start);
   if (!more) return false;
@@ -54,14 +60,25 @@ bool LandingQueue::next(DeviceBatch& batch) {
   return true;
 }
 
-LandingQueue::Item LandingQueue::take() {
+bool LandingQueue::take(DeviceBatch& batch) {
+  try {
+    return hand_out(take_item(), batch);
+  } catch (...) {
+    MutexLock lock(mutex_);
+    if (!stopped_) fault_ = std::current_exception();
+    throw;
+  }
+}
+
+LandingQueue::Item LandingQueue::take_item() {
   Item item;
   {
     MutexLock lock(mutex_);
-    while (items_.empty() && !stopped_) changed_.wait(lock);
+    while (items_.empty() && !pushed_fault_ && !stopped_) changed_.wait(lock);
     if (stopped_) {
       throw Error(ErrorCode::kCancelled, "the loader was stopped", {.stage = "device"});
     }
+    if (items_.empty()) std::rethrow_exception(pushed_fault_);
     item = std::move(items_.front());
     items_.pop_front();
   }
@@ -71,15 +88,10 @@ LandingQueue::Item LandingQueue::take() {
 
 // Waits for the landing without the lock.
 bool LandingQueue::hand_out(Item item, DeviceBatch& batch) {
-  try {
-    if (item.fault) std::rethrow_exception(item.fault);
-    if (!item.end) batch = item.batch.get();
-  } catch (...) {
-    MutexLock lock(mutex_);
-    fault_ = std::current_exception();
-    throw;
+  if (!item.end) {
+    batch = item.batch.get();
+    return true;
   }
-  if (!item.end) return true;
   MutexLock lock(mutex_);
   finished_ = item.last;
   ledger_ = std::move(item.ledger);

@@ -26,8 +26,8 @@ class LandingQueue {
   void push(std::future<DeviceBatch> batch);
   /// After the batches of an epoch: its end, whether it is the last epoch, and its ledger.
   void push_end(bool last, std::shared_ptr<const wds::FaultLedger> ledger);
-  /// After the batches: the exception of the pipeline.
-  void push_fault(std::exception_ptr fault);
+  /// After the batches: the exception of the pipeline. Allocates nothing.
+  void push_fault(std::exception_ptr fault) noexcept;
   /// Makes wait_for_room() return false and next() throw Cancelled.
   void stop();
 
@@ -45,12 +45,12 @@ class LandingQueue {
     bool end = false;
     bool last = false;
     std::shared_ptr<const wds::FaultLedger> ledger = nullptr;
-    std::exception_ptr fault = nullptr;
   };
   using Clock = std::chrono::steady_clock;
 
   void push_item(Item item);
-  Item take();
+  bool take(DeviceBatch& batch);
+  Item take_item();
   bool hand_out(Item item, DeviceBatch& batch);
   void count_wait(Clock::time_point start) MILLRACE_REQUIRES(mutex_);
 
@@ -61,7 +61,8 @@ class LandingQueue {
   std::deque<Item> items_ MILLRACE_GUARDED_BY(mutex_);
   bool stopped_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool finished_ MILLRACE_GUARDED_BY(mutex_) = false;
-  std::exception_ptr fault_ MILLRACE_GUARDED_BY(mutex_);
+  std::exception_ptr fault_ MILLRACE_GUARDED_BY(mutex_);         ///< next() has thrown it
+  std::exception_ptr pushed_fault_ MILLRACE_GUARDED_BY(mutex_);  ///< it throws this after the items
   DeviceBatch last_ MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<const wds::FaultLedger> ledger_ MILLRACE_GUARDED_BY(mutex_);
   WaitStatistics waits_ MILLRACE_GUARDED_BY(mutex_);

@@ -120,7 +120,8 @@ struct Graph::State final : Merge::Sink {
   void handle(const Event& event);
   void decode_block(const std::shared_ptr<DecodeBlock>& block);
   void fail(std::exception_ptr error);
-  /// A node's body: an exception that no stage handles ends the pipeline at once.
+  /// A node's body: an exception that no stage handles ends the pipeline at once. What threw is
+  /// left as it was, so that no body's work begins after it.
   template <typename Work>
   void run_body(Handover& handover, const Work& work, Arena::Need need = Arena::Need::kSerial);
 
@@ -133,6 +134,7 @@ struct Graph::State final : Merge::Sink {
   Arena arena;
   IoThreads io_threads;
   std::atomic<bool> has_thrown{false};  // TBB, out of a node
+  std::atomic<bool> has_failed{false};  // a body's work, or a read
   mutable oneapi::tbb::task_group_context tasks;
   Handover to_read;
   Handover to_outside;
@@ -259,6 +261,7 @@ void Graph::State::make_nodes() {
 }
 
 void Graph::State::fail(std::exception_ptr error) {
+  has_failed.store(true, std::memory_order_relaxed);
   parts.output.fail(std::move(error));
   stop.request_stop();
 }
@@ -268,7 +271,7 @@ void Graph::State::run_body(Handover& handover, const Work& work, Arena::Need ne
   const NodeBody body;
   handover.receive();
   try {
-    work();
+    if (!has_failed.load(std::memory_order_relaxed)) work();
   } catch (...) {
     fail(std::current_exception());
   }

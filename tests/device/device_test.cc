@@ -4,7 +4,12 @@
 #include <sched.h>
 
 #include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <new>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -129,6 +134,26 @@ TEST(DeviceSet, RunsOnAllDevicesAtOnce) {
     if (place == 2) throw std::runtime_error("third");
   }),
                std::runtime_error);
+}
+
+/// Takes no work.
+class FullDevice final : public Device {
+ public:
+  int index() const override { return 1; }
+  const std::string& name() const override { return name_; }
+  std::future<void> submit(std::function<void()>) override { throw std::bad_alloc(); }
+  std::future<DeviceBatch> land(pipeline::Batch, const Landing&) override { return {}; }
+
+ private:
+  std::string name_ = "full:1";
+};
+
+TEST(DeviceSet, RunsOnNoneIfOneCannot) {
+  const DeviceSet devices(
+      {std::make_shared<CpuDevice>(CpuDeviceOptions{0, {0}}), std::make_shared<FullDevice>()});
+  std::atomic<int> ran{0};
+  EXPECT_THROW(devices.run_all([&](std::size_t) { ++ran; }), std::bad_alloc);
+  EXPECT_EQ(ran, 0);
 }
 
 }  // namespace

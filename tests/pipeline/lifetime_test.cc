@@ -2,8 +2,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <memory>
+#include <new>
 #include <stop_token>
 #include <thread>
 
@@ -66,6 +69,42 @@ TEST(PipelineLifetime, EndsWhileDecodeTasksWait) {
   while (decoded < 10) std::this_thread::yield();
   pipeline.reset();
   EXPECT_LT(decoded, 10'000) << "of 200,000: what had begun is finished, not the epoch";
+}
+
+// What threw is left half done: no stage may be entered again.
+TEST(PipelineLifetime, NothingIsDecodedAfterAStageHadNoMemory) {
+  PipelineOptions options = fake_options(2, 4);
+  options.resources.threads = 1;
+  std::atomic<int> decoded = 0;
+  options.fields = {FunctionField{
+      .name = "none",
+      .output = {decode::DType::kUInt8, {1}},
+      .decode = [&](const wds::Sample&, const decode::SampleId&, std::span<std::byte>) {
+        if (++decoded >= 20) throw std::bad_alloc();
+      }}};
+  Pipeline pipeline = fake_pipeline(options);
+  Batch batch;
+  EXPECT_THROW(while (pipeline.next(batch)){}, std::bad_alloc);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(decoded, 20);
+  EXPECT_THROW(pipeline.next(batch), std::bad_alloc);
+}
+
+TEST(PipelineLifetime, ABufferThatCannotBeHadEndsItForGood) {
+  for (int nth = 1; nth <= 3; ++nth) {
+    PipelineOptions options = fake_options(2, 4);
+    std::atomic<int> asked = 0;
+    options.resources.allocate = [&](std::size_t bytes) -> std::shared_ptr<std::byte> {
+      if (++asked == nth) throw std::bad_alloc();  // there is memory again afterwards
+      return {static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64)), std::free};
+    };
+    Pipeline pipeline = fake_pipeline(options);
+    Batch batch;
+    EXPECT_THROW(while (pipeline.next(batch)){}, std::bad_alloc) << nth;
+    std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(asked, nth);
+    EXPECT_THROW(pipeline.next(batch), std::bad_alloc) << nth;
+  }
 }
 
 TEST(PipelineLifetime, WaitsForABatchNoLongerThanItIsTold) {
