@@ -53,7 +53,8 @@ endfunction()
 
 # Sources compiled about eight at a time: templates are instantiated once for eight. A file's name
 # decides its group, so that a new file changes one. Names in a target's unnamed namespaces are distinct
-# (the test layers.names), and types there are not the main file's, of which g++ warns.
+# (the test layers.names), and types there are not the main file's, of which g++ warns. Those in
+# MILLRACE_ALONE are compiled alone: what is being edited.
 function(millrace_group target)
   set_property(GLOBAL APPEND PROPERTY MILLRACE_GROUPED ${target})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
@@ -66,6 +67,11 @@ function(millrace_group target)
     string(SUBSTRING ${hash} 0 6 hash)
     math(EXPR group "0x${hash} % ${groups}")
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP g${group})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE path)
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    if(path IN_LIST MILLRACE_ALONE)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
   endforeach()
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()

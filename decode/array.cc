@@ -81,8 +81,4 @@ std::uint16_t to_bfloat16(float value) {
   return static_cast<std::uint16_t>((bits + to_even) >> 16);
 }
 
-float from_bfloat16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
 }  // namespace millrace::decode

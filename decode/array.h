@@ -1,6 +1,7 @@
 // DType, Layout and ArraySpec: what a decoded field looks like in memory.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -28,6 +29,8 @@ struct ArraySpec {
 
 /// float32 to bfloat16's bits: rounds to nearest even; NaN stays NaN.
 std::uint16_t to_bfloat16(float value);
-float from_bfloat16(std::uint16_t bits);
+inline float from_bfloat16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+}
 
 }  // namespace millrace::decode

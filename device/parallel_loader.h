@@ -2,7 +2,7 @@
 //
 // Batch b of an epoch goes to device b mod n, so a step of n devices uses n batches in a row: the
 // same samples as one device with batches n times as large. A pipeline with split.topology.devices
-// == n deals them to its batches one by one (pipeline/slots.h). All devices get the same number of
+// == n gives them to its batches one by one (pipeline/slots.h). All devices get the same number of
 // batches: the last round is filled up with fully masked ones, or left out where the pipeline drops
 // incomplete global batches. A pipeline is split by process: the devices of a process share it.
 //

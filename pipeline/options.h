@@ -62,8 +62,8 @@ struct EpochOptions {
   std::int64_t batches = 0;
   /// Passes over the samples in an epoch: n times every sample. Where the counts are known, each
   /// pass begins at the slot behind the last one of the pass before, on every layout
-  /// (wds::deals_on()). With `samples` an epoch ends at whichever comes first, so that 1 cuts it
-  /// short and never repeats it. Of a mix, each set has so many. 0: one, or as many as `samples`
+  /// (wds::passes_go_on()). With `samples` an epoch ends at whichever comes first, so that 1 cuts
+  /// it short and never repeats it. Of a mix, each set has so many. 0: one, or as many as `samples`
   /// takes.
   std::uint32_t passes = 0;
   /// Draws shards with replacement, without end; of a mix, each set its own. Requires: `samples` or

@@ -147,7 +147,7 @@ StageStatistics stage_statistics(std::string name, const detail::StageMeter& met
           .threads = threads};
 }
 
-/// Batches are dealt to the devices a round at a time.
+/// The devices get batches a round at a time.
 template <typename Refuse>
 void check_rounds(const Position& position, const PipelineOptions& options, const Refuse& refuse) {
   const std::int64_t devices = options.split.topology.devices;
@@ -193,8 +193,8 @@ void check_position(const Position& position, const PipelineOptions& options) {
   if (position.fingerprint != detail::order_fingerprint(options)) {
     if (position.fingerprint == detail::earlier_fingerprint(options)) {
       refuse(
-          "it is of a version that gave each stream the same samples in every pass; this one deals "
-          "each pass on from the one before, so only the next epoch can begin");
+          "it is of a version that gave each stream the same samples in every pass; in this one "
+          "each pass goes on where the one before ended, so only the next epoch can begin");
     }
     refuse(order_difference(position, options));
   }

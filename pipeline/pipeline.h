@@ -16,7 +16,7 @@
 // Samples that are not in shards come from a SampleSource (sample_source.h).
 //
 // For several devices (split.topology.devices) batches come in rounds, one for each device in turn:
-// the samples of a round are dealt to its batches one by one (slots.h).
+// the samples of a round go to its batches one by one (slots.h).
 //
 // Epochs follow each other without a gap: while the consumer uses the last batches of one, or
 // evaluates after it, the next one is read ahead up to the prefetch depth.

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "io/base/error.h"
-#include "io/base/words.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -34,12 +33,10 @@ std::optional<Weighted> weighted(const std::string& word) {
 }  // namespace
 
 void MixOptions::declare(CLI::App& app) {
-  app.add_option(
-         "--mix-end", end,
-         "When a set of a mix has no sample left, after --repeat times: stop the epoch; repeat it, "
-         "until each set was read once, or --repeat times; drop it, and read the others to their "
-         "ends")
-      ->transform(one_of(names_of(wds::kMixEndWords)));
+  add_choice(app, "--mix-end", end, wds::kMixEndWords,
+             "When a set of a mix has no sample left, after --repeat times: stop the epoch; repeat "
+             "it, until each set was read once, or --repeat times; drop it, and read the others to "
+             "their ends");
 }
 
 bool MixOptions::has_weight(const std::string& word) { return weighted(word).has_value(); }
@@ -56,15 +53,17 @@ std::vector<std::string> MixOptions::specs_of(const std::vector<std::string>& wo
 void MixOptions::check(const std::vector<std::string>& words, const OrderOptions& order,
                        const std::string& prefix) const {
   if (std::ranges::none_of(words, has_weight)) {
-    require(end == "stop", "--mix-end needs a mix: " + prefix + "0.7:SPEC " + prefix + "0.3:SPEC");
+    require(end == wds::MixEnd::kStop,
+            "--mix-end needs a mix: " + prefix + "0.7:SPEC " + prefix + "0.3:SPEC");
     return;
   }
   for (const std::string& word : words)
     require(has_weight(word),
             prefix + word + ": in a mix every set has a weight (0.5:" + word + ")");
   require(order.range.is_all(), "--skip and --take are not for a mix: its sets are taken whole");
-  require(order.order == "millrace", "--order is not for a mix: it has millrace's own");
-  require(!order.epochs.resampled || end == "stop",
+  require(order.shuffle.order == wds::Order::kMillrace,
+          "--order is not for a mix: it has millrace's own");
+  require(!order.epochs.resampled || end == wds::MixEnd::kStop,
           "--mix-end: sets that are --resampled have no end, nothing is repeated or dropped");
   std::vector<double> weights;
   weights.reserve(words.size());
@@ -74,7 +73,7 @@ void MixOptions::check(const std::vector<std::string>& words, const OrderOptions
 
 pipeline::MixOptions MixOptions::sets(const std::vector<std::string>& words,
                                       const ReadOptions& read) const {
-  pipeline::MixOptions mix{.end = value_of("--mix-end", end, wds::kMixEndWords)};
+  pipeline::MixOptions mix{.end = end};
   for (const std::string& word : words)
     if (const auto set = weighted(word))
       mix.parts.push_back({.weight = set->weight, .num_shards = read.shards({set->spec}).size()});

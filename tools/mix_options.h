@@ -23,12 +23,11 @@ class App;
 namespace millrace::tools {
 
 struct MixOptions {
-  /// The name of a wds::MixEnd.
-  std::string end = "stop";
+  wds::MixEnd end = wds::MixEnd::kStop;
 
   void declare(CLI::App& app);
-  /// Throws: InvalidArgument if only some of `words` have weights, which are shown behind `prefix`, or for
-  /// options that a mix cannot have.
+  /// Throws: InvalidArgument if only some of `words` have weights, which are shown behind `prefix`,
+  /// or for options that a mix cannot have.
   void check(const std::vector<std::string>& words, const OrderOptions& order,
              const std::string& prefix) const;
   /// The sets of `words` and what happens at their ends; without parts if there are no weights.

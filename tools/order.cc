@@ -110,13 +110,14 @@ class OrderCommand final : public Command {
  private:
   void check_order() const {
     order_.check();
-    require(batch_size_ > 0 || order_.uneven == "pad", "--uneven needs --batch-size");
+    require(batch_size_ > 0 || order_.uneven == pipeline::Uneven::kPad,
+            "--uneven needs --batch-size");
   }
 
   void check_number() const {
     if (!read_.lists_shards(read_.specs()) || order_.epochs.resampled) return;
     const std::vector<std::string> shards = read_.shards();
-    read_.check_number(shards, split(), order_.wds_order());
+    read_.check_number(shards, split(), order_.shuffle.order);
   }
 
   /// As `train` divides these shards.

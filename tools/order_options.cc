@@ -3,11 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include "io/base/error.h"
-#include "io/base/words.h"
 #include "pipeline/slots.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
-#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
@@ -17,23 +15,20 @@ constexpr std::string_view kProcess = "process";
 }  // namespace
 
 void StreamOptions::declare(CLI::App& app) {
-  app.add_option("--streams", streams,
-                 "Streams that shards are divided into, over all processes: the order of the "
-                 "samples, for every number of processes that divides it; or N/process; 0: 4 for "
-                 "each process, or one per shard if there are fewer")
-      ->transform(whole_number_of(kProcess, 0, pipeline::kMostStreams))
+  add_count_of(app, "--streams", streams, kProcess, 0, pipeline::kMostStreams,
+               "Streams that shards are divided into, over all processes: the order of the "
+               "samples, for every number of processes that divides it; or N/process; 0: 4 for "
+               "each process, or one per shard if there are fewer")
       ->type_name("N")
       ->check(may_change());
 }
 
-int StreamOptions::number() const { return static_cast<int>(number_of(streams, kProcess)); }
-
-int StreamOptions::total() const { return is_of(streams, kProcess) ? 0 : number(); }
+int StreamOptions::total() const { return streams.has_unit ? 0 : static_cast<int>(streams.number); }
 
 wds::SplitOptions StreamOptions::split(std::size_t num_shards, const Topology& topology) const {
   return {.topology = topology,
-          .workers = is_of(streams, kProcess) && !is_open()
-                         ? number()
+          .workers = streams.has_unit && !is_open()
+                         ? static_cast<int>(streams.number)
                          : wds::usual_workers(num_shards, topology.processes),
           .streams = total()};
 }
@@ -43,11 +38,9 @@ void OrderOptions::declare(CLI::App& app) {
                  "Samples in each stream's shuffle buffer; 0: neither samples nor shards")
       ->transform(whole_number(0, std::uint64_t{1} << 32U))
       ->check(in_short_help());
-  app.add_option("--order", order,
-                 "The shuffle: millrace's own, WebDataset 1.0.2's bit for bit, or an exact "
-                 "permutation of all samples, which reads each by its place and uses no --shuffle "
-                 "buffer")
-      ->transform(one_of(names_of(wds::kOrderWords)));
+  add_choice(app, "--order", shuffle.order, wds::kOrderWords,
+             "The shuffle: millrace's own, WebDataset 1.0.2's bit for bit, or an exact permutation "
+             "of all samples, which reads each by its place and uses no --shuffle buffer");
   app.add_option(
          "--open-shards", shuffle.open_shards,
          "Shards that each stream reads in turn, a sample each, so that shards of one class "
@@ -90,25 +83,23 @@ void OrderOptions::declare_range(CLI::App& app, const std::string& prefix) {
 }
 
 void OrderOptions::declare_uneven(CLI::App& app) {
-  app.add_option("--uneven", uneven,
-                 "Samples that do not fill a batch of every device: pad masks the other slots, "
-                 "partial makes each process's last batch as short as its samples, drop leaves "
-                 "them out everywhere, error refuses the epoch")
-      ->transform(one_of(names_of(pipeline::kUnevenWords)));
+  add_choice(app, "--uneven", uneven, pipeline::kUnevenWords,
+             "Samples that do not fill a batch of every device: pad masks the other slots, partial "
+             "makes each process's last batch as short as its samples, drop leaves them out "
+             "everywhere, error refuses the epoch");
 }
 
 void OrderOptions::check() const {
-  const wds::Order named = wds_order();
-  const bool webdataset = named == wds::Order::kWebDataset;
+  const bool webdataset = shuffle.order == wds::Order::kWebDataset;
   const wds::ShuffleOptions usual;
   require(webdataset || (shuffle.initial_samples == usual.initial_samples &&
                          shuffle.shard_buffer == usual.shard_buffer && !shuffle.detshuffle),
           "--shuffle-initial, --shard-shuffle and --detshuffle are for --order webdataset");
-  require(shuffle.open_shards == 1 || named == wds::Order::kMillrace,
+  require(shuffle.open_shards == 1 || shuffle.order == wds::Order::kMillrace,
           "--open-shards: only --order millrace reads several shards in turn");
   require(!epochs.resampled || epochs.samples > 0,
           "--resampled draws shards without end: --epoch-samples says how many make an epoch");
-  require(!epochs.resampled || named != wds::Order::kPermutation,
+  require(!epochs.resampled || shuffle.order != wds::Order::kPermutation,
           "--resampled draws shards, --order permutation samples: use one of them");
   require(!epochs.resampled || epochs.passes == 0, "--repeat: --resampled shards have no end");
   const bool one_pass = epochs.passes == 1 || (epochs.passes == 0 && epochs.samples == 0);
@@ -118,18 +109,15 @@ void OrderOptions::check() const {
           "--skip and --take divide the samples: neither --resampled nor --order webdataset does");
 }
 
-wds::Order OrderOptions::wds_order() const { return value_of("--order", order, wds::kOrderWords); }
-
 void OrderOptions::apply(std::uint64_t seed, pipeline::PipelineOptions& options) const {
   options.shuffle = shuffle;
   options.shuffle.shards = shuffle.buffer_samples > 0;
   options.shuffle.seed = seed;
-  options.shuffle.order = wds_order();
   options.range = range;
   options.epochs.samples = epochs.samples;
   options.epochs.passes = epochs.passes;
   options.epochs.resampled = epochs.resampled;
-  options.batch.uneven = value_of("--uneven", uneven, pipeline::kUnevenWords);
+  options.batch.uneven = uneven;
 }
 
 }  // namespace millrace::tools

@@ -15,6 +15,7 @@
 
 #include "io/base/topology.h"
 #include "pipeline/options.h"
+#include "tools/values.h"
 #include "wds/sample_stream.h"
 #include "wds/split.h"
 
@@ -25,30 +26,24 @@ class App;
 namespace millrace::tools {
 
 struct StreamOptions {
-  /// "12", over all processes, or "4/process"; 0: as many for each process as there are shards for,
-  /// at most 4.
-  std::string streams = "0";
+  /// 12, over all processes, or 4/process; 0: as many for each process as there are shards for, at
+  /// most 4.
+  CountOf streams = {};
 
   /// Declares --streams.
   void declare(CLI::App& app);
-  bool is_open() const { return number() == 0; }
+  bool is_open() const { return streams.number == 0; }
   /// Over all processes; 0: open, or by the number of processes.
   int total() const;
   wds::SplitOptions split(std::size_t num_shards, const Topology& topology) const;
-
- private:
-  int number() const;
 };
 
 struct OrderOptions {
-  /// buffer_samples 0: shards are not shuffled either. Seed and order are set by apply().
+  /// buffer_samples 0: shards are not shuffled either. The seed is set by apply().
   wds::ShuffleOptions shuffle = {};
   pipeline::EpochOptions epochs = {};
   wds::SampleRange range = {};
-  /// The name of a wds::Order.
-  std::string order = "millrace";
-  /// The name of a pipeline::Uneven.
-  std::string uneven = "pad";
+  pipeline::Uneven uneven = pipeline::Uneven::kPad;
 
   /// What `train` does by default, and `order` shows.
   static OrderOptions of_training() { return {.shuffle = {.buffer_samples = 5000}}; }
@@ -62,8 +57,6 @@ struct OrderOptions {
   /// Throws: InvalidArgument for options that contradict each other.
   void check() const;
 
-  wds::Order wds_order() const;
-  bool drops() const { return uneven == "drop"; }
   /// Sets the shuffle, what an epoch is and how it ends.
   void apply(std::uint64_t seed, pipeline::PipelineOptions& options) const;
 };

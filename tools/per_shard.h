@@ -35,7 +35,7 @@ void per_shard(const PerShardInput& input, const std::function<Result(const std:
   using Shared = std::shared_ptr<Result>;  // the filters' values must be copyable
   TaskArena threads(input.threads);
   std::size_t next = 0;
-  const auto deal = [&](tbb::flow_control& flow) {
+  const auto hand_out = [&](tbb::flow_control& flow) {
     if (input.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "the work was stopped");
     if (next == input.shards.size()) flow.stop();
     return next++;
@@ -47,7 +47,7 @@ void per_shard(const PerShardInput& input, const std::function<Result(const std:
   threads.execute([&] {
     tbb::parallel_pipeline(
         static_cast<std::size_t>(threads.num_threads()) + 1,
-        tbb::make_filter<void, std::size_t>(tbb::filter_mode::serial_in_order, deal) &
+        tbb::make_filter<void, std::size_t>(tbb::filter_mode::serial_in_order, hand_out) &
             tbb::make_filter<std::size_t, Shared>(tbb::filter_mode::parallel, run) &
             tbb::make_filter<Shared, void>(tbb::filter_mode::serial_in_order, give));
   });

@@ -172,7 +172,7 @@ class PredictCommand final : public Command {
   /// One stream, so that the samples keep the shards' order, unless the user asks for more.
   RunOptions in_order() const {
     RunOptions options = run_;
-    if (options.streams.is_open()) options.streams.streams = "1/process";
+    if (options.streams.is_open()) options.streams.streams = {.number = 1, .has_unit = true};
     return options;
   }
 

@@ -47,7 +47,7 @@ void ReadOptions::declare(CLI::App& app) {
 }
 
 void ReadOptions::declare_for_survey(CLI::App& app) {
-  on_fault_ = "skip";
+  on_fault_ = wds::OnFault::kSkip;
   declare_specs(app);
   declare_leniency(app);
 }
@@ -60,9 +60,8 @@ void ReadOptions::declare_specs(CLI::App& app) {
 }
 
 void ReadOptions::declare_policy(CLI::App& app) {
-  app.add_option("--on-fault", on_fault_,
-                 "On a damaged sample: fail the run, skip the sample, or stop reading there")
-      ->transform(one_of(names_of(wds::kOnFaultWords)))
+  add_choice(app, "--on-fault", on_fault_, wds::kOnFaultWords,
+             "On a damaged sample: fail the run, skip the sample, or stop reading there")
       ->check(may_change());
   app.add_option("--max-faults", max_faults_,
                  "Samples that may be skipped in an epoch: a number, or a fraction such as 0.01")
@@ -168,7 +167,7 @@ void ReadOptions::check(const std::vector<std::string>& specs) const {
       std::ranges::any_of(urls, [](const std::string& url) { return url.starts_with("pipe:"); });
   require(allow_pipe_ || !runs_shell, "pipe: urls run a shell: --allow-pipe allows them");
   const bool all_missing = std::all_of(urls.begin(), urls.end(), is_missing);
-  if (on_fault_ == "fail" || all_missing) wds::check_local_shards(urls);
+  if (on_fault_ == wds::OnFault::kFail || all_missing) wds::check_local_shards(urls);
 }
 
 bool ReadOptions::lists_shards(const std::vector<std::string>& specs) const {
@@ -210,9 +209,9 @@ wds::FaultPolicy ReadOptions::policy() const {
   policy.samples_of = [listed = listed_, reads = opener()](const std::string& url) {
     return listed->of(url, *reads);
   };
-  policy.on_fault = value_of("--on-fault", on_fault_, wds::kOnFaultWords);
+  policy.on_fault = on_fault_;
   if (max_faults_.empty()) return policy;
-  if (on_fault_ == "fail")
+  if (on_fault_ == wds::OnFault::kFail)
     throw Error(ErrorCode::kInvalidArgument, "--max-faults needs --on-fault skip or stop");
   if (max_faults_.find('.') == std::string::npos)
     policy.max_faults = parse_count("--max-faults", max_faults_);

@@ -122,7 +122,7 @@ class ReadOptions {
 
   std::vector<std::string> specs_;
   std::vector<std::string> joins_;
-  std::string on_fault_ = "fail";
+  wds::OnFault on_fault_ = wds::OnFault::kFail;
   std::string max_faults_;
   bool lenient_ = false;
   bool concatenated_ = false;

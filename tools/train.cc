@@ -286,7 +286,7 @@ class TrainCommand final : public Command {
   /// Reads the checkpoint, so only where its numbers are used.
   SavedStreams find_saved_streams() const {
     const bool seeds_by_process =
-        data_.order.epochs.resampled && data_.order.wds_order() == wds::Order::kWebDataset;
+        data_.order.epochs.resampled && data_.order.shuffle.order == wds::Order::kWebDataset;
     if (!run_.streams.is_open() && !seeds_by_process) return {};
     SavedStreams saved = run_folder_.saved_streams(*read_.opener());
     if (!run_.streams.is_open()) saved.streams = 0;
@@ -401,7 +401,7 @@ class TrainCommand final : public Command {
                         .policy = read_.policy(),
                         .epoch_samples = input.train_samples(),
                         .global_batch = run_.topology.world_size() * run_.batch_size,
-                        .drops = data_.order.drops(),
+                        .drops = data_.order.uneven == pipeline::Uneven::kDrop,
                         .max_batches = limits_.train_batches,
                         .accumulate = optimisation_.accumulate,
                         .stop = context.stop,

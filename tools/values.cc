@@ -128,26 +128,48 @@ CLI::Validator whole_number(std::int64_t least, std::uint64_t most) {
       "");
 }
 
-CLI::Validator whole_number_of(std::string_view unit, std::int64_t least, std::uint64_t most) {
-  return CLI::Validator(
-      [=, end = "/" + std::string(unit)](std::string& text) -> std::string {
-        std::string number = text;
-        const bool has_unit = text.ends_with(end);
-        if (has_unit) number.resize(text.size() - end.size());
+std::string CountOf::text(std::string_view unit) const {
+  return has_unit ? fmt::format("{}/{}", number, unit) : std::to_string(number);
+}
+
+CLI::Option* add_count_of(CLI::App& app, const std::string& name, CountOf& value,
+                          std::string_view unit, std::int64_t least, std::uint64_t most,
+                          const std::string& sentence) {
+  const std::string end = "/" + std::string(unit);
+  const auto number_in = [end](const std::string& text) {
+    return text.substr(0, text.size() - (text.ends_with(end) ? end.size() : 0));
+  };
+  const CLI::Validator check(
+      [=](std::string& text) {
+        std::string number = number_in(text);
         std::string wrong = whole_number(least, most)(number);
-        if (wrong.empty()) text = number + (has_unit ? end : "");
+        if (wrong.empty()) text = number + (text.ends_with(end) ? end : "");
         return wrong;
       },
       "");
+  return add_read_option(
+      app, name, check,
+      [&value, number_in, end](const std::string& text) {
+        value = {.number = parse_number<std::int64_t>(number_in(text)).value_or(0),
+                 .has_unit = text.ends_with(end)};
+      },
+      [&value, unit] { return value.text(unit); }, sentence);
 }
 
-bool is_of(const std::string& text, std::string_view unit) {
-  return text.ends_with("/" + std::string(unit));
-}
-
-std::int64_t number_of(const std::string& text, std::string_view unit) {
-  const std::size_t end = is_of(text, unit) ? text.size() - unit.size() - 1 : text.size();
-  return parse_number<std::int64_t>(text.substr(0, end)).value_or(0);
+CLI::Option* add_read_option(CLI::App& app, const std::string& name, CLI::Validator check,
+                             const std::function<void(const std::string&)>& read,
+                             const std::function<std::string()>& show,
+                             const std::string& sentence) {
+  return app
+      .add_option(
+          name,
+          [read](const CLI::results_t& words) {
+            read(words.front());
+            return true;
+          },
+          sentence, true, show)
+      ->type_name("TEXT")
+      ->transform(std::move(check));
 }
 
 CLI::Validator seed_number() { return whole_number(0, std::numeric_limits<std::uint64_t>::max()); }

@@ -26,6 +26,8 @@ const TableOf<RateCurve>& standard_schedules() {
   return table;
 }
 
+ScheduleChoice constant_schedule() { return schedules::Constant(); }
+
 const ValueType& value_type(const RateUnit& /*unit*/) {
   static const EnumType<RateUnit> type({{"epoch", RateUnit::kEpoch}, {"step", RateUnit::kStep}});
   return type;

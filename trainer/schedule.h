@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "io/component/choice.h"
+#include "trainer/schedule_choice.h"
 
 namespace millrace::trainer {
 
@@ -80,11 +81,6 @@ std::unique_ptr<RateCurve> make_curve(const Pace& pace, Rate rate) {
 
 /// From `from` at 0 to `to` at 1, along half a period of a cosine.
 double cosine_between(double from, double to, double share);
-
-using ScheduleChoice = Choice<RateCurve>;
-
-/// constant, step, multi-step, exponential, cosine, one-cycle.
-const TableOf<RateCurve>& standard_schedules();
 
 /// Where a run stands. `epoch` and `step` (in the epoch) count from 0.
 struct SchedulePoint {

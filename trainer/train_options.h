@@ -16,8 +16,7 @@
 #include "trainer/gradient_reducer.h"
 #include "trainer/nn/plan.h"
 #include "trainer/optimizer.h"
-#include "trainer/schedule.h"
-#include "trainer/schedules/constant.h"
+#include "trainer/schedule_choice.h"
 #include "trainer/setting.h"
 
 namespace millrace::trainer {
@@ -50,7 +49,7 @@ struct TrainOptions {
   /// Of start weights and dropout. The order of the samples has its own, in the feed's options.
   std::uint64_t seed = 0;
   OptimizerOptions optimizer = {};
-  ScheduleChoice schedule = schedules::Constant();
+  ScheduleChoice schedule = constant_schedule();
   /// The length of the whole run, where cosine and one-cycle end. 0: `epochs`.
   double schedule_epochs = 0.0;
   GradientReducerOptions reducer = {};

@@ -61,12 +61,12 @@ std::uint64_t steps_to_stop(const Numbers& weights, std::uint64_t first, Numbers
     periods = std::min(periods, left[i] / weights[i]);
   for (std::size_t i = 0; i < weights.size(); ++i) left[i] -= periods * weights[i];
   std::uint64_t steps = periods * sum_of(weights);
-  MixDealer dealer(weights, first);
+  MixTurns turns(weights, first);
   for (;; ++steps) {
-    const std::size_t set = *dealer.next();
+    const std::size_t set = *turns.next();
     if (left[set] == 0) return steps;
     --left[set];
-    dealer.take(set);
+    turns.take(set);
   }
 }
 
@@ -78,11 +78,11 @@ std::uint64_t steps_to_all(const Numbers& weights, std::uint64_t first, Numbers 
   for (std::size_t i = 0; i < weights.size(); ++i)
     left[i] -= std::min(left[i], periods * weights[i]);
   std::uint64_t steps = periods * sum_of(weights);
-  MixDealer dealer(weights, first);
+  MixTurns turns(weights, first);
   while (sum_of(left) > 0) {
-    const std::size_t set = *dealer.next();
+    const std::size_t set = *turns.next();
     if (left[set] > 0) --left[set];
-    dealer.take(set);
+    turns.take(set);
     ++steps;
   }
   return steps;
@@ -93,10 +93,10 @@ Numbers taken_in(const Numbers& weights, std::uint64_t first, std::uint64_t step
   const std::uint64_t period = sum_of(weights);
   Numbers taken = weights;
   for (std::uint64_t& count : taken) count *= steps / period;
-  MixDealer dealer(weights, first);
+  MixTurns turns(weights, first);
   for (std::uint64_t i = 0; i < steps % period; ++i) {
-    const std::size_t set = *dealer.next();
-    dealer.take(set);
+    const std::size_t set = *turns.next();
+    turns.take(set);
     ++taken[set];
   }
   return taken;
@@ -116,19 +116,19 @@ Numbers samples_of(const std::vector<MixPart>& parts) {
   return samples;
 }
 
-/// A set that starts over has no last pass; those behind its own are dealt on as they are.
+/// A set that starts over has no last pass; those behind its own go on as they are.
 std::uint32_t passes_of(const StreamSpec& spec, MixEnd end) {
   if (end != MixEnd::kRepeat) return spec.passes;
   return spec.passes > 1 ? std::numeric_limits<std::uint32_t>::max() : 0;
 }
 
 /// Steps are counted in whole numbers of 64 bits.
-void check_dealt(const Numbers& weights, std::uint64_t samples) {
+void check_length(const Numbers& weights, std::uint64_t samples) {
   constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 62U;
   const std::uint64_t most = kMostSteps / sum_of(weights);
   require(samples <= most, std::to_string(samples) +
                                " samples of a set in its passes are more than a mix of these "
-                               "weights deals: at most " +
+                               "weights can count: at most " +
                                std::to_string(most));
 }
 
@@ -198,12 +198,12 @@ std::vector<std::uint64_t> whole_weights(std::span<const double> weights) {
   return whole;
 }
 
-MixDealer::MixDealer(std::vector<std::uint64_t> weights, std::uint64_t first)
+MixTurns::MixTurns(std::vector<std::uint64_t> weights, std::uint64_t first)
     : weights_(std::move(weights)), taken_(weights_.size()), dropped_(weights_.size()) {
   for (std::uint64_t i = 0; i < first % sum_of(weights_); ++i) take(*next());
 }
 
-std::optional<std::size_t> MixDealer::next() {
+std::optional<std::size_t> MixTurns::next() {
   std::optional<std::size_t> best;
   // (2 n + 1) / weight as fractions, the first of equals: exact below 2^42 samples of a set.
   const auto comes_before = [this](std::size_t a, std::size_t b) {
@@ -218,7 +218,7 @@ std::uint64_t mix_length(std::span<const double> weights, std::span<const std::u
                          int num_streams, MixEnd end) {
   if (end == MixEnd::kDrop) return sum_of({samples.begin(), samples.end()});
   const Numbers whole = whole_weights(weights);
-  for (const std::uint64_t count : samples) check_dealt(whole, count);
+  for (const std::uint64_t count : samples) check_length(whole, count);
   const auto streams = static_cast<std::uint64_t>(num_streams);
   const bool stops = end == MixEnd::kStop;
   std::uint64_t length = stops ? std::numeric_limits<std::uint64_t>::max() : 0;
@@ -238,8 +238,7 @@ MixedStream::MixedStream(const Options& options, const StreamPosition* start,
     : end_(options.end),
       length_(options.samples),
       shares_(shares_of(options.parts)),
-      dealer_(whole_weights(weights_of(options.parts)),
-              static_cast<std::uint64_t>(options.stream)) {
+      turns_(whole_weights(weights_of(options.parts)), static_cast<std::uint64_t>(options.stream)) {
   std::vector<StreamSpec> specs = specs_of(options);
   if (start != nullptr) {
     require(start->parts.size() == specs.size(), "the saved position is of another mix");
@@ -251,7 +250,7 @@ MixedStream::MixedStream(const Options& options, const StreamPosition* start,
       continue;
     }
     parts_.emplace_back(std::move(specs[i]), start->parts[i], opener, ledger, stop);
-    dealer_.skip(i, start->parts[i].samples_out);
+    turns_.skip(i, start->parts[i].samples_out);
   }
 }
 
@@ -272,17 +271,17 @@ bool MixedStream::next(SampleBlock& block) {
 // Which sets have run out follows from their own positions: nothing else has to be saved.
 bool MixedStream::next_sample(Sample& sample, std::size_t& part) {
   while (samples_out_ < length_) {
-    const std::optional<std::size_t> set = dealer_.next();
+    const std::optional<std::size_t> set = turns_.next();
     if (!set) return false;
     part = *set;
     if (parts_[part].next(sample)) {
-      dealer_.take(part);
+      turns_.take(part);
       ++samples_out_;
       return true;
     }
     cut_short_ = end_ == MixEnd::kStop;
     if (cut_short_) return false;
-    dealer_.drop(part);
+    turns_.drop(part);
   }
   return false;
 }

@@ -9,7 +9,7 @@
 // Set i gives stream s its own stream s + r mod S, where r is the number of samples of the sets
 // before it: where every sample is read equally often, the mixed streams differ by at most one.
 //
-// A set has as many passes as StreamSpec::passes says, which are dealt on as those of a set alone,
+// A set has as many passes as StreamSpec::passes says, which go on as those of a set alone,
 // before it has no sample left. Sets that are resampled have no end, and need no counts.
 //
 // Threads: free functions and values; a MixedStream by one thread at a time.
@@ -45,10 +45,10 @@ inline constexpr std::array<Word<MixEnd>, 3> kMixEndWords = {
 std::vector<std::uint64_t> whole_weights(std::span<const double> weights);
 
 /// Which set is next.
-class MixDealer {
+class MixTurns {
  public:
   /// Begins at number `first` of the sequence.
-  MixDealer(std::vector<std::uint64_t> weights, std::uint64_t first);
+  MixTurns(std::vector<std::uint64_t> weights, std::uint64_t first);
 
   /// The next set of those that were not dropped; nullopt if all were.
   std::optional<std::size_t> next();
@@ -74,7 +74,7 @@ struct MixPart {
 
 /// Samples of an epoch of the mix over all its streams, where no set is resampled. Requires:
 /// `samples`, of each set in all its passes. Throws: InvalidArgument for more of them than can be
-/// dealt, over 10^12 at any weights.
+/// counted, over 10^12 at any weights.
 std::uint64_t mix_length(std::span<const double> weights, std::span<const std::uint64_t> samples,
                          int num_streams, MixEnd end);
 
@@ -110,7 +110,7 @@ class MixedStream {
   MixEnd end_;
   std::uint64_t length_;
   std::vector<double> shares_;
-  MixDealer dealer_;
+  MixTurns turns_;
   std::vector<SampleStream> parts_;
   std::uint64_t samples_out_ = 0;
   bool cut_short_ = false;  ///< by kStop, because samples were lost

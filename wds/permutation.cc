@@ -7,12 +7,16 @@
 #include "io/base/rng.h"
 
 namespace millrace::wds {
+namespace {
+
+constexpr Purpose kPermutation{10};
+
+}  // namespace
 
 Permutation::Permutation(std::uint64_t size, const PermutationKey& key) : size_(size) {
   const auto bits = static_cast<unsigned>(std::bit_width(size > 0 ? size - 1 : 0));
   half_bits_ = bits < 2 ? 1 : (bits + 1) / 2;
-  KeyedRng rng(
-      {.seed = key.seed, .epoch = key.epoch, .index = key.pass, .purpose = Purpose::kPermutation});
+  KeyedRng rng({.seed = key.seed, .epoch = key.epoch, .index = key.pass, .purpose = kPermutation});
   for (auto& round : keys_) round = {rng(), rng()};
 }
 

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/rng.h"
 #include "io/base/words.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
@@ -40,6 +41,9 @@ enum class Order { kMillrace, kWebDataset, kPermutation };
 inline constexpr std::array<Word<Order>, 3> kOrderWords = {{{"millrace", Order::kMillrace},
                                                             {"webdataset", Order::kWebDataset},
                                                             {"permutation", Order::kPermutation}}};
+
+/// Of a shuffle of samples: in a stream's buffer, and before shards are written.
+inline constexpr Purpose kSampleShuffle{2};
 
 struct ShuffleOptions {
   /// Whether the shard list is shuffled.
@@ -92,13 +96,14 @@ struct StreamSpec {
   bool resampled = false;
   /// Length of the stream's epoch: the stream repeats or stops early to give exactly this many
   /// samples. 0: one pass. No sample repeats before all were seen: the shuffle buffer is emptied
-  /// between two passes. With `counts`, a set of fewer samples than streams is dealt on, as for
+  /// between two passes. With `counts`, a set of fewer samples than streams goes on, as for
   /// `passes`.
   std::uint64_t max_samples = 0;
   /// Passes over the samples, in each of which the shards come in the same order and the shuffle
   /// buffer draws anew: as WebDataset's repeat(n). With `max_samples`, which they may end before,
-  /// as its slice(). 0: one, or as many as `max_samples` takes. With `counts`, each pass is dealt
-  /// on from the one before (deals_on()); else a stream has the same samples in all of them.
+  /// as its slice(). 0: one, or as many as `max_samples` takes. With `counts`, each pass goes
+  /// on where the one before ended (passes_go_on()); else a stream has the same samples in all of
+  /// them.
   std::uint32_t passes = 0;
   /// For splitters and for kWebDataset's seed of resampled streams: process = stream mod processes.
   int processes = 1;
@@ -129,7 +134,7 @@ struct StreamSpec {
 /// Whether each pass begins at the stream behind that of the last sample of the pass before, so
 /// that streams differ by at most one sample in the whole epoch: where samples are divided, there
 /// is more than one pass, and they do not divide evenly. Then a stream has other samples in each.
-bool deals_on(const StreamSpec& spec);
+bool passes_go_on(const StreamSpec& spec);
 
 /// Consecutive samples of a stream, passed on together.
 struct SampleBlock {

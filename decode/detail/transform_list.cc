@@ -10,13 +10,6 @@
 namespace millrace::decode::detail {
 namespace {
 
-/// FNV-1a, apart from the numbers that purposes had before they were words.
-Purpose purpose_of(std::string_view word) {
-  std::uint32_t hash = 2166136261U;
-  for (const char letter : word) hash = (hash ^ static_cast<std::uint8_t>(letter)) * 16777619U;
-  return Purpose{hash | 0x80000000U};
-}
-
 /// Tables that follow one another, as one.
 class LevelChain {
  public:

@@ -9,6 +9,8 @@
 namespace millrace::decode {
 namespace {
 
+constexpr Purpose kColour{6};
+
 double random_factor(double range, KeyedRng& rng) {
   const double low = std::max(0.0, 1.0 - range);
   return low + (1.0 + range - low) * static_cast<double>(rng.uniform());
@@ -30,7 +32,7 @@ class JitterStep final : public PixelStep {
       if (step == 2) detail::change_saturation(pixels.levels, pixels.channels, factors[2]);
     }
   }
-  std::optional<Purpose> purpose() const override { return Purpose::kColour; }
+  std::optional<Purpose> purpose() const override { return kColour; }
 
  private:
   ColorJitter options_;

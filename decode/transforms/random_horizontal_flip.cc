@@ -5,6 +5,8 @@
 namespace millrace::decode {
 namespace {
 
+constexpr Purpose kFlip{5};
+
 class HorizontalFlipStep final : public GeometryStep {
  public:
   explicit HorizontalFlipStep(double probability) : probability_(probability) {}
@@ -13,7 +15,7 @@ class HorizontalFlipStep final : public GeometryStep {
     if (static_cast<double>(rng.uniform()) < probability_) geometry.flip();
   }
   bool may_be_late() const override { return true; }
-  std::optional<Purpose> purpose() const override { return Purpose::kFlip; }
+  std::optional<Purpose> purpose() const override { return kFlip; }
 
  private:
   double probability_;

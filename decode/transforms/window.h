@@ -10,7 +10,7 @@
 namespace millrace::decode {
 
 /// Random crops of any kind draw from one generator.
-inline constexpr Purpose kCropPurpose = Purpose::kCrop;
+inline constexpr Purpose kCropPurpose{4};
 
 /// A random offset of `size` within `extent`. Requires: size <= extent.
 inline int random_offset(int extent, int size, KeyedRng& rng) {

@@ -4,7 +4,7 @@
 // purpose). There is no shared generator and no hidden state, so every choice is the same at any
 // thread count and after any restart.
 //
-//   KeyedRng rng({.seed = 7, .epoch = 2, .stream = 3, .index = 41, .purpose = Purpose::kFlip});
+//   KeyedRng rng({.seed = 7, .epoch = 2, .stream = 3, .index = 41, .purpose = kFlip});
 //   const bool flip = rng.uniform() < 0.5F;
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC'11).
@@ -14,25 +14,23 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace millrace {
 
-/// What a choice is for, so that two choices about one sample use independent numbers. The values
-/// are part of what a seed means: never renumber them.
-enum class Purpose : std::uint32_t {
-  kShardShuffle = 1,
-  kSampleShuffle = 2,
-  kResampleShards = 3,
-  kCrop = 4,
-  kFlip = 5,
-  kColour = 6,
-  kInitialise = 7,
-  kDropout = 8,
-  kSynthetic = 9,
-  kPermutation = 10,
-  kUser = 1000,
-};
+/// What a choice is for, so that two choices about one sample use independent numbers. A purpose is
+/// declared where it is used, by purpose_of("a name"); the earliest are small numbers, each in one
+/// place (tests/layers/check_purposes.py). The values are part of what a seed means: never change
+/// one.
+enum class Purpose : std::uint32_t { kSynthetic = 9, kUser = 1000 };
+
+/// FNV-1a of the name, apart from the small numbers.
+constexpr Purpose purpose_of(std::string_view name) {
+  std::uint32_t hash = 2166136261U;
+  for (const char letter : name) hash = (hash ^ static_cast<std::uint8_t>(letter)) * 16777619U;
+  return Purpose{hash | 0x80000000U};
+}
 
 struct RngKey {
   std::uint64_t seed = 0;

@@ -351,7 +351,7 @@ std::string range_text(const wds::SampleRange& range) {
 }
 
 /// The same of any set of a mix.
-bool mix_deals_on(const PipelineOptions& options, wds::StreamSpec spec) {
+bool mix_passes_go_on(const PipelineOptions& options, wds::StreamSpec spec) {
   if (!options.counts || options.mix.end != wds::MixEnd::kRepeat) return false;
   spec.max_samples = 1;
   spec.passes = 0;
@@ -360,7 +360,7 @@ bool mix_deals_on(const PipelineOptions& options, wds::StreamSpec spec) {
     const auto end = counts + static_cast<std::ptrdiff_t>(part.num_shards);
     spec.counts = std::make_shared<const std::vector<std::uint64_t>>(counts, end);
     spec.range = part.range;
-    if (wds::deals_on(spec)) return true;
+    if (wds::passes_go_on(spec)) return true;
     counts = end;
   }
   return false;
@@ -381,12 +381,12 @@ std::string mix_text(const MixOptions& mix) {
 }
 
 /// Whether streams have other samples than their share of one pass, pass after pass.
-bool deals_on(const PipelineOptions& options) {
+bool passes_go_on(const PipelineOptions& options) {
   if (options.source) return false;
   wds::StreamSpec spec = stream_spec(options);
-  if (!options.mix.parts.empty()) return mix_deals_on(options, spec);
+  if (!options.mix.parts.empty()) return mix_passes_go_on(options, spec);
   spec.max_samples = static_cast<std::uint64_t>(options.epochs.samples);
-  if (!wds::deals_on(spec)) return false;
+  if (!wds::passes_go_on(spec)) return false;
   const std::uint64_t all =
       std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0});
   return global_samples_per_epoch(options).value_or(0) >
@@ -423,7 +423,7 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
   if (options.source) list.emplace_back("source", options.source->name());
   if (!options.range.is_all()) list.emplace_back("samples", range_text(options.range));
   if (!options.mix.parts.empty()) list.emplace_back("mix", mix_text(options.mix));
-  if (deals_on(options)) list.emplace_back(kLaterPasses, "dealt on from the pass before");
+  if (passes_go_on(options)) list.emplace_back(kLaterPasses, "dealt on from the pass before");
   return list;
 }
 

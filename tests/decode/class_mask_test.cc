@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 io::Bytes bytes_of(const std::string& text) { return io::Bytes::copy_of(text); }
 
 template <typename Call>
-std::string message_of(const Call& call) {
+std::string mask_message_of(const Call& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -102,7 +102,7 @@ TEST(ClassMask, ReadsColoursByTheirTable) {
   const ClassImage mask = decode_classes(painted(drawn, kTable), {.colours = kTable});
   for (std::size_t i = 0; i < drawn.labels.size(); ++i)
     ASSERT_EQ(mask.labels[i], kTable[static_cast<std::size_t>(drawn.labels[i])].label);
-  const std::string unknown = message_of([&] {
+  const std::string unknown = mask_message_of([&] {
     auto table = kTable;
     table.pop_back();
     decode_classes(painted({.height = 1, .width = 3, .labels = {0, 1, 3}}, kTable),
@@ -134,15 +134,16 @@ TEST(ClassMask, IsWrittenAsItIsRead) {
 
 TEST(ClassMask, NamesAFileThatIsNotAMask) {
   const auto photo = testing::photo(9, 9, 1);
-  EXPECT_THAT(message_of([&] { decode_classes(decode::encode_jpeg(photo), {}); }),
+  EXPECT_THAT(mask_message_of([&] { decode_classes(decode::encode_jpeg(photo), {}); }),
               HasSubstr("JPEG"));
-  EXPECT_THAT(message_of([&] { decode_classes(decode::encode_png(photo), {}); }),
+  EXPECT_THAT(mask_message_of([&] { decode_classes(decode::encode_png(photo), {}); }),
               HasSubstr("a table must say which class each colour is"));
   const io::Bytes high = decode::encode_mask_png({.height = 1, .width = 3, .labels = {0, 255, 12}});
-  EXPECT_THAT(message_of([&] { decode_classes(high, {.classes = 12}); }),
+  EXPECT_THAT(mask_message_of([&] { decode_classes(high, {.classes = 12}); }),
               HasSubstr("12 at row 0, column 2: there are 12 classes, and 255 is ignored"));
   EXPECT_EQ(decode_classes(high, {.classes = 13}).labels[1], 255);
-  EXPECT_NE(message_of([&] { decode_classes(high, {.ignore = -1, .classes = 13}); }), "nothing");
+  EXPECT_NE(mask_message_of([&] { decode_classes(high, {.ignore = -1, .classes = 13}); }),
+            "nothing");
   EXPECT_EQ(fault_of([&] {
               auto table = kTable;
               table.push_back({.rgb = kTable[0].rgb, .label = 1});

@@ -14,6 +14,7 @@
 #include "decode/transforms/random_resized_crop.h"
 #include "decode/transforms/random_vertical_flip.h"
 #include "decode/transforms/resize.h"
+#include "decode/transforms/window.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
@@ -47,7 +48,7 @@ TEST(ImageDecoder, APaddedCropHasZerosAround) {
   std::set<std::pair<int, int>> places;
   for (std::uint64_t index = 0; index < 2000; ++index) {
     const decode::SampleId id{.seed = 3, .index = index};
-    KeyedRng rng = id.rng(Purpose::kCrop);
+    KeyedRng rng = id.rng(decode::kCropPurpose);
     const int y = static_cast<int>(rng.below(9)) - 4;
     const int x = static_cast<int>(rng.below(9)) - 4;
     places.emplace(y, x);

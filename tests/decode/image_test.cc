@@ -18,7 +18,7 @@ using decode::Image;
 using testing::fault_of;
 using testing::pixels_of;
 
-io::Bytes bytes(std::string_view text) { return io::Bytes::copy_of(text); }
+io::Bytes image_bytes(std::string_view text) { return io::Bytes::copy_of(text); }
 
 TEST(DecodeImage, GivesBackWhatPngAndPnmHold) {
   const Image colour = testing::photo(37, 53, 1);
@@ -34,7 +34,7 @@ TEST(DecodeImage, GivesBackWhatPngAndPnmHold) {
 }
 
 TEST(DecodeImage, KeepsAlphaWhereAskedAndDropsItElsewhere) {
-  const Image image{1, 2, 4, bytes(std::string_view("\x01\x02\x03\x80\x04\x05\x06\x00", 8))};
+  const Image image{1, 2, 4, image_bytes(std::string_view("\x01\x02\x03\x80\x04\x05\x06\x00", 8))};
   const io::Bytes png = decode::encode_png(image);
   EXPECT_EQ(pixels_of(decode_image(png)), pixels_of(image));
   EXPECT_EQ(pixels_of(decode_image(png, {.channels = 3})),
@@ -45,22 +45,23 @@ TEST(DecodeImage, KeepsAlphaWhereAskedAndDropsItElsewhere) {
 
 TEST(DecodeImage, ReadsEveryPnmKind) {
   const std::vector<std::uint8_t> black_white = {0, 255, 255, 0};
-  EXPECT_EQ(pixels_of(decode_image(bytes("P1\n# bits\n2 2\n1 0\n01\n"))), black_white);
-  EXPECT_EQ(pixels_of(decode_image(bytes("P4 2 2\n\x80\x40"))), black_white);
-  EXPECT_EQ(pixels_of(decode_image(bytes("P2 2 2 5 0 5 # five\n 5 0"))), black_white);
-  EXPECT_EQ(pixels_of(decode_image(bytes("P3 1 1 100 0 50 100"))),
+  EXPECT_EQ(pixels_of(decode_image(image_bytes("P1\n# bits\n2 2\n1 0\n01\n"))), black_white);
+  EXPECT_EQ(pixels_of(decode_image(image_bytes("P4 2 2\n\x80\x40"))), black_white);
+  EXPECT_EQ(pixels_of(decode_image(image_bytes("P2 2 2 5 0 5 # five\n 5 0"))), black_white);
+  EXPECT_EQ(pixels_of(decode_image(image_bytes("P3 1 1 100 0 50 100"))),
             (std::vector<std::uint8_t>{0, 128, 255}));
-  const Image wide = decode_image(bytes(std::string_view("P5 2 1 65535\n\x80\x80\xff\xff", 17)));
+  const Image wide =
+      decode_image(image_bytes(std::string_view("P5 2 1 65535\n\x80\x80\xff\xff", 17)));
   EXPECT_EQ(pixels_of(wide), (std::vector<std::uint8_t>{128, 255}));
 }
 
 TEST(DecodeImage, RefusesDamagedPnm) {
   for (const char* text : {"P6 2 2 255\nabc", "P6 2", "P5 2 2 255", "P2 2 1 255 7", "P1 2 2 1"}) {
-    EXPECT_EQ(fault_of([&] { decode_image(bytes(text)); }), ErrorCode::kTruncated) << text;
+    EXPECT_EQ(fault_of([&] { decode_image(image_bytes(text)); }), ErrorCode::kTruncated) << text;
   }
   for (const char* text : {"P6 0 2 255\nabc", "P6 2 2 0\nxxxxxxxxxxxx", "P5 1 1 70000\nxx",
                            "P2 1 1 9 10", "P6 99999999999 1 255\n", "P6 x 1 255\n", "P1 1 1 2"}) {
-    EXPECT_EQ(fault_of([&] { decode_image(bytes(text)); }), ErrorCode::kCorrupt) << text;
+    EXPECT_EQ(fault_of([&] { decode_image(image_bytes(text)); }), ErrorCode::kCorrupt) << text;
   }
 }
 
@@ -74,7 +75,7 @@ TEST(DecodeImage, MakesLumaOfColour) {
 TEST(DecodeImage, NamesContentThatItCannotDecode) {
   const auto message = [](std::string_view text) {
     try {
-      decode_image(bytes(text));
+      decode_image(image_bytes(text));
     } catch (const Error& error) {
       return std::string(decode::describe_content(std::as_bytes(std::span(text)))) + "|" +
              error.what();
@@ -96,7 +97,7 @@ TEST(EncodeJpeg, RoundTripsClosely) {
   const Image grey = testing::grey(image);
   EXPECT_EQ(decode_image(decode::encode_jpeg(grey)).channels, 1);
   EXPECT_EQ(fault_of([] {
-              decode::encode_jpeg(Image{1, 1, 4, bytes("abcd")});
+              decode::encode_jpeg(Image{1, 1, 4, image_bytes("abcd")});
             }),
             ErrorCode::kInvalidArgument);
 }

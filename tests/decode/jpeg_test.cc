@@ -6,6 +6,7 @@
 #include "decode/transforms/center_crop.h"
 #include "decode/transforms/random_crop.h"
 #include "decode/transforms/resize.h"
+#include "decode/transforms/window.h"
 #include "tests/decode/jpeg_builder.h"
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
@@ -62,7 +63,7 @@ TEST(Jpeg, ARegionHasTheValuesOfTheWhole) {
       const int width = 5 + static_cast<int>(index * 13 % 150);
       const auto decoder = testing::plain_decoder({decode::RandomCrop{{height, width}}});
       const decode::SampleId id{.seed = 9, .index = index};
-      KeyedRng rng = id.rng(Purpose::kCrop);
+      KeyedRng rng = id.rng(decode::kCropPurpose);
       const int y = static_cast<int>(rng.below(static_cast<std::uint64_t>(150 - height) + 1));
       const int x = static_cast<int>(rng.below(static_cast<std::uint64_t>(203 - width) + 1));
       ASSERT_EQ(testing::decoded(decoder, file, id), testing::window_of(whole, y, x, height, width))

@@ -36,7 +36,7 @@ std::vector<PngShape> all_shapes() {
   return shapes;
 }
 
-std::string name(const PngShape& shape) {
+std::string name_of_shape(const PngShape& shape) {
   return "type " + std::to_string(shape.colour_type) + " depth " + std::to_string(shape.bit_depth) +
          (shape.interlaced ? " interlaced" : "") + (shape.transparent ? " transparent" : "");
 }
@@ -48,9 +48,9 @@ TEST(Png, EveryTypeAndDepthIsExact) {
       shape.width = width;
       const BuiltPng png = build_png(shape, 1);
       EXPECT_EQ(testing::pixels_of(decode::decode_image(png.file, {.channels = 3})), png.rgb)
-          << name(shape);
+          << name_of_shape(shape);
       EXPECT_EQ(testing::pixels_of(decode::decode_image(png.file, {.channels = 4})), png.rgba)
-          << name(shape);
+          << name_of_shape(shape);
     }
   }
 }
@@ -88,7 +88,7 @@ TEST(Png, ADecoderCutsItsWindowOutOfEveryType) {
     const BuiltPng png = build_png(shape, 2);
     const decode::Image whole{13, 19, 3, io::Bytes::copy_of(std::as_bytes(std::span(png.rgb)))};
     EXPECT_EQ(testing::decoded(crop, png.file), testing::window_of(whole, 4, 6, 5, 7))
-        << name(shape);
+        << name_of_shape(shape);
   }
 }
 

@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                       DeviceKind{"Copying", copying_devices}),
     kind_name);
 
-TEST_P(ParallelLoaderOn, DealsBatchesRoundAndFillsTheLastRound) {
+TEST_P(ParallelLoaderOn, GivesBatchesInTurnAndFillsTheLastRound) {
   auto options = fake_options(2, 4);
   options.epochs.count = 2;
   Pipeline alone = fake_pipeline(options, streams_of(20));  // 10 batches per epoch

@@ -208,13 +208,13 @@ TEST(Philox, GivesTheKnownAnswers) {
 }
 
 TEST(KeyedRng, EveryPartOfTheKeyCounts) {
-  const RngKey base{.seed = 1, .epoch = 2, .stream = 3, .index = 4, .purpose = Purpose::kCrop};
+  const RngKey base{.seed = 1, .epoch = 2, .stream = 3, .index = 4, .purpose = purpose_of("crop")};
   std::vector<RngKey> keys(6, base);
   keys[1].seed = 9;
   keys[2].epoch = 9;
   keys[3].stream = 9;
   keys[4].index = 9;
-  keys[5].purpose = Purpose::kFlip;
+  keys[5].purpose = purpose_of("flip");
   std::vector<std::uint32_t> firsts;
   for (const RngKey& key : keys) firsts.push_back(KeyedRng(key)());
   std::sort(firsts.begin(), firsts.end());

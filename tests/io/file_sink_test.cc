@@ -23,11 +23,11 @@ using testing::read_file;
 using testing::TempDir;
 using testing::write_file;
 
-void write_text(ByteSink& sink, std::string_view text) {
+void write_to_file(ByteSink& sink, std::string_view text) {
   sink.write(std::as_bytes(std::span(text.data(), text.size())));
 }
 
-std::size_t files_in(const TempDir& dir) {
+std::size_t num_files_in(const TempDir& dir) {
   const std::filesystem::directory_iterator entries(dir.path());
   return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
 }
@@ -67,15 +67,15 @@ TEST(FileSink, AppearsWholeOrNotAtAll) {
   const std::string path = dir / "a.tar";
   {
     const auto sink = open_file_sink(path);
-    write_text(*sink, "half");
+    write_to_file(*sink, "half");
     EXPECT_FALSE(std::filesystem::exists(path));
   }
-  EXPECT_EQ(files_in(dir), 0U) << "an unfinished sink leaves nothing";
+  EXPECT_EQ(num_files_in(dir), 0U) << "an unfinished sink leaves nothing";
   const auto sink = open_file_sink(path);
-  write_text(*sink, "whole");
+  write_to_file(*sink, "whole");
   sink->finish();
   EXPECT_EQ(read_file(path), "whole");
-  EXPECT_EQ(files_in(dir), 1U);
+  EXPECT_EQ(num_files_in(dir), 1U);
 }
 
 TEST(FileSink, ReplacesOnlyWhenToldTo) {
@@ -83,7 +83,7 @@ TEST(FileSink, ReplacesOnlyWhenToldTo) {
   write_file(dir / "a", "old");
   EXPECT_THAT(fault_of([&] { open_file_sink(dir / "a"); }), HasSubstr("InvalidArgument"));
   const auto sink = open_file_sink(dir / "a", {.replace = Replace::kAtomically});
-  write_text(*sink, "new");
+  write_to_file(*sink, "new");
   EXPECT_EQ(read_file(dir / "a"), "old");
   sink->finish();
   EXPECT_EQ(read_file(dir / "a"), "new");
@@ -92,7 +92,7 @@ TEST(FileSink, ReplacesOnlyWhenToldTo) {
 TEST(FileSink, AFileThatAppearsMeanwhileIsNotReplaced) {
   const TempDir dir;
   const auto sink = open_file_sink(dir / "a");
-  write_text(*sink, "mine");
+  write_to_file(*sink, "mine");
   write_file(dir / "a", "theirs");
   EXPECT_THAT(fault_of([&] { sink->finish(); }), HasSubstr("may not be replaced"));
   EXPECT_EQ(read_file(dir / "a"), "theirs");
@@ -106,7 +106,7 @@ TEST(FileSink, TwoWritersOfOneNameDoNotMix) {
     writers.emplace_back([&, letter] {
       for (int i = 0; i < 50; ++i) {
         const auto sink = open_file_sink(dir / "x", replace);
-        for (int piece = 0; piece < 10; ++piece) write_text(*sink, std::string(1000, letter));
+        for (int piece = 0; piece < 10; ++piece) write_to_file(*sink, std::string(1000, letter));
         sink->finish();
       }
     });
@@ -114,17 +114,17 @@ TEST(FileSink, TwoWritersOfOneNameDoNotMix) {
   writers.clear();
   const std::string content = read_file(dir / "x");
   EXPECT_EQ(content, std::string(10'000, content.at(0)));
-  EXPECT_EQ(files_in(dir), 1U);
+  EXPECT_EQ(num_files_in(dir), 1U);
 }
 
 TEST(FileSink, TakesOverWhatAKilledProcessLeft) {
   const TempDir dir;
   write_file(dir / "a.tmp-0", "left by somebody who is dead, and longer than what comes");
   const auto sink = open_file_sink(dir / "a");
-  write_text(*sink, "new");
+  write_to_file(*sink, "new");
   sink->finish();
   EXPECT_EQ(read_file(dir / "a"), "new");
-  EXPECT_EQ(files_in(dir), 1U);
+  EXPECT_EQ(num_files_in(dir), 1U);
 }
 
 TEST(FileSink, KeepsALivingWritersTemporary) {
@@ -133,7 +133,7 @@ TEST(FileSink, KeepsALivingWritersTemporary) {
   const int other = ::open((dir / "a.tmp-0").c_str(), O_RDONLY);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
   const auto sink = open_file_sink(dir / "a");
-  write_text(*sink, "new");
+  write_to_file(*sink, "new");
   sink->finish();
   EXPECT_EQ(read_file(dir / "a"), "new");
   EXPECT_EQ(read_file(dir / "a.tmp-0"), "alive");
@@ -148,7 +148,7 @@ TEST(FileSink, AnUnwritableTargetIsFoundAtOpening) {
   EXPECT_THAT(fault_of([&] { open_file_sink(dir / std::string(250, 'x')); }),
               HasSubstr("too long"));
   EXPECT_THAT(fault_of([&] { open_file_sink("/proc/nothing"); }), HasSubstr("/proc/nothing"));
-  EXPECT_EQ(files_in(dir), 1U);
+  EXPECT_EQ(num_files_in(dir), 1U);
 }
 
 TEST(FileSink, NeverTakesADevicesPlace) {
@@ -162,10 +162,10 @@ TEST(FileSink, AFailedWriteNamesPathAndReasonAndKeepsTheOldFile) {
   write_file(dir / "a", "old");
   const auto sink = open_file_sink(dir / "a", {.replace = Replace::kAtomically});
   const FileSizeLimit limit(100'000);
-  const std::string fault = fault_of([&] { write_text(*sink, std::string(200'000, 'x')); });
+  const std::string fault = fault_of([&] { write_to_file(*sink, std::string(200'000, 'x')); });
   EXPECT_THAT(fault, HasSubstr(dir / "a"));
   EXPECT_THAT(fault, HasSubstr("File too large"));
-  EXPECT_THAT(fault_of([&] { write_text(*sink, "x"); }), HasSubstr("earlier"));
+  EXPECT_THAT(fault_of([&] { write_to_file(*sink, "x"); }), HasSubstr("earlier"));
   EXPECT_THAT(fault_of([&] { sink->finish(); }), HasSubstr("earlier"));
   EXPECT_EQ(read_file(dir / "a"), "old");
 }
@@ -177,11 +177,11 @@ TEST(FileSink, AFullDiskNamesPathAndReasonAndLeavesNothing) {
   }
   {
     const auto sink = open_file_sink(dir / "a");
-    const std::string fault = fault_of([&] { write_text(*sink, std::string(200'000, 'x')); });
+    const std::string fault = fault_of([&] { write_to_file(*sink, std::string(200'000, 'x')); });
     EXPECT_THAT(fault, HasSubstr(dir / "a"));
     EXPECT_THAT(fault, HasSubstr("No space left on device"));
   }
-  EXPECT_EQ(files_in(dir), 0U);
+  EXPECT_EQ(num_files_in(dir), 0U);
   ::umount(dir.path().c_str());
 }
 

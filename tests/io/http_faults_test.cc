@@ -29,7 +29,7 @@ using testing::ScriptedReply;
 using testing::ScriptedRequest;
 using testing::some_bytes;
 
-constexpr std::string_view kTag = "ETag: \"v1\"\r\n";
+constexpr std::string_view kFaultTag = "ETag: \"v1\"\r\n";
 
 // The reply of a server that dies after `bytes` bytes of the body.
 std::string cut(const std::string& reply, std::size_t bytes) {
@@ -79,7 +79,7 @@ TEST_F(HttpFaults, AShortBodyIsResumedWhereItBroke) {
   const std::string object = some_bytes(200'000);
   for (const After after : {After::kClose, After::kReset}) {
     serve([&](const ScriptedRequest& request) -> ScriptedReply {
-      const std::string whole = http_serve(request, object, kTag);
+      const std::string whole = http_serve(request, object, kFaultTag);
       if (request.number < 3) return {cut(whole, 30'000), after};
       return {whole};
     });
@@ -117,7 +117,7 @@ TEST_F(HttpFaults, ACutChunkedBodyIsResumed) {
 TEST_F(HttpFaults, AServerThatIgnoresRangeGivesNoByteTwice) {
   const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
-    const std::string whole = http_reply(200, kTag, object);
+    const std::string whole = http_reply(200, kFaultTag, object);
     if (request.number == 0) return {cut(whole, 150'000), After::kClose};
     return {whole};
   });
@@ -181,7 +181,7 @@ TEST_F(HttpFaults, AnObjectThatChangesMidwayIsAFault) {
 TEST_F(HttpFaults, AChangeBeforeTheFirstByteStartsAgain) {
   const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
-    if (request.number == 0) return {cut(http_serve(request, "old", kTag), 0), After::kClose};
+    if (request.number == 0) return {cut(http_serve(request, "old", kFaultTag), 0), After::kClose};
     if (request.header("if-match") == "\"v1\"") return {http_reply(412, "", "")};
     return {http_serve(request, object, "ETag: \"v2\"\r\n")};
   });
@@ -381,7 +381,7 @@ TEST_F(HttpFaults, AnEncodedBodyIsRefusedAndNeverDecoded) {
 TEST_F(HttpFaults, AStalledBodyIsBrokenOffAndResumed) {
   const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
-    const std::string whole = http_serve(request, object, kTag);
+    const std::string whole = http_serve(request, object, kFaultTag);
     if (request.number == 0) return {cut(whole, 50'000), After::kHang};
     return {whole};
   });
@@ -394,7 +394,7 @@ TEST_F(HttpFaults, AStalledBodyIsBrokenOffAndResumed) {
 TEST_F(HttpFaults, ATrickleIsBrokenOffAndResumed) {
   const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
-    const std::string whole = http_serve(request, object, kTag);
+    const std::string whole = http_serve(request, object, kFaultTag);
     if (request.number > 0) return {whole};
     return {whole, After::kHang, 200, milliseconds(250)};  // 800 bytes per second
   });
@@ -408,7 +408,7 @@ TEST_F(HttpFaults, ATrickleIsBrokenOffAndResumed) {
 TEST_F(HttpFaults, ATrickleThatNeverGetsBetterUsesUpThePatience) {
   const std::string object = some_bytes(200'000);
   serve([&](const ScriptedRequest& request) -> ScriptedReply {
-    return {http_serve(request, object, kTag), After::kHang, 150, milliseconds(100)};
+    return {http_serve(request, object, kFaultTag), After::kHang, 150, milliseconds(100)};
   });
   HttpOptions brisk = options();
   brisk.stall_timeout = milliseconds(400);

@@ -31,7 +31,7 @@ using testing::ScriptedRequest;
 using testing::some_bytes;
 
 constexpr std::string_view kTag = "ETag: \"v1\"\r\n";
-constexpr std::size_t kPart = 65'536;
+constexpr std::size_t kSmallPart = 65'536;
 
 bool is_part(const ScriptedRequest& request) {
   const std::string range = request.header("range");
@@ -57,7 +57,7 @@ class HttpParts : public ::testing::Test {
         });
   }
   HttpOptions options() const {
-    return {.buffer_bytes = kPart, .far_round_trip = {}, .clock = &clock_};
+    return {.buffer_bytes = kSmallPart, .far_round_trip = {}, .clock = &clock_};
   }
   std::string read() const { return read_with(options()); }
   std::string read_with(const HttpOptions& http) const {
@@ -104,7 +104,7 @@ TEST_F(HttpParts, EachByteIsAskedForOnceAndOfOneVersion) {
   for (const ScriptedRequest& request : server_->requests()) {
     if (!is_part(request)) continue;
     EXPECT_EQ(request.header("if-match"), "\"v1\"");
-    EXPECT_LE(request.range_end() - request.range_start(), kPart);
+    EXPECT_LE(request.range_end() - request.range_start(), kSmallPart);
     EXPECT_TRUE(ranges.emplace(request.range_start(), request.range_end()).second);
   }
   EXPECT_EQ(open_ended(), 1U) << "the first one, when the server was unknown";
@@ -182,7 +182,7 @@ TEST_F(HttpParts, APartThatBreaksIsResumedAlone) {
     for (const ScriptedRequest& request : server_->requests())
       if (is_part(request)) ++ends[request.range_end()];
     for (const auto& [end, times] : ends)
-      EXPECT_EQ(times, end > changed_at_ && end <= changed_at_ + kPart ? 2 : 1) << end;
+      EXPECT_EQ(times, end > changed_at_ && end <= changed_at_ + kSmallPart ? 2 : 1) << end;
   }
 }
 
@@ -311,7 +311,7 @@ TEST_F(HttpParts, ASlowPartIsAskedForTwice) {
     std::size_t asked = 0;
     for (const ScriptedRequest& request : server_->requests())
       asked += is_part(request) && request.range_start() >= changed_at_ &&
-               request.range_start() < changed_at_ + kPart / 2;
+               request.range_start() < changed_at_ + kSmallPart / 2;
     EXPECT_EQ(asked, 2U);
   }
 }
@@ -321,7 +321,7 @@ TEST_F(HttpParts, TheBudgetBoundsWhatAllReadersHaveInFlight) {
     return {http_serve(request, object_, kTag)};
   });
   HttpOptions narrow = options();
-  narrow.ahead_bytes = 8 * kPart;
+  narrow.ahead_bytes = 8 * kSmallPart;
   const UrlOpener opener({.http = narrow});
   std::vector<std::unique_ptr<ByteSource>> readers;
   std::byte byte{};
@@ -361,9 +361,9 @@ TEST(HttpPartsOfNginx, ManyConnectionsOverTlsAndARestart) {
   testing::write_file(dir / "a.tar", object);
   for (const bool tls : {false, true}) {
     testing::Nginx nginx(dir.path(), {.tls = tls});
-    const UrlOpener opener(
-        {.http = {
-             .buffer_bytes = kPart, .far_round_trip = {}, .ca_file = tls ? nginx.ca_file() : ""}});
+    const UrlOpener opener({.http = {.buffer_bytes = kSmallPart,
+                                     .far_round_trip = {},
+                                     .ca_file = tls ? nginx.ca_file() : ""}});
     const auto source = opener.open(nginx.url("a.tar"));
     std::vector<std::byte> head(1'000'000);
     std::size_t got = 0;
@@ -379,7 +379,7 @@ TEST(HttpPartsOfNginx, AReplacedFileIsAFault) {
   const testing::TempDir dir;
   testing::write_file(dir / "a.tar", some_bytes(3'000'000));
   const testing::Nginx nginx(dir.path());
-  const UrlOpener opener({.http = {.buffer_bytes = kPart, .far_round_trip = {}}});
+  const UrlOpener opener({.http = {.buffer_bytes = kSmallPart, .far_round_trip = {}}});
   const auto source = opener.open(nginx.url("a.tar"));
   std::vector<std::byte> head(1'000);
   ASSERT_GT(source->read(head), 0U);

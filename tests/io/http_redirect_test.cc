@@ -24,7 +24,7 @@ const HttpOptions kWithSecrets{
 
 std::string location(const std::string& target) { return "Location: " + target + "\r\n"; }
 
-std::string fault_of(const UrlOpener& opener, const std::string& url) {
+std::string redirect_fault_of(const UrlOpener& opener, const std::string& url) {
   try {
     read_object(opener, url, 1000);
   } catch (const Error& error) {
@@ -85,7 +85,7 @@ TEST(HttpRedirect, FiveAreFollowedAndNoMore) {
   });
   const UrlOpener opener;
   EXPECT_EQ(read_object(opener, server.url("/5"), 100).text(), "hello");
-  EXPECT_THAT(fault_of(opener, server.url("/6")), HasSubstr("more than 5 redirects"));
+  EXPECT_THAT(redirect_fault_of(opener, server.url("/6")), HasSubstr("more than 5 redirects"));
 }
 
 TEST(HttpRedirect, OnlyHttpIsFollowed) {
@@ -93,7 +93,7 @@ TEST(HttpRedirect, OnlyHttpIsFollowed) {
     const ScriptedHttpServer server([&](const ScriptedRequest&) -> ScriptedReply {
       return {http_reply(302, location(target), "")};
     });
-    EXPECT_THAT(fault_of(UrlOpener(), server.url()), HasSubstr("not http"));
+    EXPECT_THAT(redirect_fault_of(UrlOpener(), server.url()), HasSubstr("not http"));
   }
 }
 
@@ -107,7 +107,7 @@ TEST(HttpRedirect, NeverFromHttpsDownToHttp) {
       {.server_lines = "location /down { return 302 " + plain.url("a") + "; }", .tls = true});
   const UrlOpener opener({.http = {.ca_file = secure.ca_file()}});
   EXPECT_EQ(read_object(opener, secure.url("a"), 100).text(), "hello");
-  EXPECT_THAT(fault_of(opener, secure.url("down")), HasSubstr("from https to http"));
+  EXPECT_THAT(redirect_fault_of(opener, secure.url("down")), HasSubstr("from https to http"));
 }
 
 TEST(HttpRedirect, AResumeStartsFromTheFirstUrl) {

@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Submits a task to the arena.
-void run(Arena& arena, Arena::Need need, const std::function<void()>& work) {
+void run_task(Arena& arena, Arena::Need need, const std::function<void()>& work) {
   arena.add(need);
   const TbbCode tbb;
   arena.tbb().enqueue([&arena, need, work] {
@@ -37,8 +37,8 @@ TEST(Arena, ItsThreadsSleepWhereThereIsNothingToDo) {
     EXPECT_EQ(arena.awake(), 0);
     std::atomic<int> done{0};
     for (int round = 0; round < 100; ++round) {
-      for (int i = 0; i < 5; ++i) run(arena, Arena::Need::kParallel, [&] { ++done; });
-      run(arena, Arena::Need::kSerial, [&] { ++done; });
+      for (int i = 0; i < 5; ++i) run_task(arena, Arena::Need::kParallel, [&] { ++done; });
+      run_task(arena, Arena::Need::kSerial, [&] { ++done; });
       if (round % 10 == 0) std::this_thread::sleep_for(1ms);
     }
     await_sleep(arena);
@@ -50,7 +50,7 @@ TEST(Arena, ParallelTasksGetAThreadEach) {
   Arena arena(3);
   std::latch all_run(3);
   for (int i = 0; i < 3; ++i)
-    run(arena, Arena::Need::kParallel, [&] { all_run.arrive_and_wait(); });
+    run_task(arena, Arena::Need::kParallel, [&] { all_run.arrive_and_wait(); });
   await_sleep(arena);
   EXPECT_TRUE(all_run.try_wait());
 }
@@ -58,12 +58,12 @@ TEST(Arena, ParallelTasksGetAThreadEach) {
 TEST(Arena, NoMoreThreadsAreCalledThanTasksCanRun) {
   Arena arena(4);
   std::latch go(1);
-  run(arena, Arena::Need::kSerial, [&] { go.wait(); });
-  run(arena, Arena::Need::kSerial, [] {});
+  run_task(arena, Arena::Need::kSerial, [&] { go.wait(); });
+  run_task(arena, Arena::Need::kSerial, [] {});
   EXPECT_EQ(arena.awake(), 1);
-  run(arena, Arena::Need::kParallel, [&] { go.wait(); });
+  run_task(arena, Arena::Need::kParallel, [&] { go.wait(); });
   EXPECT_EQ(arena.awake(), 1) << "the serial ones are short";
-  run(arena, Arena::Need::kParallel, [&] { go.wait(); });
+  run_task(arena, Arena::Need::kParallel, [&] { go.wait(); });
   EXPECT_EQ(arena.awake(), 2);
   go.count_down();
   await_sleep(arena);
@@ -76,7 +76,7 @@ TEST(Arena, ATaskMayOutliveTheThreadThatAnnouncedIt) {
   for (int round = 0; round < 200; ++round) {
     std::latch gone(1);
     std::thread([&] {
-      run(arena, Arena::Need::kParallel, [&] {
+      run_task(arena, Arena::Need::kParallel, [&] {
         gone.wait();
         ++done;
       });
@@ -91,10 +91,10 @@ TEST(Arena, MoreThreadsComeWhileItWorks) {
   Arena arena(1, 3);
   std::latch all_run(3);
   for (int i = 0; i < 3; ++i)
-    run(arena, Arena::Need::kParallel, [&] { all_run.arrive_and_wait(); });
+    run_task(arena, Arena::Need::kParallel, [&] { all_run.arrive_and_wait(); });
   arena.set_threads(3);
-  run(arena, Arena::Need::kParallel, [] {});  // each announced task wakes at most one thread
-  run(arena, Arena::Need::kParallel, [] {});
+  run_task(arena, Arena::Need::kParallel, [] {});  // each announced task wakes at most one thread
+  run_task(arena, Arena::Need::kParallel, [] {});
   await_sleep(arena);
   EXPECT_TRUE(all_run.try_wait());
 }

@@ -23,9 +23,9 @@ using testing::TarBuilder;
 using testing::TempDir;
 
 /// Shards of these many samples, with indexes; sample i of shard s has the key "s-i".
-class Shards {
+class CountedShards {
  public:
-  explicit Shards(const std::vector<int>& counts) {
+  explicit CountedShards(const std::vector<int>& counts) {
     for (const int count : counts) write(count);
   }
   const std::vector<std::string>& urls() const { return urls_; }
@@ -47,7 +47,7 @@ class Shards {
   std::vector<std::string> urls_;
 };
 
-Pipeline::Builder builder(const Shards& shards) {
+Pipeline::Builder builder_of(const CountedShards& shards) {
   return Pipeline::Builder()
       .shards(shards.urls())
       .indexed()
@@ -65,9 +65,9 @@ std::vector<std::string> keys_of(Pipeline& pipeline) {
   return keys;
 }
 
-Error fault_of(Pipeline::Builder builder) {
+Error fault_of(Pipeline::Builder builder_of) {
   try {
-    Pipeline pipeline = builder.build();
+    Pipeline pipeline = builder_of.build();
     keys_of(pipeline);
   } catch (const Error& error) {
     return error;
@@ -76,13 +76,13 @@ Error fault_of(Pipeline::Builder builder) {
 }
 
 TEST(BalancedStreams, GiveEverySampleOnceAndProcessesDifferByAtMostOne) {
-  const Shards shards({5, 0, 31, 2, 9});
+  const CountedShards shards({5, 0, 31, 2, 9});
   for (const int processes : {1, 2, 3}) {
     for (const int workers : {1, 4}) {
       std::multiset<std::string> seen;
       std::set<std::size_t> lengths;
       for (int process = 0; process < processes; ++process) {
-        Pipeline pipeline = builder(shards)
+        Pipeline pipeline = builder_of(shards)
                                 .split({.topology = {.process = process, .processes = processes},
                                         .workers = workers})
                                 .build();
@@ -99,24 +99,25 @@ TEST(BalancedStreams, GiveEverySampleOnceAndProcessesDifferByAtMostOne) {
 }
 
 TEST(BalancedStreams, OneShardIsEnoughForManyStreams) {
-  const Shards shards({10});
+  const CountedShards shards({10});
   for (const int streams : {4, 20}) {
-    Pipeline pipeline = builder(shards).split({.workers = streams}).build();
+    Pipeline pipeline = builder_of(shards).split({.workers = streams}).build();
     const auto keys = keys_of(pipeline);
     EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), 10U) << streams;
     EXPECT_EQ(keys.size(), 10U);
   }
-  EXPECT_THAT(fault_of(builder(shards).split({.workers = 4}).indexed(false).scan(false)).message(),
-              HasSubstr("1 shard is too few for 4 streams"));
+  EXPECT_THAT(
+      fault_of(builder_of(shards).split({.workers = 4}).indexed(false).scan(false)).message(),
+      HasSubstr("1 shard is too few for 4 streams"));
 }
 
 TEST(BalancedStreams, TheGlobalOrderIsTheSameForEveryNumberOfProcessesThatDividesThem) {
-  const Shards shards({7, 12, 4});
+  const CountedShards shards({7, 12, 4});
   const auto in_turn = [&](int processes) {
     std::vector<std::vector<std::string>> shares;
     for (int process = 0; process < processes; ++process) {
       Pipeline pipeline =
-          builder(shards)
+          builder_of(shards)
               .split({.topology = {.process = process, .processes = processes}, .streams = 4})
               .build();
       shares.push_back(keys_of(pipeline));
@@ -131,9 +132,9 @@ TEST(BalancedStreams, TheGlobalOrderIsTheSameForEveryNumberOfProcessesThatDivide
 }
 
 TEST(BalancedStreams, ResumeInMidEpoch) {
-  const Shards shards({40, 13, 66});
+  const CountedShards shards({40, 13, 66});
   const auto make = [&] {
-    return builder(shards)
+    return builder_of(shards)
         .split({.topology = {.process = 1, .processes = 2}, .workers = 3})
         .epochs({.count = 2});
   };
@@ -148,20 +149,20 @@ TEST(BalancedStreams, ResumeInMidEpoch) {
 }
 
 TEST(BalancedStreams, APositionOfOtherCountsDoesNotFit) {
-  const Shards shards({20, 20});
-  Pipeline balanced = builder(shards).split({.workers = 2}).build();
+  const CountedShards shards({20, 20});
+  Pipeline balanced = builder_of(shards).split({.workers = 2}).build();
   Batch batch;
   ASSERT_TRUE(balanced.next(batch));
   const auto whole = [&] {
-    return builder(shards).split({.workers = 2}).indexed(false).resume(*batch.position);
+    return builder_of(shards).split({.workers = 2}).indexed(false).resume(*batch.position);
   };
   EXPECT_THAT(fault_of(whole().scan(false)).message(), HasSubstr("indexes"));
   EXPECT_EQ(fault_of(whole()).code(), ErrorCode::kCancelled) << "a scan finds the same counts";
 }
 
 TEST(BalancedStreams, AnEpochOfAllSamplesGivesEachOnce) {
-  const Shards shards({5, 31, 7});
-  Pipeline pipeline = builder(shards)
+  const CountedShards shards({5, 31, 7});
+  Pipeline pipeline = builder_of(shards)
                           .shuffle({.shards = true})
                           .split({.workers = 4})
                           .epochs({.count = 1, .samples = 43})
@@ -172,11 +173,11 @@ TEST(BalancedStreams, AnEpochOfAllSamplesGivesEachOnce) {
 }
 
 TEST(BalancedStreams, AFlippedByteIsAFaultWithUrlKeyAndOffset) {
-  const Shards shards({6, 6});
+  const CountedShards shards({6, 6});
   std::string bytes = testing::read_file(shards.path(1));
   bytes[1024 * 3 + 512] ^= 1;
   testing::write_file(shards.path(1), bytes);
-  const Error fault = fault_of(builder(shards));
+  const Error fault = fault_of(builder_of(shards));
   EXPECT_EQ(fault.code(), ErrorCode::kCorrupt);
   EXPECT_EQ(fault.where().url, shards.path(1));
   EXPECT_EQ(fault.where().key, "1-3");
@@ -184,25 +185,25 @@ TEST(BalancedStreams, AFlippedByteIsAFaultWithUrlKeyAndOffset) {
 }
 
 TEST(BalancedStreams, WhereOneShardHasNoIndexWholeShardsAreDividedAndTheOthersChecked) {
-  const Shards shards({6, 6, 6});
+  const CountedShards shards({6, 6, 6});
   std::filesystem::remove(shards.index(0));
-  Pipeline pipeline = builder(shards).split({.workers = 3}).scan(false).build();
+  Pipeline pipeline = builder_of(shards).split({.workers = 3}).scan(false).build();
   EXPECT_EQ(pipeline.options().counts, nullptr);
   EXPECT_EQ(keys_of(pipeline).size(), 18U);
   std::string bytes = testing::read_file(shards.path(2));
   bytes[512] ^= 1;
   testing::write_file(shards.path(2), bytes);
-  EXPECT_EQ(fault_of(builder(shards)).where().key, "2-0");
+  EXPECT_EQ(fault_of(builder_of(shards)).where().key, "2-0");
 }
 
 TEST(ScannedStreams, HaveTheOrderOfIndexes) {
-  const Shards shards({40, 0, 13, 66, 1, 150});
+  const CountedShards shards({40, 0, 13, 66, 1, 150});
   for (const int processes : {1, 2, 3}) {
     for (int process = 0; process < processes; ++process) {
       const auto keys = [&](bool indexed, bool some) {
         if (some) std::filesystem::rename(shards.index(3), shards.index(3) + ".away");
         Pipeline pipeline =
-            builder(shards)
+            builder_of(shards)
                 .indexed(indexed)
                 .split({.topology = {.process = process, .processes = processes}, .streams = 6})
                 .epochs({.first = 4, .count = 1})
@@ -220,9 +221,9 @@ TEST(ScannedStreams, HaveTheOrderOfIndexes) {
 }
 
 TEST(ScannedStreams, ResumeInMidEpochWithIndexesOrWithout) {
-  const Shards shards({40, 13, 66});
+  const CountedShards shards({40, 13, 66});
   const auto make = [&](bool indexed) {
-    return builder(shards).indexed(indexed).split({.workers = 3}).epochs({.count = 2});
+    return builder_of(shards).indexed(indexed).split({.workers = 3}).epochs({.count = 2});
   };
   testing::expect_same_after_any_resume(
       make(false)
@@ -238,10 +239,10 @@ TEST(ScannedStreams, ResumeInMidEpochWithIndexesOrWithout) {
 }
 
 TEST(ScannedStreams, DamageIsReportedWhenItIsReadAndCostsNothingElse) {
-  const Shards shards({30, 30, 30});
+  const CountedShards shards({30, 30, 30});
   std::filesystem::resize_file(shards.path(1), 20 * 1024 + 700);  // within the 21st sample
   for (const int workers : {1, 2, 5}) {
-    const auto make = [&] { return builder(shards).indexed(false).split({.workers = workers}); };
+    const auto make = [&] { return builder_of(shards).indexed(false).split({.workers = workers}); };
     const Error fault = fault_of(make());
     EXPECT_EQ(fault.code(), ErrorCode::kTruncated);
     EXPECT_EQ(fault.where().url, shards.path(1));
@@ -261,10 +262,10 @@ TEST(ScannedStreams, DamageIsReportedWhenItIsReadAndCostsNothingElse) {
 }
 
 TEST(ScannedStreams, WithoutAScanItsCostIsLogged) {
-  const Shards shards({20, 10});
+  const CountedShards shards({20, 10});
   const TempDir dir;
   const auto said = [&](const wds::FaultPolicy& policy) {
-    with_counts(builder(shards)
+    with_counts(builder_of(shards)
                     .indexed(false)
                     .scan(false)
                     .faults(policy)
@@ -282,9 +283,9 @@ TEST(ScannedStreams, WithoutAScanItsCostIsLogged) {
 }
 
 TEST(PermutedStreams, AreTheSameForEveryNumberOfStreamsWithIndexesOrWithout) {
-  const Shards shards({40, 13, 66});
+  const CountedShards shards({40, 13, 66});
   const auto make = [&](bool indexed, int streams) {
-    return builder(shards)
+    return builder_of(shards)
         .indexed(indexed)
         .shuffle({.seed = 3, .order = wds::Order::kPermutation})
         .split({.workers = streams})
@@ -304,33 +305,35 @@ TEST(PermutedStreams, AreTheSameForEveryNumberOfStreamsWithIndexesOrWithout) {
 }
 
 TEST(BalancedStreams, ADamagedIndexIsAFaultWhereOneIsRequired) {
-  const Shards shards({6, 6});
+  const CountedShards shards({6, 6});
   testing::write_file(shards.index(1), "{\"count\": \"many\"");
-  EXPECT_EQ(fault_of(builder(shards).faults({.require_index = true})).where().url, shards.index(1));
-  Pipeline pipeline = builder(shards).indexed(false).build();
+  EXPECT_EQ(fault_of(builder_of(shards).faults({.require_index = true})).where().url,
+            shards.index(1));
+  Pipeline pipeline = builder_of(shards).indexed(false).build();
   EXPECT_EQ(keys_of(pipeline).size(), 12U);
 }
 
 TEST(BalancedStreams, ADamagedIndexCostsNoSample) {
-  const Shards shards({6, 30, 6, 9});
-  Pipeline sound = builder(shards).split({.workers = 3}).build();
+  const CountedShards shards({6, 30, 6, 9});
+  Pipeline sound = builder_of(shards).split({.workers = 3}).build();
   const auto expected = keys_of(sound);
   const std::string index = testing::read_file(shards.index(1));
   // Without the shard's count the shard is scanned, or else whole shards are divided, unless a
   // manifest has it.
   testing::write_file(shards.index(1), "{\"count\": \"many\"");
-  Pipeline scanned = builder(shards).split({.workers = 3}).build();
+  Pipeline scanned = builder_of(shards).split({.workers = 3}).build();
   EXPECT_EQ(keys_of(scanned), expected);
-  Pipeline whole = builder(shards).split({.workers = 3}).scan(false).build();
+  Pipeline whole = builder_of(shards).split({.workers = 3}).scan(false).build();
   EXPECT_EQ(whole.options().counts, nullptr);
   EXPECT_EQ(keys_of(whole).size(), 51U);
   const wds::FaultPolicy listed{.samples_of = [](const std::string&) { return 30; }};
-  Pipeline balanced = builder(shards).split({.workers = 3}).faults(listed).build();
+  Pipeline balanced = builder_of(shards).split({.workers = 3}).faults(listed).build();
   EXPECT_EQ(keys_of(balanced), expected);
   // With its count the streams and the order are unchanged.
   testing::write_file(shards.index(1), index.substr(0, index.size() - 10));
   for (const wds::OnFault policy : {wds::OnFault::kFail, wds::OnFault::kSkip}) {
-    Pipeline counted = builder(shards).split({.workers = 3}).faults({.on_fault = policy}).build();
+    Pipeline counted =
+        builder_of(shards).split({.workers = 3}).faults({.on_fault = policy}).build();
     EXPECT_EQ(keys_of(counted), expected);
     EXPECT_EQ(counted.statistics().skipped, 0U);
     EXPECT_GE(counted.ledger()->warnings(), 1U);
@@ -338,10 +341,10 @@ TEST(BalancedStreams, ADamagedIndexCostsNoSample) {
 }
 
 TEST(BalancedStreams, SkipsAreCountedInSamples) {
-  const Shards shards({6, 30, 6, 9});
+  const CountedShards shards({6, 30, 6, 9});
   std::filesystem::resize_file(shards.path(1), 10 * 1024);
   std::filesystem::remove(shards.path(3));
-  Pipeline pipeline = builder(shards)
+  Pipeline pipeline = builder_of(shards)
                           .split({.workers = 3})
                           .faults({.on_fault = wds::OnFault::kSkip})
                           .epochs({.count = 2})
@@ -351,7 +354,7 @@ TEST(BalancedStreams, SkipsAreCountedInSamples) {
     EXPECT_EQ(pipeline.statistics().skipped, 30 * epochs) << "what is read ahead is not counted";
     EXPECT_EQ(pipeline.ledger()->skipped(), 30U);
   }
-  EXPECT_EQ(fault_of(builder(shards)
+  EXPECT_EQ(fault_of(builder_of(shards)
                          .split({.workers = 3})
                          .faults({.on_fault = wds::OnFault::kSkip, .max_faults = 29}))
                 .code(),
@@ -359,7 +362,7 @@ TEST(BalancedStreams, SkipsAreCountedInSamples) {
 }
 
 TEST(BalancedStreams, WhatNoFieldAsksForIsNotHeld) {
-  const Shards shards({4, 4});
+  const CountedShards shards({4, 4});
   TarBuilder tar;
   for (int i = 0; i < 4; ++i) {
     tar.file("1-" + std::to_string(i) + ".bin", std::string(3 << 20, 'x'));
@@ -368,25 +371,25 @@ TEST(BalancedStreams, WhatNoFieldAsksForIsNotHeld) {
   testing::write_file(shards.path(1), tar.end().bytes());
   wds::write_index(wds::build_index(io::UrlOpener(), shards.path(1)), shards.index(1),
                    io::Replace::kAtomically);
-  Pipeline pipeline = builder(shards).build();
+  Pipeline pipeline = builder_of(shards).build();
   EXPECT_EQ(keys_of(pipeline).size(), 8U);
   EXPECT_EQ(pipeline.statistics().stage("read").bytes, 8U);
 }
 
 TEST(BalancedStreams, AnEpochsBatchesAreKnownBeforeItIsRead) {
-  const Shards shards({20, 13});
-  const auto batches = [&](Pipeline::Builder builder) {
-    return batches_per_epoch(with_counts(builder.options()));
+  const CountedShards shards({20, 13});
+  const auto batches = [&](Pipeline::Builder builder_of) {
+    return batches_per_epoch(with_counts(builder_of.options()));
   };
-  EXPECT_EQ(batches(builder(shards)), 5);
-  EXPECT_EQ(batches(builder(shards).batch({.size = 8, .uneven = Uneven::kDrop})), 4);
-  EXPECT_EQ(batches(builder(shards).split({.topology = {.process = 1, .processes = 2}})), 3)
+  EXPECT_EQ(batches(builder_of(shards)), 5);
+  EXPECT_EQ(batches(builder_of(shards).batch({.size = 8, .uneven = Uneven::kDrop})), 4);
+  EXPECT_EQ(batches(builder_of(shards).split({.topology = {.process = 1, .processes = 2}})), 3)
       << "as many as process 0";
-  EXPECT_EQ(batches(builder(shards).epochs({.samples = 100})), 13);
-  EXPECT_EQ(batches(builder(shards).epochs({.batches = 3})), 3);
-  EXPECT_EQ(batches(builder(shards).indexed(false)), 5);
-  EXPECT_EQ(batches(builder(shards).indexed(false).scan(false)), std::nullopt);
-  EXPECT_EQ(batches(builder(shards).epochs({.batches = 3, .resampled = true})), 3);
+  EXPECT_EQ(batches(builder_of(shards).epochs({.samples = 100})), 13);
+  EXPECT_EQ(batches(builder_of(shards).epochs({.batches = 3})), 3);
+  EXPECT_EQ(batches(builder_of(shards).indexed(false)), 5);
+  EXPECT_EQ(batches(builder_of(shards).indexed(false).scan(false)), std::nullopt);
+  EXPECT_EQ(batches(builder_of(shards).epochs({.batches = 3, .resampled = true})), 3);
 }
 
 }  // namespace

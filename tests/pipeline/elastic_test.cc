@@ -30,7 +30,7 @@ using testing::Layout;
 using testing::run;
 
 constexpr int kStreams = 8;
-constexpr std::int64_t kGlobalBatch = 24;
+constexpr std::int64_t kElasticBatch = 24;
 constexpr std::uint32_t kEpochs = 2;
 
 /// So many samples per epoch, in equal shares.
@@ -41,7 +41,7 @@ FakeStreams balanced(std::int64_t samples) {
 }
 
 PipelineOptions options_for(const FakeStreams& streams) {
-  PipelineOptions options = fake_options(kStreams, kGlobalBatch);
+  PipelineOptions options = fake_options(kStreams, kElasticBatch);
   options.split.streams = kStreams;
   options.source = fake_source(streams);
   options.resources.threads = 1;
@@ -203,9 +203,9 @@ TEST(Elastic, PositionsThatDoNotBelongTogetherAreRefused) {
 }
 
 /// Uneven shards with indexes.
-class Shards {
+class ElasticShards {
  public:
-  Shards() {
+  ElasticShards() {
     for (const int count : {17, 5, 41, 1, 23, 9, 30, 14}) write(count);
   }
   const std::vector<std::string>& urls() const { return urls_; }
@@ -226,7 +226,7 @@ class Shards {
 };
 
 /// Options that fix an order, drawn by `rng`.
-PipelineOptions any_order(const Shards& shards, KeyedRng& rng) {
+PipelineOptions any_elastic_order(const ElasticShards& shards, KeyedRng& rng) {
   PipelineOptions options;
   options.shards = shards.urls();
   options.indexed = rng.below(2) == 0;  // else the shards are scanned
@@ -244,10 +244,10 @@ PipelineOptions any_order(const Shards& shards, KeyedRng& rng) {
 
 // 100 places: in a shuffle buffer, at an epoch's end, behind its last sample.
 TEST(Elastic, AHundredBreaksLeaveTheStreamOfSamplesAsItIs) {
-  const Shards shards;
+  const ElasticShards shards;
   for (std::uint64_t seed = 0; seed < 25; ++seed) {
     KeyedRng rng({.seed = seed});
-    const PipelineOptions options = any_order(shards, rng);
+    const PipelineOptions options = any_elastic_order(shards, rng);
     const Layout layouts[] = {{1, 1}, {2, 1}, {4, 1}, {1, 4}, {2, 2}, {4, 2}};
     const Layout before = layouts[rng.below(6)];
     const History whole = run(options, before);

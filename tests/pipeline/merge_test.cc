@@ -142,7 +142,7 @@ std::vector<std::vector<std::string>> keys_of(const Output& output) {
   return keys;
 }
 
-TEST(Merge, DealsTheSlotsOfARoundToItsBatchesInTurn) {
+TEST(Merge, GivesTheSlotsOfARoundToItsBatchesInTurn) {
   Bench bench(for_devices(2, 3, 3));
   for (const std::size_t stream : {0U, 1U, 2U}) bench.give(stream, 2);
   bench.decode_all();

@@ -78,7 +78,7 @@ Slots slots_of(const Sets& sets, int processes, int devices, int threads) {
   return slots;
 }
 
-std::string message_of(const std::function<void()>& work) {
+std::string message_of_mix(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
@@ -169,10 +169,10 @@ TEST(PipelineMix, ResampledSetsHaveTheEpochThatIsAskedFor) {
   const auto resampled = [&] { return sets.mixed().scan(false); };
   EXPECT_EQ(count_samples(resampled().epochs({.samples = 1001, .resampled = true})), 1001);
   EXPECT_EQ(count_samples(resampled().epochs({.batches = 90, .resampled = true})), 720);
-  EXPECT_THAT(message_of([&] { resampled().epochs({.resampled = true}).build(); }),
+  EXPECT_THAT(message_of_mix([&] { resampled().epochs({.resampled = true}).build(); }),
               HasSubstr("set the samples or batches of an epoch"));
   EXPECT_THAT(
-      message_of([&] {
+      message_of_mix([&] {
         resampled().mix(wds::MixEnd::kDrop).epochs({.samples = 10, .resampled = true}).build();
       }),
       HasSubstr("are resampled have no end"));
@@ -183,7 +183,7 @@ TEST(PipelineMix, APositionOfOtherPassesIsRefused) {
   Pipeline pipeline = sets.mixed().epochs({.passes = 3}).build();
   Batch batch;
   ASSERT_TRUE(pipeline.next(batch));
-  EXPECT_THAT(message_of([&] { sets.mixed().resume(*batch.position).build(); }),
+  EXPECT_THAT(message_of_mix([&] { sets.mixed().resume(*batch.position).build(); }),
               HasSubstr("passes: 3 saved, none given"));
 }
 
@@ -202,8 +202,8 @@ TEST(PipelineMix, APositionOfAnotherMixIsRefused) {
         .batch({.size = 8})
         .epochs({.count = 2});
   };
-  EXPECT_EQ(message_of([&] { other(0.75).resume(*batch.position).build(); }), "nothing thrown");
-  EXPECT_THAT(message_of([&] { other(0.5).resume(*batch.position).build(); }),
+  EXPECT_EQ(message_of_mix([&] { other(0.75).resume(*batch.position).build(); }), "nothing thrown");
+  EXPECT_THAT(message_of_mix([&] { other(0.5).resume(*batch.position).build(); }),
               HasSubstr("does not fit this pipeline: mix: 3 of 5 shards, 1 of 2 shards, stop "
                         "saved, 2 of 5 shards, 1 of 2 shards, stop given"));
   const auto differences =
@@ -216,7 +216,7 @@ TEST(PipelineMix, APositionOfAnotherMixIsRefused) {
 TEST(PipelineMix, RefusesWhatContradictsIt) {
   const Sets sets;
   const auto message = [&](const std::function<void(Pipeline::Builder&)>& change) {
-    return message_of([&] {
+    return message_of_mix([&] {
       Pipeline::Builder builder = sets.mixed();
       change(builder);
       builder.build();

@@ -372,7 +372,7 @@ TEST(OrderChain, ResampledShardsInWebDatasetsOrderAreContinuedByAnyNumberOfProce
   EXPECT_TRUE(run(options, {4}).steps == of_two.steps);
 }
 
-std::string message_of(const std::function<void()>& work) {
+std::string message_of_chain(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
@@ -408,7 +408,7 @@ TEST(OrderChain, AnEpochWhoseSamplesAreNotThosePromisedIsAFault) {
   for (const std::int64_t more : {0, 3, -3}) {
     const PipelineOptions options = options_of_liar(more);
     const auto message = [&](const Layout& layout, const std::string& from = {}) {
-      return message_of([&] { run(options, layout, from); });
+      return message_of_chain([&] { run(options, layout, from); });
     };
     if (more == 0) {
       EXPECT_EQ(message({}), "nothing thrown");
@@ -430,7 +430,7 @@ TEST(OrderChain, APositionThatHasLostSamplesDoesNotEndItsEpochQuietly) {
   options.epochs.passes = 3;
   Position position = Position::from_json(run(options, {}, {}, 5).positions.back());
   for (std::size_t i = 0; i < 4; ++i) position.streams[i].ended = true;
-  EXPECT_THAT(message_of([&] { run(options, {}, position.to_json()); }),
+  EXPECT_THAT(message_of_chain([&] { run(options, {}, position.to_json()); }),
               HasSubstr("where 600 were promised"));
 }
 
@@ -480,12 +480,12 @@ TEST(OrderChain, WhatNobodyCanRepeatIsRefusedBeforeItBegins) {
   ShardSets sets;
   PipelineOptions options = options_of_liar(-117);
   options.epochs.samples = 100;
-  EXPECT_THAT(message_of([&] { Pipeline{options}; }),
+  EXPECT_THAT(message_of_chain([&] { Pipeline{options}; }),
               HasSubstr("an epoch of 100 samples in 12 streams cannot be made of the source's 3"));
   options = options_of(sets.urls({64, 0}, false));
   options.mix = {.parts = {{.weight = 1, .num_shards = 1}, {.weight = 1, .num_shards = 1}},
                  .end = wds::MixEnd::kRepeat};
-  EXPECT_THAT(message_of([&] { Pipeline{options}; }), HasSubstr("no sample to repeat"));
+  EXPECT_THAT(message_of_chain([&] { Pipeline{options}; }), HasSubstr("no sample to repeat"));
 }
 
 }  // namespace

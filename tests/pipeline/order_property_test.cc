@@ -34,9 +34,9 @@ std::string small_picture(int value) {
 }
 
 /// Uneven shards of pictures, in two folders: with indexes and without.
-class Shards {
+class OrderedShards {
  public:
-  Shards() {
+  OrderedShards() {
     int shard = 0;
     for (const int count : {17, 6, 35, 8, 23, 9, 30, 14}) write(shard++, count);
   }
@@ -127,7 +127,7 @@ TEST(OrderProperty, NothingButTheOptionsDecides) {
   constexpr std::uint64_t kConfigurations = 200;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   int num_tuned = 0;
-  const Shards shards;
+  const OrderedShards shards;
   const testing::ScriptedHttpServer server(
       [&](const ScriptedRequest& request) { return serve(shards.folder(), 5, request); });
   io::UrlOpenerOptions brisk;

@@ -17,7 +17,7 @@ using testing::fake_options;
 using testing::fake_pipeline;
 using testing::FakeStreams;
 
-FakeStreams uneven() {
+FakeStreams uneven_streams() {
   return {.length = [](int stream, std::uint32_t epoch) {
     return 10 + 9 * stream + 5 * static_cast<int>(epoch);
   }};
@@ -31,22 +31,22 @@ PipelineOptions two_epochs() {
 
 TEST(Position, ResumesAfterAnyBatchAsIfNothingHadHappened) {
   PipelineOptions options = two_epochs();
-  options.source = testing::fake_source(uneven());
+  options.source = testing::fake_source(uneven_streams());
   EXPECT_EQ(testing::expect_same_after_any_resume(options).size(), 35U);
 }
 
 TEST(Position, IsRefusedByAPipelineOfAnotherOrder) {
-  Pipeline whole = fake_pipeline(two_epochs(), uneven());
+  Pipeline whole = fake_pipeline(two_epochs(), uneven_streams());
   Batch batch;
   ASSERT_TRUE(whole.next(batch));
   PipelineOptions options = two_epochs();
   options.resume = batch.position;
   options.shuffle.seed = 8;
-  EXPECT_THROW(fake_pipeline(options, uneven()), Error);
+  EXPECT_THROW(fake_pipeline(options, uneven_streams()), Error);
   options.shuffle.seed = 7;
   options.resources.threads = 5;
   options.resources.prefetch = 9;
-  EXPECT_NO_THROW(fake_pipeline(options, uneven()));
+  EXPECT_NO_THROW(fake_pipeline(options, uneven_streams()));
 }
 
 TEST(Position, RoundTripsThroughJson) {

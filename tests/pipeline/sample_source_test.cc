@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
                       SourceCase{"NumberedStreams", numbered_streams}),
     case_name);
 
-std::string refusal(PipelineOptions options) {
+std::string source_refusal(PipelineOptions options) {
   try {
     Pipeline pipeline(std::move(options));
   } catch (const Error& error) {
@@ -135,11 +135,11 @@ std::string refusal(PipelineOptions options) {
 TEST(SampleSource, ExcludesShards) {
   PipelineOptions options = fake_options(2, 4);
   options.source = testing::fake_source();
-  EXPECT_EQ(refusal(options), "accepted");
+  EXPECT_EQ(source_refusal(options), "accepted");
   const auto with = [&](auto change) {
     PipelineOptions changed = options;
     change(changed);
-    return refusal(std::move(changed));
+    return source_refusal(std::move(changed));
   };
   EXPECT_THAT(with([](auto& o) { o.shards = {"a.tar"}; }), HasSubstr("not both"));
   EXPECT_THAT(with([](auto& o) { o.shuffle.buffer_samples = 10; }), HasSubstr("order of its own"));
@@ -161,7 +161,7 @@ TEST(SampleSource, MayHaveFewerSamplesThanStreams) {
       EXPECT_EQ(valid, samples_per_epoch(pipeline.options()));
     }
     options.epochs.samples = 320;
-    EXPECT_THAT(refusal(options), HasSubstr("an epoch of 320 samples in 160 streams"));
+    EXPECT_THAT(source_refusal(options), HasSubstr("an epoch of 320 samples in 160 streams"));
   }
 }
 
@@ -172,10 +172,11 @@ TEST(SampleSource, APositionOfAnotherSourceIsRefused) {
   Batch batch;
   ASSERT_TRUE(pipeline.next(batch));
   options.resume = batch.position;
-  EXPECT_EQ(refusal(options), "accepted");
+  EXPECT_EQ(source_refusal(options), "accepted");
   options.source = rows().options.source;
-  EXPECT_THAT(refusal(options), HasSubstr("position does not fit this pipeline: source: numbered "
-                                          "samples saved, rows given"));
+  EXPECT_THAT(source_refusal(options),
+              HasSubstr("position does not fit this pipeline: source: numbered "
+                        "samples saved, rows given"));
   PipelineOptions other = options;
   other.source = testing::fake_source();
   EXPECT_THAT(option_differences(identify(options), identify(other)),

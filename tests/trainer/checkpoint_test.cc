@@ -23,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-struct Model {
-  Model() {
+struct SavedModel {
+  SavedModel() {
     table.add("fc.bias", {3}, false);
     table.add("fc.weight", {3, 2}, true);
     weights.assign(table.padded_size(), 0.0F);
@@ -54,7 +54,7 @@ TrainState state_at(std::int64_t step) {
 
 TEST(Checkpoint, IsLoadedAsItWasSaved) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   model.set(2.0F);
   TrainState state = state_at(30);
   const auto position =
@@ -63,7 +63,7 @@ TEST(Checkpoint, IsLoadedAsItWasSaved) {
   state.position = position;
   state.meters = "[0.1,0.30000000000000004]";
   save_checkpoint(folder / "ckpt", "last", state, model.tensors());
-  Model loaded;
+  SavedModel loaded;
   const TrainState found = load_checkpoint(folder / "ckpt/last", "linear", loaded.tensors());
   EXPECT_EQ(model.weights, loaded.weights);
   EXPECT_EQ(model.momentum, loaded.momentum);
@@ -75,7 +75,7 @@ TEST(Checkpoint, IsLoadedAsItWasSaved) {
 
 TEST(Checkpoint, LeavesOnlyItselfBehind) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   for (int i = 0; i < 3; ++i) save_checkpoint(folder.path(), "last", state_at(i), model.tensors());
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder.path())) {
@@ -86,7 +86,7 @@ TEST(Checkpoint, LeavesOnlyItselfBehind) {
 
 TEST(Checkpoint, OfAnotherModelIsRefusedByName) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   save_checkpoint(folder.path(), "last", state_at(1), model.tensors());
   try {
     load_checkpoint(folder / "last", "resnet18", model.tensors());
@@ -100,7 +100,7 @@ TEST(Checkpoint, OfAnotherModelIsRefusedByName) {
 
 TEST(Checkpoint, EveryDamagedByteIsNoticed) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   save_checkpoint(folder.path(), "last", state_at(1), model.tensors());
   for (const auto& entry : fs::directory_iterator(folder / "last")) {
     if (entry.path().filename() == "manifest.json") continue;
@@ -119,7 +119,7 @@ TEST(Checkpoint, EveryDamagedByteIsNoticed) {
 
 TEST(Checkpoint, AnIncompleteOneIsPassedOverWithALine) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   save_checkpoint(folder.path(), "best", state_at(10), model.tensors());
   save_checkpoint(folder.path(), "last", state_at(20), model.tensors());
   fs::resize_file(folder / "last/optimizer.safetensors", 20);
@@ -131,7 +131,7 @@ TEST(Checkpoint, AnIncompleteOneIsPassedOverWithALine) {
 
 TEST(Checkpoint, OneSwappedOutIsFoundUnderItsPreviousName) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   save_checkpoint(folder.path(), "last", state_at(20), model.tensors());
   fs::rename(folder / "last", folder / "last.previous");
   fs::create_directories(folder / ".last.tmp");
@@ -144,7 +144,7 @@ TEST(Checkpoint, OneSwappedOutIsFoundUnderItsPreviousName) {
 
 TEST(Checkpoint, NeverHoldsAModelThatIsNotFinite) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   save_checkpoint(folder.path(), "last", state_at(20), model.tensors());
   model.weights[0] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THROW(save_checkpoint(folder.path(), "last", state_at(30), model.tensors()), Error);
@@ -173,7 +173,7 @@ class FileSizeLimit {
 
 TEST(Checkpoint, AWriteThatFailsAnywhereKeepsThePreviousOne) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   save_checkpoint(folder.path(), "last", state_at(20), model.tensors());
   for (rlim_t bytes = 0; bytes < 400; bytes += 20) {
     const FileSizeLimit limit(bytes);
@@ -190,7 +190,7 @@ TEST(Checkpoint, AWriteThatFailsAnywhereKeepsThePreviousOne) {
 
 // Saves step after step, without end.
 [[noreturn]] void save_for_ever(const std::string& folder) {
-  Model model;
+  SavedModel model;
   for (std::int64_t step = 1;; ++step) {
     model.set(static_cast<float>(step));
     save_checkpoint(folder, "last", state_at(step), model.tensors());
@@ -199,7 +199,7 @@ TEST(Checkpoint, AWriteThatFailsAnywhereKeepsThePreviousOne) {
 
 TEST(Checkpoint, KilledAtAnyInstantOneIsWhole) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   save_checkpoint(folder.path(), "last", state_at(0), model.tensors());
   for (int kill = 0; kill < 60; ++kill) {
     const pid_t child = ::fork();
@@ -216,7 +216,7 @@ TEST(Checkpoint, KilledAtAnyInstantOneIsWhole) {
 
 TEST(Weights, MismatchNamesTheTensors) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   save_weights(folder / "w.safetensors", {{.table = &model.table, .values = model.weights}});
   ParameterTable other;
   other.add("fc.bias", {4}, false);
@@ -233,7 +233,7 @@ TEST(Weights, MismatchNamesTheTensors) {
 // A checkpoint at a url is read through the given opener: its store, its retries, its stop.
 TEST(Weights, AreReadThroughTheGivenOpener) {
   const testing::TempDir folder;
-  Model model;
+  SavedModel model;
   save_weights(folder / "w.safetensors", {{.table = &model.table, .values = model.weights}});
   save_checkpoint(folder.path().string(), "last", {.model = "linear"}, model.tensors());
   const io::UrlOpener opener(

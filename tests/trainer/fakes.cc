@@ -13,6 +13,7 @@
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "trainer/checkpoint.h"
+#include "trainer/nn/graph.h"
 
 namespace millrace::testing {
 namespace {
@@ -180,7 +181,7 @@ LinearModel::LinearModel(std::int64_t features, std::int64_t classes) {
 
 void LinearModel::initialise(std::uint64_t seed, std::span<float> parameters,
                              std::span<float> buffers) const {
-  KeyedRng rng({.seed = seed, .purpose = Purpose::kInitialise});
+  KeyedRng rng({.seed = seed, .purpose = trainer::nn::kInitialise});
   const trainer::Parameter& weight = parameters_.entries()[1];
   for (std::size_t i = 0; i < weight.size; ++i) parameters[weight.offset + i] = 0.1F * rng.normal();
   std::fill(buffers.begin(), buffers.end(), 0.0F);

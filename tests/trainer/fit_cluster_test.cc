@@ -111,8 +111,8 @@ Error error_of(const std::exception_ptr& failure) {
 // ---- Pictures, from shards ----
 
 constexpr int kWorld = 4;
-constexpr std::int64_t kBatch = 4;
-constexpr std::int64_t kClasses = 4;
+constexpr std::int64_t kClusterBatch = 4;
+constexpr std::int64_t kClusterClasses = 4;
 constexpr int kSide = 28;
 
 /// Shards of `per_shard` grey pictures each, brighter in the quarter given by the label.
@@ -120,7 +120,7 @@ std::vector<std::string> write_pictures(const std::string& folder, const std::st
                                         int count, std::uint64_t per_shard) {
   wds::ShardWriter writer({.pattern = folder + "/" + name + "-%06d.tar", .maxcount = per_shard});
   for (int i = 0; i < count; ++i) {
-    const int label = i % static_cast<int>(kClasses);
+    const int label = i % static_cast<int>(kClusterClasses);
     std::string picture = "P5\n28 28\n255\n";
     for (int at = 0; at < kSide * kSide; ++at) {
       const int quarter = at / kSide / (kSide / 2) * 2 + at % kSide / (kSide / 2);
@@ -142,15 +142,15 @@ pipeline::PipelineOptions pictures(std::vector<std::string> shards, const Topolo
   options.fields = {pipeline::ImageField{.transforms = {decode::Resize{{kSide, kSide}},
                                                         decode::Normalize{{0.5F}, {0.5F}}},
                                          .channels = 1},
-                    pipeline::LabelField{.classes = kClasses}};
-  options.batch.size = kBatch;
+                    pipeline::LabelField{.classes = kClusterClasses}};
+  options.batch.size = kClusterBatch;
   options.resources.threads = 1;
   return options;
 }
 
 GraphModel lenet() {
   return {"lenet",
-          build_model("lenet", {.num_classes = kClasses, .in_channels = 1, .image = kSide})};
+          build_model("lenet", {.num_classes = kClusterClasses, .in_channels = 1, .image = kSide})};
 }
 
 /// What must be equal, bit for bit: weights, their EMA, the optimizer's state.
@@ -169,13 +169,14 @@ GraphModel dropping() {
   x = builder.batch_norm("bn1", builder.conv2d("conv1", x, {.channels = 4, .kernel = 5}));
   x = builder.flatten("flatten", builder.max_pool2d("pool1", builder.relu("relu1", x)));
   x = builder.dropout("drop", x, {.probability = 0.4F});
-  builder.output("logits", builder.linear("fc", x, {.features = kClasses}));
+  builder.output("logits", builder.linear("fc", x, {.features = kClusterClasses}));
   return {"dropping", builder.build()};
 }
 
 GraphModel resnet() {
-  return {"resnet18",
-          build_model("resnet18", {.num_classes = kClasses, .in_channels = 1, .image = kSide})};
+  return {
+      "resnet18",
+      build_model("resnet18", {.num_classes = kClusterClasses, .in_channels = 1, .image = kSide})};
 }
 
 /// A model whose initial values are drawn once, because of a ResNet's it would take most of a test.
@@ -393,7 +394,7 @@ TEST(FitCluster, AStepOfTwoByTwoIsContinuedToTheSameBitsByAnyLayout) {
 
 // ---- A linear model, from memory ----
 
-constexpr std::int64_t kFeatures = 20;
+constexpr std::int64_t kClusterFeatures = 20;
 
 /// A process's share of a MemoryFeed of all ranks; its positions count its own batches.
 class ShareFeed final : public Feed {
@@ -436,13 +437,13 @@ class ShareFeed final : public Feed {
 /// One process's part of a run.
 struct LinearProcess {
   explicit LinearProcess(const Topology& topology)
-      : train(make_samples(200, kFeatures, kClasses, 1), topology),
-        val(make_samples(101, kFeatures, kClasses, 2), topology),
+      : train(make_samples(200, kClusterFeatures, kClusterClasses, 1), topology),
+        val(make_samples(101, kClusterFeatures, kClusterClasses, 2), topology),
         devices(topology.devices) {
     val.all.is_unequal = true;
   }
 
-  testing::LinearModel model{kFeatures, kClasses};
+  testing::LinearModel model{kClusterFeatures, kClusterClasses};
   LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
   ShareFeed train;
   ShareFeed val;
@@ -454,7 +455,7 @@ struct LinearProcess {
   bool is(int process) const { return cluster->topology().process == process; }
 };
 
-struct LinearRun {
+struct ClusterRun {
   std::vector<std::exception_ptr> failures;
   std::vector<FitResult> results;
 };
@@ -462,8 +463,8 @@ struct LinearRun {
 using Change = std::function<void(LinearProcess&)>;
 
 /// Two epochs of 7 steps, for 4 ranks; `change` makes one process differ from the others.
-LinearRun run_linear(const Layout& layout, const std::string& folder, const Change& change = {}) {
-  LinearRun run;
+ClusterRun run_linear(const Layout& layout, const std::string& folder, const Change& change = {}) {
+  ClusterRun run;
   run.results.resize(static_cast<std::size_t>(layout.processes));
   run.failures = on_processes(layout, [&](StoppableCluster& cluster) {
     LinearProcess own(cluster.topology());
@@ -512,7 +513,7 @@ TEST(FitCluster, RulesThatGoByNormsTrainToTheSameBits) {
 /// Resumes the run in `folder`, and expects the result of a run without a break.
 void expect_resumes(const Layout& layout, const std::string& folder,
                     const std::vector<std::string>& expected) {
-  const LinearRun resumed =
+  const ClusterRun resumed =
       run_linear(layout, folder, [](LinearProcess& own) { own.options.resume = "auto"; });
   expect_no_failure(resumed.failures);
   EXPECT_EQ(expected, files_of(folder + "/checkpoints/last")) << name_of(layout);
@@ -524,7 +525,7 @@ TEST(FitCluster, AStopOfOneProcessEndsAllAtTheSameStep) {
   for (const bool by_launcher : {true, false}) {
     const std::string run = folder / (by_launcher ? "launcher" : "token");
     std::stop_source stop;
-    const LinearRun stopped = run_linear({2, 2}, run, [&](LinearProcess& own) {
+    const ClusterRun stopped = run_linear({2, 2}, run, [&](LinearProcess& own) {
       if (!own.is(1)) return;
       own.options.stop = stop.get_token();
       own.train.all.before_batch = [&, by_launcher, launcher = own.cluster->stop](
@@ -553,7 +554,7 @@ TEST(FitCluster, AStopWithinAStepGoesBackToItsBeginning) {
   const auto expected = undisturbed(folder);
   std::stop_source stop;
   std::atomic<std::int64_t> most = 0;
-  const LinearRun stopped = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+  const ClusterRun stopped = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
     own.train.all.before_batch = [&](int, std::int64_t step) {
       most = std::max(most.load(), step);
       if (step == 2) stop.request_stop();
@@ -569,7 +570,7 @@ TEST(FitCluster, AStopWithinAStepGoesBackToItsBeginning) {
 
 TEST(FitCluster, EveryProcessWritesTheLogsOfItsRanks) {
   const testing::TempDir folder;
-  const LinearRun run =
+  const ClusterRun run =
       run_linear({2, 2}, folder / "run", [](LinearProcess& own) { own.options.log_steps = 2; });
   expect_no_failure(run.failures);
   for (int rank = 0; rank < 4; ++rank) {
@@ -582,7 +583,7 @@ TEST(FitCluster, EveryProcessWritesTheLogsOfItsRanks) {
 TEST(FitCluster, LogsThatCannotBeWrittenAreAWarning) {
   const testing::TempDir folder;
   testing::write_file(folder / "run/rank-2.log/occupied", "");
-  const LinearRun run = run_linear({2, 2}, folder / "run");
+  const ClusterRun run = run_linear({2, 2}, folder / "run");
   expect_no_failure(run.failures);
   EXPECT_THAT(testing::read_file(folder / "run.log"),
               HasSubstr("the logs of some ranks are not written: process 1 on "));
@@ -623,7 +624,7 @@ TEST(FitCluster, AStopOfOneProcessInAnEvaluationKeepsTheSteps) {
   const testing::TempDir folder;
   const auto expected = undisturbed(folder);
   std::stop_source stop;
-  const LinearRun stopped = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+  const ClusterRun stopped = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
     if (!own.is(1)) return;
     own.options.stop = stop.get_token();
     own.val.all.before_batch = [&](int, std::int64_t step) {
@@ -641,7 +642,7 @@ TEST(FitCluster, AnInputThatFailsEndsAllProcessesWithItsReason) {
   const auto expected = undisturbed(folder);
   for (const bool training : {true, false}) {
     const std::string run = folder / (training ? "train" : "val");
-    const LinearRun failed = run_linear({2, 2}, run, [&](LinearProcess& own) {
+    const ClusterRun failed = run_linear({2, 2}, run, [&](LinearProcess& own) {
       if (!own.is(1)) return;
       (training ? own.train : own.val).all.before_batch = [](int, std::int64_t step) {
         if (step == 2) throw Error(ErrorCode::kTruncated, "cut off", {.url = "b.tar"});
@@ -663,8 +664,8 @@ TEST(FitCluster, AReplicaThatFailsEndsAllProcessesWithItsReason) {
   const testing::TempDir folder;
   for (const Layout& layout : kLayouts) {
     if (layout.processes == 1) continue;
-    const LinearRun failed = run_linear(layout, folder / name_of(layout), [](LinearProcess& own) {
-      auto samples = make_samples(200, kFeatures, kClasses, 1);
+    const ClusterRun failed = run_linear(layout, folder / name_of(layout), [](LinearProcess& own) {
+      auto samples = make_samples(200, kClusterFeatures, kClusterClasses, 1);
       samples[110].label = 9;
       own.train.all = MemoryFeed(std::move(samples), 8, 4);
     });
@@ -694,7 +695,7 @@ class Thrower final : public Observer {
 TEST(FitCluster, WhatProcess0FailsWithEndsTheOthers) {
   const testing::TempDir folder;
   Thrower thrower;
-  const LinearRun failed = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+  const ClusterRun failed = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
     if (own.is(0)) own.observers = {&thrower};
   });
   EXPECT_EQ(ErrorCode::kIo, error_of(failed.failures[0]).code());
@@ -705,7 +706,7 @@ TEST(FitCluster, WhatProcess0FailsWithEndsTheOthers) {
 TEST(FitCluster, WhatProcess0RefusesIsRefusedEverywhere) {
   const testing::TempDir folder;
   const RunLock lock(folder / "run");
-  const LinearRun refused = run_linear({2, 2}, folder / "run");
+  const ClusterRun refused = run_linear({2, 2}, folder / "run");
   for (const auto& failure : refused.failures) {
     EXPECT_EQ(ErrorCode::kInvalidArgument, error_of(failure).code());
     EXPECT_THAT(error_of(failure).message(), HasSubstr("another run writes to"));
@@ -714,7 +715,7 @@ TEST(FitCluster, WhatProcess0RefusesIsRefusedEverywhere) {
 
 TEST(FitCluster, OptionsThatDifferAreRefusedEverywhere) {
   const testing::TempDir folder;
-  const LinearRun refused = run_linear({2, 2}, folder / "run", [](LinearProcess& own) {
+  const ClusterRun refused = run_linear({2, 2}, folder / "run", [](LinearProcess& own) {
     if (own.is(1)) own.options.accumulate = 3;
   });
   for (const auto& failure : refused.failures) {
@@ -741,7 +742,7 @@ TEST(FitCluster, WhatIsComputedFromIsTheSameEverywhere) {
       {"--mean: 0.1 in process 0, 0.9 in process 1",
        [](LinearProcess& own) { own.options.settings = {{.name = "--mean", .value = "0.9"}}; }}};
   for (const auto& [says, change] : changes) {
-    const LinearRun refused = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+    const ClusterRun refused = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
       own.options.settings = {{.name = "--mean", .value = "0.1"}};
       if (own.is(1)) change(own);
     });
@@ -827,7 +828,7 @@ TEST(FitCluster, NoDecisionDependsOnOneProcessAlone) {
       [&](LinearProcess& own) { own.observers = {&thrower}; }};
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const std::string run = folder / ("run" + std::to_string(i));
-    const LinearRun perturbed = run_linear({2, 2}, run, [&](LinearProcess& own) {
+    const ClusterRun perturbed = run_linear({2, 2}, run, [&](LinearProcess& own) {
       if (own.is(1)) changes[i](own);
     });
     expect_no_failure(perturbed.failures);
@@ -846,7 +847,7 @@ TEST(FitCluster, DelaysOfProcessesChangeNothing) {
   const auto expected = undisturbed(folder);
   for (const Layout layout : {Layout{2, 2}, Layout{4, 1}}) {
     const std::string run = folder / ("of" + std::to_string(layout.processes));
-    const LinearRun delayed = run_linear(layout, run, [&](LinearProcess& own) {
+    const ClusterRun delayed = run_linear(layout, run, [&](LinearProcess& own) {
       const int process = own.cluster->topology().process;
       const auto wait = [process](int, std::int64_t step) {
         if (step % 4 == process) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -863,7 +864,7 @@ TEST(FitCluster, DelaysOfProcessesChangeNothing) {
 TEST(FitCluster, TheTimeLimitIsProcess0s) {
   const testing::TempDir folder;
   testing::FakeClock clock;
-  const LinearRun stopped = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
+  const ClusterRun stopped = run_linear({2, 2}, folder / "run", [&](LinearProcess& own) {
     own.options.max_time = std::chrono::minutes(10);
     if (!own.is(0)) return;
     own.options.clock = &clock;
@@ -926,7 +927,8 @@ TEST(EvaluateCluster, EverySampleCountsOnceWithFewerShardsThanProcesses) {
 // Without an index nobody knows beforehand which process runs out first.
 TEST(FitCluster, AnIncompleteGlobalBatchIsDroppedAtTheSameStepEverywhere) {
   const testing::TempDir folder;
-  const auto shards = write_pictures(folder.path(), "train", 10 * kBatch + 1, 3 * kBatch);
+  const auto shards =
+      write_pictures(folder.path(), "train", 10 * kClusterBatch + 1, 3 * kClusterBatch);
   const GraphModel model = lenet();
   for (const bool indexed : {true, false}) {
     for (const Layout& layout : kLayouts) {
@@ -944,10 +946,12 @@ TEST(FitCluster, AnIncompleteGlobalBatchIsDroppedAtTheSameStepEverywhere) {
                                  .devices = threads,
                                  .cluster = &cluster},
                                 {.epochs = 2, .precision = nn::Precision::kFloat32});
-        // Four shards: of four processes without an index, the last has one shard of kBatch + 1.
+        // Four shards: of four processes without an index, the last has one shard of kClusterBatch
+        // + 1.
         const std::int64_t steps = !indexed && layout.processes == 4 ? 1 : 2;
         for (const EpochEvent& epoch : result.epochs)
-          EXPECT_EQ(epoch.train_samples, steps * kWorld * kBatch) << name_of(layout) << indexed;
+          EXPECT_EQ(epoch.train_samples, steps * kWorld * kClusterBatch)
+              << name_of(layout) << indexed;
       }));
     }
   }
@@ -968,7 +972,7 @@ TEST(EvaluateCluster, WeightsThatAreMissingAreMissedByAll) {
 
 TEST(PredictCluster, EverySampleComesOnceToProcess0) {
   const testing::TempDir folder;
-  const testing::LinearModel model(kFeatures, kClasses);
+  const testing::LinearModel model(kClusterFeatures, kClusterClasses);
   std::vector<float> weights(model.parameters().padded_size());
   std::vector<float> buffers(model.buffers().padded_size());
   model.initialise(5, weights, buffers);
@@ -989,7 +993,7 @@ TEST(PredictCluster, EverySampleComesOnceToProcess0) {
                   [&](const Prediction& one) {
                     const std::lock_guard lock(mutex);
                     EXPECT_EQ(0, cluster.topology().process);
-                    EXPECT_EQ(static_cast<std::size_t>(kClasses), one.outputs.at(0).size());
+                    EXPECT_EQ(static_cast<std::size_t>(kClusterClasses), one.outputs.at(0).size());
                     EXPECT_TRUE(keys.emplace(one.key).second) << one.key;
                   });
       EXPECT_EQ(101, samples);

@@ -27,10 +27,7 @@ using testing::LocalThreads;
 using testing::make_samples;
 using testing::MemoryFeed;
 
-constexpr std::int64_t kFeatures = LinearRun::kFeatures;
-constexpr std::int64_t kClasses = LinearRun::kClasses;
-
-TrainOptions options_for(const std::string& run_folder) {
+TrainOptions options_of_faults(const std::string& run_folder) {
   return {.epochs = 3,
           .precision = nn::Precision::kFloat32,
           .seed = 5,
@@ -79,7 +76,7 @@ class FitInputFault : public ::testing::TestWithParam<InputFaultCase> {};
 TEST_P(FitInputFault, KeepsTheStepsBeforeIt) {
   const auto [world, accumulate, failing_replica] = GetParam();
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder / "run");
+  TrainOptions options = options_of_faults(folder / "run");
   options.accumulate = accumulate;
   options.log = Log::to_file(folder / "log");
   LinearRun broken({.world = world, .batch_size = 8});
@@ -107,10 +104,10 @@ INSTANTIATE_TEST_SUITE_P(Worlds, FitInputFault,
 
 TEST(FitFaults, AWrongLabelKeepsTheStepsBeforeIt) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder / "run");
+  TrainOptions options = options_of_faults(folder / "run");
   options.log_steps = 1;
   LinearRun broken({.world = 2});
-  auto samples = make_samples(200, kFeatures, kClasses, 1);
+  auto samples = make_samples(200, LinearRun::kFeatures, LinearRun::kClasses, 1);
   samples[100].label = 9;
   broken.train = MemoryFeed(std::move(samples), 16, 2);
   EXPECT_THROW(broken.run(options), Error);
@@ -120,7 +117,7 @@ TEST(FitFaults, AWrongLabelKeepsTheStepsBeforeIt) {
 
 TEST(FitFaults, AFaultInAnEvaluationKeepsTheEpochsSteps) {
   const testing::TempDir folder;
-  const TrainOptions options = options_for(folder / "run");
+  const TrainOptions options = options_of_faults(folder / "run");
   LinearRun broken({.world = 2});
   broken.val.before_batch = [](int, std::int64_t step) {
     if (step == 2) throw Error(ErrorCode::kCorrupt, "a bad picture");
@@ -153,7 +150,7 @@ class FailingHook final : public Observer {
 TEST(FitFaults, AHookThatFailsAtAnEvaluationNeverLeavesTheMeanInTheWeightsPlace) {
   for (const bool at_end : {false, true}) {
     const testing::TempDir folder;
-    TrainOptions options = options_for(folder / "run");
+    TrainOptions options = options_of_faults(folder / "run");
     std::stop_source stop;
     options.stop = stop.get_token();
     LinearRun broken({.world = 2});
@@ -210,7 +207,7 @@ class StallingFeed final : public Feed {
 
 TEST(FitFaults, AStopReachesAReplicaThatWaitsForItsBatch) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder / "run");
+  TrainOptions options = options_of_faults(folder / "run");
   std::stop_source stop;
   options.stop = stop.get_token();
   LinearRun broken({.world = 2});
@@ -225,7 +222,7 @@ TEST(FitFaults, AStopReachesAReplicaThatWaitsForItsBatch) {
 TEST(FitFaults, TheTimeLimitReachesAReplicaThatWaitsForItsBatch) {
   for (const bool training : {true, false}) {
     const testing::TempDir folder;
-    TrainOptions options = options_for(folder / "run");
+    TrainOptions options = options_of_faults(folder / "run");
     testing::FakeClock clock;
     options.clock = &clock;
     options.max_time = std::chrono::minutes(10);
@@ -245,7 +242,7 @@ TEST(FitFaults, TheTimeLimitReachesAReplicaThatWaitsForItsBatch) {
 
 TEST(FitFaults, AStopInTheSanityCheckEndsTheRun) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder / "run");
+  TrainOptions options = options_of_faults(folder / "run");
   std::stop_source stop;
   options.stop = stop.get_token();
   options.sanity_val_steps = 6;
@@ -263,7 +260,7 @@ TEST(FitFaults, AnEpochOrAnEvaluationWithoutASampleIsAnError) {
     MemoryFeed& feed = training ? empty.train : empty.val;
     feed = MemoryFeed({}, 16, 2);
     try {
-      empty.run(options_for(folder / "run"));
+      empty.run(options_of_faults(folder / "run"));
       FAIL();
     } catch (const Error& error) {
       EXPECT_THAT(error.what(),

@@ -13,8 +13,8 @@ namespace {
 using testing::make_samples;
 using testing::MemoryFeed;
 
-constexpr std::int64_t kImage = 28;
-constexpr std::int64_t kClasses = 4;
+constexpr std::int64_t kGraphImage = 28;
+constexpr std::int64_t kGraphClasses = 4;
 
 struct Curve {
   std::string devices = "1";
@@ -26,7 +26,7 @@ std::vector<double> losses_of(const nn::Graph& graph, const Curve& curve) {
   const device::DeviceSet set = device::DeviceSet::parse(curve.devices);
   DeviceThreads devices(set);
   const auto count = static_cast<std::size_t>(curve.steps * curve.global_batch);
-  MemoryFeed train(make_samples(count, kImage * kImage, kClasses, 1),
+  MemoryFeed train(make_samples(count, kGraphImage * kGraphImage, kGraphClasses, 1),
                    curve.global_batch / devices.size(), devices.size());
   const GraphModel model("m", graph);
   const LossObjective objective({.inputs = {"x"}, .heads = {Head{}}});
@@ -41,7 +41,7 @@ std::vector<double> losses_of(const nn::Graph& graph, const Curve& curve) {
 
 TEST(FitGraph, EightDevicesFollowOnesCurve) {
   const nn::Graph lenet =
-      build_model("lenet", {.num_classes = kClasses, .in_channels = 1, .image = kImage});
+      build_model("lenet", {.num_classes = kGraphClasses, .in_channels = 1, .image = kGraphImage});
   const auto one = losses_of(lenet, {.devices = "1"});
   const auto eight = losses_of(lenet, {.devices = "8"});
   ASSERT_EQ(14U, one.size());
@@ -54,10 +54,10 @@ TEST(FitGraph, EightDevicesFollowOnesCurve) {
 
 nn::Graph with_dropout(float probability) {
   nn::GraphBuilder builder;
-  nn::Value x = builder.flatten("flat", builder.input("image", {1, kImage, kImage}));
+  nn::Value x = builder.flatten("flat", builder.input("image", {1, kGraphImage, kGraphImage}));
   x = builder.relu("relu", builder.linear("fc1", x, {.features = 32}));
   x = builder.dropout("drop", x, {.probability = probability});
-  builder.output("logits", builder.linear("fc2", x, {.features = kClasses}));
+  builder.output("logits", builder.linear("fc2", x, {.features = kGraphClasses}));
   return builder.build();
 }
 

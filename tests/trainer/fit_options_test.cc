@@ -26,9 +26,6 @@ using testing::make_samples;
 using testing::MemoryFeed;
 using testing::weights_in;
 
-constexpr std::int64_t kFeatures = LinearRun::kFeatures;
-constexpr std::int64_t kClasses = LinearRun::kClasses;
-
 /// 7 steps of 16.
 testing::LinearRunOptions small(int world) {
   return {.world = world, .batch_size = 16 / world, .samples = 112, .val_samples = 40};
@@ -61,7 +58,8 @@ TEST(FitOptions, ClippingByValueBoundsEveryWeightsStep) {
   for (const int world : {1, 2}) {
     const testing::TempDir folder;
     LinearRun run(small(world));
-    run.train = MemoryFeed(make_samples(16, kFeatures, kClasses, 1), 16 / world, world);
+    run.train = MemoryFeed(make_samples(16, LinearRun::kFeatures, LinearRun::kClasses, 1),
+                           16 / world, world);
     TrainOptions options = plain_options();
     options.clip.value = 0.001F;
     options.run_folder = folder / "run";
@@ -161,8 +159,8 @@ TEST(FitOptions, TheSanityCheckEvaluatesBeforeTheFirstStepAndChangesNothing) {
 
 TEST(FitOptions, TheSanityCheckFindsWhatWouldFailAfterAnEpoch) {
   LinearRun run(small(1));
-  auto samples = make_samples(8, kFeatures, kClasses, 2);
-  samples[1].label = kClasses;
+  auto samples = make_samples(8, LinearRun::kFeatures, LinearRun::kClasses, 2);
+  samples[1].label = LinearRun::kClasses;
   run.val = MemoryFeed(std::move(samples), 4, 1);
   TrainOptions options = plain_options();
   options.sanity_val_steps = 1;

@@ -14,6 +14,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/evaluate.h"
 #include "trainer/rules/lars.h"
+#include "trainer/schedules/constant.h"
 #include "trainer/schedules/cosine.h"
 
 namespace millrace::trainer {
@@ -26,9 +27,6 @@ using testing::LinearRun;
 using testing::make_samples;
 using testing::MemoryFeed;
 using testing::weights_in;
-
-constexpr std::int64_t kFeatures = LinearRun::kFeatures;
-constexpr std::int64_t kClasses = LinearRun::kClasses;
 
 TrainOptions options_for(std::int64_t epochs) {
   return {.epochs = epochs,
@@ -259,7 +257,7 @@ TEST(Fit, AReplicasExceptionReachesTheCaller) {
 }
 
 TEST(Fit, ALabelOutsideTheClassesNamesItsSample) {
-  auto samples = make_samples(40, kFeatures, kClasses, 1);
+  auto samples = make_samples(40, LinearRun::kFeatures, LinearRun::kClasses, 1);
   samples[13].label = 9;
   LinearRun bench({.world = 2});
   bench.train = MemoryFeed(std::move(samples), 8, 2);
@@ -273,7 +271,7 @@ TEST(Fit, ALabelOutsideTheClassesNamesItsSample) {
 }
 
 std::vector<testing::FakeSample> with_a_nan() {
-  auto samples = make_samples(64, kFeatures, kClasses, 1);
+  auto samples = make_samples(64, LinearRun::kFeatures, LinearRun::kClasses, 1);
   samples[40].features[3] = std::numeric_limits<float>::quiet_NaN();
   return samples;
 }

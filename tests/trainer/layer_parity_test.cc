@@ -25,9 +25,9 @@ namespace {
 using nn::Precision;
 using testing::LayerTensor;
 
-constexpr std::int64_t kBatch = 2;
-constexpr double kFloat32 = 1e-5;
-constexpr double kBFloat16 = 5e-3;  // a little above two roundings
+constexpr std::int64_t kLayerBatch = 2;
+constexpr double kLayerFloat32 = 1e-5;
+constexpr double kLayerBFloat16 = 5e-3;  // a little above two roundings
 
 const char* name_of(Precision precision) {
   return precision == Precision::kBFloat16 ? "bf16" : "fp32";
@@ -40,7 +40,8 @@ class LayerComparison {
       : taken_(taken),
         precision_(precision),
         tensors_(std::move(tensors)),
-        network_(graph_of(taken, kBatch), {.batch_size = kBatch, .precision = precision}) {
+        network_(graph_of(taken, kLayerBatch),
+                 {.batch_size = kLayerBatch, .precision = precision}) {
     for (const LayerTensor& tensor : tensors_) {
       if (tensor.kind == "parameter") fill(network_.parameter(tensor.name), tensor);
       if (tensor.kind == "state") fill(state(tensor.name), tensor);
@@ -66,8 +67,8 @@ class LayerComparison {
   // The image; or the identity, from which the layers before compute the inputs.
   std::vector<float> input() const {
     if (const LayerTensor* image = find("image")) return image->values;
-    std::vector<float> identity(kBatch * kBatch, 0.0F);
-    for (std::size_t i = 0; i < identity.size(); i += kBatch + 1) identity[i] = 1.0F;
+    std::vector<float> identity(kLayerBatch * kLayerBatch, 0.0F);
+    for (std::size_t i = 0; i < identity.size(); i += kLayerBatch + 1) identity[i] = 1.0F;
     return identity;
   }
 
@@ -92,7 +93,7 @@ class LayerComparison {
     ASSERT_EQ(exact.values.size(), ours.size()) << what;
     const double error = relative_error(ours, exact.values);
     testing::print_distance(what, error);
-    const double limit = precision_ == Precision::kBFloat16 ? kBFloat16 : kFloat32;
+    const double limit = precision_ == Precision::kBFloat16 ? kLayerBFloat16 : kLayerFloat32;
     EXPECT_LE(error, limit) << what;
   }
 
@@ -102,13 +103,13 @@ class LayerComparison {
   Network network_;
 };
 
-void compare(const std::vector<LayerCase>& cases) {
+void compare_layers(const std::vector<LayerCase>& cases) {
   if (!testing::have_torchvision()) GTEST_SKIP() << "python3 has no torch";
   constexpr std::array kPrecisions = {Precision::kFloat32, Precision::kBFloat16};
   std::string lines;
   for (const LayerCase& taken : cases) {
     for (const Precision precision : kPrecisions) {
-      lines += std::string(name_of(precision)) + ' ' + std::to_string(kBatch) + ' ' +
+      lines += std::string(name_of(precision)) + ' ' + std::to_string(kLayerBatch) + ' ' +
                describe(taken) + '\n';
     }
   }
@@ -150,14 +151,14 @@ std::vector<LayerCase> layers_of_the_zoo() {
 TEST(LayerParity, HoldsForEveryLayerOfEveryModel) {
   const std::vector<LayerCase> cases = layers_of_the_zoo();
   EXPECT_GT(cases.size(), 100U);
-  compare(cases);
+  compare_layers(cases);
 }
 
 TEST(LayerParity, HoldsForLayersThatNoModelHas) {
   using nn::ActivationKind;
   using nn::UpsampleMode;
   const nn::Shape odd = {20, 7, 10};  // not whole blocks of channels
-  compare({
+  compare_layers({
       {{nn::Conv2d{.channels = 24, .kernel = {3, 2}, .dilation = 2}}, {odd}},
       {{nn::Conv2d{.channels = 12, .kernel = {3, 5}, .stride = {2, 1}, .padding = {0, 2}}}, {odd}},
       {{nn::Conv2d{.channels = 12, .kernel = 3, .padding = 1, .groups = 2}}, {odd}},

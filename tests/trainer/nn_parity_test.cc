@@ -36,7 +36,7 @@ void compare_instance(const ParitySetup& setup,
 
 // If an activation of an instance is at a kink, rounding decides on which side, differently with
 // each instruction set. So up to three instances are tried; an error shows in all of them.
-void compare(ParitySetup setup) {
+void compare_model(ParitySetup setup) {
   if (!testing::have_torchvision()) GTEST_SKIP() << "python3 has no torchvision";
   for (int tries = 1; tries < 3; ++tries, setup.seed += 100) {
     ::testing::TestPartResultArray results;
@@ -52,54 +52,55 @@ void compare(ParitySetup setup) {
 }
 
 TEST(Parity, LeNet) {
-  compare({.model = "lenet",
-           .options = {.num_classes = 10, .in_channels = 1, .image = 28},
-           .batch = 8,
-           .smoothing = 0.1F,
-           .steps = 20});
+  compare_model({.model = "lenet",
+                 .options = {.num_classes = 10, .in_channels = 1, .image = 28},
+                 .batch = 8,
+                 .smoothing = 0.1F,
+                 .steps = 20});
 }
 
 TEST(Parity, ResNet18) {
-  compare({.model = "resnet18",
-           .options = {.num_classes = 10, .image = 64},
-           .batch = 8,
-           .seed = 105,
-           .lr = 0.0002F});
+  compare_model({.model = "resnet18",
+                 .options = {.num_classes = 10, .image = 64},
+                 .batch = 8,
+                 .seed = 105,
+                 .lr = 0.0002F});
 }
 
 TEST(Parity, ResNet18WithTheSmallStem) {
-  compare({.model = "resnet18(stem=3x3)",
-           .options = {.num_classes = 10, .image = 16},
-           .batch = 8,
-           .lr = 0.0002F});
+  compare_model({.model = "resnet18(stem=3x3)",
+                 .options = {.num_classes = 10, .image = 16},
+                 .batch = 8,
+                 .lr = 0.0002F});
 }
 
 TEST(Parity, ResNet34) {
-  compare({.model = "resnet34",
-           .options = {.num_classes = 10, .image = 64},
-           .batch = 8,
-           .seed = 7,
-           .lr = 0.00002F});
+  compare_model({.model = "resnet34",
+                 .options = {.num_classes = 10, .image = 64},
+                 .batch = 8,
+                 .seed = 7,
+                 .lr = 0.00002F});
 }
 
 TEST(Parity, ResNet50) {
-  compare({.model = "resnet50",
-           .options = {.num_classes = 10, .image = 64},
-           .seed = 3,
-           .lr = 0.000003F});
+  compare_model({.model = "resnet50",
+                 .options = {.num_classes = 10, .image = 64},
+                 .seed = 3,
+                 .lr = 0.000003F});
 }
 
 // Without dropout: PyTorch draws other random numbers.
 TEST(Parity, AlexNet) {
-  compare({.model = "alexnet(dropout=0)", .options = {.num_classes = 10, .image = 64}});
+  compare_model({.model = "alexnet(dropout=0)", .options = {.num_classes = 10, .image = 64}});
 }
 
 TEST(Parity, UNet) {
-  compare({.model = "unet", .options = {.image = 32}, .batch = 6, .seed = 104, .lr = 0.000004F});
+  compare_model(
+      {.model = "unet", .options = {.image = 32}, .batch = 6, .seed = 104, .lr = 0.000004F});
 }
 
-constexpr std::int64_t kImage = 64;
-constexpr std::int64_t kBatch = 2;
+constexpr std::int64_t kModelImage = 64;
+constexpr std::int64_t kModelBatch = 2;
 
 std::vector<FlatTensors> tensors(Network& network) {
   return {{.table = &network.graph().parameters(), .values = network.parameters()},
@@ -112,14 +113,15 @@ TEST_P(TorchvisionWeights, GoBothWays) {
   if (!testing::have_torchvision()) GTEST_SKIP() << "python3 has no torchvision";
   const testing::TempDir folder;
   const std::string model = GetParam();
-  Network network(build_model(model == "alexnet" ? "alexnet(dropout=0)" : model, {.image = kImage}),
-                  {.batch_size = kBatch, .precision = nn::Precision::kFloat32});
+  Network network(
+      build_model(model == "alexnet" ? "alexnet(dropout=0)" : model, {.image = kModelImage}),
+      {.batch_size = kModelBatch, .precision = nn::Precision::kFloat32});
   save_weights(folder / "ours.safetensors", tensors(network));
-  const auto images = random_values(kBatch * kImage * kImage * 3, 4);
+  const auto images = random_values(kModelBatch * kModelImage * kModelImage * 3, 4);
   testing::write_values<float>(folder / "images.bin", images);
   const std::string command =
       std::string("/usr/bin/python3 tests/trainer/torchvision_weights.py ") + GetParam() + ' ' +
-      folder.path().string() + ' ' + std::to_string(kImage);
+      folder.path().string() + ' ' + std::to_string(kModelImage);
   ASSERT_EQ(0, std::system(command.c_str()));
 
   const auto evaluate = [&] { return network.forward({images}, nn::Mode::kEvaluate).data; };

@@ -66,16 +66,16 @@ class Diary final : public Observer {
   std::vector<double> measured;
 };
 
-constexpr std::int64_t kFeatures = 6;
-constexpr std::int64_t kClasses = 2;
+constexpr std::int64_t kObservedFeatures = 6;
+constexpr std::int64_t kObservedClasses = 2;
 
 /// Two devices, one epoch of two steps, an evaluation of one batch each.
 FitResult run(Diary& diary, TrainOptions options, std::int64_t wrong_label = -1) {
-  auto samples = make_samples(16, kFeatures, kClasses, 1);
+  auto samples = make_samples(16, kObservedFeatures, kObservedClasses, 1);
   if (wrong_label >= 0) samples[15].label = wrong_label;
   MemoryFeed train(std::move(samples), 4, 2);
-  MemoryFeed val(make_samples(8, kFeatures, kClasses, 2), 4, 2);
-  const testing::LinearModel model(kFeatures, kClasses);
+  MemoryFeed val(make_samples(8, kObservedFeatures, kObservedClasses, 2), 4, 2);
+  const testing::LinearModel model(kObservedFeatures, kObservedClasses);
   const LossObjective objective({.inputs = {"x"}, .heads = {Head{}}});
   LocalThreads devices(2);
   options.precision = nn::Precision::kFloat32;
@@ -122,7 +122,7 @@ TEST(Observer, IsCalledAtTheUsualPlacesInOrder) {
 
 TEST(Observer, AFailedStepHasAStartAndNoEnd) {
   Diary diary;
-  EXPECT_THROW(run(diary, {}, kClasses), Error);
+  EXPECT_THROW(run(diary, {}, kObservedClasses), Error);
   EXPECT_THAT(diary.calls,
               ElementsAre("fit start", "epoch start 1", "step start 1", "step 1", "step start 2"));
 }

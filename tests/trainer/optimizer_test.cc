@@ -89,14 +89,14 @@ std::string script_for(const std::string& optimizer) {
          "for v in w.tolist(): print(repr(v))\n";
 }
 
-struct Case {
+struct OptimizerCase {
   const char* name;
   const char* torch;
   OptimizerOptions options;
   float lr;
 };
 
-class OptimizerParity : public ::testing::TestWithParam<Case> {};
+class OptimizerParity : public ::testing::TestWithParam<OptimizerCase> {};
 
 TEST_P(OptimizerParity, FollowsTorch) {
   const auto expected = testing::run_torch(script_for(GetParam().torch));
@@ -108,27 +108,28 @@ TEST_P(OptimizerParity, FollowsTorch) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, OptimizerParity,
-    ::testing::Values(Case{"Sgd", "SGD([w], lr=0.1)", {.rule = Sgd{.momentum = 0}}, 0.1F},
-                      Case{"SgdMomentum",
-                           "SGD([w], lr=0.1, momentum=0.9, weight_decay=5e-4)",
-                           {.rule = Sgd{.momentum = 0.9F, .weight_decay = 5e-4F}},
-                           0.1F},
-                      Case{"SgdDampening",
-                           "SGD([w], lr=0.1, momentum=0.9, dampening=0.3)",
-                           {.rule = Sgd{.momentum = 0.9F, .dampening = 0.3F}},
-                           0.1F},
-                      Case{"SgdNesterov",
-                           "SGD([w], lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2)",
-                           {.rule = Sgd{.momentum = 0.9F, .nesterov = true, .weight_decay = 1e-2F}},
-                           0.1F},
-                      Case{"Adam",
-                           "Adam([w], lr=1e-2, weight_decay=1e-2)",
-                           {.rule = Adam{.weight_decay = 1e-2F}},
-                           1e-2F},
-                      Case{"AdamW",
-                           "AdamW([w], lr=1e-2, weight_decay=1e-2)",
-                           {.rule = AdamW{.weight_decay = 1e-2F}},
-                           1e-2F}),
+    ::testing::Values(OptimizerCase{"Sgd", "SGD([w], lr=0.1)", {.rule = Sgd{.momentum = 0}}, 0.1F},
+                      OptimizerCase{"SgdMomentum",
+                                    "SGD([w], lr=0.1, momentum=0.9, weight_decay=5e-4)",
+                                    {.rule = Sgd{.momentum = 0.9F, .weight_decay = 5e-4F}},
+                                    0.1F},
+                      OptimizerCase{"SgdDampening",
+                                    "SGD([w], lr=0.1, momentum=0.9, dampening=0.3)",
+                                    {.rule = Sgd{.momentum = 0.9F, .dampening = 0.3F}},
+                                    0.1F},
+                      OptimizerCase{
+                          "SgdNesterov",
+                          "SGD([w], lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2)",
+                          {.rule = Sgd{.momentum = 0.9F, .nesterov = true, .weight_decay = 1e-2F}},
+                          0.1F},
+                      OptimizerCase{"Adam",
+                                    "Adam([w], lr=1e-2, weight_decay=1e-2)",
+                                    {.rule = Adam{.weight_decay = 1e-2F}},
+                                    1e-2F},
+                      OptimizerCase{"AdamW",
+                                    "AdamW([w], lr=1e-2, weight_decay=1e-2)",
+                                    {.rule = AdamW{.weight_decay = 1e-2F}},
+                                    1e-2F}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(Optimizer, MomentumFollowsItsFormula) {

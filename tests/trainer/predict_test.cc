@@ -13,13 +13,14 @@ namespace {
 
 using testing::make_samples;
 
-constexpr std::int64_t kFeatures = 5;
-constexpr std::int64_t kClasses = 3;
+constexpr std::int64_t kPredictedFeatures = 5;
+constexpr std::int64_t kPredictedClasses = 3;
 
 /// A linear model with start weights in a file, and samples for it.
 class PredictTest : public ::testing::Test {
  protected:
-  PredictTest() : model_(kFeatures, kClasses), weights_(model_.parameters().padded_size()) {
+  PredictTest()
+      : model_(kPredictedFeatures, kPredictedClasses), weights_(model_.parameters().padded_size()) {
     std::vector<float> buffers(model_.buffers().padded_size());
     model_.initialise(5, weights_, buffers);
     save_weights(path(), {{.table = &model_.parameters(), .values = weights_},
@@ -50,7 +51,8 @@ class PredictTest : public ::testing::Test {
   testing::LinearModel model_;
   std::vector<float> weights_;
   LossObjective objective_{{.inputs = {"x"}, .heads = {Head{}}}};
-  std::vector<testing::FakeSample> samples_ = make_samples(29, kFeatures, kClasses, 1);
+  std::vector<testing::FakeSample> samples_ =
+      make_samples(29, kPredictedFeatures, kPredictedClasses, 1);
 };
 
 TEST_F(PredictTest, GivesEverySampleOnceInOrderOnAnyNumberOfDevices) {
@@ -59,7 +61,7 @@ TEST_F(PredictTest, GivesEverySampleOnceInOrderOnAnyNumberOfDevices) {
     const std::int64_t samples = predict(world, [&](const Prediction& one) {
       ASSERT_EQ("sample" + std::to_string(next), one.key) << world;
       ASSERT_EQ(1U, one.outputs.size());
-      ASSERT_EQ(kClasses, static_cast<std::int64_t>(one.outputs[0].size()));
+      ASSERT_EQ(kPredictedClasses, static_cast<std::int64_t>(one.outputs[0].size()));
       for (std::size_t i = 0; i < one.outputs[0].size(); ++i)
         EXPECT_NEAR(expected(samples_[next], i), one.outputs[0][i], 1e-5);
       ++next;

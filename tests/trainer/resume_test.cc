@@ -71,7 +71,7 @@ struct NamedRun {
   LocalThreads devices;
 };
 
-TrainOptions options_for(const testing::TempDir& folder, std::int64_t epochs) {
+TrainOptions options_of_resume(const testing::TempDir& folder, std::int64_t epochs) {
   return {.epochs = epochs,
           .precision = nn::Precision::kFloat32,
           .optimizer = {.rule = Sgd{.lr = 0.01, .momentum = 0}},
@@ -81,7 +81,7 @@ TrainOptions options_for(const testing::TempDir& folder, std::int64_t epochs) {
 
 /// Runs one epoch; returns the options of the second one.
 TrainOptions after_an_epoch(const testing::TempDir& folder) {
-  TrainOptions options = options_for(folder, 1);
+  TrainOptions options = options_of_resume(folder, 1);
   NamedRun().run(options);
   options.epochs = 2;
   options.resume = "auto";
@@ -133,7 +133,7 @@ constexpr const char* kOldSettings =
 
 TEST(Resume, ACheckpointOfBeforeComponentsGoesOnAndIsCompared) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder, 1);
+  TrainOptions options = options_of_resume(folder, 1);
   options.settings = settings_from_json(kOldSettings);
   NamedRun().run(options);
   options.settings.clear();
@@ -151,7 +151,7 @@ TEST(Resume, ACheckpointOfBeforeComponentsGoesOnAndIsCompared) {
 
 TEST(Resume, AnotherListOfShardsIsRefusedAndIfAllowedItsEpochBeginsAgain) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder, 2);
+  TrainOptions options = options_of_resume(folder, 2);
   stop_in_epoch(options);
   options.resume = "auto";
   NamedRun longer;
@@ -166,7 +166,7 @@ TEST(Resume, AnotherListOfShardsIsRefusedAndIfAllowedItsEpochBeginsAgain) {
 
 TEST(Resume, InMidEpochOnlyItsOwnInputWillDo) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder, 2);
+  TrainOptions options = options_of_resume(folder, 2);
   stop_in_epoch(options);
   options.resume = "auto";
   NamedRun shuffled;
@@ -196,11 +196,12 @@ TEST(Resume, WhatMayDifferIsWarnedOfWithBothValues) {
 
 TEST(Resume, InMidEpochAnyDevicesOfTheSameGlobalBatchWillDo) {
   const testing::TempDir whole;
-  const double loss = *find_value(NamedRun().run(options_for(whole, 1)).epochs[0].train, "loss");
+  const double loss =
+      *find_value(NamedRun().run(options_of_resume(whole, 1)).epochs[0].train, "loss");
   for (const auto& [devices, batch_size, accumulate] :
        std::vector<std::tuple<int, std::int64_t, std::int64_t>>{{2, 4, 1}, {1, 4, 2}, {2, 2, 2}}) {
     const testing::TempDir folder;
-    TrainOptions options = options_for(folder, 1);
+    TrainOptions options = options_of_resume(folder, 1);
     stop_in_epoch(options);
     ASSERT_EQ(3, read_checkpoint_state(folder / "run/checkpoints/last").step_in_epoch);
     options.resume = "auto";
@@ -214,7 +215,7 @@ TEST(Resume, InMidEpochAnyDevicesOfTheSameGlobalBatchWillDo) {
 
 TEST(Resume, InMidEpochAnotherGlobalBatchIsRefusedWithTheNearest) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder, 1);
+  TrainOptions options = options_of_resume(folder, 1);
   stop_in_epoch(options);
   options.resume = "auto";
   EXPECT_THAT(NamedRun(1, 16).refusal(options),
@@ -229,7 +230,7 @@ TEST(Resume, InMidEpochAnotherGlobalBatchIsRefusedWithTheNearest) {
 
 TEST(Resume, TheShardThatFailedMayHoldSomethingElse) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder, 1);
+  TrainOptions options = options_of_resume(folder, 1);
   NamedRun broken;
   broken.feed.feed.before_batch = [](int, std::int64_t step) {
     if (step == 3) throw Error(ErrorCode::kTruncated, "cut", {.url = "file:///data/b.tar"});
@@ -243,7 +244,7 @@ TEST(Resume, TheShardThatFailedMayHoldSomethingElse) {
 
 TEST(Resume, ARunFolderIsACheckpoint) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder, 2);
+  TrainOptions options = options_of_resume(folder, 2);
   NamedRun().run(options);
   EXPECT_EQ(folder / "run/checkpoints/best", find_checkpoint(folder / "run", "best"));
   EXPECT_EQ(folder / "run/checkpoints/last", find_checkpoint(folder / "run", "last"));
@@ -268,7 +269,7 @@ std::string weights_of(const std::string& checkpoint) {
 TEST(Resume, AKillBetweenTheLastTwoRenamesLeavesALastCheckpoint) {
   for (const bool whole : {true, false}) {
     const testing::TempDir folder;
-    TrainOptions options = options_for(folder, 2);
+    TrainOptions options = options_of_resume(folder, 2);
     NamedRun().run(options);
     const std::string checkpoints = folder / "run/checkpoints";
     const std::string last = weights_of(checkpoints + "/last");
@@ -284,7 +285,7 @@ TEST(Resume, AKillBetweenTheLastTwoRenamesLeavesALastCheckpoint) {
 
 TEST(Resume, ARunThatWasKilledBetweenBestAndLastSavesLast) {
   const testing::TempDir folder;
-  TrainOptions options = options_for(folder, 2);
+  TrainOptions options = options_of_resume(folder, 2);
   NamedRun().run(options);
   const std::string checkpoints = folder / "run/checkpoints";
   const std::string best = weights_of(checkpoints + "/best");
@@ -296,7 +297,7 @@ TEST(Resume, ARunThatWasKilledBetweenBestAndLastSavesLast) {
 
 TEST(RunLock, ASecondRunInAFolderIsRefused) {
   const testing::TempDir folder;
-  const TrainOptions options = options_for(folder, 1);
+  const TrainOptions options = options_of_resume(folder, 1);
   {
     const RunLock lock(folder / "run");
     EXPECT_THAT(NamedRun().refusal(options),
@@ -336,7 +337,7 @@ class Deleter final : public Observer {
 
 TEST(RunLock, ARunFolderThatIsDeletedDuringTheRunFailsIt) {
   const testing::TempDir folder;
-  const TrainOptions options = options_for(folder, 2);
+  const TrainOptions options = options_of_resume(folder, 2);
   Deleter deleter(folder / "run");
   try {
     NamedRun().run(options, {&deleter});
@@ -412,7 +413,7 @@ TEST(HostileCheckpoint, NumbersThatNoRunWritesAreRefusedByName) {
 
 TEST(HostileCheckpoint, AFileThatClaimsMoreThanTheModelNeedsIsNotRead) {
   const testing::TempDir folder;
-  NamedRun().run(options_for(folder, 1));
+  NamedRun().run(options_of_resume(folder, 1));
   const std::string last = folder / "run/checkpoints/last";
   auto manifest = nlohmann::json::parse(testing::read_file(last + "/manifest.json"));
   manifest["files"]["model.safetensors"]["bytes"] = std::uint64_t{1} << 40;

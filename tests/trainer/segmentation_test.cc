@@ -26,57 +26,57 @@ using ::testing::Not;
 
 const std::vector<float> kWeights = {0.5F, 2.0F, 1.0F, 0.1F};
 constexpr std::size_t kSlots = 3;
-constexpr std::size_t kClasses = 4;
+constexpr std::size_t kMaskClasses = 4;
 constexpr std::size_t kHeight = 23;
-constexpr std::size_t kWidth = 31;  // more pixels than one chunk
-constexpr std::size_t kPixels = kHeight * kWidth;
+constexpr std::size_t kMaskWidth = 31;  // more pixels than one chunk
+constexpr std::size_t kPixels = kHeight * kMaskWidth;
 
-struct Problem {
-  std::vector<float> logits = random_values(kSlots * kClasses * kPixels, 1);
+struct MaskProblem {
+  std::vector<float> logits = random_values(kSlots * kMaskClasses * kPixels, 1);
   std::vector<std::int64_t> labels;
   std::vector<std::uint8_t> valid = {1, 0, 1};
   std::vector<float> gradient = std::vector<float>(logits.size(), 9.0F);
 
-  Problem() {
+  MaskProblem() {
     KeyedRng rng({.seed = 3});
     for (std::size_t i = 0; i < kSlots * kPixels; ++i) {
-      const auto label = static_cast<std::int64_t>(rng.below(kClasses + 1));
-      labels.push_back(label == kClasses ? 255 : label);
+      const auto label = static_cast<std::int64_t>(rng.below(kMaskClasses + 1));
+      labels.push_back(label == kMaskClasses ? 255 : label);
     }
   }
   LossInput input() {
-    return {.prediction = {{kSlots, kClasses, kHeight, kWidth}, logits},
+    return {.prediction = {{kSlots, kMaskClasses, kHeight, kMaskWidth}, logits},
             .target = {.labels = labels},
             .valid = valid,
             .divisor = 2,
             .gradient = gradient};
   }
   double logit(std::size_t slot, std::size_t k, std::size_t pixel) const {
-    return static_cast<double>(logits[(slot * kClasses + k) * kPixels + pixel]);
+    return static_cast<double>(logits[(slot * kMaskClasses + k) * kPixels + pixel]);
   }
 };
 
 /// The formula, in double precision.
-double reference(const Problem& problem, const losses::PixelCrossEntropy& options) {
+double reference(const MaskProblem& problem, const losses::PixelCrossEntropy& options) {
   double total = 0;
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
     if (problem.valid[slot] == 0) continue;
     double loss = 0;
     double weights = 0;
-    std::vector<double> both(kClasses), predicted(kClasses), wanted(kClasses);
+    std::vector<double> both(kMaskClasses), predicted(kMaskClasses), wanted(kMaskClasses);
     for (std::size_t pixel = 0; pixel < kPixels; ++pixel) {
       const std::int64_t label = problem.labels[slot * kPixels + pixel];
       if (label == 255) continue;
       double sum = 0;
-      for (std::size_t k = 0; k < kClasses; ++k) sum += std::exp(problem.logit(slot, k, pixel));
+      for (std::size_t k = 0; k < kMaskClasses; ++k) sum += std::exp(problem.logit(slot, k, pixel));
       const auto weight = [&](std::size_t k) {
         return options.class_weights.empty() ? 1.0 : static_cast<double>(options.class_weights[k]);
       };
       const auto own = static_cast<std::size_t>(label);
-      for (std::size_t k = 0; k < kClasses; ++k) {
+      for (std::size_t k = 0; k < kMaskClasses; ++k) {
         const double nll = std::log(sum) - problem.logit(slot, k, pixel);
         const auto smoothing = static_cast<double>(options.label_smoothing);
-        loss += weight(k) * nll * (smoothing / kClasses + (k == own ? 1 - smoothing : 0.0));
+        loss += weight(k) * nll * (smoothing / kMaskClasses + (k == own ? 1 - smoothing : 0.0));
         predicted[k] += std::exp(-nll);
         if (k == own) both[k] += std::exp(-nll);
       }
@@ -84,8 +84,8 @@ double reference(const Problem& problem, const losses::PixelCrossEntropy& option
       wanted[own] += 1;
     }
     double dice = 0;
-    for (std::size_t k = 0; k < kClasses; ++k)
-      dice += (2 * both[k] + 1) / (predicted[k] + wanted[k] + 1) / kClasses;
+    for (std::size_t k = 0; k < kMaskClasses; ++k)
+      dice += (2 * both[k] + 1) / (predicted[k] + wanted[k] + 1) / kMaskClasses;
     total += loss / weights + static_cast<double>(options.dice) * (1 - dice);
   }
   return total;
@@ -101,7 +101,7 @@ std::vector<losses::PixelCrossEntropy> all_options() {
 
 TEST(PixelCrossEntropy, AgreesWithItsFormula) {
   for (const losses::PixelCrossEntropy& options : all_options()) {
-    Problem problem;
+    MaskProblem problem;
     const LossSums sums = LossChoice(options).make()->evaluate(problem.input());
     EXPECT_NEAR(sums.loss, reference(problem, options), 1e-5);
     EXPECT_EQ(sums.num_valid, 2);
@@ -110,7 +110,7 @@ TEST(PixelCrossEntropy, AgreesWithItsFormula) {
 
 TEST(PixelCrossEntropy, GradientAgreesWithFiniteDifferences) {
   for (const losses::PixelCrossEntropy& options : all_options()) {
-    Problem problem;
+    MaskProblem problem;
     LossChoice(options).make()->evaluate(problem.input());
     for (std::size_t i = 0; i < problem.logits.size(); i += 97) {
       const float kept = problem.logits[i];
@@ -127,12 +127,12 @@ TEST(PixelCrossEntropy, GradientAgreesWithFiniteDifferences) {
 }
 
 TEST(PixelCrossEntropy, IgnoredPixelsAndMaskedSlotsGetNothing) {
-  Problem problem;
+  MaskProblem problem;
   std::fill_n(problem.labels.begin() + 2 * kPixels, kPixels, 255);
   const auto loss = LossChoice(losses::PixelCrossEntropy{.dice = 1.0F}).make();
   loss->evaluate(problem.input());
   for (std::size_t i = 0; i < problem.gradient.size(); ++i) {
-    const std::size_t slot = i / (kClasses * kPixels);
+    const std::size_t slot = i / (kMaskClasses * kPixels);
     const std::int64_t label = problem.labels[slot * kPixels + i % kPixels];
     if (slot > 0 || label == 255) {
       ASSERT_EQ(problem.gradient[i], 0.0F) << i;
@@ -140,17 +140,17 @@ TEST(PixelCrossEntropy, IgnoredPixelsAndMaskedSlotsGetNothing) {
   }
   problem.labels[5] = 4;
   EXPECT_THROW(loss->evaluate(problem.input()), Error);
-  EXPECT_EQ(first_bad_label(problem.labels, problem.valid, kClasses, 255), 5U);
+  EXPECT_EQ(first_bad_label(problem.labels, problem.valid, kMaskClasses, 255), 5U);
 }
 
 TEST(PixelCrossEntropy, AgreesWithPyTorchPictureByPicture) {
   for (const losses::PixelCrossEntropy& options : all_options()) {
     if (options.dice > 0) continue;
-    Problem problem;
+    MaskProblem problem;
     problem.valid = {1, 0, 0};
     const double ours = LossChoice(options).make()->evaluate(problem.input()).loss;
     const std::vector<float> weights =
-        options.class_weights.empty() ? std::vector<float>(kClasses, 1.0F) : kWeights;
+        options.class_weights.empty() ? std::vector<float>(kMaskClasses, 1.0F) : kWeights;
     const auto theirs = testing::run_torch(fmt::format(
         "x = torch.tensor({}).reshape(1, {}, {}, {}).requires_grad_()\n"
         "y = torch.tensor({}).reshape(1, {}, {})\n"
@@ -160,10 +160,10 @@ TEST(PixelCrossEntropy, AgreesWithPyTorchPictureByPicture) {
         "(loss / 2).backward()\n"
         "print(loss.item())\n"
         "for g in x.grad.flatten()[::50]: print(g.item())\n",
-        std::vector<float>(problem.logits.begin(), problem.logits.begin() + kClasses * kPixels),
-        kClasses, kHeight, kWidth,
+        std::vector<float>(problem.logits.begin(), problem.logits.begin() + kMaskClasses * kPixels),
+        kMaskClasses, kHeight, kMaskWidth,
         std::vector<std::int64_t>(problem.labels.begin(), problem.labels.begin() + kPixels),
-        kHeight, kWidth, weights, options.label_smoothing));
+        kHeight, kMaskWidth, weights, options.label_smoothing));
     if (!theirs) GTEST_SKIP() << "no Python with torch";
     EXPECT_NEAR(ours, theirs->front(), 1e-5);
     for (std::size_t i = 1; i < theirs->size(); ++i)
@@ -190,17 +190,17 @@ TEST(ClassCounts, AreAPlainCountOfPixels) {
 TEST(Segmentation, MeasuresAreTheSameToTheBitOnAnyNumberOfDevices) {
   constexpr std::int64_t kFeatures = 5;
   const testing::TempDir folder;
-  testing::LinearModel model(kFeatures, kClasses);
+  testing::LinearModel model(kFeatures, kMaskClasses);
   std::vector<float> weights(model.parameters().padded_size());
   std::vector<float> buffers(model.buffers().padded_size());
   model.initialise(5, weights, buffers);
   save_weights(folder / "w.safetensors", {{.table = &model.parameters(), .values = weights},
                                           {.table = &model.buffers(), .values = buffers}});
-  auto samples = testing::make_samples(61, kFeatures, kClasses, 1);
+  auto samples = testing::make_samples(61, kFeatures, kMaskClasses, 1);
   for (std::size_t i = 0; i < samples.size(); i += 7) samples[i].label = 255;
   const LossObjective objective({.inputs = {"x"},
                                  .heads = {{.loss = losses::PixelCrossEntropy{},
-                                            .classes = kClasses,
+                                            .classes = kMaskClasses,
                                             .class_names = {"sky", "road"},
                                             .metrics = {Metric::kMiou, Metric::kPixelAccuracy}}}});
   EXPECT_EQ(objective.measures(), (std::vector<std::string>{"loss", "miou", "pixel_accuracy"}));
@@ -221,8 +221,8 @@ TEST(Segmentation, MeasuresAreTheSameToTheBitOnAnyNumberOfDevices) {
   EXPECT_EQ(first[2].first, "iou/sky");
   EXPECT_EQ(first[4].first, "iou/2");
   double sum = 0;
-  for (std::size_t k = 0; k < kClasses; ++k) sum += first[2 + k].second;
-  EXPECT_DOUBLE_EQ(sum / kClasses, first[0].second);
+  for (std::size_t k = 0; k < kMaskClasses; ++k) sum += first[2 + k].second;
+  EXPECT_DOUBLE_EQ(sum / kMaskClasses, first[0].second);
 }
 
 TEST(Segmentation, TheEvaluationsLineTellsEachClass) {

@@ -47,7 +47,8 @@ TrainOptions options_at(const std::string& folder, MemoryStore& store) {
 }
 
 /// A checkpoint's files by their names, as its manifest lists them.
-std::map<std::string, std::string> files_of(const MemoryStore& store, const std::string& path) {
+std::map<std::string, std::string> stored_files_of(const MemoryStore& store,
+                                                   const std::string& path) {
   const auto objects = store.objects();
   const auto manifest = nlohmann::json::parse(objects.at(path + "/manifest.json"));
   std::map<std::string, std::string> files;
@@ -79,7 +80,7 @@ TEST(StoreRun, LeavesTheFilesAndWeightsOfARunOnDisk) {
   EXPECT_THAT(stored.recorder.checkpoints, Contains(kLast));
   EXPECT_EQ(on_disk.recorder.checkpoints.size(), stored.recorder.checkpoints.size());
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json"})
-    EXPECT_EQ(files_of(store, kLast)[name],
+    EXPECT_EQ(stored_files_of(store, kLast)[name],
               testing::read_file(folder / "run/checkpoints/last" + "/" + name))
         << name;
   const auto objects = store.objects();
@@ -111,8 +112,8 @@ TEST(StoreRun, IsResumedFromWhereItWasStopped) {
   options.resume = "auto";
   LinearRun second({});
   second.run(options);
-  EXPECT_EQ(files_of(store, kLast)["model.safetensors"],
-            files_of(whole, kLast)["model.safetensors"]);
+  EXPECT_EQ(stored_files_of(store, kLast)["model.safetensors"],
+            stored_files_of(whole, kLast)["model.safetensors"]);
   EXPECT_LT(second.recorder.losses.size(), all.recorder.losses.size());
   const std::string metrics = store.objects().at(std::string(kRun) + "/metrics.jsonl");
   EXPECT_THAT(metrics, AllOf(HasSubstr("\"epoch\":1"), HasSubstr("\"event\":\"end\"")))

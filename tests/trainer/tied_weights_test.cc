@@ -19,42 +19,42 @@ using ::testing::HasSubstr;
 using testing::make_samples;
 using testing::MemoryFeed;
 
-constexpr std::int64_t kWidth = 12;
-constexpr std::int64_t kClasses = 4;
+constexpr std::int64_t kTiedWidth = 12;
+constexpr std::int64_t kTiedClasses = 4;
 
 /// Two hidden layers of one shape, and a head.
 nn::Graph separate() {
   nn::GraphBuilder builder;
-  nn::Value x = builder.input("x", {kWidth});
-  x = builder.relu("relu1", builder.linear("first", x, {.features = kWidth}));
-  x = builder.relu("relu2", builder.linear("second", x, {.features = kWidth}));
-  builder.output("logits", builder.linear("head", x, {.features = kClasses}));
+  nn::Value x = builder.input("x", {kTiedWidth});
+  x = builder.relu("relu1", builder.linear("first", x, {.features = kTiedWidth}));
+  x = builder.relu("relu2", builder.linear("second", x, {.features = kTiedWidth}));
+  builder.output("logits", builder.linear("head", x, {.features = kTiedClasses}));
   return builder.build();
 }
 
 /// The same, the second layer with the first one's weights.
 nn::Graph shared() {
   nn::GraphBuilder builder;
-  const nn::Value x = builder.input("x", {kWidth});
-  const nn::Value first = builder.linear("first", x, {.features = kWidth});
+  const nn::Value x = builder.input("x", {kTiedWidth});
+  const nn::Value first = builder.linear("first", x, {.features = kTiedWidth});
   const nn::Value second =
       builder.linear("second", builder.relu("relu1", first),
-                     {.features = kWidth, .shared = builder.weights_of(first)});
+                     {.features = kTiedWidth, .shared = builder.weights_of(first)});
   builder.output("logits",
-                 builder.linear("head", builder.relu("relu2", second), {.features = kClasses}));
+                 builder.linear("head", builder.relu("relu2", second), {.features = kTiedClasses}));
   return builder.build();
 }
 
-struct Training {
+struct TiedTraining {
   std::string log = {};
   std::string init = {};
   TieHook tie = {};
 };
 
-std::vector<double> train(const nn::Graph& graph, int world, const Training& how = {}) {
+std::vector<double> train(const nn::Graph& graph, int world, const TiedTraining& how = {}) {
   const device::DeviceSet set = device::DeviceSet::cpu(world);
   DeviceThreads devices(set);
-  MemoryFeed feed(make_samples(96, kWidth, kClasses, 1), 24 / world, world);
+  MemoryFeed feed(make_samples(96, kTiedWidth, kTiedClasses, 1), 24 / world, world);
   const GraphModel model("m", graph);
   const LossObjective objective({.inputs = {"x"}, .heads = {Head{}}});
   TrainOptions options;
@@ -81,7 +81,7 @@ TEST(TiedWeights, AreOneParameterWithSeveralNames) {
               ElementsAre("head.bias", "head.weight", "first.bias", "first.weight"));
   EXPECT_EQ(graph.parameters().find("first.weight"), graph.parameters().find("second.weight"));
   EXPECT_EQ(separate().parameters().num_values(), graph.parameters().num_untied_values());
-  EXPECT_EQ(separate().parameters().num_values() - kWidth * (kWidth + 1),
+  EXPECT_EQ(separate().parameters().num_values() - kTiedWidth * (kTiedWidth + 1),
             graph.parameters().num_values());
 }
 
@@ -194,9 +194,10 @@ TEST(TiedWeights, ATieThatTheModelLostIsWarnedOf) {
 /// Two layers of one shape: the head may be tied to the first, or be replaced.
 nn::Graph square() {
   nn::GraphBuilder builder;
-  const nn::Value x = builder.input("x", {kWidth});
-  const nn::Value first = builder.relu("relu", builder.linear("first", x, {.features = kWidth}));
-  builder.output("logits", builder.linear("head", first, {.features = kWidth}));
+  const nn::Value x = builder.input("x", {kTiedWidth});
+  const nn::Value first =
+      builder.relu("relu", builder.linear("first", x, {.features = kTiedWidth}));
+  builder.output("logits", builder.linear("head", first, {.features = kTiedWidth}));
   return builder.build();
 }
 

@@ -61,8 +61,8 @@ struct ReadResult {
   std::optional<ErrorCode> fault;
 };
 
-ReadResult read(const std::string& shard, const ShardOptions& options = {},
-                bool knows_size = true) {
+ReadResult read_compressed(const std::string& shard, const ShardOptions& options = {},
+                           bool knows_size = true) {
   MemoryOpener opener;
   opener.files["x"] = shard;
   opener.knows_size = knows_size;
@@ -90,11 +90,11 @@ std::vector<std::pair<const char*, std::string>> every_way(const std::string& ta
 
 TEST(Compressed, EveryWayGivesTheSameSamples) {
   const std::string tar = numbered_tar(40);
-  const ReadResult plain = read(tar);
+  const ReadResult plain = read_compressed(tar);
   ASSERT_EQ(plain.samples.size(), 40U);
   for (const auto& [way, packed] : every_way(tar)) {
     EXPECT_LT(packed.size(), tar.size()) << way;
-    const ReadResult result = read(packed);
+    const ReadResult result = read_compressed(packed);
     EXPECT_EQ(result.samples, plain.samples) << way;
     EXPECT_FALSE(result.fault.has_value()) << way;
   }
@@ -102,10 +102,10 @@ TEST(Compressed, EveryWayGivesTheSameSamples) {
 
 TEST(Compressed, ACutAnywhereIsAFaultAndGivesNoPartialSample) {
   const std::string tar = numbered_tar(40);
-  const ReadResult plain = read(tar);
+  const ReadResult plain = read_compressed(tar);
   for (const auto& [way, packed] : every_way(tar)) {
     for (std::size_t cut = 1; cut < packed.size(); cut += packed.size() / 40 + 1) {
-      const ReadResult result = read(packed.substr(0, cut));
+      const ReadResult result = read_compressed(packed.substr(0, cut));
       EXPECT_TRUE(result.fault.has_value()) << way << " cut at " << cut;
       ASSERT_LE(result.samples.size(), plain.samples.size());
       EXPECT_TRUE(std::equal(result.samples.begin(), result.samples.end(), plain.samples.begin()))
@@ -121,15 +121,15 @@ TEST(Compressed, AFlippedByteInGzipsTrailerIsAFault) {
     for (std::size_t i = end - 8; i < end; ++i) {
       std::string packed = first + second;
       packed[i] = static_cast<char>(packed[i] ^ 4);
-      EXPECT_EQ(read(packed).fault, ErrorCode::kCorrupt) << "byte " << i;
+      EXPECT_EQ(read_compressed(packed).fault, ErrorCode::kCorrupt) << "byte " << i;
     }
   }
 }
 
 TEST(Compressed, OnlyZerosMayFollowGzip) {
   const std::string packed = gzipped(numbered_tar(10));
-  EXPECT_FALSE(read(packed + std::string(1000, '\0')).fault.has_value());
-  EXPECT_EQ(read(packed + "more").fault, ErrorCode::kCorrupt);
+  EXPECT_FALSE(read_compressed(packed + std::string(1000, '\0')).fault.has_value());
+  EXPECT_EQ(read_compressed(packed + "more").fault, ErrorCode::kCorrupt);
 }
 
 TEST(Compressed, ASecondArchiveIsReadWhereAskedFor) {
@@ -138,14 +138,15 @@ TEST(Compressed, ASecondArchiveIsReadWhereAskedFor) {
   for (const std::string& shard :
        {one + two, gzipped(one) + gzipped(two),
         filtered(one, ARCHIVE_FILTER_ZSTD) + filtered(two, ARCHIVE_FILTER_ZSTD)}) {
-    const ReadResult one_alone = read(shard);
+    const ReadResult one_alone = read_compressed(shard);
     EXPECT_EQ(one_alone.samples.size(), 4U) << "nobody knows whether the fifth is whole";
     EXPECT_EQ(one_alone.fault, ErrorCode::kCorrupt);
-    EXPECT_EQ(read(shard, both).samples, read(numbered_tar(10)).samples);
+    EXPECT_EQ(read_compressed(shard, both).samples, read_compressed(numbered_tar(10)).samples);
   }
 }
 
-std::vector<std::string> keys_of(SampleStream& stream, std::vector<StreamPosition>& positions) {
+std::vector<std::string> keys_and_positions_of(SampleStream& stream,
+                                               std::vector<StreamPosition>& positions) {
   std::vector<std::string> keys;
   for (SampleBlock block; stream.next(block);) {
     keys.emplace_back();
@@ -165,14 +166,14 @@ TEST(Compressed, AStreamContinuesInsideACompressedShard) {
   FaultLedger ledger;
   SampleStream whole(spec, opener, ledger);
   std::vector<StreamPosition> positions;
-  const auto all = keys_of(whole, positions);
+  const auto all = keys_and_positions_of(whole, positions);
   ASSERT_GE(all.size(), 4U);
   for (std::size_t i = 0; i < all.size(); ++i) {
     SampleStream resumed(spec, positions[i], opener, ledger);
     std::vector<StreamPosition> ignored;
     const std::vector<std::string> rest(all.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                                         all.end());
-    EXPECT_EQ(keys_of(resumed, ignored), rest);
+    EXPECT_EQ(keys_and_positions_of(resumed, ignored), rest);
   }
 }
 
@@ -180,11 +181,11 @@ TEST(Compressed, TheRatioIsCappedBeyond64MiB) {
   const auto zeros = [](std::size_t size) {
     return gzipped(TarBuilder().file("a.bin", std::string(size, '\0')).end().bytes());
   };
-  EXPECT_EQ(read(zeros(63 * kMiB)).samples.size(), 1U) << "1,000 to 1, but small";
+  EXPECT_EQ(read_compressed(zeros(63 * kMiB)).samples.size(), 1U) << "1,000 to 1, but small";
   const std::string large = zeros(70 * kMiB);
-  EXPECT_EQ(read(large).fault, ErrorCode::kExhausted);
-  EXPECT_EQ(read(large, {}, false).fault, ErrorCode::kExhausted) << "its size unknown";
-  EXPECT_EQ(read(large, {.tar = {.max_expansion = 2000}}).samples.size(), 1U);
+  EXPECT_EQ(read_compressed(large).fault, ErrorCode::kExhausted);
+  EXPECT_EQ(read_compressed(large, {}, false).fault, ErrorCode::kExhausted) << "its size unknown";
+  EXPECT_EQ(read_compressed(large, {.tar = {.max_expansion = 2000}}).samples.size(), 1U);
 }
 
 std::string little_endian(std::uint64_t value, int bytes) {
@@ -211,13 +212,14 @@ std::string zstd_frame(const std::string& data, int repeats, unsigned char windo
 TEST(Compressed, AFramesWindowIsLimited) {
   const std::string tar = numbered_tar(3);
   const std::string good = zstd_frame(tar, 0);
-  EXPECT_EQ(read(good).samples.size(), 3U);
-  EXPECT_EQ(read(zstd_frame(tar, 0, 0x68)).samples.size(), 3U) << "8 MiB, as zstd -19";
+  EXPECT_EQ(read_compressed(good).samples.size(), 3U);
+  EXPECT_EQ(read_compressed(zstd_frame(tar, 0, 0x68)).samples.size(), 3U) << "8 MiB, as zstd -19";
   const std::string wide = zstd_frame(tar, 0, 0x70);
   const std::string skippable = little_endian(0x184D2A50, 4) + little_endian(7, 4) + "ignored";
   for (const std::string& bad : {wide, good + wide, good + skippable + wide})
-    EXPECT_EQ(read(bad, {.tar = {.behind_end = BehindEnd::kRead}}).fault, ErrorCode::kExhausted);
-  EXPECT_EQ(read(wide, {.tar = {.max_window_bytes = 16 * kMiB}}).samples.size(), 3U);
+    EXPECT_EQ(read_compressed(bad, {.tar = {.behind_end = BehindEnd::kRead}}).fault,
+              ErrorCode::kExhausted);
+  EXPECT_EQ(read_compressed(wide, {.tar = {.max_window_bytes = 16 * kMiB}}).samples.size(), 3U);
 }
 
 // pzstd begins with a skippable frame, which libarchive 3.6 does not recognise as zstd.
@@ -227,11 +229,11 @@ TEST(Compressed, SkippableFramesMayComeFirst) {
   for (const std::string& packed :
        {filtered(numbered_tar(3), ARCHIVE_FILTER_ZSTD), zstd_frame(numbered_tar(3), 0)}) {
     for (const std::string& front : {skippable, empty, empty + skippable + empty})
-      EXPECT_EQ(read(front + packed).samples.size(), 3U);
+      EXPECT_EQ(read_compressed(front + packed).samples.size(), 3U);
   }
-  EXPECT_EQ(read(skippable).fault, ErrorCode::kTruncated);
-  EXPECT_EQ(read(skippable + numbered_tar(3)).fault, ErrorCode::kCorrupt);
-  EXPECT_EQ(read(little_endian(0x184D2A50, 4) + little_endian(1 << 20, 4) + "few").fault,
+  EXPECT_EQ(read_compressed(skippable).fault, ErrorCode::kTruncated);
+  EXPECT_EQ(read_compressed(skippable + numbered_tar(3)).fault, ErrorCode::kCorrupt);
+  EXPECT_EQ(read_compressed(little_endian(0x184D2A50, 4) + little_endian(1 << 20, 4) + "few").fault,
             ErrorCode::kTruncated);
 }
 
@@ -265,10 +267,10 @@ TEST(Compressed, FormatsThatAreNotReadAreNamed) {
   const std::string skippable = little_endian(0x184D2A50, 4) + little_endian(0, 4);
   for (const std::string& start : {std::string("\x04\x22\x4d\x18"), std::string("LZIP\x01"),
                                    std::string("\x89LZO"), std::string("\x1f\x9d")}) {
-    EXPECT_EQ(read(start + std::string(1024, 'x')).fault, ErrorCode::kUnsupported);
-    EXPECT_EQ(read(start).fault, ErrorCode::kUnsupported);
+    EXPECT_EQ(read_compressed(start + std::string(1024, 'x')).fault, ErrorCode::kUnsupported);
+    EXPECT_EQ(read_compressed(start).fault, ErrorCode::kUnsupported);
   }
-  EXPECT_EQ(read(skippable + "\x04\x22\x4d\x18 lz4").fault, ErrorCode::kUnsupported);
+  EXPECT_EQ(read_compressed(skippable + "\x04\x22\x4d\x18 lz4").fault, ErrorCode::kUnsupported);
 }
 
 // A shard of one sample, packed by `xz --check=none`.
@@ -332,7 +334,7 @@ TEST(Compressed, RunningOutOfMemoryIsNotDamage) {
   EXPECT_EXIT(read_in_little_memory(unchecked_xz()), ::testing::ExitedWithCode(0), "");
 }
 
-long peak_kib() {
+long peak_kib_of_compressed() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
     if (line.starts_with("VmHWM:")) return std::stol(line.substr(6));
@@ -343,11 +345,11 @@ long peak_kib() {
 bool refused_cheaply(const std::string& shard) {
   const pid_t child = ::fork();
   if (child == 0) {
-    const long before = peak_kib();
+    const long before = peak_kib_of_compressed();
     const auto start = std::chrono::steady_clock::now();
-    const bool refused = read(shard).fault == ErrorCode::kExhausted;
+    const bool refused = read_compressed(shard).fault == ErrorCode::kExhausted;
     const bool quick = std::chrono::steady_clock::now() - start < std::chrono::seconds(1);
-    ::_exit(refused && quick && peak_kib() - before < 16 * 1024 ? 0 : 1);
+    ::_exit(refused && quick && peak_kib_of_compressed() - before < 16 * 1024 ? 0 : 1);
   }
   int status = -1;
   ::waitpid(child, &status, 0);

@@ -96,7 +96,7 @@ struct Mixed {
   }
 };
 
-Strings drain(MixedStream& stream) {
+Strings drain_mix(MixedStream& stream) {
   Strings keys;
   for (SampleBlock block; stream.next(block);)
     for (const Sample& sample : block.samples) keys.push_back(sample.key);
@@ -109,7 +109,7 @@ Strings slots(const Mixed& mixed) {
   FaultLedger ledger;
   for (int s = 0; s < mixed.streams; ++s) {
     MixedStream stream = mixed.open(s, ledger);
-    streams.push_back(drain(stream));
+    streams.push_back(drain_mix(stream));
   }
   Strings keys;
   for (std::size_t i = 0; i < mixed.length(); ++i) {
@@ -145,16 +145,16 @@ TEST(MixWeights, AreWholeNumbersInTheSameProportions) {
   EXPECT_THAT(message_of({}), ::testing::HasSubstr("needs a set"));
 }
 
-TEST(MixDealer, KeepsEverySharePerfectlyInEveryPrefix) {
+TEST(MixTurns, KeepsEverySharePerfectlyInEveryPrefix) {
   const std::vector<std::vector<std::uint64_t>> cases = {
       {7, 3}, {1, 1}, {1, 99}, {5, 3, 2}, {90, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {333'333, 666'667}};
   for (const auto& weights : cases) {
-    MixDealer dealer(weights, 0);
+    MixTurns turns(weights, 0);
     const std::uint64_t sum = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
     std::vector<double> taken(weights.size());
     for (int i = 1; i <= 10'000; ++i) {
-      const std::size_t set = *dealer.next();
-      dealer.take(set);
+      const std::size_t set = *turns.next();
+      turns.take(set);
       taken[set] += 1;
       for (std::size_t w = 0; w < weights.size(); ++w) {
         const double exact = i * static_cast<double>(weights[w]) / static_cast<double>(sum);
@@ -246,7 +246,8 @@ TEST(Mix, MorePassesThanCanBeCountedAreRefused) {
     ADD_FAILURE() << "nothing thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_THAT(error.message(), ::testing::HasSubstr("more than a mix of these weights deals"));
+    EXPECT_THAT(error.message(),
+                ::testing::HasSubstr("more than a mix of these weights can count"));
   }
 }
 
@@ -289,7 +290,7 @@ TEST(Mix, TheSameSetTwiceIsShuffledTwice) {
   parts.push_back(parts.front());
   FaultLedger ledger;
   MixedStream stream({.parts = parts, .samples = 100}, nullptr, sets.opener(), ledger);
-  const Strings keys = drain(stream);
+  const Strings keys = drain_mix(stream);
   Strings even;
   Strings odd;
   for (std::size_t i = 0; i < keys.size(); ++i) (i % 2 == 0 ? even : odd).push_back(keys[i]);
@@ -310,7 +311,7 @@ TEST(Mix, ContinuesAtEverySample) {
                       .passes = passes};
     FaultLedger ledger;
     MixedStream whole = mixed.open(1, ledger);
-    const Strings keys = drain(whole);
+    const Strings keys = drain_mix(whole);
     MixedStream stream = mixed.open(1, ledger);
     StreamPosition before;
     std::size_t given = 0;
@@ -321,7 +322,7 @@ TEST(Mix, ContinuesAtEverySample) {
         block.trail->advance(position, n);
         EXPECT_EQ(position.samples_out, given + n);
         MixedStream again = mixed.open(1, ledger, &position);
-        ASSERT_EQ(drain(again),
+        ASSERT_EQ(drain_mix(again),
                   Strings(keys.begin() + static_cast<std::ptrdiff_t>(given + n), keys.end()))
             << given + n;
       }

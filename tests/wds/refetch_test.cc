@@ -61,7 +61,7 @@ std::string flipped(std::string bytes, std::size_t at) {
   return bytes;
 }
 
-std::string four_samples(std::size_t payload = 9) {
+std::string four_payloads(std::size_t payload = 9) {
   TarBuilder tar;
   std::minstd_rand random(7);
   for (const char* key : {"a", "b", "c", "d"}) {
@@ -80,8 +80,8 @@ std::shared_ptr<const ShardIndex> index_of(const std::string& shard) {
 }
 
 /// The keys, then the number of samples fetched twice.
-Strings read(const FlippingOpener& opener, const std::string& url,
-             const std::shared_ptr<const ShardIndex>& index) {
+Strings read_again(const FlippingOpener& opener, const std::string& url,
+                   const std::shared_ptr<const ShardIndex>& index) {
   ShardReader reader(opener, url, {.index = index});
   Strings seen;
   for (Sample sample; reader.next(sample);) seen.push_back(sample.key);
@@ -90,38 +90,38 @@ Strings read(const FlippingOpener& opener, const std::string& url,
 }
 
 TEST(Refetch, ADamagedSampleIsAskedForOnceMore) {
-  const std::string good = four_samples();
+  const std::string good = four_payloads();
   const auto index = index_of(good);
   const IndexedSample& second = index->samples[1];
   for (const std::uint64_t place : {second.offset + 10, second.members[1].offset}) {
     const std::string damaged = flipped(good, place);
     const FlippingOpener once = one_object(kUrl, good, damaged, 1);
-    EXPECT_EQ(read(once, kUrl, index), (Strings{"a", "b", "c", "d", "1"})) << place;
+    EXPECT_EQ(read_again(once, kUrl, index), (Strings{"a", "b", "c", "d", "1"})) << place;
     EXPECT_EQ(once.opens(kUrl), 2);
     const FlippingOpener twice = one_object(kUrl, good, damaged, 2);
-    EXPECT_THROW(read(twice, kUrl, index), Error) << place;
+    EXPECT_THROW(read_again(twice, kUrl, index), Error) << place;
     EXPECT_EQ(twice.opens(kUrl), 2);
     const FlippingOpener on_disk = one_object("x.tar", good, damaged, 1);
-    EXPECT_THROW(read(on_disk, "x.tar", index), Error) << "a disk would give the same again";
+    EXPECT_THROW(read_again(on_disk, "x.tar", index), Error) << "a disk would give the same again";
     EXPECT_EQ(on_disk.opens("x.tar"), 1);
   }
 }
 
 TEST(Refetch, APackedShardIsReadAgainFromItsBeginning) {
-  const std::string good = gzipped(four_samples(3000));
+  const std::string good = gzipped(four_payloads(3000));
   const auto index = index_of(good);
   for (std::size_t place = 100; place + 400 < good.size(); place += 97) {
     const std::string damaged = flipped(good, place);
     const FlippingOpener once = one_object(kUrl, good, damaged, 1);
-    EXPECT_EQ(read(once, kUrl, index), (Strings{"a", "b", "c", "d", "1"})) << place;
+    EXPECT_EQ(read_again(once, kUrl, index), (Strings{"a", "b", "c", "d", "1"})) << place;
     const FlippingOpener always = one_object(kUrl, good, damaged, 100);
-    EXPECT_THROW(read(always, kUrl, index), Error) << place;
+    EXPECT_THROW(read_again(always, kUrl, index), Error) << place;
     EXPECT_LE(always.opens(kUrl), 3) << "once where its sample would lie, once from the beginning";
   }
 }
 
 TEST(Refetch, ADamagedPackedShardIsReadAgainOnlyOnce) {
-  std::string tar = four_samples(3000);
+  std::string tar = four_payloads(3000);
   const auto index = index_of(gzipped(tar));
   for (const IndexedSample& sample : index->samples)
     tar = flipped(std::move(tar), sample.members[1].offset);
@@ -143,7 +143,7 @@ TEST(Refetch, ADamagedPackedShardIsReadAgainOnlyOnce) {
 }
 
 TEST(Refetch, ADamagedIndexIsAskedForOnceMore) {
-  const std::string shard = four_samples();
+  const std::string shard = four_payloads();
   const std::string good = detail::index_text(*index_of(shard));
   const std::string damaged = flipped(good, 0);
   const auto usable = [&](const FlippingOpener& opener, FaultLedger& ledger) {
@@ -166,7 +166,7 @@ TEST(Refetch, ADamagedIndexIsAskedForOnceMore) {
 }
 
 TEST(Refetch, AStreamsLedgerCountsItAndSaysItOnce) {
-  const std::string shard = four_samples();
+  const std::string shard = four_payloads();
   const auto index = index_of(shard);
   FlippingOpener opener;
   opener.add(kUrl, shard, flipped(shard, index->samples[2].members[1].offset), 1);

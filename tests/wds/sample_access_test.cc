@@ -38,8 +38,8 @@ TEST(Permutation, TakesEveryNumberOnceAndDependsOnItsKey) {
 }
 
 /// Shards of 5, 6, ... samples, and keys in the order of the list; every other one has an index.
-struct Set {
-  explicit Set(int num_shards) {
+struct AccessSet {
+  explicit AccessSet(int num_shards) {
     const TempDir dir;
     for (int s = 0; s < num_shards; ++s) {
       TarBuilder tar;
@@ -65,7 +65,7 @@ struct Set {
   Strings keys;
 };
 
-Strings drain(SampleStream& stream) {
+Strings drain_places(SampleStream& stream) {
   Strings keys;
   for (SampleBlock block; stream.next(block);)
     for (const Sample& sample : block.samples) keys.push_back(sample.key);
@@ -73,7 +73,7 @@ Strings drain(SampleStream& stream) {
 }
 
 TEST(SampleAccess, FindsEverySampleByItsNumberAndNeighboursTogether) {
-  const Set set(6);
+  const AccessSet set(6);
   const SampleAccess access(set.opener, find_contents(set.opener, set.shards));
   ASSERT_EQ(access.size(), set.keys.size());
   for (std::size_t i = 0; i < set.keys.size(); ++i) {
@@ -92,7 +92,7 @@ TEST(SampleAccess, FindsEverySampleByItsNumberAndNeighboursTogether) {
 }
 
 TEST(SampleAccess, RefusesShardsInWhichNothingCanBeSought) {
-  Set set(3);
+  AccessSet set(3);
   const auto refusal = [&](const ContentsOptions& options) {
     try {
       find_contents(set.opener, set.shards, options);
@@ -113,7 +113,7 @@ TEST(SampleAccess, RefusesShardsInWhichNothingCanBeSought) {
 }
 
 TEST(PermutationOrder, HasTheSameSlotsForEveryNumberOfStreams) {
-  const Set set(6);
+  const AccessSet set(6);
   const auto slots = [&](int streams) {
     StreamSpec spec = set.spec();
     spec.num_streams = streams;
@@ -121,7 +121,7 @@ TEST(PermutationOrder, HasTheSameSlotsForEveryNumberOfStreams) {
     for (spec.stream = 0; spec.stream < streams; ++spec.stream) {
       FaultLedger ledger;
       SampleStream stream(spec, set.opener, ledger);
-      shares.push_back(drain(stream));
+      shares.push_back(drain_places(stream));
     }
     Strings all;
     for (std::size_t slot = 0; slot < set.keys.size(); ++slot)
@@ -137,14 +137,14 @@ TEST(PermutationOrder, HasTheSameSlotsForEveryNumberOfStreams) {
 }
 
 TEST(PermutationOrder, ContinuesExactlyAtAnyPositionAndInAnyPass) {
-  const Set set(12);  // 126 samples
+  const AccessSet set(12);  // 126 samples
   for (const std::uint64_t samples : {0U, 200U}) {
     StreamSpec spec = set.spec();
     spec.num_streams = 2;
     spec.max_samples = samples;
     FaultLedger ledger;
     SampleStream first(spec, set.opener, ledger);
-    const Strings whole = drain(first);
+    const Strings whole = drain_places(first);
     ASSERT_EQ(whole.size(), samples == 0 ? 63U : 200U);
     EXPECT_EQ(std::set<std::string>(whole.begin(), whole.begin() + 63).size(), 63U);
     SampleStream stream(spec, set.opener, ledger);
@@ -154,7 +154,7 @@ TEST(PermutationOrder, ContinuesExactlyAtAnyPositionAndInAnyPass) {
         StreamPosition position;
         block.trail->advance(position, i + 1);
         SampleStream again(spec, position, set.opener, ledger);
-        ASSERT_EQ(drain(again),
+        ASSERT_EQ(drain_places(again),
                   Strings(whole.begin() + static_cast<std::ptrdiff_t>(++given), whole.end()));
       }
       EXPECT_EQ(stream.position().samples_out, given);
@@ -163,14 +163,14 @@ TEST(PermutationOrder, ContinuesExactlyAtAnyPositionAndInAnyPass) {
 }
 
 TEST(PermutationOrder, PassesEndAnEpochAndEachIsDrawnAnew) {
-  const Set set(6);  // 45 samples
+  const AccessSet set(6);  // 45 samples
   StreamSpec spec = set.spec();
   const auto keys = [&](std::uint32_t passes, std::uint64_t samples) {
     spec.passes = passes;
     spec.max_samples = samples;
     FaultLedger ledger;
     SampleStream stream(spec, set.opener, ledger);
-    return drain(stream);
+    return drain_places(stream);
   };
   const Strings two = keys(2, 0);
   ASSERT_EQ(two.size(), 90U);
@@ -184,16 +184,16 @@ TEST(PermutationOrder, PassesEndAnEpochAndEachIsDrawnAnew) {
 }
 
 TEST(PermutationOrder, DamageCostsItsSampleAndIsFoundWhereAnIndexHasTheChecksum) {
-  Set set(2);
+  AccessSet set(2);
   const StreamSpec spec = set.spec();
   const auto at = set.opener.files["1.tar"].find("xxxx");
   set.opener.files["1.tar"][at] = 'y';
   FaultLedger fail;
   SampleStream failing(spec, set.opener, fail);
-  EXPECT_THROW(drain(failing), Error);
+  EXPECT_THROW(drain_places(failing), Error);
   FaultLedger skip({.on_fault = OnFault::kSkip});
   SampleStream stream(spec, set.opener, skip);
-  EXPECT_EQ(drain(stream).size(), set.keys.size() - 1);
+  EXPECT_EQ(drain_places(stream).size(), set.keys.size() - 1);
   ASSERT_EQ(skip.entries().size(), 1U);
   EXPECT_EQ(skip.entries()[0].where.key, "1-1");
   EXPECT_EQ(skip.skipped(), 1U);

@@ -36,7 +36,7 @@ MemoryOpener indexed_shard(std::string tar) {
   return opener;
 }
 
-Strings read(const MemoryOpener& opener, const ShardOptions& options) {
+Strings read_indexed(const MemoryOpener& opener, const ShardOptions& options) {
   Strings seen;
   ShardReader reader(opener, "x.tar", options);
   for (;;) {
@@ -113,24 +113,25 @@ TEST(ShardIndex, DamageCostsItsOwnSampleAlone) {
   std::string& tar = opener.files["x.tar"];
   std::fill_n(tar.begin() + static_cast<std::ptrdiff_t>(index->samples[1].offset), 512, '\0');
   tar[index->samples[2].members[1].offset] ^= 1;
-  EXPECT_EQ(read(opener, {.index = index}), (Strings{"!a", "!b", "!c", "d"}))
+  EXPECT_EQ(read_indexed(opener, {.index = index}), (Strings{"!a", "!b", "!c", "d"}))
       << "a's end is not known either";
   tar.resize(index->samples[3].offset + 100);
-  EXPECT_EQ(read(opener, {.index = index}).back(), "!d");
+  EXPECT_EQ(read_indexed(opener, {.index = index}).back(), "!d");
 }
 
 TEST(ShardIndex, AShardOfAnotherLengthIsFound) {
   MemoryOpener opener = indexed_shard(four_samples());
   const auto index = std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));
   opener.files["x.tar"].resize(opener.files["x.tar"].size() - 512);
-  EXPECT_EQ(read(opener, {.index = index}), (Strings{"a", "b", "c", "d", "!"}));
+  EXPECT_EQ(read_indexed(opener, {.index = index}), (Strings{"a", "b", "c", "d", "!"}));
 }
 
 TEST(ShardIndex, ReadsAPieceOfAShard) {
   const MemoryOpener opener = indexed_shard(four_samples());
   const auto index = std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));
-  EXPECT_EQ(read(opener, {.offset = index->samples[1].offset, .index = index, .max_samples = 2}),
-            (Strings{"b", "c"}));
+  EXPECT_EQ(
+      read_indexed(opener, {.offset = index->samples[1].offset, .index = index, .max_samples = 2}),
+      (Strings{"b", "c"}));
 }
 
 TEST(ShardIndex, NamesThatDaliCannotReadAreRefused) {

@@ -23,7 +23,7 @@ WriterSample sample(const std::string& key) {
                      {"cls", io::Bytes::copy_of("3")}}};
 }
 
-std::vector<std::string> keys_of(const std::string& path) {
+std::vector<std::string> written_keys_of(const std::string& path) {
   const io::UrlOpener opener;
   ShardReader reader(opener, path);
   std::vector<std::string> keys;
@@ -45,7 +45,7 @@ TEST(ShardWriter, RollsBeforeTheSampleThatWouldBeTooMany) {
   EXPECT_EQ(shards[1].url, dir / "s-001.tar");
   EXPECT_EQ(shards[1].bytes, std::filesystem::file_size(dir / "s-001.tar"));
   EXPECT_EQ(told.size(), 3U);
-  EXPECT_EQ(keys_of(dir / "s-001.tar"), (std::vector<std::string>{"c", "d"}));
+  EXPECT_EQ(written_keys_of(dir / "s-001.tar"), (std::vector<std::string>{"c", "d"}));
 }
 
 TEST(ShardWriter, RollsByPayloadBytes) {
@@ -83,7 +83,8 @@ TEST(ShardWriter, UsesPaxOnlyWhereUstarCannotHoldTheName) {
   const std::string tar = read_file(dir / "0.tar");
   EXPECT_EQ(tar[156], '0');
   EXPECT_NE(tar.find("path=" + key + ".cls"), std::string::npos);
-  EXPECT_EQ(keys_of(dir / "0.tar"), (std::vector<std::string>{"short", key, "gr\xC3\xBC\xC3\x9F"}));
+  EXPECT_EQ(written_keys_of(dir / "0.tar"),
+            (std::vector<std::string>{"short", key, "gr\xC3\xBC\xC3\x9F"}));
 }
 
 TEST(ShardWriter, TheSameSamplesGiveTheSameBytes) {
@@ -168,7 +169,7 @@ TEST(ShardWriter, OfTwoWritersTheLoserKeepsTheWinnersIndex) {
   const std::string index = read_file(dir / "s-000.tar.index.json");
   EXPECT_THROW(loser.finish(), Error);
   EXPECT_EQ(read_file(dir / "s-000.tar.index.json"), index);
-  EXPECT_EQ(keys_of(dir / "s-000.tar"), std::vector<std::string>{"a"});
+  EXPECT_EQ(written_keys_of(dir / "s-000.tar"), std::vector<std::string>{"a"});
 }
 
 TEST(ShardWriter, TheManifestListsAnEarlierRunsShardsToo) {

@@ -13,7 +13,7 @@ using detail::buffer_shuffled;
 using detail::PythonRandom;
 using Strings = std::vector<std::string>;
 
-Strings numbered(int count) {
+Strings numbered_shards(int count) {
   Strings names;
   for (int i = 0; i < count; ++i) names.push_back(std::to_string(i));
   return names;
@@ -26,7 +26,7 @@ std::string joined(const Strings& names) {
 }
 
 std::string shuffled_ten(std::uint64_t seed) {
-  Strings names = numbered(10);
+  Strings names = numbered_shards(10);
   PythonRandom(seed).shuffle(std::span(names));
   return joined(names);
 }
@@ -43,16 +43,16 @@ TEST(PythonRandom, TakesWideSeedsAndGivesWideNumbers) {
 }
 
 TEST(WebDatasetShuffle, PicksAsWebDatasetDoes) {
-  EXPECT_EQ(joined(buffer_shuffled(numbered(20), 5, 2, 0)),
+  EXPECT_EQ(joined(buffer_shuffled(numbered_shards(20), 5, 2, 0)),
             "1 2 0 4 8 6 9 7 10 11 14 3 16 15 13 17 5 18 19 12");
-  EXPECT_EQ(joined(buffer_shuffled(numbered(20), 1000, 100, 0)),
+  EXPECT_EQ(joined(buffer_shuffled(numbered_shards(20), 1000, 100, 0)),
             "12 13 1 8 15 6 19 4 7 5 9 3 2 11 17 0 14 16 18 10");
-  EXPECT_EQ(buffer_shuffled(numbered(20), 0, 100, 0), numbered(20));
+  EXPECT_EQ(buffer_shuffled(numbered_shards(20), 0, 100, 0), numbered_shards(20));
 }
 
 // Drawn with make_seed(process * 1000 + worker, epoch, seed) = make_seed(1, 2, 3) = 1026.
 TEST(ShardSequence, ResamplesAsWebDatasetDoes) {
-  StreamSpec spec{.shards = std::make_shared<const Strings>(numbered(10)),
+  StreamSpec spec{.shards = std::make_shared<const Strings>(numbered_shards(10)),
                   .shuffle = {.seed = 3, .order = Order::kWebDataset},
                   .num_streams = 4,
                   .stream = 2,
@@ -68,20 +68,20 @@ TEST(ShardSequence, ResamplesAsWebDatasetDoes) {
 }
 
 TEST(ShardSequence, DetshuffleHasAnOrderForEachEpoch) {
-  StreamSpec spec{.shards = std::make_shared<const Strings>(numbered(30)),
+  StreamSpec spec{.shards = std::make_shared<const Strings>(numbered_shards(30)),
                   .shuffle = {.shards = true, .seed = 5, .order = Order::kWebDataset}};
   const Strings first = stream_shards(spec);
   spec.epoch = 1;
   EXPECT_EQ(stream_shards(spec), first) << "WebDataset repeats its order";
   spec.shuffle.detshuffle = true;
-  EXPECT_EQ(stream_shards(spec), buffer_shuffled(numbered(30), 100, 100, 6));
+  EXPECT_EQ(stream_shards(spec), buffer_shuffled(numbered_shards(30), 100, 100, 6));
 }
 
 TEST(ShardSequence, OwnOrderShufflesGloballyThenDivides) {
-  StreamSpec spec{.shards = std::make_shared<const Strings>(numbered(30)),
+  StreamSpec spec{.shards = std::make_shared<const Strings>(numbered_shards(30)),
                   .shuffle = {.shards = true, .seed = 5}};
   const Strings whole = stream_shards(spec);
-  EXPECT_NE(whole, numbered(30));
+  EXPECT_NE(whole, numbered_shards(30));
   spec.num_streams = 4;
   for (spec.stream = 0; spec.stream < 4; ++spec.stream) {
     const Strings own = stream_shards(spec);

@@ -109,7 +109,7 @@ StreamSpec spec_of(const Setting& set_up, const Strings& urls, int rank, int wor
           .processes = kWorld};
 }
 
-Strings keys_of(const StreamSpec& spec) {
+Strings webdataset_keys_of(const StreamSpec& spec) {
   const io::UrlOpener opener;
   FaultLedger ledger(FaultPolicy{});
   SampleStream stream(spec, opener, ledger);
@@ -139,7 +139,7 @@ TEST(WebDatasetStream, EveryWorkerGivesWhatWebDatasetGives) {
       for (int worker = 0; worker < kWorkers; ++worker, ++at) {
         StreamSpec spec = spec_of(set_up, urls, rank, worker);
         for (spec.epoch = 0; spec.epoch < kEpochs; ++spec.epoch)
-          EXPECT_EQ(keys_of(spec), theirs[at][spec.epoch].get<Strings>())
+          EXPECT_EQ(webdataset_keys_of(spec), theirs[at][spec.epoch].get<Strings>())
               << set_up.name << ", rank " << rank << ", worker " << worker << ", epoch "
               << spec.epoch;
       }

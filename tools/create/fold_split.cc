@@ -10,6 +10,7 @@
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "io/base/text.h"
+#include "wds/sample_stream.h"
 
 namespace millrace::tools {
 namespace {
@@ -38,7 +39,7 @@ std::vector<std::uint64_t> by_size(const Groups& groups, std::uint64_t seed) {
   std::vector<std::uint64_t> order(groups.sizes.size());
   for (std::uint64_t i = 0; i < order.size(); ++i) order[i] = i;
   // Stream 0 is the shuffle of the samples themselves.
-  KeyedRng rng({.seed = seed, .stream = 1, .purpose = Purpose::kSampleShuffle});
+  KeyedRng rng({.seed = seed, .stream = 1, .purpose = wds::kSampleShuffle});
   shuffle(std::span(order), rng);
   std::stable_sort(order.begin(), order.end(), [&](std::uint64_t a, std::uint64_t b) {
     return groups.sizes[a] > groups.sizes[b];

@@ -23,6 +23,7 @@
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/shared_work.h"
+#include "wds/sample_stream.h"
 
 namespace millrace::tools {
 namespace {
@@ -33,7 +34,7 @@ Indices sample_order(std::uint64_t count, const std::optional<std::uint64_t>& sh
   Indices order(count);
   std::iota(order.begin(), order.end(), 0);
   if (shuffle_seed) {
-    KeyedRng rng({.seed = *shuffle_seed, .purpose = Purpose::kSampleShuffle});
+    KeyedRng rng({.seed = *shuffle_seed, .purpose = wds::kSampleShuffle});
     shuffle(std::span(order), rng);
   }
   return order;

@@ -9,6 +9,10 @@
 #include "tools/component_option.h"
 #include "trainer/train_options.h"
 
+namespace millrace::trainer {
+class Schedule;
+}
+
 namespace millrace::tools {
 
 struct OptimisationOptions {

@@ -86,9 +86,8 @@ void RunOptions::declare(CLI::App& app) {
          "float32); bf16-true: bf16 weights too")
       ->transform(one_of({"bf16", "fp32", "bf16-true"}, kPrecisions))
       ->check(in_short_help());
-  app.add_option("--batch-size", batch,
-                 "Samples per device in a step; N/all: of all devices of all processes together")
-      ->transform(whole_number_of(kAll, 1, std::int64_t{1} << 40))
+  add_count_of(app, "--batch-size", batch, kAll, 1, std::int64_t{1} << 40,
+               "Samples per device in a step; N/all: of all devices of all processes together")
       ->type_name("N")
       ->check(in_short_help())
       ->check(may_change());
@@ -109,22 +108,22 @@ void RunOptions::declare(CLI::App& app) {
 
 void RunOptions::check() const {
   static_cast<void>(device::DeviceSet::parse(devices));
-  require(is_of(batch, kAll) || number_of(batch, kAll) <= kMaxBatch,
-          fmt::format("--batch-size {}: at most {} for each device", batch, kMaxBatch));
+  require(batch.has_unit || batch.number <= kMaxBatch,
+          fmt::format("--batch-size {}: at most {} for each device", batch.number, kMaxBatch));
 }
 
 void RunOptions::settle(const Topology& where) {
   topology = where;
   static_cast<void>(
       wds::num_streams({.topology = topology, .workers = 1, .streams = streams.total()}));
-  const std::int64_t number = number_of(batch, kAll);
-  const std::int64_t replicas = is_of(batch, kAll) ? topology.world_size() : 1;
+  const std::int64_t number = batch.number;
+  const std::int64_t replicas = batch.has_unit ? topology.world_size() : 1;
   batch_size = number / replicas;
   if (batch_size * replicas == number) return;
   const std::int64_t above = (batch_size + 1) * replicas;
   throw Error(
       ErrorCode::kInvalidArgument,
-      fmt::format("--batch-size {}: {} x {} devices cannot share it evenly: {}{}", batch,
+      fmt::format("--batch-size {}: {} x {} devices cannot share it evenly: {}{}", batch.text(kAll),
                   counted(static_cast<std::uint64_t>(topology.processes), "process"),
                   topology.devices,
                   batch_size > 0 ? fmt::format("{} or ", batch_size * replicas) : "", above));
@@ -138,7 +137,7 @@ void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
                    const ReadOptions& read, const OrderOptions& order) {
   if (!read.lists_shards(specs) || order.epochs.resampled) return;
   const std::vector<std::string> shards = read.shards(specs);
-  read.check_number(shards, split_of(shards.size(), run), order.wds_order());
+  read.check_number(shards, split_of(shards.size(), run), order.shuffle.order);
 }
 
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,

@@ -20,8 +20,8 @@ struct RunOptions {
   std::string devices = "1";
   std::string accelerator = "auto";  ///< the CPU; an option so that others are refused
   std::string precision = "bf16";
-  std::string batch = "64";      ///< of each device, or "512/all"
-  std::int64_t batch_size = 64;  ///< of each device; set by settle()
+  CountOf batch = {.number = 64};  ///< of each device, or 512/all
+  std::int64_t batch_size = 64;    ///< of each device; set by settle()
   StreamOptions streams = {};
   int threads = 0;
   int prefetch = 4;

@@ -48,7 +48,7 @@ void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
   const std::size_t count = parameters_.entries().size();
   for (std::size_t i = 0; i < count; ++i) {
     const Parameter& entry = parameters_.entries()[i];
-    KeyedRng rng({.seed = seed, .index = count - 1 - i, .purpose = Purpose::kInitialise});
+    KeyedRng rng({.seed = seed, .index = count - 1 - i, .purpose = kInitialise});
     std::ranges::generate(parameters.subspan(entry.offset, entry.size),
                           [&] { return draw(init_[i], rng); });
   }

@@ -26,6 +26,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/rng.h"
 #include "trainer/nn/layers.h"
 #include "trainer/parameters.h"
 
@@ -35,6 +36,9 @@ namespace millrace::trainer::nn {
 struct Value {
   std::size_t node = 0;
 };
+
+/// Of start values.
+inline constexpr Purpose kInitialise{7};
 
 /// The index for "no parameter".
 inline constexpr std::size_t kNoParameter = static_cast<std::size_t>(-1);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/base/rng.h"
 #include "trainer/ops/detail/gradient_sum.h"
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/ops.h"
@@ -8,6 +9,8 @@
 
 namespace millrace::trainer::ops {
 namespace {
+
+constexpr Purpose kDropout{8};
 
 // relu(a + b), relu(a), a + b: one pass in each direction.
 class AddOp final : public Op {
@@ -88,7 +91,7 @@ class DropoutOp final : public Op {
 
   nn::BatchKey key_of(nn::BatchKey key) const {
     key.first.stream = static_cast<std::uint32_t>(layer_);
-    key.first.purpose = Purpose::kDropout;
+    key.first.purpose = kDropout;
     return key;
   }
 

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "decode/array.h"
 #include "trainer/detail/flat_math.h"
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/primitives.h"
@@ -182,8 +183,7 @@ void widen_bfloat16(const dnnl::memory& from, const dnnl::memory& to) {
   const auto* bits = static_cast<const std::uint16_t*>(from.get_data_handle());
   auto* values = static_cast<float*>(to.get_data_handle());
   in_chunks(padded_values(to), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits[i]) << 16U);
+    for (std::size_t i = begin; i < end; ++i) values[i] = decode::from_bfloat16(bits[i]);
   });
 }
 

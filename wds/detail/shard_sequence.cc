@@ -16,6 +16,9 @@
 namespace millrace::wds {
 namespace {
 
+constexpr Purpose kShardShuffle{1};
+constexpr Purpose kResampleShards{3};
+
 std::uint64_t webdataset_seed(const StreamSpec& spec) {
   return spec.shuffle.seed + (spec.shuffle.detshuffle ? spec.epoch : 0);
 }
@@ -66,7 +69,7 @@ std::vector<std::size_t> epoch_order(const StreamSpec& spec) {
   std::vector<std::size_t> order(spec.shards->size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (!spec.shuffle.shards) return order;
-  KeyedRng rng({.seed = spec.shuffle.seed, .epoch = spec.epoch, .purpose = Purpose::kShardShuffle});
+  KeyedRng rng({.seed = spec.shuffle.seed, .epoch = spec.epoch, .purpose = kShardShuffle});
   shuffle(std::span(order), rng);
   return order;
 }
@@ -141,7 +144,7 @@ std::vector<std::string> stream_shards(const StreamSpec& spec) {
   return shards;
 }
 
-bool deals_on(const StreamSpec& spec) {
+bool passes_go_on(const StreamSpec& spec) {
   if (spec.resampled || spec.shuffle.order == Order::kWebDataset || has_splitter(spec) ||
       !spec.counts)
     return false;
@@ -231,7 +234,7 @@ std::vector<ShardPiece> stream_pieces(const StreamSpec& spec) {
 
 ShardSequence::ShardSequence(const StreamSpec& spec) : spec_(spec), rng_(resampling_seed(spec)) {
   if (spec.resampled) return;
-  if (deals_on(spec)) {
+  if (passes_go_on(spec)) {
     runs_.emplace(spec);
     pieces_ = runs_->pieces(visit(0).run);
   } else {
@@ -301,7 +304,7 @@ std::size_t ShardSequence::draw(std::size_t index) {
                      .epoch = spec_.epoch,
                      .stream = static_cast<std::uint32_t>(spec_.stream),
                      .index = index,
-                     .purpose = Purpose::kResampleShards})
+                     .purpose = kResampleShards})
         .below(count);
   }
   while (drawn_.size() <= index) drawn_.push_back(static_cast<std::uint32_t>(rng_.below(count)));

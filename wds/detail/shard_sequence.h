@@ -1,7 +1,7 @@
 // ShardSequence: the shards that one stream reads in one epoch, by position in its own list.
 //
 // Either a finite list, the same list repeated (an epoch of a given number of samples), pass after
-// pass of which each is dealt on from the one before (deals_on()), or shards drawn with
+// pass of which each goes on where the one before ended (passes_go_on()), or shards drawn with
 // replacement. A pure function of the StreamSpec.
 #pragma once
 
@@ -89,7 +89,7 @@ class ShardSequence {
 
   StreamSpec spec_;
   std::vector<ShardPiece> pieces_;  // of the first pass, or of visit `visited_`
-  std::optional<EpochRuns> runs_;   // if each pass is dealt on from the one before
+  std::optional<EpochRuns> runs_;   // if each pass goes on where the one before ended
   std::size_t visited_ = 0;
   std::vector<std::size_t> begins_;   // the index at which each visit begins, as far as known
   PythonRandom rng_;                  // kWebDataset, resampled: it cannot rewind,

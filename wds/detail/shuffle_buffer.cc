@@ -19,7 +19,7 @@ ShuffleBuffer::ShuffleBuffer(const StreamSpec& spec)
     : key_{.seed = spec.shuffle.seed,
            .epoch = spec.epoch,
            .stream = static_cast<std::uint32_t>(spec.stream),
-           .purpose = Purpose::kSampleShuffle},
+           .purpose = kSampleShuffle},
       options_(spec.shuffle) {
   begin_pass();
 }

@@ -7,6 +7,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/detail/collectives/processes.h"
 #include "trainer/fit.h"
+#include "trainer/schedule.h"
 #include "trainer/train_options.h"
 
 namespace millrace::trainer::detail {
