@@ -35,6 +35,7 @@
 #include "tools/train/model_option.h"
 #include "tools/train/model_summary.h"
 #include "tools/train/optimisation_options.h"
+#include "tools/train/plan_table.h"
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
 #include "tools/train/step_count.h"
@@ -46,6 +47,7 @@
 #include "trainer/cluster.h"
 #include "trainer/fit.h"
 #include "trainer/newest_checkpoint.h"
+#include "trainer/plan_profile.h"
 #include "trainer/progress_bar.h"
 #include "trainer/xla_lines.h"
 
@@ -112,6 +114,11 @@ class TrainCommand final : public Command {
                  "exit; needs no data")
         ->check(in_short_help())
         ->check(of_this_start());
+    app.add_flag("--dump-plan", dump_plan_,
+                 "Time a training step of one device on random inputs, print what it does in each "
+                 "layer (layout, kernel, FLOPs, bytes, time, share of the processor's limit), and "
+                 "exit; without --classes SPEC is read, or 1000 are taken")
+        ->check(of_this_start());
   }
 
   void check() override {
@@ -120,7 +127,9 @@ class TrainCommand final : public Command {
     choice_.check();
     choice_.settle();
     run_.check();
-    if (summary_) return;
+    require(!summary_ || !dump_plan_, "--summary and --dump-plan: one of them");
+    const bool has_data = data_.fake > 0 || !data_.train.empty();
+    if (summary_ || (dump_plan_ && !has_data)) return;
     data_.check(read_);
     limits_.check();
     optimisation_.check();
@@ -132,6 +141,7 @@ class TrainCommand final : public Command {
   void run(Context& context) override {
     if (summary_) return print_summary(context);
     read_.attach(context);
+    if (dump_plan_) return dump_plan(context);
     processes_.emplace(context, ProcessOptions{.devices = run_.devices,
                                                .cluster = cluster_options(),
                                                .peer_timeout = peer_timeout_});
@@ -223,13 +233,42 @@ class TrainCommand final : public Command {
             .saved = saved_};
   }
 
+  void take_usual_classes(const Context& context) {
+    constexpr std::int64_t kImageNetClasses = 1000;
+    if (!choice_.needs_classes()) return;
+    choice_.classes = kImageNetClasses;
+    context.log.info("1000 outputs, as --classes was not given");
+  }
+
+  void dump_plan(Context& context) {
+    const auto devices = device::DeviceSet::parse(run_.devices);
+    run_.settle({.devices = static_cast<int>(devices.size())});
+    const bool has_data = data_.fake > 0 || !data_.train.empty();
+    if (has_data && choice_.needs_classes()) choice_.classes = count_outputs(context);
+    take_usual_classes(context);
+    const auto model = choice_.build();
+    const bool full = run_.compute_precision() == trainer::nn::Precision::kFloat32;
+    show_status(context.terminal, "compiling the model, timing its steps");
+    trainer::PlanProfile profile;
+    devices[0].run([&] {
+      profile = trainer::profile_plan(
+          *model,
+          {.batch_size = run_.batch_size,
+           .precision = run_.compute_precision(),
+           .input_dtype = full ? decode::DType::kFloat32 : decode::DType::kBFloat16},
+          {.seed = seed_, .stop = context.stop});
+    });
+    print_plan(profile,
+               {.model = model->name(),
+                .batch_size = run_.batch_size,
+                .precision = run_.precision,
+                .json = context.json},
+               context.out);
+  }
+
   void print_summary(Context& context) {
     run_.settle({.devices = static_cast<int>(device::DeviceSet::parse(run_.devices).size())});
-    constexpr std::int64_t kImageNetClasses = 1000;
-    if (choice_.needs_classes()) {
-      choice_.classes = kImageNetClasses;
-      context.log.info("1000 outputs, as --classes was not given");
-    }
+    take_usual_classes(context);
     print_model_summary(*choice_.build(),
                         {.batch_size = run_.batch_size,
                          .precision = run_.compute_precision(),
@@ -593,6 +632,7 @@ class TrainCommand final : public Command {
   std::int64_t log_steps_ = 20;
   std::string log_style_ = "plain";
   bool summary_ = false;
+  bool dump_plan_ = false;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include "tests/support/tar_builder.h"
 #include "tests/tools/support.h"
@@ -344,6 +345,68 @@ TEST_F(TrainOptions, SummaryNeedsNoDataAndWritesNothing) {
   const ProcessResult json =
       millrace({"train", "--model", "lenet", "--classes", "10", "--summary", "--json"});
   EXPECT_EQ(json_lines(json.out).back()["parameters"], 61706);
+}
+
+TEST_F(TrainOptions, DumpPlanHasALineForEachLayerAndWritesNothing) {
+  const TempDir empty;
+  const ProcessResult result =
+      millrace({"train", "--model", "lenet", "--classes", "10", "--batch-size", "4", "--dump-plan"},
+               {.folder = empty.path().string()});
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* layer :
+       {"\nconv1 + relu1  (1, 28, 28) > (6, 28, 28)\n", "\npool1  ", "\nconv2 + relu2  ",
+        "\npool2  ", "\nflatten  ", "\nfc1 + relu3  ", "\nfc2 + relu4  ", "\nfc3  ", "\nlogits  "})
+    EXPECT_EQ(count_of(result.out, layer), 2U) << layer;  // forward and backward
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("4 samples, bf16"), HasSubstr("GFLOP/s"), HasSubstr("GB/s"),
+                    HasSubstr("GFLOP    MB     ms limit"), HasSubstr("  convolution dW "),
+                    HasSubstr("  reorder W "), HasSubstr("\nSlowest: ")));
+  for (const std::string& line : lines_of(result.out)) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_TRUE(list_dir(empty.path().string()).empty());
+}
+
+TEST_F(TrainOptions, DumpPlanAsJsonHasTimesAndLimitsOfEachStep) {
+  const TempDir empty;
+  const ProcessResult result =
+      millrace({"train", "--model", "resnet18", "--size", "32", "--classes", "10", "--batch-size",
+                "2", "--precision", "fp32", "--dump-plan", "--json"},
+               {.folder = empty.path().string()});
+  ASSERT_EQ(result.status, 0) << result.err;
+  auto lines = json_lines(result.out);
+  const auto total = lines.back();
+  lines.pop_back();
+  std::set<std::string> layers;
+  for (const auto& line : lines) {
+    layers.insert(line["layer"]);
+    EXPECT_GE(line["ms"].get<double>(), 0);
+    EXPECT_TRUE(line["limit_share"].is_number());
+    EXPECT_FALSE(line["kernel"].get<std::string>().empty());
+  }
+  for (const char* layer : {"conv1", "bn1 + relu", "layer1.0.conv1", "layer2.0.downsample.0",
+                            "layer4.1.bn2 + add + relu2", "avgpool", "fc"})
+    EXPECT_TRUE(layers.contains(layer)) << layer;
+  EXPECT_EQ(total["event"], "plan");
+  EXPECT_EQ(total["precision"], "fp32");
+  EXPECT_GT(total["peak_flops"].get<double>(), 0);
+  EXPECT_GT(total["kinds_ms"]["convolution"].get<double>(), 0);
+  EXPECT_TRUE(list_dir(empty.path().string()).empty());
+}
+
+TEST_F(TrainOptions, DumpPlanTakesTheClassesOfTheShards) {
+  const std::vector<std::string> words = {"train", "--model",     "lenet", "--size",
+                                          "16",    "--channels",  "3",     "--batch-size",
+                                          "2",     "--dump-plan", "--json"};
+  const auto outputs = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    const ProcessResult result = millrace(more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    for (const auto& line : json_lines(result.out))
+      if (line["layer"] == "fc3") return line["output"][0].get<int>();
+    return 0;
+  };
+  EXPECT_EQ(outputs({"--train", shards_}), 10);
+  EXPECT_EQ(outputs({"--fake-data", "8"}), 10);
+  EXPECT_EQ(outputs({}), 1000);
 }
 
 TEST_F(TrainOptions, TiedLayersStayTiedInTheCheckpoint) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "io/base/error.h"
 #include "tests/trainer/nn_support.h"
@@ -12,6 +14,7 @@
 namespace millrace::trainer::nn {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // y = x W' + b, by definition: what Linear computes.
@@ -132,6 +135,24 @@ TEST(CustomLayer, AddsToTheGradientOfASharedWeight) {
     network->backward(random_values(27, 2));
   }
   EXPECT_LT(relative_error(own.gradients(), known.gradients()), 1e-6);
+}
+
+std::vector<std::string> work_of(const std::vector<PlanStep>& steps, PlanPass pass) {
+  std::vector<std::string> kinds;
+  for (const PlanStep& step : steps)
+    if (step.layer == "middle" && step.pass == pass) kinds.push_back(step.kind);
+  return kinds;
+}
+
+TEST(CustomLayer, IsAStepOfThePlanBetweenItsCopies) {
+  Network full(model(true), {.batch_size = 2});
+  const auto steps = full.plan().describe();
+  const auto each = ElementsAre("reorder", "plain_linear", "reorder");
+  EXPECT_THAT(work_of(steps, PlanPass::kForward), each);
+  EXPECT_THAT(work_of(steps, PlanPass::kBackward), each);
+  Network half(model(true), {.batch_size = 2, .precision = Precision::kBFloat16});
+  const auto rounded = work_of(half.plan().describe(), PlanPass::kForward);
+  EXPECT_EQ(std::ranges::count(rounded, "rounding"), has_native_bfloat16() ? 1 : 2);
 }
 
 TEST(CustomLayer, IsNamedWithItsShapesWhenItsInputDoesNotFit) {

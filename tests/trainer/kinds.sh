@@ -19,4 +19,4 @@ if [[ $kind == "$own" ]]; then
 fi
 export MILLRACE_MAX_ISA=$kind
 "$tests" --gtest_brief=1 \
-  --gtest_filter='Plan.*:CustomLayer.*:*OpGradient*:LayerParity.*:Parity.*:CpuBackend.*:Segmentation.*:FitGraph.*'
+  --gtest_filter='Plan.*:PlanSteps.*:CustomLayer.*:*OpGradient*:LayerParity.*:Parity.*:CpuBackend.*:Segmentation.*:FitGraph.*'

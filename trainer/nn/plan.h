@@ -30,6 +30,7 @@
 #include "decode/array_view.h"
 #include "io/base/rng.h"
 #include "trainer/nn/graph.h"
+#include "trainer/nn/plan_step.h"
 
 namespace millrace::trainer::nn {
 
@@ -103,6 +104,13 @@ class Plan {
 
   /// Bytes of the arena that activations and their gradients share.
   virtual std::size_t activation_bytes() const = 0;
+
+  /// What forward() and, in a plan with gradients, then backward() do, in this order. Default:
+  /// nothing, for a backend that does not tell.
+  virtual std::vector<PlanStep> describe() const { return {}; }
+  /// From now on forward() and backward() write the seconds that each of describe()'s steps took
+  /// into `seconds`, one each; empty: no more, as at first. Lifetime: borrowed.
+  virtual void time_into(std::span<double> seconds) { static_cast<void>(seconds); }
 };
 
 struct PlanOptions {

@@ -7,19 +7,6 @@
 namespace millrace::trainer::nn {
 namespace {
 
-// A weight is used once for every output position of its layer; for a transposed convolution once
-// for every input position.
-std::int64_t multiply_adds(const Graph& graph, const Node& node) {
-  const bool products = std::holds_alternative<Conv2d>(node.layer) ||
-                        std::holds_alternative<ConvTranspose2d>(node.layer) ||
-                        std::holds_alternative<Linear>(node.layer);
-  if (!products) return 0;
-  const bool transposed = std::holds_alternative<ConvTranspose2d>(node.layer);
-  const Shape& places = transposed ? graph.node(node.inputs[0]).shape : node.shape;
-  const auto weights = num_values(graph.parameters().entries()[node.weight].shape);
-  return weights * (num_values(places) / places[0]);
-}
-
 // A shared parameter counts for the first layer that uses it.
 std::size_t own_parameters(const Graph& graph, const Node& node, std::set<std::size_t>& seen) {
   std::size_t count = 0;
@@ -37,6 +24,19 @@ std::string row(std::string_view name, std::string_view kind, std::string_view s
 }
 
 }  // namespace
+
+// A weight is used once for every output position of its layer; for a transposed convolution once
+// for every input position.
+std::int64_t multiply_adds(const Graph& graph, const Node& node) {
+  const bool products = std::holds_alternative<Conv2d>(node.layer) ||
+                        std::holds_alternative<ConvTranspose2d>(node.layer) ||
+                        std::holds_alternative<Linear>(node.layer);
+  if (!products) return 0;
+  const bool transposed = std::holds_alternative<ConvTranspose2d>(node.layer);
+  const Shape& places = transposed ? graph.node(node.inputs[0]).shape : node.shape;
+  const auto weights = num_values(graph.parameters().entries()[node.weight].shape);
+  return weights * (num_values(places) / places[0]);
+}
 
 std::vector<LayerSummary> summarise(const Graph& graph) {
   std::vector<LayerSummary> layers;

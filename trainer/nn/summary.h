@@ -22,6 +22,9 @@ struct LayerSummary {
   std::int64_t values = 0;         ///< of the output
 };
 
+/// Of a layer, for one sample: 0 for what has no products.
+std::int64_t multiply_adds(const Graph& graph, const Node& node);
+
 std::vector<LayerSummary> summarise(const Graph& graph);
 
 /// The table as text, with a last line of totals.

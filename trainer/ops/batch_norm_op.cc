@@ -18,6 +18,8 @@ class BatchNormOp final : public Op {
     y_.rounded = true;
     lowering.set_value(group.result, y_);
     describe(lowering, layer);
+    forward().push_back(loop_work("batch norm", {x_.memory, residual_.memory, y_.memory},
+                                  [this](const Pass& pass) { normalise(pass); }));
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
@@ -25,9 +27,17 @@ class BatchNormOp final : public Op {
     place_gradients(lowering, std::move(parts));
     back_.dgamma = lowering.gradient_values(node_.weight);
     back_.dbeta = lowering.gradient_values(node_.bias);
+    backward().push_back(
+        loop_work("batch norm",
+                  {x_.memory, dy_.memory, dy2_.memory, masked_by().memory, g_.memory, dx_.memory},
+                  [this](const Pass&) { normalise_back(); }));
   }
 
-  void forward(const Pass& pass) override {
+ private:
+  /// The output, if the ReLU's mask does not follow from x alone.
+  Tensor masked_by() const { return group_.relu && group_.residual ? y_ : Tensor{}; }
+
+  void normalise(const Pass& pass) {
     forward_.x = x_.data();
     forward_.y = y_.data();
     forward_.residual = residual_ ? residual_.data() : nullptr;
@@ -36,18 +46,16 @@ class BatchNormOp final : public Op {
     batches_tracked_[0] += 1.0F;
   }
 
-  void backward() override {
-    rest_.run();
+  void normalise_back() {
     back_.x = x_.data();
     back_.dy = dy_.data();
     back_.dy2 = dy2_ ? dy2_.data() : nullptr;
-    back_.y = group_.relu && group_.residual ? y_.data() : nullptr;
+    back_.y = masked_by() ? y_.data() : nullptr;
     back_.g = g_ ? g_.data() : nullptr;
     back_.dx = dx_ ? dx_.data() : nullptr;
     batch_norm_backward(storage_, shape_, back_);
   }
 
- private:
   void describe(Lowering& lowering, const nn::BatchNorm& layer) {
     const Context& context = lowering.context();
     const std::int64_t blocks = (node_.shape[0] + context.layout.block - 1) / context.layout.block;
@@ -83,8 +91,9 @@ class BatchNormOp final : public Op {
     std::ranges::stable_sort(parts, {}, &Gradient::shared);
     if (parts.size() > 2) {
       std::vector<Gradient> rest(parts.begin() + 1, parts.end());
-      rest_ = GradientSum(lowering, std::move(rest));
-      dy2_ = rest_.tensor();
+      const GradientSum sum(lowering, std::move(rest));
+      sum.add_to(backward());
+      dy2_ = sum.tensor();
       parts.resize(1);
     }
     for (const Gradient& part : parts) lowering.leave_unrounded(part);
@@ -112,7 +121,6 @@ class BatchNormOp final : public Op {
   Tensor x_, residual_, y_;
   BatchNormForward forward_;
 
-  GradientSum rest_;
   Tensor dy_, dy2_, g_, dx_;
   BatchNormBackward back_;
 };

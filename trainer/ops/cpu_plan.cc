@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "io/base/check.h"
@@ -56,6 +59,39 @@ nn::OutputView view_of(const dnnl::memory& memory) {
   return {dims_of(memory.get_desc()), {static_cast<float*>(memory.get_data_handle()), count}};
 }
 
+// Without the parts in front that it has in common with `first`: "relu1" beside "layer1.0.bn1".
+std::string_view own_part(const std::string& name, const std::string& first) {
+  const auto differs = std::ranges::mismatch(name, first).in1 - name.begin();
+  const std::size_t dot = name.substr(0, static_cast<std::size_t>(differs)).rfind('.');
+  return std::string_view(name).substr(dot == std::string::npos ? 0 : dot + 1);
+}
+
+// "layer1.0.bn1 + relu1".
+std::string layer_text(const nn::Graph& graph, const nn::Group& group) {
+  const std::string& head = graph.nodes()[group.head].name;
+  std::string text = head;
+  const auto append = [&](const nn::Node& node) {
+    text.append(" + ").append(own_part(node.name, head));
+  };
+  const nn::Node& result = graph.nodes()[group.result];
+  if (group.residual && group.relu) append(graph.node(result.inputs[0]));
+  if (group.result != group.head) append(result);
+  return text;
+}
+
+// Whose step it is.
+struct LayerName {
+  std::string text;
+  nn::Shape input, output;
+};
+
+LayerName name_of(const nn::Graph& graph, const nn::Group& group) {
+  const nn::Node& head = graph.nodes()[group.head];
+  return {layer_text(graph, group), graph.node(head.inputs[0]).shape, head.shape};
+}
+
+LayerName name_of(const std::string& name, const nn::Shape& shape) { return {name, shape, shape}; }
+
 class CpuPlan final : public nn::Plan {
  public:
   CpuPlan(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanMemory& memory)
@@ -68,23 +104,25 @@ class CpuPlan final : public nn::Plan {
     for (const nn::Value input : graph.inputs()) {
       inputs_.push_back(lowering.given_input(input));
     }
-    input_calls_ = lowering.take_input_calls();
-    widenings_ = lowering.take_widenings();
-    if (context_.round_to_bfloat16) collect_roundings(lowering);
+    for (Lowering::InputWorks& input : lowering.take_input_works()) {
+      const nn::Node& node = graph.nodes()[input.node];
+      inputs_to_plan_.push_back({name_of(node.name, node.shape), std::move(input.works)});
+    }
+    if (context_.round_to_bfloat16) add_roundings(lowering);
+    num_forward_steps_ = describe_forward().size();
   }
 
   void forward(std::span<const std::span<const std::byte>> inputs, nn::Mode mode,
                const nn::ParametersNeeded& needed) override {
     accept(inputs);
     pass_.mode = mode;
-    for (const Lowering::Widening& input : widenings_) widen_bfloat16(input.from, input.to);
-    for (const Call& call : input_calls_) call.run(context_);
+    timed_ = 0;
+    for (const Named& input : inputs_to_plan_) run(input.works);
     std::size_t told = std::numeric_limits<std::size_t>::max();
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       if (needed_[i] < told && needed) needed(told = needed_[i]);
       if (!has_run_forward_) check_memory_for_code();
-      ops_[i]->forward(pass_);
-      round(round_forward_, i);
+      run(ops_[i]->forward());
     }
     has_run_forward_ = true;
   }
@@ -99,13 +137,13 @@ class CpuPlan final : public nn::Plan {
 
   void backward(const std::function<void(std::size_t)>& ready) override {
     MILLRACE_CHECK(!ready_.empty(), "the plan was compiled without a gradient buffer");
-    for (const std::span<float> values : without_gradient_) std::ranges::fill(values, 0.0F);
+    timed_ = num_forward_steps_;
+    for (const Named& fill : without_gradient_) run(fill.works);
     std::size_t told = 0;
     for (std::size_t i = ops_.size(); i-- > 0;) {
       if (reached_[i]) {
         if (!has_run_backward_) check_memory_for_code();
-        ops_[i]->backward();
-        round(round_backward_, i);
+        run(ops_[i]->backward());
       }
       if (ready_[i] > told && ready) ready(told = ready_[i]);
     }
@@ -118,18 +156,74 @@ class CpuPlan final : public nn::Plan {
   void set_random_key(const nn::BatchKey& key) override { pass_.key = key; }
   std::size_t activation_bytes() const override { return memory_.arena.size(); }
 
+  std::vector<nn::PlanStep> describe() const override {
+    std::vector<nn::PlanStep> steps = describe_forward();
+    for (const Named& fill : without_gradient_)
+      describe(fill.name, fill.works, nn::PlanPass::kBackward, steps);
+    for (std::size_t i = reached_.size(); i-- > 0;) {
+      if (reached_[i]) describe(names_[i], ops_[i]->backward(), nn::PlanPass::kBackward, steps);
+    }
+    return steps;
+  }
+
+  void time_into(std::span<double> seconds) override {
+    MILLRACE_CHECK(seconds.empty() || seconds.size() == describe().size(), "one for each step");
+    seconds_ = seconds;
+  }
+
  private:
+  struct Named {
+    LayerName name;
+    Works works;
+  };
+
+  static void describe(const LayerName& name, const Works& works, nn::PlanPass pass,
+                       std::vector<nn::PlanStep>& steps) {
+    for (const Work& work : works) {
+      nn::PlanStep& step = steps.emplace_back(work.about);
+      step.layer = name.text;
+      step.input = name.input;
+      step.output = name.output;
+      step.pass = pass;
+    }
+  }
+
+  std::vector<nn::PlanStep> describe_forward() const {
+    std::vector<nn::PlanStep> steps;
+    for (const Named& input : inputs_to_plan_)
+      describe(input.name, input.works, nn::PlanPass::kForward, steps);
+    for (std::size_t i = 0; i < ops_.size(); ++i)
+      describe(names_[i], ops_[i]->forward(), nn::PlanPass::kForward, steps);
+    return steps;
+  }
+
+  void run(const Works& works) {
+    if (!seconds_.empty()) return run_timed(works);
+    for (const Work& work : works) work.run(pass_);
+  }
+
+  void run_timed(const Works& works) {
+    using Clock = std::chrono::steady_clock;
+    for (const Work& work : works) {
+      const Clock::time_point start = Clock::now();
+      work.run(pass_);
+      seconds_[timed_++] = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+  }
+
   void lower(Lowering& lowering) {
     for (const nn::Group& group : nn::fuse(lowering.graph())) {
       lowering.set_step(ops_.size(), false);
       ops_.push_back(make_op(lowering, group));
       results_.push_back(group.result);
+      names_.push_back(name_of(lowering.graph(), group));
     }
     for (const nn::GraphOutput& output : lowering.graph().outputs()) {
       lowering.set_step(ops_.size(), false);
       auto op = make_output(lowering, output.value);
       outputs_.push_back(op.get());
       ops_.push_back(std::move(op));
+      names_.push_back(name_of(output.name, lowering.graph().node(output.value).shape));
     }
   }
 
@@ -144,20 +238,26 @@ class CpuPlan final : public nn::Plan {
       }
       if (reached_[i]) ops_[i]->lower_backward(lowering, std::move(parts));
     }
-    for (const std::size_t index : lowering.without_gradient()) {
-      without_gradient_.push_back(lowering.gradient_values(index));
-    }
+    for (const std::size_t index : lowering.without_gradient()) add_fill(lowering, index);
     ready_ = lowering.ready_counts(ops_.size());
   }
 
-  void collect_roundings(const Lowering& lowering) {
-    round_forward_.resize(ops_.size());
-    round_backward_.resize(ops_.size());
+  void add_fill(Lowering& lowering, std::size_t index) {
+    const std::span<float> values = lowering.gradient_values(index);
+    const Parameter& parameter = lowering.graph().parameters().entries()[index];
+    Work fill = loop_work("fill", {}, [values](const Pass&) { std::ranges::fill(values, 0.0F); });
+    fill.about.bytes = static_cast<double>(values.size_bytes());
+    without_gradient_.push_back({name_of(parameter.name, parameter.shape), {std::move(fill)}});
+  }
+
+  void add_roundings(const Lowering& lowering) {
     for (const auto& result : lowering.forward_results()) {
-      if (result.to_round) round_forward_[result.op].push_back(result.tensor.memory);
+      if (result.to_round)
+        ops_[result.op]->forward().push_back(rounding_work(result.tensor.memory));
     }
     for (const auto& result : lowering.backward_results()) {
-      if (result.to_round) round_backward_[result.op].push_back(result.tensor.memory);
+      if (result.to_round)
+        ops_[result.op]->backward().push_back(rounding_work(result.tensor.memory));
     }
   }
 
@@ -177,12 +277,6 @@ class CpuPlan final : public nn::Plan {
     }
   }
 
-  using Roundings = std::vector<std::vector<dnnl::memory>>;  // one list per op, or empty
-  static void round(const Roundings& roundings, std::size_t op) {
-    if (roundings.empty()) return;
-    for (const dnnl::memory& memory : roundings[op]) round_to_bfloat16(memory);
-  }
-
   Context context_;
   PlanMemory memory_;
   Pass pass_;
@@ -192,14 +286,16 @@ class CpuPlan final : public nn::Plan {
   std::vector<OpPointer> ops_;
   std::vector<OutputOp*> outputs_;    // the last of ops_
   std::vector<std::size_t> results_;  // the node that each op computes, without the outputs
+  std::vector<LayerName> names_;      // of each op
   std::vector<dnnl::memory> inputs_;
-  std::vector<Lowering::Widening> widenings_;
-  std::vector<Call> input_calls_;
-  std::vector<bool> reached_;        // whether the op has a backward pass
-  std::vector<std::size_t> needed_;  // the lowest offset that each op's forward pass reads
-  std::vector<std::size_t> ready_;   // floats that are final after each op's backward pass
-  std::vector<std::span<float>> without_gradient_;
-  Roundings round_forward_, round_backward_;
+  std::vector<Named> inputs_to_plan_;  // before the ops
+  std::vector<bool> reached_;          // whether the op has a backward pass
+  std::vector<std::size_t> needed_;    // the lowest offset that each op's forward pass reads
+  std::vector<std::size_t> ready_;     // floats that are final after each op's backward pass
+  std::vector<Named> without_gradient_;
+  std::size_t num_forward_steps_ = 0;
+  std::span<double> seconds_;  // of each step, if they are timed
+  std::size_t timed_ = 0;      // the next of them
 };
 
 }  // namespace

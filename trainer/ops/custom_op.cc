@@ -1,5 +1,7 @@
 // A layer of a program's own: its values are copied to plain order in float32 and back.
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "trainer/detail/flat_math.h"
@@ -39,6 +41,14 @@ class CustomWeights {
     gradient_ = lowering.gradient_values(index_);
   }
   void parameters_changed() { stale_ = true; }
+  /// Rounds the weights, if a plan reads them so and they have changed.
+  void add_to(Works& works) {
+    if (rounded_.empty()) return;
+    Work work = loop_work("rounding", {}, [this](const Pass&) { read(); });
+    work.about.part = "W";
+    work.about.bytes = 2.0 * static_cast<double>(rounded_.size() * sizeof(float));
+    works.push_back(std::move(work));
+  }
   nn::ConstValues read() {
     if (rounded_.empty()) return master_;
     if (std::exchange(stale_, false)) {
@@ -72,32 +82,41 @@ class CustomOp final : public Op {
     for (const nn::Value input : inputs_) {
       const Tensor x = lowering.value(input);
       x_.push_back(lowering.make(dense(x.desc())));
-      before_.push_back(reorder_call(x.memory, x_.back().memory));
+      forward().push_back(reorder_work(context_, x.memory, x_.back().memory));
     }
     const Tensor y = lowering.make(lowering.gradient_desc({group.result}));
     y_ = lowering.make(dense(y.desc()));
-    after_ = reorder_call(y_.memory, y.memory);
     if (node.weight != nn::kNoParameter) weight_ = CustomWeights(lowering, node.weight);
     if (node.bias != nn::kNoParameter) bias_ = CustomWeights(lowering, node.bias);
+    weight_.add_to(forward());
+    bias_.add_to(forward());
+    forward().push_back(layer_work(x_, {y_}, [this](const Pass& pass) { compute(pass); }));
+    forward().push_back(reorder_work(context_, y_.memory, y.memory));
     lowering.set_value(group.result, y);
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     for (const Tensor& x : x_) lowering.use(x);
     lowering.use(y_);
-    sum_ = GradientSum(lowering, std::move(parts));
-    dy_ = lowering.make(dense(sum_.tensor().desc()));
-    before_back_ = reorder_call(sum_.tensor().memory, dy_.memory);
+    const GradientSum sum(lowering, std::move(parts));
+    sum.add_to(backward());
+    dy_ = lowering.make(dense(sum.tensor().desc()));
+    backward().push_back(reorder_work(context_, sum.tensor().memory, dy_.memory));
     dx_.resize(inputs_.size());
+    Works after;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (!lowering.wants_gradient(inputs_[i])) continue;
       const Tensor dx = lowering.make(lowering.gradient_desc(inputs_[i]));
       dx_[i] = lowering.make(dense(dx.desc()));
-      after_back_.push_back(reorder_call(dx_[i].memory, dx.memory));
+      after.push_back(reorder_work(context_, dx_[i].memory, dx.memory));
       lowering.add_gradient(inputs_[i], dx);
     }
     weight_.lower_backward(lowering);
     bias_.lower_backward(lowering);
+    std::vector<Tensor> read = x_;
+    read.insert(read.end(), {y_, dy_});
+    backward().push_back(layer_work(read, dx_, [this](const Pass&) { compute_back(); }));
+    std::ranges::move(after, std::back_inserter(backward()));
   }
 
   void parameters_changed() override {
@@ -105,8 +124,18 @@ class CustomOp final : public Op {
     bias_.parameters_changed();
   }
 
-  void forward(const Pass& pass) override {
-    for (const Call& call : before_) call.run(context_);
+ private:
+  Work layer_work(std::vector<Tensor> arrays, const std::vector<Tensor>& written,
+                  std::function<void(const Pass&)> run) const {
+    arrays.insert(arrays.end(), written.begin(), written.end());
+    std::vector<dnnl::memory> memories;
+    for (const Tensor& array : arrays) memories.push_back(array.memory);
+    Work work = loop_work(layer_.kind(), memories, std::move(run));
+    work.about.kernel = "own";
+    return work;
+  }
+
+  void compute(const Pass& pass) {
     const std::vector<nn::ConstValues> inputs = read_inputs();
     layer_.forward({.samples = context_.batch_size,
                     .training = pass.mode == nn::Mode::kTrain,
@@ -114,12 +143,9 @@ class CustomOp final : public Op {
                     .weight = weight_.read(),
                     .bias = bias_.read(),
                     .output = values_of(y_)});
-    after_.run(context_);
   }
 
-  void backward() override {
-    sum_.run();
-    before_back_.run(context_);
+  void compute_back() {
     const std::vector<nn::ConstValues> inputs = read_inputs();
     std::vector<std::span<float>> input_gradients;
     for (const Tensor& dx : dx_) input_gradients.push_back(values_of(dx));
@@ -134,10 +160,8 @@ class CustomOp final : public Op {
                      .bias_gradient = bias_.gradient()});
     weight_.finish();
     bias_.finish();
-    for (const Call& call : after_back_) call.run(context_);
   }
 
- private:
   std::vector<nn::ConstValues> read_inputs() const {
     std::vector<nn::ConstValues> inputs;
     for (const Tensor& x : x_) inputs.emplace_back(values_of(x));
@@ -150,9 +174,6 @@ class CustomOp final : public Op {
   CustomWeights weight_, bias_;
   std::vector<Tensor> x_, dx_;  // in plain order, as y_ and dy_
   Tensor y_, dy_;
-  GradientSum sum_;
-  std::vector<Call> before_, after_back_;
-  Call after_, before_back_;
 };
 
 }  // namespace

@@ -24,26 +24,27 @@ class AddOp final : public Op {
     y_ = lowering.make(lowering.gradient_desc({group.result}));
     y_.rounded = true;
     lowering.set_value(group.result, y_);
+    forward().push_back(loop_work(b_ ? "addition" : "relu", {a_.memory, b_.memory, y_.memory},
+                                  [this](const Pass&) { compute(); }));
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
-    dy_ = GradientSum(lowering, std::move(parts), relu_ ? y_ : Tensor{});
-    const bool shared = dy_.shared() || inputs_.size() > 1;
-    for (const nn::Value input : inputs_) lowering.add_gradient(input, dy_.tensor(), shared);
+    const GradientSum dy(lowering, std::move(parts), relu_ ? y_ : Tensor{});
+    dy.add_to(backward());
+    const bool shared = dy.shared() || inputs_.size() > 1;
+    for (const nn::Value input : inputs_) lowering.add_gradient(input, dy.tensor(), shared);
   }
 
-  void forward(const Pass&) override {
+ private:
+  void compute() const {
     add(storage_, padded_values(y_.memory),
         {.a = a_.data(), .b = b_ ? b_.data() : nullptr, .out = y_.data(), .relu = relu_});
   }
-  void backward() override { dy_.run(); }
 
- private:
   std::vector<nn::Value> inputs_;
   bool relu_;
   Storage storage_;
   Tensor a_, b_, y_;
-  GradientSum dy_;
 };
 
 class DropoutOp final : public Op {
@@ -61,6 +62,8 @@ class DropoutOp final : public Op {
     const auto count = static_cast<std::int64_t>(padded_values(y_.memory));
     keep_ = lowering.make({{count}, DataType::u8, FormatTag::a});
     lowering.set_value(group.result, y_);
+    forward().push_back(loop_work("dropout", {x_.memory, keep_.memory, y_.memory},
+                                  [this](const Pass& pass) { drop(pass); }));
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
@@ -69,9 +72,13 @@ class DropoutOp final : public Op {
     dx_ = dy_.shared() ? lowering.make(dy_.tensor().desc()) : dy_.tensor();
     dx_.rounded = true;
     lowering.add_gradient(input_, dx_);
+    dy_.add_to(backward());
+    backward().push_back(loop_work("dropout", {dy_.tensor().memory, keep_.memory, dx_.memory},
+                                   [this](const Pass&) { drop_back(); }));
   }
 
-  void forward(const Pass& pass) override {
+ private:
+  void drop(const Pass& pass) const {
     const std::size_t count = padded_values(y_.memory);
     const bool train = pass.mode == nn::Mode::kTrain;
     if (train) draw_keep(key_of(pass.key), probability_, batch_size_, {keep(), count});
@@ -80,13 +87,11 @@ class DropoutOp final : public Op {
               {.x = x_.data(), .keep = keep(), .scale = train ? scale_ : 1.0F, .out = y_.data()});
   }
 
-  void backward() override {
-    dy_.run();
+  void drop_back() const {
     keep_some(storage_, padded_values(dx_.memory),
               {.x = dy_.tensor().data(), .keep = keep(), .scale = scale_, .out = dx_.data()});
   }
 
- private:
   std::uint8_t* keep() const { return static_cast<std::uint8_t*>(keep_.data()); }
 
   nn::BatchKey key_of(nn::BatchKey key) const {
@@ -127,6 +132,9 @@ class AdaptiveAvgPoolOp final : public Op {
         y_(lowering.make(lowering.gradient_desc({group.result}))) {
     y_.rounded = true;
     lowering.set_value(group.result, y_);
+    forward().push_back(loop_work("pooling", {x_.memory, y_.memory}, [this](const Pass&) {
+      adaptive_avg_pool(storage_, shape_, x_.data(), y_.data());
+    }));
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
@@ -134,12 +142,11 @@ class AdaptiveAvgPoolOp final : public Op {
     dx_ = lowering.make(lowering.gradient_desc(input_));
     dx_.rounded = true;
     lowering.add_gradient(input_, dx_);
-  }
-
-  void forward(const Pass&) override { adaptive_avg_pool(storage_, shape_, x_.data(), y_.data()); }
-  void backward() override {
-    dy_.run();
-    adaptive_avg_pool_backward(storage_, shape_, scales_, dy_.tensor().data(), dx_.data());
+    dy_.add_to(backward());
+    backward().push_back(
+        loop_work("pooling", {dy_.tensor().memory, dx_.memory}, [this](const Pass&) {
+          adaptive_avg_pool_backward(storage_, shape_, scales_, dy_.tensor().data(), dx_.data());
+        }));
   }
 
  private:
@@ -158,18 +165,16 @@ class CopyOut final : public OutputOp {
     const Dims dims = dims_of(made.desc());
     const Desc dense(dims, DataType::f32, dims.size() == 4 ? FormatTag::abcd : FormatTag::ab);
     output_ = lowering.keep(dense);
-    copy_ = reorder_call(made.memory, output_);
+    forward().push_back(reorder_work(context_, made.memory, output_));
     if (lowering.trains()) gradient_ = lowering.keep(dense);
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient>) override {
     const Tensor made = lowering.make(lowering.gradient_desc(value_));
-    copy_back_ = reorder_call(gradient_, made.memory);
+    backward().push_back(reorder_work(context_, gradient_, made.memory));
     lowering.add_gradient(value_, made);
   }
 
-  void forward(const Pass&) override { copy_.run(context_); }
-  void backward() override { copy_back_.run(context_); }
   dnnl::memory output() const override { return output_; }
   dnnl::memory gradient() const override { return gradient_; }
 
@@ -177,7 +182,6 @@ class CopyOut final : public OutputOp {
   const Context& context_;
   nn::Value value_;
   dnnl::memory output_, gradient_;
-  Call copy_, copy_back_;
 };
 
 }  // namespace

@@ -23,8 +23,15 @@ GradientSum::GradientSum(Lowering& lowering, std::vector<Gradient> parts, const 
   sum_.rounded = true;
 }
 
-void GradientSum::run() const {
+void GradientSum::add_to(Works& works) const {
   if (parts_.size() <= 1 && !relu_output_) return;
+  std::vector<dnnl::memory> arrays = {sum_.memory, relu_output_.memory};
+  for (const Gradient& part : parts_) arrays.push_back(part.tensor.memory);
+  works.push_back(loop_work(relu_output_ ? "relu" : "gradient sum", arrays,
+                            [sum = *this](const Pass&) { sum.run(); }));
+}
+
+void GradientSum::run() const {
   const std::size_t count = padded_values(sum_.memory);
   const void* sum = parts_[0].tensor.data();
   for (std::size_t i = 2; i < parts_.size(); ++i) {

@@ -9,6 +9,7 @@
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/machine.h"
+#include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/onednn_faults.h"
 #include "trainer/ops/detail/primitives.h"
 
@@ -59,7 +60,8 @@ Lowering::Lowering(const nn::Graph& graph, const nn::PlanOptions& options,
       result_of_(graph.nodes().size(), kNoResult),
       wants_gradient_(find_wanting(graph)),
       gradients_(graph.nodes().size()),
-      final_at_(graph.parameters().entries().size(), -1) {
+      final_at_(graph.parameters().entries().size(), -1),
+      input_works_(graph.nodes().size()) {
   const DataType type = onednn_type(options.input_dtype);
   for (const nn::Value input : graph.inputs()) {
     const nn::Shape& shape = graph.node(input).shape;
@@ -116,17 +118,22 @@ Tensor Lowering::raw_input(nn::Value value) {
   if (!given || context_.type != DataType::f32 || type_of(given.desc()) == DataType::f32)
     return given;
   Tensor& wide = wide_inputs_[value.node];
-  if (!wide) wide = widen_input(given);
+  if (!wide) wide = widen_input(value);
   use(wide);
   return wide;
 }
 
 // Without bf16 instructions oneDNN reorders from bf16 by its reference, at 50 ns a value.
-Tensor Lowering::widen_input(const Tensor& given) {
+Tensor Lowering::widen_input(nn::Value value) {
+  const Tensor& given = inputs_[value.node];
   const dnnl::memory::dims dims = dims_of(given.desc());
   Tensor wide = make({dims, DataType::f32, dims.size() == 4 ? FormatTag::acdb : FormatTag::ab});
   lifetimes_[wide.buffer].first = -1;
-  widenings_.push_back({given.memory, wide.memory});
+  Work work =
+      loop_work("widening", {given.memory, wide.memory},
+                [from = given.memory, to = wide.memory](const Pass&) { widen_bfloat16(from, to); });
+  work.about.layout = layout_text(given.desc(), wide.desc());
+  input_works_[value.node].push_back(std::move(work));
   return wide;
 }
 
@@ -147,7 +154,8 @@ Tensor Lowering::unrounded_value(nn::Value value) {
 Tensor Lowering::convert_input(nn::Value value) {
   Tensor copy = make(gradient_desc(value));
   lifetimes_[copy.buffer].first = -1;
-  input_calls_.push_back(reorder_call(raw_input(value).memory, copy.memory));
+  const Tensor raw = raw_input(value);
+  input_works_[value.node].push_back(reorder_work(context_, raw.memory, copy.memory));
   return copy;
 }
 
@@ -228,6 +236,15 @@ std::vector<std::size_t> Lowering::without_gradient() const {
     if (final_at_[i] < 0) indices.push_back(i);
   }
   return indices;
+}
+
+std::vector<Lowering::InputWorks> Lowering::take_input_works() {
+  std::vector<InputWorks> all;
+  for (const nn::Value input : graph_.inputs()) {
+    Works& works = input_works_[input.node];
+    if (!works.empty()) all.push_back({input.node, std::move(works)});
+  }
+  return all;
 }
 
 void Lowering::finish(PlanMemory& memory) {

@@ -8,6 +8,8 @@
 
 #include "io/base/error.h"
 #include "trainer/ops/detail/onednn_faults.h"
+#include "trainer/ops/detail/primitives.h"
+#include "trainer/ops/detail/work.h"
 
 namespace millrace::trainer::ops {
 
@@ -36,6 +38,7 @@ Call::Call(const dnnl::primitive& primitive,
     if (!memory) continue;
     memories_.push_back(memory);
     arguments_.push_back({argument, memory.get()});
+    if (argument != DNNL_ARG_SCRATCHPAD) bytes_ += bytes_of(memory);
   }
 }
 
@@ -45,6 +48,8 @@ void Call::run(const Context& context) const {
                              static_cast<int>(arguments_.size()), arguments_.data());
   if (status != dnnl_success) throw_onednn(status, "a layer cannot be computed");
 }
+
+std::string Call::implementation() const { return implementation_of(primitive_); }
 
 Call reorder_call(const dnnl::memory& from, const dnnl::memory& to) {
   return {dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};

@@ -54,16 +54,16 @@ class Conv2dOp final : public WeightedOp {
             Geometry(layer, lowering.graph().node(lowering.node(group.head).inputs[0]).shape[0])) {}
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
-    dy_ = GradientSum(lowering, std::move(parts), group().relu ? y_ : Tensor{});
+    sum_gradients(lowering, std::move(parts), group().relu ? y_ : Tensor{});
     const Tensor dy = in_layout(lowering, as_shape(lowering, dy_.tensor(), out_shape_),
-                                half(descriptor_.dst_desc()), back_weights_);
+                                half(descriptor_.dst_desc()), backward());
     lower_weights(lowering, dy);
     if (lowering.wants_gradient(node().inputs[0])) lower_data(lowering, dy);
   }
 
  private:
   Conv2dOp(Lowering& lowering, const nn::Group& group, const nn::Conv2d& layer, const Geometry& own)
-      : WeightedOp(lowering, group, own.weights, own.weights_tag),
+      : WeightedOp(lowering, group, "convolution", own.weights, own.weights_tag),
         raw_(lowering.raw_input(node().inputs[0])),
         in_shape_(lowering.graph().node(node().inputs[0]).shape),
         out_shape_(node().shape),
@@ -104,11 +104,11 @@ class Conv2dOp final : public WeightedOp {
 
   void lower_forward(Lowering& lowering) {
     const Tensor x = raw_ ? raw_ : as_shape(lowering, lowering.value(node().inputs[0]), in_shape_);
-    x_ = in_layout(lowering, x, descriptor_.src_desc(), forward_);
+    x_ = in_layout(lowering, x, descriptor_.src_desc(), forward());
     y_ = lowering.make(context().image(out_shape_, type_of(descriptor_.dst_desc())));
     const Tensor made = beside(lowering, y_, descriptor_.dst_desc());
     call_forward<convolution_forward>(lowering, descriptor_, x_, made, bias_);
-    copy(made, y_, forward_);
+    copy(made, y_, forward());
     lowering.set_value(group().result, as_shape(lowering, y_, node().shape));
   }
 
@@ -122,8 +122,8 @@ class Conv2dOp final : public WeightedOp {
   static Tensor beside(Lowering& lowering, const Tensor& tensor, const Desc& made) {
     return tensor.desc() == made ? tensor : lowering.make(made);
   }
-  static void copy(const Tensor& from, const Tensor& to, Calls& calls) {
-    if (from.desc() != to.desc()) calls.push_back(reorder_call(from.memory, to.memory));
+  void copy(const Tensor& from, const Tensor& to, Works& works) const {
+    if (from.desc() != to.desc()) works.push_back(reorder_work(context(), from.memory, to.memory));
   }
 
   convolution_backward_weights::primitive_desc describe_weights(const Desc& x,
@@ -139,8 +139,8 @@ class Conv2dOp final : public WeightedOp {
       descriptor = describe_weights(any(dims_of(x_.desc()), context().type),
                                     any(dims_of(dy.desc()), context().type));
     }
-    const Tensor x = in_layout(lowering, x_, descriptor.src_desc(), back_weights_);
-    const Tensor read = in_layout(lowering, dy, descriptor.diff_dst_desc(), back_weights_);
+    const Tensor x = in_layout(lowering, x_, descriptor.src_desc(), backward());
+    const Tensor read = in_layout(lowering, dy, descriptor.diff_dst_desc(), backward());
     call_back_weights<convolution_backward_weights>(lowering, descriptor, x, read, bias_);
   }
 
@@ -154,7 +154,7 @@ class Conv2dOp final : public WeightedOp {
     const Tensor shown_dx = as_shape(lowering, dx, in_shape_);
     const Tensor made = beside(lowering, shown_dx, descriptor_.src_desc());
     call_back_data<convolution_backward_data>(lowering, descriptor, dy, made);
-    copy(made, shown_dx, back_data_);
+    copy(made, shown_dx, backward());
     lowering.add_gradient(input, dx);
   }
 

@@ -19,7 +19,7 @@ class ConvTranspose2dOp final : public WeightedOp {
                                layer.kernel.height, layer.kernel.width}) {}
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
-    dy_ = GradientSum(lowering, std::move(parts));
+    sum_gradients(lowering, std::move(parts), {});
     lower_weights(lowering, dy_.tensor());
     if (lowering.wants_gradient(node().inputs[0])) lower_data(lowering, dy_.tensor());
   }
@@ -27,7 +27,7 @@ class ConvTranspose2dOp final : public WeightedOp {
  private:
   ConvTranspose2dOp(Lowering& lowering, const nn::Group& group, const nn::ConvTranspose2d& layer,
                     const Dims& weights)
-      : WeightedOp(lowering, group, weights, FormatTag::bacd),
+      : WeightedOp(lowering, group, "convolution", weights, FormatTag::bacd),
         window_{.strides = {layer.stride.height, layer.stride.width},
                 .dilates = {0, 0},
                 .before = {layer.padding.height, layer.padding.width},

@@ -16,14 +16,14 @@ class LinearOp final : public WeightedOp {
                       lowering.graph().node(lowering.node(group.head).inputs[0]).shape[0]}) {}
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
-    dy_ = GradientSum(lowering, std::move(parts), group().relu ? y_ : Tensor{});
+    sum_gradients(lowering, std::move(parts), group().relu ? y_ : Tensor{});
     lower_weights(lowering, dy_.tensor());
     if (lowering.wants_gradient(node().inputs[0])) lower_data(lowering, dy_.tensor());
   }
 
  private:
   LinearOp(Lowering& lowering, const nn::Group& group, const Dims& weights)
-      : WeightedOp(lowering, group, weights, FormatTag::ab),
+      : WeightedOp(lowering, group, "product", weights, FormatTag::ab),
         weights_dims_(weights),
         bias_(bias_desc(weights[0])) {
     lower_forward(lowering);

@@ -12,6 +12,7 @@ namespace {
 // What differs between them: the descriptions of the two primitives, and which value the backward
 // pass reads beside the gradient.
 struct EltwiseTraits {
+  static constexpr const char* kKind = "activation";
   using Forward = dnnl::eltwise_forward;
   using Backward = dnnl::eltwise_backward;
   static constexpr int kReads = DNNL_ARG_SRC;
@@ -38,6 +39,7 @@ struct EltwiseTraits {
 };
 
 struct SoftmaxTraits {
+  static constexpr const char* kKind = "softmax";
   using Forward = dnnl::softmax_forward;
   using Backward = dnnl::softmax_backward;
   static constexpr int kReads = DNNL_ARG_DST;
@@ -52,6 +54,7 @@ struct SoftmaxTraits {
 };
 
 struct ResamplingTraits {
+  static constexpr const char* kKind = "upsampling";
   using Forward = dnnl::resampling_forward;
   using Backward = dnnl::resampling_backward;
   static constexpr int kReads = 0;  // neither value
@@ -80,32 +83,32 @@ class UnaryOp final : public Op {
         x_(lowering.value(input_)),
         y_(lowering.make(lowering.gradient_desc({group.result}))),
         primitive_desc_(traits.forward(context_, x_.desc(), y_.desc())) {
-    run_ = Call(typename Traits::Forward(primitive_desc_),
-                {{DNNL_ARG_SRC, x_.memory},
-                 {DNNL_ARG_DST, y_.memory},
-                 {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive_desc_.scratchpad_desc())}});
+    const Call run(typename Traits::Forward(primitive_desc_),
+                   {{DNNL_ARG_SRC, x_.memory},
+                    {DNNL_ARG_DST, y_.memory},
+                    {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive_desc_.scratchpad_desc())}});
+    forward().push_back(call_work(
+        context_, run, {.kind = Traits::kKind, .layout = layout_text(x_.desc(), y_.desc())}));
     lowering.set_value(group.result, y_);
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     const Tensor read = Traits::kReads == DNNL_ARG_DST ? y_ : x_;
     if (Traits::kReads != 0) lowering.use(read);
-    dy_ = GradientSum(lowering, std::move(parts));
+    const GradientSum sum(lowering, std::move(parts));
+    sum.add_to(backward());
+    const Tensor& dy = sum.tensor();
     const Tensor dx = lowering.make(lowering.gradient_desc(input_));
     const auto primitive =
-        traits_.backward(context_, {read.desc(), dx.desc(), dy_.tensor().desc()}, primitive_desc_);
-    run_back_ = Call(typename Traits::Backward(primitive),
-                     {{Traits::kReads, Traits::kReads != 0 ? read.memory : dnnl::memory()},
-                      {DNNL_ARG_DIFF_DST, dy_.tensor().memory},
-                      {DNNL_ARG_DIFF_SRC, dx.memory},
-                      {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive.scratchpad_desc())}});
+        traits_.backward(context_, {read.desc(), dx.desc(), dy.desc()}, primitive_desc_);
+    const Call run(typename Traits::Backward(primitive),
+                   {{Traits::kReads, Traits::kReads != 0 ? read.memory : dnnl::memory()},
+                    {DNNL_ARG_DIFF_DST, dy.memory},
+                    {DNNL_ARG_DIFF_SRC, dx.memory},
+                    {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive.scratchpad_desc())}});
+    backward().push_back(call_work(
+        context_, run, {.kind = Traits::kKind, .layout = layout_text(dy.desc(), dx.desc())}));
     lowering.add_gradient(input_, dx);
-  }
-
-  void forward(const Pass&) override { run_.run(context_); }
-  void backward() override {
-    dy_.run();
-    run_back_.run(context_);
   }
 
  private:
@@ -114,9 +117,6 @@ class UnaryOp final : public Op {
   Traits traits_;
   Tensor x_, y_;
   typename Traits::Forward::primitive_desc primitive_desc_;
-  Call run_;
-  GradientSum dy_;
-  Call run_back_;
 };
 
 }  // namespace
@@ -155,38 +155,39 @@ class PoolOp final : public Op {
         pooling(context_, kAlgorithm, whole_x.desc(), whole_y.desc(), kernel_, window_);
     // Which value of each window was the largest.
     if (kIsMax) workspace_ = lowering.make(primitive_desc_.workspace_desc());
-    pool_ = Call(pooling_forward(primitive_desc_),
-                 {{DNNL_ARG_SRC, whole_x.memory},
-                  {DNNL_ARG_DST, whole_y.memory},
-                  {DNNL_ARG_WORKSPACE, workspace_.memory},
-                  {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive_desc_.scratchpad_desc())}});
+    const Call pool(
+        pooling_forward(primitive_desc_),
+        {{DNNL_ARG_SRC, whole_x.memory},
+         {DNNL_ARG_DST, whole_y.memory},
+         {DNNL_ARG_WORKSPACE, workspace_.memory},
+         {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive_desc_.scratchpad_desc())}});
+    forward().push_back(call_work(
+        context_, pool, {.kind = kKind, .layout = layout_text(whole_x.desc(), whole_y.desc())}));
     lowering.set_value(group.result, y);
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     lowering.use(workspace_);
-    dy_ = GradientSum(lowering, std::move(parts));
+    const GradientSum sum(lowering, std::move(parts));
+    sum.add_to(backward());
     const Tensor dx = lowering.make(lowering.gradient_desc(input_));
     const Tensor whole_dx = in_whole_blocks(lowering, dx);
-    const Tensor whole_dy = in_whole_blocks(lowering, dy_.tensor());
+    const Tensor whole_dy = in_whole_blocks(lowering, sum.tensor());
     const auto primitive =
         pooling_back(context_, kAlgorithm, {{}, whole_dx.desc(), whole_dy.desc()}, kernel_, window_,
                      primitive_desc_);
-    back_ = Call(pooling_backward(primitive),
-                 {{DNNL_ARG_DIFF_DST, whole_dy.memory},
-                  {DNNL_ARG_DIFF_SRC, whole_dx.memory},
-                  {DNNL_ARG_WORKSPACE, workspace_.memory},
-                  {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive.scratchpad_desc())}});
+    const Call back(pooling_backward(primitive),
+                    {{DNNL_ARG_DIFF_DST, whole_dy.memory},
+                     {DNNL_ARG_DIFF_SRC, whole_dx.memory},
+                     {DNNL_ARG_WORKSPACE, workspace_.memory},
+                     {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(primitive.scratchpad_desc())}});
+    backward().push_back(call_work(
+        context_, back, {.kind = kKind, .layout = layout_text(whole_dy.desc(), whole_dx.desc())}));
     lowering.add_gradient(input_, dx);
   }
 
-  void forward(const Pass&) override { pool_.run(context_); }
-  void backward() override {
-    dy_.run();
-    back_.run(context_);
-  }
-
  private:
+  static constexpr const char* kKind = "pooling";
   static constexpr bool kIsMax = std::is_same_v<Layer, nn::MaxPool2d>;
   static constexpr auto kAlgorithm =
       kIsMax ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_include_padding;
@@ -208,9 +209,6 @@ class PoolOp final : public Op {
   Window window_;
   pooling_forward::primitive_desc primitive_desc_;
   Tensor workspace_;
-  Call pool_;
-  GradientSum dy_;
-  Call back_;
 };
 
 }  // namespace

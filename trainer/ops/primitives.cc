@@ -67,6 +67,16 @@ Desc with_type(const Desc& desc, DataType type) {
   }
   return {dims_of(desc), type, FormatTag::abcd};
 }
+
+Blocking blocking_of(const Desc& desc) {
+  if (desc.get_format_kind() != dnnl::memory::format_kind::blocked) return {};
+  Blocking blocking{.strides = desc.get_strides(), .blocks = {}};
+  const Dims axes = desc.get_inner_idxs();
+  const Dims sizes = desc.get_inner_blks();
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    blocking.blocks.push_back({static_cast<std::size_t>(axes[i]), sizes[i]});
+  return blocking;
+}
 #else
 Dims dims_of(const Desc& desc) { return desc.dims(); }
 DataType type_of(const Desc& desc) { return desc.data_type(); }
@@ -76,7 +86,23 @@ Desc with_type(const Desc& desc, DataType type) {
   copy.data.data_type = dnnl::memory::convert_to_c(type);
   return copy;
 }
+
+Blocking blocking_of(const Desc& desc) {
+  if (desc.data.format_kind != dnnl_blocked) return {};
+  const dnnl_blocking_desc_t& given = desc.data.format_desc.blocking;
+  Blocking blocking{.strides = {given.strides, given.strides + desc.data.ndims}, .blocks = {}};
+  for (int i = 0; i < given.inner_nblks; ++i)
+    blocking.blocks.push_back({static_cast<std::size_t>(given.inner_idxs[i]), given.inner_blks[i]});
+  return blocking;
+}
 #endif
+
+std::string implementation_of(const dnnl::primitive& primitive) {
+  const char* name = nullptr;
+  const dnnl_status_t status =
+      dnnl_primitive_desc_query(primitive.get_primitive_desc(), dnnl_query_impl_info_str, 0, &name);
+  return status == dnnl_success && name != nullptr ? name : "";
+}
 
 dnnl::convolution_forward::primitive_desc convolution(const Context& context, const Operands& of,
                                                       const Window& window, bool relu) {

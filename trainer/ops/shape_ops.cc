@@ -25,33 +25,26 @@ class ConcatOp final : public Op {
     std::int64_t channel = 0;
     for (const nn::Value input : inputs_) {
       const Tensor x = lowering.value(input);
-      calls_.push_back(reorder_call(x.memory, slice(lowering, whole, x, channel)));
+      forward().push_back(reorder_work(context_, x.memory, slice(lowering, whole, x, channel)));
       channel += dims_of(x.desc())[1];
     }
-    calls_.push_back(reorder_call(whole.memory, y.memory));
+    forward().push_back(reorder_work(context_, whole.memory, y.memory));
     lowering.set_value(group.result, y);
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
-    dy_ = GradientSum(lowering, std::move(parts));
-    const Tensor whole = lowering.make(plain_order(dy_.tensor()));
-    calls_back_.push_back(reorder_call(dy_.tensor().memory, whole.memory));
+    const GradientSum dy(lowering, std::move(parts));
+    dy.add_to(backward());
+    const Tensor whole = lowering.make(plain_order(dy.tensor()));
+    backward().push_back(reorder_work(context_, dy.tensor().memory, whole.memory));
     std::int64_t channel = 0;
     for (const nn::Value input : inputs_) {
       Tensor dx = lowering.make(lowering.gradient_desc(input));
       dx.rounded = true;
-      calls_back_.push_back(reorder_call(slice(lowering, whole, dx, channel), dx.memory));
+      backward().push_back(reorder_work(context_, slice(lowering, whole, dx, channel), dx.memory));
       channel += dims_of(dx.desc())[1];
       lowering.add_gradient(input, dx);
     }
-  }
-
-  void forward(const Pass&) override {
-    for (const Call& call : calls_) call.run(context_);
-  }
-  void backward() override {
-    dy_.run();
-    for (const Call& call : calls_back_) call.run(context_);
   }
 
  private:
@@ -65,8 +58,6 @@ class ConcatOp final : public Op {
 
   const Context& context_;
   std::vector<nn::Value> inputs_;
-  std::vector<Call> calls_, calls_back_;
-  GradientSum dy_;
 };
 
 // The same values in (N, C, H, W) order as another shape: a view if both layouts agree, else a copy
@@ -82,24 +73,19 @@ class ReshapeOp final : public Op {
     const Desc wanted = lowering.gradient_desc(result);
     Tensor y = is_view_ ? lowering.view(x, wanted) : lowering.make(wanted);
     y.rounded = true;  // as its input
-    if (!is_view_) convert(lowering, x, y, copies_);
+    if (!is_view_) convert(lowering, x, y, forward());
     lowering.set_value(group.result, y);
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
-    dy_ = GradientSum(lowering, std::move(parts));
+    const GradientSum sum(lowering, std::move(parts));
+    sum.add_to(backward());
     const Desc image = lowering.gradient_desc(input_);
-    const Tensor& dy = dy_.tensor();
+    const Tensor& dy = sum.tensor();
     Tensor dx = is_view_ ? lowering.view(dy, image) : lowering.make(image);
     dx.rounded = true;
-    if (!is_view_) convert(lowering, dy, dx, copies_back_);
-    lowering.add_gradient(input_, dx, is_view_ && dy_.shared());
-  }
-
-  void forward(const Pass&) override { run(copies_); }
-  void backward() override {
-    dy_.run();
-    run(copies_back_);
+    if (!is_view_) convert(lowering, dy, dx, backward());
+    lowering.add_gradient(input_, dx, is_view_ && sum.shared());
   }
 
  private:
@@ -108,21 +94,16 @@ class ReshapeOp final : public Op {
     return shape.size() == 1 ||
            (shape[1] == 1 && shape[2] == 1 && shape[0] % context_.layout.block == 0);
   }
-  static void convert(Lowering& lowering, const Tensor& from, const Tensor& to,
-                      std::vector<Call>& calls) {
+  void convert(Lowering& lowering, const Tensor& from, const Tensor& to, Works& works) const {
     const Tensor middle = lowering.make(plain_order(from));
-    calls.push_back(reorder_call(from.memory, middle.memory));
-    calls.push_back(reorder_call(lowering.view(middle, plain_order(to)).memory, to.memory));
-  }
-  void run(const std::vector<Call>& calls) const {
-    for (const Call& call : calls) call.run(context_);
+    works.push_back(reorder_work(context_, from.memory, middle.memory));
+    works.push_back(
+        reorder_work(context_, lowering.view(middle, plain_order(to)).memory, to.memory));
   }
 
   const Context& context_;
   nn::Value input_;
   bool is_view_ = false;
-  std::vector<Call> copies_, copies_back_;
-  GradientSum dy_;
 };
 
 }  // namespace

@@ -1,10 +1,18 @@
 #include "trainer/ops/detail/weighted_op.h"
 
+#include <string>
+#include <utility>
+
+#include "trainer/nn/summary.h"
+
 namespace millrace::trainer::ops {
 
-WeightedOp::WeightedOp(Lowering& lowering, const nn::Group& group, const Dims& weights,
-                       FormatTag tag)
+WeightedOp::WeightedOp(Lowering& lowering, const nn::Group& group, std::string_view kind,
+                       const Dims& weights, FormatTag tag)
     : context_(lowering.context()),
+      kind_(kind),
+      flops_(2.0 * static_cast<double>(context_.batch_size) *
+             static_cast<double>(nn::multiply_adds(lowering.graph(), lowering.node(group.head)))),
       group_(group),
       node_(lowering.node(group.head)),
       weight_view_{node_.weight, weights, tag} {
@@ -19,11 +27,25 @@ Desc WeightedOp::bias_desc(std::int64_t features) const {
 }
 
 Tensor WeightedOp::in_layout(Lowering& lowering, const Tensor& tensor, const Desc& wanted,
-                             Calls& calls) {
+                             Works& works) {
   if (tensor.desc() == wanted) return tensor;
   Tensor other = lowering.make(wanted);
-  calls.push_back(reorder_call(tensor.memory, other.memory));
+  works.push_back(reorder_work(lowering.context(), tensor.memory, other.memory));
   return other;
+}
+
+void WeightedOp::sum_gradients(Lowering& lowering, std::vector<Gradient> parts,
+                               const Tensor& relu_output) {
+  dy_ = GradientSum(lowering, std::move(parts), relu_output);
+  dy_.add_to(backward());
+}
+
+Work WeightedOp::product(Call call, std::string_view part, const Desc& from, const Desc& to) const {
+  return call_work(context_, std::move(call),
+                   {.kind = std::string(kind_),
+                    .part = std::string(part),
+                    .layout = layout_text(from, to),
+                    .flops = flops_});
 }
 
 dnnl::memory WeightedOp::master(Lowering& lowering) const {
@@ -32,9 +54,11 @@ dnnl::memory WeightedOp::master(Lowering& lowering) const {
 
 void WeightedOp::prepare(Lowering& lowering, const Desc& weights, const Desc& bias) {
   weights_ = PreparedWeights(lowering, master(lowering), weights);
+  weights_.add_to(forward(), context_, "W");
   if (!has_bias()) return;
   bias_ = PreparedWeights(
       lowering, lowering.parameter(bias_view_.parameter, bias_view_.dims, bias_view_.tag), bias);
+  bias_.add_to(forward(), context_, "b");
 }
 
 void WeightedOp::prepare_gradients(Lowering& lowering, const Desc& weights, const Desc& bias) {
@@ -46,26 +70,6 @@ void WeightedOp::parameters_changed() {
   for (PreparedWeights* weights : {&weights_, &bias_, &weights_back_}) {
     weights->parameters_changed();
   }
-}
-
-void WeightedOp::run(const Calls& calls) const {
-  for (const Call& call : calls) call.run(context_);
-}
-
-void WeightedOp::forward(const Pass&) {
-  weights_.refresh(context_);
-  bias_.refresh(context_);
-  run(forward_);
-}
-
-void WeightedOp::backward() {
-  dy_.run();
-  run(back_weights_);
-  weight_gradient_.finish(context_);
-  bias_gradient_.finish(context_);
-  if (back_data_.empty()) return;
-  weights_back_.refresh(context_);
-  run(back_data_);
 }
 
 }  // namespace millrace::trainer::ops

@@ -1,6 +1,8 @@
 #include "trainer/ops/detail/weights.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/primitives.h"
@@ -39,6 +41,13 @@ void RowCopy::run() const {
   }
 }
 
+Work RowCopy::work(std::string_view part) const {
+  Work work = loop_work("row copy", {from, to}, [rows = *this](const Pass&) { rows.run(); });
+  work.about.part = part;
+  work.about.layout = layout_text(from.get_desc(), to.get_desc(), weight_axes(to.get_desc()));
+  return work;
+}
+
 PreparedWeights::PreparedWeights(Lowering& lowering, const dnnl::memory& master, const Desc& wanted)
     : memory_(master), rounds_(lowering.context().round_to_bfloat16 && dims_of(wanted).size() > 1) {
   if (dims_of(wanted) != dims_of(master.get_desc())) {
@@ -46,17 +55,28 @@ PreparedWeights::PreparedWeights(Lowering& lowering, const dnnl::memory& master,
     memory_ = pad_.to;
   }
   if (wanted == memory_.get_desc() && !rounds_) return;
-  const dnnl::memory source = memory_;
+  source_ = memory_;
   memory_ = lowering.keep(wanted);
-  copy_ = reorder_call(source, memory_);
 }
 
-void PreparedWeights::refresh(const Context& context) {
-  if (!stale_) return;
-  if (pad_.to) pad_.run();
-  if (copy_) copy_.run(context);
-  if (rounds_) round_to_bfloat16(memory_);
-  stale_ = false;
+void PreparedWeights::add(Works& works, Work work) const {
+  work.run = [this, run = std::move(work.run)](const Pass& pass) {
+    if (stale_) run(pass);
+  };
+  works.push_back(std::move(work));
+}
+
+void PreparedWeights::add_to(Works& works, const Context& context, std::string_view part) {
+  const std::string_view axes = weight_axes(memory_.get_desc());
+  const std::size_t before = works.size();
+  if (pad_.to) add(works, pad_.work(part));
+  if (source_) add(works, reorder_work(context, source_, memory_, part, axes));
+  if (rounds_) add(works, rounding_work(memory_, part, axes));
+  if (works.size() == before) return;
+  works.back().run = [this, run = std::move(works.back().run)](const Pass& pass) {
+    run(pass);
+    stale_ = false;
+  };
 }
 
 WeightGradient::WeightGradient(Lowering& lowering, const FlatView& view, const Desc& made) {
@@ -74,15 +94,20 @@ WeightGradient::WeightGradient(Lowering& lowering, const FlatView& view, const D
     if (made == target.get_desc()) return;
   }
   memory_ = lowering.make(made).memory;
-  copy_ = reorder_call(memory_, target);
+  copied_ = target;
 }
 
-void WeightGradient::finish(const Context& context) const {
-  if (copy_) copy_.run(context);
-  if (trim_.from) trim_.run();
+void WeightGradient::add_to(Works& works, const Context& context, std::string_view part) const {
+  if (copied_)
+    works.push_back(reorder_work(context, memory_, copied_, part, weight_axes(memory_.get_desc())));
+  if (trim_.from) works.push_back(trim_.work(part));
   if (!own_) return;
-  void* sum = sum_.get_data_handle();
-  add(Storage::kFloat32, padded_values(sum_), {.a = sum, .b = own_.get_data_handle(), .out = sum});
+  works.push_back(
+      loop_work("gradient sum", {sum_, own_, sum_}, [sum = sum_, own = own_](const Pass&) {
+        void* values = sum.get_data_handle();
+        add(Storage::kFloat32, padded_values(sum),
+            {.a = values, .b = own.get_data_handle(), .out = values});
+      }));
 }
 
 }  // namespace millrace::trainer::ops

@@ -18,9 +18,12 @@ class GradientSum {
   const Tensor& tensor() const { return sum_; }
   /// Whether another op reads it later.
   bool shared() const { return shared_; }
-  void run() const;
+  /// Adds the sum, if there is anything to add or to mask.
+  void add_to(Works& works) const;
 
  private:
+  void run() const;
+
   std::vector<Gradient> parts_;
   Tensor relu_output_;
   Tensor sum_;

@@ -92,13 +92,13 @@ class Lowering {
   /// Plans the arena and sets every tensor's address.
   void finish(PlanMemory& memory);
 
-  /// The conversions of inputs to the plan's layout, to be run before the ops.
-  std::vector<Call> take_input_calls() { return std::move(input_calls_); }
-  /// Of bf16 to float32, to be run before these.
-  struct Widening {
-    dnnl::memory from, to;
+  /// The conversions of inputs to the plan's type and layout, to be run before the ops: of each
+  /// node that has any.
+  struct InputWorks {
+    std::size_t node;
+    Works works;
   };
-  std::vector<Widening> take_widenings() { return std::move(widenings_); }
+  std::vector<InputWorks> take_input_works();
 
   /// A result of an op. If bf16 is emulated, and a reader takes it as it is, it is to be rounded.
   struct Result {
@@ -113,7 +113,7 @@ class Lowering {
   static constexpr int kTurn = 1 << 20;
 
   Tensor convert_input(nn::Value value);
-  Tensor widen_input(const Tensor& given);
+  Tensor widen_input(nn::Value value);
 
   const nn::Graph& graph_;
   nn::PlanMemory memory_;
@@ -139,8 +139,7 @@ class Lowering {
   std::vector<std::vector<Gradient>> gradients_;  // by node
   std::vector<std::size_t> needed_;               // by op, as needed_offsets()
   std::vector<std::ptrdiff_t> final_at_;          // by parameter: the op, or -1
-  std::vector<Call> input_calls_;
-  std::vector<Widening> widenings_;
+  std::vector<Works> input_works_;                // by node
   std::vector<Result> forward_results_;
   std::vector<Result> backward_results_;
 };

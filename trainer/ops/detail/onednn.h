@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <dnnl.hpp>
 #include <initializer_list>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,11 +49,16 @@ class Call {
 
   explicit operator bool() const { return static_cast<bool>(primitive_); }
   void run(const Context& context) const;
+  /// oneDNN's name of the code that computes it.
+  std::string implementation() const;
+  /// Of the values of its arguments, without the scratchpad.
+  double bytes() const { return bytes_; }
 
  private:
   dnnl::primitive primitive_;
   std::vector<dnnl::memory> memories_;
   std::vector<dnnl_exec_arg_t> arguments_;
+  double bytes_ = 0;
 };
 
 /// Copies `from` to `to`, changing layout and type.

@@ -7,6 +7,7 @@
 #include "io/base/rng.h"
 #include "trainer/nn/plan.h"
 #include "trainer/ops/detail/onednn.h"
+#include "trainer/ops/detail/work.h"
 
 namespace millrace::trainer::ops {
 
@@ -48,8 +49,13 @@ class Op {
   virtual void lower_backward(Lowering& lowering, std::vector<Gradient> parts) = 0;
   /// The flat parameters have changed.
   virtual void parameters_changed() {}
-  virtual void forward(const Pass& pass) = 0;
-  virtual void backward() = 0;
+
+  /// What it does in each pass, in this order. The plan may append to it.
+  Works& forward() { return forward_; }
+  Works& backward() { return backward_; }
+
+ private:
+  Works forward_, backward_;
 };
 
 }  // namespace millrace::trainer::ops

@@ -5,6 +5,10 @@
 // the caller's workspace. Each throws dnnl::error where oneDNN has no code for it.
 #pragma once
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "trainer/ops/detail/onednn.h"
 
 namespace millrace::trainer::ops {
@@ -17,6 +21,22 @@ DataType type_of(const Desc& desc);
 /// The layout of images with another type; the plain order if it is none that oneDNN has a name
 /// for.
 Desc with_type(const Desc& desc, DataType type);
+
+/// A block of an axis, which lies together.
+struct Block {
+  std::size_t axis = 0;
+  std::int64_t size = 1;
+};
+/// How an array lies in memory: the stride of each axis, of its blocks if it is in blocks, and the
+/// blocks from the outermost to the innermost. No strides: an order of the library's own.
+struct Blocking {
+  Dims strides;
+  std::vector<Block> blocks;
+};
+Blocking blocking_of(const Desc& desc);
+
+/// The library's name of the code that computes it: "brgconv:avx512_core_bf16".
+std::string implementation_of(const dnnl::primitive& primitive);
 
 /// What a layer with weights reads and writes: values in a forward pass, the gradients of those
 /// that a backward pass computes. `bias` is empty for a layer without.

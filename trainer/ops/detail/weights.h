@@ -2,6 +2,8 @@
 // from a primitive's layout to the flat gradient buffer.
 #pragma once
 
+#include <string_view>
+
 #include "trainer/ops/detail/lowering.h"
 
 namespace millrace::trainer::ops {
@@ -14,6 +16,9 @@ struct RowCopy {
   std::int64_t from_stride = 0;
   std::int64_t to_stride = 0;
 
+  Work work(std::string_view part) const;
+
+ private:
   void run() const;
 };
 
@@ -26,12 +31,16 @@ class PreparedWeights {
 
   const dnnl::memory& memory() const { return memory_; }
   void parameters_changed() { stale_ = true; }
-  void refresh(const Context& context);
+  /// Its copies, which do nothing unless the parameters have changed. `part` as in PlanStep.
+  /// Lifetime: stays where it is.
+  void add_to(Works& works, const Context& context, std::string_view part);
 
  private:
+  void add(Works& works, Work work) const;
+
   dnnl::memory memory_;
   RowCopy pad_;
-  Call copy_;            // none if the primitive takes the master's layout
+  dnnl::memory source_;  // of the copy; none if the primitive takes the master's layout
   bool rounds_ = false;  // to bf16, if that is not native; a bias stays float32
   bool stale_ = true;
 };
@@ -50,11 +59,12 @@ class WeightGradient {
   WeightGradient(Lowering& lowering, const FlatView& view, const Desc& made);
 
   const dnnl::memory& memory() const { return memory_; }
-  void finish(const Context& context) const;
+  /// What brings it there once the primitive has run.
+  void add_to(Works& works, const Context& context, std::string_view part) const;
 
  private:
   dnnl::memory memory_;
-  Call copy_;
+  dnnl::memory copied_;  // to where memory_ is copied, if it is
   RowCopy trim_;
   // For a parameter whose gradient another layer has written already: own_ is added to sum_.
   dnnl::memory own_, sum_;
