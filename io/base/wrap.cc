@@ -18,6 +18,11 @@ std::string wrapped(const std::string& text, std::size_t column, std::size_t ind
   std::size_t at = column;
   bool first = true;
   for (std::string word; words >> word; at += word.size()) {
+    while ((words >> std::ws).peek() == '%') {  // "2.7 %"
+      std::string unit;
+      words >> unit;
+      word.append(1, ' ').append(unit);
+    }
     if (!first && at + 1 + word.size() > kColumns) {
       lines.append(1, '\n').append(indent, ' ');
       at = indent;

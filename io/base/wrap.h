@@ -10,7 +10,7 @@ namespace millrace {
 
 /// The words of `text` in lines of 80 columns at most, between single spaces: the first line begins
 /// where it is put, at `column`, the others at `indent` spaces. A longer word has a line of its
-/// own.
+/// own, and a number stays with its "%".
 std::string wrapped(const std::string& text, std::size_t column, std::size_t indent);
 
 /// An entry of help: `left` indented, and `text` beside it in a column of its own, or below where

@@ -18,6 +18,7 @@
 #include "io/base/rng.h"
 #include "io/base/text.h"
 #include "io/base/threads.h"
+#include "io/base/wrap.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace {
@@ -205,6 +206,13 @@ TEST(Philox, GivesTheKnownAnswers) {
             (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Wrap, ANumberStaysWithItsPercentSign) {
+  const std::string before(75, 'x');
+  EXPECT_EQ(wrapped(before + " 2.7 % of it", 0, 0), before + "\n2.7 % of it");
+  EXPECT_EQ(wrapped("2.7 %", 0, 0), "2.7 %");
+  EXPECT_EQ(wrapped(before + " 2.7 of it", 0, 2), before + " 2.7\n  of it");
 }
 
 TEST(KeyedRng, EveryPartOfTheKeyCounts) {

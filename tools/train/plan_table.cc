@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/base/text.h"
+#include "io/base/wrap.h"
 #include "trainer/nn/plan.h"
 
 namespace millrace::tools {
@@ -131,19 +132,7 @@ void print_kinds(const PlanProfile& profile, Output& out) {
 }
 
 /// `text` in lines of at most 80 characters, as far as its words allow.
-void print_wrapped(std::string_view text, Output& out) {
-  constexpr std::size_t kWidth = 80;
-  while (text.size() > kWidth) {
-    std::size_t end = text.rfind(' ', kWidth);
-    if (end != std::string_view::npos && text.substr(end).starts_with(" %"))
-      end = text.rfind(' ', end - 1);
-    if (end == std::string_view::npos) end = text.find(' ');
-    if (end == std::string_view::npos) break;
-    out.line(text.substr(0, end));
-    text.remove_prefix(end + 1);
-  }
-  out.line(text);
-}
+void print_wrapped(const std::string& text, Output& out) { out.line(wrapped(text, 0, 0)); }
 
 std::string sentence_of(const PlanProfile& profile, std::size_t index) {
   const nn::PlanStep& step = profile.steps[index];
@@ -168,11 +157,11 @@ std::size_t largest(const PlanProfile& profile, const Value& value) {
 
 void print_totals(const PlanProfile& profile, Output& out) {
   print_kinds(profile, out);
+  out.line("");
   print_wrapped(
-      fmt::format(
-          "\nForward takes {}, backward {}, with no step timed. Loss, sums over devices and "
-          "the update are not part of the plan.",
-          ms_text(profile.forward_seconds), ms_text(profile.backward_seconds)),
+      fmt::format("Forward takes {}, backward {}, with no step timed. Loss, sums over devices and "
+                  "the update are not part of the plan.",
+                  ms_text(profile.forward_seconds), ms_text(profile.backward_seconds)),
       out);
   const std::size_t slowest = largest(profile, [&](std::size_t i) { return profile.seconds[i]; });
   print_wrapped("Slowest: " + sentence_of(profile, slowest) + ".", out);
