@@ -18,6 +18,7 @@ class BatchNormOp final : public Op {
     y_.rounded = true;
     lowering.set_value(group.result, y_);
     describe(lowering, layer);
+    scratch_ = make_scratch(lowering);
     forward().push_back(loop_work("batch norm", {x_.memory, residual_.memory, y_.memory},
                                   [this](const Pass& pass) { normalise(pass); }));
   }
@@ -25,6 +26,7 @@ class BatchNormOp final : public Op {
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     lowering.use(x_);
     place_gradients(lowering, std::move(parts));
+    back_scratch_ = make_scratch(lowering);
     back_.dgamma = lowering.gradient_values(node_.weight);
     back_.dbeta = lowering.gradient_values(node_.bias);
     backward().push_back(
@@ -41,6 +43,7 @@ class BatchNormOp final : public Op {
     forward_.x = x_.data();
     forward_.y = y_.data();
     forward_.residual = residual_ ? residual_.data() : nullptr;
+    forward_.scratch = floats_of(scratch_);
     if (pass.mode == nn::Mode::kEvaluate) return batch_norm_evaluate(storage_, shape_, forward_);
     batch_norm_train(storage_, shape_, forward_);
     batches_tracked_[0] += 1.0F;
@@ -53,18 +56,20 @@ class BatchNormOp final : public Op {
     back_.y = masked_by() ? y_.data() : nullptr;
     back_.g = g_ ? g_.data() : nullptr;
     back_.dx = dx_ ? dx_.data() : nullptr;
+    back_.scratch = floats_of(back_scratch_);
     batch_norm_backward(storage_, shape_, back_);
   }
 
   void describe(Lowering& lowering, const nn::BatchNorm& layer) {
     const Context& context = lowering.context();
-    const std::int64_t blocks = (node_.shape[0] + context.layout.block - 1) / context.layout.block;
+    const std::int64_t channels = node_.shape[0];
     shape_ = {.images = context.batch_size,
-              .blocks = blocks,
+              .blocks = context.layout.blocks_of(channels),
               .pixels = node_.shape[1] * node_.shape[2],
-              .block = context.layout.block,
-              .channels = node_.shape[0]};
-    const auto padded = static_cast<std::size_t>(blocks * context.layout.block);
+              .block = context.layout.block_of(channels),
+              .channels = channels,
+              .channels_last = context.layout.channels_last()};
+    const auto padded = static_cast<std::size_t>(context.layout.padded(channels));
     mean_.assign(padded, 0.0F);
     inverse_deviation_.assign(padded, 0.0F);
     batches_tracked_ = lowering.buffer_values(node_.buffers + 2);
@@ -82,6 +87,16 @@ class BatchNormOp final : public Op {
              .beta = forward_.beta,
              .mean = mean_,
              .inverse_deviation = inverse_deviation_};
+  }
+
+  // Floats for one step's sums.
+  Tensor make_scratch(Lowering& lowering) const {
+    const auto floats = static_cast<std::int64_t>(batch_norm_scratch(shape_));
+    return floats == 0 ? Tensor{} : lowering.make({{floats}, DataType::f32, FormatTag::a});
+  }
+  std::span<float> floats_of(const Tensor& scratch) const {
+    if (!scratch) return {};
+    return {static_cast<float*>(scratch.data()), batch_norm_scratch(shape_)};
   }
 
   // Two parts of the gradient are added in the same pass, further ones before it. g, the gradient
@@ -118,10 +133,10 @@ class BatchNormOp final : public Op {
   std::vector<float> inverse_deviation_;  // (padded C)
   std::span<float> batches_tracked_;
 
-  Tensor x_, residual_, y_;
+  Tensor x_, residual_, y_, scratch_;
   BatchNormForward forward_;
 
-  Tensor dy_, dy2_, g_, dx_;
+  Tensor dy_, dy2_, g_, dx_, back_scratch_;
   BatchNormBackward back_;
 };
 

@@ -14,6 +14,7 @@
 #include "io/base/error.h"
 #include "trainer/nn/fusion.h"
 #include "trainer/nn/plan.h"
+#include "trainer/ops/detail/image_layout.h"
 #include "trainer/ops/detail/instructions.h"
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/lowering.h"
@@ -42,14 +43,12 @@ void check(const nn::Graph& graph, const nn::PlanOptions& options, const nn::Pla
   if (!fits) refuse("the flat buffers do not fit the model's tables");
 }
 
-ImageLayout image_layout() { return {.block = usable_isa() >= Isa::kAvx512 ? 16 : 8}; }
-
-Context make_context(const nn::PlanOptions& options) {
+Context make_context(const nn::Graph& graph, const nn::PlanOptions& options) {
   Context context;
   const bool half = options.precision == nn::Precision::kBFloat16;
   context.type = half && nn::has_native_bfloat16() ? DataType::bf16 : DataType::f32;
   context.round_to_bfloat16 = half && !nn::has_native_bfloat16();
-  context.layout = image_layout();
+  context.layout = image_layout(graph, context.type == DataType::bf16);
   context.batch_size = options.batch_size;
   return context;
 }
@@ -95,7 +94,7 @@ LayerName name_of(const std::string& name, const nn::Shape& shape) { return {nam
 class CpuPlan final : public nn::Plan {
  public:
   CpuPlan(const nn::Graph& graph, const nn::PlanOptions& options, const nn::PlanMemory& memory)
-      : context_(make_context(options)) {
+      : context_(make_context(graph, options)) {
     Lowering lowering(graph, options, memory, context_);
     lower(lowering);
     needed_ = lowering.needed_offsets(ops_.size());

@@ -111,9 +111,8 @@ class DropoutOp final : public Op {
 };
 
 PoolShape pool_shape(const Context& context, const nn::Shape& in, const nn::Shape& out) {
-  const std::int64_t block = context.layout.block;
-  return {.planes = context.batch_size * ((in[0] + block - 1) / block),
-          .block = block,
+  return {.planes = context.batch_size * context.layout.blocks_of(in[0]),
+          .block = context.layout.block_of(in[0]),
           .in_height = in[1],
           .in_width = in[2],
           .out_height = out[1],

@@ -2,6 +2,7 @@
 // = (x - mean) r: dx = gamma r (g - sum(g) / M - x^ sum(g x^) / M).
 //
 // Source: Ioffe, Szegedy, "Batch normalization" (2015).
+#include <algorithm>
 
 #include "trainer/ops/detail/batch_norm.h"
 
@@ -12,24 +13,33 @@
 
 #include "trainer/ops/detail/batch_norm-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace millrace::trainer::ops::HWY_NAMESPACE {
+#ifndef MILLRACE_TRAINER_OPS_BATCH_NORM_ONCE
+#define MILLRACE_TRAINER_OPS_BATCH_NORM_ONCE
+namespace millrace::trainer::ops {
 namespace {
 
 enum class Mask { kNone, kFromX, kFromY };
 
+}  // namespace
+}  // namespace millrace::trainer::ops
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace millrace::trainer::ops::HWY_NAMESPACE {
+namespace {
+
 // The gradient after the ReLU, at one position.
-template <typename T, int kBlock, Mask kMask, bool kTwo>
+template <typename T, class Vs, Mask kMask, bool kTwo>
 struct GradientAt {
-  using Vs = Vectors<kBlock>;
   const T* x;
   const T* dy;
   const T* dy2;
   const T* y;
-  Constant<kBlock> scale;
-  Constant<kBlock> shift;
+  typename Vs::Constant scale;
+  typename Vs::Constant shift;
 
-  GradientAt(const BatchNormBackward& args, const Affine& affine)
+  template <class Constants>
+  GradientAt(const BatchNormBackward& args, const Constants& affine)
       : x(static_cast<const T*>(args.x)),
         dy(static_cast<const T*>(args.dy)),
         dy2(static_cast<const T*>(args.dy2)),
@@ -43,147 +53,125 @@ struct GradientAt {
     if (kTwo) g = hn::Add(g, load_values(d, dy2 + i));
     if (kMask == Mask::kNone) return g;
     const auto out = kMask == Mask::kFromY ? load_values(d, y + i)
-                                           : hn::MulAdd(x_value, scale.parts[k], shift.parts[k]);
+                                           : hn::MulAdd(x_value, scale.part(k), shift.part(k));
     return hn::IfThenElseZero(hn::Gt(out, hn::Zero(d)), g);
   }
 };
 
 // Sums of g and g * (x - mean); stores g where the second pass or the residual needs it.
-template <typename T, int kBlock, Mask kMask, bool kTwo, bool kStore>
+template <typename T, class Vs, Mask kMask, bool kTwo, bool kStore>
 struct BackwardStep {
-  using Vs = Vectors<kBlock>;
-  GradientAt<T, kBlock, kMask, kTwo> gradient;
-  Constant<kBlock> mean;
+  GradientAt<T, Vs, kMask, kTwo> gradient;
+  typename Vs::Constant mean;
   T* g;
 
-  template <std::size_t kWay>
-  HWY_INLINE void pixel(std::int64_t at, PairOfSums<kBlock>& sums) const {
+  template <class Total>
+  HWY_INLINE void part(std::size_t i, std::size_t k, Total&& total) const {
     const typename Vs::D d;
-    for (std::size_t k = 0; k < Vs::kParts; ++k) {
-      const std::size_t i = static_cast<std::size_t>(at) + k * Vs::kLanes;
-      const auto x = load_values(d, gradient.x + i);
-      const auto value = gradient.at(i, k, x);
-      if (kStore) store_values(value, d, g + i);
-      sums.template add<kWay>(k, value, value, hn::Sub(x, mean.parts[k]));
-    }
+    const auto x = load_values(d, gradient.x + i);
+    const auto value = gradient.at(i, k, x);
+    if (kStore) store_values(value, d, g + i);
+    total.add(value, value, hn::Sub(x, mean.part(k)));
   }
 };
 
 // dx = a * g + b * x + c.
-struct Slopes {
-  Lanes a{};
-  Lanes b{};
-  Lanes c{};
+template <typename T, class Vs, Mask kMask>
+struct SlopeStep {
+  GradientAt<T, Vs, kMask, false> gradient;
+  typename Vs::Constant a, b, c;
+  T* dx;
+
+  template <class Constants>
+  SlopeStep(const GradientAt<T, Vs, kMask, false>& at, const Constants& slopes, void* to)
+      : gradient(at), a(slopes.a), b(slopes.b), c(slopes.c), dx(static_cast<T*>(to)) {}
+
+  HWY_INLINE void part(std::size_t i, std::size_t k) const {
+    const typename Vs::D d;
+    const auto x = load_values(d, gradient.x + i);
+    const auto g = gradient.at(i, k, x);
+    const auto rest = hn::MulAdd(b.part(k), x, c.part(k));
+    store_values(hn::MulAdd(a.part(k), g, rest), d, dx + i);
+  }
 };
 
-template <typename T, int kBlock, Mask kMask>
-void apply_slopes(const Planes& planes, const GradientAt<T, kBlock, kMask, false>& gradient,
-                  const Slopes& slopes, T* dx) {
-  using Vs = Vectors<kBlock>;
-  const typename Vs::D d;
-  const Constant<kBlock> a(slopes.a);
-  const Constant<kBlock> b(slopes.b);
-  const Constant<kBlock> c(slopes.c);
-  for (std::int64_t n = 0; n < planes.images; ++n) {
-    const std::int64_t begin = planes.first + n * planes.stride;
-    for (std::int64_t at = begin; at < begin + planes.values; at += kBlock) {
-      for (std::size_t k = 0; k < Vs::kParts; ++k) {
-        const std::size_t i = static_cast<std::size_t>(at) + k * Vs::kLanes;
-        const auto x = load_values(d, gradient.x + i);
-        const auto g = gradient.at(i, k, x);
-        const auto rest = hn::MulAdd(b.parts[k], x, c.parts[k]);
-        store_values(hn::MulAdd(a.parts[k], g, rest), d, dx + i);
-      }
-    }
-  }
+template <Mask kMask, class F>
+HWY_INLINE void with_stores(const BatchNormBackward& args, const F& f) {
+  if (args.dy2 != nullptr) return f.template operator()<kMask, true, true>();
+  if (args.g != nullptr) return f.template operator()<kMask, false, true>();
+  f.template operator()<kMask, false, false>();
 }
 
-struct BlockConstants {
-  Lanes gamma;
-  Lanes mean;
-  Lanes inverse;
-  Affine affine;
-};
+// Calls f.operator()<mask, two parts of the gradient, g is stored>().
+template <class F>
+HWY_INLINE void with_gradients(const BatchNormBackward& args, const F& f) {
+  if (!args.relu) return with_stores<Mask::kNone>(args, f);
+  if (args.y != nullptr) return with_stores<Mask::kFromY>(args, f);
+  with_stores<Mask::kFromX>(args, f);
+}
 
-// Writes the parameters' gradients and returns the slopes of dx. A block may have fewer channels
-// than Lanes: the values after them are the next block's, which another thread may have written.
-template <int kBlock>
-Slopes finish_sums(const BatchNormBackward& args, const BlockConstants& constants, const Sums& sum,
-                   const Sums& sum_x, std::int64_t first, double count) {
-  Slopes slopes;
-  for (std::size_t i = 0; i < kBlock; ++i) {
-    const double inverse = static_cast<double>(constants.inverse[i]);
-    const double dgamma = sum_x[i] * inverse;
-    const double a = static_cast<double>(constants.gamma[i]) * inverse;
-    const double b = -a * inverse * dgamma / count;
-    slopes.a[i] = static_cast<float>(a);
-    slopes.b[i] = static_cast<float>(b);
-    slopes.c[i] =
-        static_cast<float>(-a * sum[i] / count - b * static_cast<double>(constants.mean[i]));
-    const auto channel = static_cast<std::size_t>(first) + i;
-    if (channel >= args.dgamma.size()) continue;
-    args.dgamma[channel] = static_cast<float>(dgamma);
-    args.dbeta[channel] = static_cast<float>(sum[i]);
-  }
-  return slopes;
+// What the second pass reads: the gradient that the first has stored, if it has.
+template <bool kStore>
+BatchNormBackward second_pass(const BatchNormBackward& args) {
+  BatchNormBackward second = args;
+  if (kStore) second.dy = args.g;
+  return second;
 }
 
 template <typename T, int kBlock, Mask kMask, bool kTwo, bool kStore>
-void backward_block(const Planes& planes, const BatchNormBackward& args,
-                    const BlockConstants& constants, std::int64_t first, double count) {
-  using Gradient = GradientAt<T, kBlock, kMask, kTwo>;
-  T* g = static_cast<T*>(args.g);
+void backward_block(const Planes& planes, const BatchNormBackward& args, std::int64_t first,
+                    double count) {
+  using Vs = BlockVectors<kBlock>;
+  const Affine affine = affine_of(args, first, kBlock);
   Sums sum{};
   Sums sum_x{};
-  const BackwardStep<T, kBlock, kMask, kTwo, kStore> step{Gradient(args, constants.affine),
-                                                          Constant<kBlock>(constants.mean), g};
+  const BackwardStep<T, Vs, kMask, kTwo, kStore> step{
+      GradientAt<T, Vs, kMask, kTwo>(args, affine),
+      typename Vs::Constant(lanes_of(args.mean, first, kBlock)), static_cast<T*>(args.g)};
   sum_planes<kBlock>(planes, step, sum, sum_x);
-  const Slopes slopes = finish_sums<kBlock>(args, constants, sum, sum_x, first, count);
+  const Slopes slopes = finish_sums(args, sum, sum_x, first, kBlock, count);
   if (args.dx == nullptr) return;
   constexpr Mask kLeft = kStore ? Mask::kNone : kMask;
-  BatchNormBackward second = args;
-  if (kStore) second.dy = args.g;
-  apply_slopes<T, kBlock, kLeft>(planes,
-                                 GradientAt<T, kBlock, kLeft, false>(second, constants.affine),
-                                 slopes, static_cast<T*>(args.dx));
-}
-
-template <typename T, int kBlock, Mask kMask>
-void backward_masked(const Planes& planes, const BatchNormBackward& args,
-                     const BlockConstants& constants, std::int64_t first, double count) {
-  if (args.dy2 != nullptr) {
-    return backward_block<T, kBlock, kMask, true, true>(planes, args, constants, first, count);
-  }
-  if (args.g != nullptr) {
-    return backward_block<T, kBlock, kMask, false, true>(planes, args, constants, first, count);
-  }
-  backward_block<T, kBlock, kMask, false, false>(planes, args, constants, first, count);
-}
-
-template <typename T, int kBlock>
-void backward_any(const ImageShape& shape, const BatchNormBackward& args, std::int64_t block) {
-  const std::int64_t first = block * kBlock;
-  BlockConstants constants{lanes_of(args.gamma, first, kBlock),
-                           lanes_of(args.mean, first, kBlock),
-                           lanes_of(args.inverse_deviation, first, kBlock),
-                           {}};
-  constants.affine = affine_of(constants.gamma, lanes_of(args.beta, first, kBlock), constants.mean,
-                               constants.inverse);
-  const Planes planes = planes_of(shape, block);
-  const auto count = static_cast<double>(shape.images * shape.pixels);
-  if (!args.relu) {
-    return backward_masked<T, kBlock, Mask::kNone>(planes, args, constants, first, count);
-  }
-  if (args.y != nullptr) {
-    return backward_masked<T, kBlock, Mask::kFromY>(planes, args, constants, first, count);
-  }
-  backward_masked<T, kBlock, Mask::kFromX>(planes, args, constants, first, count);
+  const GradientAt<T, Vs, kLeft, false> gradient(second_pass<kStore>(args), affine);
+  for_planes<kBlock>(planes, SlopeStep<T, Vs, kLeft>(gradient, slopes, args.dx));
 }
 
 void BackwardBlock(Storage storage, const ImageShape& shape, const BatchNormBackward& args,
                    std::int64_t block) {
   with_types(storage, shape.block, [&]<typename T, int kBlock>() HWY_ATTR {
-    backward_any<T, kBlock>(shape, args, block);
+    with_gradients(args, [&]<Mask kMask, bool kTwo, bool kStore>() HWY_ATTR {
+      backward_block<T, kBlock, kMask, kTwo, kStore>(planes_of(shape, block), args, block * kBlock,
+                                                     static_cast<double>(shape.rows()));
+    });
+  });
+}
+
+void SumGradients(Storage storage, const Rows& rows, const BatchNormBackward& args,
+                  const RowScratch& scratch, std::int64_t chunk) {
+  float* const sums = scratch.sums(chunk);
+  std::fill_n(sums, 2 * rows.channels, 0.0F);
+  with_type(storage, [&]<typename T>() HWY_ATTR {
+    with_gradients(args, [&]<Mask kMask, bool kTwo, bool kStore>() HWY_ATTR {
+      with_row_vectors(rows.channels, [&]<class Vs>(Channels range) HWY_ATTR {
+        const BackwardStep<T, Vs, kMask, kTwo, kStore> step{
+            GradientAt<T, Vs, kMask, kTwo>(args, scratch.affine()),
+            typename Vs::Constant(args.mean.data()), static_cast<T*>(args.g)};
+        sum_rows<Vs>(rows, range, step, sums);
+      });
+    });
+  });
+}
+
+void SlopeChunk(Storage storage, const Rows& rows, const BatchNormBackward& args,
+                const RowScratch& scratch) {
+  with_type(storage, [&]<typename T>() HWY_ATTR {
+    with_gradients(args, [&]<Mask kMask, bool kTwo, bool kStore>() HWY_ATTR {
+      with_row_vectors(rows.channels, [&]<class Vs>(Channels range) HWY_ATTR {
+        constexpr Mask kLeft = kStore ? Mask::kNone : kMask;
+        const GradientAt<T, Vs, kLeft, false> gradient(second_pass<kStore>(args), scratch.affine());
+        for_rows<Vs>(rows, range, SlopeStep<T, Vs, kLeft>(gradient, scratch.slopes(), args.dx));
+      });
+    });
   });
 }
 
@@ -195,10 +183,40 @@ HWY_AFTER_NAMESPACE();
 namespace millrace::trainer::ops {
 namespace {
 HWY_EXPORT(BackwardBlock);
+HWY_EXPORT(SumGradients);
+HWY_EXPORT(SlopeChunk);
+
+void finish_rows(const ImageShape& shape, const BatchNormBackward& args,
+                 const RowScratch& scratch) {
+  const std::int64_t chunks = chunks_of(shape);
+  for (std::int64_t first = 0; first < shape.channels; first += kLanes) {
+    scratch.put(finish_sums(args, scratch.total(chunks, 0, first), scratch.total(chunks, 1, first),
+                            first, kLanes, static_cast<double>(shape.rows())),
+                first);
+  }
+}
+
+void backward_rows(Storage storage, const ImageShape& shape, const BatchNormBackward& args) {
+  const RowScratch scratch(args.scratch, shape.channels);
+  scratch.put_affine(args);
+  const std::int64_t chunks = chunks_of(shape);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    HWY_DYNAMIC_DISPATCH(SumGradients)(storage, rows_of(shape, chunk), args, scratch, chunk);
+  }
+  finish_rows(shape, args, scratch);
+  if (args.dx == nullptr) return;
+#pragma omp parallel for schedule(static)
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    HWY_DYNAMIC_DISPATCH(SlopeChunk)(storage, rows_of(shape, chunk), args, scratch);
+  }
+}
+
 }  // namespace
 
 void batch_norm_backward(Storage storage, const ImageShape& shape,
                          const BatchNormBackward& arguments) {
+  if (shape.channels_last) return backward_rows(storage, shape, arguments);
 #pragma omp parallel for schedule(static)
   for (std::int64_t block = 0; block < shape.blocks; ++block) {
     HWY_DYNAMIC_DISPATCH(BackwardBlock)(storage, shape, arguments, block);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "decode/array.h"
 #include "trainer/detail/flat_math.h"
@@ -185,6 +186,14 @@ void widen_bfloat16(const dnnl::memory& from, const dnnl::memory& to) {
   in_chunks(padded_values(to), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) values[i] = decode::from_bfloat16(bits[i]);
   });
+}
+
+void copy_rows(const RowCopies& copies) {
+#pragma omp parallel for schedule(static)
+  for (std::int64_t row = 0; row < copies.rows; ++row) {
+    std::memcpy(copies.to + row * copies.to_stride, copies.from + row * copies.from_stride,
+                static_cast<std::size_t>(copies.bytes));
+  }
 }
 
 }  // namespace millrace::trainer::ops

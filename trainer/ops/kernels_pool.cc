@@ -53,13 +53,20 @@ HWY_BEFORE_NAMESPACE();
 namespace millrace::trainer::ops::HWY_NAMESPACE {
 namespace {
 
-using D = hn::CappedTag<float, 8>;  // divides both block sizes
+// Calls f(lane, vector) for the channels of a block in whole vectors, and for the rest, which only
+// channels-last images have, one by one.
+template <class F>
+HWY_INLINE void for_lanes(std::int64_t block, const F& f) {
+  const hn::CappedTag<float, 8> d;  // divides both sizes of blocks
+  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t lane = 0;
+  for (; lane + step <= block; lane += step) f(lane, d);
+  for (; lane < block; ++lane) f(lane, hn::CappedTag<float, 1>());
+}
 
 template <typename T>
 void average(const PoolShape& shape, const Window& window, const T* x, T* y) {
-  const D d;
-  const auto scale = hn::Set(d, 1.0F / window.area());
-  for (std::int64_t lane = 0; lane < shape.block; lane += static_cast<std::int64_t>(hn::Lanes(d))) {
+  for_lanes(shape.block, [&](std::int64_t lane, auto d) HWY_ATTR {
     auto sum = hn::Zero(d);
     for (std::int64_t row = window.rows.begin; row < window.rows.end; ++row) {
       for (std::int64_t column = window.columns.begin; column < window.columns.end; ++column) {
@@ -67,16 +74,15 @@ void average(const PoolShape& shape, const Window& window, const T* x, T* y) {
             hn::Add(sum, load_values(d, x + (row * shape.in_width + column) * shape.block + lane));
       }
     }
-    store_values(hn::Mul(sum, scale), d, y + lane);
-  }
+    store_values(hn::Mul(sum, hn::Set(d, 1.0F / window.area())), d, y + lane);
+  });
 }
 
 // An input's gradient from the outputs that average it, summed before it is rounded.
 template <typename T>
 void gather(const PoolShape& shape, const Window& outputs, const float* scales, const T* dy,
             T* dx) {
-  const D d;
-  for (std::int64_t lane = 0; lane < shape.block; lane += static_cast<std::int64_t>(hn::Lanes(d))) {
+  for_lanes(shape.block, [&](std::int64_t lane, auto d) HWY_ATTR {
     auto sum = hn::Zero(d);
     for (std::int64_t row = outputs.rows.begin; row < outputs.rows.end; ++row) {
       for (std::int64_t column = outputs.columns.begin; column < outputs.columns.end; ++column) {
@@ -86,7 +92,7 @@ void gather(const PoolShape& shape, const Window& outputs, const float* scales, 
       }
     }
     store_values(sum, d, dx + lane);
-  }
+  });
 }
 
 template <typename T>

@@ -36,9 +36,10 @@ struct Geometry {
 
 // oneDNN has fast code for blocked images with a whole block of channels or more, and none for the
 // backward pass from fewer to a plain image. So fewer channels are described to it as a whole
-// block: those beyond the layer's own are zero, in images, weights and bias.
+// block: those beyond the layer's own are zero, in images, weights and bias. Channels-last images
+// have none beyond their own.
 std::int64_t shown(const Context& context, std::int64_t channels, std::int64_t groups) {
-  return groups == 1 && channels < context.layout.block ? context.layout.block : channels;
+  return groups == 1 ? std::max(channels, context.layout.block) : channels;
 }
 
 nn::Conv2d shown_layer(const Context& context, nn::Conv2d layer, bool raw) {
@@ -144,16 +145,30 @@ class Conv2dOp final : public WeightedOp {
     call_back_weights<convolution_backward_weights>(lowering, descriptor, x, read, bias_);
   }
 
+  convolution_backward_data::primitive_desc describe_data(const Desc& dx, const Desc& dy) const {
+    return convolution_data(context(), {dx, any(geometry_.weights, context().type), bias_, dy},
+                            geometry_.window, descriptor_);
+  }
+
+  // oneDNN 2.6's code for 1x1 filters computes wrong gradients of channels-last images from an odd
+  // number of channels.
+  bool is_wrong(const convolution_backward_data::primitive_desc& primitive) const {
+    return context().layout.channels_last() && out_shape_[0] % 2 == 1 &&
+           std::string_view(primitive.impl_info_str()).starts_with("jit_bf16_1x1");
+  }
+
   void lower_data(Lowering& lowering, const Tensor& dy) {
-    const auto descriptor = convolution_data(
-        context(),
-        {descriptor_.src_desc(), any(geometry_.weights, context().type), bias_, dy.desc()},
-        geometry_.window, descriptor_);
+    auto descriptor = describe_data(descriptor_.src_desc(), dy.desc());
+    if (is_wrong(descriptor)) {
+      descriptor = describe_data(any(dims_of(descriptor_.src_desc()), context().type),
+                                 any(dims_of(dy.desc()), context().type));
+    }
     const nn::Value input = node().inputs[0];
     const Tensor dx = lowering.make(lowering.gradient_desc(input));
     const Tensor shown_dx = as_shape(lowering, dx, in_shape_);
-    const Tensor made = beside(lowering, shown_dx, descriptor_.src_desc());
-    call_back_data<convolution_backward_data>(lowering, descriptor, dy, made);
+    const Tensor made = beside(lowering, shown_dx, descriptor.diff_src_desc());
+    const Tensor read = in_layout(lowering, dy, descriptor.diff_dst_desc(), backward());
+    call_back_data<convolution_backward_data>(lowering, descriptor, read, made);
     copy(made, shown_dx, backward());
     lowering.add_gradient(input, dx);
   }

@@ -197,9 +197,8 @@ class PoolOp final : public Op {
   // block by code of a third of the speed.
   Tensor in_whole_blocks(Lowering& lowering, const Tensor& tensor) const {
     const Dims dims = dims_of(tensor.desc());
-    const std::int64_t block = context_.layout.block;
-    if (dims[1] % block == 0) return tensor;
-    const std::int64_t whole = (dims[1] + block - 1) / block * block;
+    const std::int64_t whole = context_.layout.padded(dims[1]);
+    if (dims[1] == whole) return tensor;
     return lowering.view(tensor, context_.image({whole, dims[2], dims[3]}, type_of(tensor.desc())));
   }
 

@@ -2,7 +2,8 @@
 //
 // MILLRACE_MAX_ISA=avx2 (or sse41, avx512, avx512_bf16, amx) makes a plan what it is on a processor
 // without the later ones: oneDNN's kernels, millrace's own, the layout of images and what bf16
-// means. So each kind is tested on a machine that has more (tests/trainer/kinds.sh).
+// means. So each kind is tested on a machine that has more (tests/trainer/kinds.sh), and the layout
+// of a later kind on one that has less, by MILLRACE_IMAGE_LAYOUT (image_layout.h).
 //
 // Threads: from any.
 #pragma once

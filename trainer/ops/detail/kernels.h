@@ -5,7 +5,8 @@
 //
 // Arrays are float32 or bf16; arithmetic is float32. Where bf16 is emulated an array is float32,
 // and each value is rounded to bf16 as it is loaded and as it is stored: to nearest, ties to even.
-// Images are blocked: (N, C / block, H * W, block). Work is split over the calling thread's OpenMP
+// Images are (N, C / block, H * W, block), or channels-last, where the block is all channels and
+// without padding. Work is split over the calling thread's OpenMP
 // team, and results do not depend on how many threads it has.
 #pragma once
 
@@ -62,19 +63,37 @@ void keep_some(Storage storage, std::size_t count, const KeepArguments& argument
 void draw_keep(const nn::BatchKey& key, float probability, std::int64_t samples,
                std::span<std::uint8_t> keep);
 
+/// Rows of bytes from one place to another; a stride is the distance between two rows' beginnings.
+struct RowCopies {
+  std::int64_t rows = 0;
+  std::int64_t bytes = 0;  ///< of a row
+  const std::byte* from = nullptr;
+  std::int64_t from_stride = 0;
+  std::byte* to = nullptr;
+  std::int64_t to_stride = 0;
+};
+void copy_rows(const RowCopies& copies);
+
 /// Float32 values to the nearest bf16 ones, in place.
 void round_to_bfloat16(const dnnl::memory& memory);
 /// The bf16 values of `from` as the float32 ones of `to`, in the same order.
 void widen_bfloat16(const dnnl::memory& from, const dnnl::memory& to);
 
-/// A blocked image batch: N, C / block, H * W, block (8 or 16), and C without padding.
+/// An image batch: N, C / block, H * W, block (8, 16, or all channels), and C without padding.
 struct ImageShape {
   std::int64_t images = 0;
   std::int64_t blocks = 0;
   std::int64_t pixels = 0;
   std::int64_t block = 16;
   std::int64_t channels = 0;
+  bool channels_last = false;
+
+  std::int64_t rows() const { return images * pixels; }  ///< of channels-last images
 };
+
+/// Floats that batch norm of channels-last images keeps its sums and constants in during a call; 0
+/// for blocks.
+std::size_t batch_norm_scratch(const ImageShape& shape);
 
 /// y = gamma * (x - mean) * inverse_deviation + beta, then + residual, then ReLU, if they are set.
 struct BatchNormForward {
@@ -90,6 +109,7 @@ struct BatchNormForward {
   std::span<float> inverse_deviation;  ///< likewise
   float epsilon = 1e-5F;
   float momentum = 0.1F;
+  std::span<float> scratch = {};  ///< batch_norm_scratch()
 };
 /// With the batch's statistics, with which the running ones are updated.
 void batch_norm_train(Storage storage, const ImageShape& shape, const BatchNormForward& arguments);
@@ -111,6 +131,7 @@ struct BatchNormBackward {
   std::span<const float> inverse_deviation;
   std::span<float> dgamma = {};
   std::span<float> dbeta = {};
+  std::span<float> scratch = {};  ///< batch_norm_scratch()
 };
 void batch_norm_backward(Storage storage, const ImageShape& shape,
                          const BatchNormBackward& arguments);

@@ -10,19 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/ops/detail/image_layout.h"
+
 namespace millrace::trainer::ops {
 
 using Desc = dnnl::memory::desc;
 using DataType = dnnl::memory::data_type;
 using FormatTag = dnnl::memory::format_tag;
-
-/// How images lie inside a plan: (N, C / block, H, W, block). The processor decides
-/// (image_layout() of cpu_plan.cc); channels-last would be one block of all channels.
-struct ImageLayout {
-  std::int64_t block = 16;  ///< channels
-
-  FormatTag tag() const { return block == 16 ? FormatTag::aBcd16b : FormatTag::aBcd8b; }
-};
 
 /// Engine, stream, number formats and layout of a plan's operations.
 struct Context {
@@ -35,7 +29,10 @@ struct Context {
 
   Desc image(const std::vector<std::int64_t>& shape) const { return image(shape, type); }
   Desc image(const std::vector<std::int64_t>& shape, DataType other_type) const {
-    return {{batch_size, shape[0], shape[1], shape[2]}, other_type, layout.tag()};
+    const FormatTag blocks = layout.block == 16 ? FormatTag::aBcd16b : FormatTag::aBcd8b;
+    return {{batch_size, shape[0], shape[1], shape[2]},
+            other_type,
+            layout.channels_last() ? FormatTag::acdb : blocks};
   }
   Desc features(std::int64_t count) const { return {{batch_size, count}, type, FormatTag::ab}; }
 };
