@@ -4,6 +4,7 @@
 #   tools/bootstrap.sh            what the build, runs of several processes, the Python package and the demo need
 #   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles, stores' servers
 #   tools/bootstrap.sh --ci       that of --tests, and for more of them: Slurm, sshd, and what makes a minimal Debian
+#   tools/bootstrap.sh --accelerators  that of the build, and XLA's C interface with a plugin for the CPU
 #   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh and its test need besides
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,6 +63,7 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
   oracle nanobind "tests of the Python package" nanobind==3.1.0 nanobind-backend==1.0.0 pytest==9.2.0 \
     ml_dtypes==0.4.1 mypy==2.4.1
   oracle webdataset "parity tests" webdataset==1.0.2
+  oracle pjrt "tests of PJRT plugins" --no-deps xla-cpu-pjrt==0.0.1
   oracle moto "tests of s3://" 'moto[server]==5.2.5'
   oracle gcp-storage-emulator "tests of gs://" gcp-storage-emulator==2026.7.19
   # Without what they depend on: that would be another PyTorch than Debian's, of several gigabytes.
@@ -71,4 +73,7 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
     regex==2024.9.11 accelerate==0.33.0 psutil==6.0.0 tqdm==4.66.5 filelock packaging requests \
     urllib3 certifi idna charset-normalizer typing_extensions PyYAML \
     jax==0.4.30 jaxlib==0.4.30 scipy==1.11.4 opt_einsum==3.4.0
+fi
+if [[ ${1:-} == --accelerators ]]; then
+  oracle pjrt "build will have no PJRT plugins" --no-deps xla-cpu-pjrt==0.0.1
 fi

@@ -43,7 +43,7 @@ set(subject_trainer_step collectives)
 set(subject_trainer_loop collectives store)
 
 # Eigen is the one third-party library that public headers may show.
-set(third_party "archive\\.h|archive_entry\\.h|curl/|jpeglib\\.h|png\\.h|tbb/|oneapi/|dnnl|mpi\\.h|cuda|hwy/|nlohmann/|spdlog/|fmt/|CLI/|openssl/|zlib\\.h|omp\\.h")
+set(third_party "archive\\.h|archive_entry\\.h|curl/|jpeglib\\.h|png\\.h|tbb/|oneapi/|dnnl|mpi\\.h|pjrt_c_api|cuda|hwy/|nlohmann/|spdlog/|fmt/|CLI/|openssl/|zlib\\.h|omp\\.h")
 
 set(faults 0)
 function(fault file line message)

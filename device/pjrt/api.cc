@@ -1,0 +1,101 @@
+#include "device/pjrt/detail/api.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/base/text.h"
+
+namespace millrace::device::pjrt {
+namespace {
+
+ErrorCode code_of(PJRT_Error_Code code) {
+  switch (code) {
+    case PJRT_Error_Code_INVALID_ARGUMENT:
+    case PJRT_Error_Code_OUT_OF_RANGE:
+      return ErrorCode::kInvalidArgument;
+    case PJRT_Error_Code_NOT_FOUND:
+      return ErrorCode::kNotFound;
+    case PJRT_Error_Code_PERMISSION_DENIED:
+    case PJRT_Error_Code_UNAUTHENTICATED:
+      return ErrorCode::kPermissionDenied;
+    case PJRT_Error_Code_RESOURCE_EXHAUSTED:
+      return ErrorCode::kExhausted;
+    case PJRT_Error_Code_UNIMPLEMENTED:
+      return ErrorCode::kUnsupported;
+    case PJRT_Error_Code_CANCELLED:
+      return ErrorCode::kCancelled;
+    default:
+      return ErrorCode::kIo;
+  }
+}
+
+}  // namespace
+
+template <class Function>
+void Api::check_function() const {
+  const auto* const begin = reinterpret_cast<const std::byte*>(table_);
+  const auto* const place = reinterpret_cast<const std::byte*>(Function::in(table_));
+  const auto end = static_cast<std::size_t>(place - begin) + sizeof(void*);
+  if (table_->struct_size >= end && *Function::in(table_) != nullptr) return;
+  throw Error(ErrorCode::kUnsupported, fmt::format("{}: the plugin (interface {}) has no {}",
+                                                   printable(file_), version(), Function::kName));
+}
+
+Api::Api(const PJRT_Api* table, std::string file) : table_(table), file_(std::move(file)) {
+  if (table_->pjrt_api_version.major_version != PJRT_API_MAJOR)
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("{}: the plugin's interface is {}, millrace's {}.{}", printable(file_),
+                            version(), PJRT_API_MAJOR, PJRT_API_MINOR));
+#define MILLRACE_PJRT_CHECK(NAME) check_function<functions::NAME>();
+  MILLRACE_PJRT_FUNCTIONS(MILLRACE_PJRT_CHECK)
+#undef MILLRACE_PJRT_CHECK
+}
+
+std::string Api::version() const {
+  return fmt::format("{}.{}", table_->pjrt_api_version.major_version,
+                     table_->pjrt_api_version.minor_version);
+}
+
+void Api::await(PJRT_Event* event, std::string_view what) const {
+  if (event == nullptr) return;
+  auto wait = arguments_of<functions::Event_Await>();
+  wait.event = event;
+  auto destroy = arguments_of<functions::Event_Destroy>();
+  destroy.event = event;
+  try {
+    call<functions::Event_Await>(wait, what);
+  } catch (...) {
+    release<functions::Event_Destroy>(destroy);
+    throw;
+  }
+  release<functions::Event_Destroy>(destroy);
+}
+
+void Api::destroy(PJRT_Error* error) const {
+  PJRT_Error_Destroy_Args arguments{};
+  arguments.struct_size = PJRT_Error_Destroy_Args_STRUCT_SIZE;
+  arguments.error = error;
+  table_->PJRT_Error_Destroy(&arguments);
+}
+
+void Api::fail(PJRT_Error* error, std::string_view what) const {
+  PJRT_Error_Message_Args message{};
+  message.struct_size = PJRT_Error_Message_Args_STRUCT_SIZE;
+  message.error = error;
+  table_->PJRT_Error_Message(&message);
+  PJRT_Error_GetCode_Args code{};
+  code.struct_size = PJRT_Error_GetCode_Args_STRUCT_SIZE;
+  code.error = error;
+  code.code = PJRT_Error_Code_UNKNOWN;
+  if (PJRT_Error* const second = table_->PJRT_Error_GetCode(&code)) destroy(second);
+  constexpr std::size_t kMost = 2000;  // a compiler's message may quote a whole program
+  const std::string text = fmt::format(
+      "{}: {}", what, printable(std::string(message.message, message.message_size), kMost));
+  destroy(error);
+  throw Error(code_of(code.code), text);
+}
+
+}  // namespace millrace::device::pjrt

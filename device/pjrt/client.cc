@@ -1,0 +1,333 @@
+#include "device/pjrt/client.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "device/pjrt/detail/api.h"
+#include "io/base/check.h"
+#include "io/base/error.h"
+
+namespace millrace::device::pjrt {
+namespace {
+
+using ApiPointer = std::shared_ptr<const Api>;
+
+PJRT_Buffer_Type type_of(decode::DType dtype) {
+  switch (dtype) {
+    case decode::DType::kUInt8:
+      return PJRT_Buffer_Type_U8;
+    case decode::DType::kUInt16:
+      return PJRT_Buffer_Type_U16;
+    case decode::DType::kInt64:
+      return PJRT_Buffer_Type_S64;
+    case decode::DType::kFloat32:
+      return PJRT_Buffer_Type_F32;
+    case decode::DType::kBFloat16:
+      return PJRT_Buffer_Type_BF16;
+  }
+  return PJRT_Buffer_Type_INVALID;
+}
+
+// A field of a protocol buffer: a number, or the bytes of a message.
+void put_varint(std::string& to, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7U) to += static_cast<char>(value | 0x80);
+  to += static_cast<char>(value);
+}
+void put_number(std::string& to, unsigned field, std::uint64_t value) {
+  put_varint(to, field << 3U);
+  put_varint(to, value);
+}
+void put_message(std::string& to, unsigned field, const std::string& message) {
+  put_varint(to, field << 3U | 2U);
+  put_varint(to, message.size());
+  to += message;
+}
+
+// xla.CompileOptionsProto: one partition, replica r on device r.
+std::string compile_options(int replicas, const std::vector<DeviceInfo>& devices) {
+  std::string computation;
+  for (int replica = 0; replica < replicas; ++replica)
+    put_number(computation, 1,
+               static_cast<std::uint64_t>(devices[static_cast<std::size_t>(replica)].id));
+  std::string assignment;
+  put_number(assignment, 1, static_cast<std::uint64_t>(replicas));
+  put_number(assignment, 2, 1);
+  put_message(assignment, 3, computation);
+  std::string build;
+  put_number(build, 4, static_cast<std::uint64_t>(replicas));
+  put_number(build, 5, 1);
+  put_message(build, 9, assignment);
+  std::string options;
+  put_message(options, 3, build);
+  return options;
+}
+
+}  // namespace
+
+struct Client::State {
+  ApiPointer api;
+  PJRT_Client* client = nullptr;
+  std::string platform;
+  std::string platform_version;
+  std::vector<PJRT_Device*> handles;
+  std::vector<DeviceInfo> devices;
+
+  State(const Plugin& plugin, const ClientOptions& options) : api(plugin.api()) {
+    create(options);
+    try {
+      describe();
+    } catch (...) {
+      destroy();
+      throw;
+    }
+  }
+  ~State() { destroy(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+ private:
+  void create(const ClientOptions& options) {
+    constexpr std::string_view kCount = "cpu_device_count";
+    PJRT_NamedValue count{};
+    count.struct_size = PJRT_NamedValue_STRUCT_SIZE;
+    count.name = kCount.data();
+    count.name_size = kCount.size();
+    count.type = PJRT_NamedValue_kInt64;
+    count.int64_value = options.cpu_devices;
+    count.value_size = 1;
+    auto arguments = arguments_of<functions::Client_Create>();
+    if (options.cpu_devices > 0) {
+      arguments.create_options = &count;
+      arguments.num_options = 1;
+    }
+    api->call<functions::Client_Create>(arguments, api->file() + ": the plugin failed to start");
+    client = arguments.client;
+  }
+
+  void destroy() {
+    auto arguments = arguments_of<functions::Client_Destroy>();
+    arguments.client = client;
+    api->release<functions::Client_Destroy>(arguments);
+  }
+
+  void describe() {
+    auto name = arguments_of<functions::Client_PlatformName>();
+    name.client = client;
+    api->call<functions::Client_PlatformName>(name, "the platform's name");
+    platform.assign(name.platform_name, name.platform_name_size);
+    auto version = arguments_of<functions::Client_PlatformVersion>();
+    version.client = client;
+    api->call<functions::Client_PlatformVersion>(version, "the platform's version");
+    platform_version.assign(version.platform_version, version.platform_version_size);
+    auto list = arguments_of<functions::Client_AddressableDevices>();
+    list.client = client;
+    api->call<functions::Client_AddressableDevices>(list, "the devices");
+    handles.assign(list.addressable_devices,
+                   list.addressable_devices + list.num_addressable_devices);
+    for (PJRT_Device* const device : handles) devices.push_back(describe(device));
+  }
+
+  DeviceInfo describe(PJRT_Device* device) const {
+    auto get = arguments_of<functions::Device_GetDescription>();
+    get.device = device;
+    api->call<functions::Device_GetDescription>(get, "a device's description");
+    auto id = arguments_of<functions::DeviceDescription_Id>();
+    id.device_description = get.device_description;
+    api->call<functions::DeviceDescription_Id>(id, "a device's number");
+    auto kind = arguments_of<functions::DeviceDescription_Kind>();
+    kind.device_description = get.device_description;
+    api->call<functions::DeviceDescription_Kind>(kind, "a device's kind");
+    return {.id = id.id,
+            .kind = std::string(kind.device_kind, kind.device_kind_size),
+            .memory = memory_of(device)};
+  }
+
+  // Not every plugin says.
+  std::optional<std::int64_t> memory_of(PJRT_Device* device) const {
+    auto stats = arguments_of<functions::Device_MemoryStats>();
+    stats.device = device;
+    try {
+      api->call<functions::Device_MemoryStats>(stats, "a device's memory");
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    if (!stats.bytes_limit_is_set || stats.bytes_limit <= 0) return std::nullopt;
+    return stats.bytes_limit;
+  }
+};
+
+struct Buffer::State {
+  std::shared_ptr<Client::State> client;
+  PJRT_Buffer* buffer = nullptr;
+
+  State(std::shared_ptr<Client::State> owner, PJRT_Buffer* handle)
+      : client(std::move(owner)), buffer(handle) {}
+  ~State() {
+    auto arguments = arguments_of<functions::Buffer_Destroy>();
+    arguments.buffer = buffer;
+    client->api->release<functions::Buffer_Destroy>(arguments);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+Buffer::Buffer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Buffer::Buffer(Buffer&&) noexcept = default;
+Buffer& Buffer::operator=(Buffer&&) noexcept = default;
+Buffer::~Buffer() = default;
+
+void Buffer::read(std::span<std::byte> to) const {
+  const Api& api = *state_->client->api;
+  auto size = arguments_of<functions::Buffer_ToHostBuffer>();
+  size.src = state_->buffer;
+  api.call<functions::Buffer_ToHostBuffer>(size, "the size of a result");
+  if (size.event != nullptr) api.await(size.event, "the size of a result");
+  MILLRACE_CHECK(size.dst_size == to.size(), "a buffer is read into as many bytes as it has");
+  auto arguments = arguments_of<functions::Buffer_ToHostBuffer>();
+  arguments.src = state_->buffer;
+  arguments.dst = to.data();
+  arguments.dst_size = to.size();
+  api.call<functions::Buffer_ToHostBuffer>(arguments, "a copy from the device");
+  api.await(arguments.event, "a copy from the device");
+}
+
+void Buffer::wait() const {
+  const Api& api = *state_->client->api;
+  auto arguments = arguments_of<functions::Buffer_ReadyEvent>();
+  arguments.buffer = state_->buffer;
+  api.call<functions::Buffer_ReadyEvent>(arguments, "a result of the device");
+  api.await(arguments.event, "a result of the device");
+}
+
+struct Program::State {
+  std::shared_ptr<Client::State> client;
+  PJRT_LoadedExecutable* executable = nullptr;
+  std::size_t results = 0;
+  std::size_t replicas = 1;
+
+  State(std::shared_ptr<Client::State> owner, PJRT_LoadedExecutable* handle)
+      : client(std::move(owner)), executable(handle) {}
+  ~State() {
+    auto arguments = arguments_of<functions::LoadedExecutable_Destroy>();
+    arguments.executable = executable;
+    client->api->release<functions::LoadedExecutable_Destroy>(arguments);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void count_results() {
+    auto get = arguments_of<functions::LoadedExecutable_GetExecutable>();
+    get.loaded_executable = executable;
+    client->api->call<functions::LoadedExecutable_GetExecutable>(get, "a program's results");
+    auto count = arguments_of<functions::Executable_NumOutputs>();
+    count.executable = get.executable;
+    auto destroy = arguments_of<functions::Executable_Destroy>();
+    destroy.executable = get.executable;
+    try {
+      client->api->call<functions::Executable_NumOutputs>(count, "a program's results");
+    } catch (...) {
+      client->api->release<functions::Executable_Destroy>(destroy);
+      throw;
+    }
+    client->api->release<functions::Executable_Destroy>(destroy);
+    results = count.num_outputs;
+  }
+};
+
+Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
+Program::~Program() = default;
+
+std::size_t Program::num_results() const { return state_->results; }
+
+std::vector<std::vector<Buffer>> Program::run(
+    const std::vector<std::vector<const Buffer*>>& arguments) const {
+  const std::size_t replicas = state_->replicas;
+  MILLRACE_CHECK(arguments.size() == replicas, "a program has arguments for each replica");
+  std::vector<std::vector<PJRT_Buffer*>> inputs(replicas);
+  std::vector<std::vector<PJRT_Buffer*>> outputs(replicas,
+                                                 std::vector<PJRT_Buffer*>(state_->results));
+  std::vector<PJRT_Buffer* const*> input_lists;
+  std::vector<PJRT_Buffer**> output_lists;
+  for (std::size_t r = 0; r < replicas; ++r) {
+    MILLRACE_CHECK(arguments[r].size() == arguments[0].size(),
+                   "all replicas have as many arguments");
+    for (const Buffer* const buffer : arguments[r]) inputs[r].push_back(buffer->state_->buffer);
+    input_lists.push_back(inputs[r].data());
+    output_lists.push_back(outputs[r].data());
+  }
+  PJRT_ExecuteOptions options{};
+  options.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE;
+  auto call = arguments_of<functions::LoadedExecutable_Execute>();
+  call.executable = state_->executable;
+  call.options = &options;
+  call.argument_lists = input_lists.data();
+  call.num_devices = replicas;
+  call.num_args = arguments[0].size();
+  call.output_lists = output_lists.data();
+  state_->client->api->call<functions::LoadedExecutable_Execute>(call, "a program's run");
+  std::vector<std::vector<Buffer>> results(replicas);
+  for (std::size_t r = 0; r < replicas; ++r) {
+    for (PJRT_Buffer* const output : outputs[r])
+      results[r].push_back(Buffer(std::make_unique<Buffer::State>(state_->client, output)));
+  }
+  return results;
+}
+
+Client::Client(const Plugin& plugin, const ClientOptions& options)
+    : state_(std::make_shared<State>(plugin, options)) {}
+Client::~Client() = default;
+
+const std::string& Client::platform() const { return state_->platform; }
+const std::string& Client::platform_version() const { return state_->platform_version; }
+const std::vector<DeviceInfo>& Client::devices() const { return state_->devices; }
+
+Buffer Client::copy_in(std::size_t device, const HostArray& array) const {
+  MILLRACE_CHECK(device < state_->handles.size(), "a device of this client");
+  const auto bytes =
+      static_cast<std::size_t>(array.spec.num_values()) * decode::dtype_size(array.spec.dtype);
+  MILLRACE_CHECK(array.data.size() == bytes, "an array has the bytes of its shape");
+  auto arguments = arguments_of<functions::Client_BufferFromHostBuffer>();
+  arguments.client = state_->client;
+  arguments.data = array.data.data();
+  arguments.type = type_of(array.spec.dtype);
+  arguments.dims = array.spec.shape.data();
+  arguments.num_dims = array.spec.shape.size();
+  arguments.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  arguments.device = state_->handles[device];
+  state_->api->call<functions::Client_BufferFromHostBuffer>(arguments, "a copy to the device");
+  Buffer buffer(std::make_unique<Buffer::State>(state_, arguments.buffer));
+  state_->api->await(arguments.done_with_host_buffer, "a copy to the device");
+  return buffer;
+}
+
+Program Client::compile(std::string_view stablehlo, const CompileOptions& options) const {
+  const auto replicas = static_cast<std::size_t>(options.replicas);
+  if (options.replicas < 1 || replicas > state_->devices.size())
+    throw Error(ErrorCode::kInvalidArgument, std::to_string(options.replicas) + " replicas on " +
+                                                 std::to_string(state_->devices.size()) +
+                                                 " devices");
+  std::string code(stablehlo);
+  constexpr std::string_view kFormat = "mlir";
+  PJRT_Program program{};
+  program.struct_size = PJRT_Program_STRUCT_SIZE;
+  program.code = code.data();
+  program.code_size = code.size();
+  program.format = kFormat.data();
+  program.format_size = kFormat.size();
+  const std::string settings = compile_options(options.replicas, state_->devices);
+  auto arguments = arguments_of<functions::Client_Compile>();
+  arguments.client = state_->client;
+  arguments.program = &program;
+  arguments.compile_options = settings.data();
+  arguments.compile_options_size = settings.size();
+  state_->api->call<functions::Client_Compile>(arguments, "a program's compilation");
+  auto state = std::make_unique<Program::State>(state_, arguments.executable);
+  state->replicas = replicas;
+  state->count_results();
+  return Program(std::move(state));
+}
+
+}  // namespace millrace::device::pjrt

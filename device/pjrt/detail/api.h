@@ -1,0 +1,92 @@
+// Api: the functions of a plugin that millrace calls.
+//
+// One list, PJRT_FUNCTIONS, names them. A plugin may be older or newer than the header: it is
+// refused if its table lacks one of them.
+#pragma once
+
+#include <pjrt_c_api.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace millrace::device::pjrt {
+
+#define MILLRACE_PJRT_FUNCTIONS(F) \
+  F(Plugin_Initialize)             \
+  F(Event_Await)                   \
+  F(Event_Destroy)                 \
+  F(Client_Create)                 \
+  F(Client_Destroy)                \
+  F(Client_PlatformName)           \
+  F(Client_PlatformVersion)        \
+  F(Client_AddressableDevices)     \
+  F(Client_Compile)                \
+  F(Client_BufferFromHostBuffer)   \
+  F(Device_GetDescription)         \
+  F(Device_MemoryStats)            \
+  F(DeviceDescription_Id)          \
+  F(DeviceDescription_Kind)        \
+  F(Buffer_Destroy)                \
+  F(Buffer_ReadyEvent)             \
+  F(Buffer_ToHostBuffer)           \
+  F(Executable_Destroy)            \
+  F(Executable_NumOutputs)         \
+  F(LoadedExecutable_Destroy)      \
+  F(LoadedExecutable_Execute)      \
+  F(LoadedExecutable_GetExecutable)
+
+// Client_Create is a type: its arguments, their size and its place in the table.
+#define MILLRACE_PJRT_TYPE(NAME)                                          \
+  struct NAME {                                                           \
+    using Args = PJRT_##NAME##_Args;                                      \
+    static constexpr std::size_t kSize = PJRT_##NAME##_Args_STRUCT_SIZE;  \
+    static constexpr const char* kName = #NAME;                           \
+    static auto in(const PJRT_Api* table) { return &table->PJRT_##NAME; } \
+  };
+namespace functions {
+MILLRACE_PJRT_FUNCTIONS(MILLRACE_PJRT_TYPE)
+}  // namespace functions
+#undef MILLRACE_PJRT_TYPE
+
+template <class Function>
+typename Function::Args arguments_of() {
+  typename Function::Args arguments{};
+  arguments.struct_size = Function::kSize;
+  return arguments;
+}
+
+class Api {
+ public:
+  /// `file` is named in errors. Throws: Unsupported for another major version, or a table without a
+  /// function that millrace calls.
+  Api(const PJRT_Api* table, std::string file);
+
+  /// Throws: Error, by the status, with the plugin's message behind `what`.
+  template <class Function>
+  void call(typename Function::Args& arguments, std::string_view what) const {
+    PJRT_Error* const error = (*Function::in(table_))(&arguments);
+    if (error != nullptr) fail(error, what);
+  }
+  /// For what is given back: a failure is of no use to anybody.
+  template <class Function>
+  void release(typename Function::Args& arguments) const {
+    PJRT_Error* const error = (*Function::in(table_))(&arguments);
+    if (error != nullptr) destroy(error);
+  }
+  /// Waits for an event, and gives it back. Null: has happened.
+  void await(PJRT_Event* event, std::string_view what) const;
+  const std::string& file() const { return file_; }
+  std::string version() const;
+
+ private:
+  [[noreturn]] void fail(PJRT_Error* error, std::string_view what) const;
+  void destroy(PJRT_Error* error) const;
+  template <class Function>
+  void check_function() const;
+
+  const PJRT_Api* table_;
+  std::string file_;
+};
+
+}  // namespace millrace::device::pjrt
