@@ -64,6 +64,8 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
     ml_dtypes==0.4.1 mypy==2.4.1
   oracle webdataset "parity tests" webdataset==1.0.2
   oracle pjrt "tests of PJRT plugins" --no-deps xla-cpu-pjrt==0.0.1
+  [[ $1 == --ci ]] && oracle accelerators "tests of compiling for a TPU and an H100" --no-deps \
+    libtpu==0.0.52 jax-cuda12-pjrt==0.12.0.1
   oracle moto "tests of s3://" 'moto[server]==5.2.5'
   oracle gcp-storage-emulator "tests of gs://" gcp-storage-emulator==2026.7.19
   # Without what they depend on: that would be another PyTorch than Debian's, of several gigabytes.

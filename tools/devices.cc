@@ -4,20 +4,11 @@
 // A plugin is started by a process of its own, `millrace devices --plugin FILE --json`: one that
 // hangs, or ends its process, is a line of the list.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <CLI/CLI.hpp>
-#include <array>
-#include <chrono>
-#include <condition_variable>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <sstream>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,11 +18,9 @@
 #include "io/base/machine.h"
 #include "io/base/text.h"
 #include "io/base/wrap.h"
-#include "io/byte_source.h"
-#include "io/opener.h"
 #include "tools/commands.h"
+#include "tools/plugins/plugin_options.h"
 #include "tools/progress.h"
-#include "tools/values.h"
 #include "trainer/nn/plan.h"
 
 namespace millrace::tools {
@@ -97,43 +86,6 @@ Report start_plugin(const pjrt::PluginPlace& place) {
   return report;
 }
 
-// One word of a shell.
-std::string shell_word(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
-// What a command writes to its standard output. Throws: Cancelled when the command is stopped, or
-// has not ended in time; Io if it fails.
-std::string output_of(const std::string& command, std::chrono::seconds most,
-                      const std::stop_token& stop) {
-  std::stop_source late;
-  const std::stop_callback forward(stop, [&late] { late.request_stop(); });
-  std::mutex mutex;
-  std::condition_variable_any ended;
-  const std::jthread clock([&](const std::stop_token& done) {
-    std::unique_lock lock(mutex);
-    if (!ended.wait_for(lock, done, most, [] { return false; }) && !done.stop_requested())
-      late.request_stop();
-  });
-  constexpr std::size_t kMost = std::size_t{1} << 20;
-  io::UrlOpenerOptions options;
-  options.allow_pipe = true;
-  const auto source =
-      io::UrlOpener(options).open("pipe:" + command + " 2>/dev/null", {.stop = late.get_token()});
-  const io::Bytes bytes = io::read_all(*source, kMost);
-  const auto text = bytes.span();
-  return {reinterpret_cast<const char*>(text.data()), text.size()};
-}
-
-std::string own_program() {
-  std::array<char, 4096> path{};
-  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
-  if (length <= 0) throw Error(ErrorCode::kIo, "/proc/self/exe cannot be read");
-  return {path.data(), static_cast<std::size_t>(length)};
-}
-
 class DevicesCommand final : public Command {
  public:
   std::string name() const override { return "devices"; }
@@ -145,26 +97,14 @@ class DevicesCommand final : public Command {
            "  millrace devices --plugin my_plugin.so --json\n";
   }
   void declare(CLI::App& app) override {
-    app.add_option("--plugin", plugin_, "Start this plugin alone, in this process")
-        ->option_text("FILE")
-        ->check(existing_file());
-    app.add_option("--plugin-path", folders_,
-                   "Look for plugins in these folders of Python packages; else in those of the "
-                   "python3 in PATH")
-        ->option_text("DIR ...")
-        ->check(existing_folder());
-    app.add_option("--timeout", timeout_, "Seconds that a plugin may take to start")
-        ->transform(whole_number(1, 3600));
+    plugins_.declare(app, "Seconds that a plugin may take to start");
   }
-  void check() override {
-    if (!plugin_.empty() && !folders_.empty())
-      throw Error(ErrorCode::kInvalidArgument, "--plugin and --plugin-path: one of them");
-  }
+  void check() override { plugins_.check(); }
 
   void run(Context& context) override {
-    if (!plugin_.empty()) {
-      const std::string name = std::filesystem::path(plugin_).stem().string();
-      return print(start_plugin({.name = name, .file = plugin_}), context);
+    if (!plugins_.plugin.empty()) {
+      const std::string name = std::filesystem::path(plugins_.plugin).stem().string();
+      return print(start_plugin({.name = name, .file = plugins_.plugin}), context);
     }
     print_cores(context);
     if (!pjrt::is_built()) {
@@ -173,7 +113,7 @@ class DevicesCommand final : public Command {
           "and a new build, do");
       return;
     }
-    const std::vector<pjrt::PluginPlace> places = pjrt::find_plugins(package_folders(context));
+    const std::vector<pjrt::PluginPlace> places = plugins_.find(context);
     for (const pjrt::PluginPlace& place : places) print(ask(place, context), context);
     if (places.empty())
       context.log.info(
@@ -229,42 +169,19 @@ class DevicesCommand final : public Command {
     return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
   }
 
-  std::vector<std::string> package_folders(const Context& context) const {
-    if (!folders_.empty()) return folders_;
-    try {
-      std::istringstream lines(
-          output_of(R"(exec python3 -c 'import sys; print("\n".join(sys.path))')",
-                    std::chrono::seconds(timeout_), context.stop));
-      std::vector<std::string> folders;
-      for (std::string line; std::getline(lines, line);) folders.push_back(line);
-      return folders;
-    } catch (const Error& error) {
-      if (context.stop.stop_requested()) throw;
-      context.log.info("python3 names no folders: " + error.message());
-      return {};
-    }
-  }
-
   // By a process of its own.
   Report ask(const pjrt::PluginPlace& place, const Context& context) const {
     show_status(context.terminal, "starting " + place.name);
     try {
-      const std::string command = "exec " + shell_word(own_program()) +
-                                  " devices --json --plugin " + shell_word(place.file);
-      return report_of(output_of(command, std::chrono::seconds(timeout_), context.stop), place);
+      return report_of(plugins_.run_own({"devices", "--json", "--plugin", place.file}, context),
+                       place);
     } catch (const Error& error) {
       if (context.stop.stop_requested()) throw;
-      const bool late = error.code() == ErrorCode::kCancelled;
-      return {.name = place.name,
-              .file = place.file,
-              .error =
-                  late ? fmt::format("it has not in {} s (--timeout)", timeout_) : error.message()};
+      return {.name = place.name, .file = place.file, .error = error.message()};
     }
   }
 
-  std::string plugin_;
-  std::vector<std::string> folders_;
-  std::int64_t timeout_ = 30;
+  PluginOptions plugins_;
 };
 
 }  // namespace

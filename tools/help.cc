@@ -21,15 +21,15 @@ constexpr const char* kInShortHelp = "short-help";
 using Options = std::vector<const CLI::Option*>;
 
 /// "TEXT:{sgd,adam}": the kind of the value and the names allowed.
-struct ValueType {
+struct ShownType {
   std::string kind;
   std::vector<std::string> names;
 };
 
-ValueType value_type(const CLI::Option& option) {
+ShownType value_type(const CLI::Option& option) {
   const std::string text = option.get_type_name();
   const std::size_t colon = std::min(text.find(":{"), text.size());
-  ValueType type{.kind = text.substr(0, colon), .names = {}};
+  ShownType type{.kind = text.substr(0, colon), .names = {}};
   if (colon < text.size())
     type.names = CLI::detail::split(text.substr(colon + 2, text.size() - colon - 3), ',');
   if (type.kind == "INT" || type.kind == "UINT") type.kind = "N";

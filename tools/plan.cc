@@ -11,6 +11,7 @@
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
+#include "tools/plugins/device_plan.h"
 #include "tools/values.h"
 #include "trainer/model.h"
 #include "trainer/models/models.h"
@@ -43,7 +44,9 @@ class PlanCommand final : public Command {
            "      --processes 1024 --processes-per-node 8 --step-ms 2800 --bandwidth 25\n\n"
            "The step's time is that of one device alone: `millrace bench --stage train`, or a "
            "short "
-           "run's stall\nreport.\n";
+           "run's stall\nreport.\n\n"
+           "  millrace plan --device v5e:2x4 --program step.mlir --batch-size 128\n\n"
+           "compiles a StableHLO module for devices that need not be there.\n";
   }
 
   void declare(CLI::App& app) override {
@@ -68,9 +71,22 @@ class PlanCommand final : public Command {
         ->transform(above_zero());
     app.add_option("--latency-us", latency_us_, "Microseconds that a message takes")
         ->transform(real_number(0, 1e9));
+    app.option_defaults()->group("Accelerators");
+    app.add_option("--device", device_.device,
+                   "Compile --program for this accelerator, by its PJRT plugin, and say whether it "
+                   "fits and what it takes at least: v5e:2x4, h100, h100:8, ...")
+        ->option_text("NAME");
+    app.add_option("--program", device_.program,
+                   "A StableHLO module: the step of one replica of all of the device's")
+        ->option_text("FILE")
+        ->check(existing_file());
+    device_.plugins.declare(app, "Seconds that compiling may take");
   }
 
   void check() override {
+    device_.plugins.check();
+    require(device_.device.empty() == device_.program.empty(), "--device and --program: both");
+    if (!device_.device.empty()) accelerator_of(device_.device);
     require(static_cast<std::int64_t>(topology_.processes) * topology_.devices <= kMaxReplicas,
             "--processes x --devices: at most 100000 replicas");
     require(topology_.processes <= samples_,
@@ -79,6 +95,10 @@ class PlanCommand final : public Command {
   }
 
   void run(Context& context) override {
+    if (!device_.device.empty()) {
+      device_.batch_size = batch_size_;
+      return plan_device(device_, context);
+    }
     const Share share = share_of_processes();
     const std::size_t values = num_parameters();
     const double step = step_ms_ / 1e3;
@@ -188,6 +208,9 @@ class PlanCommand final : public Command {
                                  100 * number("efficiency")));
   }
 
+  static constexpr std::int64_t kCompileSeconds = 900;  // ResNet-50 for a TPU takes 250
+
+  DevicePlanRequest device_{.plugins = {.timeout = kCompileSeconds}};
   Topology topology_{.processes = 8};
   std::int64_t samples_ = 1'281'167;
   std::int64_t sample_bytes_ = 110'000;

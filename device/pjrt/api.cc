@@ -54,6 +54,12 @@ Api::Api(const PJRT_Api* table, std::string file) : table_(table), file_(std::mo
 #undef MILLRACE_PJRT_CHECK
 }
 
+void Api::check_topologies() const {
+#define MILLRACE_PJRT_CHECK(NAME) check_function<functions::NAME>();
+  MILLRACE_PJRT_MORE_FUNCTIONS(MILLRACE_PJRT_CHECK)
+#undef MILLRACE_PJRT_CHECK
+}
+
 std::string Api::version() const {
   return fmt::format("{}.{}", table_->pjrt_api_version.major_version,
                      table_->pjrt_api_version.minor_version);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/pjrt/detail/api.h"
+#include "device/pjrt/detail/compile.h"
 #include "io/base/check.h"
 #include "io/base/error.h"
 
@@ -27,40 +28,6 @@ PJRT_Buffer_Type type_of(decode::DType dtype) {
       return PJRT_Buffer_Type_BF16;
   }
   return PJRT_Buffer_Type_INVALID;
-}
-
-// A field of a protocol buffer: a number, or the bytes of a message.
-void put_varint(std::string& to, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7U) to += static_cast<char>(value | 0x80);
-  to += static_cast<char>(value);
-}
-void put_number(std::string& to, unsigned field, std::uint64_t value) {
-  put_varint(to, field << 3U);
-  put_varint(to, value);
-}
-void put_message(std::string& to, unsigned field, const std::string& message) {
-  put_varint(to, field << 3U | 2U);
-  put_varint(to, message.size());
-  to += message;
-}
-
-// xla.CompileOptionsProto: one partition, replica r on device r.
-std::string compile_options(int replicas, const std::vector<DeviceInfo>& devices) {
-  std::string computation;
-  for (int replica = 0; replica < replicas; ++replica)
-    put_number(computation, 1,
-               static_cast<std::uint64_t>(devices[static_cast<std::size_t>(replica)].id));
-  std::string assignment;
-  put_number(assignment, 1, static_cast<std::uint64_t>(replicas));
-  put_number(assignment, 2, 1);
-  put_message(assignment, 3, computation);
-  std::string build;
-  put_number(build, 4, static_cast<std::uint64_t>(replicas));
-  put_number(build, 5, 1);
-  put_message(build, 9, assignment);
-  std::string options;
-  put_message(options, 3, build);
-  return options;
 }
 
 }  // namespace
@@ -132,15 +99,9 @@ struct Client::State {
     auto get = arguments_of<functions::Device_GetDescription>();
     get.device = device;
     api->call<functions::Device_GetDescription>(get, "a device's description");
-    auto id = arguments_of<functions::DeviceDescription_Id>();
-    id.device_description = get.device_description;
-    api->call<functions::DeviceDescription_Id>(id, "a device's number");
-    auto kind = arguments_of<functions::DeviceDescription_Kind>();
-    kind.device_description = get.device_description;
-    api->call<functions::DeviceDescription_Kind>(kind, "a device's kind");
-    return {.id = id.id,
-            .kind = std::string(kind.device_kind, kind.device_kind_size),
-            .memory = memory_of(device)};
+    DeviceInfo info = device_info(*api, get.device_description);
+    info.memory = memory_of(device);
+    return info;
   }
 
   // Not every plugin says.
@@ -304,20 +265,8 @@ Buffer Client::copy_in(std::size_t device, const HostArray& array) const {
 }
 
 Program Client::compile(std::string_view stablehlo, const CompileOptions& options) const {
-  const auto replicas = static_cast<std::size_t>(options.replicas);
-  if (options.replicas < 1 || replicas > state_->devices.size())
-    throw Error(ErrorCode::kInvalidArgument, std::to_string(options.replicas) + " replicas on " +
-                                                 std::to_string(state_->devices.size()) +
-                                                 " devices");
-  std::string code(stablehlo);
-  constexpr std::string_view kFormat = "mlir";
-  PJRT_Program program{};
-  program.struct_size = PJRT_Program_STRUCT_SIZE;
-  program.code = code.data();
-  program.code_size = code.size();
-  program.format = kFormat.data();
-  program.format_size = kFormat.size();
-  const std::string settings = compile_options(options.replicas, state_->devices);
+  const PJRT_Program program = program_of(stablehlo);
+  const std::string settings = compile_options(options, state_->devices);
   auto arguments = arguments_of<functions::Client_Compile>();
   arguments.client = state_->client;
   arguments.program = &program;
@@ -325,7 +274,7 @@ Program Client::compile(std::string_view stablehlo, const CompileOptions& option
   arguments.compile_options_size = settings.size();
   state_->api->call<functions::Client_Compile>(arguments, "a program's compilation");
   auto state = std::make_unique<Program::State>(state_, arguments.executable);
-  state->replicas = replicas;
+  state->replicas = static_cast<std::size_t>(options.replicas);
   state->count_results();
   return Program(std::move(state));
 }

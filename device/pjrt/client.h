@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "decode/array.h"
@@ -66,7 +67,9 @@ class Buffer {
 };
 
 struct CompileOptions {
-  int replicas = 1;  ///< of which each runs on a device of its own, the client's first ones
+  int replicas = 1;  ///< of which each runs on a device of its own, the first ones
+  /// XLA's own flags: {"xla_gpu_autotune_level", 0}.
+  std::vector<std::pair<std::string, std::int64_t>> flags = {};
 };
 
 /// A compiled program.

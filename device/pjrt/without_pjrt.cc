@@ -1,7 +1,7 @@
 // In place of all else that needs pjrt_c_api.h, in a build that had none.
 #include <memory>
 
-#include "device/pjrt/client.h"
+#include "device/pjrt/topology.h"
 #include "io/base/error.h"
 
 namespace millrace::device::pjrt {
@@ -47,5 +47,11 @@ const std::string& Client::platform_version() const { refuse(); }
 const std::vector<DeviceInfo>& Client::devices() const { refuse(); }
 Buffer Client::copy_in(std::size_t, const HostArray&) const { refuse(); }
 Program Client::compile(std::string_view, const CompileOptions&) const { refuse(); }
+
+struct Topology::State {};
+Topology::Topology(const Plugin&, const TopologyOptions&) { refuse(); }
+Topology::~Topology() = default;
+const std::vector<DeviceInfo>& Topology::devices() const { refuse(); }
+ProgramCost Topology::compile(std::string_view, const CompileOptions&) const { refuse(); }
 
 }  // namespace millrace::device::pjrt

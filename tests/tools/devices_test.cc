@@ -60,7 +60,63 @@ TEST(Devices, OfXlasPluginForTheCpuAreListed) {
   EXPECT_EQ(alone.status, 0) << alone.err;
   EXPECT_THAT(alone.out, HasSubstr("cpu: "));
 }
+
+// Twice an array, summed over four replicas.
+constexpr const char* kStep = R"(
+module {
+  func.func public @main(%x: tensor<128x256xf32>, %w: tensor<256x256xf32>) -> tensor<128x256xf32> {
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<128x256xf32>, tensor<256x256xf32>) -> tensor<128x256xf32>
+    return %y : tensor<128x256xf32>
+  }
+})";
+
+nlohmann::json plan_for(const std::string& device, const std::string& plugin) {
+  // The packages lie beside XLA's plugin for the CPU: .../xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so
+  const std::filesystem::path packages =
+      std::filesystem::path(MILLRACE_CPU_PLUGIN).parent_path().parent_path().parent_path();
+  if (!std::filesystem::exists(packages / plugin)) return nullptr;
+  const TempDir dir;
+  write_file(dir / "step.mlir", kStep);
+  const ProcessResult result =
+      millrace({"plan", "--device", device, "--program", dir / "step.mlir", "--plugin-path",
+                packages.string(), "--json", "--timeout", "100"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  return json_lines(result.out).at(0);
+}
+
+TEST(DevicePlan, CompilesForATpuThatIsNotThere) {
+  const auto plan = plan_for("v5e:2x2", "libtpu/libtpu.so");
+  if (plan.is_null()) GTEST_SKIP() << "libtpu is not installed";
+  EXPECT_EQ(plan["devices"], 4);
+  EXPECT_THAT(std::string(plan["kind"]), HasSubstr("TPU v5"));
+  EXPECT_EQ(plan["argument_bytes"], 4 * (128 * 256 + 256 * 256));
+  EXPECT_GE(plan["flops"], 2.0 * 128 * 256 * 256);
+  EXPECT_TRUE(plan["fits"]);
+}
+
+TEST(DevicePlan, CompilesForAnH100ThatIsNotThere) {
+  const auto plan = plan_for("h100", "jax_plugins/xla_cuda12/xla_cuda_plugin.so");
+  if (plan.is_null()) GTEST_SKIP() << "jax-cuda12-pjrt is not installed";
+  EXPECT_EQ(plan["devices"], 1);
+  EXPECT_THAT(std::string(plan["kind"]), HasSubstr("H100"));
+  EXPECT_TRUE(plan["fits"]);
+}
 #endif
+
+TEST(DevicePlan, KnowsItsDevices) {
+  const TempDir dir;
+  write_file(dir / "step.mlir", "module {}");
+  for (const char* device : {"v7:2x2", "v5e", "v5e:0x2", "v5e:2x", "h100:0", "h100:many"}) {
+    const ProcessResult result =
+        millrace({"plan", "--device", device, "--program", dir / "step.mlir"});
+    EXPECT_EQ(result.status, 2) << device;
+    EXPECT_THAT(result.err, HasSubstr("there are v4:2x2x1, v5e:2x4"));
+  }
+  const ProcessResult missing = millrace(
+      {"plan", "--device", "v5e:2x2", "--program", dir / "step.mlir", "--plugin-path", dir.path()});
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_THAT(missing.err, HasSubstr("pip install libtpu"));
+}
 
 }  // namespace
 }  // namespace millrace::testing

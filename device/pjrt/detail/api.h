@@ -1,7 +1,7 @@
 // Api: the functions of a plugin that millrace calls.
 //
-// One list, PJRT_FUNCTIONS, names them. A plugin may be older or newer than the header: it is
-// refused if its table lacks one of them.
+// One list, MILLRACE_PJRT_FUNCTIONS, names them. A plugin may be older or newer than the header: it
+// is refused if its table lacks one of them.
 #pragma once
 
 #include <pjrt_c_api.h>
@@ -36,6 +36,15 @@ namespace millrace::device::pjrt {
   F(LoadedExecutable_Execute)      \
   F(LoadedExecutable_GetExecutable)
 
+// Those that only Topology needs: a plugin may lack them.
+#define MILLRACE_PJRT_MORE_FUNCTIONS(F) \
+  F(Compile)                            \
+  F(Executable_GetCompiledMemoryStats)  \
+  F(Executable_GetCostAnalysis)         \
+  F(TopologyDescription_Create)         \
+  F(TopologyDescription_Destroy)        \
+  F(TopologyDescription_GetDeviceDescriptions)
+
 // Client_Create is a type: its arguments, their size and its place in the table.
 #define MILLRACE_PJRT_TYPE(NAME)                                          \
   struct NAME {                                                           \
@@ -46,6 +55,7 @@ namespace millrace::device::pjrt {
   };
 namespace functions {
 MILLRACE_PJRT_FUNCTIONS(MILLRACE_PJRT_TYPE)
+MILLRACE_PJRT_MORE_FUNCTIONS(MILLRACE_PJRT_TYPE)
 }  // namespace functions
 #undef MILLRACE_PJRT_TYPE
 
@@ -62,6 +72,8 @@ class Api {
   /// function that millrace calls.
   Api(const PJRT_Api* table, std::string file);
 
+  /// Throws: Unsupported if the plugin lacks one of MILLRACE_PJRT_MORE_FUNCTIONS.
+  void check_topologies() const;
   /// Throws: Error, by the status, with the plugin's message behind `what`.
   template <class Function>
   void call(typename Function::Args& arguments, std::string_view what) const {

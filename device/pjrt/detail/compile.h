@@ -1,0 +1,26 @@
+// What Client and Topology share: descriptions of devices, programs and options as plugins take
+// them.
+#pragma once
+
+#include <pjrt_c_api.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/pjrt/client.h"
+#include "device/pjrt/detail/api.h"
+
+namespace millrace::device::pjrt {
+
+/// Without its memory.
+DeviceInfo device_info(const Api& api, PJRT_DeviceDescription* description);
+
+/// Borrows the text.
+PJRT_Program program_of(std::string_view stablehlo);
+
+/// An xla.CompileOptionsProto: one partition, replica r on devices[r]. Throws: InvalidArgument for
+/// more replicas than devices.
+std::string compile_options(const CompileOptions& options, const std::vector<DeviceInfo>& devices);
+
+}  // namespace millrace::device::pjrt

@@ -1,0 +1,28 @@
+// plan_device: a step's program compiled for an accelerator that need not be there: whether it
+// fits, and the least time that it takes.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/command.h"
+#include "tools/plugins/accelerator.h"
+#include "tools/plugins/plugin_options.h"
+
+namespace millrace::tools {
+
+struct DevicePlanRequest {
+  std::string device = {};   ///< a word of accelerator_of()
+  std::string program = {};  ///< a file: a StableHLO module of one replica of all devices' step
+  std::int64_t batch_size = 0;
+  PluginOptions plugins = {};
+};
+
+/// Prints the plan. With a plugin named it is compiled in this process, else by one of its own.
+/// Throws: NotFound if no plugin for the device is installed; Exhausted if compiling takes longer
+/// than the time given; as Topology::compile().
+void plan_device(const DevicePlanRequest& request, Context& context);
+
+}  // namespace millrace::tools

@@ -1,0 +1,38 @@
+// PluginOptions: where PJRT plugins are looked for, and their work in processes of their own: a
+// plugin may hang, or end its process.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/pjrt/plugin.h"
+#include "tools/command.h"
+
+namespace millrace::tools {
+
+struct PluginOptions {
+  std::string plugin = {};  ///< a file: it alone, in this process; empty: any
+  std::vector<std::string> folders =
+      {};                     ///< of Python packages; empty: those of the python3 in PATH
+  std::int64_t timeout = 30;  ///< seconds that a plugin's process may take
+
+  /// `sentence` says what the time is for.
+  void declare(CLI::App& app, const std::string& sentence);
+  /// Throws: InvalidArgument.
+  void check() const;
+
+  /// Those that pip has installed. If python3 does not say where, the log says why.
+  std::vector<device::pjrt::PluginPlace> find(const Context& context) const;
+  /// What this program writes to its standard output when it is run with these words, by a process
+  /// of its own that may take `timeout`. Throws: Exhausted if it took longer; Io if it failed;
+  /// Cancelled.
+  std::string run_own(const std::vector<std::string>& words, const Context& context) const;
+
+ private:
+  std::string output_of(const std::string& command, const Context& context) const;
+};
+
+}  // namespace millrace::tools
