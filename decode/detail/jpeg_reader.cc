@@ -9,6 +9,7 @@
 #include <string>
 
 #include "decode/detail/codecs.h"
+#include "decode/detail/jpeg_errors.h"
 #include "decode/detail/jpeg_header.h"
 #include "decode/detail/jpeg_window.h"
 #include "decode/detail/jpeglib.h"
@@ -22,24 +23,14 @@ namespace {
 constexpr int kRowsPerCall = 16;
 constexpr std::size_t kMaxKeptWindow = std::size_t{4} << 20;
 
-struct ErrorManager {
-  jpeg_error_mgr base = {};  // first: libjpeg hands back a pointer to it
-  std::jmp_buf frame = {};
-  std::array<char, JMSG_LENGTH_MAX> message = {};
-  int code = 0;
+// `message` is also the first tolerated warning.
+struct Messages : JpegErrors {
   bool tolerant = false;
   bool strict = false;  // any warning ends the attempt, but for one of a window's filler
   bool met_filler = false;
-  bool warned = false;     // `message` is the first tolerated warning
+  bool warned = false;
   bool lost_data = false;  // one of them meant damage
 };
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
-  errors->code = errors->base.msg_code;
-  errors->base.format_message(info, errors->message.data());
-  std::longjmp(errors->frame, 1);
-}
 
 bool is_restart_marker(int code) { return code >= 0xD0 && code <= 0xD7; }
 
@@ -70,7 +61,7 @@ bool is_filler(const jpeg_error_mgr& warning) {
 // Level -1 is a warning.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
-  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
+  auto* errors = static_cast<Messages*>(reinterpret_cast<JpegErrors*>(info->err));
   if (errors->strict && !errors->met_filler && is_filler(errors->base)) {
     errors->met_filler = true;
     return;
@@ -80,27 +71,6 @@ void on_message(j_common_ptr info, int level) {
   errors->lost_data = errors->lost_data || damage;
   if (!errors->warned) errors->base.format_message(info, errors->message.data());
   errors->warned = true;
-}
-
-void ignore_output(j_common_ptr) {}
-
-ErrorCode code_of(int message) {
-  switch (message) {
-    case JERR_ARITH_NOTIMPL:
-    case JERR_CCIR601_NOTIMPL:
-    case JERR_CONVERSION_NOTIMPL:
-    case JERR_FRACT_SAMPLE_NOTIMPL:
-    case JERR_NOTIMPL:
-    case JERR_SOF_UNSUPPORTED:
-    case JERR_BAD_PRECISION:
-      return ErrorCode::kUnsupported;
-    case JERR_INPUT_EMPTY:
-    case JERR_INPUT_EOF:
-    case JWRN_JPEG_EOF:
-      return ErrorCode::kTruncated;
-    default:
-      return ErrorCode::kCorrupt;
-  }
 }
 
 // (C, M, Y, K) to (R, G, B) in place. The values are inverted, as Adobe and all others write them.
@@ -120,13 +90,11 @@ void cmyk_to_rgb(std::uint8_t* row, std::size_t count) {
 
 struct JpegReader::State {
   jpeg_decompress_struct info = {};
-  ErrorManager errors = {};
+  Messages errors = {};
 
   State() {
-    info.err = jpeg_std_error(&errors.base);
-    errors.base.error_exit = leave;
+    info.err = errors.attach();
     errors.base.emit_message = on_message;
-    errors.base.output_message = ignore_output;
     if (!guarded([this] { jpeg_create_decompress(&info); })) throw std::bad_alloc();
   }
   ~State() { jpeg_destroy_decompress(&info); }
@@ -178,8 +146,7 @@ void JpegReader::State::begin(Warnings warnings) {
 
 void JpegReader::State::fail() {
   jpeg_abort_decompress(&info);
-  if (errors.code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
-  throw Error(code_of(errors.code), std::string("JPEG: ") + errors.message.data());
+  errors.raise();
 }
 
 void JpegReader::State::read_header(std::span<const std::byte> data) {
