@@ -19,14 +19,14 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostListings = 256;
 
 /// A pattern for one name: the literal parts before its first wild card and after its last one.
-struct Component {
+struct PathPart {
   bool wild = false;
   std::string head;
   std::string tail;
 };
 
-Component parse_component(const std::string& text) {
-  Component parsed;
+PathPart parse_component(const std::string& text) {
+  PathPart parsed;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool escaped = text[i] == '\\' && i + 1 < text.size();
     if (!escaped && std::string_view("*?[]").find(text[i]) != std::string_view::npos) {
@@ -80,7 +80,7 @@ const FileFinder::Listing& FileFinder::list(const std::string& folder) {
 // Only names with the pattern's literal beginning or end, whichever is longer, are matched: a
 // folder may contain millions.
 std::vector<std::string> FileFinder::match(const std::string& folder, const std::string& pattern) {
-  const Component parts = parse_component(pattern);
+  const PathPart parts = parse_component(pattern);
   if (!parts.wild) return {folder + parts.head};
   const Listing& listing = list(folder);
   const bool by_head = parts.head.size() >= parts.tail.size();
