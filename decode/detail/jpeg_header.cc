@@ -113,11 +113,16 @@ struct Frame {
   const std::uint8_t* size = nullptr;  ///< the height's bytes
   int max_horizontal = 1;              ///< sampling factors
   int max_vertical = 1;
+  int block_rows = 1;
 };
 
 void parse_sampling(std::span<const std::uint8_t> body, Frame& frame) {
   const auto components = static_cast<std::size_t>(frame.components);
-  if (components == 1 || body.size() != 6 + 3 * components) return;
+  if (body.size() != 6 + 3 * components) return;
+  if (components == 1) {  // an MCU is one block, whatever the factors
+    frame.block_rows = body[7] & 15;
+    return;
+  }
   for (std::size_t i = 0; i < components; ++i) {
     const int factors = body[6 + 3 * i + 1];
     frame.max_horizontal = std::max(frame.max_horizontal, factors >> 4);
@@ -155,6 +160,7 @@ RestartLayout layout_of(const Frame& frame, int interval, std::span<const std::b
           .scan_at = static_cast<std::uint32_t>(scan_at),
           .interval = static_cast<std::uint16_t>(interval),
           .components = static_cast<std::uint8_t>(frame.components),
+          .block_rows = static_cast<std::uint8_t>(frame.block_rows),
           .max_horizontal = static_cast<std::uint8_t>(frame.max_horizontal),
           .max_vertical = static_cast<std::uint8_t>(frame.max_vertical)};
 }

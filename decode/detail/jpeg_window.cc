@@ -26,6 +26,7 @@ struct Grid {
   int band_height = 0;   // pixels
   int columns = 0;
   int bands = 0;
+  int band_rows = 0;
   std::int64_t band_segments = 0;
   std::int64_t num_segments = 0;
 };
@@ -42,6 +43,7 @@ Grid grid_of(const ImageHeader& header, const RestartLayout& layout) {
           .band_height = mcu_height * std::min(band_rows, rows),
           .columns = divides ? mcus / interval : 1,
           .bands = divided_up(rows, band_rows),
+          .band_rows = band_rows,
           .band_segments = std::int64_t{band_rows} * mcus / interval,
           .num_segments = (std::int64_t{rows} * mcus + interval - 1) / interval};
 }
@@ -169,14 +171,17 @@ std::optional<RestartWindow> choose_window(const ImageHeader& header, const Pixe
   const Grid grid = grid_of(header, layout);
   Part part = part_of(request.box, request.scale, layout, grid);
   widen(part, grid, header.width, request.scale);
-  // Where segments beside the window are left out, the end of its last one is looked at in a row or
-  // in a column behind it; the last segment of the picture has nothing behind it.
-  const bool in_part = part.columns() < grid.columns;
   const bool last_row = needs_last_row(request.box, request.scale, header, layout);
+  const bool in_part = part.columns() < grid.columns;
   if (in_part && last_row) part.right = std::min(part.right + 1, grid.columns);
   if (10 * part.area() > 9 * std::int64_t{part.bottom} * grid.columns) return {};
   const bool whole = grid.columns == 1;
-  const bool has_end_row = in_part && !last_row;
+  // The end of the last segment is looked at in a row or a column behind it, as it is in the whole
+  // picture: there is none behind the picture's last. Where a segment is several rows, libjpeg
+  // stops at the same row of either.
+  const bool one_row = grid.band_rows == 1;
+  if (!one_row && layout.block_rows > 1) return {};
+  const bool has_end_row = one_row && !last_row;
   return RestartWindow{.box = covered(part, grid, header, has_end_row),
                        .first_band = part.top,
                        .end_band = part.bottom,
@@ -184,7 +189,7 @@ std::optional<RestartWindow> choose_window(const ImageHeader& header, const Pixe
                        .end_in_band = whole ? grid.band_segments : part.right,
                        .band_segments = grid.band_segments,
                        .num_segments = grid.num_segments,
-                       .has_filler = in_part,
+                       .has_filler = one_row,
                        .has_end_row = has_end_row};
 }
 

@@ -8,6 +8,7 @@
 // threads at once.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,6 +25,7 @@ struct RestartLayout {
   std::uint32_t scan_at = 0;   ///< bytes to the first segment
   std::uint16_t interval = 0;  ///< MCUs per segment; 0: the file has no segments to choose from
   std::uint8_t components = 0;
+  std::uint8_t block_rows = 1;  ///< rows of blocks that libjpeg decodes together, of one component
   std::uint8_t max_horizontal = 1;  ///< sampling factors of an MCU, which has 8 pixels per factor
   std::uint8_t max_vertical = 1;
 };
@@ -50,7 +52,12 @@ struct RestartWindow {
   bool has_end_row = false;
 
   int file_height() const { return box.height + (has_end_row ? 1 : 0); }
-  std::int64_t size() const { return (end_band - first_band) * (end_in_band - first_in_band); }
+  /// Segments.
+  std::int64_t size() const {
+    if (end_in_band - first_in_band < band_segments)
+      return (end_band - first_band) * (end_in_band - first_in_band);
+    return std::min(end_band * band_segments, num_segments) - first_band * band_segments;
+  }
 };
 
 /// The window for `request`, with the neighbours that smooth upsampling looks at. Nullopt if the
