@@ -1,6 +1,7 @@
 #include "decode/detail/jpeg_window.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cstring>
 #include <numeric>
 
@@ -10,8 +11,10 @@ namespace {
 constexpr int kBlock = 8;
 constexpr std::uint8_t kMarker = 0xFF;
 constexpr std::uint8_t kRestart0 = 0xD0;
+constexpr std::uint8_t kHuffmanTables = 0xC4;
 constexpr std::uint8_t kEndMarker = 0xD9;
 constexpr std::int64_t kRestartNumbers = 8;
+constexpr std::size_t kCodeLengths = 16;
 
 // In pictures narrower than a few samples libjpeg repeats them instead of upsampling smoothly.
 constexpr int kNarrow = 16;
@@ -116,6 +119,46 @@ void copy_headers(const std::uint8_t* data, const RestartLayout& layout,
   if (layout.components == 1) size[6] = 0x11;
 }
 
+// Whether an encoder may have given a code to `symbol`: the bits of a difference of DC, or zeros
+// and the bits of a coefficient behind them (T.81 F.1.2).
+bool is_possible(bool ac, int symbol) {
+  const int bits = symbol & 15;
+  return ac ? bits <= 10 && (bits > 0 || symbol == 0 || symbol == 0xF0) : symbol <= 11;
+}
+
+// Whether no symbol of the tables in a DHT segment has two codes or is impossible. In few segments
+// damage to a table may leave everything in place but the values.
+bool has_sound_codes(std::span<const std::uint8_t> body) {
+  while (body.size() > kCodeLengths) {
+    const bool ac = body[0] >> 4 != 0;
+    const auto counts = body.subspan(1, kCodeLengths);
+    const auto symbols = body.subspan(1 + kCodeLengths);
+    const auto count = static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), 0));
+    if (count > symbols.size()) return false;
+    std::bitset<256> met;
+    for (const std::uint8_t symbol : symbols.first(count)) {
+      if (met[symbol] || !is_possible(ac, symbol)) return false;
+      met.set(symbol);
+    }
+    body = symbols.subspan(count);
+  }
+  return body.empty();
+}
+
+// Requires: read_jpeg_header() has gone through them. What is between segments, libjpeg warns of.
+bool has_sound_codes(const std::uint8_t* data, const RestartLayout& layout) {
+  for (std::size_t at = 2; at + 4 <= layout.scan_at;) {
+    if (data[at] != kMarker) return false;
+    const std::size_t length = data[at + 2] * std::size_t{256} + data[at + 3];
+    const std::size_t end = at + 2 + length;
+    if (length < 2 || end > layout.scan_at) return false;
+    if (data[at + 1] == kHuffmanTables && !has_sound_codes({data + at + 4, data + end}))
+      return false;
+    at = end;
+  }
+  return true;
+}
+
 // The file's segments, of which the window's are taken.
 class SegmentCopy {
  public:
@@ -198,6 +241,7 @@ bool copy_window(std::span<const std::byte> data, const ImageHeader& header,
   const auto layout = header.kept<RestartLayout>();
   const auto* begin = reinterpret_cast<const std::uint8_t*>(data.data());
   const std::uint8_t* const end = begin + data.size();
+  if (!has_sound_codes(begin, layout)) return false;
   copy_headers(begin, layout, window, out);
   SegmentCopy segments(window, out);
   begin += layout.scan_at;

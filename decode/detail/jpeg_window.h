@@ -65,7 +65,8 @@ struct RestartWindow {
 std::optional<RestartWindow> choose_window(const ImageHeader& header, const PixelRequest& request);
 
 /// Makes the window's file in `out`. False if the scan is not exactly the segments and markers that
-/// the headers announce: then nobody knows where a segment belongs.
+/// the headers announce, for then nobody knows where a segment belongs; and if the headers are not
+/// segment behind segment with Huffman tables as encoders write them.
 bool copy_window(std::span<const std::byte> data, const ImageHeader& header,
                  const RestartWindow& window, std::vector<std::uint8_t>& out);
 

@@ -318,6 +318,33 @@ TEST(JpegWindow, OfAFileWhoseMarkersAreDamagedGivesWhatTheWholeFileGives) {
   EXPECT_GT(faults, 100);
 }
 
+TEST(JpegWindow, OfAFileWhoseCodesAreDamagedGivesWhatTheWholeFileGives) {
+  KeyedRng rng({.seed = 5, .purpose = kWindows});
+  const io::Bytes file = build_jpeg(testing::photo(150, 203, 8), {.restart_interval = 1});
+  const std::string_view text = file.text();
+  const auto size_at = [&](std::size_t at) {
+    return static_cast<unsigned char>(text[at]) * std::size_t{256} +
+           static_cast<unsigned char>(text[at + 1]);
+  };
+  int tables = 0;
+  int alone = 0;
+  for (std::size_t table = text.find("\xff\xc4"); table < text.find("\xff\xda"); ++tables) {
+    const std::size_t end = table + 2 + size_at(table + 2);
+    for (std::size_t at = table + 4; at < end; ++at) {
+      const io::Bytes bad = testing::flip(file, at, 1U << rng.below(8));
+      const ImageHeader header = header_of(bad);
+      const PixelRequest request = random_request(header, rng);
+      WindowReader reader;
+      const Outcome part = reader.read(bad, header, request);
+      alone += reader.read_segments() ? 1 : 0;
+      ASSERT_TRUE(part == WindowReader().read(bad, without_segments(header), request)) << at;
+    }
+    table = text.find("\xff\xc4", end);
+  }
+  EXPECT_EQ(tables, 4);
+  EXPECT_LT(alone, 4) << "where libjpeg has the table by itself";
+}
+
 /// The part of `file` that the window for `request` is made of, as flags for each byte.
 std::vector<bool> bytes_read(const io::Bytes& file, const PixelRequest& request) {
   const ImageHeader header = header_of(file);
