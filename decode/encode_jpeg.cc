@@ -1,10 +1,10 @@
-#include <array>
 #include <csetjmp>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 #include <string>
 
+#include "decode/detail/jpeg_errors.h"
 #include "decode/detail/jpeglib.h"
 #include "decode/encode.h"
 #include "io/base/error.h"
@@ -12,26 +12,10 @@
 namespace millrace::decode {
 namespace {
 
-struct ErrorManager {
-  jpeg_error_mgr base = {};  // first: libjpeg hands back a pointer to it
-  std::jmp_buf frame = {};
-  std::array<char, JMSG_LENGTH_MAX> message = {};
-};
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
-  errors->base.format_message(info, errors->message.data());
-  std::longjmp(errors->frame, 1);
-}
-
-void ignore_output(j_common_ptr) {}
-
 class JpegWriter {
  public:
   JpegWriter() {
-    info_.err = jpeg_std_error(&errors_.base);
-    errors_.base.error_exit = leave;
-    errors_.base.output_message = ignore_output;
+    info_.err = errors_.attach();
     if (setjmp(errors_.frame) != 0) throw std::bad_alloc();
     jpeg_create_compress(&info_);
   }
@@ -76,7 +60,7 @@ class JpegWriter {
   }
 
   jpeg_compress_struct info_ = {};
-  ErrorManager errors_;
+  detail::JpegErrors errors_;
   unsigned char* data_ = nullptr;
   unsigned long size_ = 0;
 };

@@ -7,8 +7,10 @@
 #include "io/base/error.h"
 #include "io/base/machine.h"
 #include "tools/commands.h"
+#include "tools/create/recoded_source.h"
 #include "tools/create/source_options.h"
 #include "tools/create/write_set.h"
+#include "tools/jpeg_recoding.h"
 #include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/run_processes.h"
@@ -49,6 +51,8 @@ class CreateCommand final : public Command {
         ->transform(whole_number(1, kMaxCount));
     app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB")
         ->type_name("BYTES");
+    jpeg_.declare(app);
+    app.get_option("--jpeg")->group("Images");
     app.add_option("--folds", folds_,
                    "Divide the samples into this many sets, keeping groups whole")
         ->transform(whole_number(2, 1000))
@@ -73,11 +77,13 @@ class CreateCommand final : public Command {
     processes_.emplace(context);
     processes_->guard(context, [&] {
       WriteSetOptions options = set_options();
+      if (jpeg_.wanted()) options.closing = [this] { return jpeg_.summary(processes_->cluster()); };
       options.on_shard = [&](const wds::ShardSummary& shard) { report(shard, context); };
       std::unique_ptr<SampleSource> source;
       trainer::all_do(processes_->cluster(), [&] {
         source = source_.open(context.log);
         if (source->size() == 0) throw Error(ErrorCode::kCorrupt, "the source has no sample");
+        if (jpeg_.wanted()) source = recoded_source(std::move(source), jpeg_);
       });
       write_set(*source, options, context, processes_->cluster());
     });
@@ -93,7 +99,8 @@ class CreateCommand final : public Command {
             .shuffle = shuffle_,
             .force = force_,
             .threads = threads_,
-            .source_options = source_.text()};
+            .source_options = source_.text(),
+            .jpeg = jpeg_.text()};
   }
 
   static void report(const wds::ShardSummary& shard, Context& context) {
@@ -107,6 +114,7 @@ class CreateCommand final : public Command {
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   std::string pattern_;
   SourceOptions source_;
+  JpegRecoding jpeg_;
   std::int64_t maxcount_ = 100'000;
   std::string maxsize_ = "3e9";
   std::uint32_t folds_ = 0;

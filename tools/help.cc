@@ -26,7 +26,7 @@ struct ShownType {
   std::vector<std::string> names;
 };
 
-ShownType value_type(const CLI::Option& option) {
+ShownType shown_type(const CLI::Option& option) {
   const std::string text = option.get_type_name();
   const std::size_t colon = std::min(text.find(":{"), text.size());
   ShownType type{.kind = text.substr(0, colon), .names = {}};
@@ -46,7 +46,7 @@ bool is_flag(const CLI::Option& option) { return option.get_items_expected_max()
 
 std::string value_text(const CLI::Option& option) {
   if (is_flag(option)) return {};
-  const std::string kind = value_type(option).kind;
+  const std::string kind = shown_type(option).kind;
   // "IMAGES LABELS" already shows how many there are.
   const bool pair = option.get_expected_max() == 2 && kind.find(' ') == std::string::npos;
   return " " + (pair ? kind + "," + kind : repeats(option) ? kind + "..." : kind);
@@ -76,7 +76,7 @@ bool tells(const std::string& description, const std::vector<std::string>& names
 
 std::string description(const CLI::Option& option) {
   std::string text = option.get_description();
-  if (const auto names = value_type(option).names; !tells(text, names))
+  if (const auto names = shown_type(option).names; !tells(text, names))
     text.insert(std::min(text.find(" ["), text.size()),
                 fmt::format(": {}", fmt::join(names, ", ")));
   for (const CLI::Option* other : option.get_needs())

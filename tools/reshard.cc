@@ -2,6 +2,7 @@
 #include "wds/reshard.h"
 
 #include <fmt/format.h>
+#include <tbb/parallel_for.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/create/job_state.h"
 #include "tools/create/shard_set.h"
+#include "tools/jpeg_recoding.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
@@ -22,6 +24,7 @@
 #include "tools/read_options.h"
 #include "tools/run_processes.h"
 #include "tools/shared_work.h"
+#include "tools/task_arena.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -36,7 +39,8 @@ class ReshardCommand final : public Command {
   std::string example() const override {
     return "  millrace reshard 'https://host/old-{000..099}.tar' 'new/train-%06d.tar' --maxcount "
            "5000 --shuffle-seed 1\n  millrace reshard big.tar.gz 'small-%06d.tar' --select jpg,cls "
-           "--rename jpeg=jpg\n\nIt streams. --shuffle-seed shuffles the shards, then samples "
+           "--rename jpeg=jpg\n  millrace reshard 'old/train-{000..099}.tar' 'new/train-%06d.tar' "
+           "--jpeg restarts\n\nIt streams. --shuffle-seed shuffles the shards, then samples "
            "through a "
            "buffer: a sample moves about as\nfar as the buffer is long, so shards sorted by class "
            "need a buffer as long as the set.\n";
@@ -67,6 +71,7 @@ class ReshardCommand final : public Command {
     app.add_option("--rename", renames_, "Fields' suffixes")
         ->delimiter(',')
         ->type_name("OLD=NEW,..");
+    jpeg_.declare(app);
     app.add_flag("--drop-duplicates", options_.drop_duplicates,
                  "Drop samples whose key was already written");
     app.add_flag("--force", force_, "Delete the pattern's existing shards first");
@@ -121,28 +126,43 @@ class ReshardCommand final : public Command {
     options_.writer.opener = opener.get();
     if (processes_->is_alone()) {
       options_.writer.manifest = manifest_path(options_.writer.pattern);
+      options_.writer.jpeg = jpeg_.text();
       options_.writer.on_shard = [&](const auto& shard) { report(shard, context); };
     }
     wds::FaultLedger ledger(read_.policy(), context.log);
     wds::ReshardResult result = reshard_all(*opener, ledger, context);
+    const std::string of_jpegs = jpeg_.summary(processes_->cluster());
     if (!processes_->is_alone()) {
       result.shards = all_summaries(processes_->cluster(), result.shards);
       if (!processes_->is_first()) return;
       for (const wds::ShardSummary& shard : result.shards) report(shard, context);
       if (!result.shards.empty())
-        write_set_manifest(*opener, result.shards, manifest_path(options_.writer.pattern));
+        write_set_manifest(*opener, result.shards, manifest_path(options_.writer.pattern),
+                           jpeg_.text());
     }
     if (result.shards.empty()) refuse_empty(*opener, result, ledger);
     const auto names = read_label_map(*opener, options_.shards.front());
     if (!names.empty())
       write_label_map(*opener, names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
-    summarise(result, ledger, context);
+    summarise(result, ledger, of_jpegs, context);
   }
 
   wds::ReshardResult reshard_all(const io::Opener& opener, wds::FaultLedger& ledger,
                                  const Context& context) {
     Progress progress(context.terminal, "samples", 0, "reading the first samples");
     options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
+    std::optional<TaskArena> threads;
+    if (jpeg_.wanted()) {
+      threads.emplace(0);
+      options_.change = [&](std::span<wds::WriterSample> samples) {
+        threads->execute([&] {
+          tbb::parallel_for(std::size_t{0}, samples.size(), [&](std::size_t i) {
+            for (wds::WriterField& field : samples[i].fields)
+              field.data = jpeg_.recoded(field.suffix, field.data);
+          });
+        });
+      };
+    }
     return wds::reshard(options_, opener, ledger, context.stop);
   }
 
@@ -205,18 +225,19 @@ class ReshardCommand final : public Command {
   }
 
   void summarise(const wds::ReshardResult& result, const wds::FaultLedger& ledger,
-                 Context& context) const {
+                 const std::string& of_jpegs, Context& context) const {
     std::string text = counted(result.written, "sample") + " in " +
                        counted(result.shards.size(), "shard") + left_out(result, ledger);
     if (options_.shuffle_seed)
       text += "; shuffled through a buffer of " +
               counted(static_cast<std::uint64_t>(options_.buffer_samples), "sample");
-    context.log.info(text);
+    context.log.info(text + of_jpegs);
   }
 
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   wds::ReshardOptions options_;
+  JpegRecoding jpeg_;
   std::string spec_;
   std::string maxsize_ = "3e9";
   std::string buffer_bytes_ = "1GiB";

@@ -51,8 +51,9 @@ std::vector<wds::ShardSummary> all_summaries(trainer::Cluster& cluster,
 }
 
 void write_set_manifest(const io::Opener& opener, const std::vector<wds::ShardSummary>& shards,
-                        const std::string& path) {
+                        const std::string& path, const std::string& jpeg) {
   wds::Manifest manifest;
+  manifest.jpeg = jpeg;
   for (const wds::ShardSummary& shard : shards)
     manifest.shards.push_back(
         {.url = shard.url, .samples = shard.samples, .bytes = shard.bytes, .sha256 = shard.sha256});

@@ -68,6 +68,9 @@ Manifest parse_manifest(std::string_view text, const std::string& base) {
   if (const auto name = json.find("name"); name != json.end() && name->is_string()) {
     manifest.name = name->get<std::string>();
   }
+  if (const auto jpeg = json.find("jpeg"); jpeg != json.end() && jpeg->is_string()) {
+    manifest.jpeg = jpeg->get<std::string>();
+  }
   manifest.samples = count_in(json, "nsamples");
   for (const Json& shard : *list) manifest.shards.push_back(parse_shard(shard, base));
   return manifest;
@@ -109,6 +112,7 @@ void write_manifest(const Manifest& manifest, const std::string& path, io::Repla
   }
   Json json = {{"wids_version", 1}, {"name", manifest.name}, {"shardlist", std::move(list)}};
   if (manifest.samples) json["nsamples"] = *manifest.samples;
+  if (!manifest.jpeg.empty()) json["jpeg"] = manifest.jpeg;
   const std::string text = json.dump(2) + "\n";
   detail::write_text(opener, path, replace, text);
 }

@@ -1,7 +1,7 @@
 // Manifest: the list of a set's shards with their counts, sizes and hashes, as JSON.
 //
 // The format is that of WebDataset's wids: {"wids_version": 1, "shardlist": [{"url", "nsamples",
-// "filesize"}]}, plus the field "sha256", which wids ignores.
+// "filesize"}]}, plus the fields "sha256" and "jpeg", which wids ignores.
 //
 // Threads: free functions, callable from any thread.
 #pragma once
@@ -30,6 +30,7 @@ struct Manifest {
   std::string name = {};
   std::vector<ManifestShard> shards;
   std::optional<std::uint64_t> samples = {};  ///< of all shards, if given ("nsamples")
+  std::string jpeg = {};  ///< what was done to the set's JPEGs ("restarts"); empty: nothing
 };
 
 /// Reads the manifest at `url`; relative shard urls are resolved against it. Throws: Corrupt (not a

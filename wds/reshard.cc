@@ -16,15 +16,18 @@ class Resharding {
   explicit Resharding(const ReshardOptions& options)
       : options_(options), writer_(writer_options(options)), keys_(kMaxKeys) {}
 
-  void put(const Sample& sample) {
-    WriterSample chosen = choose(sample);
-    if (chosen.fields.empty()) {
-      ++result_.empty;
-    } else if (is_duplicate(sample)) {
-      ++result_.duplicates;
-    } else {
-      write(chosen, sample);
+  void put(std::span<const Sample> block, const std::stop_token& stop) {
+    for (const Sample& sample : block) take(sample);
+    if (options_.change && !own_.empty()) options_.change(own_);
+    std::size_t next_own = 0;
+    for (const Taken& taken : taken_) {
+      if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "resharding was stopped");
+      if (taken.own) write(own_[next_own++], *taken.from);
+      ++result_.written;
+      if (options_.on_sample) options_.on_sample(result_.written);
     }
+    taken_.clear();
+    own_.clear();
   }
 
   ReshardResult finish() {
@@ -33,6 +36,23 @@ class Resharding {
   }
 
  private:
+  struct Taken {
+    const Sample* from;
+    bool own;  ///< this process writes it
+  };
+
+  void take(const Sample& sample) {
+    WriterSample chosen = choose(sample);
+    if (chosen.fields.empty()) {
+      ++result_.empty;
+    } else if (is_duplicate(sample)) {
+      ++result_.duplicates;
+    } else {
+      taken_.push_back({.from = &sample, .own = is_own(result_.written + taken_.size())});
+      if (taken_.back().own) own_.push_back(std::move(chosen));
+    }
+  }
+
   WriterSample choose(const Sample& sample) const {
     WriterSample chosen{.key = sample.key, .fields = {}};
     for (const Field& field : sample.fields) {
@@ -69,27 +89,27 @@ class Resharding {
     return own;
   }
 
-  /// Whether the next sample lies in a shard of this process.
-  bool is_own() const {
-    const std::uint64_t shard = result_.written / options_.writer.maxcount;
+  /// Whether the sample of this number lies in a shard of this process.
+  bool is_own(std::uint64_t number) const {
+    const std::uint64_t shard = number / options_.writer.maxcount;
     return shard % static_cast<std::uint64_t>(options_.topology.processes) ==
            static_cast<std::uint64_t>(options_.topology.process);
   }
 
   void write(const WriterSample& chosen, const Sample& sample) {
     try {
-      if (is_own()) writer_.write(chosen);
+      writer_.write(chosen);
     } catch (Error& error) {
       error.annotate({.url = io::printable_url(*sample.url), .key = sample.key});
       throw;
     }
-    ++result_.written;
-    if (options_.on_sample) options_.on_sample(result_.written);
   }
 
   const ReshardOptions& options_;
   ShardWriter writer_;
   KeySet keys_;
+  std::vector<Taken> taken_;       // of the block
+  std::vector<WriterSample> own_;  // of those
   ReshardResult result_;
 };
 
@@ -112,10 +132,7 @@ ReshardResult reshard(const ReshardOptions& options, const io::Opener& opener, F
   SampleStream stream(spec_of(options), opener, ledger, stop);
   Resharding resharding(options);
   for (SampleBlock block; stream.next(block);) {
-    for (const Sample& sample : block.samples) {
-      if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "resharding was stopped");
-      resharding.put(sample);
-    }
+    resharding.put(block.samples, stop);
     ledger.count_emitted(block.samples.size());
   }
   if (ledger.emitted() == 0 && ledger.skipped() > 0) ledger.check_not_empty("what was read");

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -50,6 +51,9 @@ struct ReshardOptions {
   /// number mod processes is its own. Then maxcount alone ends a shard, and result and manifest are
   /// of its own shards.
   Topology topology = {};
+  /// Called with the samples that this process is about to write, a block at a time, and may
+  /// replace their fields' data. Throws: what ends the run.
+  std::function<void(std::span<WriterSample> samples)> change = {};
   /// Called after each sample with the number written so far.
   std::function<void(std::uint64_t written)> on_sample = {};
 };

@@ -66,6 +66,8 @@ struct ShardWriterOptions {
   bool index = true;
   /// Where finish() writes the set's manifest (wds/manifest.h); empty: nowhere.
   std::string manifest = {};
+  /// Manifest::jpeg.
+  std::string jpeg = {};
   /// Shards that an earlier run completed: numbering continues after them, and the manifest and
   /// finish()'s list begin with them.
   std::vector<ShardSummary> earlier = {};

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
+#include "decode/detail/jpeg_window.h"
 #include "decode/detail/orientation.h"
 #include "io/base/error.h"
 
@@ -14,11 +16,14 @@ namespace {
 
 constexpr int kStartOfScan = 0xDA;
 constexpr int kEndOfImage = 0xD9;
+constexpr int kRestartInterval = 0xDD;
 constexpr int kApp0 = 0xE0;
 constexpr int kApp1 = 0xE1;  // holds Exif
 constexpr int kApp15 = 0xEF;
 constexpr int kComment = 0xFE;
 constexpr std::size_t kLengthBytes = 2;
+constexpr int kMaxComponents = 4;
+constexpr int kMaxSampling = 4;
 
 // A cursor over markers; the bytes between segments are skipped as libjpeg skips them.
 class Markers {
@@ -63,6 +68,9 @@ class Markers {
 
   static Error cut() { return {ErrorCode::kTruncated, "JPEG ends inside its headers"}; }
 
+  /// Bytes from the file's beginning to the cursor.
+  std::size_t offset() const { return at_; }
+
   bool ends_with_end_of_image() const {
     return size_ >= 2 && data_[size_ - 2] == 0xFF && data_[size_ - 1] == kEndOfImage;
   }
@@ -101,21 +109,60 @@ struct Frame {
   int height = 0;
   int components = 0;
   bool progressive = false;
+  bool arithmetic = false;
+  const std::uint8_t* size = nullptr;  ///< the height's bytes
+  int max_horizontal = 1;              ///< sampling factors
+  int max_vertical = 1;
+  int block_rows = 1;
 };
+
+void parse_sampling(std::span<const std::uint8_t> body, Frame& frame) {
+  const auto components = static_cast<std::size_t>(frame.components);
+  if (body.size() != 6 + 3 * components) return;
+  if (components == 1) {  // an MCU is one block, whatever the factors
+    frame.block_rows = body[7] & 15;
+    return;
+  }
+  for (std::size_t i = 0; i < components; ++i) {
+    const int factors = body[6 + 3 * i + 1];
+    frame.max_horizontal = std::max(frame.max_horizontal, factors >> 4);
+    frame.max_vertical = std::max(frame.max_vertical, factors & 15);
+  }
+}
 
 Frame parse_frame(int code, std::span<const std::uint8_t> body, const Limits& limits) {
   if (body.size() < 6) throw Error(ErrorCode::kCorrupt, "JPEG frame header too short");
   check_process(code, body[0]);
-  const Frame frame{.width = body[3] * 256 + body[4],
-                    .height = body[1] * 256 + body[2],
-                    .components = body[5],
-                    .progressive = (code & 3) == 2};
+  Frame frame{.width = body[3] * 256 + body[4],
+              .height = body[1] * 256 + body[2],
+              .components = body[5],
+              .progressive = (code & 3) == 2,
+              .arithmetic = code > 0xC8,
+              .size = body.data() + 1};
+  parse_sampling(body, frame);
   if (frame.height == 0) {
     throw Error(ErrorCode::kUnsupported, "JPEG whose height follows its data (DNL)");
   }
   if (frame.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG of width 0");
   check_pixels(frame.width, frame.height, limits);
   return frame;
+}
+
+// What libjpeg would refuse has no layout: it then says why.
+RestartLayout layout_of(const Frame& frame, int interval, std::span<const std::byte> data,
+                        std::size_t scan_at) {
+  const bool usable = interval > 0 && !frame.arithmetic && frame.components <= kMaxComponents &&
+                      frame.max_horizontal <= kMaxSampling && frame.max_vertical <= kMaxSampling &&
+                      scan_at <= std::numeric_limits<std::uint32_t>::max();
+  if (!usable) return {};
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(data.data());
+  return {.size_at = static_cast<std::uint32_t>(frame.size - begin),
+          .scan_at = static_cast<std::uint32_t>(scan_at),
+          .interval = static_cast<std::uint16_t>(interval),
+          .components = static_cast<std::uint8_t>(frame.components),
+          .block_rows = static_cast<std::uint8_t>(frame.block_rows),
+          .max_horizontal = static_cast<std::uint8_t>(frame.max_horizontal),
+          .max_vertical = static_cast<std::uint8_t>(frame.max_vertical)};
 }
 
 // Counts the scans from the first one on, and checks for the end marker.
@@ -140,6 +187,7 @@ ImageHeader read_jpeg_header(std::span<const std::byte> data, const HeaderOption
   Markers markers(data);
   ImageHeader header{.scalable = true, .lossy = true};
   Frame frame;
+  int interval = 0;
   for (int code = markers.next(); code >= 0; code = markers.next()) {
     if (has_no_segment(code)) continue;
     if (code == kEndOfImage) break;
@@ -150,6 +198,7 @@ ImageHeader read_jpeg_header(std::span<const std::byte> data, const HeaderOption
     const auto body = markers.segment();
     if (code == kApp1) header.orientation = exif_orientation(body).value_or(header.orientation);
     if (is_frame(code)) frame = parse_frame(code, body, options.limits);
+    if (code == kRestartInterval && body.size() == 2) interval = body[0] * 256 + body[1];
     if (code != kStartOfScan) continue;
     if (frame.width == 0) throw Error(ErrorCode::kCorrupt, "JPEG scan before its frame header");
     header.height = frame.height;
@@ -157,6 +206,7 @@ ImageHeader read_jpeg_header(std::span<const std::byte> data, const HeaderOption
     header.channels = frame.components == 1 ? 1 : 3;
     // A sequential frame with all components in one scan has no further scans.
     const bool single = !frame.progressive && !body.empty() && body[0] == frame.components;
+    if (single) header.keep(layout_of(frame, interval, data, markers.offset()));
     if (single && markers.ends_with_end_of_image()) return header;
     check_scans(markers, options);
     return header;

@@ -5,10 +5,13 @@
 #include <csetjmp>
 #include <cstddef>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "decode/detail/codecs.h"
+#include "decode/detail/jpeg_errors.h"
 #include "decode/detail/jpeg_header.h"
+#include "decode/detail/jpeg_window.h"
 #include "decode/detail/jpeglib.h"
 #include "decode/detail/pixels.h"
 #include "decode/encode.h"
@@ -18,23 +21,16 @@ namespace millrace::decode::detail {
 namespace {
 
 constexpr int kRowsPerCall = 16;
+constexpr std::size_t kMaxKeptWindow = std::size_t{4} << 20;
 
-struct ErrorManager {
-  jpeg_error_mgr base = {};  // first: libjpeg hands back a pointer to it
-  std::jmp_buf frame = {};
-  std::array<char, JMSG_LENGTH_MAX> message = {};
-  int code = 0;
+// `message` is also the first tolerated warning.
+struct Messages : JpegErrors {
   bool tolerant = false;
-  bool warned = false;     // `message` is the first tolerated warning
+  bool strict = false;  // any warning ends the attempt, but for one of a window's filler
+  bool met_filler = false;
+  bool warned = false;
   bool lost_data = false;  // one of them meant damage
 };
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
-  errors->code = errors->base.msg_code;
-  errors->base.format_message(info, errors->message.data());
-  std::longjmp(errors->frame, 1);
-}
 
 bool is_restart_marker(int code) { return code >= 0xD0 && code <= 0xD7; }
 
@@ -56,36 +52,25 @@ bool is_untidiness(const jpeg_error_mgr& warning) {
   }
 }
 
+// Whether a window's segments were decoded to their ends: see kFillerBytes.
+bool is_filler(const jpeg_error_mgr& warning) {
+  return warning.msg_code == JWRN_EXTRANEOUS_DATA && warning.msg_parm.i[0] == kFillerBytes &&
+         is_restart_marker(warning.msg_parm.i[1]);
+}
+
 // Level -1 is a warning.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
-  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
+  auto* errors = static_cast<Messages*>(reinterpret_cast<JpegErrors*>(info->err));
+  if (errors->strict && !errors->met_filler && is_filler(errors->base)) {
+    errors->met_filler = true;
+    return;
+  }
   const bool damage = !is_untidiness(errors->base);
-  if (damage && !errors->tolerant) leave(info);
+  if (errors->strict || (damage && !errors->tolerant)) leave(info);
   errors->lost_data = errors->lost_data || damage;
   if (!errors->warned) errors->base.format_message(info, errors->message.data());
   errors->warned = true;
-}
-
-void ignore_output(j_common_ptr) {}
-
-ErrorCode code_of(int message) {
-  switch (message) {
-    case JERR_ARITH_NOTIMPL:
-    case JERR_CCIR601_NOTIMPL:
-    case JERR_CONVERSION_NOTIMPL:
-    case JERR_FRACT_SAMPLE_NOTIMPL:
-    case JERR_NOTIMPL:
-    case JERR_SOF_UNSUPPORTED:
-    case JERR_BAD_PRECISION:
-      return ErrorCode::kUnsupported;
-    case JERR_INPUT_EMPTY:
-    case JERR_INPUT_EOF:
-    case JWRN_JPEG_EOF:
-      return ErrorCode::kTruncated;
-    default:
-      return ErrorCode::kCorrupt;
-  }
 }
 
 // (C, M, Y, K) to (R, G, B) in place. The values are inverted, as Adobe and all others write them.
@@ -105,13 +90,11 @@ void cmyk_to_rgb(std::uint8_t* row, std::size_t count) {
 
 struct JpegReader::State {
   jpeg_decompress_struct info = {};
-  ErrorManager errors = {};
+  Messages errors = {};
 
   State() {
-    info.err = jpeg_std_error(&errors.base);
-    errors.base.error_exit = leave;
+    info.err = errors.attach();
     errors.base.emit_message = on_message;
-    errors.base.output_message = ignore_output;
     if (!guarded([this] { jpeg_create_decompress(&info); })) throw std::bad_alloc();
   }
   ~State() { jpeg_destroy_decompress(&info); }
@@ -126,27 +109,44 @@ struct JpegReader::State {
     return true;
   }
 
-  void begin(bool tolerant);
+  enum class Warnings { kTolerated, kDamage, kDoubt };
+
+  void begin(Warnings warnings);
   void read_header(std::span<const std::byte> data);
   void start(const PixelRequest& request);
   bool smooths_blocks() const;
+  bool crops_badly() const;
   void check_size(const ImageHeader& header);
   void crop(Box& box);
   void read_rows(std::uint8_t* out, std::size_t stride, const Box& box);
+  std::size_t row_bytes(const Box& box) const;
+  std::uint8_t* room_for(const Box& box, std::vector<std::uint8_t>& buffer) const;
+  PixelView take(std::uint8_t* out, const Box& box);
+  PixelView read_all(std::span<const std::byte> data, const ImageHeader& header,
+                     const PixelRequest& request, std::vector<std::uint8_t>& buffer);
+  std::optional<PixelView> read_window(std::span<const std::byte> data, const ImageHeader& header,
+                                       const PixelRequest& request,
+                                       std::vector<std::uint8_t>& buffer);
+  bool ends_cleanly(const RestartWindow& window, int scale, std::uint8_t* spare);
+  void trim();
   [[noreturn]] void fail();
+
+  std::vector<std::uint8_t> window_file;
+  bool read_segments = false;
 };
 
-void JpegReader::State::begin(bool tolerant) {
+void JpegReader::State::begin(Warnings warnings) {
   jpeg_abort_decompress(&info);  // the last image may have been abandoned for lack of memory
-  errors.tolerant = tolerant;
+  errors.tolerant = warnings == Warnings::kTolerated;
+  errors.strict = warnings == Warnings::kDoubt;
+  errors.met_filler = false;
   errors.warned = false;
   errors.lost_data = false;
 }
 
 void JpegReader::State::fail() {
   jpeg_abort_decompress(&info);
-  if (errors.code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
-  throw Error(code_of(errors.code), std::string("JPEG: ") + errors.message.data());
+  errors.raise();
 }
 
 void JpegReader::State::read_header(std::span<const std::byte> data) {
@@ -181,6 +181,13 @@ bool JpegReader::State::smooths_blocks() const {
                      [](int left) { return left != 0; });
 }
 
+// Of 4 × 2 and 2 × 4 sampling at reduced size, libjpeg-turbo 2.1 makes chroma by a larger transform
+// and by smooth upsampling, and gives a region of it values that depend on what its memory held.
+bool JpegReader::State::crops_badly() const {
+  return info.scale_denom > 1 && info.num_components > 1 &&
+         info.max_h_samp_factor * info.max_v_samp_factor == DCTSIZE;
+}
+
 // Widens the box to what libjpeg can crop. Smooth upsampling uses a neighbour on either side: with
 // two more columns the box is exact up to its edges.
 void JpegReader::State::crop(Box& box) {
@@ -203,7 +210,94 @@ void JpegReader::State::read_rows(std::uint8_t* out, std::size_t stride, const B
     done +=
         static_cast<int>(jpeg_read_scanlines(&info, rows.data(), static_cast<JDIMENSION>(count)));
   }
+}
+
+std::size_t JpegReader::State::row_bytes(const Box& box) const {
+  return static_cast<std::size_t>(box.width) * static_cast<std::size_t>(info.output_components);
+}
+
+// The box's rows, and one more for ends_cleanly().
+std::uint8_t* JpegReader::State::room_for(const Box& box, std::vector<std::uint8_t>& buffer) const {
+  return reserve_pixels(buffer, row_bytes(box) * (static_cast<std::size_t>(box.height) + 1));
+}
+
+PixelView JpegReader::State::take(std::uint8_t* out, const Box& box) {
+  const bool inks = info.output_components == 4;
+  const std::size_t stride = row_bytes(box);
   jpeg_abort_decompress(&info);
+  for (int y = 0; inks && y < box.height; ++y) {
+    cmyk_to_rgb(out + static_cast<std::size_t>(y) * stride, static_cast<std::size_t>(box.width));
+  }
+  return {.data = out, .stride = stride, .box = box, .channels = inks ? 3 : info.output_components};
+}
+
+PixelView JpegReader::State::read_all(std::span<const std::byte> data, const ImageHeader& header,
+                                      const PixelRequest& request,
+                                      std::vector<std::uint8_t>& buffer) {
+  begin(request.tolerate_truncated ? Warnings::kTolerated : Warnings::kDamage);
+  if (!guarded([&] { read_header(data); })) fail();
+  check_size(header);
+  if (!guarded([&] { start(request); })) fail();
+  Box box = request.box;
+  if (smooths_blocks() || crops_badly())
+    box = {0, 0, static_cast<int>(info.output_width), static_cast<int>(info.output_height)};
+  if (!guarded([&] { crop(box); })) fail();
+  std::uint8_t* out = room_for(box, buffer);
+  const std::size_t stride = row_bytes(box);
+  if (!guarded([&] { read_rows(out, stride, box); })) fail();
+  return take(out, box);
+}
+
+// Whether nothing is left of the window's segments. The row behind them has no data: libjpeg meets
+// the end of the file in it, after the filler.
+bool JpegReader::State::ends_cleanly(const RestartWindow& window, int scale, std::uint8_t* spare) {
+  if (window.has_end_row) {
+    const auto end_row = static_cast<JDIMENSION>(window.box.height / scale);
+    const bool went_on = guarded([&] {
+      if (info.output_scanline < end_row)
+        jpeg_skip_scanlines(&info, end_row - info.output_scanline);
+      JSAMPROW row = spare;
+      jpeg_read_scanlines(&info, &row, 1);
+    });
+    if (went_on || errors.code != JWRN_HIT_MARKER) return false;
+  }
+  return errors.met_filler == (window.has_filler && (window.has_end_row || window.size() > 1));
+}
+
+// Nullopt: there is no window to read alone, or libjpeg has something to say of its file. What it
+// would say of the whole one may differ, so that is then read.
+std::optional<PixelView> JpegReader::State::read_window(std::span<const std::byte> data,
+                                                        const ImageHeader& header,
+                                                        const PixelRequest& request,
+                                                        std::vector<std::uint8_t>& buffer) {
+  if (request.tolerate_truncated) return {};  // what is untidy is reported of the whole file
+  const auto window = choose_window(header, request);
+  if (!window || !copy_window(data, header, *window, window_file)) return {};
+  begin(Warnings::kDoubt);
+  if (!guarded([&] { read_header(std::as_bytes(std::span(window_file))); })) return {};
+  const bool as_made = info.image_width == static_cast<JDIMENSION>(window->box.width) &&
+                       info.image_height == static_cast<JDIMENSION>(window->file_height());
+  if (!as_made || !guarded([&] { start(request); }) || crops_badly()) return {};
+  const int left = window->box.x / request.scale;
+  const int top = window->box.y / request.scale;
+  Box box = request.box;
+  box.x -= left;
+  box.y -= top;
+  if (!guarded([&] { crop(box); })) return {};
+  std::uint8_t* out = room_for(box, buffer);
+  const std::size_t stride = row_bytes(box);
+  if (!guarded([&] { read_rows(out, stride, box); })) return {};
+  std::uint8_t* spare = out + stride * static_cast<std::size_t>(box.height);
+  if (!ends_cleanly(*window, request.scale, spare)) return {};
+  PixelView view = take(out, box);
+  view.box.x += left;
+  view.box.y += top;
+  return view;
+}
+
+// A huge window's file is not kept.
+void JpegReader::State::trim() {
+  if (window_file.capacity() > kMaxKeptWindow) window_file = {};
 }
 
 JpegReader::JpegReader() : state_(std::make_unique<State>()) {}
@@ -211,28 +305,13 @@ JpegReader::~JpegReader() = default;
 
 PixelView JpegReader::read(std::span<const std::byte> data, const ImageHeader& header,
                            const PixelRequest& request, std::vector<std::uint8_t>& buffer) {
-  State& state = *state_;
-  state.begin(request.tolerate_truncated);
-  if (!state.guarded([&] { state.read_header(data); })) state.fail();
-  state.check_size(header);
-  if (!state.guarded([&] { state.start(request); })) state.fail();
-  Box box = request.box;
-  if (state.smooths_blocks()) {
-    box = {0, 0, static_cast<int>(state.info.output_width),
-           static_cast<int>(state.info.output_height)};
-  }
-  if (!state.guarded([&] { state.crop(box); })) state.fail();
-  const int components = state.info.output_components;
-  const std::size_t stride =
-      static_cast<std::size_t>(box.width) * static_cast<std::size_t>(components);
-  std::uint8_t* out = reserve_pixels(buffer, stride * static_cast<std::size_t>(box.height));
-  if (!state.guarded([&] { state.read_rows(out, stride, box); })) state.fail();
-  const bool inks = components == 4;
-  for (int y = 0; inks && y < box.height; ++y) {
-    cmyk_to_rgb(out + static_cast<std::size_t>(y) * stride, static_cast<std::size_t>(box.width));
-  }
-  return {.data = out, .stride = stride, .box = box, .channels = inks ? 3 : components};
+  const auto view = state_->read_window(data, header, request, buffer);
+  state_->trim();
+  state_->read_segments = view.has_value();
+  return view ? *view : state_->read_all(data, header, request, buffer);
 }
+
+bool JpegReader::read_segments() const { return state_->read_segments; }
 
 std::string_view JpegReader::untidy() const {
   return state_->errors.warned ? state_->errors.message.data() : std::string_view();

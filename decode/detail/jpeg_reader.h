@@ -25,6 +25,8 @@ class JpegReader {
   /// `header` is that of `data`. Throws: Corrupt, Truncated, Unsupported; std::bad_alloc.
   PixelView read(std::span<const std::byte> data, const ImageHeader& header,
                  const PixelRequest& request, std::vector<std::uint8_t>& buffer);
+  /// Whether the last read() decoded only the box's restart segments (jpeg_window.h).
+  bool read_segments() const;
   /// libjpeg's first tolerated warning in the last read(); empty if there was none.
   std::string_view untidy() const;
 

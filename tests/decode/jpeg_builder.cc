@@ -37,11 +37,16 @@ void configure(jpeg_compress_struct& info, const decode::Image& image, const Jpe
   jpeg_set_quality(&info, shape.quality, TRUE);
   info.comp_info[0].h_samp_factor = shape.sampling[0];
   info.comp_info[0].v_samp_factor = shape.sampling[1];
+  for (int i = 1; i < info.num_components; ++i) {
+    info.comp_info[i].h_samp_factor = shape.chroma[0];
+    info.comp_info[i].v_samp_factor = shape.chroma[1];
+  }
   if (shape.inks_as_ycck) {  // black is sampled like luma
     info.comp_info[3].h_samp_factor = shape.sampling[0];
     info.comp_info[3].v_samp_factor = shape.sampling[1];
   }
   info.restart_in_rows = shape.restart_rows;
+  info.restart_interval = shape.restart_interval;
   info.arith_code = shape.arithmetic ? TRUE : FALSE;
   if (shape.progressive) jpeg_simple_progression(&info);
 }

@@ -8,8 +8,10 @@
 namespace millrace::testing {
 
 struct JpegShape {
-  /// Horizontal and vertical sampling factors of the first component; the others have 1 × 1.
+  /// Horizontal and vertical sampling factors of the first component.
   std::array<int, 2> sampling = {2, 2};
+  /// Those of the others.
+  std::array<int, 2> chroma = {1, 1};
   bool progressive = false;
   bool arithmetic = false;
   /// CMYK as Adobe writes it: inverted. Black is 0.
@@ -17,6 +19,8 @@ struct JpegShape {
   /// The inks are stored as YCCK.
   bool inks_as_ycck = false;
   int restart_rows = 0;
+  /// MCUs between two restart markers; 0: `restart_rows` says.
+  unsigned restart_interval = 0;
   int quality = 90;
 };
 

@@ -240,15 +240,18 @@ TEST(ShardSpec, FindsMissingLocalShardsBeforeWork) {
 
 TEST(Manifest, ReadsBackWhatItWrote) {
   const TempDir dir;
-  Manifest manifest{
-      .name = "set",
-      .shards = {
-          {.url = dir / "a.tar", .samples = 3, .bytes = 10240, .sha256 = std::string(64, 'f')},
-          {.url = "http://h/b.tar"}}};
+  Manifest manifest{.name = "set",
+                    .shards = {{.url = dir / "a.tar",
+                                .samples = 3,
+                                .bytes = 10240,
+                                .sha256 = std::string(64, 'f')},
+                               {.url = "http://h/b.tar"}},
+                    .jpeg = "restarts"};
   write_manifest(manifest, dir / "m.json");
   const Manifest back = read_manifest(io::UrlOpener(), dir / "m.json");
   ASSERT_EQ(back.shards.size(), 2U);
   EXPECT_EQ(back.name, "set");
+  EXPECT_EQ(back.jpeg, "restarts");
   EXPECT_EQ(back.shards[0].url, dir / "a.tar");
   EXPECT_EQ(back.shards[0].samples, 3U);
   EXPECT_EQ(back.shards[0].bytes, 10240U);

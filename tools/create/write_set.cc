@@ -53,8 +53,10 @@ std::string fingerprint_of(const SampleSource& source, const WriteSetOptions& op
       "{}\n{}\nfolds {} maxcount {} maxsize {} index {} shuffle {}\n{}\n", MILLRACE_VERSION,
       options.pattern, options.folds, options.maxcount, options.maxsize, options.index,
       options.shuffle ? std::to_string(*options.shuffle) : "no", options.source_options);
+  const std::string jpeg = options.jpeg.empty() ? "" : "jpeg " + options.jpeg + "\n";
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
+  hash.update(std::as_bytes(std::span(jpeg)));
   source.identify(hash);
   return hash.hex();
 }
@@ -90,7 +92,8 @@ class SetJob {
       throw;
     }
     if (state) state->finish();
-    context_.log.info(counted(source_.size(), "sample") + " in " + counted(shards_, "shard"));
+    context_.log.info(counted(source_.size(), "sample") + " in " + counted(shards_, "shard") +
+                      (options_.closing ? options_.closing() : ""));
   }
 
  private:
@@ -200,6 +203,7 @@ class SetJob {
                                     .opener = &opener_};
     if (is_alone()) {
       options.manifest = options_.index ? manifest_path(options.pattern) : "";
+      options.jpeg = options_.jpeg;
       options.earlier = std::move(earlier_[set]);
       options.on_shard = [this](const auto& shard) { report(shard); };
     } else {
@@ -267,7 +271,8 @@ class SetJob {
       if (topology_.process != 0) return;
       for (const wds::ShardSummary& shard : shards) report(shard);
       shards.insert(shards.begin(), earlier_[set].begin(), earlier_[set].end());
-      if (options_.index) write_set_manifest(opener_, shards, manifest_path(patterns_[set]));
+      if (options_.index)
+        write_set_manifest(opener_, shards, manifest_path(patterns_[set]), options_.jpeg);
     }
     if (const auto classes = source_.classes(); !classes.empty())
       write_label_map(opener_, classes, label_map_url(wds::shard_name(patterns_[set], 0)));

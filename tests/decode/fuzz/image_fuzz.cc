@@ -5,6 +5,7 @@
 
 #include "decode/image.h"
 #include "decode/image_decoder.h"
+#include "decode/jpeg_restarts.h"
 #include "decode/transforms/random_horizontal_flip.h"
 #include "decode/transforms/random_resized_crop.h"
 #include "io/base/error.h"
@@ -27,6 +28,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     std::vector<std::byte> slot(decoder.output().num_bytes());
     decoder.decode(file, {.index = size}, slot);
+  } catch (const Error&) {
+  }
+  try {
+    decode::add_restarts(file, {.limits = limits});
   } catch (const Error&) {
   }
   return 0;
