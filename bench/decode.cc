@@ -170,6 +170,7 @@ std::vector<io::Bytes> square_files(std::size_t count) {
 void compare_restarts(const char* title, unsigned threads, int rounds,
                       const std::vector<io::Bytes>& files) {
   std::vector<io::Bytes> recoded;
+  recoded.reserve(files.size());
   for (const io::Bytes& file : files) recoded.push_back(decode::add_restarts(file));
   const std::size_t before = mean_size(files);
   const std::size_t after = mean_size(recoded);
