@@ -93,6 +93,9 @@ TEST(Plugins, MayHaveNoDevices) {
   EXPECT_THROW(client.compile("module {}"), Error);
 }
 
+#endif
+
+#ifdef MILLRACE_CPU_PLUGIN
 // XLA's plugin for the CPU, with two devices.
 class CpuPlugin : public ::testing::Test {
  protected:
