@@ -20,6 +20,8 @@
 namespace millrace::tools {
 namespace {
 
+constexpr std::uint64_t kDay = 24ULL * 3600;  // seconds
+
 // One word of a shell.
 std::string shell_word(const std::string& word) {
   std::string text = "'";
@@ -45,7 +47,7 @@ void PluginOptions::declare(CLI::App& app, const std::string& sentence) {
                  "python3 in PATH")
       ->option_text("DIR ...")
       ->check(existing_folder());
-  app.add_option("--timeout", timeout, sentence)->transform(whole_number(1, 24 * 3600));
+  app.add_option("--timeout", timeout, sentence)->transform(whole_number(1, kDay));
 }
 
 void PluginOptions::check() const {
