@@ -47,25 +47,24 @@ if ((${#missing[@]} > 0)); then
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# The oracles that Debian does not package. Without one, the tests that need it are skipped, with the
-# reason.
-oracle() {  # NAME WHAT-WILL-SKIP PACKAGE...
-  local name=$1 tests=$2
-  [[ -e build/oracle/bin/$name-ready ]] && return
+# What Debian does not package. Without an oracle, the tests that need it are skipped, with the reason.
+python_packages() {  # NAME WHAT-IS-MISSING-WITHOUT PIP-ARGUMENT...
+  local ready=build/oracle/bin/$1-ready missing=$2
+  [[ -e $ready ]] && return
   [[ -e build/oracle/bin/pip ]] || /usr/bin/python3 -m venv --system-site-packages build/oracle
   if build/oracle/bin/pip install -q --disable-pip-version-check "${@:3}"; then
-    touch "build/oracle/bin/$name-ready"
+    touch "$ready"
   else
-    echo "bootstrap: no $name from PyPI: its $tests will skip" >&2
+    echo "bootstrap: no $1 from PyPI: $missing" >&2
   fi
 }
+oracle() { python_packages "$1" "its $2 will skip" "${@:3}"; }
+# Beside the oracles: JAX would load every plugin that it finds.
+plugins() { python_packages "$1" "$2" --no-deps --upgrade --target build/plugins "${@:3}"; }
 if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
   oracle nanobind "tests of the Python package" nanobind==3.1.0 nanobind-backend==1.0.0 pytest==9.2.0 \
     ml_dtypes==0.4.1 mypy==2.4.1
   oracle webdataset "parity tests" webdataset==1.0.2
-  oracle pjrt "tests of PJRT plugins" --no-deps xla-cpu-pjrt==0.0.1
-  [[ $1 == --ci ]] && oracle accelerators "tests of compiling for a TPU and an H100" --no-deps \
-    libtpu==0.0.52 jax-cuda12-pjrt==0.12.0.1
   oracle moto "tests of s3://" 'moto[server]==5.2.5'
   oracle gcp-storage-emulator "tests of gs://" gcp-storage-emulator==2026.7.19
   # Without what they depend on: that would be another PyTorch than Debian's, of several gigabytes.
@@ -76,6 +75,9 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
     urllib3 certifi idna charset-normalizer typing_extensions PyYAML \
     jax==0.4.30 jaxlib==0.4.30 scipy==1.11.4 opt_einsum==3.4.0
 fi
-if [[ ${1:-} == --accelerators ]]; then
-  oracle pjrt "build will have no PJRT plugins" --no-deps xla-cpu-pjrt==0.0.1
+case ${1:-} in
+  --tests | --ci | --accelerators) plugins pjrt "the build will load no PJRT plugins" xla-cpu-pjrt==0.0.1 ;;
+esac
+if [[ ${1:-} == --ci ]]; then
+  plugins accelerators "tests of compiling for a TPU and an H100 will skip" libtpu==0.0.52 jax-cuda12-pjrt==0.12.0.1
 fi
