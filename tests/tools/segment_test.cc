@@ -302,8 +302,9 @@ TEST(RectangularSizes, FitEveryModelCommandAndTransform) {
   const std::string shards = make_set(dir, 8, 8);
   for (const std::string augment :
        {"none", "flip", "crop-flip", "rrc-flip", "rcrop(padding=1), jitter(0.2)"}) {
+    const std::string model = augment == "none" ? "resnet18(stem=3x3)" : "lenet";
     const ProcessResult result = millrace(
-        {"train", "--model", "resnet18(stem=3x3)", "--size", "14x18", "--augment", augment,
+        {"train", "--model", model, "--size", "14x18", "--channels", "3", "--augment", augment,
          "--train", shards, "--val", shards, "--batch-size", "4", "--run-dir", dir / augment});
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("14x18x3 images"));
