@@ -12,24 +12,31 @@ for host in a b; do
 done
 train=("$millrace" train --model lenet --precision fp32 --epochs 1 --run-dir none --batch-size 10)
 
-# ended STATUS TEXT ARGUMENTS-OF-PROCESS-1...: process 0 has `first`.
+# ended STATUS TEXTS ARGUMENTS-OF-PROCESS-1...: process 0 has `first`; each line of TEXTS is said.
 ended() {
-  local wanted=$1 text=$2 status=0 output
+  local wanted=$1 texts=$2 text status=0 output
   shift 2
   output=$(timeout 60 mpirun -np 1 --wdir a "${train[@]}" "${first[@]}" : -np 1 --wdir b "${train[@]}" "$@" 2>&1) || status=$?
   ((status == wanted)) || fail "$*: status $status: $output"
-  [[ $output == *"$text"* ]] || fail "$*: $output"
+  while IFS= read -r text; do
+    [[ $output == *"$text"* ]] || fail "$*: no '$text': $output"
+  done <<<"$texts"
   [[ $output != *"Epoch 1"* ]] || fail "$*: trained on"
 }
 
 first=(--fake-data 64)
-ended 2 "the processes of a run need the same options: --mean: 0.5 in process 0, 0.9 in process 1" --fake-data 64 --mean 0.9
-ended 2 "--task.label-smoothing: 0 in process 0, 0.1 in process 1" --fake-data 64 --label-smoothing 0.1
-ended 2 "--augment: none in process 0, flip in process 1" --fake-data 64 --augment flip
-ended 2 "--shuffle: 5000 in process 0, 9 in process 1" --fake-data 64 --shuffle 9
-ended 2 "--uneven: pad in process 0, drop in process 1" --fake-data 64 --uneven drop
-ended 2 "--limit-val-batches: 0 in process 0, 3 in process 1" --fake-data 64 --limit-val-batches 3
-ended 2 ", 0.5 in process 1" --fake-data 64 --lr 0.5
+ended 2 "the processes of a run need the same options: --shuffle: 5000 in process 0, 9 in process 1
+--mean: 0.5 in process 0, 0.9 in process 1
+--task.label-smoothing: 0 in process 0, 0.1 in process 1
+--augment: none in process 0, flip in process 1
+--uneven: pad in process 0, drop in process 1
+--allreduce: tree in process 0, mpi in process 1
+--peer-timeout: 30 in process 0, 9 in process 1
+, 0.5 in process 1
+; and 1 more" --fake-data 64 --mean 0.9 --label-smoothing 0.1 --augment flip --shuffle 9 --uneven drop \
+  --limit-val-batches 3 --lr 0.5 --allreduce mpi --peer-timeout 9
+ended 2 "the processes of a run need the same options: --limit-val-batches: 0 in process 0, 3 in process 1" --fake-data 64 \
+  --limit-val-batches 3
 
 # Files that options name: another content, and another place of the same.
 "$millrace" train --model lenet --fake-data 16 --precision fp32 --epochs 1 --run-dir w1 2>/dev/null >&2
@@ -37,14 +44,14 @@ ended 2 ", 0.5 in process 1" --fake-data 64 --lr 0.5
 cp w1/checkpoints/last/model.safetensors a/w.safetensors
 cp w2/checkpoints/last/model.safetensors b/w.safetensors
 cp w1/checkpoints/last/model.safetensors b/same.safetensors
-first=(--fake-data 64 --init w.safetensors)
-ended 2 "--init: w.safetensors (SHA-256 " --fake-data 64 --init w.safetensors
-mpirun -np 1 --wdir a "${train[@]}" "${first[@]}" : -np 1 --wdir b "${train[@]}" --fake-data 64 --init same.safetensors \
-  >log 2>&1 || fail "the same weights at another place: $(cat log)"
 echo "label-smoothing = 0.1" >a/c.toml
 echo "label-smoothing = 0.2" >b/c.toml
-first=(--fake-data 64 --config c.toml)
-ended 2 "--task.label-smoothing: 0.1 in process 0, 0.2 in process 1" --fake-data 64 --config c.toml
+first=(--fake-data 64 --init w.safetensors --config c.toml)
+ended 2 "--init: w.safetensors (SHA-256 
+--task.label-smoothing: 0.1 in process 0, 0.2 in process 1" --fake-data 64 --init w.safetensors --config c.toml
+first=(--fake-data 64 --init w.safetensors)
+mpirun -np 1 --wdir a "${train[@]}" "${first[@]}" : -np 1 --wdir b "${train[@]}" --fake-data 64 --init same.safetensors \
+  >log 2>&1 || fail "the same weights at another place: $(cat log)"
 
 # Data: the same SPEC in two folders.
 host=$(hostname)

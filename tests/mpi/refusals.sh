@@ -22,8 +22,6 @@ refused "--batch-size 33/all: 2 processes x 1 devices cannot share it evenly: 32
 refused "4 streams cannot be shared evenly by 3 processes" 3 --fake-data 64 --streams 4
 refused "2 samples for 3 processes" 3 --fake-data 2
 refused "--devices: 2 in process 0, 1 in process 1" 1 --fake-data 64 --devices 2 : -np 1 "${train[@]}" --fake-data 64
-refused "--allreduce: mpi in process 0, tree in process 1" 1 --fake-data 64 --allreduce mpi : -np 1 "${train[@]}" --fake-data 64
-refused "--peer-timeout: 9 in process 0, 30 in process 1" 1 --fake-data 64 --peer-timeout 9 : -np 1 "${train[@]}" --fake-data 64
 refused "--reduce-precision is gone: --allreduce tree-bf16" 1 --fake-data 64 --reduce mpi --reduce-precision bf16
 refused "--peer-timeout: '2': must be at least 3, or 0 for no limit" 1 --fake-data 64 --peer-timeout 2
 

@@ -454,8 +454,8 @@ TEST(BucketOutputs, AreStatisticsPicturesAndPredictedShards) {
   const std::string set = make_scene_set(dir, 4, 32);
   const std::string run = dir / "run";
   const ProcessResult trained =
-      millrace({"train", set, "--model", "unet", "--size", "32", "--mask-value", "1", "--epochs",
-                "1", "--batch-size", "4", "--run-dir", run},
+      millrace({"train", set, "--model", "unet(width=16)", "--size", "32", "--mask-value", "1",
+                "--epochs", "1", "--batch-size", "4", "--run-dir", run},
                with);
   ASSERT_EQ(trained.status, 0) << trained.err;
   const auto starts_as = [&](const std::string& name, std::string_view start) {

@@ -65,10 +65,10 @@ std::string make_rectangles(const TempDir& dir, const std::string& name, int cou
 ProcessResult train_unet(const TempDir& dir, const std::string& task, const std::string& shard,
                          const std::vector<std::string>& more) {
   std::vector<std::string> words = {
-      "train",       "--model", "unet",      "--task",      task,           "--train",
-      shard,         "--val",   shard,       "--optimizer", "adam",         "--lr",
-      "0.002",       "--json",  "--size",    "32",          "--batch-size", "8",
-      "--precision", "fp32",    "--run-dir", dir / task};
+      "train",   "--model", "unet(width=16)", "--task", task,          "--train", shard,
+      "--val",   shard,     "--optimizer",    "adam",   "--lr",        "0.002",   "--json",
+      "--size",  "32",      "--batch-size",   "8",      "--precision", "fp32",    "--run-dir",
+      dir / task};
   words.insert(words.end(), more.begin(), more.end());
   return millrace(words);
 }

@@ -239,11 +239,11 @@ TEST(Waits, ForPicturesEndAtASignal) {
                       "--size", "32"})
                 .status,
             0);
-  ASSERT_EQ(
-      millrace({"train", "--model", "unet", "--task", "segment", "--size", "32", "--train", spec,
-                "--limit-train-batches", "1", "--batch-size", "2", "--run-dir", dir / "run"})
-          .status,
-      0);
+  ASSERT_EQ(millrace({"train", "--model", "unet(width=16)", "--task", "segment", "--size", "32",
+                      "--train", spec, "--limit-train-batches", "1", "--batch-size", "2",
+                      "--run-dir", dir / "run"})
+                .status,
+            0);
   StallingServer server(dir, "set-000000.tar");
   server.whole = 2;  // for the images' size, and for the evaluation
   const ProcessResult stopped = millrace(

@@ -169,9 +169,9 @@ TEST(PredictMultilabel, GivesEachLabelsProbability) {
 TEST(PredictMaskDepth, WritesShardsThatTrainingReads) {
   const TempDir dir;
   const std::string scenes = make_scene_set(dir, 6, 32, 255);
-  const std::vector<std::string> model = {"--model",      "unet", "--size",       "32",
-                                          "--mask-value", "255",  "--batch-size", "2",
-                                          "--lr",         "0.01"};
+  const std::vector<std::string> model = {
+      "--model", "unet(width=16)", "--size", "32",   "--mask-value",
+      "255",     "--batch-size",   "2",      "--lr", "0.01"};
   auto train = model;
   train.insert(train.begin(), "train");
   train.insert(train.end(), {"--train", scenes, "--run-dir", dir / "run"});

@@ -75,8 +75,8 @@ std::string colour_table() {
 
 std::vector<std::string> segment(std::vector<std::string> more) {
   more.insert(more.begin(),
-              {"train", "--model", "unet", "--task", "segment", "--optimizer", "adam", "--lr",
-               "0.002", "--batch-size", "4", "--precision", "fp32", "--json"});
+              {"train", "--model", "unet(width=16)", "--task", "segment", "--optimizer", "adam",
+               "--lr", "0.01", "--batch-size", "4", "--precision", "fp32", "--json"});
   return more;
 }
 
@@ -112,7 +112,7 @@ TEST(Segment, LearnsAndIsMeasuredAlikeOnAnyNumberOfDevices) {
   const TempDir dir;
   const std::string shard = make_streets(dir, 32, "32x64");
   const ProcessResult trained =
-      millrace(segment({"--train", shard, "--val", shard, "--size", "32x64", "--epochs", "5",
+      millrace(segment({"--train", shard, "--val", shard, "--size", "32x64", "--epochs", "6",
                         "--run-dir", dir / "run"}));
   ASSERT_EQ(trained.status, 0) << trained.err;
   EXPECT_THAT(
@@ -278,9 +278,9 @@ TEST(Dense, MasksAndDepthsStandAloneOrTogether) {
        std::vector<std::array<std::string, 3>>{{"mask", "val_iou", "val_rmse"},
                                                {"depth", "val_rmse", "val_iou"},
                                                {"segment-depth", "val_miou", "val_iou"}}) {
-    const ProcessResult result =
-        millrace({"train", "--model", "unet", "--task", task, "--size", "24x32", "--train", scenes,
-                  "--val", scenes, "--batch-size", "4", "--json", "--run-dir", dir / task});
+    const ProcessResult result = millrace({"train", "--model", "unet(width=16)", "--task", task,
+                                           "--size", "24x32", "--train", scenes, "--val", scenes,
+                                           "--batch-size", "4", "--json", "--run-dir", dir / task});
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("24x32x3 images padded to 32x32"));
     const auto events = json_lines(result.out);
@@ -302,8 +302,9 @@ TEST(RectangularSizes, FitEveryModelCommandAndTransform) {
   const std::string shards = make_set(dir, 8, 8);
   for (const std::string augment :
        {"none", "flip", "crop-flip", "rrc-flip", "rcrop(padding=1), jitter(0.2)"}) {
+    const std::string model = augment == "none" ? "resnet18(stem=3x3)" : "lenet";
     const ProcessResult result = millrace(
-        {"train", "--model", "resnet18(stem=3x3)", "--size", "14x18", "--augment", augment,
+        {"train", "--model", model, "--size", "14x18", "--channels", "3", "--augment", augment,
          "--train", shards, "--val", shards, "--batch-size", "4", "--run-dir", dir / augment});
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("14x18x3 images"));

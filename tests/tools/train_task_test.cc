@@ -51,12 +51,12 @@ TEST(TrainMultilabel, LearnsItsLabelsAndEvalScoresThemAlike) {
               epoch["val_auroc"].get<double>(), 1e-6);
 }
 
-/// Changes what a checkpoint says of its model and task.
+/// Changes what a checkpoint says of its run.
 template <typename Change>
-void change_options(const std::string& folder, const Change& change) {
+void change_state(const std::string& folder, const Change& change) {
   const std::string path = folder + "/state.json";
   auto state = nlohmann::ordered_json::parse(read_file(path));
-  change(state["options"]);
+  change(state);
   const std::string text = state.dump();
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
@@ -64,6 +64,12 @@ void change_options(const std::string& folder, const Change& change) {
   manifest["files"]["state.json"] = {{"bytes", text.size()}, {"sha256", hash.hex()}};
   write_file(path, text);
   write_file(folder + "/manifest.json", manifest.dump());
+}
+
+/// Changes what a checkpoint says of its model and task.
+template <typename Change>
+void change_options(const std::string& folder, const Change& change) {
+  change_state(folder, [&](nlohmann::ordered_json& state) { change(state["options"]); });
 }
 
 /// Makes a checkpoint one that does not say how pictures were fitted.
@@ -81,6 +87,7 @@ void flatten_components(nlohmann::ordered_json& options) {
     options.erase("name");
     options[key] = component.at("name");
   }
+  options.erase("width");  // all U-Nets had the usual one then
 }
 
 // Another loss, weight or stem would be another model, or another loss.
@@ -105,6 +112,33 @@ TEST(TrainTask, ACheckpointFromBeforeComponentsIsTheSame) {
     EXPECT_NEAR(json_lines(scored.out).at(0)["val_loss"].get<double>(),
                 events[events.size() - 2]["val_loss"].get<double>(), 1e-5);
   }
+}
+
+// Its weights say 64 whether its options do or not; other widths are other models.
+TEST(TrainTask, ACheckpointOfAUNetFromBeforeItsWidthContinues) {
+  const TempDir dir;
+  const std::string scenes = make_scene_set(dir, 2, 32);
+  const auto train = [&](const std::string& model, const std::string& epochs) {
+    return millrace({"train", scenes, "--model", model, "--size", "32", "--batch-size", "2",
+                     "--schedule", "constant", "--precision", "fp32", "--epochs", epochs,
+                     "--run-dir", dir / "run", "--resume", "auto"});
+  };
+  const ProcessResult trained = train("unet", "1");
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  change_state(dir / "run/checkpoints/last", [](nlohmann::ordered_json& state) {
+    ASSERT_EQ(state["options"]["model"].erase("width"), 1U);
+    auto kept = nlohmann::ordered_json::array();
+    for (const auto& setting : state["settings"])
+      if (setting[0] != "--model.width") kept.push_back(setting);
+    ASSERT_EQ(kept.size() + 1, state["settings"].size());
+    state["settings"] = kept;
+  });
+  const ProcessResult other = train("unet(width=16)", "2");
+  EXPECT_NE(other.status, 0);
+  EXPECT_THAT(other.err, HasSubstr("weights of another model"));
+  const ProcessResult resumed = train("unet", "2");
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("--epochs: 1 saved, 2 given"));
 }
 
 // Pictures are 24 x 36 and seen at 16 x 16: every way to fit them gives other values.
@@ -164,9 +198,9 @@ TEST(TrainFit, ACheckpointOfMasksFromBeforeTheySaidHowWasSqueezed) {
                 .status,
             0);
   const std::string shard = dir / "s-000000.tar";
-  const std::vector<std::string> model = {"train",        "--train", shard,         "--model",
-                                          "unet",         "--size",  "32",          "--json",
-                                          "--batch-size", "4",       "--precision", "fp32"};
+  const std::vector<std::string> model = {"train",          "--train", shard,         "--model",
+                                          "unet(width=16)", "--size",  "32",          "--json",
+                                          "--batch-size",   "4",       "--precision", "fp32"};
   for (const std::string fit : {"squeeze", "contain"}) {
     auto words = model;
     words.insert(words.end(), {"--val", shard, "--fit", fit, "--run-dir", dir / fit});
@@ -229,7 +263,7 @@ TEST(TrainMaskDepth, LearnsBothHeadsAndDrawsThem) {
                                          "--val",
                                          shards,
                                          "--model",
-                                         "unet",
+                                         "unet(width=16)",
                                          "--size",
                                          "32",
                                          "--lr",
@@ -272,8 +306,9 @@ TEST(TrainMaskDepth, LearnsBothHeadsAndDrawsThem) {
 TEST(TrainMaskDepth, AMaskOfOtherValuesNamesItsSample) {
   const TempDir dir;
   const std::string shards = make_scene_set(dir, 4, 32, 255);
-  const std::vector<std::string> words = {
-      "--model", "unet", "--size", "32", "--train", shards, "--batch-size", "2", "--fast-dev-run"};
+  const std::vector<std::string> words = {"--model",       "unet(width=16)", "--size",       "32",
+                                          "--train",       shards,           "--batch-size", "2",
+                                          "--fast-dev-run"};
   const ProcessResult refused = run("train", words, {});
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("mask 255"), HasSubstr("key 00000")));
@@ -281,16 +316,17 @@ TEST(TrainMaskDepth, AMaskOfOtherValuesNamesItsSample) {
 }
 
 TEST(TrainMaskDepth, FakeDataFitsBothHeads) {
-  const ProcessResult result = millrace({"train", "--model", "unet", "--size", "32", "--fake-data",
-                                         "4", "--batch-size", "2", "--fast-dev-run"});
+  const ProcessResult result =
+      millrace({"train", "--model", "unet(width=16)", "--size", "32", "--fake-data", "4",
+                "--batch-size", "2", "--fast-dev-run"});
   EXPECT_EQ(result.status, 0) << result.err;
 }
 
 TEST(TrainMaskDepth, ASceneWithoutDepthNamesItsSample) {
   const TempDir dir;
   const std::string shards = make_set(dir, 8, 4);
-  const ProcessResult result = millrace({"train", "--model", "unet", "--size", "32", "--train",
-                                         shards, "--batch-size", "2", "--fast-dev-run"});
+  const ProcessResult result = millrace({"train", "--model", "unet(width=16)", "--size", "32",
+                                         "--train", shards, "--batch-size", "2", "--fast-dev-run"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, AllOf(HasSubstr("mask.png"), HasSubstr("key 00000")));
 }

@@ -5,6 +5,7 @@
 # channels_last: the processor's own instructions, with the layout that only AMX has by itself.
 set -euo pipefail
 tests=$1 kind=$2
+export MILLRACE_LONG=1  # the U-Net as wide as it usually is
 run() {
   "$tests" --gtest_brief=1 \
     --gtest_filter='Plan.*:PlanSteps.*:CustomLayer.*:*OpGradient*:LayerParity.*:Parity.*:CpuBackend.*:Segmentation.*:FitGraph.*'

@@ -1,11 +1,12 @@
 """The oracle of nn_parity_test.cc: the same model, weights and batch in PyTorch.
 
-usage: torch_models.py MODEL FOLDER STEPS LR. Reads shape, tables, weights.bin, state.bin, images.bin
-(N, H, W, C) and the targets, labels.bin or OUTPUT.target.bin. Takes one step's forward and backward
-in float64 and writes OUTPUT.bin, evaluated.OUTPUT.bin, gradients.bin, state_after.bin and loss.bin,
-float32 and laid out by the same tables; then half_*, the same step under bf16 autocast: they say how
-far rounding alone leads; then, from the start again, it takes STEPS steps of SGD with momentum 0.9
-in float32, and writes losses.bin, trained.bin and trained_state.bin.
+usage: torch_models.py MODEL[-VALUE] FOLDER STEPS LR, where VALUE is the stem or width. Reads shape,
+tables, weights.bin, state.bin, images.bin (N, H, W, C) and the targets, labels.bin or
+OUTPUT.target.bin. Takes one step's forward and backward in float64 and writes OUTPUT.bin,
+evaluated.OUTPUT.bin, gradients.bin, state_after.bin and loss.bin, float32 and laid out by the same
+tables; then half_*, the same step under bf16 autocast: they say how far rounding alone leads; then,
+from the start again, it takes STEPS steps of SGD with momentum 0.9 in float32, and writes
+losses.bin, trained.bin and trained_state.bin.
 """
 import os
 import sys
@@ -85,24 +86,35 @@ class Expand(nn.Module):
 class Head(nn.Module):
     def __init__(self, inputs):
         super().__init__()
-        self.unit = Unit(inputs, 32)
-        self.out = nn.Conv2d(32, 1, 1)
+        self.unit = Unit(inputs, inputs)
+        self.out = nn.Conv2d(inputs, 1, 1)
 
     def forward(self, x):
         return self.out(self.unit(x))
 
 
+def stage(inputs, outputs, blocks):
+    """Of torchvision's ResNet, which has these of one width only."""
+    from torchvision.models.resnet import BasicBlock
+    first = BasicBlock(inputs, outputs)
+    if inputs != outputs:
+        shortcut = nn.Conv2d(inputs, outputs, 1, 2, bias=False)
+        first = BasicBlock(inputs, outputs, 2, nn.Sequential(shortcut, nn.BatchNorm2d(outputs)))
+    return nn.Sequential(first, *(BasicBlock(outputs, outputs) for _ in range(blocks - 1)))
+
+
 class UNet(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        import torchvision
-        encoder = torchvision.models.resnet34()
-        for name in ("conv1", "bn1", "maxpool", "layer1", "layer2", "layer3", "layer4"):
-            setattr(self, name, getattr(encoder, name))
-        self.centre1, self.centre2 = Unit(512, 512), Unit(512, 512)
-        self.up4, self.up3 = Expand(512, 256), Expand(256, 128)
-        self.up2, self.up1, self.up0 = Expand(128, 64), Expand(64, 64), Expand(64, 32)
-        self.mask, self.depth = Head(32), Head(32)
+        w = width
+        self.conv1, self.bn1 = nn.Conv2d(3, w, 7, 2, 3, bias=False), nn.BatchNorm2d(w)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.layer1, self.layer2 = stage(w, w, 3), stage(w, 2 * w, 4)
+        self.layer3, self.layer4 = stage(2 * w, 4 * w, 6), stage(4 * w, 8 * w, 3)
+        self.centre1, self.centre2 = Unit(8 * w, 8 * w), Unit(8 * w, 8 * w)
+        self.up4, self.up3 = Expand(8 * w, 4 * w), Expand(4 * w, 2 * w)
+        self.up2, self.up1, self.up0 = Expand(2 * w, w), Expand(w, w), Expand(w, w // 2)
+        self.mask, self.depth = Head(w // 2), Head(w // 2)
 
     def forward(self, x):
         entry = F.relu(self.bn1(self.conv1(x)))
@@ -117,14 +129,15 @@ class UNet(nn.Module):
         return self.mask(x), self.depth(x)
 
 
-def make(name, channels, classes):
+def make(model, channels, classes):
+    name, _, value = model.partition("-")
     if name == "lenet":
         return LeNet(channels, classes)
     if name == "unet":
-        return UNet()
+        return UNet(int(value or 64))
     import torchvision
-    model = getattr(torchvision.models, name.split("-")[0])(num_classes=classes)
-    if name.endswith("-3x3"):
+    model = getattr(torchvision.models, name)(num_classes=classes)
+    if value == "3x3":
         model.conv1 = nn.Conv2d(channels, 64, 3, 1, 1, bias=False)
         model.maxpool = nn.Identity()
     for module in model.modules():
@@ -168,7 +181,7 @@ class Oracle:
         self.smoothing = float(smoothing)
         self.model = make(name, int(channels), int(classes))
         self.model(self.images)  # lazy layers find their sizes
-        self.outputs = ["mask", "depth"] if name == "unet" else ["logits"]
+        self.outputs = ["mask", "depth"] if name.startswith("unet") else ["logits"]
         self.weights = np.fromfile(self.at("weights.bin"), np.float32)
         self.state = np.fromfile(self.at("state.bin"), np.float32)
         self.parameters = read_table(self.at("parameters"))

@@ -45,6 +45,14 @@ float start_scale(const std::string& name) {
   return name.ends_with(".bn2.weight") || name.ends_with(".bn3.weight") ? 0.25F : 1.0F;
 }
 
+// "unet(width=16)" is unet-16.
+std::string pytorch_name(const std::string& model) {
+  const std::size_t open = model.find('(');
+  if (open == model.npos) return model;
+  const std::size_t value = model.find('=') + 1;
+  return model.substr(0, open) + '-' + model.substr(value, model.size() - 1 - value);
+}
+
 }  // namespace
 
 TorchParity::TorchParity(const ParitySetup& setup)
@@ -59,7 +67,7 @@ TorchParity::TorchParity(const ParitySetup& setup)
 }
 
 void TorchParity::make_heads() {
-  if (setup_.model != "unet") {
+  if (!setup_.model.starts_with("unet")) {
     heads_ = {{"logits", losses::CrossEntropy{.label_smoothing = setup_.smoothing}, {}}};
     return;
   }
@@ -104,10 +112,9 @@ void TorchParity::write_question() const {
 }
 
 void TorchParity::ask_pytorch() const {
-  const std::string command = fmt::format("{} tests/trainer/torch_models.py {}{} {} {} {:f}",
-                                          kPython, setup_.model.substr(0, setup_.model.find('(')),
-                                          setup_.model.ends_with("(stem=3x3)") ? "-3x3" : "",
-                                          folder_.path().string(), setup_.steps, setup_.lr);
+  const std::string command =
+      fmt::format("{} tests/trainer/torch_models.py {} {} {} {:f}", kPython,
+                  pytorch_name(setup_.model), folder_.path().string(), setup_.steps, setup_.lr);
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 

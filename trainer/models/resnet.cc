@@ -83,20 +83,20 @@ Value basic_block(GraphBuilder& builder, const std::string& name, Value x, std::
   return builder.relu(name + ".relu2", y);
 }
 
-Value resnet_entry(GraphBuilder& builder, Value x, Stem stem) {
+Value resnet_entry(GraphBuilder& builder, Value x, Stem stem, std::int64_t width) {
   const bool large = stem == Stem::kImageNet;
-  x = builder.conv2d("conv1", x, large ? convolution(64, 7, 2) : convolution(64, 3, 1));
+  x = builder.conv2d("conv1", x, large ? convolution(width, 7, 2) : convolution(width, 3, 1));
   return builder.relu("relu", builder.batch_norm("bn1", x));
 }
 
-std::vector<Value> resnet_stages(GraphBuilder& builder, Value x, Block block,
-                                 const Depths& depths) {
+std::vector<Value> resnet_stages(GraphBuilder& builder, Value x, Block block, const Depths& depths,
+                                 std::int64_t width) {
   std::vector<Value> outputs;
   for (std::size_t stage = 0; stage < depths.size(); ++stage) {
-    const std::int64_t width = std::int64_t{64} << stage;
+    const std::int64_t channels = width << stage;
     for (int i = 0; i < depths[stage]; ++i) {
       const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
-      x = block(builder, name, x, width, stage > 0 && i == 0 ? 2 : 1);
+      x = block(builder, name, x, channels, stage > 0 && i == 0 ? 2 : 1);
     }
     outputs.push_back(x);
   }

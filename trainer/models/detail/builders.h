@@ -19,10 +19,14 @@ using Block = nn::Value (*)(nn::GraphBuilder&, const std::string&, nn::Value, st
 
 nn::Value basic_block(nn::GraphBuilder& builder, const std::string& name, nn::Value x,
                       std::int64_t width, std::int64_t stride);
+/// Channels of a ResNet's entry and first stage, as in the paper; each stage doubles them.
+inline constexpr std::int64_t kResNetWidth = 64;
+
 /// conv1, bn1, relu.
-nn::Value resnet_entry(nn::GraphBuilder& builder, nn::Value x, Stem stem);
+nn::Value resnet_entry(nn::GraphBuilder& builder, nn::Value x, Stem stem,
+                       std::int64_t width = kResNetWidth);
 /// layer1 to layer4; returns the output of each.
 std::vector<nn::Value> resnet_stages(nn::GraphBuilder& builder, nn::Value x, Block block,
-                                     const Depths& depths);
+                                     const Depths& depths, std::int64_t width = kResNetWidth);
 
 }  // namespace millrace::trainer::models
