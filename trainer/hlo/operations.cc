@@ -99,13 +99,18 @@ std::int64_t size_at(const Tensor& x, std::string_view letters, char label) {
 
 std::int64_t dilated(std::int64_t size, std::int64_t dilation) { return (size - 1) * dilation + 1; }
 
+std::string_view kind_of(Type type) {
+  if (is_float(type)) return "FLOAT";
+  return type == Type::kInt32 || type == Type::kInt64 ? "SIGNED" : "UNSIGNED";
+}
+
 /// An operation's region: a function of two scalars.
 std::string region(std::string_view operation, Type type) {
   const std::string value = tensor_type(type, {});
   const bool compares = operation == "compare";
   const std::string line =
-      compares ? fmt::format("stablehlo.compare GE, %left, %right, FLOAT : ({}, {}) -> tensor<i1>",
-                             value, value)
+      compares ? fmt::format("stablehlo.compare GE, %left, %right, {} : ({}, {}) -> tensor<i1>",
+                             kind_of(type), value, value)
                : fmt::format("stablehlo.{} %left, %right : {}", operation, value);
   return fmt::format(
       "{{\n      ^bb0(%left: {0}, %right: {0}):\n        %both = {1}\n        stablehlo.return "
@@ -149,11 +154,6 @@ std::string nested(std::span<const float> values, std::span<const std::int64_t> 
 std::string_view order_text(Order order) {
   static constexpr std::array<std::string_view, 6> kTexts = {"EQ", "NE", "LT", "LE", "GT", "GE"};
   return kTexts[static_cast<std::size_t>(order)];
-}
-
-std::string_view kind_of(Type type) {
-  if (is_float(type)) return "FLOAT";
-  return type == Type::kInt32 || type == Type::kInt64 ? "SIGNED" : "UNSIGNED";
 }
 
 }  // namespace
@@ -355,6 +355,18 @@ Tensor largest(const Tensor& x, const std::vector<std::int64_t>& dimensions) {
 }
 Tensor all(const Tensor& flags, const std::vector<std::int64_t>& dimensions) {
   return reduce("and", flags, 1, dimensions);
+}
+// Nothing is fused into a sort, unlike a reduction, and it is not taken out again, unlike a
+// barrier.
+Tensor computed_once(const Tensor& x) {
+  const Tensor one = reshape(x, {1});
+  const Tensor twice = concatenate({one, one}, 0);
+  const Tensor sorted = x.builder->define(
+      x.type, twice.shape,
+      fmt::format(
+          "\"stablehlo.sort\"({}) ({}) {{dimension = 0 : i64, is_stable = false}} : ({}) -> {}",
+          twice.name, region("compare", x.type), twice.type_text(), twice.type_text()));
+  return reshape(slice(sorted, 0, 0, 1), {});
 }
 std::vector<std::int64_t> dimensions_of(const Tensor& x) {
   std::vector<std::int64_t> dimensions(x.shape.size());

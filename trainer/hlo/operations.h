@@ -100,6 +100,10 @@ Tensor sum(const Tensor& x, const std::vector<std::int64_t>& dimensions);
 Tensor largest(const Tensor& x, const std::vector<std::int64_t>& dimensions);
 /// Of flags.
 Tensor all(const Tensor& flags, const std::vector<std::int64_t>& dimensions);
+/// The same number or flag, without dimensions, computed once: XLA would repeat the operations
+/// before it in each that reads it, as cheap ones, and they are not if they depend on every
+/// gradient.
+Tensor computed_once(const Tensor& x);
 /// Every dimension.
 std::vector<std::int64_t> dimensions_of(const Tensor& x);
 

@@ -113,9 +113,10 @@ class StepProgram {
 
   void check_finite() {
     const Scope scope(builder_, "is_finite");
-    is_finite_ = is_finite(reshape(slice(sums_, 0, 0, 1), {}));
+    std::vector<Tensor> flags = {is_finite(slice(sums_, 0, 0, 1))};
     for (const Tensor& gradient : gradients_)
-      is_finite_ = both(is_finite_, all(is_finite(gradient), dimensions_of(gradient)));
+      flags.push_back(reshape(all(is_finite(gradient), dimensions_of(gradient)), {1}));
+    is_finite_ = computed_once(all(concatenate(flags, 0), {0}));
     const Tensor has_samples = compare(num_valid_, Order::kGreater, 0.0);
     changes_ = both(is_finite_, has_samples);
     is_finite_ = select(has_samples, is_finite_, splat(builder_, 1, Type::kPred, {}));
@@ -128,10 +129,10 @@ class StepProgram {
     if (bound > 0)
       for (Tensor& gradient : gradients_) gradient = max(min(gradient, bound), -bound);
     if (options_.clip.norm <= 0) return;
-    Tensor squares = scalar(builder_, 0.0);
+    std::vector<Tensor> squares;
     for (const Tensor& gradient : gradients_)
-      squares = squares + sum(gradient * gradient, dimensions_of(gradient));
-    const Tensor norm = sqrt(squares);
+      squares.push_back(reshape(sum(gradient * gradient, dimensions_of(gradient)), {1}));
+    const Tensor norm = computed_once(sqrt(sum(concatenate(squares, 0), {0})));
     is_finite_ = both(is_finite_, is_finite(norm));
     changes_ = both(changes_, is_finite_);
     const Tensor scale = select(compare(norm, Order::kGreater, options_.clip.norm),
