@@ -57,16 +57,18 @@ ProgramData values_for(const ProgramValue& value, std::int64_t classes, std::uin
   return program_data<float>(numbers);
 }
 
+const std::string& jax_python() {
+  static const std::string python = oracle_python("jaxlib");
+  return python;
+}
+
 void append(std::string& to, const ProgramData& data) {
   to.append(reinterpret_cast<const char*>(data.data()), data.size());
 }
 
 }  // namespace
 
-bool have_jax() {
-  static const bool found = !oracle_python("jax").empty();
-  return found;
-}
+bool have_jax() { return !jax_python().empty(); }
 
 pipeline::Batch program_batch(const Program& program, std::int64_t classes, int number,
                               std::int64_t num_valid) {
@@ -123,7 +125,7 @@ ProgramResults run_program(const Program& program,
   write_file(folder / "program.mlir", program.text);
   write_file(folder / "program.json", trainer::hlo::program_json(program));
   write_file(folder / "arguments.bin", given);
-  const ProcessResult run = run_process({oracle_python("jax"), "tests/trainer/run_program.py",
+  const ProcessResult run = run_process({jax_python(), "tests/trainer/run_program.py",
                                          folder.path().string(), std::to_string(steps.size())},
                                         {.limit = std::chrono::minutes(4)});
   EXPECT_EQ(0, run.status) << run.err;

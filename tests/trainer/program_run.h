@@ -16,7 +16,7 @@
 
 namespace millrace::testing {
 
-/// Whether a Python with jax is found (oracle_python()).
+/// Whether a Python with jaxlib is found (oracle_python()).
 bool have_jax();
 
 /// The values of one argument or result.

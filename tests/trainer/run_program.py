@@ -17,12 +17,11 @@ os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={replicas}"
 
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
-from jax._src import xla_bridge  # noqa: E402
-from jax._src.lib import xla_client  # noqa: E402
+from jaxlib import xla_client  # noqa: E402
 
 TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "i64": np.int64, "ui8": np.uint8,
          "ui32": np.uint32, "ui64": np.uint64, "i1": np.bool_}
-client = xla_bridge.get_backend("cpu")
+client = xla_client.make_cpu_client()
 devices = client.local_devices()[:replicas]
 options = xla_client.CompileOptions()
 options.num_replicas = replicas
