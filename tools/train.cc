@@ -36,6 +36,7 @@
 #include "tools/train/model_summary.h"
 #include "tools/train/optimisation_options.h"
 #include "tools/train/plan_table.h"
+#include "tools/train/program_file.h"
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
 #include "tools/train/step_count.h"
@@ -46,6 +47,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
 #include "trainer/fit.h"
+#include "trainer/hlo/program.h"
 #include "trainer/newest_checkpoint.h"
 #include "trainer/plan_profile.h"
 #include "trainer/progress_bar.h"
@@ -119,6 +121,12 @@ class TrainCommand final : public Command {
                  "layer (layout, kernel, FLOPs, bytes, time, share of the processor's limit), and "
                  "exit; without --classes SPEC is read, or 1000 are taken")
         ->check(of_this_start());
+    app.add_option("--dump-program", dump_program_,
+                   "Write a training step of one of the devices as a StableHLO module, which XLA "
+                   "compiles for TPU, GPU and CPU, to this file, its arguments and results to "
+                   "FILE.json, and exit; without --classes SPEC is read, or 1000 are taken")
+        ->type_name("FILE")
+        ->check(of_this_start());
   }
 
   void check() override {
@@ -127,9 +135,10 @@ class TrainCommand final : public Command {
     choice_.check();
     choice_.settle();
     run_.check();
-    require(!summary_ || !dump_plan_, "--summary and --dump-plan: one of them");
-    const bool has_data = data_.fake > 0 || !data_.train.empty();
-    if (summary_ || (dump_plan_ && !has_data)) return;
+    const int ends = (summary_ ? 1 : 0) + (dump_plan_ ? 1 : 0) + (dump_program_.empty() ? 0 : 1);
+    require(ends < 2, "--summary, --dump-plan and --dump-program: one of them");
+    if (!dump_program_.empty()) optimisation_.check();
+    if (summary_ || (ends > 0 && !has_data())) return;
     data_.check(read_);
     limits_.check();
     optimisation_.check();
@@ -142,6 +151,7 @@ class TrainCommand final : public Command {
     if (summary_) return print_summary(context);
     read_.attach(context);
     if (dump_plan_) return dump_plan(context);
+    if (!dump_program_.empty()) return dump_program(context);
     processes_.emplace(context, ProcessOptions{.devices = run_.devices,
                                                .cluster = cluster_options(),
                                                .peer_timeout = peer_timeout_});
@@ -240,23 +250,63 @@ class TrainCommand final : public Command {
     context.log.info("1000 outputs, as --classes was not given");
   }
 
+  bool has_data() const { return data_.fake > 0 || !data_.train.empty(); }
+
+  /// Of what the loader brings to the model.
+  decode::DType input_dtype() const {
+    const bool full = run_.compute_precision() == trainer::nn::Precision::kFloat32;
+    return full ? decode::DType::kFloat32 : decode::DType::kBFloat16;
+  }
+
+  /// For what is shown of a step without a run.
+  void find_classes(Context& context) {
+    if (has_data() && choice_.needs_classes()) choice_.classes = count_outputs(context);
+    take_usual_classes(context);
+  }
+
+  void dump_program(Context& context) {
+    if (optimisation_.accumulate > 1)
+      throw Error(
+          ErrorCode::kUnsupported,
+          "--dump-program: a step of several micro-batches (--accumulate) has no StableHLO");
+    const auto devices = device::DeviceSet::parse(run_.devices);
+    run_.settle({.devices = static_cast<int>(devices.size())});
+    find_classes(context);
+    const auto model = choice_.build();
+    const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
+    trainer::TrainOptions options;
+    optimisation_.apply(options);
+    const auto program = trainer::hlo::make_step_program(
+        {.model = *model,
+         .objective = objective,
+         .batch_size = run_.batch_size,
+         .precision = run_.compute_precision(),
+         .input_dtype = input_dtype(),
+         .replicas = static_cast<int>(devices.size())},
+        {.optimizer = {.rule = options.optimizer.rule, .round_to_bf16 = run_.rounds_weights()},
+         .clip = options.clip,
+         .ema_decay = options.ema_decay > 0 ? std::optional(options.ema_decay) : std::nullopt});
+    write_program(program, dump_program_, *read_.opener());
+    context.log.info(
+        fmt::format("{}: a step of {} samples of {}, {}, replica of {}; {}.json has "
+                    "its {} arguments and {} results",
+                    dump_program_, run_.batch_size, model->name(), run_.precision, devices.size(),
+                    dump_program_, program.arguments.size(), program.results.size()));
+  }
+
   void dump_plan(Context& context) {
     const auto devices = device::DeviceSet::parse(run_.devices);
     run_.settle({.devices = static_cast<int>(devices.size())});
-    const bool has_data = data_.fake > 0 || !data_.train.empty();
-    if (has_data && choice_.needs_classes()) choice_.classes = count_outputs(context);
-    take_usual_classes(context);
+    find_classes(context);
     const auto model = choice_.build();
-    const bool full = run_.compute_precision() == trainer::nn::Precision::kFloat32;
     show_status(context.terminal, "compiling the model, timing its steps");
     trainer::PlanProfile profile;
     devices[0].run([&] {
-      profile = trainer::profile_plan(
-          *model,
-          {.batch_size = run_.batch_size,
-           .precision = run_.compute_precision(),
-           .input_dtype = full ? decode::DType::kFloat32 : decode::DType::kBFloat16},
-          {.seed = seed_, .stop = context.stop});
+      profile = trainer::profile_plan(*model,
+                                      {.batch_size = run_.batch_size,
+                                       .precision = run_.compute_precision(),
+                                       .input_dtype = input_dtype()},
+                                      {.seed = seed_, .stop = context.stop});
     });
     print_plan(profile,
                {.model = model->name(),
@@ -633,6 +683,7 @@ class TrainCommand final : public Command {
   std::string log_style_ = "plain";
   bool summary_ = false;
   bool dump_plan_ = false;
+  std::string dump_program_;
 };
 
 }  // namespace

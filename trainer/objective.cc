@@ -256,16 +256,6 @@ NamedValues Objective::finish(const Tally& tally) const {
   return values;
 }
 
-/// A measure: where its sums begin, and what they are.
-struct LossObjective::Part {
-  enum class Kind { kMean, kMetric };
-  std::string name;
-  Kind kind = Kind::kMean;
-  Metric metric = Metric::kRmse;
-  std::size_t head = 0;
-  std::size_t first = 0;
-};
-
 void LossObjective::add_part(Part part) {
   part.first = num_sums_;
   num_sums_ += part.kind == Part::Kind::kMean ? 1 : sums_of(part.metric, options_.heads[part.head]);

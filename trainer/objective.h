@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,11 @@
 namespace millrace::trainer {
 
 struct ClassCounts;
+
+namespace hlo {
+struct ScoreArguments;
+struct ScoreResults;
+}  // namespace hlo
 
 struct ScoreRequest {
   nn::Plan& plan;
@@ -82,6 +88,10 @@ class Objective {
   /// Adds the batch's sums to `sums`, num_sums() of them. Throws: Corrupt, with the sample's key,
   /// for a label outside the classes; InvalidArgument for fields that do not fit the outputs.
   virtual void score(const ScoreRequest& request, std::span<double> sums) const = 0;
+  /// score() in a compiled program (trainer/hlo/score_program.h): every head's output and target
+  /// are among the arguments. Default: none; a backend that compiles its steps refuses the
+  /// objective. Throws: Unsupported, by name, for a loss without StableHLO.
+  virtual std::optional<hlo::ScoreResults> stablehlo(const hlo::ScoreArguments& of) const;
   /// The measures' values, without those that need records if there are none. Default: each sum
   /// divided by the number of samples.
   virtual NamedValues finish(const Tally& tally) const;
@@ -107,10 +117,19 @@ class LossObjective final : public Objective {
   std::span<const Head> heads() const override { return options_.heads; }
   std::size_t num_sums() const override { return num_sums_; }
   void score(const ScoreRequest& request, std::span<double> sums) const override;
+  std::optional<hlo::ScoreResults> stablehlo(const hlo::ScoreArguments& of) const override;
   NamedValues finish(const Tally& tally) const override;
 
  private:
-  struct Part;
+  /// A measure: where its sums begin, and what they are.
+  struct Part {
+    enum class Kind { kMean, kMetric };
+    std::string name;
+    Kind kind = Kind::kMean;
+    Metric metric = Metric::kRmse;
+    std::size_t head = 0;
+    std::size_t first = 0;
+  };
 
   void add_part(Part part);
   void score_classes(const ClassCounts& counts, std::size_t head, std::span<double> sums) const;

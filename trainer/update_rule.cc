@@ -1,6 +1,7 @@
 #include "trainer/update_rule.h"
 
 #include "io/base/error.h"
+#include "trainer/hlo/rule_program.h"
 #include "trainer/rules/adam.h"
 #include "trainer/rules/lars.h"
 #include "trainer/rules/sgd.h"
@@ -47,6 +48,10 @@ double RuleSettings::lr_for(std::int64_t step_samples) const {
   return is_smaller
              ? usual.lr * static_cast<double>(step_samples) / static_cast<double>(usual.lr_batch)
              : usual.lr;
+}
+
+std::optional<hlo::RuleResults> UpdateRule::stablehlo(const hlo::RuleArguments& /*of*/) const {
+  return {};
 }
 
 float UpdateRule::rate_factor(const ParameterNorms& /*norms*/) const { return 1.0F; }

@@ -23,6 +23,11 @@
 
 namespace millrace::trainer {
 
+namespace hlo {
+struct RuleArguments;
+struct RuleResults;
+}  // namespace hlo
+
 /// What some parameters have otherwise. The first group that a parameter is in counts.
 struct ParameterGroup {
   /// "norms-biases" (Parameter::decay false), or the beginning of names: "layer4.", "fc.".
@@ -97,6 +102,10 @@ class UpdateRule {
   virtual std::vector<std::string> state_names() const = 0;
   /// Changes weights and state. Each float's result depends on its own numbers alone.
   virtual void apply(const RuleStep& step, const RuleBuffers& buffers) const = 0;
+
+  /// The same for one parameter in a compiled program (trainer/hlo/rule_program.h). Default: none;
+  /// a backend that compiles its steps refuses the rule by its name.
+  virtual std::optional<hlo::RuleResults> stablehlo(const hlo::RuleArguments& of) const;
 
   /// Whether each parameter's rate depends on its norms. Biases and norms keep the plain rate.
   virtual bool uses_norms() const { return false; }

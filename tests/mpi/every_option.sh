@@ -26,7 +26,7 @@ declare -A words=(
   [--force]="--run-dir other" [--peer-timeout]=9 [--streams]=4 [--scale-lr]="--lr 0.1"
   [--shuffle-initial]="5 --order webdataset" [--shard-shuffle]="5 --order webdataset"
   [--detshuffle]="--order webdataset" [--resampled]="--epoch-samples 64" [--ema]=0.5
-  [--target-accuracy]=1 [--accumulate]=2 [--fake-data]=32)
+  [--dump-program]=step.mlir [--target-accuracy]=1 [--accumulate]=2 [--fake-data]=32)
 
 count=0
 while read -r name kind; do
@@ -42,8 +42,9 @@ while read -r name kind; do
   flags=()
   [[ $kind == "" || -n $value ]] || fail "$name $kind: no value is known here"
   [[ $value == "" ]] || read -ra flags <<<"$value"
-  # A flag with which one process prints something and ends has nothing to agree on.
-  if [[ $kind == "" && $value == "" ]] && output=$("$millrace" train "${base[@]}" "$name" 2>&1 </dev/null) &&
+  # An option with which one process prints or writes something and ends has nothing to agree on.
+  if [[ ($kind == "" && $value == "") || $name == --dump-* ]] &&
+    output=$("$millrace" train "${base[@]}" "$name" "${flags[@]}" 2>&1 </dev/null) &&
     [[ $output != *"Epoch 1"* ]]; then
     prints+=" $name"
     continue

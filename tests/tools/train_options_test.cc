@@ -365,6 +365,39 @@ TEST_F(TrainOptions, DumpPlanHasALineForEachLayerAndWritesNothing) {
   EXPECT_TRUE(list_dir(empty.path().string()).empty());
 }
 
+TEST_F(TrainOptions, DumpProgramWritesTheModuleAndWhatItsArgumentsAre) {
+  const TempDir folder;
+  const auto dump = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {
+        "train", "--model",      "lenet", "--classes",      "10",      "--precision",
+        "fp32",  "--batch-size", "4",     "--devices",      "2",       "--ema",
+        "0.9",   "--optimizer",  "adam",  "--dump-program", "a/b.mlir"};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words, {.folder = folder.path().string()});
+  };
+  ASSERT_EQ(0, dump({}).status) << dump({}).err;
+  EXPECT_THAT(read_file(folder / "a/b.mlir"),
+              AllOf(HasSubstr("mhlo.num_replicas = 2"), HasSubstr("stablehlo.all_reduce"),
+                    HasSubstr("loc(\"conv2/backward\")"), HasSubstr("%conv1.weight")));
+  const auto json = nlohmann::json::parse(read_file(folder / "a/b.mlir.json"));
+  std::map<std::string, int> roles;
+  for (const auto& argument : json["arguments"]) ++roles[argument["role"]];
+  EXPECT_EQ((std::map<std::string, int>{{"weight", 10},
+                                        {"state", 20},
+                                        {"ema", 10},
+                                        {"input", 1},
+                                        {"target", 1},
+                                        {"valid", 1},
+                                        {"learning_rate", 1},
+                                        {"step", 1},
+                                        {"num_valid", 1},
+                                        {"random_key", 1}}),
+            roles);
+  const ProcessResult refused = dump({"--accumulate", "2"});
+  EXPECT_EQ(1, refused.status);
+  EXPECT_THAT(refused.err, HasSubstr("--accumulate"));
+}
+
 TEST_F(TrainOptions, DumpPlanAsJsonHasTimesAndLimitsOfEachStep) {
   const TempDir empty;
   const ProcessResult result =

@@ -81,6 +81,8 @@ struct StepBenchOptions {
   double ema_decay = 0.75;
   std::int64_t accumulate = 1;
   std::optional<nn::Graph> graph = {};  ///< none: conformance_graph()
+  LossObjectiveOptions objective = {};
+  nn::Precision precision = nn::Precision::kFloat32;
 };
 
 class StepBench {
@@ -89,6 +91,7 @@ class StepBench {
       : backend_(backend),
         options_(options),
         model_("small", options.graph ? *options.graph : conformance_graph()),
+        objective_(options.objective),
         control_(make_thread_collectives(options.world)),
         gradients_(make_thread_collectives(options.world)) {
     std::vector<float> weights(model_.parameters().padded_size());
@@ -147,6 +150,8 @@ class StepBench {
   BackendReplica& replica(std::size_t rank) { return *ranks_[rank].replica; }
   ReplicaStep& step_of(std::size_t rank) { return *ranks_[rank].step; }
   DeviceSpan weights() const { return weights_.span; }
+  const GraphModel& model() const { return model_; }
+  const LossObjective& objective() const { return objective_; }
 
  private:
   struct Rank {
@@ -190,7 +195,7 @@ class StepBench {
     rank.replica = backend_.make_replica({.device = static_cast<int>(r),
                                           .model = model_,
                                           .objective = objective_,
-                                          .precision = nn::Precision::kFloat32,
+                                          .precision = options_.precision,
                                           .weights = weights_.span,
                                           .buffers = rank.buffers.span,
                                           .control = *control_[r]});

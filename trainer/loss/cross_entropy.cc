@@ -7,6 +7,8 @@
 #include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
 #include "trainer/detail/flat_math.h"
+#include "trainer/hlo/loss_program.h"
+#include "trainer/hlo/operations.h"
 
 namespace millrace::trainer::losses {
 namespace {
@@ -46,7 +48,47 @@ class CrossEntropyLoss final : public Loss {
     return sums;
   }
 
+  std::optional<hlo::LossResults> stablehlo(const hlo::LossArguments& of) const override {
+    const hlo::Tensor logits = of.prediction;  // (N, K)
+    const auto classes = static_cast<double>(logits.shape[1]);
+    const auto smoothing = static_cast<double>(smoothing_);
+    const hlo::SoftmaxOfClasses softmax = hlo::softmax_of_classes(logits);
+    const hlo::Tensor is_label = hlo::is_class(of.target, logits.shape);
+    const hlo::Tensor logit = hlo::sum(hlo::select(is_label, logits, 0.0), {1});
+    hlo::Tensor loss = (softmax.log_sum - logit) * (1.0 - smoothing);
+    if (smoothing > 0) {
+      const hlo::Tensor others = softmax.log_sum * classes - hlo::sum(logits, {1});
+      loss = loss + others * (smoothing / classes);
+    }
+    const hlo::Tensor rank = rank_of_label(logits, logit, of.target);
+    const auto among = [&](double places) {
+      return hlo::both(hlo::compare(rank, hlo::Order::kLess, places), hlo::is_finite(loss));
+    };
+    return hlo::LossResults{.loss = loss,
+                            .gradient =
+                                [=] {
+                                  const hlo::Tensor hit = hlo::splat_like(logits, 1.0 - smoothing);
+                                  const hlo::Tensor own = hlo::select(is_label, hit, 0.0);
+                                  if (smoothing == 0) return softmax.shares - own;
+                                  return softmax.shares - smoothing / classes - own;
+                                },
+                            .top1 = among(1),
+                            .top5 = among(5)};
+  }
+
  private:
+  /// rank_of(), of all slots.
+  static hlo::Tensor rank_of_label(const hlo::Tensor& logits, const hlo::Tensor& logit,
+                                   const hlo::Tensor& label) {
+    const hlo::Tensor own = hlo::to_classes(logit, logits.shape);
+    const hlo::Tensor place = hlo::iota(*label.builder, label.type, logits.shape, 1);
+    const hlo::Tensor is_before =
+        hlo::compare(place, hlo::Order::kLess, hlo::to_classes(label, logits.shape));
+    const hlo::Tensor equals = hlo::both(is_before, hlo::compare(logits, hlo::Order::kEqual, own));
+    const hlo::Tensor larger = hlo::compare(logits, hlo::Order::kGreater, own);
+    return hlo::sum(hlo::float32(larger) + hlo::float32(equals), {1});
+  }
+
   static void check(const LossInput& input) {
     const auto& shape = input.prediction.shape;
     const auto slots = static_cast<std::size_t>(shape.empty() ? 0 : shape[0]);

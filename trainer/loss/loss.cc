@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "io/component/choice_type.h"
+#include "trainer/hlo/loss_program.h"
 #include "trainer/loss/cross_entropy.h"
 #include "trainer/loss/pixel_cross_entropy.h"
 #include "trainer/loss/value_losses.h"
@@ -24,6 +25,10 @@ const TableOf<Loss>& standard_losses() {
 const ValueType& value_type(const LossChoice& /*choice*/) {
   static const ChoiceType<Loss> type(standard_losses());
   return type;
+}
+
+std::optional<hlo::LossResults> Loss::stablehlo(const hlo::LossArguments& /*of*/) const {
+  return {};
 }
 
 LossSums& LossSums::operator+=(const LossSums& other) {

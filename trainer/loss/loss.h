@@ -29,6 +29,11 @@
 
 namespace millrace::trainer {
 
+namespace hlo {
+struct LossArguments;
+struct LossResults;
+}  // namespace hlo
+
 /// The target of a prediction; one of the two is empty.
 struct Target {
   std::span<const std::int64_t> labels = {};  ///< class indices: (N), or of pixels (N, H, W)
@@ -72,6 +77,9 @@ class Loss {
   /// Throws: InvalidArgument for sizes that do not fit; Corrupt for a label outside the classes. A
   /// caller that has the sample's key calls first_bad_label() before.
   virtual LossSums evaluate(const LossInput& input) const = 0;
+  /// The same in a compiled program (trainer/hlo/loss_program.h). Default: none; a backend that
+  /// compiles its steps refuses the loss by its name.
+  virtual std::optional<hlo::LossResults> stablehlo(const hlo::LossArguments& of) const;
 };
 
 using LossChoice = Choice<Loss>;

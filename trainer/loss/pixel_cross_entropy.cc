@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "trainer/hlo/loss_program.h"
+#include "trainer/hlo/operations.h"
 #include "trainer/loss/cross_entropy.h"
 
 namespace millrace::trainer::losses {
@@ -30,6 +32,100 @@ struct Overlap {
 
   double denominator() const { return predicted + wanted + kSmooth; }
   double dice() const { return (2 * both + kSmooth) / denominator(); }
+};
+
+/// The loss in StableHLO, of all slots at once: logits (N, K, H, W), labels (N, H, W).
+class PixelProgram {
+ public:
+  PixelProgram(const PixelCrossEntropy& options, const hlo::LossArguments& of)
+      : options_(options),
+        logits_(of.prediction),
+        softmax_(hlo::softmax_of_classes(logits_)),
+        counts_(hlo::compare(of.target, hlo::Order::kNotEqual,
+                             static_cast<double>(options.ignore_index))),
+        is_label_(hlo::both(hlo::is_class(of.target, logits_.shape), wide(counts_))),
+        weights_(class_weights()),
+        own_weight_(hlo::sum(hlo::select(is_label_, weights_, 0.0), {1})),
+        weight_(hlo::sum(own_weight_, {1, 2})),
+        has_any_(hlo::compare(weight_, hlo::Order::kGreater, 0.0)),
+        share_(hlo::select(has_any_, 1.0 / weight_, 0.0)) {
+    if (options_.dice > 0) add_overlaps();
+  }
+
+  hlo::Tensor loss() const {
+    const hlo::Tensor distance = wide(softmax_.log_sum) - logits_;
+    hlo::Tensor each = hlo::select(is_label_, distance * weights_, 0.0) * (1.0 - smoothing());
+    if (smoothing() > 0)
+      each = each + hlo::select(wide(counts_), distance * weights_, 0.0) * spread();
+    const hlo::Tensor entropy = hlo::sum(each, {1, 2, 3}) * share_;
+    if (options_.dice <= 0) return entropy;
+    const hlo::Tensor dice = 1.0 - hlo::sum(class_dice_ * class_share_, {1});
+    return entropy + hlo::select(has_any_, dice * static_cast<double>(options_.dice), 0.0);
+  }
+
+  hlo::Tensor gradient() const {
+    const hlo::Tensor own = own_weight_ * (1.0 - smoothing());
+    const hlo::Tensor all = hlo::sum(weights_, {1}) * spread();
+    const hlo::Tensor factor = hlo::select(counts_, own + all, 0.0);
+    const hlo::Tensor label = hlo::select(is_label_, weights_, 0.0) * (1.0 - smoothing());
+    const hlo::Tensor rest = hlo::select(wide(counts_), weights_, 0.0) * spread();
+    const hlo::Tensor entropy =
+        (softmax_.shares * wide(factor) - rest - label) * hlo::to_slots(share_, logits_.shape);
+    if (options_.dice <= 0) return entropy;
+    return entropy + dice_gradient() * static_cast<double>(options_.dice);
+  }
+
+ private:
+  double smoothing() const { return static_cast<double>(options_.label_smoothing); }
+  double spread() const { return smoothing() / static_cast<double>(logits_.shape[1]); }
+  /// Of pixels, (N, H, W), and of a slot's classes, (N, K): along all others.
+  hlo::Tensor wide(const hlo::Tensor& pixels) const {
+    return hlo::to_classes(pixels, logits_.shape);
+  }
+  hlo::Tensor of_classes(const hlo::Tensor& x) const {
+    return hlo::broadcast(x, logits_.shape, {0, 1});
+  }
+
+  hlo::Tensor class_weights() const {
+    if (options_.class_weights.empty()) return hlo::splat_like(logits_, 1.0);
+    return hlo::along(hlo::constant(*logits_.builder, options_.class_weights, {logits_.shape[1]}),
+                      1, logits_.shape);
+  }
+
+  void add_overlaps() {
+    const auto total = [](const hlo::Tensor& x) { return hlo::sum(x, {2, 3}); };
+    const hlo::Tensor predicted = total(hlo::select(wide(counts_), softmax_.shares, 0.0));
+    const hlo::Tensor both = total(hlo::select(is_label_, softmax_.shares, 0.0));
+    const hlo::Tensor wanted = total(hlo::float32(is_label_));
+    const hlo::Tensor occurs = hlo::float32(hlo::compare(wanted, hlo::Order::kGreater, 0.0));
+    const hlo::Tensor present = hlo::max(hlo::sum(occurs, {1}), 1.0);
+    under_ = predicted + wanted + kSmooth;
+    class_dice_ = (2.0 * both + kSmooth) / under_;
+    class_share_ = occurs / hlo::to_slots(present, occurs.shape);
+    label_share_ = hlo::to_slots(1.0 / present, occurs.shape);
+  }
+
+  hlo::Tensor dice_gradient() const {
+    const hlo::Tensor slope = class_dice_ / under_ * class_share_;
+    const hlo::Tensor of_label = 2.0 / under_ * label_share_;
+    const hlo::Tensor each = of_classes(slope) - hlo::select(is_label_, of_classes(of_label), 0.0);
+    const hlo::Tensor mean = hlo::sum(softmax_.shares * each, {1});
+    const hlo::Tensor all = softmax_.shares * (each - wide(mean));
+    const hlo::Tensor in_slots = hlo::float32(has_any_);
+    return hlo::select(wide(counts_), all, 0.0) * hlo::to_slots(in_slots, logits_.shape);
+  }
+
+  PixelCrossEntropy options_;
+  hlo::Tensor logits_;
+  hlo::SoftmaxOfClasses softmax_;
+  hlo::Tensor counts_;      // flags of pixels
+  hlo::Tensor is_label_;    // flags of classes and pixels: the label, if it counts
+  hlo::Tensor weights_;     // of classes, for each pixel
+  hlo::Tensor own_weight_;  // of pixels
+  hlo::Tensor weight_;      // of slots
+  hlo::Tensor has_any_;     // flags of slots
+  hlo::Tensor share_;
+  hlo::Tensor under_, class_dice_, class_share_, label_share_;  // (N, K)
 };
 
 class PixelCrossEntropyLoss final : public Loss {
@@ -59,6 +155,14 @@ class PixelCrossEntropyLoss final : public Loss {
     return sums;
   }
 
+  std::optional<hlo::LossResults> stablehlo(const hlo::LossArguments& of) const override {
+    const std::size_t classes = static_cast<std::size_t>(of.prediction.shape.at(1));
+    check_class_weights(classes);
+    const PixelProgram program(options_, of);
+    return hlo::LossResults{.loss = program.loss(),
+                            .gradient = [program] { return program.gradient(); }};
+  }
+
  private:
   /// The state of one slot in the two passes.
   struct Slot {
@@ -85,15 +189,19 @@ class PixelCrossEntropyLoss final : public Loss {
                       nn::shape_text(shape) + ", " + std::to_string(input.target.labels.size()) +
                       " labels and " + std::to_string(input.valid.size()) + " flags");
     }
-    require(options_.class_weights.empty() || options_.class_weights.size() == classes,
-            std::to_string(options_.class_weights.size()) + " class weights for " +
-                std::to_string(classes) + " classes");
+    check_class_weights(classes);
     const auto bad =
         first_bad_label(input.target.labels, input.valid, shape[1], options_.ignore_index);
     if (!bad) return;
     throw Error(ErrorCode::kCorrupt, "label " + std::to_string(input.target.labels[*bad]) +
                                          " is not one of the model's " + std::to_string(classes) +
                                          " classes");
+  }
+
+  void check_class_weights(std::size_t classes) const {
+    require(options_.class_weights.empty() || options_.class_weights.size() == classes,
+            std::to_string(options_.class_weights.size()) + " class weights for " +
+                std::to_string(classes) + " classes");
   }
 
   bool counts(std::int64_t label) const { return label != options_.ignore_index; }

@@ -32,10 +32,15 @@ struct LossSlot {
   std::span<float> gradient = {};
 };
 
+/// A loss in a compiled program: trainer/hlo/loss_program.h.
+using LossProgram = std::function<hlo::LossResults(const hlo::LossArguments&)>;
+
 /// The sum of a function of each valid slot, which returns the slot's loss and fills its gradient:
-/// so slots are simply added up over batches and devices.
+/// so slots are simply added up over batches and devices. Without `program` no compiled step can
+/// have it.
 std::unique_ptr<Loss> make_slot_loss(std::string name, std::function<double(const LossSlot&)> loss,
-                                     TargetKind target = TargetKind::kValues);
+                                     TargetKind target = TargetKind::kValues,
+                                     LossProgram program = {});
 
 /// The loss of one value, and its derivative by the prediction.
 struct LossPoint {
@@ -46,7 +51,8 @@ struct LossPoint {
 /// A slot's mean of a function of prediction and target: LossPoint(float, float).
 template <typename Function>
 std::unique_ptr<Loss> make_value_loss(std::string name, Function function,
-                                      TargetKind target = TargetKind::kValues) {
+                                      TargetKind target = TargetKind::kValues,
+                                      LossProgram program = {}) {
   return make_slot_loss(
       std::move(name),
       [function = std::move(function)](const LossSlot& slot) {
@@ -60,7 +66,7 @@ std::unique_ptr<Loss> make_value_loss(std::string name, Function function,
         }
         return sum / count;
       },
-      target);
+      target, std::move(program));
 }
 
 }  // namespace millrace::trainer

@@ -7,6 +7,8 @@
 
 #include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
+#include "trainer/hlo/loss_program.h"
+#include "trainer/hlo/operations.h"
 #include "trainer/loss/counted.h"
 #include "trainer/loss/slot_loss.h"
 
@@ -15,10 +17,19 @@ namespace {
 
 class SlotLoss final : public Loss {
  public:
-  SlotLoss(std::string name, std::function<double(const LossSlot&)> loss, TargetKind target)
-      : name_(std::move(name)), loss_(std::move(loss)), target_(target) {}
+  SlotLoss(std::string name, std::function<double(const LossSlot&)> loss, TargetKind target,
+           LossProgram program)
+      : name_(std::move(name)),
+        loss_(std::move(loss)),
+        target_(target),
+        program_(std::move(program)) {}
 
   TargetKind target() const override { return target_; }
+
+  std::optional<hlo::LossResults> stablehlo(const hlo::LossArguments& of) const override {
+    if (!program_) return {};
+    return program_(of);
+  }
 
   LossSums evaluate(const LossInput& input) const override {
     check(input);
@@ -74,13 +85,14 @@ class SlotLoss final : public Loss {
   std::string name_;
   std::function<double(const LossSlot&)> loss_;
   TargetKind target_;
+  LossProgram program_;
 };
 
 }  // namespace
 
 std::unique_ptr<Loss> make_slot_loss(std::string name, std::function<double(const LossSlot&)> loss,
-                                     TargetKind target) {
-  return std::make_unique<SlotLoss>(std::move(name), std::move(loss), target);
+                                     TargetKind target, LossProgram program) {
+  return std::make_unique<SlotLoss>(std::move(name), std::move(loss), target, std::move(program));
 }
 
 namespace losses {
@@ -149,6 +161,68 @@ double dice_slot(const LossSlot& slot) {
   return 1 - top / bottom;
 }
 
+// The same in StableHLO.
+
+hlo::LossResults bce_program(const hlo::LossArguments& of) {
+  return hlo::mean_of_values(
+      of,
+      [](const hlo::Tensor& x, const hlo::Tensor& y) {
+        return hlo::max(x, 0.0) - x * y + hlo::log1p(hlo::exp(-hlo::abs(x)));
+      },
+      [](const hlo::Tensor& x, const hlo::Tensor& y) { return hlo::logistic(x) - y; });
+}
+
+hlo::LossResults l1_program(const hlo::LossArguments& of) {
+  return hlo::mean_of_values(
+      of, [](const hlo::Tensor& x, const hlo::Tensor& y) { return hlo::abs(x - y); },
+      [](const hlo::Tensor& x, const hlo::Tensor& y) { return hlo::sign(x - y); });
+}
+
+hlo::LossResults mse_program(const hlo::LossArguments& of) {
+  return hlo::mean_of_values(
+      of, [](const hlo::Tensor& x, const hlo::Tensor& y) { return (x - y) * (x - y); },
+      [](const hlo::Tensor& x, const hlo::Tensor& y) { return 2.0 * (x - y); });
+}
+
+hlo::LossResults berhu_program(const hlo::LossArguments& of) {
+  const hlo::CountedTensor only = hlo::counted(of.target);
+  const hlo::Tensor error = hlo::abs(of.prediction - only.target);
+  std::vector<std::int64_t> values = hlo::dimensions_of(error);
+  values.erase(values.begin());
+  const hlo::Tensor largest = hlo::largest(hlo::select(only.flags, error, 0.0), values);
+  const hlo::Tensor c =
+      hlo::to_slots(hlo::max(largest * static_cast<double>(0.2F), 1e-12), error.shape);
+  return hlo::mean_of_values(
+      of,
+      [c](const hlo::Tensor& x, const hlo::Tensor& y) {
+        const hlo::Tensor e = hlo::abs(x - y);
+        const hlo::Tensor far = hlo::max(e, c);
+        return hlo::min(e, c) + (far * far - c * c) / (2.0 * c);
+      },
+      [c](const hlo::Tensor& x, const hlo::Tensor& y) {
+        return hlo::sign(x - y) * hlo::max(hlo::abs(x - y) / c, 1.0);
+      });
+}
+
+hlo::LossResults dice_program(const hlo::LossArguments& of) {
+  const hlo::CountedTensor only = hlo::counted(of.target);
+  const hlo::Tensor p = hlo::logistic(of.prediction);
+  const auto total = [&](const hlo::Tensor& x) {
+    return hlo::sum_of_slots(hlo::select(only.flags, x, 0.0));
+  };
+  const hlo::Tensor top = 2.0 * total(p * only.target) + 1.0;
+  const hlo::Tensor bottom = total(p + only.target) + 1.0;
+  const hlo::Tensor has_target = hlo::sum_of_slots(hlo::float32(only.flags));
+  return {.loss = hlo::select(hlo::compare(has_target, hlo::Order::kGreater, 0.0),
+                              1.0 - top / bottom, 0.0),
+          .gradient = [=] {
+            const auto wide = [&p](const hlo::Tensor& x) { return hlo::to_slots(x, p.shape); };
+            const hlo::Tensor slope =
+                wide(-2.0 / bottom) * only.target + wide(top / (bottom * bottom));
+            return hlo::select(only.flags, slope * p * (1.0 - p), 0.0);
+          }};
+}
+
 }  // namespace
 
 const ComponentName Bce::kName = {"bce", "Bce", "Binary cross-entropy of logits"};
@@ -159,14 +233,20 @@ const ComponentName BerHu::kName = {"berhu", "BerHu",
                                     "Absolute error, squared beyond a fifth of the largest"};
 
 std::unique_ptr<Loss> Bce::make() const {
-  return make_slot_loss("bce", bce_slot, TargetKind::kShares);
+  return make_slot_loss("bce", bce_slot, TargetKind::kShares, bce_program);
 }
 std::unique_ptr<Loss> Dice::make() const {
-  return make_slot_loss("dice", dice_slot, TargetKind::kShares);
+  return make_slot_loss("dice", dice_slot, TargetKind::kShares, dice_program);
 }
-std::unique_ptr<Loss> L1::make() const { return make_slot_loss("l1", l1_slot); }
-std::unique_ptr<Loss> Mse::make() const { return make_slot_loss("mse", mse_slot); }
-std::unique_ptr<Loss> BerHu::make() const { return make_slot_loss("berhu", berhu_slot); }
+std::unique_ptr<Loss> L1::make() const {
+  return make_slot_loss("l1", l1_slot, TargetKind::kValues, l1_program);
+}
+std::unique_ptr<Loss> Mse::make() const {
+  return make_slot_loss("mse", mse_slot, TargetKind::kValues, mse_program);
+}
+std::unique_ptr<Loss> BerHu::make() const {
+  return make_slot_loss("berhu", berhu_slot, TargetKind::kValues, berhu_program);
+}
 
 }  // namespace losses
 }  // namespace millrace::trainer

@@ -60,6 +60,9 @@ struct OutputView {
   }
 };
 
+/// Of dropout's choices; the stream is the layer's number in its graph.
+inline constexpr Purpose kDropout{8};
+
 /// The keys of a batch's samples: sample i has `first`, its index greater by i * stride. With the
 /// samples' slots in the epoch as indexes, choices are the same on any number of devices.
 struct BatchKey {

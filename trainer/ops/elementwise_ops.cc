@@ -10,8 +10,6 @@
 namespace millrace::trainer::ops {
 namespace {
 
-constexpr Purpose kDropout{8};
-
 // relu(a + b), relu(a), a + b: one pass in each direction.
 class AddOp final : public Op {
  public:
@@ -96,7 +94,7 @@ class DropoutOp final : public Op {
 
   nn::BatchKey key_of(nn::BatchKey key) const {
     key.first.stream = static_cast<std::uint32_t>(layer_);
-    key.first.purpose = kDropout;
+    key.first.purpose = nn::kDropout;
     return key;
   }
 

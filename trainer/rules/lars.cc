@@ -1,6 +1,8 @@
 #include "trainer/rules/lars.h"
 
 #include "trainer/detail/flat_chunks.h"
+#include "trainer/hlo/operations.h"
+#include "trainer/hlo/rule_program.h"
 
 namespace millrace::trainer {
 namespace {
@@ -48,7 +50,28 @@ class LarsRule final : public UpdateRule {
     return static_cast<float>(static_cast<double>(trust_) * norms.weights / under);
   }
 
+  std::optional<hlo::RuleResults> stablehlo(const hlo::RuleArguments& of) const override {
+    const hlo::Tensor lr = of.has_own_rate ? of.lr * own_rate(of) : of.lr;
+    const hlo::Tensor move = lr * hlo::decayed_gradient(of);
+    if (of.states.empty()) return hlo::RuleResults{.weight = of.weight - move};
+    const hlo::Tensor next = of.states[0] * static_cast<double>(momentum_) + move;
+    return hlo::RuleResults{.weight = of.weight - next, .states = {next}};
+  }
+
  private:
+  /// rate_factor().
+  hlo::Tensor own_rate(const hlo::RuleArguments& of) const {
+    const auto norm_of = [](const hlo::Tensor& x) {
+      return hlo::sqrt(hlo::sum(x * x, hlo::dimensions_of(x)));
+    };
+    const hlo::Tensor weights = norm_of(of.weight);
+    const hlo::Tensor under = norm_of(of.gradient) + weights * static_cast<double>(of.weight_decay);
+    const hlo::Tensor has_ratio = hlo::both(hlo::compare(weights, hlo::Order::kGreater, 0.0),
+                                            hlo::compare(under, hlo::Order::kGreater, 0.0));
+    const hlo::Tensor ratio = static_cast<double>(trust_) * weights / under;
+    return hlo::select(has_ratio, ratio, 1.0);
+  }
+
   float momentum_;
   float trust_;
 };

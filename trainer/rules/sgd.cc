@@ -2,6 +2,8 @@
 
 #include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
+#include "trainer/hlo/operations.h"
+#include "trainer/hlo/rule_program.h"
 
 namespace millrace::trainer {
 namespace {
@@ -30,7 +32,23 @@ class SgdRule final : public UpdateRule {
     }
   }
 
+  std::optional<hlo::RuleResults> stablehlo(const hlo::RuleArguments& of) const override {
+    const hlo::Tensor gradient = hlo::decayed_gradient(of);
+    if (of.states.empty()) return hlo::RuleResults{.weight = of.weight - of.lr * gradient};
+    const auto momentum = static_cast<double>(momentum_);
+    const hlo::Tensor added = gain_ == 1.0F ? gradient : gain_at(of.step) * gradient;
+    const hlo::Tensor next = of.states[0] * momentum + added;
+    const hlo::Tensor move = nesterov_ ? gradient + next * momentum : next;
+    return hlo::RuleResults{.weight = of.weight - of.lr * move, .states = {next}};
+  }
+
  private:
+  /// Of the buffer: all of the first gradient, without dampening.
+  hlo::Tensor gain_at(const hlo::Tensor& step) const {
+    return hlo::select(hlo::compare(step, hlo::Order::kEqual, 1.0), hlo::scalar(*step.builder, 1.0),
+                       static_cast<double>(gain_));
+  }
+
   static void plain(const RuleStep& step, const RuleBuffers& buffers) {
     flat::for_each_chunk([lr = step.lr, scale = step.gradient_scale, decay = step.weight_decay](
                              auto w, auto g) { w -= lr * (scale * g + decay * w); },

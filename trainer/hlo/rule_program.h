@@ -1,0 +1,35 @@
+// An update rule in StableHLO: what UpdateRule::stablehlo() takes and returns, for one parameter.
+//
+//   std::optional<hlo::RuleResults> stablehlo(const hlo::RuleArguments& of) const override {
+//     return hlo::RuleResults{.weight = of.weight - of.lr * of.gradient};
+//   }
+//
+// Threads: as builder.h's.
+#pragma once
+
+#include <vector>
+
+#include "trainer/hlo/builder.h"
+
+namespace millrace::trainer::hlo {
+
+/// All float32 but `step`.
+struct RuleArguments {
+  Tensor weight;
+  Tensor gradient;                  ///< of the mean over the step's samples, clipped
+  std::vector<Tensor> states = {};  ///< in the order of UpdateRule::state_names()
+  Tensor lr;    ///< without dimensions; times the factor of the parameter's group
+  Tensor step;  ///< without dimensions, int32: from 1, over the whole run
+  float weight_decay = 0.0F;
+  bool has_own_rate = false;  ///< of a rule with uses_norms(): its rate depends on its norms
+};
+
+struct RuleResults {
+  Tensor weight;
+  std::vector<Tensor> states = {};
+};
+
+/// gradient + weight_decay * weight.
+Tensor decayed_gradient(const RuleArguments& of);
+
+}  // namespace millrace::trainer::hlo
