@@ -17,9 +17,9 @@ bool is_name_letter(char letter) {
          letter == '$';
 }
 
-/// A layer may be called anything; MLIR's names may not begin with a digit, either.
+/// "%stem". A layer may be called anything; MLIR's names may not begin with a digit, either.
 std::string name_of(std::string_view stem) {
-  std::string name = stem.empty() || (stem[0] >= '0' && stem[0] <= '9') ? "_" : "";
+  std::string name = stem.empty() || (stem[0] >= '0' && stem[0] <= '9') ? "%_" : "%";
   for (const char letter : stem) name += is_name_letter(letter) ? letter : '_';
   return name;
 }
@@ -55,7 +55,7 @@ std::string tensor_type(Type type, const Shape& shape) {
 std::string Tensor::type_text() const { return tensor_type(type, shape); }
 
 std::string Builder::unique_name(std::string_view stem) {
-  std::string name = "%" + name_of(stem);
+  std::string name = name_of(stem);
   while (!names_.insert(name).second) name += "_";
   return name;
 }
