@@ -296,6 +296,12 @@ void LossObjective::score(const ScoreRequest& request, std::span<double> sums) c
   for (std::size_t i = 0; i < losses_.size(); ++i) score_head(request, i, sums);
 }
 
+bool LossObjective::reads_again(std::size_t index) const {
+  const auto end = options_.heads.begin() + static_cast<std::ptrdiff_t>(index);
+  return std::any_of(options_.heads.begin(), end,
+                     [&](const Head& head) { return head.output == options_.heads[index].output; });
+}
+
 void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
                                std::span<double> sums) const {
   const Head& head = options_.heads[index];
@@ -306,12 +312,17 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
   check_target(request.batch, target, loss, head, output.shape.at(1));
   const std::span<float> gradient =
       request.gradients ? request.plan.output_gradient(head.output).data : std::span<float>();
+  // A loss writes its gradient; that of a head before, of the same output, is added to it.
+  const std::vector<float> other = reads_again(index)
+                                       ? std::vector<float>(gradient.begin(), gradient.end())
+                                       : std::vector<float>();
   // The divisor includes the head's weight, so that the gradient does.
   const LossSums result = loss.evaluate({.prediction = output,
                                          .target = target,
                                          .valid = request.batch.valid,
                                          .divisor = request.divisor / head.weight,
                                          .gradient = gradient});
+  for (std::size_t i = 0; i < other.size(); ++i) gradient[i] += other[i];
   sums[0] += head.weight * result.loss;
   sums[1] += static_cast<double>(result.top1);
   sums[2] += static_cast<double>(result.top5);

@@ -133,6 +133,8 @@ class LossObjective final : public Objective {
 
   void add_part(Part part);
   void score_classes(const ClassCounts& counts, std::size_t head, std::span<double> sums) const;
+  /// Whether a head before this one reads the same output.
+  bool reads_again(std::size_t head) const;
   void score_head(const ScoreRequest& request, std::size_t head, std::span<double> sums) const;
 
   LossObjectiveOptions options_;

@@ -12,6 +12,7 @@
 #include "tests/trainer/nn_support.h"
 #include "tests/trainer/torch_oracle.h"
 #include "trainer/loss/loss.h"
+#include "trainer/loss/value_losses.h"
 #include "trainer/objective.h"
 
 namespace millrace::trainer {
@@ -150,23 +151,46 @@ class GivenOutputs final : public nn::Plan {
   std::vector<float> gradient_;
 };
 
-/// The measures of one batch.
-NamedValues measured(const Head& head, const std::vector<float>& outputs,
-                     std::vector<float> targets) {
+/// The measures of one batch, and the outputs' gradient.
+struct Scored {
+  NamedValues measures;
+  std::vector<float> gradient;
+};
+
+/// All heads have one target.
+Scored scored(const std::vector<Head>& heads, const std::vector<float>& outputs,
+              std::vector<float> targets) {
   const auto each = static_cast<std::int64_t>(outputs.size() / kSlots);
   pipeline::Batch batch;
   batch.size = kSlots;
   batch.num_valid = kSlots;
   batch.valid = {1, 1, 1};
   batch.keys = {"a", "b", "c"};
-  batch.fields = {{head.target,
+  batch.fields = {{heads[0].target,
                    {decode::DType::kFloat32, {kSlots, 1, 1, each}},
                    std::as_writable_bytes(std::span(targets))}};
   GivenOutputs plan(outputs);
-  const LossObjective objective({.heads = {head}});
+  const LossObjective objective({.heads = heads});
   std::vector<double> sums(objective.num_sums());
   objective.score({.plan = plan, .batch = batch, .gradients = true, .divisor = kSlots}, sums);
-  return objective.finish({.sums = sums, .samples = kSlots});
+  const std::span<const float> gradient = plan.output_gradient(0).data;
+  return {objective.finish({.sums = sums, .samples = kSlots}), {gradient.begin(), gradient.end()}};
+}
+
+NamedValues measured(const Head& head, const std::vector<float>& outputs,
+                     std::vector<float> targets) {
+  return scored({head}, outputs, std::move(targets)).measures;
+}
+
+TEST(LossObjective, AddsTheGradientsOfHeadsThatReadOneOutput) {
+  const std::vector<float> outputs = random_values(kSlots * kPixels, 3);
+  const std::vector<float> targets = random_values(kSlots * kPixels, 4);
+  const Head l1{.name = "a", .loss = losses::L1{}, .target = "y", .weight = 0.5};
+  const Head mse{.name = "b", .loss = losses::Mse{}, .target = "y"};
+  const auto first = scored({l1}, outputs, targets).gradient;
+  const auto second = scored({mse}, outputs, targets).gradient;
+  const auto both = scored({l1, mse}, outputs, targets).gradient;
+  for (std::size_t i = 0; i < both.size(); ++i) EXPECT_EQ(both[i], first[i] + second[i]);
 }
 
 TEST(MissingTargets, AreNotMeasured) {
