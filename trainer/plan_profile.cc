@@ -16,12 +16,12 @@
 namespace millrace::trainer {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using WallClock = std::chrono::steady_clock;
 
 double seconds_of(const std::function<void()>& work) {
-  const Clock::time_point start = Clock::now();
+  const WallClock::time_point start = WallClock::now();
   work();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return std::chrono::duration<double>(WallClock::now() - start).count();
 }
 
 double median(std::vector<double> values) {
@@ -129,9 +129,9 @@ PlanProfile profile_plan(const Model& model, const nn::PlanOptions& options,
   Times times(profile.steps.size());
   std::vector<double> forward;
   std::vector<double> backward;
-  const Clock::time_point begin = Clock::now();
+  const WallClock::time_point begin = WallClock::now();
   const std::chrono::duration<double> budget(by.seconds);
-  for (int i = 0; i < by.min_steps || Clock::now() - begin < budget; ++i) {
+  for (int i = 0; i < by.min_steps || WallClock::now() - begin < budget; ++i) {
     check_stop(by);
     time_steps(trainee, times);
     forward.push_back(seconds_of([&] { trainee.forward(); }));
