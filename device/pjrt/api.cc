@@ -67,17 +67,10 @@ std::string Api::version() const {
 
 void Api::await(PJRT_Event* event, std::string_view what) const {
   if (event == nullptr) return;
+  const OwnedEvent owned(*this, event);
   auto wait = arguments_of<functions::Event_Await>();
   wait.event = event;
-  auto destroy = arguments_of<functions::Event_Destroy>();
-  destroy.event = event;
-  try {
-    call<functions::Event_Await>(wait, what);
-  } catch (...) {
-    release<functions::Event_Destroy>(destroy);
-    throw;
-  }
-  release<functions::Event_Destroy>(destroy);
+  call<functions::Event_Await>(wait, what);
 }
 
 void Api::destroy(PJRT_Error* error) const {

@@ -1,7 +1,5 @@
 #include "device/pjrt/client.h"
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "device/pjrt/detail/api.h"
@@ -34,61 +32,41 @@ PJRT_Buffer_Type type_of(decode::DType dtype) {
 
 struct Client::State {
   ApiPointer api;
-  PJRT_Client* client = nullptr;
+  OwnedClient client;
   std::string platform;
   std::string platform_version;
   std::vector<PJRT_Device*> handles;
   std::vector<DeviceInfo> devices;
 
-  State(const Plugin& plugin, const ClientOptions& options) : api(plugin.api()) {
-    create(options);
-    try {
-      describe();
-    } catch (...) {
-      destroy();
-      throw;
-    }
+  State(const Plugin& plugin, const ClientOptions& options)
+      : api(plugin.api()), client(*api, create(options)) {
+    describe();
   }
-  ~State() { destroy(); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
 
  private:
-  void create(const ClientOptions& options) {
-    constexpr std::string_view kCount = "cpu_device_count";
-    PJRT_NamedValue count{};
-    count.struct_size = PJRT_NamedValue_STRUCT_SIZE;
-    count.name = kCount.data();
-    count.name_size = kCount.size();
-    count.type = PJRT_NamedValue_kInt64;
-    count.int64_value = options.cpu_devices;
-    count.value_size = 1;
+  PJRT_Client* create(const ClientOptions& options) const {
+    const std::string name = "cpu_device_count";
+    const PJRT_NamedValue count = named(name, options.cpu_devices);
     auto arguments = arguments_of<functions::Client_Create>();
     if (options.cpu_devices > 0) {
       arguments.create_options = &count;
       arguments.num_options = 1;
     }
     api->call<functions::Client_Create>(arguments, api->file() + ": the plugin failed to start");
-    client = arguments.client;
-  }
-
-  void destroy() {
-    auto arguments = arguments_of<functions::Client_Destroy>();
-    arguments.client = client;
-    api->release<functions::Client_Destroy>(arguments);
+    return arguments.client;
   }
 
   void describe() {
     auto name = arguments_of<functions::Client_PlatformName>();
-    name.client = client;
+    name.client = client.get();
     api->call<functions::Client_PlatformName>(name, "the platform's name");
     platform.assign(name.platform_name, name.platform_name_size);
     auto version = arguments_of<functions::Client_PlatformVersion>();
-    version.client = client;
+    version.client = client.get();
     api->call<functions::Client_PlatformVersion>(version, "the platform's version");
     platform_version.assign(version.platform_version, version.platform_version_size);
     auto list = arguments_of<functions::Client_AddressableDevices>();
-    list.client = client;
+    list.client = client.get();
     api->call<functions::Client_AddressableDevices>(list, "the devices");
     handles.assign(list.addressable_devices,
                    list.addressable_devices + list.num_addressable_devices);
@@ -120,17 +98,10 @@ struct Client::State {
 
 struct Buffer::State {
   std::shared_ptr<Client::State> client;
-  PJRT_Buffer* buffer = nullptr;
+  OwnedBuffer buffer;
 
   State(std::shared_ptr<Client::State> owner, PJRT_Buffer* handle)
-      : client(std::move(owner)), buffer(handle) {}
-  ~State() {
-    auto arguments = arguments_of<functions::Buffer_Destroy>();
-    arguments.buffer = buffer;
-    client->api->release<functions::Buffer_Destroy>(arguments);
-  }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+      : client(std::move(owner)), buffer(*client->api, handle) {}
 };
 
 Buffer::Buffer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -141,12 +112,12 @@ Buffer::~Buffer() = default;
 void Buffer::read(std::span<std::byte> to) const {
   const Api& api = *state_->client->api;
   auto size = arguments_of<functions::Buffer_ToHostBuffer>();
-  size.src = state_->buffer;
+  size.src = state_->buffer.get();
   api.call<functions::Buffer_ToHostBuffer>(size, "the size of a result");
   if (size.event != nullptr) api.await(size.event, "the size of a result");
   MILLRACE_CHECK(size.dst_size == to.size(), "a buffer is read into as many bytes as it has");
   auto arguments = arguments_of<functions::Buffer_ToHostBuffer>();
-  arguments.src = state_->buffer;
+  arguments.src = state_->buffer.get();
   arguments.dst = to.data();
   arguments.dst_size = to.size();
   api.call<functions::Buffer_ToHostBuffer>(arguments, "a copy from the device");
@@ -156,43 +127,34 @@ void Buffer::read(std::span<std::byte> to) const {
 void Buffer::wait() const {
   const Api& api = *state_->client->api;
   auto arguments = arguments_of<functions::Buffer_ReadyEvent>();
-  arguments.buffer = state_->buffer;
+  arguments.buffer = state_->buffer.get();
   api.call<functions::Buffer_ReadyEvent>(arguments, "a result of the device");
   api.await(arguments.event, "a result of the device");
 }
 
 struct Program::State {
   std::shared_ptr<Client::State> client;
-  PJRT_LoadedExecutable* executable = nullptr;
-  std::size_t results = 0;
-  std::size_t replicas = 1;
+  OwnedLoadedExecutable executable;
+  std::size_t replicas;
+  std::size_t results;
 
-  State(std::shared_ptr<Client::State> owner, PJRT_LoadedExecutable* handle)
-      : client(std::move(owner)), executable(handle) {}
-  ~State() {
-    auto arguments = arguments_of<functions::LoadedExecutable_Destroy>();
-    arguments.executable = executable;
-    client->api->release<functions::LoadedExecutable_Destroy>(arguments);
-  }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+  State(std::shared_ptr<Client::State> owner, PJRT_LoadedExecutable* handle, int of_replicas)
+      : client(std::move(owner)),
+        executable(*client->api, handle),
+        replicas(static_cast<std::size_t>(of_replicas)),
+        results(count_results()) {}
 
-  void count_results() {
+ private:
+  std::size_t count_results() const {
+    const Api& api = *client->api;
     auto get = arguments_of<functions::LoadedExecutable_GetExecutable>();
-    get.loaded_executable = executable;
-    client->api->call<functions::LoadedExecutable_GetExecutable>(get, "a program's results");
+    get.loaded_executable = executable.get();
+    api.call<functions::LoadedExecutable_GetExecutable>(get, "a program's results");
+    const OwnedExecutable owned(api, get.executable);
     auto count = arguments_of<functions::Executable_NumOutputs>();
-    count.executable = get.executable;
-    auto destroy = arguments_of<functions::Executable_Destroy>();
-    destroy.executable = get.executable;
-    try {
-      client->api->call<functions::Executable_NumOutputs>(count, "a program's results");
-    } catch (...) {
-      client->api->release<functions::Executable_Destroy>(destroy);
-      throw;
-    }
-    client->api->release<functions::Executable_Destroy>(destroy);
-    results = count.num_outputs;
+    count.executable = owned.get();
+    api.call<functions::Executable_NumOutputs>(count, "a program's results");
+    return count.num_outputs;
   }
 };
 
@@ -215,14 +177,15 @@ std::vector<std::vector<Buffer>> Program::run(
   for (std::size_t r = 0; r < replicas; ++r) {
     MILLRACE_CHECK(arguments[r].size() == arguments[0].size(),
                    "all replicas have as many arguments");
-    for (const Buffer* const buffer : arguments[r]) inputs[r].push_back(buffer->state_->buffer);
+    for (const Buffer* const buffer : arguments[r])
+      inputs[r].push_back(buffer->state_->buffer.get());
     input_lists.push_back(inputs[r].data());
     output_lists.push_back(outputs[r].data());
   }
   PJRT_ExecuteOptions options{};
   options.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE;
   auto call = arguments_of<functions::LoadedExecutable_Execute>();
-  call.executable = state_->executable;
+  call.executable = state_->executable.get();
   call.options = &options;
   call.argument_lists = input_lists.data();
   call.num_devices = replicas;
@@ -251,7 +214,7 @@ Buffer Client::copy_in(std::size_t device, const HostArray& array) const {
       static_cast<std::size_t>(array.spec.num_values()) * decode::dtype_size(array.spec.dtype);
   MILLRACE_CHECK(array.data.size() == bytes, "an array has the bytes of its shape");
   auto arguments = arguments_of<functions::Client_BufferFromHostBuffer>();
-  arguments.client = state_->client;
+  arguments.client = state_->client.get();
   arguments.data = array.data.data();
   arguments.type = type_of(array.spec.dtype);
   arguments.dims = array.spec.shape.data();
@@ -268,15 +231,12 @@ Program Client::compile(std::string_view stablehlo, const CompileOptions& option
   const PJRT_Program program = program_of(stablehlo);
   const std::string settings = compile_options(options, state_->devices);
   auto arguments = arguments_of<functions::Client_Compile>();
-  arguments.client = state_->client;
+  arguments.client = state_->client.get();
   arguments.program = &program;
   arguments.compile_options = settings.data();
   arguments.compile_options_size = settings.size();
   state_->api->call<functions::Client_Compile>(arguments, "a program's compilation");
-  auto state = std::make_unique<Program::State>(state_, arguments.executable);
-  state->replicas = static_cast<std::size_t>(options.replicas);
-  state->count_results();
-  return Program(std::move(state));
+  return Program(std::make_unique<Program::State>(state_, arguments.executable, options.replicas));
 }
 
 }  // namespace millrace::device::pjrt

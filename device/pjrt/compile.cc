@@ -24,6 +24,14 @@ void put_message(std::string& to, unsigned field, const std::string& message) {
   to += message;
 }
 
+PJRT_NamedValue without_value(const std::string& name) {
+  PJRT_NamedValue setting{};
+  setting.struct_size = PJRT_NamedValue_STRUCT_SIZE;
+  setting.name = name.data();
+  setting.name_size = name.size();
+  return setting;
+}
+
 }  // namespace
 
 DeviceInfo device_info(const Api& api, PJRT_DeviceDescription* description) {
@@ -34,6 +42,22 @@ DeviceInfo device_info(const Api& api, PJRT_DeviceDescription* description) {
   kind.device_description = description;
   api.call<functions::DeviceDescription_Kind>(kind, "a device's kind");
   return {.id = id.id, .kind = std::string(kind.device_kind, kind.device_kind_size)};
+}
+
+PJRT_NamedValue named(const std::string& name, const std::string& value) {
+  PJRT_NamedValue setting = without_value(name);
+  setting.type = PJRT_NamedValue_kString;
+  setting.string_value = value.data();
+  setting.value_size = value.size();
+  return setting;
+}
+
+PJRT_NamedValue named(const std::string& name, std::int64_t value) {
+  PJRT_NamedValue setting = without_value(name);
+  setting.type = PJRT_NamedValue_kInt64;
+  setting.int64_value = value;
+  setting.value_size = 1;
+  return setting;
 }
 
 PJRT_Program program_of(std::string_view stablehlo) {

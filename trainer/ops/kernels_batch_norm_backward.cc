@@ -13,20 +13,11 @@
 
 #include "trainer/ops/detail/batch_norm-inl.h"
 
-#ifndef MILLRACE_TRAINER_OPS_BATCH_NORM_ONCE
-#define MILLRACE_TRAINER_OPS_BATCH_NORM_ONCE
-namespace millrace::trainer::ops {
-namespace {
-
-enum class Mask { kNone, kFromX, kFromY };
-
-}  // namespace
-}  // namespace millrace::trainer::ops
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace millrace::trainer::ops::HWY_NAMESPACE {
 namespace {
+
+enum class Mask { kNone, kFromX, kFromY };
 
 // The gradient after the ReLU, at one position.
 template <typename T, class Vs, Mask kMask, bool kTwo>

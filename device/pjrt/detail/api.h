@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 namespace millrace::device::pjrt {
 
@@ -100,5 +102,39 @@ class Api {
   const PJRT_Api* table_;
   std::string file_;
 };
+
+/// What a plugin gave: `Function` gives it back, whose argument `kMember` it is.
+template <class Function, auto kMember>
+class Owned {
+ public:
+  using Handle =
+      std::remove_reference_t<decltype(std::declval<typename Function::Args&>().*kMember)>;
+
+  /// Lifetime: `api` must outlive it.
+  Owned(const Api& api, Handle handle) : api_(api), handle_(handle) {}
+  ~Owned() {
+    auto arguments = arguments_of<Function>();
+    arguments.*kMember = handle_;
+    api_.release<Function>(arguments);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+
+  Handle get() const { return handle_; }
+
+ private:
+  const Api& api_;
+  Handle handle_;
+};
+
+using OwnedEvent = Owned<functions::Event_Destroy, &PJRT_Event_Destroy_Args::event>;
+using OwnedClient = Owned<functions::Client_Destroy, &PJRT_Client_Destroy_Args::client>;
+using OwnedBuffer = Owned<functions::Buffer_Destroy, &PJRT_Buffer_Destroy_Args::buffer>;
+using OwnedExecutable =
+    Owned<functions::Executable_Destroy, &PJRT_Executable_Destroy_Args::executable>;
+using OwnedLoadedExecutable =
+    Owned<functions::LoadedExecutable_Destroy, &PJRT_LoadedExecutable_Destroy_Args::executable>;
+using OwnedTopology =
+    Owned<functions::TopologyDescription_Destroy, &PJRT_TopologyDescription_Destroy_Args::topology>;
 
 }  // namespace millrace::device::pjrt

@@ -4,6 +4,7 @@
 
 #include <pjrt_c_api.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,10 @@ namespace millrace::device::pjrt {
 
 /// Without its memory.
 DeviceInfo device_info(const Api& api, PJRT_DeviceDescription* description);
+
+/// A setting of a client or a topology; borrows both.
+PJRT_NamedValue named(const std::string& name, const std::string& value);
+PJRT_NamedValue named(const std::string& name, std::int64_t value);
 
 /// Borrows the text.
 PJRT_Program program_of(std::string_view stablehlo);
