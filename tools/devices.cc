@@ -56,9 +56,8 @@ Json json_of(const Report& report) {
   return json;
 }
 
-Report report_of(const std::string& line, const pjrt::PluginPlace& place) {
+Report report_of(const Json& json, const pjrt::PluginPlace& place) {
   Report report{.name = place.name, .file = place.file};
-  const auto json = parse_json<Json>(line, "the plugin's process");
   report.error = json.value("error", "");
   report.version = json.value("interface", "");
   report.platform = json.value("platform", "");
@@ -104,7 +103,9 @@ class DevicesCommand final : public Command {
   void run(Context& context) override {
     if (!plugins_.plugin.empty()) {
       const std::string name = std::filesystem::path(plugins_.plugin).stem().string();
-      return print(start_plugin({.name = name, .file = plugins_.plugin}), context);
+      const Report report = start_plugin({.name = name, .file = plugins_.plugin});
+      if (!context.json && !report.error.empty()) throw Error(ErrorCode::kIo, report.error);
+      return print(report, context);
     }
     print_cores(context);
     if (!pjrt::is_built()) {
@@ -173,7 +174,7 @@ class DevicesCommand final : public Command {
   Report ask(const pjrt::PluginPlace& place, const Context& context) const {
     show_status(context.terminal, "starting " + place.name);
     try {
-      return report_of(plugins_.run_own({"devices", "--json", "--plugin", place.file}, context),
+      return report_of(plugins_.ask_own({"devices", "--json", "--plugin", place.file}, context),
                        place);
     } catch (const Error& error) {
       if (context.stop.stop_requested()) throw;

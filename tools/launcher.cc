@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 
 #include "io/base/error.h"
+#include "tools/parse.h"
 
 namespace millrace::tools {
 namespace {
@@ -32,13 +32,6 @@ constexpr std::array<Variable, 7> kVariables{{{"WORLD_SIZE", 1},
                                               {kMpiCounts[2], 1},
                                               {kMpiCounts[3], 1}}};
 
-std::int64_t number_of(const std::string& text) {
-  std::int64_t value = 0;
-  const auto end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stopped == end ? value : 0;
-}
-
 }  // namespace
 
 Environment process_environment() {
@@ -51,11 +44,11 @@ Environment process_environment() {
 std::optional<LaunchedProcesses> launched_processes(const Environment& environment) {
   for (std::size_t i = 0; i < kMpiCounts.size(); ++i) {
     const auto value = environment(kMpiCounts[i]);
-    const std::int64_t count = value ? number_of(*value) : 0;
+    const std::int64_t count = value ? number_or_zero(*value) : 0;
     if (count < 1) continue;
     return LaunchedProcesses{.variable = kMpiCounts[i],
                              .count = count,
-                             .process = number_of(environment(kMpiRanks[i]).value_or(""))};
+                             .process = number_or_zero(environment(kMpiRanks[i]).value_or(""))};
   }
   return {};
 }
@@ -63,7 +56,7 @@ std::optional<LaunchedProcesses> launched_processes(const Environment& environme
 void refuse_launcher(const Environment& environment) {
   for (const Variable& variable : kVariables) {
     const auto value = environment(variable.name);
-    if (!value || number_of(*value) <= variable.alone) continue;
+    if (!value || number_or_zero(*value) <= variable.alone) continue;
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}={}: this is one of several processes, and each would do the whole "
                             "work; start one process, with --devices for what the machine has",

@@ -69,6 +69,13 @@ std::string extent_text(const decode::Extent& extent) {
   return extent.height == extent.width ? height : height + "x" + std::to_string(extent.width);
 }
 
+std::int64_t number_or_zero(std::string_view text) {
+  std::int64_t value = 0;
+  const auto* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stopped == end ? value : 0;
+}
+
 std::int64_t parse_count(const std::string& option, const std::string& text) {
   const auto [value, rest] = split_number(text);
   if (!(value >= 0 && value < 9e15) || value != std::floor(value) || !rest.empty())

@@ -4,11 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "decode/transforms.h"
 
 namespace millrace::tools {
 
+/// A whole number; 0 for any other text.
+std::int64_t number_or_zero(std::string_view text);
 /// A count of at least 0: "500". Throws: InvalidArgument.
 std::int64_t parse_count(const std::string& option, const std::string& text);
 /// A number in [0, 1]: "0.01". Throws: InvalidArgument.

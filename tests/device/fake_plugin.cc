@@ -1,8 +1,9 @@
 // A plugin that does what the environment says: FAKE_PLUGIN=no_table, version, short, fails, stuck,
-// aborts or empty.
+// aborts, writes (to standard output) or empty.
 #include <pjrt_c_api.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -40,6 +41,7 @@ PJRT_Error* nothing(Args*) {
 PJRT_Error* create(PJRT_Client_Create_Args* args) {
   if (mode() == "aborts") std::abort();
   while (mode() == "stuck") ::sleep(1);
+  if (mode() == "writes") std::puts("{ plugin's own words");
   if (mode() == "fails") return &memory_error;
   static char client = 0;
   args->client = reinterpret_cast<PJRT_Client*>(&client);

@@ -39,6 +39,7 @@ std::string fake_devices(const std::string& mode, std::vector<std::string> words
 
 TEST(Devices, AreALineEvenIfThePluginDoesNotStart) {
   EXPECT_THAT(fake_devices("", {}), HasSubstr("fake: no devices; interface"));
+  EXPECT_THAT(fake_devices("writes", {}), HasSubstr("fake: no devices; interface"));
   EXPECT_THAT(fake_devices("fails", {}), HasSubstr("17 GiB are needed"));
   EXPECT_THAT(fake_devices("stuck", {"--timeout", "1"}),
               HasSubstr("does not start: it has not in 1 s (--timeout)"));
@@ -58,6 +59,10 @@ TEST(Devices, OfXlasPluginForTheCpuAreListed) {
   EXPECT_FALSE(lines[1]["devices"].empty());
   const ProcessResult alone = millrace({"devices", "--plugin", MILLRACE_CPU_PLUGIN});
   EXPECT_EQ(alone.status, 0) << alone.err;
+  const ProcessResult failed = millrace({"devices", "--plugin", MILLRACE_FAKE_PLUGIN},
+                                        {.environment = {{"FAKE_PLUGIN", "fails"}}});
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.err, HasSubstr("17 GiB are needed"));
   EXPECT_THAT(alone.out, HasSubstr("cpu: "));
 }
 

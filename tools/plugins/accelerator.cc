@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cstdint>
 #include <string_view>
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "tools/parse.h"
 
 namespace millrace::tools {
 namespace {
@@ -19,16 +20,17 @@ constexpr double kGiB = 1 << 30;
 
 struct Figures {
   std::string_view name;
+  std::string_view example;
   double teraflops;
   double gigabytes_per_s;
   double memory;  // bytes
 };
 
 // Sources: Google Cloud's pages "TPU v4", "TPU v5e", "TPU v5p", "TPU v6e".
-constexpr std::array<Figures, 4> kTpus = {{{"v4", 275, 1228, 32 * kGiB},
-                                           {"v5e", 197, 819, 16 * kGiB},
-                                           {"v5p", 459, 2765, 95 * kGiB},
-                                           {"v6e", 918, 1640, 32 * kGiB}}};
+constexpr std::array<Figures, 4> kTpus = {{{"v4", "v4:2x2x1", 275, 1228, 32 * kGiB},
+                                           {"v5e", "v5e:2x4", 197, 819, 16 * kGiB},
+                                           {"v5p", "v5p:2x2x1", 459, 2765, 95 * kGiB},
+                                           {"v6e", "v6e:2x4", 918, 1640, 32 * kGiB}}};
 
 // A GPU as XLA's compiler is told of it.
 struct Gpu {
@@ -39,7 +41,7 @@ struct Gpu {
 // Sources: NVIDIA's data sheets "H100 Tensor Core GPU" (SXM), "A100 80GB" (SXM), and CUDA's
 // programming guide, table of compute capabilities.
 constexpr std::array<Gpu, 2> kGpus = {
-    {{{"h100", 989, 3352, 84.9 * kGigabyte},
+    {{{"h100", "h100", 989, 3352, 84.9 * kGigabyte},
       "gpu_device_info { threads_per_block_limit: 1024 threads_per_warp: 32 "
       "shared_memory_per_block: 49152 shared_memory_per_core: 233472 threads_per_core_limit: 2048 "
       "core_count: 132 fpus_per_core: 128 block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 "
@@ -49,7 +51,7 @@ constexpr std::array<Gpu, 2> kGpus = {
       "registers_per_block_limit: 65536 } platform_name: \"CUDA\" "
       "dnn_version_info { major: 9 minor: 10 patch: 0 } "
       "device_description_str: \"NVIDIA H100 80GB HBM3\""},
-     {{"a100", 312, 2039, 84.9 * kGigabyte},
+     {{"a100", "a100:8", 312, 2039, 84.9 * kGigabyte},
       "gpu_device_info { threads_per_block_limit: 1024 threads_per_warp: 32 "
       "shared_memory_per_block: 49152 shared_memory_per_core: 167936 threads_per_core_limit: 2048 "
       "core_count: 108 fpus_per_core: 64 block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 "
@@ -60,12 +62,11 @@ constexpr std::array<Gpu, 2> kGpus = {
       "dnn_version_info { major: 9 minor: 10 patch: 0 } "
       "device_description_str: \"NVIDIA A100-SXM4-80GB\""}}};
 
-// A whole number of 1 to 4096; 0 for anything else.
+// 1 to 4096; 0 for anything else.
 int count_of_word(std::string_view text) {
-  int value = 0;
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = fault == std::errc() && end == text.data() + text.size();
-  return whole && value >= 1 && value <= 4096 ? value : 0;
+  constexpr std::int64_t kMost = 4096;
+  const std::int64_t value = number_or_zero(text);
+  return value >= 1 && value <= kMost ? static_cast<int>(value) : 0;
 }
 
 // The product of "2x4" or "2x2x1"; 0 for anything else.
@@ -88,10 +89,16 @@ void set_figures(Accelerator& accelerator, const Figures& figures) {
 }
 
 [[noreturn]] void refuse_device(const std::string& word) {
+  std::string names;
+  const auto add = [&names](const Figures& figures) {
+    names += (names.empty() ? "" : ", ") + std::string(figures.example);
+  };
+  std::ranges::for_each(kTpus, add);
+  std::ranges::for_each(kGpus, add, &Gpu::figures);
   throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("--device {}: there are v4:2x2x1, v5e:2x4, v5p:2x2x1, v6e:2x4 (any shape "
-                          "of a slice), h100, h100:8, a100",
-                          printable(word)));
+              fmt::format("--device {}: there are {}; a TPU's slice may have any shape, GPUs any "
+                          "number",
+                          printable(word), names));
 }
 
 }  // namespace

@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "io/base/error.h"
-#include "io/base/json.h"
 #include "io/base/text.h"
 #include "io/base/wrap.h"
-#include "io/byte_source.h"
 #include "io/opener.h"
 #include "tools/progress.h"
 
@@ -26,24 +24,18 @@ using Json = nlohmann::ordered_json;
 constexpr double kBillion = 1e9;
 constexpr std::size_t kMostProgram = std::size_t{256} << 20;
 
-std::string read_program(const std::string& file) {
-  const auto source = io::UrlOpener().open(file);
-  const io::Bytes bytes = io::read_all(*source, kMostProgram);
-  return {reinterpret_cast<const char*>(bytes.span().data()), bytes.size()};
-}
-
 // What the compiler says, and how long it took.
 Json compile(const DevicePlanRequest& request, const Accelerator& accelerator) {
   // Without these libtpu waits for minutes for what only a TPU's machine has.
   ::setenv("TPU_SKIP_MDS_QUERY", "1", 0);
   ::setenv("TPU_WORKER_HOSTNAMES", "localhost", 0);
-  const std::string program = read_program(request.program);
+  const io::Bytes program = io::read_object(io::UrlOpener(), request.program, kMostProgram);
   const pjrt::Plugin plugin(request.plugins.plugin);
   const pjrt::Topology topology(plugin, accelerator.topology);
   pjrt::CompileOptions options = accelerator.compile;
   options.replicas = static_cast<int>(topology.devices().size());
   const auto start = std::chrono::steady_clock::now();
-  const pjrt::ProgramCost cost = topology.compile(program, options);
+  const pjrt::ProgramCost cost = topology.compile(program.text(), options);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   Json json{{"device", request.device},
             {"devices", topology.devices().size()},
@@ -90,12 +82,11 @@ Json compile_apart(const DevicePlanRequest& request, const Accelerator& accelera
                             request.device, accelerator.pip));
   show_status(context.terminal, fmt::format("compiling for {} ({}), up to {} s", request.device,
                                             place->name, request.plugins.timeout));
-  const std::string line =
-      request.plugins.run_own({"plan", "--json", "--device", request.device, "--program",
-                               request.program, "--plugin", place->file},
-                              context);
+  Json plan = request.plugins.ask_own({"plan", "--json", "--device", request.device, "--program",
+                                       request.program, "--plugin", place->file},
+                                      context);
   show_status(context.terminal, "");
-  return parse_json<Json>(line, "the plugin's process");
+  return plan;
 }
 
 std::string gigabytes(const Json& plan, const char* key) {
@@ -164,11 +155,13 @@ void plan_device(const DevicePlanRequest& request, Context& context) {
   const bool here = !request.plugins.plugin.empty();
   const Json plan =
       here ? compile_or_fault(request, accelerator) : compile_apart(request, accelerator, context);
-  if (context.json) return context.out.line(plan.dump());
+  if (context.json) context.out.line(plan.dump());
+  // Its own process is asked by a line alone.
+  if (here && context.json) return;
   if (plan.contains("error"))
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("{}: {}", request.device, plan.at("error").get<std::string>()));
-  print(plan, request, accelerator, context.out);
+  if (!context.json) print(plan, request, accelerator, context.out);
 }
 
 }  // namespace millrace::tools

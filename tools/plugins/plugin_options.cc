@@ -1,19 +1,20 @@
 #include "tools/plugins/plugin_options.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stop_token>
+#include <string_view>
 #include <thread>
 
 #include "io/base/error.h"
-#include "io/byte_source.h"
+#include "io/base/json.h"
 #include "io/opener.h"
 #include "tools/values.h"
 
@@ -29,17 +30,22 @@ std::string shell_word(const std::string& word) {
   return text + "'";
 }
 
-std::string own_program() {
-  std::array<char, 4096> path{};
-  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
-  if (length <= 0) throw Error(ErrorCode::kIo, "/proc/self/exe cannot be read");
-  return {path.data(), static_cast<std::size_t>(length)};
+// The last line that is to be one; a plugin may have written others.
+std::string_view last_object(std::string_view output) {
+  while (!output.empty()) {
+    if (output.ends_with('\n')) output.remove_suffix(1);
+    const std::size_t begin = output.rfind('\n') + 1;  // npos + 1 is 0
+    if (output.substr(begin).starts_with('{')) return output.substr(begin);
+    output = output.substr(0, begin);
+  }
+  return {};
 }
 
 }  // namespace
 
 void PluginOptions::declare(CLI::App& app, const std::string& sentence) {
-  app.add_option("--plugin", plugin, "Start this plugin alone, in this process")
+  app.add_option("--plugin", plugin,
+                 "Start this plugin alone, in this process, for as long as it takes")
       ->option_text("FILE")
       ->check(existing_file());
   app.add_option("--plugin-path", folders,
@@ -69,10 +75,9 @@ std::string PluginOptions::output_of(const std::string& command, const Context& 
   io::UrlOpenerOptions options;
   options.allow_pipe = true;
   try {
-    const auto source =
-        io::UrlOpener(options).open("pipe:" + command + " 2>/dev/null", {.stop = late.get_token()});
-    const io::Bytes bytes = io::read_all(*source, kMost);
-    return {reinterpret_cast<const char*>(bytes.span().data()), bytes.size()};
+    const io::Bytes output = io::read_object(
+        io::UrlOpener(options), "pipe:" + command + " 2>/dev/null", kMost, late.get_token());
+    return std::string(output.text());
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kCancelled || context.stop.stop_requested()) throw;
     throw Error(ErrorCode::kExhausted, fmt::format("it has not in {} s (--timeout)", timeout));
@@ -94,11 +99,12 @@ std::vector<device::pjrt::PluginPlace> PluginOptions::find(const Context& contex
   }
 }
 
-std::string PluginOptions::run_own(const std::vector<std::string>& words,
-                                   const Context& context) const {
-  std::string command = "exec " + shell_word(own_program());
+nlohmann::ordered_json PluginOptions::ask_own(const std::vector<std::string>& words,
+                                              const Context& context) const {
+  std::string command = "exec " + shell_word(std::filesystem::read_symlink("/proc/self/exe"));
   for (const std::string& word : words) command += ' ' + shell_word(word);
-  return output_of(command, context);
+  const std::string output = output_of(command, context);
+  return parse_json<nlohmann::ordered_json>(last_object(output), "the plugin's process");
 }
 
 }  // namespace millrace::tools

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@
 namespace millrace::tools {
 
 struct PluginOptions {
-  std::string plugin = {};  ///< a file: it alone, in this process; empty: any
+  std::string plugin = {};  ///< a file: it alone, in this process and without
+                            ///< a limit; empty: any
   std::vector<std::string> folders =
       {};                     ///< of Python packages; empty: those of the python3 in PATH
   std::int64_t timeout = 30;  ///< seconds that a plugin's process may take
@@ -26,10 +28,12 @@ struct PluginOptions {
 
   /// Those that pip has installed. If python3 does not say where, the log says why.
   std::vector<device::pjrt::PluginPlace> find(const Context& context) const;
-  /// What this program writes to its standard output when it is run with these words, by a process
-  /// of its own that may take `timeout`. Throws: Exhausted if it took longer; Io if it failed;
-  /// Cancelled.
-  std::string run_own(const std::vector<std::string>& words, const Context& context) const;
+  /// The JSON object that this program writes to its standard output when it is run with these
+  /// words, by a process of its own that may take `timeout`: its last line that looks like one, as
+  /// a plugin may write there too. Throws: Exhausted if it took longer; Io if it failed; Corrupt
+  /// for no object; Cancelled.
+  nlohmann::ordered_json ask_own(const std::vector<std::string>& words,
+                                 const Context& context) const;
 
  private:
   std::string output_of(const std::string& command, const Context& context) const;
