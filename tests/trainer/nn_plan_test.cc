@@ -77,10 +77,15 @@ TEST(Plan, KeepsNoMemoryAfterTheFirstStep) {
   };
   step();
   step();
-  const struct mallinfo2 before = ::mallinfo2();
-  for (int i = 0; i < 5; ++i) step();
-  // The allocator's per-thread caches vary a little.
-  EXPECT_LT(::mallinfo2().uordblks, before.uordblks + 4096);
+  // A leak grows with every step. The allocator's per-thread caches vary now and then, so a few
+  // rounds may grow, but not all.
+  const auto grows = [&] {
+    const std::size_t before = ::mallinfo2().uordblks;
+    for (int i = 0; i < 5; ++i) step();
+    return ::mallinfo2().uordblks > before;
+  };
+  int rounds = 0;
+  while (grows()) ASSERT_LT(++rounds, 10);
 }
 
 TEST(Plan, EvaluatesWithRunningStatisticsAndDoesNotChangeThem) {
