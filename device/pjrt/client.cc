@@ -144,6 +144,10 @@ struct Program::State {
         replicas(static_cast<std::size_t>(of_replicas)),
         results(count_results()) {}
 
+  /// `device`: of a portable program; null otherwise.
+  std::vector<std::vector<Buffer>> run(const std::vector<std::vector<const Buffer*>>& arguments,
+                                       PJRT_Device* device) const;
+
  private:
   std::size_t count_results() const {
     const Api& api = *client->api;
@@ -165,16 +169,14 @@ Program::~Program() = default;
 
 std::size_t Program::num_results() const { return state_->results; }
 
-std::vector<std::vector<Buffer>> Program::run(
-    const std::vector<std::vector<const Buffer*>>& arguments) const {
-  const std::size_t replicas = state_->replicas;
-  MILLRACE_CHECK(arguments.size() == replicas, "a program has arguments for each replica");
-  std::vector<std::vector<PJRT_Buffer*>> inputs(replicas);
-  std::vector<std::vector<PJRT_Buffer*>> outputs(replicas,
-                                                 std::vector<PJRT_Buffer*>(state_->results));
+std::vector<std::vector<Buffer>> Program::State::run(
+    const std::vector<std::vector<const Buffer*>>& arguments, PJRT_Device* device) const {
+  const std::size_t count = arguments.size();
+  std::vector<std::vector<PJRT_Buffer*>> inputs(count);
+  std::vector<std::vector<PJRT_Buffer*>> outputs(count, std::vector<PJRT_Buffer*>(results));
   std::vector<PJRT_Buffer* const*> input_lists;
   std::vector<PJRT_Buffer**> output_lists;
-  for (std::size_t r = 0; r < replicas; ++r) {
+  for (std::size_t r = 0; r < count; ++r) {
     MILLRACE_CHECK(arguments[r].size() == arguments[0].size(),
                    "all replicas have as many arguments");
     for (const Buffer* const buffer : arguments[r])
@@ -185,19 +187,32 @@ std::vector<std::vector<Buffer>> Program::run(
   PJRT_ExecuteOptions options{};
   options.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE;
   auto call = arguments_of<functions::LoadedExecutable_Execute>();
-  call.executable = state_->executable.get();
+  call.executable = executable.get();
   call.options = &options;
   call.argument_lists = input_lists.data();
-  call.num_devices = replicas;
+  call.num_devices = count;
   call.num_args = arguments[0].size();
   call.output_lists = output_lists.data();
-  state_->client->api->call<functions::LoadedExecutable_Execute>(call, "a program's run");
-  std::vector<std::vector<Buffer>> results(replicas);
-  for (std::size_t r = 0; r < replicas; ++r) {
+  call.execute_device = device;
+  client->api->call<functions::LoadedExecutable_Execute>(call, "a program's run");
+  std::vector<std::vector<Buffer>> all(count);
+  for (std::size_t r = 0; r < count; ++r) {
     for (PJRT_Buffer* const output : outputs[r])
-      results[r].push_back(Buffer(std::make_unique<Buffer::State>(state_->client, output)));
+      all[r].push_back(Buffer(std::make_unique<Buffer::State>(client, output)));
   }
-  return results;
+  return all;
+}
+
+std::vector<std::vector<Buffer>> Program::run(
+    const std::vector<std::vector<const Buffer*>>& arguments) const {
+  MILLRACE_CHECK(arguments.size() == state_->replicas, "a program has arguments for each replica");
+  return state_->run(arguments, nullptr);
+}
+
+std::vector<Buffer> Program::run_on(std::size_t device,
+                                    const std::vector<const Buffer*>& arguments) const {
+  MILLRACE_CHECK(device < state_->client->handles.size(), "a device of this client");
+  return std::move(state_->run({arguments}, state_->client->handles[device]).front());
 }
 
 Client::Client(const Plugin& plugin, const ClientOptions& options)

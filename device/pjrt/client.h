@@ -68,6 +68,8 @@ class Buffer {
 
 struct CompileOptions {
   int replicas = 1;  ///< of which each runs on a device of its own, the first ones
+  /// Runs on any one device (run_on()) instead.
+  bool portable = false;
   /// XLA's own flags: {"xla_gpu_autotune_level", 0}.
   std::vector<std::pair<std::string, std::int64_t>> flags = {};
 };
@@ -84,6 +86,8 @@ class Program {
   /// program donates (its attributes say which) are consumed: they are lost even if this throws.
   std::vector<std::vector<Buffer>> run(
       const std::vector<std::vector<const Buffer*>>& arguments) const;
+  /// Runs a portable program on devices()[device]; otherwise as run().
+  std::vector<Buffer> run_on(std::size_t device, const std::vector<const Buffer*>& arguments) const;
   std::size_t num_results() const;
 
  private:

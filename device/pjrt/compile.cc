@@ -32,6 +32,19 @@ PJRT_NamedValue without_value(const std::string& name) {
   return setting;
 }
 
+/// Replica r on devices[r].
+std::string assignment_of(const std::vector<DeviceInfo>& devices, int replicas) {
+  std::string computation;
+  for (int replica = 0; replica < replicas; ++replica)
+    put_number(computation, 1,
+               static_cast<std::uint64_t>(devices[static_cast<std::size_t>(replica)].id));
+  std::string assignment;
+  put_number(assignment, 1, static_cast<std::uint64_t>(replicas));
+  put_number(assignment, 2, 1);
+  put_message(assignment, 3, computation);
+  return assignment;
+}
+
 }  // namespace
 
 DeviceInfo device_info(const Api& api, PJRT_DeviceDescription* description) {
@@ -78,20 +91,13 @@ std::string compile_options(const CompileOptions& options, const std::vector<Dev
     throw Error(ErrorCode::kInvalidArgument,
                 counted(static_cast<std::uint64_t>(std::max(replicas, 0)), "replica") + " on " +
                     counted(devices.size(), "device"));
-  std::string computation;
-  for (int replica = 0; replica < replicas; ++replica)
-    put_number(computation, 1,
-               static_cast<std::uint64_t>(devices[static_cast<std::size_t>(replica)].id));
-  std::string assignment;
-  put_number(assignment, 1, static_cast<std::uint64_t>(replicas));
-  put_number(assignment, 2, 1);
-  put_message(assignment, 3, computation);
   std::string build;
   put_number(build, 4, static_cast<std::uint64_t>(replicas));
   put_number(build, 5, 1);
-  put_message(build, 9, assignment);
+  if (!options.portable) put_message(build, 9, assignment_of(devices, replicas));
   std::string settings;
   put_message(settings, 3, build);
+  if (options.portable) put_number(settings, 4, 1);
   for (const auto& [name, value] : options.flags) {
     std::string number;
     put_number(number, 3, static_cast<std::uint64_t>(value));

@@ -38,6 +38,9 @@ std::vector<std::vector<Buffer>> Program::run(
     const std::vector<std::vector<const Buffer*>>&) const {
   refuse();
 }
+std::vector<Buffer> Program::run_on(std::size_t, const std::vector<const Buffer*>&) const {
+  refuse();
+}
 
 struct Client::State {};
 Client::Client(const Plugin&, const ClientOptions&) { refuse(); }

@@ -165,6 +165,22 @@ module {
   EXPECT_EQ(values_of(x), eight_times);
 }
 
+TEST_F(CpuPlugin, RunsAPortableProgramOnAnyDevice) {
+  const Program program = client_.compile(R"(
+module {
+  func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+    %y = stablehlo.add %x, %x : tensor<2x2xf32>
+    return %y : tensor<2x2xf32>
+  }
+})",
+                                          {.portable = true});
+  const std::array<float, 4> doubled{2, 4, 6, 8};
+  for (const std::size_t device : {1U, 0U}) {
+    const Buffer x = copy_in(device, {1, 2, 3, 4});
+    EXPECT_EQ(values_of(program.run_on(device, {&x}).at(0)), doubled);
+  }
+}
+
 TEST_F(CpuPlugin, SaysWhatIsWrongWithAProgram) {
   try {
     client_.compile("module { func.func @main() { nonsense } }");

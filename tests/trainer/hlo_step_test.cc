@@ -136,11 +136,11 @@ class Twins {
     float valid = 0;
     for (const auto& batch : batches_[at(step)])
       valid += batch ? static_cast<float>(batch->num_valid) : 0.0F;
-    const auto number = static_cast<std::int32_t>(setup_.first_step + step);
+    const auto number = static_cast<std::int64_t>(setup_.first_step + step);
     // As StepBench's.
     const std::vector<std::uint64_t> key = {5, 0, 8 * rank, 1};
     return {{"lr", testing::program_data<float>({&setup_.lr, 1})},
-            {"step", testing::program_data<std::int32_t>({&number, 1})},
+            {"step", testing::program_data<std::int64_t>({&number, 1})},
             {"num_valid", testing::program_data<float>({&valid, 1})},
             {"random_key", testing::program_data<std::uint64_t>(key)}};
   }

@@ -264,6 +264,12 @@ Tensor convert(const Tensor& x, Type type) {
 }
 Tensor float32(const Tensor& x) { return convert(x, Type::kFloat32); }
 
+Tensor same_bits(const Tensor& x, Type type) {
+  return x.builder->define(type, x.shape,
+                           fmt::format("stablehlo.bitcast_convert {} : ({}) -> {}", x.name,
+                                       x.type_text(), tensor_type(type, x.shape)));
+}
+
 Tensor reshape(const Tensor& x, const Shape& shape) {
   if (x.shape == shape) return x;
   return x.builder->define(x.type, shape,

@@ -78,6 +78,8 @@ Tensor select(const Tensor& flags, const Tensor& a, double b);
 /// The tensor itself if it has the type.
 Tensor convert(const Tensor& x, Type type);
 Tensor float32(const Tensor& x);
+/// The bits as another type of the same size.
+Tensor same_bits(const Tensor& x, Type type);
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, const std::vector<std::int64_t>& permutation);
 /// Dimension i of `x` becomes dimension `dimensions[i]` of `shape`.

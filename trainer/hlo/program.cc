@@ -1,7 +1,6 @@
 #include "trainer/hlo/program.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -44,11 +43,49 @@ GraphProgram run_forward(ProgramBuilder& program) {
 }  // namespace
 
 std::string_view role_name(Role role) {
-  static constexpr std::array<std::string_view, 16> kNames = {
-      "weight",      "state",         "ema",        "buffer",    "input",      "target",
-      "valid",       "learning_rate", "step",       "num_valid", "random_key", "sums",
-      "num_samples", "is_finite",     "non_finite", "output"};
-  return kNames[static_cast<std::size_t>(role)];
+  switch (role) {
+    case Role::kWeight:
+      return "weight";
+    case Role::kState:
+      return "state";
+    case Role::kEma:
+      return "ema";
+    case Role::kBuffer:
+      return "buffer";
+    case Role::kInput:
+      return "input";
+    case Role::kTarget:
+      return "target";
+    case Role::kValid:
+      return "valid";
+    case Role::kLearningRate:
+      return "learning_rate";
+    case Role::kStep:
+      return "step";
+    case Role::kNumValid:
+      return "num_valid";
+    case Role::kRandomKey:
+      return "random_key";
+    case Role::kDivisor:
+      return "divisor";
+    case Role::kIsFirst:
+      return "is_first";
+    case Role::kGradient:
+      return "gradient";
+    case Role::kNewBuffer:
+      return "new_buffer";
+    case Role::kSums:
+      return "sums";
+    case Role::kNumSamples:
+      return "num_samples";
+    case Role::kIsFinite:
+      return "is_finite";
+    case Role::kNonFinite:
+      return "non_finite";
+    case Role::kOutput:
+      return "output";
+  }
+  return "";
 }
 
 std::string program_json(const Program& program) {

@@ -44,7 +44,11 @@ enum class Role {
   kLearningRate,  ///< without dimensions, as those below
   kStep,          ///< from 1, over the whole run
   kNumValid,      ///< the step's valid samples, of all replicas
-  kRandomKey,     ///< (4): seed, epoch, index of the first slot, stride (nn::BatchKey)
+  kRandomKey,     ///< (4): seed, epoch, index of the first slot, stride (nn::BatchKey), as bits
+  kDivisor,       ///< what the gradients of micro-batches are divided by
+  kIsFirst,       ///< not 0 for a step's first micro-batch, before which nothing is accumulated
+  kGradient,      ///< a parameter's, summed over micro-batches
+  kNewBuffer,     ///< a buffer after the step's micro-batches so far
   kSums,          ///< the objective's: of all replicas in a step, else of this one
   kNumSamples,    ///< valid ones, likewise
   kIsFinite,      ///< whether loss and gradients were: otherwise nothing has changed
@@ -103,6 +107,12 @@ struct StepProgramOptions {
 /// Each throws: Unsupported, by name, for a model without a graph, and a layer, loss, rule or
 /// objective without StableHLO; InvalidArgument for a setup or options that contradict each other.
 Program make_step_program(const ProgramSetup& setup, const StepProgramOptions& options);
+/// The same step in two programs, for several micro-batches, or for what the host sums. Of one
+/// micro-batch: gradients, sums and number of samples of this replica are added to those before.
+Program make_gradient_program(const ProgramSetup& setup);
+/// The sums over replicas and all that follows. `setup` is the gradients'; of it with one replica a
+/// program takes what was summed already: gradients, sums and samples of all, the buffers' mean.
+Program make_update_program(const ProgramSetup& setup, const StepProgramOptions& options);
 /// With the objective's sums of this replica; outputs for a measure that needs every sample's.
 Program make_evaluation_program(const ProgramSetup& setup);
 Program make_prediction_program(const ProgramSetup& setup);

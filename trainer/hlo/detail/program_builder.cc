@@ -85,6 +85,8 @@ Tensor ProgramBuilder::take(ProgramValue value) {
   std::string name = value.name;
   if (value.role == Role::kState) name = value.state + "." + name;
   if (value.role == Role::kEma) name = "ema." + name;
+  if (value.role == Role::kGradient) name = "gradient." + name;
+  if (value.role == Role::kNewBuffer) name = "new." + name;
   if (value.role == Role::kInput || value.role == Role::kTarget) name = "batch." + name;
   program_.arguments.push_back(std::move(value));
   const ProgramValue& kept = program_.arguments.back();
