@@ -247,6 +247,12 @@ std::vector<std::string> Objective::fields() const {
   return names;
 }
 
+void Objective::check_targets(const pipeline::Batch& /*batch*/,
+                              std::span<const nn::Shape> /*outputs*/) const {}
+void Objective::add_records(const pipeline::Batch& /*batch*/,
+                            std::span<const nn::OutputView> /*outputs*/,
+                            std::vector<float>& /*records*/) const {}
+
 NamedValues Objective::finish(const Tally& tally) const {
   NamedValues values;
   for (std::size_t i = 0; i < measures().size(); ++i) {
@@ -294,6 +300,33 @@ LossObjective::~LossObjective() = default;
 
 void LossObjective::score(const ScoreRequest& request, std::span<double> sums) const {
   for (std::size_t i = 0; i < losses_.size(); ++i) score_head(request, i, sums);
+  if (request.records == nullptr) return;
+  std::vector<nn::OutputView> outputs;
+  for (std::size_t i = 0; i < request.plan.num_outputs(); ++i)
+    outputs.push_back(request.plan.output(i));
+  add_records(request.batch, outputs, *request.records);
+}
+
+void LossObjective::check_targets(const pipeline::Batch& batch,
+                                  std::span<const nn::Shape> outputs) const {
+  for (std::size_t i = 0; i < losses_.size(); ++i) {
+    const Head& head = options_.heads[i];
+    check_target(batch, target_of(batch, head.target), *losses_[i], head,
+                 outputs[head.output].front());
+  }
+}
+
+void LossObjective::add_records(const pipeline::Batch& batch,
+                                std::span<const nn::OutputView> outputs,
+                                std::vector<float>& records) const {
+  for (const Part& part : parts_) {
+    if (part.kind != Part::Kind::kMetric || part.metric != Metric::kAuroc) continue;
+    const Head& head = options_.heads[part.head];
+    for_each_sample(batch, outputs[head.output], target_of(batch, head.target).values,
+                    [&](auto values, auto wanted) {
+                      add_record(values, wanted, static_cast<float>(part.head), records);
+                    });
+  }
 }
 
 bool LossObjective::reads_again(std::size_t index) const {
@@ -348,9 +381,6 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
       if (part.metric == Metric::kRmse) {
         own[0] += squared_error(counted.values(), counted.targets());
         own[1] += static_cast<double>(counted.values().size());
-      }
-      if (part.metric == Metric::kAuroc && request.records != nullptr) {
-        add_record(values, wanted, static_cast<float>(index), *request.records);
       }
     });
   }

@@ -88,6 +88,15 @@ class Objective {
   /// Adds the batch's sums to `sums`, num_sums() of them. Throws: Corrupt, with the sample's key,
   /// for a label outside the classes; InvalidArgument for fields that do not fit the outputs.
   virtual void score(const ScoreRequest& request, std::span<double> sums) const = 0;
+  /// What a compiled program cannot do of score(), for a backend that has one: throws what score()
+  /// would for the batch's targets. `outputs`: the shape of each of the model's, of one sample.
+  /// Default: nothing.
+  virtual void check_targets(const pipeline::Batch& batch,
+                             std::span<const nn::Shape> outputs) const;
+  /// Likewise: appends score()'s records. `outputs`: the model's; those that no measure with
+  /// records reads may be empty. Default: none.
+  virtual void add_records(const pipeline::Batch& batch, std::span<const nn::OutputView> outputs,
+                           std::vector<float>& records) const;
   /// score() in a compiled program (trainer/hlo/score_program.h): every head's output and target
   /// are among the arguments. Default: none; a backend that compiles its steps refuses the
   /// objective. Throws: Unsupported, by name, for a loss without StableHLO.
@@ -117,6 +126,10 @@ class LossObjective final : public Objective {
   std::span<const Head> heads() const override { return options_.heads; }
   std::size_t num_sums() const override { return num_sums_; }
   void score(const ScoreRequest& request, std::span<double> sums) const override;
+  void check_targets(const pipeline::Batch& batch,
+                     std::span<const nn::Shape> outputs) const override;
+  void add_records(const pipeline::Batch& batch, std::span<const nn::OutputView> outputs,
+                   std::vector<float>& records) const override;
   std::optional<hlo::ScoreResults> stablehlo(const hlo::ScoreArguments& of) const override;
   NamedValues finish(const Tally& tally) const override;
 

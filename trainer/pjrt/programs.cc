@@ -1,0 +1,228 @@
+#include "trainer/pjrt/programs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <utility>
+
+#include "io/base/check.h"
+#include "io/base/error.h"
+
+namespace millrace::trainer {
+namespace {
+
+using device::pjrt::Buffer;
+using device::pjrt::Client;
+using hlo::ProgramValue;
+using hlo::Role;
+
+decode::DType dtype_of(hlo::Type type) {
+  switch (type) {
+    case hlo::Type::kUint8:
+      return decode::DType::kUInt8;
+    case hlo::Type::kInt64:
+      return decode::DType::kInt64;
+    case hlo::Type::kBFloat16:
+      return decode::DType::kBFloat16;
+    default:
+      return decode::DType::kFloat32;
+  }
+}
+
+decode::ArraySpec spec_of(const ProgramValue& value) {
+  return {.dtype = dtype_of(value.type), .shape = value.shape};
+}
+
+bool is_portable(ProgramKind kind) {
+  return kind == ProgramKind::kGradients || kind == ProgramKind::kEvaluation ||
+         kind == ProgramKind::kPrediction;
+}
+
+std::string text_of(const decode::ArraySpec& spec) {
+  return fmt::format("{} ({})", decode::dtype_name(spec.dtype), fmt::join(spec.shape, ", "));
+}
+
+void check_field(const pipeline::BatchField& field, const ProgramValue& wanted) {
+  const decode::ArraySpec spec = spec_of(wanted);
+  if (field.spec.dtype == spec.dtype && field.spec.shape == spec.shape) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("field {} is {}, and the model and its losses need {}", field.name,
+                          text_of(field.spec), text_of(spec)));
+}
+
+Buffer copy_bytes(const Client& client, std::size_t device, const decode::ArraySpec& spec,
+                  std::span<const std::byte> data) {
+  return client.copy_in(device, {.spec = spec, .data = data});
+}
+
+Buffer zeros(const Client& client, std::size_t device, const decode::ArraySpec& spec) {
+  return copy_bytes(client, device, spec, std::vector<std::byte>(spec.num_bytes()));
+}
+
+template <typename T>
+Buffer scalar(const Client& client, std::size_t device, T value, decode::DType dtype) {
+  return copy_bytes(client, device, {.dtype = dtype, .shape = {}},
+                    std::as_bytes(std::span(&value, 1)));
+}
+
+/// Puts one array of each input, target and flag of `program` into `to`.
+template <typename Make>
+void fill(BatchArrays& to, const hlo::Program& program, const Make& make) {
+  for (const ProgramValue& value : program.arguments) {
+    if (value.role == Role::kInput) to.inputs.push_back(make(value));
+    if (value.role == Role::kTarget) to.targets.push_back(make(value));
+    if (value.role == Role::kValid) to.valid.push_back(make(value));
+    if (value.role != Role::kInput) continue;
+    to.shape = {.slots = value.shape[0], .input = dtype_of(value.type)};
+  }
+}
+
+}  // namespace
+
+void Programs::set_training(const hlo::StepProgramOptions& options, int replicas) {
+  training_ = options;
+  replicas_ = replicas;
+  // What cannot be, is refused before anything starts.
+  static_cast<void>(make({.kind = ProgramKind::kStep}));
+}
+
+hlo::Program Programs::make(const ProgramKey& key) const {
+  const bool is_alone = is_portable(key.kind) || key.kind == ProgramKind::kSummedUpdate;
+  const hlo::ProgramSetup setup{.model = setup_.model,
+                                .objective = setup_.objective,
+                                .batch_size = key.shape.slots,
+                                .precision = setup_.precision,
+                                .input_dtype = key.shape.input,
+                                .replicas = is_alone ? 1 : replicas_};
+  switch (key.kind) {
+    case ProgramKind::kStep:
+      return hlo::make_step_program(setup, training_);
+    case ProgramKind::kGradients:
+      return hlo::make_gradient_program(setup);
+    case ProgramKind::kUpdate:
+    case ProgramKind::kSummedUpdate:
+      return hlo::make_update_program(setup, training_);
+    case ProgramKind::kEvaluation:
+      return hlo::make_evaluation_program(setup);
+    case ProgramKind::kPrediction:
+      break;
+  }
+  return hlo::make_prediction_program(setup);
+}
+
+CompiledProgram Programs::compile(const ProgramKey& key) const {
+  hlo::Program manifest = make(key);
+  const bool portable = is_portable(key.kind);
+  device::pjrt::Program program =
+      client().compile(manifest.text, {.replicas = portable ? 1 : replicas_, .portable = portable});
+  return {std::move(manifest), std::move(program)};
+}
+
+const CompiledProgram& Programs::get(const ProgramKey& key, std::vector<CompileEvent>& compiled) {
+  const std::scoped_lock lock(mutex_);
+  auto& known = programs_[key];
+  if (known != nullptr) return *known;
+  const auto start = std::chrono::steady_clock::now();
+  known = std::make_unique<CompiledProgram>(compile(key));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  compiled.push_back(
+      {.shape = fmt::format("{} x {} {} ({})", key.shape.slots, setup_.model.name(),
+                            decode::dtype_name(key.shape.input), known->manifest.name),
+       .seconds = seconds.count()});
+  return *known;
+}
+
+void Arguments::give(Role role, const DeviceArrays& arrays, const std::string& state) {
+  auto next = arrays.begin();
+  for (std::size_t i = 0; i < arguments_.size() && next != arrays.end(); ++i) {
+    const ProgramValue& value = program_.arguments[i];
+    if (value.role == role && value.state == state) arguments_[i] = &*next++;
+  }
+  MILLRACE_CHECK(next == arrays.end(), "as many arrays as arguments");
+}
+
+void Arguments::give(Role role, const Buffer& array) {
+  for (std::size_t i = 0; i < arguments_.size(); ++i)
+    if (program_.arguments[i].role == role) arguments_[i] = &array;
+}
+
+std::vector<const Buffer*> Arguments::take() const {
+  for (const Buffer* const one : arguments_)
+    MILLRACE_CHECK(one != nullptr, "an argument of a program was not given");
+  return arguments_;
+}
+
+DeviceArrays take_results(const hlo::Program& program, DeviceArrays& results, Role role,
+                          const std::string& state) {
+  DeviceArrays taken;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ProgramValue& value = program.results[i];
+    if (value.role == role && value.state == state) taken.push_back(std::move(results[i]));
+  }
+  return taken;
+}
+
+void BatchArrays::give_to(Arguments& arguments) const {
+  arguments.give(Role::kInput, inputs);
+  arguments.give(Role::kTarget, targets);
+  arguments.give(Role::kValid, valid);
+}
+
+BatchShape shape_of(const pipeline::Batch& batch, const Objective& objective) {
+  return {.slots = batch.size, .input = batch.field(objective.inputs().front()).spec.dtype};
+}
+
+BatchArrays land(const Client& client, std::size_t device, const hlo::Program& program,
+                 const pipeline::Batch& batch) {
+  BatchArrays arrays;
+  fill(arrays, program, [&](const ProgramValue& value) {
+    if (value.role == Role::kValid)
+      return copy_bytes(client, device, spec_of(value), std::as_bytes(std::span(batch.valid)));
+    const pipeline::BatchField& field = batch.field(value.name);
+    check_field(field, value);
+    return copy_bytes(client, device, field.spec, field.data);
+  });
+  return arrays;
+}
+
+BatchArrays land_none(const Client& client, std::size_t device, const hlo::Program& program) {
+  BatchArrays arrays;
+  fill(arrays, program,
+       [&](const ProgramValue& value) { return zeros(client, device, spec_of(value)); });
+  return arrays;
+}
+
+Buffer copy_number(const Client& client, std::size_t device, float value) {
+  return scalar(client, device, value, decode::DType::kFloat32);
+}
+
+Buffer copy_number(const Client& client, std::size_t device, std::int64_t value) {
+  return scalar(client, device, value, decode::DType::kInt64);
+}
+
+Buffer copy_flag(const Client& client, std::size_t device, bool value) {
+  return scalar(client, device, static_cast<std::uint8_t>(value ? 1 : 0), decode::DType::kUInt8);
+}
+
+Buffer copy_key(const Client& client, std::size_t device, const nn::BatchKey& key) {
+  const std::array<std::uint64_t, 4> values = {key.first.seed, key.first.epoch, key.first.index,
+                                               key.stride};
+  return copy_bytes(client, device, {.dtype = decode::DType::kInt64, .shape = {4}},
+                    std::as_bytes(std::span(values)));
+}
+
+Buffer copy_zeros(const Client& client, std::size_t device,
+                  const std::vector<std::int64_t>& shape) {
+  return zeros(client, device, {.dtype = decode::DType::kFloat32, .shape = shape});
+}
+
+std::vector<float> values_of(const Buffer& array, std::size_t count) {
+  std::vector<float> values(count);
+  array.read(std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,72 @@
+// PjrtStep: one replica's part of a step that is a program. With one micro-batch and one process a
+// step is one program of all replicas; with several, each micro-batch is a program of its device,
+// and the update another of all replicas.
+//
+// Nothing waits for the devices but outcome(): while they compute, the next batch is copied.
+//
+// Threads: as ReplicaStep. The team's first step runs the program for all, between two barriers.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "trainer/pjrt/programs.h"
+#include "trainer/pjrt/replica.h"
+
+namespace millrace::trainer {
+
+class PjrtStep final : public ReplicaStep {
+ public:
+  /// Throws: InvalidArgument for options that contradict each other; Unsupported for what has no
+  /// StableHLO.
+  PjrtStep(PjrtReplica& replica, const StepSetup& setup);
+
+  void add(const MicroBatch& micro) override;
+  void apply(const StepNumbers& numbers) override;
+  bool runs_ahead() const override { return true; }
+  StepOutcome outcome() override;
+  void await_weights() override;
+  void discard() override;
+  bool is_intact() const override { return is_intact_; }
+
+ private:
+  /// What a step's program has returned; empty: the step had no sample.
+  struct Results {
+    DeviceArrays sums, samples, is_finite;
+  };
+  /// The step's micro-batches, added up on the device.
+  struct Accumulated {
+    DeviceArrays gradients, sums, samples, buffers;
+  };
+
+  bool has_several_processes() const;
+  bool is_first() const;
+  void keep(const MicroBatch& micro);
+  void accumulate(const MicroBatch& micro);
+  void complete_sums();
+  void sum_over_processes();
+  std::vector<float> summed(const ParameterTable& table, const DeviceArrays& arrays);
+  DeviceArrays copy_flat(const ParameterTable& table, const std::vector<float>& flat);
+  void land_numbers(const StepNumbers& numbers);
+  void run_all();
+  const CompiledProgram& program_of(const std::vector<PjrtStep*>& steps);
+  std::vector<const device::pjrt::Buffer*> arguments(const hlo::Program& program);
+  void take(const hlo::Program& program, DeviceArrays results);
+  void forget();
+
+  PjrtReplica& replica_;
+  StepSetup setup_;
+  std::vector<std::string> state_names_;
+  bool is_split_;
+  double num_valid_ = 0;     ///< of the step so far, of all replicas; likewise:
+  double divisor_ = 0;       ///< of its micro-batches' gradients; 0: none was added
+  bool has_sample_ = false;  ///< this replica
+  std::optional<BatchArrays> batch_;
+  DeviceArrays key_, lr_, step_, valid_, divisor_array_;
+  Accumulated accumulated_;
+  std::deque<Results> pending_;
+  bool is_intact_ = true;
+};
+
+}  // namespace millrace::trainer
