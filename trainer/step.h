@@ -135,7 +135,8 @@ struct StepSetup {
   StepClock& clock;                     ///< on which the step's calls make laps
 };
 
-/// One device's part of a run; borrowed.
+/// One device's part of a run; borrowed. A process makes all of its replicas, which share their
+/// weights, before their steps.
 struct ReplicaSetup {
   int device = 0;  ///< of this process
   const Model& model;

@@ -104,6 +104,7 @@ class StepBench {
     ranks_.resize(static_cast<std::size_t>(options.world));
     for (Rank& rank : ranks_) rank.buffers = buffer_of(backend, buffers);
     each_rank([this](std::size_t r) { make_rank(r); });
+    each_rank([this](std::size_t r) { make_step(r); });
   }
 
   /// One of the micro-batches of a step: each rank's batch; null: it has none.
@@ -199,6 +200,10 @@ class StepBench {
                                           .weights = weights_.span,
                                           .buffers = rank.buffers.span,
                                           .control = *control_[r]});
+  }
+
+  void make_step(std::size_t r) {
+    Rank& rank = ranks_[r];
     std::vector<DeviceSpan> states;
     for (const DeviceBuffer& state : states_) states.push_back(state.span);
     rank.step = rank.replica->make_step({.optimizer = options_.optimizer,

@@ -65,6 +65,7 @@ class PjrtBackend final : public Backend {
                                                        .model = setup.model,
                                                        .objective = setup.objective,
                                                        .precision = setup.precision,
+                                                       .flags = options_.flags,
                                                        .log = options_.log});
     known = team;
     return team;

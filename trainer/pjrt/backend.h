@@ -18,7 +18,11 @@
 // Threads: as Backend.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "device/pjrt/client.h"
 #include "io/base/log.h"
@@ -27,6 +31,8 @@
 namespace millrace::trainer {
 
 struct PjrtBackendOptions {
+  /// XLA's own, of every compilation: {"xla_backend_optimization_level", 0}.
+  std::vector<std::pair<std::string, std::int64_t>> flags = {};
   Log log = {};  ///< says what is compiled: that takes minutes on some devices
 };
 

@@ -47,7 +47,8 @@ std::string text_of(const decode::ArraySpec& spec) {
 
 void check_field(const pipeline::BatchField& field, const ProgramValue& wanted) {
   const decode::ArraySpec spec = spec_of(wanted);
-  if (field.spec.dtype == spec.dtype && field.spec.shape == spec.shape) return;
+  // As a plan, which takes (N, F) for images of F values.
+  if (field.spec.dtype == spec.dtype && field.data.size() == spec.num_bytes()) return;
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("field {} is {}, and the model and its losses need {}", field.name,
                           text_of(field.spec), text_of(spec)));
@@ -116,8 +117,9 @@ hlo::Program Programs::make(const ProgramKey& key) const {
 CompiledProgram Programs::compile(const ProgramKey& key) const {
   hlo::Program manifest = make(key);
   const bool portable = is_portable(key.kind);
-  device::pjrt::Program program =
-      client().compile(manifest.text, {.replicas = portable ? 1 : replicas_, .portable = portable});
+  device::pjrt::Program program = client().compile(
+      manifest.text,
+      {.replicas = portable ? 1 : replicas_, .portable = portable, .flags = setup_.flags});
   return {std::move(manifest), std::move(program)};
 }
 
@@ -183,7 +185,7 @@ BatchArrays land(const Client& client, std::size_t device, const hlo::Program& p
       return copy_bytes(client, device, spec_of(value), std::as_bytes(std::span(batch.valid)));
     const pipeline::BatchField& field = batch.field(value.name);
     check_field(field, value);
-    return copy_bytes(client, device, field.spec, field.data);
+    return copy_bytes(client, device, spec_of(value), field.data);
   });
   return arrays;
 }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "decode/array_view.h"
@@ -61,6 +62,7 @@ struct ProgramsSetup {
   const Model& model;
   const Objective& objective;
   nn::Precision precision = nn::Precision::kBFloat16;
+  std::vector<std::pair<std::string, std::int64_t>> flags = {};  ///< CompileOptions::flags
   Log log = {};
 };
 
