@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <condition_variable>
-#include <deque>
 #include <future>
 #include <latch>
 #include <string>
@@ -13,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "device/detail/device_thread.h"
 #include "io/base/check.h"
-#include "io/base/thread_annotations.h"
 #include "io/base/threads.h"
 
 namespace millrace::device {
@@ -56,42 +54,19 @@ void start_team(int threads, const std::string& device) {
 
 struct CpuDevice::State {
   explicit State(CpuDeviceOptions given)
-      : options(std::move(given)), name("cpu:" + std::to_string(options.index)) {
+      : options(std::move(given)),
+        name("cpu:" + std::to_string(options.index)),
+        thread(name, [this] { enter(); }) {}
+
+  void enter() const {
     MILLRACE_CHECK(!options.cores.empty(), "a device needs a core");
-    const auto enter = [this] {
-      if (options.pin) pin_to(options.cores);
-      start_team(static_cast<int>(options.cores.size()), name);
-    };
-    thread = start_thread("for device " + name, enter, [this] { serve(); });
-  }
-  ~State() {
-    {
-      MutexLock lock(mutex);
-      stopped = true;
-    }
-    changed.notify_all();
-  }
-
-  void serve() {
-    for (std::packaged_task<void()> work; take(work);) work();
-  }
-
-  bool take(std::packaged_task<void()>& work) {
-    MutexLock lock(mutex);
-    while (waiting.empty() && !stopped) changed.wait(lock);
-    if (stopped) return false;
-    work = std::move(waiting.front());
-    waiting.pop_front();
-    return true;
+    if (options.pin) pin_to(options.cores);
+    start_team(static_cast<int>(options.cores.size()), name);
   }
 
   const CpuDeviceOptions options;
   const std::string name;
-  Mutex mutex;
-  std::condition_variable_any changed;
-  std::deque<std::packaged_task<void()>> waiting MILLRACE_GUARDED_BY(mutex);
-  bool stopped MILLRACE_GUARDED_BY(mutex) = false;
-  std::jthread thread;
+  DeviceThread thread;
 };
 
 CpuDevice::CpuDevice(CpuDeviceOptions options)
@@ -104,14 +79,7 @@ const std::vector<int>& CpuDevice::cores() const { return state_->options.cores;
 int CpuDevice::num_threads() const { return static_cast<int>(state_->options.cores.size()); }
 
 std::future<void> CpuDevice::submit(std::function<void()> work) {
-  std::packaged_task<void()> task(std::move(work));
-  std::future<void> done = task.get_future();
-  {
-    MutexLock lock(state_->mutex);
-    state_->waiting.push_back(std::move(task));
-  }
-  state_->changed.notify_one();
-  return done;
+  return state_->thread.submit(std::move(work));
 }
 
 std::future<DeviceBatch> CpuDevice::land(pipeline::Batch batch, const Landing& /*landing*/) {

@@ -82,6 +82,14 @@ struct SlotNumbers {
   std::int64_t stride = 0;  ///< 0: not known
 };
 
+/// What a device has made of a batch in memory of its own: each kind of device derives its own.
+struct Landed {
+  Landed() = default;
+  virtual ~Landed() = default;
+  Landed(const Landed&) = delete;
+  Landed& operator=(const Landed&) = delete;
+};
+
 struct Batch {
   /// From 0 in each epoch, of this process: batch b is one of device b mod devices.
   std::int64_t index = 0;
@@ -99,6 +107,8 @@ struct Batch {
   std::shared_ptr<const Position> position;
   /// Keeps the memory that `fields` point into.
   std::shared_ptr<void> owner;
+  /// The fields in a device's memory that the host cannot read; null if there are none.
+  std::shared_ptr<const Landed> landed;
 
   /// Throws: InvalidArgument when there is no such field.
   const BatchField& field(std::string_view name) const;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "device/pjrt/pjrt_device.h"
 #include "io/base/check.h"
 #include "io/base/error.h"
 
@@ -67,6 +68,14 @@ template <typename T>
 Buffer scalar(const Client& client, std::size_t device, T value, decode::DType dtype) {
   return copy_bytes(client, device, {.dtype = dtype, .shape = {}},
                     std::as_bytes(std::span(&value, 1)));
+}
+
+SharedArray own(Buffer array) { return std::make_shared<const Buffer>(std::move(array)); }
+
+/// What the device has landed of the batch; null: nothing.
+SharedArray landed_field(const pipeline::Batch& batch, const std::string& name) {
+  const auto landed = std::dynamic_pointer_cast<const device::pjrt::LandedFields>(batch.landed);
+  return landed == nullptr ? nullptr : SharedArray(landed, landed->find(name));
 }
 
 /// Puts one array of each input, target and flag of `program` into `to`.
@@ -137,13 +146,23 @@ const CompiledProgram& Programs::get(const ProgramKey& key, std::vector<CompileE
   return *known;
 }
 
-void Arguments::give(Role role, const DeviceArrays& arrays, const std::string& state) {
+template <typename Arrays, typename Address>
+void Arguments::give_each(Role role, const Arrays& arrays, const std::string& state,
+                          const Address& address) {
   auto next = arrays.begin();
   for (std::size_t i = 0; i < arguments_.size() && next != arrays.end(); ++i) {
     const ProgramValue& value = program_.arguments[i];
-    if (value.role == role && value.state == state) arguments_[i] = &*next++;
+    if (value.role == role && value.state == state) arguments_[i] = address(*next++);
   }
   MILLRACE_CHECK(next == arrays.end(), "as many arrays as arguments");
+}
+
+void Arguments::give(Role role, const DeviceArrays& arrays, const std::string& state) {
+  give_each(role, arrays, state, [](const Buffer& array) { return &array; });
+}
+
+void Arguments::give(Role role, const std::vector<SharedArray>& arrays) {
+  give_each(role, arrays, {}, [](const SharedArray& array) { return array.get(); });
 }
 
 void Arguments::give(Role role, const Buffer& array) {
@@ -182,10 +201,13 @@ BatchArrays land(const Client& client, std::size_t device, const hlo::Program& p
   BatchArrays arrays;
   fill(arrays, program, [&](const ProgramValue& value) {
     if (value.role == Role::kValid)
-      return copy_bytes(client, device, spec_of(value), std::as_bytes(std::span(batch.valid)));
+      return own(copy_bytes(client, device, spec_of(value), std::as_bytes(std::span(batch.valid))));
     const pipeline::BatchField& field = batch.field(value.name);
     check_field(field, value);
-    return copy_bytes(client, device, spec_of(value), field.data);
+    SharedArray landed =
+        field.spec.shape == value.shape ? landed_field(batch, value.name) : nullptr;
+    if (landed != nullptr) return landed;
+    return own(copy_bytes(client, device, spec_of(value), field.data));
   });
   return arrays;
 }
@@ -193,7 +215,7 @@ BatchArrays land(const Client& client, std::size_t device, const hlo::Program& p
 BatchArrays land_none(const Client& client, std::size_t device, const hlo::Program& program) {
   BatchArrays arrays;
   fill(arrays, program,
-       [&](const ProgramValue& value) { return zeros(client, device, spec_of(value)); });
+       [&](const ProgramValue& value) { return own(zeros(client, device, spec_of(value))); });
   return arrays;
 }
 

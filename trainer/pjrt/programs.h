@@ -88,6 +88,9 @@ class Programs {
   std::map<ProgramKey, std::unique_ptr<CompiledProgram>> programs_;
 };
 
+/// One that a loader may have brought, with others of its batch.
+using SharedArray = std::shared_ptr<const device::pjrt::Buffer>;
+
 /// A program's arguments, given by their roles.
 class Arguments {
  public:
@@ -97,11 +100,16 @@ class Arguments {
 
   /// Those with `role` and, of states, with this name, in order.
   void give(hlo::Role role, const DeviceArrays& arrays, const std::string& state = {});
+  void give(hlo::Role role, const std::vector<SharedArray>& arrays);
   void give(hlo::Role role, const device::pjrt::Buffer& array);
   /// All, in the program's order. Requires: all were given.
   std::vector<const device::pjrt::Buffer*> take() const;
 
  private:
+  template <typename Arrays, typename Address>
+  void give_each(hlo::Role role, const Arrays& arrays, const std::string& state,
+                 const Address& address);
+
   const hlo::Program& program_;
   std::vector<const device::pjrt::Buffer*> arguments_;
 };
@@ -114,15 +122,14 @@ DeviceArrays take_results(const hlo::Program& program, DeviceArrays& results, hl
 /// valid.
 struct BatchArrays {
   BatchShape shape = {};
-  DeviceArrays inputs, targets;
-  std::vector<device::pjrt::Buffer> valid;
+  std::vector<SharedArray> inputs, targets, valid;
 
   void give_to(Arguments& arguments) const;
 };
 
 BatchShape shape_of(const pipeline::Batch& batch, const Objective& objective);
-/// Copies them. Throws: InvalidArgument, by name, for a field of another shape or type than the
-/// program's.
+/// Those that its device has landed, and copies of the others. Throws: InvalidArgument, by name,
+/// for a field of another shape or type than the program's.
 BatchArrays land(const device::pjrt::Client& client, std::size_t device,
                  const hlo::Program& program, const pipeline::Batch& batch);
 /// Zeros, and no valid slot: what a replica without a batch takes part with.
