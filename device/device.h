@@ -85,6 +85,8 @@ class DeviceSet {
   /// "8": as cpu(8). "[5]" or "[0,2]": CPU devices with these numbers, among which all cores are
   /// divided. Throws: InvalidArgument, with the text and the reason.
   static DeviceSet parse(std::string_view text, const DeviceSetOptions& options = {});
+  /// How many parse() would make. Throws: as parse().
+  static int count(std::string_view text);
 
   std::size_t size() const { return devices_.size(); }
   /// The device at a place in the set, which is not its number. Requires: place < size().

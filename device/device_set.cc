@@ -99,6 +99,8 @@ DeviceSet DeviceSet::parse(std::string_view text, const DeviceSetOptions& option
   return DeviceSet(std::move(devices));
 }
 
+int DeviceSet::count(std::string_view text) { return static_cast<int>(parse_devices(text).size()); }
+
 // None begins before all are submitted: one that began alone would wait for the others.
 void DeviceSet::run_all(const std::function<void(std::size_t)>& work) const {
   std::promise<bool> all_submitted;

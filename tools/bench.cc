@@ -80,7 +80,8 @@ class BenchCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    run_.settle({.devices = static_cast<int>(device::DeviceSet::parse(run_.devices).size())});
+    devices_ = start_devices(run_.device_choice(), run_.plugins, {}, context);
+    run_.settle({.devices = static_cast<int>(devices_->set.size())});
     run_.topology = {};  // one reader, however many devices take its batches
     if (stage_ != "read") settle_size(context);
     choice_.settle();
@@ -178,14 +179,17 @@ class BenchCommand final : public Command {
                                        .stop = context.stop,
                                        .log = context.log},
                                       choice_.task);
-    const auto devices = device::DeviceSet::parse(run_.devices);
-    trainer::DeviceThreads threads(devices);
-    trainer::LoaderFeed feed(options(context), devices);
+    trainer::DeviceThreads threads(devices_->set);
+    trainer::LoaderFeed feed(options(context), devices_->set);
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     TimedRun timed(seconds_, context.stop);
     trainer::ProgressBar bar(context.terminal);
-    trainer::fit({.model = *model, .objective = objective, .train = feed, .devices = threads},
+    trainer::fit({.model = *model,
+                  .objective = objective,
+                  .train = feed,
+                  .devices = threads,
+                  .backend = devices_->backend.get()},
                  {.epochs = 1 << 20,
                   .precision = run_.compute_precision(),
                   .optimizer = {.rule = trainer::Sgd{.lr = 1e-3, .momentum = 0.0F}},
@@ -250,6 +254,7 @@ class BenchCommand final : public Command {
   ModelOption model_;
   ModelChoice choice_;
   RunOptions run_;
+  std::optional<RunDevices> devices_;
   std::string stage_ = "decode";
   double seconds_ = 5;
   std::optional<StoredImage> stored_;

@@ -83,8 +83,9 @@ class EvalCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
-    processes_.emplace(context,
-                       ProcessOptions{.devices = run_.devices, .peer_timeout = peer_timeout_});
+    processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
+                                               .plugins = run_.plugins,
+                                               .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] { evaluate(context); });
   }
 
@@ -117,6 +118,7 @@ class EvalCommand final : public Command {
                                            .objective = objective,
                                            .feed = limited,
                                            .devices = threads,
+                                           .backend = processes_->backend(),
                                            .cluster = &cluster},
                                           {.precision = run_.compute_precision(),
                                            .weights = checkpoint_,

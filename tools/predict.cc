@@ -90,8 +90,9 @@ class PredictCommand final : public Command {
 
   void run(Context& context) override {
     const Log log = context.log;
-    processes_.emplace(context,
-                       ProcessOptions{.devices = run_.devices, .peer_timeout = peer_timeout_});
+    processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
+                                               .plugins = run_.plugins,
+                                               .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] {
       processes_->print_places(context);
       Context own{.out = context.out,
@@ -198,7 +199,11 @@ class PredictCommand final : public Command {
     Progress progress(shown, "samples", total, "predicting, waiting for the first batch");
     std::uint64_t done = 0;
     return trainer::predict(
-        {.model = *model, .objective = objective, .feed = feed, .devices = threads},
+        {.model = *model,
+         .objective = objective,
+         .feed = feed,
+         .devices = threads,
+         .backend = processes_->backend()},
         {.precision = run_.compute_precision(),
          .weights = checkpoint_,
          .opener = read_.opener(),

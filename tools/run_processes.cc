@@ -160,11 +160,15 @@ void declare_peer_timeout(CLI::App& app, std::int64_t& seconds) {
 
 RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
     : peer_timeout_(options.peer_timeout) {
-  const auto wanted = static_cast<int>(device::DeviceSet::parse(options.devices).size());
+  int wanted = options.devices.count();
+  if (!options.devices.is_cores()) {
+    devices_ = start_devices(options.devices, options.plugins, {}, context);
+    wanted = static_cast<int>(devices().size());
+  }
   join(wanted, options, context);
   Share share;
   guard(context, [&] { share = compare(wanted, context); });
-  devices_ = device::DeviceSet::parse(options.devices, {.num_cores = share.cores});
+  if (!devices_) devices_ = start_devices(options.devices, {}, {.num_cores = share.cores}, context);
   cores_ = share.cores;
   if (!is_first()) context.log = {};
   if (is_spread())

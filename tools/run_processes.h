@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
 #include "tools/command.h"
+#include "tools/plugins/run_devices.h"
 #include "trainer/cluster.h"
 #include "trainer/setting.h"
 
@@ -33,7 +33,8 @@ inline constexpr std::int64_t kPeerTimeout = 30;
 void declare_peer_timeout(CLI::App& app, std::int64_t& seconds);
 
 struct ProcessOptions {
-  std::string devices = "1";  ///< as DeviceSet::parse() takes them
+  DeviceChoice devices = {.cores = "1"};
+  PluginOptions plugins = {};
   trainer::ClusterOptions cluster = {};
   std::int64_t peer_timeout = kPeerTimeout;
 };
@@ -54,7 +55,9 @@ class RunProcesses {
   Topology topology() const { return cluster_->topology(); }
   bool is_alone() const { return topology().processes == 1; }
   bool is_first() const { return topology().process == 0; }
-  const device::DeviceSet& devices() const { return *devices_; }
+  const device::DeviceSet& devices() const { return devices_->set; }
+  /// Null: the CPU's.
+  trainer::Backend* backend() const { return devices_->backend.get(); }
   /// Says which hosts, ranks and threads a run of several processes has, and what in its launcher's
   /// settings keeps it from ending well. A collective.
   void print_places(const Context& context);
@@ -92,7 +95,7 @@ class RunProcesses {
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::unique_ptr<Started> started_;  ///< null: this process alone
   std::unique_ptr<trainer::Cluster> cluster_;
-  std::optional<device::DeviceSet> devices_;
+  std::optional<RunDevices> devices_;
 };
 
 }  // namespace millrace::tools

@@ -152,7 +152,8 @@ class TrainCommand final : public Command {
     read_.attach(context);
     if (dump_plan_) return dump_plan(context);
     if (!dump_program_.empty()) return dump_program(context);
-    processes_.emplace(context, ProcessOptions{.devices = run_.devices,
+    processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
+                                               .plugins = run_.plugins,
                                                .cluster = cluster_options(),
                                                .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] { train(context); });
@@ -192,6 +193,7 @@ class TrainCommand final : public Command {
                              .train = input.train(),
                              .validation = input.validation(),
                              .devices = threads,
+                             .backend = processes_->backend(),
                              .cluster = &cluster},
                             context);
     check_target(result);
@@ -269,8 +271,8 @@ class TrainCommand final : public Command {
       throw Error(
           ErrorCode::kUnsupported,
           "--dump-program: a step of several micro-batches (--accumulate) has no StableHLO");
-    const auto devices = device::DeviceSet::parse(run_.devices);
-    run_.settle({.devices = static_cast<int>(devices.size())});
+    const int devices = run_.device_choice().count();
+    run_.settle({.devices = devices});
     find_classes(context);
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
@@ -282,7 +284,7 @@ class TrainCommand final : public Command {
          .batch_size = run_.batch_size,
          .precision = run_.compute_precision(),
          .input_dtype = input_dtype(),
-         .replicas = static_cast<int>(devices.size())},
+         .replicas = devices},
         {.optimizer = {.rule = options.optimizer.rule, .round_to_bf16 = run_.rounds_weights()},
          .clip = options.clip,
          .ema_decay = options.ema_decay > 0 ? std::optional(options.ema_decay) : std::nullopt});
@@ -290,13 +292,17 @@ class TrainCommand final : public Command {
     context.log.info(
         fmt::format("{}: a step of {} samples of {}, {}, replica of {}; {}.json has "
                     "its {} arguments and {} results",
-                    dump_program_, run_.batch_size, model->name(), run_.precision, devices.size(),
+                    dump_program_, run_.batch_size, model->name(), run_.precision, devices,
                     dump_program_, program.arguments.size(), program.results.size()));
   }
 
   void dump_plan(Context& context) {
-    const auto devices = device::DeviceSet::parse(run_.devices);
-    run_.settle({.devices = static_cast<int>(devices.size())});
+    const DeviceChoice choice = run_.device_choice();
+    require(choice.is_cores(),
+            "--dump-plan shows a plan for the CPU: --dump-program has a step "
+            "for other devices");
+    const auto devices = device::DeviceSet::parse(choice.cores);
+    run_.settle({.devices = choice.count()});
     find_classes(context);
     const auto model = choice_.build();
     show_status(context.terminal, "compiling the model, timing its steps");
@@ -317,7 +323,7 @@ class TrainCommand final : public Command {
   }
 
   void print_summary(Context& context) {
-    run_.settle({.devices = static_cast<int>(device::DeviceSet::parse(run_.devices).size())});
+    run_.settle({.devices = run_.device_choice().count()});
     take_usual_classes(context);
     print_model_summary(*choice_.build(),
                         {.batch_size = run_.batch_size,

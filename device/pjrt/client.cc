@@ -6,6 +6,7 @@
 #include "device/pjrt/detail/compile.h"
 #include "io/base/check.h"
 #include "io/base/error.h"
+#include "io/base/text.h"
 
 namespace millrace::device::pjrt {
 namespace {
@@ -40,7 +41,7 @@ struct Client::State {
 
   State(const Plugin& plugin, const ClientOptions& options)
       : api(plugin.api()), client(*api, create(options)) {
-    describe();
+    describe(options.devices);
   }
 
  private:
@@ -56,7 +57,7 @@ struct Client::State {
     return arguments.client;
   }
 
-  void describe() {
+  void describe(const std::vector<std::int64_t>& wanted) {
     auto name = arguments_of<functions::Client_PlatformName>();
     name.client = client.get();
     api->call<functions::Client_PlatformName>(name, "the platform's name");
@@ -68,9 +69,22 @@ struct Client::State {
     auto list = arguments_of<functions::Client_AddressableDevices>();
     list.client = client.get();
     api->call<functions::Client_AddressableDevices>(list, "the devices");
-    handles.assign(list.addressable_devices,
-                   list.addressable_devices + list.num_addressable_devices);
+    handles = chosen({list.addressable_devices, list.num_addressable_devices}, wanted);
     for (PJRT_Device* const device : handles) devices.push_back(describe(device));
+  }
+
+  std::vector<PJRT_Device*> chosen(std::span<PJRT_Device* const> all,
+                                   const std::vector<std::int64_t>& wanted) const {
+    if (wanted.empty()) return {all.begin(), all.end()};
+    std::vector<PJRT_Device*> some;
+    for (const std::int64_t place : wanted) {
+      if (place < 0 || static_cast<std::size_t>(place) >= all.size())
+        throw Error(ErrorCode::kInvalidArgument, "device " + std::to_string(place) +
+                                                     " is not there: " + platform + " has " +
+                                                     counted(all.size(), "device"));
+      some.push_back(all[static_cast<std::size_t>(place)]);
+    }
+    return some;
   }
 
   DeviceInfo describe(PJRT_Device* device) const {

@@ -36,6 +36,8 @@ struct DeviceInfo {
 struct ClientOptions {
   /// Devices that a plugin for the CPU makes; 0: its own number. Others refuse a number.
   std::int64_t cpu_devices = 0;
+  /// Which of this process's the client has, by their places among them; empty: all.
+  std::vector<std::int64_t> devices = {};
 };
 
 /// An array of the host.
@@ -101,7 +103,7 @@ class Program {
 class Client {
  public:
   /// Starts the plugin's devices: may take minutes where they are not there (libtpu without a TPU).
-  /// Throws: as above, with the plugin's message.
+  /// Throws: as above, with the plugin's message; InvalidArgument for a device that is not there.
   explicit Client(const Plugin& plugin, const ClientOptions& options = {});
   ~Client();
   Client(const Client&) = delete;
@@ -109,7 +111,7 @@ class Client {
 
   const std::string& platform() const;          ///< "tpu", "cuda", "cpu"
   const std::string& platform_version() const;  ///< the plugin's own text, of one line or more
-  /// Those of this process.
+  /// Those of this process, or of them those that it was made with.
   const std::vector<DeviceInfo>& devices() const;
 
   /// Copies an array to the memory of devices()[device]. Throws: Exhausted.

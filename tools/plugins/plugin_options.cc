@@ -16,6 +16,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/opener.h"
+#include "tools/option_settings.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -48,12 +49,28 @@ void PluginOptions::declare(CLI::App& app, const std::string& sentence) {
                  "Start this plugin alone, in this process, for as long as it takes")
       ->option_text("FILE")
       ->check(existing_file());
-  app.add_option("--plugin-path", folders,
-                 "Look for plugins in these folders of Python packages; else in those of the "
-                 "python3 in PATH")
+  declare_folders(app);
+  app.add_option("--timeout", timeout, sentence)->transform(whole_number(1, kDay));
+}
+
+CLI::Option* PluginOptions::declare_folders(CLI::App& app) {
+  return app
+      .add_option("--plugin-path", folders,
+                  "Look for plugins in these folders of Python packages; else in those of the "
+                  "python3 in PATH")
       ->option_text("DIR ...")
       ->check(existing_folder());
-  app.add_option("--timeout", timeout, sentence)->transform(whole_number(1, kDay));
+}
+
+void PluginOptions::declare_for_run(CLI::App& app) {
+  app.add_option("--plugin", plugin, "The PJRT plugin that has the devices, of any kind")
+      ->option_text("FILE")
+      ->check(existing_file())
+      ->check(own_of_process());
+  declare_folders(app)->check(own_of_process());
+  app.add_option("--plugin-timeout", timeout, "Seconds that a plugin's devices may take to start")
+      ->transform(whole_number(1, kDay))
+      ->check(own_of_process());
 }
 
 void PluginOptions::check() const {

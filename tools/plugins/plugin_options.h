@@ -12,6 +12,10 @@
 #include "device/pjrt/plugin.h"
 #include "tools/command.h"
 
+namespace CLI {
+class Option;
+}
+
 namespace millrace::tools {
 
 struct PluginOptions {
@@ -23,6 +27,9 @@ struct PluginOptions {
 
   /// `sentence` says what the time is for.
   void declare(CLI::App& app, const std::string& sentence);
+  /// For a command that computes on a plugin's devices in this process: --plugin, --plugin-path,
+  /// --plugin-timeout, each process's own.
+  void declare_for_run(CLI::App& app);
   /// Throws: InvalidArgument.
   void check() const;
 
@@ -36,6 +43,7 @@ struct PluginOptions {
                                  const Context& context) const;
 
  private:
+  CLI::Option* declare_folders(CLI::App& app);
   std::string output_of(const std::string& command, const Context& context) const;
 };
 

@@ -40,21 +40,13 @@ const ValueAliases kPrecisions = {
 
 /// "auto" is one device with all cores; a list may be written without brackets.
 std::string settle_devices(std::string& devices) {
+  const std::size_t colon = devices.find(':');
+  const std::size_t begin = colon == std::string::npos ? 0 : colon + 1;
   if (devices == "auto")
     devices = "1";
-  else if (devices.find(',') != std::string::npos && !devices.starts_with('['))
-    devices = "[" + devices + "]";
+  else if (devices.find(',') != std::string::npos && devices[begin] != '[')
+    devices = devices.substr(0, begin) + "[" + devices.substr(begin) + "]";
   return {};
-}
-
-/// "auto" takes the processor that there is.
-std::string check_accelerator(std::string& name) {
-  name = plain_name(name);
-  if (name == "cpu" || name == "auto") return {};
-  return fmt::format(
-      "there is no {} to train on, only the CPU (cpu, auto); --devices N divides its cores among N "
-      "devices",
-      printable(name));
 }
 
 /// Applies --tolerate-truncated to every image.
@@ -72,14 +64,17 @@ void tolerate_truncated(std::vector<pipeline::FieldSpec>& fields) {
 void RunOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Devices and threads");
   app.add_option("--devices", devices,
-                 "Number of devices, or a list of them: 8, [5], 0,2; auto: one, with all cores")
+                 "Number of devices, or a list of them: 8, [5], 0,2; auto: one, with all cores. Of "
+                 "an accelerator, by its PJRT plugin: tpu, cuda:2, cuda:[0,3], rocm, xla-cpu:8")
       ->transform(CLI::Validator(settle_devices, ""))
       ->type_name("N|LIST")
       ->check(in_short_help())
       ->check(own_of_process());
-  app.add_option("--accelerator", accelerator, "The kind of processor: there is the CPU")
-      ->transform(CLI::Validator(check_accelerator, "{cpu,auto}"))
+  app.add_option("--accelerator", accelerator,
+                 "The kind of processor, apart from its number: cpu, tpu, cuda, ...; auto: what "
+                 "--devices names")
       ->check(own_of_process());
+  plugins.declare_for_run(app);
   app.add_option(
          "--precision", precision,
          "bf16 (16, 16-mixed, bf16-mixed, bfloat16): bf16 compute, float32 weights; fp32 (32, "
@@ -106,8 +101,19 @@ void RunOptions::declare(CLI::App& app) {
       ->check(own_of_process());
 }
 
+DeviceChoice RunOptions::device_choice() const {
+  const std::string kind = plain_name(accelerator);
+  if (kind == "auto" || kind == "cpu") {
+    DeviceChoice choice = DeviceChoice::parse(devices);
+    require(kind == "auto" || choice.is_cores(), "--accelerator cpu, and --devices " + devices);
+    return choice;
+  }
+  const bool is_named = DeviceChoice::parse(devices).kind == kind;
+  return DeviceChoice::parse(is_named ? devices : kind + ":" + devices);
+}
+
 void RunOptions::check() const {
-  static_cast<void>(device::DeviceSet::parse(devices));
+  device_choice().check(plugins);
   require(batch.has_unit || batch.number <= kMaxBatch,
           fmt::format("--batch-size {}: at most {} for each device", batch.number, kMaxBatch));
 }

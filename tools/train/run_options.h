@@ -10,6 +10,7 @@
 #include "pipeline/options.h"
 #include "tools/command.h"
 #include "tools/order_options.h"
+#include "tools/plugins/run_devices.h"
 #include "tools/read_options.h"
 #include "tools/train/model_choice.h"
 #include "trainer/nn/plan.h"
@@ -18,7 +19,8 @@ namespace millrace::tools {
 
 struct RunOptions {
   std::string devices = "1";
-  std::string accelerator = "auto";  ///< the CPU; an option so that others are refused
+  std::string accelerator = "auto";  ///< another way to say what `devices` are
+  PluginOptions plugins = {};
   std::string precision = "bf16";
   CountOf batch = {.number = 64};  ///< of each device, or 512/all
   std::int64_t batch_size = 64;    ///< of each device; set by settle()
@@ -29,10 +31,11 @@ struct RunOptions {
   /// The processes that share the work: not an option, but what this one is started as.
   Topology topology = {};
 
-  /// --devices --accelerator --precision --batch-size --streams --threads --prefetch
+  /// --devices --accelerator --plugin --plugin-path --plugin-timeout --precision --batch-size --streams --threads --prefetch
   /// --no-autotune.
   void declare(CLI::App& app);
-  /// Throws: InvalidArgument for impossible devices.
+  /// Throws: InvalidArgument for impossible devices, as check().
+  DeviceChoice device_choice() const;
   void check() const;
   /// Takes over where this process stands. Throws: InvalidArgument for a batch of all devices or
   /// streams that the processes cannot share evenly.

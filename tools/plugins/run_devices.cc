@@ -1,0 +1,172 @@
+#include "tools/plugins/run_devices.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <chrono>
+#include <future>
+#include <numeric>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "device/pjrt/client.h"
+#include "device/pjrt/pjrt_device.h"
+#include "io/base/error.h"
+#include "io/base/suggest.h"
+#include "io/base/text.h"
+#include "trainer/pjrt/backend.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace pjrt = device::pjrt;
+using SharedClient = std::shared_ptr<const pjrt::Client>;
+
+/// What a kind of device is called, and the plugin that has it.
+struct Kind {
+  std::string_view name;
+  std::string_view plugin;  ///< in the plugin's name
+  std::string_view pip;     ///< the package
+};
+constexpr std::array<Kind, 5> kKinds = {{{"tpu", "libtpu", "libtpu"},
+                                         {"cuda", "cuda", "jax-cuda13-pjrt"},
+                                         {"rocm", "rocm", "jax-rocm7-pjrt"},
+                                         {"oneapi", "oneapi", "jax-oneapi-pjrt"},
+                                         {"xla-cpu", "cpu", "xla-cpu-pjrt"}}};
+constexpr std::int64_t kMostDevices = 1024;
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
+  return names;
+}
+
+const Kind* find_kind(std::string_view name) {
+  const auto* const known = std::ranges::find(kKinds, name, &Kind::name);
+  return known == kKinds.end() ? nullptr : known;
+}
+
+[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("--devices {}: {}; write a number as cuda:2, or a list as cuda:[0,3]",
+                          printable(text), why));
+}
+
+std::int64_t number_of(const std::string& text, std::string_view word, std::int64_t least) {
+  std::int64_t number = -1;
+  const auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (fault != std::errc{} || end != word.data() + word.size() || number < least ||
+      number >= kMostDevices)
+    refuse(text, fmt::format("'{}' is not a number from {} to {}", printable(word), least,
+                             kMostDevices - 1));
+  return number;
+}
+
+std::vector<std::int64_t> numbers_of(const std::string& text, std::string_view words) {
+  if (!words.starts_with('[')) {
+    std::vector<std::int64_t> first(static_cast<std::size_t>(number_of(text, words, 1)));
+    std::iota(first.begin(), first.end(), 0);
+    return first;
+  }
+  if (!words.ends_with(']')) refuse(text, "a list ends with ]");
+  words = words.substr(1, words.size() - 2);
+  std::vector<std::int64_t> numbers;
+  for (;;) {
+    const std::size_t end = words.find(',');
+    numbers.push_back(number_of(text, words.substr(0, end), 0));
+    if (std::ranges::count(numbers, numbers.back()) > 1)
+      refuse(text, fmt::format("device {} is listed twice", numbers.back()));
+    if (end == std::string_view::npos) return numbers;
+    words.remove_prefix(end + 1);
+  }
+}
+
+/// The plugin's file.
+std::string plugin_for(const DeviceChoice& choice, const PluginOptions& plugins,
+                       const Context& context) {
+  if (!plugins.plugin.empty()) return plugins.plugin;
+  const Kind& kind = *find_kind(choice.kind);
+  for (const pjrt::PluginPlace& place : plugins.find(context))
+    if (place.name.find(kind.plugin) != std::string::npos) return place.file;
+  throw Error(ErrorCode::kNotFound,
+              fmt::format("no plugin for {} is installed where python3 looks: pip install {}, or "
+                          "--plugin-path, or --plugin",
+                          kind.name, kind.pip));
+}
+
+/// A plugin that hangs keeps its thread, which ends with the process.
+SharedClient start_client(const std::string& file, const pjrt::ClientOptions& options,
+                          const PluginOptions& plugins, const Context& context) {
+  using Clock = std::chrono::steady_clock;
+  std::packaged_task<SharedClient()> start([file, options] {
+    const pjrt::Plugin plugin(file);
+    return std::make_shared<const pjrt::Client>(plugin, options);
+  });
+  std::future<SharedClient> started = start.get_future();
+  std::thread(std::move(start)).detach();
+  const auto begin = Clock::now();
+  bool is_said = false;
+  while (started.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    if (context.stop.stop_requested())
+      throw Error(ErrorCode::kCancelled, "stopped while a plugin started");
+    const auto waited = Clock::now() - begin;
+    if (waited > std::chrono::seconds(2) && !std::exchange(is_said, true))
+      context.log.info("waiting for " + file + " to start its devices");
+    if (waited > std::chrono::seconds(plugins.timeout))
+      throw Error(ErrorCode::kExhausted,
+                  fmt::format("{} has not started its devices within {} s (--plugin-timeout)", file,
+                              plugins.timeout));
+  }
+  return started.get();
+}
+
+}  // namespace
+
+DeviceChoice DeviceChoice::parse(const std::string& text) {
+  if (text.empty() || std::isalpha(static_cast<unsigned char>(text.front())) == 0) {
+    static_cast<void>(device::DeviceSet::count(text));
+    return {.cores = text};
+  }
+  const std::size_t colon = text.find(':');
+  DeviceChoice choice{.kind = text.substr(0, colon)};
+  if (colon != std::string::npos)
+    choice.numbers = numbers_of(text, std::string_view(text).substr(colon + 1));
+  if (choice.kind == "xla-cpu" && colon == std::string::npos) choice.numbers = {0};
+  return choice;
+}
+
+int DeviceChoice::count() const {
+  if (is_cores()) return device::DeviceSet::count(cores);
+  return std::max(1, static_cast<int>(numbers.size()));
+}
+
+void DeviceChoice::check(const PluginOptions& plugins) const {
+  plugins.check();
+  if (is_cores() || !plugins.plugin.empty() || find_kind(kind) != nullptr) return;
+  const std::vector<std::string> names = kind_names();
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("--devices {}: there are {}{}; any other with --plugin FILE",
+                          printable(kind), fmt::join(names, ", "), did_you_mean(kind, names)));
+}
+
+RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugins,
+                         const device::DeviceSetOptions& cores, const Context& context) {
+  if (choice.is_cores()) return {.set = device::DeviceSet::parse(choice.cores, cores)};
+  choice.check(plugins);
+  pjrt::ClientOptions options{.devices = choice.numbers};
+  if (choice.kind == "xla-cpu") options.cpu_devices = 1 + *std::ranges::max_element(choice.numbers);
+  const SharedClient client =
+      start_client(plugin_for(choice, plugins, context), options, plugins, context);
+  if (client->devices().empty())
+    throw Error(ErrorCode::kNotFound, "the plugin for " + choice.kind + " has no devices here");
+  return {.set = pjrt::pjrt_devices(client, choice.kind),
+          .backend = trainer::make_pjrt_backend(client, {.log = context.log})};
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,49 @@
+// RunDevices: what --devices names: cores of this machine, or the devices of a PJRT plugin, with
+// the backend that computes on them.
+//
+//   const DeviceChoice choice = DeviceChoice::parse("cuda:[0,2]");
+//   RunDevices devices = start_devices(choice, plugins, {.num_cores = 8}, context);
+//   fit({..., .devices = threads, .backend = devices.backend.get()}, options);
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "tools/command.h"
+#include "tools/plugins/plugin_options.h"
+#include "trainer/backend.h"
+
+namespace millrace::tools {
+
+struct DeviceChoice {
+  std::string kind = {};                   ///< "cuda", "xla-cpu"; empty: cores
+  std::string cores = {};                  ///< as DeviceSet::parse() takes them
+  std::vector<std::int64_t> numbers = {};  ///< of a plugin's devices; empty: all
+
+  /// "8", "[0,2]"; "tpu", "cuda:2", "cuda:[0,3]", "xla-cpu:8". Throws: InvalidArgument.
+  static DeviceChoice parse(const std::string& text);
+
+  bool is_cores() const { return kind.empty(); }
+  /// How many are named; 1 for all of a plugin's, which are known when it has started.
+  int count() const;
+  /// Throws: InvalidArgument, with those that there are, for a kind that no plugin is known for.
+  void check(const PluginOptions& plugins) const;
+};
+
+struct RunDevices {
+  device::DeviceSet set;
+  std::unique_ptr<trainer::Backend> backend = {};  ///< null: the CPU's
+};
+
+/// Starts a plugin's devices: says after two seconds that it waits, and for what. Throws: NotFound,
+/// with what to install, where there is no plugin; Exhausted if it takes longer than
+/// plugins.timeout; InvalidArgument for a device that it does not have; as Plugin and Client.
+RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugins,
+                         const device::DeviceSetOptions& cores, const Context& context);
+
+}  // namespace millrace::tools
