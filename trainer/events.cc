@@ -1,5 +1,6 @@
 #include "trainer/events.h"
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -14,26 +15,43 @@ void add_values(OrderedJson& json, const std::string& prefix, const NamedValues&
 }
 
 OrderedJson times_json(const StallReport& stall) {
-  const StepTimes& step = stall.mean_step;
-  return {{"wait", step.wait},
-          {"forward", step.forward},
-          {"backward", step.backward},
-          {"reduce", step.reduce},
-          {"peer_wait", step.peer_wait},
-          {"update", step.update},
-          {"free_input", stall.free_input_step},
-          {"first", stall.first_step.total()}};
+  OrderedJson json;
+  for (const StepTimes::Part& part : StepTimes::parts())
+    json[std::string(part.name)] = stall.mean_step.*part.value;
+  json["free_input"] = stall.free_input_step;
+  json["first"] = stall.first_step.total();
+  return json;
 }
 
 }  // namespace
 
+std::span<const StepTimes::Part> StepTimes::parts() {
+  static constexpr std::array<Part, 8> kParts = {
+      {{&StepTimes::wait, "wait", "wait", "WaitTime"},
+       {&StepTimes::land, "land", "land", "TransferToDeviceTime"},
+       {&StepTimes::forward, "forward", "forward", "ForwardTime"},
+       {&StepTimes::backward, "backward", "backward", "BackwardTime"},
+       {&StepTimes::device, "device", "device", "ExecuteTime"},
+       {&StepTimes::reduce, "reduce", "reduce", "ReduceTime"},
+       {&StepTimes::peer_wait, "peer_wait", "others", "PeerWaitTime"},
+       {&StepTimes::update, "update", "update", "UpdateTime"}}};
+  return kParts;
+}
+
+bool StepTimes::has(const Part& part) const {
+  const bool is_of_program = part.value == &StepTimes::land || part.value == &StepTimes::device;
+  if (device == 0) return !is_of_program;
+  return is_of_program || part.value == &StepTimes::wait || this->*part.value > 0;
+}
+
+double StepTimes::total() const {
+  double sum = 0;
+  for (const Part& part : parts()) sum += this->*part.value;
+  return sum;
+}
+
 void StepTimes::add(const StepTimes& times, double share) {
-  wait += times.wait * share;
-  forward += times.forward * share;
-  backward += times.backward * share;
-  reduce += times.reduce * share;
-  peer_wait += times.peer_wait * share;
-  update += times.update * share;
+  for (const Part& part : parts()) this->*part.value += times.*part.value * share;
 }
 
 std::optional<double> find_value(const NamedValues& values, const std::string& name) {

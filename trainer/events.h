@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,8 +23,21 @@ struct StepTimes {
   double reduce = 0;     ///< in collectives, as far as backward does not hide them
   double peer_wait = 0;  ///< in collectives, waiting for slower replicas
   double update = 0;
+  double land = 0;    ///< of a step that is one program: copying what its devices did not have
+  double device = 0;  ///< likewise: giving it to the devices, and waiting for what came of it
 
-  double total() const { return wait + forward + backward + reduce + peer_wait + update; }
+  /// One of the times: its name in JSON, in the line for people, and in the metrics report.
+  struct Part {
+    double StepTimes::*value;
+    std::string_view name, shown, metric;
+  };
+  /// All of them.
+  static std::span<const Part> parts();
+  /// Whether such a step has the part: one that is one program has other parts than one that is
+  /// composed.
+  bool has(const Part& part) const;
+
+  double total() const;
   /// Adds `share` of `times`.
   void add(const StepTimes& times, double share = 1.0);
 };

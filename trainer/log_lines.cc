@@ -18,11 +18,12 @@ std::string value_text(const std::string& name, double value) {
 }
 
 std::string step_text(const StepTimes& step) {
-  return fmt::format(
-      "step {:.1f} ms = wait {:.1f} + forward {:.1f} + backward {:.1f} + reduce {:.1f} + others "
-      "{:.1f} + update {:.1f}",
-      1e3 * step.total(), 1e3 * step.wait, 1e3 * step.forward, 1e3 * step.backward,
-      1e3 * step.reduce, 1e3 * step.peer_wait, 1e3 * step.update);
+  std::string text;
+  for (const StepTimes::Part& part : StepTimes::parts())
+    if (step.has(part))
+      text +=
+          fmt::format("{}{} {:.1f}", text.empty() ? "" : " + ", part.shown, 1e3 * step.*part.value);
+  return fmt::format("step {:.1f} ms = {}", 1e3 * step.total(), text);
 }
 
 std::string accuracy_text(const char* whose, const NamedValues& values) {

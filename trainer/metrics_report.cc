@@ -59,12 +59,8 @@ void MetricsReport::on_epoch_start(std::int64_t /*epoch*/) { epoch_begins_ = tru
 void MetricsReport::on_step(const StepEvent& event) {
   const StepTimes& times = event.times;
   seconds_["StepTime"].add(times.total());
-  seconds_["WaitTime"].add(times.wait);
-  seconds_["ForwardTime"].add(times.forward);
-  seconds_["BackwardTime"].add(times.backward);
-  seconds_["ReduceTime"].add(times.reduce);
-  seconds_["PeerWaitTime"].add(times.peer_wait);
-  seconds_["UpdateTime"].add(times.update);
+  for (const StepTimes::Part& part : StepTimes::parts())
+    if (times.has(part)) seconds_[std::string(part.metric)].add(times.*part.value);
   if (!std::exchange(epoch_begins_, false)) {
     ++steady_.steps;
     steady_.wait += times.wait;

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <utility>
 
 #include "io/base/error.h"
@@ -65,9 +68,51 @@ std::string Api::version() const {
                      table_->pjrt_api_version.minor_version);
 }
 
-void Api::await(PJRT_Event* event, std::string_view what) const {
+namespace {
+
+/// The plugin calls back when an event has happened; who waits may be gone by then.
+struct Happening {
+  PJRT_Error_Destroy* destroy;
+  std::promise<void> promise = {};
+
+  // Event_Await has the error too; this one is the callback's own.
+  static void tell(PJRT_Error* error, void* self) {
+    const std::unique_ptr<Happening> happening(static_cast<Happening*>(self));
+    PJRT_Error_Destroy_Args arguments{};
+    arguments.struct_size = PJRT_Error_Destroy_Args_STRUCT_SIZE;
+    arguments.error = error;
+    if (error != nullptr) happening->destroy(&arguments);
+    happening->promise.set_value();
+  }
+};
+
+}  // namespace
+
+void Api::watch(PJRT_Event* event, std::string_view what, const Patience& patience) const {
+  auto happening = std::make_unique<Happening>(Happening{.destroy = table_->PJRT_Error_Destroy});
+  const std::future<void> happened = happening->promise.get_future();
+  auto arguments = arguments_of<functions::Event_OnReady>();
+  arguments.event = event;
+  arguments.callback = Happening::tell;
+  arguments.user_arg = happening.get();
+  call<functions::Event_OnReady>(arguments, what);
+  static_cast<void>(happening.release());  // it deletes itself
+  constexpr std::chrono::seconds kNotice{2};
+  const auto is_ready = [&](std::chrono::seconds time) {
+    return happened.wait_for(time) == std::future_status::ready;
+  };
+  if (is_ready(kNotice)) return;
+  patience.log.info(fmt::format("waiting for {} of {}", what, file_));
+  if (patience.limit.count() == 0) return happened.wait();
+  if (!is_ready(std::max(patience.limit - kNotice, std::chrono::seconds(0))))
+    throw Error(ErrorCode::kExhausted, fmt::format("{}: {} has not answered within {} s", what,
+                                                   file_, patience.limit.count()));
+}
+
+void Api::await(PJRT_Event* event, std::string_view what, const Patience& patience) const {
   if (event == nullptr) return;
   const OwnedEvent owned(*this, event);
+  watch(event, what, patience);
   auto wait = arguments_of<functions::Event_Await>();
   wait.event = event;
   call<functions::Event_Await>(wait, what);

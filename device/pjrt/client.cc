@@ -33,6 +33,7 @@ PJRT_Buffer_Type type_of(decode::DType dtype) {
 
 struct Client::State {
   ApiPointer api;
+  Patience patience;
   OwnedClient client;
   std::string platform;
   std::string platform_version;
@@ -40,7 +41,9 @@ struct Client::State {
   std::vector<DeviceInfo> devices;
 
   State(const Plugin& plugin, const ClientOptions& options)
-      : api(plugin.api()), client(*api, create(options)) {
+      : api(plugin.api()),
+        patience{.limit = options.limit, .log = options.log},
+        client(*api, create(options)) {
     describe(options.devices);
   }
 
@@ -124,18 +127,20 @@ Buffer& Buffer::operator=(Buffer&&) noexcept = default;
 Buffer::~Buffer() = default;
 
 void Buffer::read(std::span<std::byte> to) const {
+  wait();  // in time, or `to` is never written to
   const Api& api = *state_->client->api;
   auto size = arguments_of<functions::Buffer_ToHostBuffer>();
   size.src = state_->buffer.get();
   api.call<functions::Buffer_ToHostBuffer>(size, "the size of a result");
-  if (size.event != nullptr) api.await(size.event, "the size of a result");
+  if (size.event != nullptr)
+    api.await(size.event, "the size of a result", state_->client->patience);
   MILLRACE_CHECK(size.dst_size == to.size(), "a buffer is read into as many bytes as it has");
   auto arguments = arguments_of<functions::Buffer_ToHostBuffer>();
   arguments.src = state_->buffer.get();
   arguments.dst = to.data();
   arguments.dst_size = to.size();
   api.call<functions::Buffer_ToHostBuffer>(arguments, "a copy from the device");
-  api.await(arguments.event, "a copy from the device");
+  api.await(arguments.event, "a copy from the device", state_->client->patience);
 }
 
 void Buffer::wait() const {
@@ -143,7 +148,7 @@ void Buffer::wait() const {
   auto arguments = arguments_of<functions::Buffer_ReadyEvent>();
   arguments.buffer = state_->buffer.get();
   api.call<functions::Buffer_ReadyEvent>(arguments, "a result of the device");
-  api.await(arguments.event, "a result of the device");
+  api.await(arguments.event, "a result of the device", state_->client->patience);
 }
 
 struct Program::State {
@@ -252,7 +257,7 @@ Buffer Client::copy_in(std::size_t device, const HostArray& array) const {
   arguments.device = state_->handles[device];
   state_->api->call<functions::Client_BufferFromHostBuffer>(arguments, "a copy to the device");
   Buffer buffer(std::make_unique<Buffer::State>(state_, arguments.buffer));
-  state_->api->await(arguments.done_with_host_buffer, "a copy to the device");
+  state_->api->await(arguments.done_with_host_buffer, "a copy to the device", state_->patience);
   return buffer;
 }
 

@@ -6,11 +6,12 @@
 //   std::vector<std::vector<pjrt::Buffer>> results = program.run({{&x}, {&y}});
 //
 // Errors of a plugin become Error by their status: InvalidArgument, NotFound, PermissionDenied,
-// Exhausted (memory), Unsupported, Cancelled, else Io.
+// Exhausted (memory, or a device that does not answer), Unsupported, Cancelled, else Io.
 //
 // Threads: from any, but one at a time for a Buffer that a program consumes.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,7 @@
 
 #include "decode/array.h"
 #include "device/pjrt/plugin.h"
+#include "io/base/log.h"
 
 namespace millrace::device::pjrt {
 
@@ -38,6 +40,10 @@ struct ClientOptions {
   std::int64_t cpu_devices = 0;
   /// Which of this process's the client has, by their places among them; empty: all.
   std::vector<std::int64_t> devices = {};
+  /// How long a device may take for what is waited for; 0: without limit. After two seconds the log
+  /// says for what.
+  std::chrono::seconds limit{600};
+  Log log = {};
 };
 
 /// An array of the host.

@@ -1,5 +1,7 @@
 // A plugin that does what the environment says: FAKE_PLUGIN=no_table, version, short, fails, stuck,
-// aborts, writes (to standard output) or empty.
+// aborts, writes (to standard output) or empty; broken is the plugin FAKE_PLUGIN_REAL, whose
+// programs fail from run number FAKE_PLUGIN_RUNS on, and mute the same, which then never answers.
+#include <dlfcn.h>
 #include <pjrt_c_api.h>
 #include <unistd.h>
 
@@ -58,6 +60,40 @@ PJRT_Error* platform_version(PJRT_Client_PlatformVersion_Args* args) {
   return nullptr;
 }
 
+PJRT_Api real;  // of "broken" and "mute"
+int runs_left = 0;
+
+void real_message(PJRT_Error_Message_Args* args) {
+  args->error == &memory_error ? message(args) : real.PJRT_Error_Message(args);
+}
+void real_destroy(PJRT_Error_Destroy_Args* args) {
+  if (args->error != &memory_error) real.PJRT_Error_Destroy(args);
+}
+PJRT_Error* real_code(PJRT_Error_GetCode_Args* args) {
+  return args->error == &memory_error ? code(args) : real.PJRT_Error_GetCode(args);
+}
+PJRT_Error* run(PJRT_LoadedExecutable_Execute_Args* args) {
+  if (--runs_left < 0 && mode() == "broken") return &memory_error;
+  return real.PJRT_LoadedExecutable_Execute(args);
+}
+PJRT_Error* tell_when_ready(PJRT_Event_OnReady_Args* args) {
+  return runs_left < 0 && mode() == "mute" ? nullptr : real.PJRT_Event_OnReady(args);
+}
+
+void wrap_real(PJRT_Api& table) {
+  using GetTable = const PJRT_Api* (*)();
+  void* const library = ::dlopen(std::getenv("FAKE_PLUGIN_REAL"), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return;
+  real = *reinterpret_cast<GetTable>(::dlsym(library, "GetPjrtApi"))();
+  runs_left = std::atoi(std::getenv("FAKE_PLUGIN_RUNS"));
+  table = real;
+  table.PJRT_Error_Message = real_message;
+  table.PJRT_Error_Destroy = real_destroy;
+  table.PJRT_Error_GetCode = real_code;
+  table.PJRT_LoadedExecutable_Execute = run;
+  table.PJRT_Event_OnReady = tell_when_ready;
+}
+
 PJRT_Api make_table() {
   PJRT_Api table{};
   table.struct_size = PJRT_Api_STRUCT_SIZE;
@@ -68,6 +104,7 @@ PJRT_Api make_table() {
   table.PJRT_Error_GetCode = code;
   table.PJRT_Plugin_Initialize = nothing;
   table.PJRT_Event_Await = nothing;
+  table.PJRT_Event_OnReady = nothing;
   table.PJRT_Event_Destroy = nothing;
   table.PJRT_Client_Create = create;
   table.PJRT_Client_Destroy = nothing;
@@ -97,6 +134,7 @@ extern "C" const PJRT_Api* GetPjrtApi() {
   static PJRT_Api table;
   table = make_table();
   if (mode() == "no_table") return nullptr;
+  if (mode() == "broken" || mode() == "mute") wrap_real(table);
   if (mode() == "version") table.pjrt_api_version.major_version = 9;
   if (mode() == "short") table.struct_size = offsetof(PJRT_Api, PJRT_Client_Compile);
   return &table;

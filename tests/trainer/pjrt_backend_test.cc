@@ -1,14 +1,18 @@
 // The backend of compiled programs, on XLA's plugin for the CPU: in the suite of all backends.
 // Skipped where the plugin is not installed (tools/bootstrap.sh --accelerators).
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/trainer/backend_conformance.h"
+#include "trainer/newest_checkpoint.h"
 #include "trainer/pjrt/backend.h"
 
 namespace millrace::trainer {
@@ -16,6 +20,11 @@ namespace {
 
 #ifdef MILLRACE_CPU_PLUGIN
 using device::pjrt::Client;
+using ::testing::HasSubstr;
+
+// What takes the time here is XLA's compiling.
+const std::vector<std::pair<std::string, std::int64_t>> kQuick = {
+    {"xla_backend_optimization_level", 0}};
 
 /// A plugin's devices are started once: by their number.
 std::shared_ptr<const Client> client_of(int devices) {
@@ -45,6 +54,146 @@ std::vector<BackendCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pjrt, BackendConformance, ::testing::ValuesIn(cases()), backend_case_name);
+
+class PjrtBackend : public ::testing::Test {
+ protected:
+  static std::unique_ptr<Backend> make(int devices = 2) { return with_devices(devices).make(); }
+};
+
+/// A run begun on a plugin's devices goes on with the CPU's cores, and the other way round.
+TEST_F(PjrtBackend, RunsGoOnOnOtherDevices) {
+  const testing::TempDir folder;
+  LeNetRun cpu(nullptr);
+  cpu.fit(folder / "cpu", 2);
+  const auto backend = make();
+  for (const bool begins_here : {true, false}) {
+    const std::string run = folder / (begins_here ? "from" : "to");
+    LeNetRun(begins_here ? backend.get() : nullptr).fit(run, 1);
+    LeNetRun(begins_here ? nullptr : backend.get()).fit(run, 2, "auto");
+    expect_near(weights_of_checkpoint(folder / "cpu/checkpoints/last", cpu.model),
+                weights_of_checkpoint(run + "/checkpoints/last", cpu.model), 1e-4, run);
+  }
+}
+
+/// The same samples in a step, on any number of devices.
+TEST_F(PjrtBackend, OneGlobalBatchHasOneCurve) {
+  std::vector<std::vector<double>> curves;
+  for (const int devices : {1, 2, 4}) {
+    const auto backend = make(devices);
+    LeNetRun run(backend.get());
+    run.train = testing::MemoryFeed(testing::make_samples(48, 784, 4, 1), 8 / devices, devices);
+    run.devices = testing::LocalThreads(devices);
+    TrainOptions options = LeNetRun::options("", 1);
+    options.accumulate = 1;
+    testing::Recorder recorder;
+    fit({.model = run.model,
+         .objective = run.objective,
+         .train = run.train,
+         .devices = run.devices,
+         .backend = backend.get()},
+        options, {&recorder});
+    ASSERT_EQ(6U, recorder.losses.size());
+    curves.push_back(recorder.losses);
+  }
+  for (const auto& curve : curves)
+    for (std::size_t i = 0; i < curve.size(); ++i)
+      EXPECT_NEAR(curves[0][i], curve[i], 1e-4 * curves[0][i]) << "step " << i;
+}
+
+/// A device takes part in one program: its batch has the size of the others'.
+TEST_F(PjrtBackend, RefusesBatchesOfOtherSizesInAStep) {
+  const auto backend = make();
+  StepBench bench(*backend, {.world = 2});
+  const pipeline::Batch four = conformance_batch(1);
+  pipeline::Batch two = conformance_batch(2, 2);
+  two.size = 2;
+  two.valid.resize(2);
+  for (pipeline::BatchField& field : two.fields) {
+    field.spec.shape[0] = 2;
+    field.data = field.data.first(field.data.size() / 2);
+  }
+  try {
+    bench.step({{&four, &two}}, StepNumbers{.lr = 0.1F, .step = 1});
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(ErrorCode::kUnsupported, error.code());
+    EXPECT_THAT(error.message(), HasSubstr("batches of 4 and 2 samples"));
+  }
+}
+
+TEST_F(PjrtBackend, NamesAFieldOfTheWrongSize) {
+  const auto backend = make();
+  StepBench bench(*backend, {});
+  pipeline::Batch batch = conformance_batch(1);
+  batch.fields[0].data = batch.fields[0].data.first(64);
+  try {
+    bench.step({{&batch}}, StepNumbers{.lr = 0.1F, .step = 1});
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(ErrorCode::kInvalidArgument, error.code());
+    EXPECT_THAT(error.message(), HasSubstr("field " + batch.fields[0].name + " is float32"));
+  }
+}
+
+/// The CPU's labels are checked by the loss; a program cannot throw.
+TEST_F(PjrtBackend, NamesTheSampleOfALabelOutsideTheClasses) {
+  const auto backend = make();
+  StepBench bench(*backend, {});
+  pipeline::Batch batch = conformance_batch(1);
+  batch.keys.assign(4, "good");
+  batch.keys[2] = "bad";
+  batch.fields[1].as<std::int64_t>()[2] = 5;
+  try {
+    bench.step({{&batch}}, StepNumbers{.lr = 0.1F, .step = 1});
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ("bad", error.where().key);
+    EXPECT_THAT(error.message(), HasSubstr("label 5 is outside the model's 5 classes"));
+  }
+  EXPECT_TRUE(bench.step_of(0).is_intact());
+}
+
+TEST_F(PjrtBackend, RefusesWhatHasNoProgramBeforeAnythingStarts) {
+  const auto backend = make();
+  testing::LinearRun run({});
+  EXPECT_THROW(fit({.model = run.model,
+                    .objective = run.objective,
+                    .train = run.train,
+                    .devices = run.devices,
+                    .backend = backend.get()},
+                   {.epochs = 1}),
+               Error);
+}
+
+/// A plugin that fails or stops answering in mid-run: one clear error, and no checkpoint of what is
+/// lost.
+TEST_F(PjrtBackend, ARunEndsWithItsLastCheckpointIfADeviceFails) {
+  for (const std::string mode : {"broken", "mute"}) {
+    const testing::TempDir folder;
+    ::setenv("FAKE_PLUGIN", mode.c_str(), 1);
+    ::setenv("FAKE_PLUGIN_REAL", MILLRACE_CPU_PLUGIN, 1);
+    ::setenv("FAKE_PLUGIN_RUNS", "14", 1);
+    const device::pjrt::Plugin plugin(MILLRACE_FAKE_PLUGIN);
+    const auto client = std::make_shared<const Client>(
+        plugin, device::pjrt::ClientOptions{.cpu_devices = 2, .limit = std::chrono::seconds(3)});
+    const auto backend = make_pjrt_backend(client, {.flags = kQuick});
+    LeNetRun run(backend.get());
+    TrainOptions options = LeNetRun::options(folder / "run", 3);
+    options.accumulate = 1;  // 6 steps an epoch
+    try {
+      run.fit(options);
+      ADD_FAILURE() << "the device did not fail";
+    } catch (const Error& error) {
+      EXPECT_EQ(ErrorCode::kExhausted, error.code());
+      EXPECT_THAT(error.message(), HasSubstr(mode == "broken" ? "17 GiB are needed"
+                                                              : "has not answered within 3 s"));
+    }
+    ::unsetenv("FAKE_PLUGIN");
+    EXPECT_EQ(1, read_checkpoint_state(folder / "run/checkpoints/last", io::UrlOpener()).epoch)
+        << mode;
+  }
+}
+
 #else
 TEST(PjrtBackend, NeedsAPlugin) { GTEST_SKIP() << "no plugin for the CPU is installed"; }
 #endif

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <numeric>
 #include <string_view>
@@ -159,7 +160,8 @@ RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugin
                          const device::DeviceSetOptions& cores, const Context& context) {
   if (choice.is_cores()) return {.set = device::DeviceSet::parse(choice.cores, cores)};
   choice.check(plugins);
-  pjrt::ClientOptions options{.devices = choice.numbers};
+  pjrt::ClientOptions options{.devices = choice.numbers, .log = context.log};
+  ::setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);  // plugins' own notes; warnings stay
   if (choice.kind == "xla-cpu") options.cpu_devices = 1 + *std::ranges::max_element(choice.numbers);
   const SharedClient client =
       start_client(plugin_for(choice, plugins, context), options, plugins, context);

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <future>
 #include <utility>
 
 #include "device/pjrt/pjrt_device.h"
@@ -123,12 +124,18 @@ hlo::Program Programs::make(const ProgramKey& key) const {
   return hlo::make_prediction_program(setup);
 }
 
-CompiledProgram Programs::compile(const ProgramKey& key) const {
-  hlo::Program manifest = make(key);
+// It takes minutes on some devices, and cannot be ended.
+CompiledProgram Programs::compile(const ProgramKey& key, hlo::Program manifest,
+                                  const std::string& shape) const {
   const bool portable = is_portable(key.kind);
-  device::pjrt::Program program = client().compile(
-      manifest.text,
-      {.replicas = portable ? 1 : replicas_, .portable = portable, .flags = setup_.flags});
+  auto compiling = std::async(std::launch::async, [&] {
+    return client().compile(
+        manifest.text,
+        {.replicas = portable ? 1 : replicas_, .portable = portable, .flags = setup_.flags});
+  });
+  if (compiling.wait_for(std::chrono::seconds(2)) != std::future_status::ready)
+    setup_.log.info(fmt::format("compiling {} for {}", shape, client().platform()));
+  device::pjrt::Program program = compiling.get();
   return {std::move(manifest), std::move(program)};
 }
 
@@ -137,12 +144,12 @@ const CompiledProgram& Programs::get(const ProgramKey& key, std::vector<CompileE
   auto& known = programs_[key];
   if (known != nullptr) return *known;
   const auto start = std::chrono::steady_clock::now();
-  known = std::make_unique<CompiledProgram>(compile(key));
+  hlo::Program manifest = make(key);
+  const std::string shape = fmt::format("{} x {} {} ({})", key.shape.slots, setup_.model.name(),
+                                        decode::dtype_name(key.shape.input), manifest.name);
+  known = std::make_unique<CompiledProgram>(compile(key, std::move(manifest), shape));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  compiled.push_back(
-      {.shape = fmt::format("{} x {} {} ({})", key.shape.slots, setup_.model.name(),
-                            decode::dtype_name(key.shape.input), known->manifest.name),
-       .seconds = seconds.count()});
+  compiled.push_back({.shape = shape, .seconds = seconds.count()});
   return *known;
 }
 

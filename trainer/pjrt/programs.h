@@ -79,7 +79,8 @@ class Programs {
 
  private:
   hlo::Program make(const ProgramKey& key) const;
-  CompiledProgram compile(const ProgramKey& key) const;
+  CompiledProgram compile(const ProgramKey& key, hlo::Program manifest,
+                          const std::string& shape) const;
 
   ProgramsSetup setup_;
   hlo::StepProgramOptions training_;

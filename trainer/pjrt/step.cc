@@ -57,7 +57,7 @@ void PjrtStep::add(const MicroBatch& micro) {
   replica_.check_targets(*micro.batch);
   is_split_ ? accumulate(micro) : keep(micro);
   has_sample_ = true;
-  setup_.clock.lap(&StepTimes::forward);
+  setup_.clock.lap(is_split_ ? &StepTimes::device : &StepTimes::land);
 }
 
 void PjrtStep::keep(const MicroBatch& micro) {
@@ -118,15 +118,16 @@ void PjrtStep::apply(const StepNumbers& numbers) {
   }
   land_numbers(numbers);
   if (is_split_) complete_sums();
+  setup_.clock.lap(&StepTimes::land);
   if (has_several_processes()) sum_over_processes();
-  setup_.clock.lap(&StepTimes::update);
   setup_.gradient_group.barrier();
+  setup_.clock.lap_collectives();
   is_intact_ = false;  // a program that fails has consumed the weights
   if (is_first()) run_all();
   setup_.gradient_group.barrier();
   is_intact_ = true;
   forget();
-  setup_.clock.lap_collectives();
+  setup_.clock.lap(&StepTimes::device);
 }
 
 void PjrtStep::land_numbers(const StepNumbers& numbers) {
@@ -274,7 +275,7 @@ StepOutcome PjrtStep::outcome() {
   results.is_finite.front().read(flag);
   outcome.is_finite = flag[0] != std::byte{0};
   is_intact_ = true;
-  setup_.clock.lap(&StepTimes::backward);
+  setup_.clock.lap(&StepTimes::device);
   return outcome;
 }
 

@@ -6,17 +6,21 @@
 
 #include <pjrt_c_api.h>
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "io/base/log.h"
+
 namespace millrace::device::pjrt {
 
 #define MILLRACE_PJRT_FUNCTIONS(F) \
   F(Plugin_Initialize)             \
   F(Event_Await)                   \
+  F(Event_OnReady)                 \
   F(Event_Destroy)                 \
   F(Client_Create)                 \
   F(Client_Destroy)                \
@@ -68,6 +72,12 @@ typename Function::Args arguments_of() {
   return arguments;
 }
 
+/// How long an event is waited for; 0: without limit. After two seconds the log says for what.
+struct Patience {
+  std::chrono::seconds limit{0};
+  Log log = {};
+};
+
 class Api {
  public:
   /// `file` is named in errors. Throws: Unsupported for another major version, or a table without a
@@ -88,12 +98,14 @@ class Api {
     PJRT_Error* const error = (*Function::in(table_))(&arguments);
     if (error != nullptr) destroy(error);
   }
-  /// Waits for an event, and gives it back. Null: has happened.
-  void await(PJRT_Event* event, std::string_view what) const;
+  /// Waits for an event, and gives it back. Null: has happened. Throws: Exhausted if it does not
+  /// happen within the limit; as call().
+  void await(PJRT_Event* event, std::string_view what, const Patience& patience) const;
   const std::string& file() const { return file_; }
   std::string version() const;
 
  private:
+  void watch(PJRT_Event* event, std::string_view what, const Patience& patience) const;
   [[noreturn]] void fail(PJRT_Error* error, std::string_view what) const;
   void destroy(PJRT_Error* error) const;
   template <class Function>

@@ -17,6 +17,9 @@ std::string verdict_of(const StallReport& report) {
   const double reduce_share = total > 0.0 ? report.mean_step.reduce / total : 0.0;
   if (reduce_share >= kReductionBoundShare && reduce_share > report.wait_share)
     return fmt::format("reduction-bound (sums take {:.1f} %)", 100.0 * reduce_share);
+  const double land_share = total > 0.0 ? report.mean_step.land / total : 0.0;
+  if (land_share >= kTransferBoundShare && land_share > report.wait_share)
+    return fmt::format("transfer-bound (copies to the devices take {:.1f} %)", 100.0 * land_share);
   if (report.wait_share < kInputBoundShare) {
     return fmt::format("compute-bound (waits {:.1f} %)", percent);
   }
@@ -50,16 +53,16 @@ namespace {
 using Json = nlohmann::json;
 
 Json to_json(const StepTimes& times) {
-  return {times.wait, times.forward, times.backward, times.reduce, times.peer_wait, times.update};
+  Json json = Json::array();
+  for (const StepTimes::Part& part : StepTimes::parts()) json.push_back(times.*part.value);
+  return json;
 }
 
 StepTimes times_from(const Json& json) {
-  return {.wait = json.at(0),
-          .forward = json.at(1),
-          .backward = json.at(2),
-          .reduce = json.at(3),
-          .peer_wait = json.at(4),
-          .update = json.at(5)};
+  StepTimes times;
+  std::size_t next = 0;
+  for (const StepTimes::Part& part : StepTimes::parts()) times.*part.value = json.at(next++);
+  return times;
 }
 
 std::string to_text(const ProcessReport& report) {

@@ -18,6 +18,8 @@ inline constexpr double kInputBoundShare = 0.05;
 /// Above this share of sums that nothing hides it is reduction-bound, if it waits less for its
 /// input.
 inline constexpr double kReductionBoundShare = 0.25;
+/// Likewise, of copies to the devices.
+inline constexpr double kTransferBoundShare = 0.1;
 
 /// Times of one replica in an epoch.
 struct ReplicaTimes {
