@@ -142,6 +142,21 @@ DeviceChoice DeviceChoice::parse(const std::string& text) {
   return choice;
 }
 
+DeviceChoice DeviceChoice::parse(const std::string& accelerator, const std::string& devices) {
+  DeviceChoice choice = parse(devices);
+  const std::string word = plain_name(accelerator);
+  if (word == "auto") return choice;
+  const auto* const kind = std::ranges::find_if(kKinds, [&](const Kind& one) {
+    return plain_name(one.name) == word || (word == "gpu" && one.name == "cuda");
+  });
+  const std::string name(kind == kKinds.end() ? (word == "cpu" ? "" : accelerator) : kind->name);
+  if (choice.kind == name) return choice;
+  if (!choice.is_cores())
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("--accelerator {} and --devices {}", printable(accelerator), devices));
+  return parse(name + ":" + devices);
+}
+
 int DeviceChoice::count() const {
   if (is_cores()) return device::DeviceSet::count(cores);
   return std::max(1, static_cast<int>(numbers.size()));

@@ -29,6 +29,9 @@ struct DeviceChoice {
   static DeviceChoice parse(const std::string& text);
 
   bool is_cores() const { return kind.empty(); }
+  /// The same of words apart, as Lightning has them: "gpu" and "2", "auto" and "cuda:2".
+  static DeviceChoice parse(const std::string& accelerator, const std::string& devices);
+
   /// How many are named; 1 for all of a plugin's, which are known when it has started.
   int count() const;
   /// Throws: InvalidArgument, with those that there are, for a kind that no plugin is known for.

@@ -101,16 +101,7 @@ void RunOptions::declare(CLI::App& app) {
       ->check(own_of_process());
 }
 
-DeviceChoice RunOptions::device_choice() const {
-  const std::string kind = plain_name(accelerator);
-  if (kind == "auto" || kind == "cpu") {
-    DeviceChoice choice = DeviceChoice::parse(devices);
-    require(kind == "auto" || choice.is_cores(), "--accelerator cpu, and --devices " + devices);
-    return choice;
-  }
-  const bool is_named = DeviceChoice::parse(devices).kind == kind;
-  return DeviceChoice::parse(is_named ? devices : kind + ":" + devices);
-}
+DeviceChoice RunOptions::device_choice() const { return DeviceChoice::parse(accelerator, devices); }
 
 void RunOptions::check() const {
   device_choice().check(plugins);
