@@ -39,6 +39,7 @@
 #include "tools/train/program_file.h"
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
+#include "tools/train/saved_settings.h"
 #include "tools/train/step_count.h"
 #include "tools/train/stop_advice.h"
 #include "tools/train/stored_image.h"
@@ -530,6 +531,7 @@ class TrainCommand final : public Command {
                                   .sanity_val_steps = limits_.sanity_val_steps,
                                   .config_json = config_json(),
                                   .settings = settings_of(*app_),
+                                  .renew_settings = renewed_settings,
                                   .opener = read_.opener(),
                                   .stop = context.stop,
                                   .log = context.log};
