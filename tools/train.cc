@@ -120,7 +120,8 @@ class TrainCommand final : public Command {
     app.add_flag("--dump-plan", dump_plan_,
                  "Time a training step of one device on random inputs, print what it does in each "
                  "layer (layout, kernel, FLOPs, bytes, time, share of the processor's limit), and "
-                 "exit; without --classes SPEC is read, or 1000 are taken")
+                 "exit; --limit-train-batches N times N steps; without --classes SPEC is read, or "
+                 "1000 are taken")
         ->check(of_this_start());
     app.add_option("--dump-program", dump_program_,
                    "Write a training step of one of the devices as a StableHLO module, which XLA "
@@ -303,11 +304,12 @@ class TrainCommand final : public Command {
     show_status(context.terminal, "compiling the model, timing its steps");
     trainer::PlanProfile profile;
     devices[0].run([&] {
-      profile = trainer::profile_plan(*model,
-                                      {.batch_size = run_.batch_size,
-                                       .precision = run_.compute_precision(),
-                                       .input_dtype = input_dtype()},
-                                      {.seed = seed_, .stop = context.stop});
+      profile = trainer::profile_plan(
+          *model,
+          {.batch_size = run_.batch_size,
+           .precision = run_.compute_precision(),
+           .input_dtype = input_dtype()},
+          {.max_steps = limits_.train_batches, .seed = seed_, .stop = context.stop});
     });
     print_plan(profile,
                {.model = model->name(),
