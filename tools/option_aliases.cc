@@ -55,9 +55,12 @@ constexpr OptionAlias kAliases[] = {
     {"val-data", "val"},
     {"valid", "val"},
     {"validation", "val"},
-    {"shuffle-buffer", "shuffle"},
-    {"buffer-size", "shuffle"},
+    {"shuffle", "order.buffer"},
     {"shuffle", "shuffle-seed"},  // where there is no buffer, whose length it is
+    {"shuffle-buffer", "order.buffer"},
+    {"buffer-size", "order.buffer"},
+    {"shuffle-initial", "order.initial"},
+    {"max-faults", "on-fault.max"},
     {"world-size", "processes"},
     {"world", "processes"},
     {"rank", "process"},
@@ -107,6 +110,7 @@ constexpr WordAlias kWords[] = {
      "warmup-exponential",
      {},
      "warmup-exponential is step with a warm-up: 'step(30, gamma=0.2, warmup=0.9ep)'"},
+    {"order", "millrace", "shuffled"},
     {"task", "classification", "classify"},
     {"task", "segmentation", "segment"},
 };

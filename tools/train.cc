@@ -77,7 +77,9 @@ class TrainCommand final : public Command {
 
   std::vector<const Table*> tables() const override {
     std::vector<const Table*> tables = OptimisationOptions::tables();
-    tables.push_back(&decode::standard_transforms());
+    for (const Table* table : {static_cast<const Table*>(&decode::standard_transforms()),
+                               &OrderOptions::table(), &ReadOptions::table()})
+      tables.push_back(table);
     std::ranges::copy(ModelOption::tables(), std::back_inserter(tables));
     return tables;
   }
@@ -141,7 +143,7 @@ class TrainCommand final : public Command {
     require(ends < 2, "--summary, --dump-plan and --dump-program: one of them");
     if (!dump_program_.empty()) optimisation_.check();
     if (summary_ || (ends > 0 && !has_data())) return;
-    data_.check(read_);
+    data_.settle(read_);
     limits_.check();
     optimisation_.check();
     check_evaluation();
@@ -231,7 +233,7 @@ class TrainCommand final : public Command {
 
   void check_streams() const {
     if (data_.fake > 0) return;
-    check_workers(data_.train_specs(), run_, read_, data_.order);
+    check_workers(data_.train_specs(), run_, read_, data_.order.chosen());
     if (!data_.val_specs().empty()) check_workers(data_.val_specs(), run_, read_);
   }
 
@@ -377,8 +379,8 @@ class TrainCommand final : public Command {
 
   /// Reads the checkpoint, so only where its numbers are used.
   SavedStreams find_saved_streams() const {
-    const bool seeds_by_process =
-        data_.order.epochs.resampled && data_.order.shuffle.order == wds::Order::kWebDataset;
+    const bool seeds_by_process = data_.order.chosen().epochs.resampled &&
+                                  data_.order.chosen().shuffle.order == wds::Order::kWebDataset;
     if (!run_.streams.is_open() && !seeds_by_process) return {};
     SavedStreams saved = run_folder_.saved_streams(*read_.opener());
     if (!run_.streams.is_open()) saved.streams = 0;
@@ -493,7 +495,7 @@ class TrainCommand final : public Command {
                         .policy = read_.policy(),
                         .epoch_samples = input.train_samples(),
                         .global_batch = run_.topology.world_size() * run_.batch_size,
-                        .drops = data_.order.uneven == pipeline::Uneven::kDrop,
+                        .drops = data_.order.chosen().uneven == pipeline::Uneven::kDrop,
                         .max_batches = limits_.train_batches,
                         .accumulate = optimisation_.accumulate,
                         .stop = context.stop,

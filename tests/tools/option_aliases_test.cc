@@ -131,6 +131,20 @@ TEST(SavedSettings, OfSeveralOptionsThatAreOneNowTheOneThatSaysSomethingCounts) 
               ElementsAre("--allreduce: tree-bf16 saved, tree given"));
 }
 
+TEST(SavedSettings, OfOrdersAreComparedAsParameters) {
+  const std::vector<Setting> saved = {
+      {.name = "--order", .value = "millrace"}, {.name = "--shuffle", .value = "7"},
+      {.name = "--open-shards", .value = "1"},  {.name = "--shuffle-initial", .value = "100"},
+      {.name = "--on-fault", .value = "skip"},  {.name = "--max-faults", .value = "3"}};
+  const std::vector<Setting> now = {{.name = "--order", .value = "shuffled"},
+                                    {.name = "--order.buffer", .value = "9"},
+                                    {.name = "--order.open-shards", .value = "1"},
+                                    {.name = "--on-fault", .value = "skip"},
+                                    {.name = "--on-fault.max", .value = "0.5"}};
+  EXPECT_THAT(differences(saved, now), ElementsAre("--order.buffer: 7 saved, 9 given",
+                                                   "--on-fault.max: 3 saved, 0.5 given"));
+}
+
 TEST(SavedSettings, OfModelsAndTasksAreComparedAsParameters) {
   const std::vector<Setting> saved = {{.name = "--stem", .value = "imagenet"},
                                       {.name = "--label-smoothing", .value = "0.1"},
