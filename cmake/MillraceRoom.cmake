@@ -106,10 +106,24 @@ function(millrace_test_headers)
   millrace_precompile(millrace_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 endfunction()
 
-# millrace_test(NAME [GROUPS] SOURCES ... LINK ...): one test program per room, its cases known to CTest; with
-# GROUPS its sources are compiled as millrace_group does.
+# Sets `result` to the filter of GoogleTest that selects the suites in these sources.
+function(millrace_suites result)
+  set(filter "")
+  foreach(source IN LISTS ARGN)
+    file(STRINGS ${source} tests REGEX "^TEST(_F|_P)?\\(")
+    list(TRANSFORM tests REPLACE "^[A-Z_]+\\(([A-Za-z0-9]+).*$" "\\1.*:*/\\1.*")
+    list(APPEND filter ${tests})
+  endforeach()
+  list(REMOVE_DUPLICATES filter)
+  list(JOIN filter ":" filter)
+  set(${result} "${filter}" PARENT_SCOPE)
+endfunction()
+
+# millrace_test(NAME [GROUPS] SOURCES ... LINK ... TOGETHER ...): one test program per room, its cases known to
+# CTest; with GROUPS its sources are compiled as millrace_group does. The suites in TOGETHER are one test of CTest's,
+# NAME.together: in one process, they share what is made once.
 function(millrace_test name)
-  cmake_parse_arguments(TEST "GROUPS" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(TEST "GROUPS" "" "SOURCES;LINK;TOGETHER" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} millrace_test_support
     GTest::gmock GTest::gtest_main)
@@ -124,6 +138,15 @@ function(millrace_test name)
   # Two tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
   # soon, as those of the program do (tools/short_waits.h). The label names the program, so that a
   # preset can select the tests of some programs.
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES PROPERTIES TIMEOUT 300 LABELS ${name}
-    ENVIRONMENT "GOMP_SPINCOUNT=1000" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set(others "")
+  if(TEST_TOGETHER)
+    millrace_suites(together ${TEST_TOGETHER})
+    set(others TEST_FILTER "-${together}")
+    add_test(NAME ${name}.together COMMAND ${name} --gtest_filter=${together}
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name}.together PROPERTIES TIMEOUT 900 LABELS ${name} COST 100
+      ENVIRONMENT "GOMP_SPINCOUNT=1000")
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES ${others} PROPERTIES TIMEOUT 300
+    LABELS ${name} ENVIRONMENT "GOMP_SPINCOUNT=1000" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()

@@ -87,7 +87,7 @@ void bind_parts(nb::module_& module) {
       .def("__repr__", [](const Tuning& self) { return "<Tuning: " + self.text + ">"; });
 }
 
-std::string repr_of(const Statistics& statistics) {
+std::string shown_statistics(const Statistics& statistics) {
   return fmt::format("<Statistics: {} batches, {} samples, {} masked slots, {} skipped; {}>",
                      statistics.batches, statistics.samples, statistics.masked, statistics.skipped,
                      statistics.verdict().text);
@@ -135,7 +135,7 @@ void bind_statistics(nb::module_& module) {
            "The counters' increase since `earlier`, for example over an epoch.")
       .def("to_json", &Statistics::to_json, "All of it.")
       .def("__str__", &Statistics::to_text)
-      .def("__repr__", &repr_of)
+      .def("__repr__", &shown_statistics)
       .def("_repr_html_", &html_of);
 }
 

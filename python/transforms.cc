@@ -1,6 +1,7 @@
 // The table of transforms as Python classes, one for each line; class masks and limits.
 #include "decode/transforms.h"
 
+#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
@@ -184,8 +185,8 @@ std::string class_doc(const StructType& type) {
   std::string doc = std::string(type.name().sentence) + ".\n";
   for (const Field& field : type.fields(type.usual())) {
     const std::string range = field.range.text();
-    doc += "\n" + std::string(field.name) + ": " + std::string(field.sentence) +
-           (range.empty() ? "" : " (" + range + ")") + ".";
+    doc += fmt::format("\n{}: {}{}.", field.name, field.sentence,
+                       range.empty() ? "" : fmt::format(" ({})", range));
   }
   return doc;
 }

@@ -44,7 +44,9 @@ class BenchCommand final : public Command {
 
   std::vector<const Table*> tables() const override {
     std::vector<const Table*> tables = ModelOption::models();
-    tables.push_back(&decode::standard_transforms());
+    for (const Table* table : {static_cast<const Table*>(&decode::standard_transforms()),
+                               &OrderOptions::table(), &ReadOptions::table()})
+      tables.push_back(table);
     return tables;
   }
   void declare(CLI::App& app) override {
@@ -70,12 +72,12 @@ class BenchCommand final : public Command {
     if (stage_ == "train") choice_.check();
     choice_.images.check();
     run_.check();
-    order_.check();
+    order_.settle();
     sets_ = read_.specs();
-    mix_.check(sets_, order_, "");
+    mix_.check(sets_, order_.chosen(), "");
     read_.set_specs(MixOptions::specs_of(sets_));
     read_.check();
-    check_workers(read_.specs(), run_, read_, order_);
+    check_workers(read_.specs(), run_, read_, order_.chosen());
   }
 
   void run(Context& context) override {
@@ -136,7 +138,7 @@ class BenchCommand final : public Command {
         {.shards = read_.shards(),
          .mix = std::make_shared<const pipeline::MixOptions>(mix_.sets(sets_, read_)),
          .joins = read_.joins(),
-         .order = order_,
+         .order = order_.chosen(),
          .training = true},
         choice_, run_, read_, context);
     log_balance(num_indexes_of(options), context.log);

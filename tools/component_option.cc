@@ -12,6 +12,7 @@
 #include "io/base/suggest.h"
 #include "io/base/text.h"
 #include "tools/help.h"
+#include "tools/option_aliases.h"
 #include "tools/option_settings.h"
 #include "trainer/setting.h"
 
@@ -34,15 +35,16 @@ std::string usage_there(const Written& calls, const Mistake& mistake, const Tabl
   return {};
 }
 
-void replace_words(Written& calls, const ComponentWords& words) {
+/// Throws: Mistake for a word that is no more.
+void replace_words(Written& calls, std::string_view option) {
   for (Written& call : calls.items) {
-    for (const auto& [word, said] : words.gone)
-      if (plain_name(word) == plain_name(call.text)) throw Mistake(call, said);
-    for (const auto& [word, known] : words.others)
-      if (plain_name(word) == plain_name(call.text)) {
-        call.text = known;
-        if (call.kind == Kind::kNone) call.kind = Kind::kWord;
-      }
+    const auto other = std::ranges::find_if(word_aliases(), [&](const WordAlias& one) {
+      return one.option == option && plain_name(one.word) == plain_name(call.text);
+    });
+    if (other == word_aliases().end()) continue;
+    if (other->known.empty()) throw Mistake(call, std::string(other->said));
+    call.text = other->known;
+    if (call.kind == Kind::kNone) call.kind = Kind::kWord;
   }
 }
 
@@ -124,13 +126,8 @@ void for_each_owner(const Table& table, const std::string& name, Done done) {
 
 }  // namespace
 
-ComponentOption::ComponentOption(std::string name, const Table& table, const Component& usual,
-                                 ComponentWords words)
-    : name_(std::move(name)),
-      table_(table),
-      words_(std::move(words)),
-      component_(usual),
-      text_(text(usual)) {}
+ComponentOption::ComponentOption(std::string name, const Table& table, const Component& usual)
+    : name_(std::move(name)), table_(table), component_(usual), text_(text(usual)) {}
 
 CLI::Option* ComponentOption::declare(CLI::App& app, const std::string& sentence, Fields fields) {
   word_option_ = app.add_option("--" + name_, text_, sentence);
@@ -157,7 +154,7 @@ Written ComponentOption::read_call(const std::string& given) const {
   Written calls;
   try {
     calls = written_calls(given);
-    replace_words(calls, words_);
+    replace_words(calls, name_);
     require(calls.items.size() == 1,
             fmt::format("one {} at a time, not {}", table_.kind(), calls.items.size()));
     static_cast<void>(table_.at(calls.items.front()));
@@ -187,9 +184,7 @@ void ComponentOption::set_usual(const Component& usual) {
 
 void ComponentOption::declare_field(CLI::App& app, const Field& field, Fields fields) {
   const std::string name(field.name);
-  const std::string spelt = spelt_field(name);
-  std::string names = "--" + name_ + "." + spelt;
-  if (app.get_option_no_throw("--" + spelt) == nullptr) names += ",--" + spelt;
+  const std::string names = "--" + name_ + "." + spelt_field(name);
   FieldOption& own = fields_[name];
   const std::string sentence(field.sentence);
   own.option =

@@ -6,9 +6,10 @@
 //   const trainer::Rule rule(optimizer_.component());
 //
 // Each field of the table's components is an option too, which sets that field alone of what the
-// recipe or the command line chose: `--optimizer.momentum 0.8`, and short `--momentum 0.8`. --help
-// has the first form alone; `--help sgd` the fields, `--help aliases` the short forms. Settings
-// have the component's word, and each field by its own name (tools/option_settings.h).
+// recipe or the command line chose: `--optimizer.momentum 0.8`, and short `--momentum 0.8`, where
+// no option has that name. --help has the first form alone; `--help sgd` the fields, `--help
+// aliases` the short forms and other words (tools/option_aliases.h). Settings have the component's
+// word, and each field by its own name (tools/option_settings.h).
 //
 // Threads: one at a time.
 #pragma once
@@ -28,25 +29,17 @@ class Option;
 
 namespace millrace::tools {
 
-/// Components' words that are not in the table.
-struct ComponentWords {
-  std::map<std::string, std::string> others = {};  ///< {"CosineAnnealingLR", "cosine"}
-  /// What is said of a word that is no more, with the new spelling.
-  std::map<std::string, std::string> gone = {};
-};
-
 class ComponentOption {
  public:
   /// `table` is borrowed. `usual` is chosen unless another is given.
-  ComponentOption(std::string name, const Table& table, const Component& usual,
-                  ComponentWords words = {});
+  ComponentOption(std::string name, const Table& table, const Component& usual);
   ComponentOption(const ComponentOption&) = delete;
   ComponentOption& operator=(const ComponentOption&) = delete;
 
   /// Whether a run that is resumed may have other values of the fields: of the word the caller
   /// says.
   enum class Fields { kMayChange, kOfRun };
-  /// After all other options of `app`. Returns --NAME. Lifetime: until `app` ends.
+  /// Returns --NAME. Lifetime: until `app` ends.
   CLI::Option* declare(CLI::App& app, const std::string& sentence,
                        Fields fields = Fields::kMayChange);
   /// Whether the words or a file give the component, or a field of it.
@@ -83,7 +76,6 @@ class ComponentOption {
 
   std::string name_;
   const Table& table_;
-  ComponentWords words_;
   Component component_;
   std::string text_;
   CLI::Option* word_option_ = nullptr;

@@ -156,17 +156,6 @@ class FileTarget {
   std::map<std::string, const TomlEntry*> keys_ = {};
 };
 
-/// Runs of before had --reduce-precision beside --reduce tree, which is one option now.
-void renew_reduce(std::vector<TomlEntry>& entries) {
-  const auto called = [&](std::string_view key) {
-    return std::ranges::find(entries, key, &TomlEntry::key);
-  };
-  const auto precision = called("reduce-precision");
-  const auto reduce = called("reduce");
-  if (precision == entries.end() || reduce == entries.end()) return;
-  if (precision->values == std::vector<std::string>{"bf16"}) reduce->values = {"tree-bf16"};
-}
-
 /// The options of a run's config.json.
 std::vector<TomlEntry> read_run_config(std::istream& input, const std::string& path) {
   std::string text(kMaxTomlBytes + 1, '\0');
@@ -188,7 +177,10 @@ std::vector<TomlEntry> read_run_config(std::istream& input, const std::string& p
       entry.values = {word(value)};
     entries.push_back(std::move(entry));
   }
-  renew_reduce(entries);
+  join_values([&](std::string_view name) -> std::string* {
+    const auto found = std::ranges::find(entries, name, &TomlEntry::key);
+    return found == entries.end() || found->values.empty() ? nullptr : &found->values.front();
+  });
   return entries;
 }
 

@@ -72,7 +72,7 @@ class EvalCommand final : public Command {
     require_trainer();
     run_.check();
     read_.check();
-    order_.check();
+    order_.settle();
     check_checkpoint(checkpoint_);
     require(!pictures_.shuffle || !pictures_.path.empty(), "--shuffle-seed is for --pictures");
     if (!pictures_.path.empty()) check_picture_name(pictures_.path);
@@ -104,9 +104,9 @@ class EvalCommand final : public Command {
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
     pipeline::PipelineOptions options;
     trainer::all_do(cluster, [&] {
-      options =
-          make_pipeline_options({.shards = read_.shards(), .joins = read_.joins(), .order = order_},
-                                choice, run_, read_, context);
+      options = make_pipeline_options(
+          {.shards = read_.shards(), .joins = read_.joins(), .order = order_.chosen()}, choice,
+          run_, read_, context);
     });
     log_balance(num_indexes_of(options), context.log);
     trainer::LoaderFeed feed(std::move(options), devices);
@@ -165,7 +165,7 @@ class EvalCommand final : public Command {
         {.shards = read_.shards(),
          .joins = read_.joins(),
          .order = {.shuffle = {.buffer_samples = pictures_.shuffle ? kShuffleSamples : 0},
-                   .range = order_.range},
+                   .range = order_.chosen().range},
          .seed = pictures_.shuffle.value_or(0)},
         choice, exact, read_, context);
     input.stop = context.stop;

@@ -50,7 +50,7 @@ std::vector<std::string> MixOptions::specs_of(const std::vector<std::string>& wo
   return specs;
 }
 
-void MixOptions::check(const std::vector<std::string>& words, const OrderOptions& order,
+void MixOptions::check(const std::vector<std::string>& words, const SampleOrder& order,
                        const std::string& prefix) const {
   if (std::ranges::none_of(words, has_weight)) {
     require(end == wds::MixEnd::kStop,

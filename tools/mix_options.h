@@ -28,7 +28,7 @@ struct MixOptions {
   void declare(CLI::App& app);
   /// Throws: InvalidArgument if only some of `words` have weights, which are shown behind `prefix`,
   /// or for options that a mix cannot have.
-  void check(const std::vector<std::string>& words, const OrderOptions& order,
+  void check(const std::vector<std::string>& words, const SampleOrder& order,
              const std::string& prefix) const;
   /// The sets of `words` and what happens at their ends; without parts if there are no weights.
   /// Throws: as ReadOptions::shards().

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -18,96 +19,6 @@
 namespace millrace::tools {
 namespace {
 
-/// Another name of an option, and what it says of the value.
-struct Alias {
-  std::string_view name;
-  std::string_view known;
-  std::string_view unit = {};   ///< of a value without one
-  std::string_view value = {};  ///< of a flag that stands for a value
-};
-
-/// Other tools' names and ours; the first one that the command has is used.
-constexpr Alias kAliases[] = {
-    {"max-epochs", "epochs"},
-    {"num-epochs", "epochs"},
-    {"n-epochs", "epochs"},
-    {"learning-rate", "lr"},
-    {"base-lr", "lr"},
-    {"lr-scheduler", "schedule"},
-    {"scheduler", "schedule"},
-    {"batch", "batch-size"},
-    {"bs", "batch-size"},
-    {"train-batch-size", "batch-size"},
-    {"global-batch", "batch-size", "/all"},
-    {"global-batch-size", "batch-size", "/all"},
-    {"passes", "repeat"},
-    {"drop-last", "uneven", {}, "drop"},
-    {"partial", "uneven", {}, "partial"},
-    {"per-device-train-batch-size", "batch-size"},
-    {"workers", "streams", "/process"},
-    {"num-workers", "streams", "/process"},
-    {"num-threads", "threads"},
-    {"jobs", "threads"},
-    {"prefetch-factor", "prefetch"},
-    {"num-devices", "devices"},
-    {"reduce", "allreduce"},
-    {"device", "accelerator"},
-    {"dtype", "precision"},
-    {"optim", "optimizer"},
-    {"opt", "optimizer"},
-    {"wd", "weight-decay"},
-    {"accumulate-grad-batches", "accumulate"},
-    {"gradient-accumulation-steps", "accumulate"},
-    {"gradient-clip-val", "clip-norm"},
-    {"max-grad-norm", "clip-norm"},
-    {"ema-decay", "ema"},
-    {"arch", "model"},
-    {"num-classes", "classes"},
-    {"image-size", "size"},
-    {"img-size", "size"},
-    {"resolution", "size"},
-    {"random-seed", "seed"},
-    {"manual-seed", "seed"},
-    {"train-data", "train"},
-    {"val-data", "val"},
-    {"valid", "val"},
-    {"validation", "val"},
-    {"shuffle-buffer", "shuffle"},
-    {"buffer-size", "shuffle"},
-    {"shuffle", "shuffle-seed"},  // where there is no buffer, whose length it is
-    {"world-size", "processes"},
-    {"world", "processes"},
-    {"rank", "process"},
-    {"log-every-n-steps", "log-steps"},
-    {"print-freq", "log-steps"},
-    {"num-sanity-val-steps", "sanity-val-steps"},
-    {"default-root-dir", "run-dir"},
-    {"output-dir", "run-dir"},
-    {"log-dir", "run-dir"},
-    {"weights", "init"},
-    {"ckpt-path", "resume"},
-    {"ckpt-path", "checkpoint"},
-    {"ckpt", "checkpoint"},
-    {"resume-from-checkpoint", "resume"},
-    {"accept-changed-data", "allow-changed-data"},
-    {"mask-colors", "task.colors"},
-    {"epsilon", "optimizer.eps"},
-    {"no-decay-norms-biases", "optimizer.groups", {}, "[group(norms-biases, weight_decay=0)]"},
-    {"schedule-unit", "schedule.by"},
-    {"step-epochs", "schedule.every"},
-    {"step-size", "schedule.every"},
-    {"min-lr", "schedule.to"},
-    {"eta-min", "schedule.to"},
-    {"warmup-epochs", "schedule.warmup", "ep"},
-    {"warmup-steps", "schedule.warmup", "steps"},
-};
-
-/// Options that are no more, with the words for what they did.
-constexpr std::pair<std::string_view, std::string_view> kGone[] = {
-    {"reduce-precision", "--allreduce tree-bf16 sends gradients in bf16"},
-    {"divisor", "--schedule 'step(30, gamma=0.2)' has the factor, 1 / divisor, as gamma"},
-};
-
 /// Options for processors that this program does not use.
 constexpr std::array<std::string_view, 10> kOtherProcessors = {
     "gpus",      "gpu",  "num-gpus", "n-gpu", "gpus-per-node",
@@ -117,13 +28,34 @@ bool has(const CLI::App& app, const std::string& name) {
   return app.get_option_no_throw("--" + name) != nullptr;
 }
 
-/// What an option may be called, by others too.
-std::vector<std::string> long_names(const CLI::App& app) {
+/// The options' own names, without dashes.
+std::vector<std::string> own_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  for (const Alias& alias : kAliases)
-    if (has(app, std::string(alias.known))) names.push_back("--" + std::string(alias.name));
+    std::ranges::copy(option->get_lnames(), std::back_inserter(names));
+  return names;
+}
+
+/// Short forms of components' fields: "momentum" of "optimizer.momentum".
+std::map<std::string, std::string> short_forms(std::span<const std::string> names) {
+  std::map<std::string, std::string> known;
+  for (const std::string& name : names)
+    if (const std::size_t dot = name.find('.'); dot != std::string::npos)
+      if (const std::string field = name.substr(dot + 1);
+          std::ranges::find(names, field) == names.end())
+        known.emplace(field, name);
+  return known;
+}
+
+/// What an option may be called, by others too.
+std::vector<std::string> long_names(const CLI::App& app) {
+  const std::vector<std::string> own = own_names(app);
+  std::vector<std::string> names;
+  for (const std::string& name : own) names.push_back("--" + name);
+  for (const auto& [name, field] : short_forms(own)) names.push_back("--" + name);
+  for (const OptionAlias& alias : option_aliases())
+    if (!known_among(own, std::string(alias.name)).name.empty())
+      names.push_back("--" + std::string(alias.name));
   return names;
 }
 
@@ -147,7 +79,7 @@ void refuse_other_processor(const CLI::App& app, const std::string& name) {
 }
 
 void refuse_gone(const CLI::App& app, const std::string& name) {
-  for (const auto& [gone, said] : kGone)
+  for (const auto& [gone, said] : gone_options())
     if (gone == name && has(app, "schedule"))
       throw Error(ErrorCode::kInvalidArgument, fmt::format("--{} is gone: {}", name, said));
 }
@@ -157,14 +89,9 @@ void refuse_gone(const CLI::App& app, const std::string& name) {
 KnownOption known_option(const CLI::App& app, std::string_view name) {
   const std::string usual = spelt(name);
   refuse_other_processor(app, usual);
-  if (has(app, usual)) return {.name = usual};
-  for (const Alias& alias : kAliases)
-    if (alias.name == usual && has(app, std::string(alias.known)))
-      return {.name = std::string(alias.known),
-              .unit = std::string(alias.unit),
-              .value = std::string(alias.value)};
-  refuse_gone(app, usual);
-  return {};
+  KnownOption known = known_among(own_names(app), usual);
+  if (known.name.empty()) refuse_gone(app, usual);
+  return known;
 }
 
 std::string known_name(const CLI::App& app, std::string_view name) {
@@ -243,13 +170,6 @@ bool wants_value(const CLI::App& app, const std::string& word) {
 
 }  // namespace
 
-std::string KnownOption::valued(const std::string& given) const {
-  const bool is_number =
-      !given.empty() &&
-      (std::isdigit(static_cast<unsigned char>(given.back())) != 0 || given.back() == '.');
-  return is_number ? given + unit : given;
-}
-
 KnownOption option_called(const CLI::App& app, std::string_view name) {
   KnownOption known = known_option(app, name);
   if (known.name.empty()) refuse_option(app, "--" + std::string(name));
@@ -261,27 +181,33 @@ std::string option_name(const CLI::App& app, std::string_view name) {
 }
 
 bool is_gone(std::string_view name) {
-  return std::ranges::any_of(kGone, [&](const auto& gone) { return gone.first == name; });
+  return std::ranges::find(gone_options(), name, &GoneOption::name) != gone_options().end();
 }
 
 std::string alias_help(const CLI::App& app) {
   std::string text;
+  const auto add = [&](std::string_view name, const std::string& is) {
+    text += fmt::format("  --{:<25} {}\n", name, is);
+  };
+  const std::vector<std::string> own = own_names(app);
+  const auto forms = short_forms(own);
+  for (const auto& [name, field] : forms) add(name, "--" + field);
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_lnames().empty()) continue;
-    for (std::size_t i = 1; i < option->get_lnames().size(); ++i)
-      text += fmt::format("  --{:<26}--{}\n", option->get_lnames()[i], option->get_lnames()[0]);
-    if (option->get_positional())
-      text += fmt::format("  --{:<26}{}...\n", option->get_lnames()[0], option->get_name(true));
-    if (option->get_group() == kHiddenGroup &&
-        option->get_lnames()[0].find('.') == std::string::npos)
-      text += fmt::format("  --{:<26}{}\n", option->get_lnames()[0], option->get_description());
+    const std::string& name = option->get_lnames().front();
+    if (option->get_positional()) add(name, option->get_name(true) + "...");
+    if (option->get_group() == kHiddenGroup && name.find('.') == std::string::npos)
+      add(name, option->get_description());
   }
-  for (const Alias& alias : kAliases) {
-    if (!has(app, std::string(alias.known)) || has(app, std::string(alias.name))) continue;
-    const std::string value = alias.value.empty()
-                                  ? alias.unit.empty() ? "" : fmt::format(" N{}", alias.unit)
-                                  : fmt::format(" '{}'", alias.value);
-    text += fmt::format("  --{:<26}--{}{}\n", alias.name, alias.known, value);
+  for (const OptionAlias& alias : option_aliases()) {
+    const std::string name(alias.name);
+    if (has(app, name) || forms.contains(name)) continue;
+    const KnownOption known = known_among(own, name);
+    if (known.name.empty() || !(known.name == alias.known)) continue;
+    add(name, "--" + known.name +
+                  (!known.value.empty()  ? fmt::format(" '{}'", known.value)
+                   : !known.unit.empty() ? fmt::format(" N{}", known.unit)
+                                         : ""));
   }
   return text.empty() ? text : "Other names of options:\n" + text;
 }
@@ -315,7 +241,7 @@ std::vector<std::string> with_known_options(const CLI::App& app,
     check_one_name(app, known.back(), words[i], names);
     if (!wants_value(app, known.back())) continue;
     const bool missing = i + 1 == words.size() || words[i + 1].starts_with("--");
-    if (missing) throw Error(ErrorCode::kInvalidArgument, known.back() + " needs a value");
+    if (missing) throw Error(ErrorCode::kInvalidArgument, words[i] + " needs a value");
     ++i;
     known.push_back(with_unit(app, words[i - 1], words[i]));
   }

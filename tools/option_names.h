@@ -1,4 +1,5 @@
-// Option names as users know them from other tools, and the error for unknown ones.
+// The command line with every option by its own name (tools/option_aliases.h has the others), and
+// the error for unknown ones.
 //
 //   --max-epochs, --learning-rate, --batch_size  ->  --epochs, --lr, --batch-size
 //
@@ -10,21 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/option_aliases.h"
+
 namespace CLI {
 class App;
 }
 
 namespace millrace::tools {
-
-/// An option by one of its names, and what that name says of the value: --warmup-epochs 5 is
-/// --schedule.warmup 5ep.
-struct KnownOption {
-  std::string name = {};   ///< the long one, without dashes
-  std::string unit = {};   ///< of a value that is a bare number
-  std::string value = {};  ///< of a name that is a flag and stands for a value
-
-  std::string valued(const std::string& given) const;
-};
 
 /// `app`'s option `name`, written with _ for -, in any case, or as in PyTorch and Lightning.
 /// Throws: InvalidArgument, with the nearest name, for none.

@@ -49,6 +49,9 @@ class OrderCommand final : public Command {
            "  millrace order train --processes 2 --process 1 --json --limit 10\n";
   }
 
+  std::vector<const Table*> tables() const override {
+    return {&OrderOptions::table(), &ReadOptions::table()};
+  }
   void declare(CLI::App& app) override {
     app_ = &app;
     read_.declare(app);
@@ -76,7 +79,7 @@ class OrderCommand final : public Command {
                  "Print the SHA-256 of the slots and their keys alone: equal for equal orders");
     app.add_option("--diff", diff_,
                    "Print where two set-ups first differ: each is a TOML file, or options as "
-                   "'workers=4 shuffle=100', beside those given")
+                   "'streams=4 shuffle=100', beside those given")
         ->expected(2)
         ->type_name("A B");
     app.add_option("--limit", limit_, "Maximum lines to print; 0: all")->transform(whole_number(0));
@@ -90,7 +93,8 @@ class OrderCommand final : public Command {
     place.process = process_.value_or(0);
     static_cast<void>(wds::num_streams(streams_.split(1, place)));
     sets_ = read_.specs();
-    mix_.check(sets_, order_, "");
+    order_.settle();
+    mix_.check(sets_, order_.chosen(), "");
     read_.set_specs(MixOptions::specs_of(sets_));
     read_.check();
     check_order();
@@ -109,15 +113,14 @@ class OrderCommand final : public Command {
 
  private:
   void check_order() const {
-    order_.check();
-    require(batch_size_ > 0 || order_.uneven == pipeline::Uneven::kPad,
+    require(batch_size_ > 0 || order_.chosen().uneven == pipeline::Uneven::kPad,
             "--uneven needs --batch-size");
   }
 
   void check_number() const {
-    if (!read_.lists_shards(read_.specs()) || order_.epochs.resampled) return;
+    if (!read_.lists_shards(read_.specs()) || order_.chosen().epochs.resampled) return;
     const std::vector<std::string> shards = read_.shards();
-    read_.check_number(shards, split(), order_.shuffle.order);
+    read_.check_number(shards, split(), order_.chosen().shuffle.order);
   }
 
   /// As `train` divides these shards.
@@ -137,11 +140,11 @@ class OrderCommand final : public Command {
                                       .opener = read_.opener(),
                                       .stop = context.stop,
                                       .log = context.log};
-    order_.apply(seed_, options);
+    order_.chosen().apply(seed_, options);
     options = pipeline::with_counts(std::move(options));
     pipeline::check_ranges(options);
     pipeline::check_repeats(options);
-    if (!options.counts && !order_.epochs.resampled)
+    if (!options.counts && !order_.chosen().epochs.resampled)
       wds::check_enough_shards(options.shards.size(), options.split);
     log_balance(num_indexes_of(options), context.log);
     return options;
@@ -319,7 +322,7 @@ class OrderCommand final : public Command {
   ReadOptions read_;
   MixOptions mix_;
   std::vector<std::string> sets_;  // the specs, with their weights
-  OrderOptions order_ = OrderOptions::of_training();
+  OrderOptions order_ = OrderOptions(wds::orders::kUsualBuffer);
   std::uint64_t seed_ = 0;
   StreamOptions streams_;
   Topology topology_;

@@ -34,34 +34,23 @@ wds::SplitOptions StreamOptions::split(std::size_t num_shards, const Topology& t
 }
 
 void OrderOptions::declare(CLI::App& app) {
-  app.add_option("--shuffle", shuffle.buffer_samples,
-                 "Samples in each stream's shuffle buffer; 0: neither samples nor shards")
-      ->transform(whole_number(0, std::uint64_t{1} << 32U))
+  shuffle_.emplace("order", table(),
+                   Choice<wds::ShuffleOptions>(wds::orders::Shuffled{.buffer = buffer_}));
+  shuffle_
+      ->declare(
+          app,
+          "The order of the samples: shuffled(5000), by a buffer of so many in each stream; "
+          "webdataset, that of WebDataset 1.0.2 bit for bit; permutation, an exact one, which "
+          "reads each sample by its place",
+          ComponentOption::Fields::kOfRun)
       ->check(in_short_help());
-  add_choice(app, "--order", shuffle.order, wds::kOrderWords,
-             "The shuffle: millrace's own, WebDataset 1.0.2's bit for bit, or an exact permutation "
-             "of all samples, which reads each by its place and uses no --shuffle buffer");
-  app.add_option(
-         "--open-shards", shuffle.open_shards,
-         "Shards that each stream reads in turn, a sample each, so that shards of one class "
-         "each are mixed")
-      ->transform(whole_number(1, 1024));
-  app.add_option("--shuffle-initial", shuffle.initial_samples,
-                 "webdataset: samples gathered before the first, as shuffle(initial=)")
-      ->transform(whole_number(1, std::uint64_t{1} << 32U));
-  app.add_option("--shard-shuffle", shuffle.shard_buffer,
-                 "webdataset: shards in each stream's buffer, as WebDataset(shardshuffle=); 0: the "
-                 "whole list before its division, as SimpleShardList(seed=)")
-      ->transform(whole_number(0, std::uint64_t{1} << 32U));
-  app.add_flag("--detshuffle", shuffle.detshuffle,
-               "webdataset: another order in each epoch, by seed + epoch");
-  app.add_flag("--resampled", epochs.resampled,
+  app.add_flag("--resampled", chosen_.epochs.resampled,
                "Draw shards with replacement, without end, of a mix from each set: needs "
                "--epoch-samples");
-  app.add_option("--epoch-samples", epochs.samples,
+  app.add_option("--epoch-samples", chosen_.epochs.samples,
                  "Samples in an epoch: the shards are cut short or repeated; 0: every sample once")
       ->transform(whole_number(0));
-  app.add_option("--repeat", epochs.passes,
+  app.add_option("--repeat", chosen_.epochs.passes,
                  "Times that an epoch reads the samples, of a mix those of each set, as "
                  "WebDataset's repeat(); 0: once, or as many as --epoch-samples takes; 1 with "
                  "--epoch-samples "
@@ -72,31 +61,33 @@ void OrderOptions::declare(CLI::App& app) {
 }
 
 void OrderOptions::declare_range(CLI::App& app, const std::string& prefix) {
-  app.add_option("--" + prefix + "skip", range.skip,
+  app.add_option("--" + prefix + "skip", chosen_.range.skip,
                  "Leave out the first N samples, in the shards' order, before any shuffle")
       ->transform(whole_number(0))
       ->type_name("N");
-  app.add_option("--" + prefix + "take", range.take,
+  app.add_option("--" + prefix + "take", chosen_.range.take,
                  "Take only the first N samples, of those not skipped; 0: all")
       ->transform(whole_number(0))
       ->type_name("N");
 }
 
 void OrderOptions::declare_uneven(CLI::App& app) {
-  add_choice(app, "--uneven", uneven, pipeline::kUnevenWords,
+  add_choice(app, "--uneven", chosen_.uneven, pipeline::kUnevenWords,
              "Samples that do not fill a batch of every device: pad masks the other slots, partial "
              "makes each process's last batch as short as its samples, drop leaves them out "
              "everywhere, error refuses the epoch");
 }
 
+void OrderOptions::settle() {
+  if (shuffle_) {
+    shuffle_->settle();
+    chosen_.shuffle = *Choice<wds::ShuffleOptions>(shuffle_->component()).make();
+  }
+  check();
+}
+
 void OrderOptions::check() const {
-  const bool webdataset = shuffle.order == wds::Order::kWebDataset;
-  const wds::ShuffleOptions usual;
-  require(webdataset || (shuffle.initial_samples == usual.initial_samples &&
-                         shuffle.shard_buffer == usual.shard_buffer && !shuffle.detshuffle),
-          "--shuffle-initial, --shard-shuffle and --detshuffle are for --order webdataset");
-  require(shuffle.open_shards == 1 || shuffle.order == wds::Order::kMillrace,
-          "--open-shards: only --order millrace reads several shards in turn");
+  const auto& [shuffle, epochs, range, uneven] = chosen_;
   require(!epochs.resampled || epochs.samples > 0,
           "--resampled draws shards without end: --epoch-samples says how many make an epoch");
   require(!epochs.resampled || shuffle.order != wds::Order::kPermutation,
@@ -105,11 +96,11 @@ void OrderOptions::check() const {
   const bool one_pass = epochs.passes == 1 || (epochs.passes == 0 && epochs.samples == 0);
   require(!shuffle.detshuffle || epochs.resampled || one_pass,
           "--detshuffle has an order for each epoch of one pass: --repeat 1");
-  require(range.is_all() || (!epochs.resampled && !webdataset),
+  require(range.is_all() || (!epochs.resampled && shuffle.order != wds::Order::kWebDataset),
           "--skip and --take divide the samples: neither --resampled nor --order webdataset does");
 }
 
-void OrderOptions::apply(std::uint64_t seed, pipeline::PipelineOptions& options) const {
+void SampleOrder::apply(std::uint64_t seed, pipeline::PipelineOptions& options) const {
   options.shuffle = shuffle;
   options.shuffle.shards = shuffle.buffer_samples > 0;
   options.shuffle.seed = seed;

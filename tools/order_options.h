@@ -1,21 +1,25 @@
 // OrderOptions: which samples an epoch has, in which order, and how it ends: the options that all
 // commands with epochs share. StreamOptions: into how many streams it is divided.
 //
-//   OrderOptions order = OrderOptions::of_training();
-//   order.declare(app);            // --shuffle --order --resampled --epoch-samples ...
-//   order.check();                 // what contradicts itself
-//   order.apply(seed, options);    // to a pipeline
+//   OrderOptions order(wds::orders::kUsualBuffer);
+//   order.declare(app);                     // --order --resampled --epoch-samples ...
+//   order.settle();                         // and what contradicts itself
+//   order.chosen().apply(seed, options);    // to a pipeline
 //
-// Threads: a value type.
+// Threads: one at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "io/base/topology.h"
 #include "pipeline/options.h"
+#include "tools/component_option.h"
 #include "tools/values.h"
+#include "wds/orders.h"
 #include "wds/sample_stream.h"
 #include "wds/split.h"
 
@@ -38,27 +42,41 @@ struct StreamOptions {
   wds::SplitOptions split(std::size_t num_shards, const Topology& topology) const;
 };
 
-struct OrderOptions {
+/// What is chosen.
+struct SampleOrder {
   /// buffer_samples 0: shards are not shuffled either. The seed is set by apply().
   wds::ShuffleOptions shuffle = {};
   pipeline::EpochOptions epochs = {};
   wds::SampleRange range = {};
   pipeline::Uneven uneven = pipeline::Uneven::kPad;
 
-  /// What `train` does by default, and `order` shows.
-  static OrderOptions of_training() { return {.shuffle = {.buffer_samples = 5000}}; }
+  /// Sets the shuffle, what an epoch is and how it ends.
+  void apply(std::uint64_t seed, pipeline::PipelineOptions& options) const;
+};
 
+class OrderOptions {
+ public:
+  /// `buffer`: samples of the shuffle's, unless one is given.
+  explicit OrderOptions(std::int64_t buffer = 0) : buffer_(buffer) {}
+
+  static const millrace::Table& table() { return wds::standard_orders(); }
   /// Declares all of them.
   void declare(CLI::App& app);
   /// Declares --skip and --take, with `prefix` ("val-") in front of their names.
   void declare_range(CLI::App& app, const std::string& prefix = "");
   /// Declares --uneven alone, for epochs that are every sample once.
   void declare_uneven(CLI::App& app);
-  /// Throws: InvalidArgument for options that contradict each other.
+  /// Once the words are parsed. Throws: InvalidArgument for options that contradict each other.
+  void settle();
+
+  const SampleOrder& chosen() const { return chosen_; }
+
+ private:
   void check() const;
 
-  /// Sets the shuffle, what an epoch is and how it ends.
-  void apply(std::uint64_t seed, pipeline::PipelineOptions& options) const;
+  std::int64_t buffer_;
+  std::optional<ComponentOption> shuffle_ = {};  ///< --order, where it is declared
+  SampleOrder chosen_ = {};
 };
 
 }  // namespace millrace::tools

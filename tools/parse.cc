@@ -76,20 +76,6 @@ std::int64_t number_or_zero(std::string_view text) {
   return error == std::errc() && stopped == end ? value : 0;
 }
 
-std::int64_t parse_count(const std::string& option, const std::string& text) {
-  const auto [value, rest] = split_number(text);
-  if (!(value >= 0 && value < 9e15) || value != std::floor(value) || !rest.empty())
-    refuse(option, text, "must be a whole number, at least 0");
-  return static_cast<std::int64_t>(value);
-}
-
-double parse_share(const std::string& option, const std::string& text) {
-  const auto [value, rest] = split_number(text);
-  if (!(value >= 0 && value <= 1) || !rest.empty())
-    refuse(option, text, "must be a number from 0 to 1");
-  return value;
-}
-
 std::uint64_t parse_bytes(const std::string& option, const std::string& text) {
   const auto bytes = parse_size(text);
   if (!bytes) refuse(option, text, "must be a size such as 3e9, 500M or 2GiB");

@@ -12,10 +12,6 @@ namespace millrace::tools {
 
 /// A whole number; 0 for any other text.
 std::int64_t number_or_zero(std::string_view text);
-/// A count of at least 0: "500". Throws: InvalidArgument.
-std::int64_t parse_count(const std::string& option, const std::string& text);
-/// A number in [0, 1]: "0.01". Throws: InvalidArgument.
-double parse_share(const std::string& option, const std::string& text);
 /// Bytes: "3e9", "500M" (thousands), "2GiB" (1024s); at least 1. Throws: InvalidArgument.
 std::uint64_t parse_bytes(const std::string& option, const std::string& text);
 /// Pixels, 1 to 16384: "224", or "360x480", height before width. Throws: InvalidArgument.

@@ -47,7 +47,7 @@ void ReadOptions::declare(CLI::App& app) {
 }
 
 void ReadOptions::declare_for_survey(CLI::App& app) {
-  on_fault_ = wds::OnFault::kSkip;
+  chosen_.on_fault = wds::OnFault::kSkip;
   declare_specs(app);
   declare_leniency(app);
 }
@@ -60,12 +60,12 @@ void ReadOptions::declare_specs(CLI::App& app) {
 }
 
 void ReadOptions::declare_policy(CLI::App& app) {
-  add_choice(app, "--on-fault", on_fault_, wds::kOnFaultWords,
-             "On a damaged sample: fail the run, skip the sample, or stop reading there")
-      ->check(may_change());
-  app.add_option("--max-faults", max_faults_,
-                 "Samples that may be skipped in an epoch: a number, or a fraction such as 0.01")
-      ->type_name("N|RATE")
+  on_fault_.emplace("on-fault", table(), Choice<wds::FaultPolicy>(wds::faults::Fail()));
+  on_fault_
+      ->declare(
+          app,
+          "On a damaged sample: fail, the run; skip it, skip(10) or skip(0.01) at most so many "
+          "of an epoch; stop reading there")
       ->check(may_change());
   declare_leniency(app);
 }
@@ -128,13 +128,19 @@ void ReadOptions::declare_join(CLI::App& app) {
       ->allow_extra_args(false);
 }
 
-void ReadOptions::check() const {
+void ReadOptions::settle() {
+  if (!on_fault_) return;
+  on_fault_->settle();
+  chosen_ = *Choice<wds::FaultPolicy>(on_fault_->component()).make();
+}
+
+void ReadOptions::check() {
   check(specs_);
   check_joins(joins_, specs_);
 }
 
 void ReadOptions::check_joins(const std::vector<std::string>& specs,
-                              const std::vector<std::string>& completed) const {
+                              const std::vector<std::string>& completed) {
   for (const std::string& spec : specs) check({spec});
   if (lists_shards(specs) && lists_shards(completed)) static_cast<void>(joins(specs, completed));
 }
@@ -157,7 +163,8 @@ std::vector<std::vector<std::string>> ReadOptions::joins(
   return lists;
 }
 
-void ReadOptions::check(const std::vector<std::string>& specs) const {
+void ReadOptions::check(const std::vector<std::string>& specs) {
+  settle();
   static_cast<void>(policy());
   static_cast<void>(http());
   static_cast<void>(cache());
@@ -167,7 +174,7 @@ void ReadOptions::check(const std::vector<std::string>& specs) const {
       std::ranges::any_of(urls, [](const std::string& url) { return url.starts_with("pipe:"); });
   require(allow_pipe_ || !runs_shell, "pipe: urls run a shell: --allow-pipe allows them");
   const bool all_missing = std::all_of(urls.begin(), urls.end(), is_missing);
-  if (on_fault_ == wds::OnFault::kFail || all_missing) wds::check_local_shards(urls);
+  if (chosen_.on_fault == wds::OnFault::kFail || all_missing) wds::check_local_shards(urls);
 }
 
 bool ReadOptions::lists_shards(const std::vector<std::string>& specs) const {
@@ -203,20 +210,14 @@ const std::vector<wds::ManifestShard>& ReadOptions::listed_shards(
 }
 
 wds::FaultPolicy ReadOptions::policy() const {
-  wds::FaultPolicy policy{
-      .lenient = lenient_, .concatenated = concatenated_, .require_index = require_index_};
+  wds::FaultPolicy policy = chosen_;
+  policy.lenient = lenient_;
+  policy.concatenated = concatenated_;
+  policy.require_index = require_index_;
   policy.said = said_;
   policy.samples_of = [listed = listed_, reads = opener()](const std::string& url) {
     return listed->of(url, *reads);
   };
-  policy.on_fault = on_fault_;
-  if (max_faults_.empty()) return policy;
-  if (on_fault_ == wds::OnFault::kFail)
-    throw Error(ErrorCode::kInvalidArgument, "--max-faults needs --on-fault skip or stop");
-  if (max_faults_.find('.') == std::string::npos)
-    policy.max_faults = parse_count("--max-faults", max_faults_);
-  else
-    policy.max_fault_rate = parse_share("--max-faults", max_faults_);
   return policy;
 }
 

@@ -2,7 +2,7 @@
 // commands share.
 //
 //   ReadOptions read;
-//   read.declare(app);        // SPEC... --on-fault --max-faults --lenient --concatenated
+//   read.declare(app);        // SPEC... --on-fault --lenient --concatenated
 //                             // --require-index --tolerate-truncated --allow-pipe --retry-for
 //                             // --cache --cache-size;
 //                             // --no-index --no-scan by their own call
@@ -15,6 +15,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -23,8 +24,9 @@
 #include "io/base/log.h"
 #include "io/opener.h"
 #include "pipeline/options.h"
+#include "tools/component_option.h"
 #include "tools/manifest_facts.h"
-#include "wds/fault_ledger.h"
+#include "wds/fault_policies.h"
 #include "wds/manifest.h"
 #include "wds/sample_stream.h"
 #include "wds/shard_reader.h"
@@ -56,12 +58,15 @@ class ReadOptions {
   /// As declare(), for commands that continue after every fault.
   void declare_for_survey(CLI::App& app);
 
-  /// Throws: as expanding `specs` does; NotFound if a local shard is missing.
-  void check() const;
-  void check(const std::vector<std::string>& specs) const;
+  static const millrace::Table& table() { return wds::standard_fault_policies(); }
+
+  /// Once the words are parsed. Throws: as expanding `specs` does; NotFound if a local shard is
+  /// missing.
+  void check();
+  void check(const std::vector<std::string>& specs);
   /// The same of specs that complete `completed`; also as joins().
   void check_joins(const std::vector<std::string>& specs,
-                   const std::vector<std::string>& completed) const;
+                   const std::vector<std::string>& completed);
 
   /// Throws: InvalidArgument if there are fewer shards than streams and neither an index nor a scan
   /// can help: pipes, --no-scan beside local shards without indexes, or WebDataset's order, which
@@ -115,6 +120,7 @@ class ReadOptions {
   io::HttpOptions http() const;
 
  private:
+  void settle();
   void declare_specs(CLI::App& app);
   void declare_leniency(CLI::App& app);
   void declare_network(CLI::App& app);
@@ -122,8 +128,8 @@ class ReadOptions {
 
   std::vector<std::string> specs_;
   std::vector<std::string> joins_;
-  wds::OnFault on_fault_ = wds::OnFault::kFail;
-  std::string max_faults_;
+  std::optional<ComponentOption> on_fault_;  // where it is declared
+  wds::FaultPolicy chosen_;
   bool lenient_ = false;
   bool concatenated_ = false;
   bool tolerate_truncated_ = false;
@@ -145,11 +151,10 @@ class ReadOptions {
 
 /// The number of shards whose indexes say how samples are divided; 0 if whole shards are divided.
 std::size_t num_indexes_of(const pipeline::PipelineOptions& options);
-/// Logs that streams are balanced; nothing for 0 indexes.
 /// `text` without the users, passwords, queries and fragments of the urls in it: a SPEC of several
 /// parts, one with a weight, a command.
 std::string printable_spec(const std::string& text);
-
+/// Logs that streams are balanced; nothing for 0 indexes.
 void log_balance(std::size_t num_indexes, const Log& log);
 
 }  // namespace millrace::tools

@@ -39,6 +39,7 @@
 #include "tools/train/program_file.h"
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
+#include "tools/train/saved_settings.h"
 #include "tools/train/step_count.h"
 #include "tools/train/stop_advice.h"
 #include "tools/train/stored_image.h"
@@ -76,7 +77,9 @@ class TrainCommand final : public Command {
 
   std::vector<const Table*> tables() const override {
     std::vector<const Table*> tables = OptimisationOptions::tables();
-    tables.push_back(&decode::standard_transforms());
+    for (const Table* table : {static_cast<const Table*>(&decode::standard_transforms()),
+                               &OrderOptions::table(), &ReadOptions::table()})
+      tables.push_back(table);
     std::ranges::copy(ModelOption::tables(), std::back_inserter(tables));
     return tables;
   }
@@ -119,7 +122,8 @@ class TrainCommand final : public Command {
     app.add_flag("--dump-plan", dump_plan_,
                  "Time a training step of one device on random inputs, print what it does in each "
                  "layer (layout, kernel, FLOPs, bytes, time, share of the processor's limit), and "
-                 "exit; without --classes SPEC is read, or 1000 are taken")
+                 "exit; --limit-train-batches N times N steps; without --classes SPEC is read, or "
+                 "1000 are taken")
         ->check(of_this_start());
     app.add_option("--dump-program", dump_program_,
                    "Write a training step of one of the devices as a StableHLO module, which XLA "
@@ -139,7 +143,7 @@ class TrainCommand final : public Command {
     require(ends < 2, "--summary, --dump-plan and --dump-program: one of them");
     if (!dump_program_.empty()) optimisation_.check();
     if (summary_ || (ends > 0 && !has_data())) return;
-    data_.check(read_);
+    data_.settle(read_);
     limits_.check();
     optimisation_.check();
     check_evaluation();
@@ -231,7 +235,7 @@ class TrainCommand final : public Command {
 
   void check_streams() const {
     if (data_.fake > 0) return;
-    check_workers(data_.train_specs(), run_, read_, data_.order);
+    check_workers(data_.train_specs(), run_, read_, data_.order.chosen());
     if (!data_.val_specs().empty()) check_workers(data_.val_specs(), run_, read_);
   }
 
@@ -308,11 +312,12 @@ class TrainCommand final : public Command {
     show_status(context.terminal, "compiling the model, timing its steps");
     trainer::PlanProfile profile;
     devices[0].run([&] {
-      profile = trainer::profile_plan(*model,
-                                      {.batch_size = run_.batch_size,
-                                       .precision = run_.compute_precision(),
-                                       .input_dtype = input_dtype()},
-                                      {.seed = seed_, .stop = context.stop});
+      profile = trainer::profile_plan(
+          *model,
+          {.batch_size = run_.batch_size,
+           .precision = run_.compute_precision(),
+           .input_dtype = input_dtype()},
+          {.max_steps = limits_.train_batches, .seed = seed_, .stop = context.stop});
     });
     print_plan(profile,
                {.model = model->name(),
@@ -380,8 +385,8 @@ class TrainCommand final : public Command {
 
   /// Reads the checkpoint, so only where its numbers are used.
   SavedStreams find_saved_streams() const {
-    const bool seeds_by_process =
-        data_.order.epochs.resampled && data_.order.shuffle.order == wds::Order::kWebDataset;
+    const bool seeds_by_process = data_.order.chosen().epochs.resampled &&
+                                  data_.order.chosen().shuffle.order == wds::Order::kWebDataset;
     if (!run_.streams.is_open() && !seeds_by_process) return {};
     SavedStreams saved = run_folder_.saved_streams(*read_.opener());
     if (!run_.streams.is_open()) saved.streams = 0;
@@ -496,7 +501,7 @@ class TrainCommand final : public Command {
                         .policy = read_.policy(),
                         .epoch_samples = input.train_samples(),
                         .global_batch = run_.topology.world_size() * run_.batch_size,
-                        .drops = data_.order.uneven == pipeline::Uneven::kDrop,
+                        .drops = data_.order.chosen().uneven == pipeline::Uneven::kDrop,
                         .max_batches = limits_.train_batches,
                         .accumulate = optimisation_.accumulate,
                         .stop = context.stop,
@@ -536,6 +541,7 @@ class TrainCommand final : public Command {
                                   .sanity_val_steps = limits_.sanity_val_steps,
                                   .config_json = config_json(),
                                   .settings = settings_of(*app_),
+                                  .renew_settings = renewed_settings,
                                   .opener = read_.opener(),
                                   .stop = context.stop,
                                   .log = context.log};

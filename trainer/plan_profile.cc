@@ -131,7 +131,11 @@ PlanProfile profile_plan(const Model& model, const nn::PlanOptions& options,
   std::vector<double> backward;
   const WallClock::time_point begin = WallClock::now();
   const std::chrono::duration<double> budget(by.seconds);
-  for (int i = 0; i < by.min_steps || WallClock::now() - begin < budget; ++i) {
+  const auto goes_on = [&](std::int64_t done) {
+    if (by.max_steps > 0 && done >= by.max_steps) return false;
+    return done < by.min_steps || WallClock::now() - begin < budget;
+  };
+  for (std::int64_t i = 0; goes_on(i); ++i) {
     check_stop(by);
     time_steps(trainee, times);
     forward.push_back(seconds_of([&] { trainee.forward(); }));

@@ -36,8 +36,9 @@ struct PlanProfile {
 };
 
 struct ProfileOptions {
-  double seconds = 3;  ///< for the timed steps of training, beside the measured peaks
-  int min_steps = 3;   ///< however long these take
+  double seconds = 3;          ///< for the timed steps of training, beside the measured peaks
+  std::int64_t min_steps = 3;  ///< however long these take
+  std::int64_t max_steps = 0;  ///< 0: as many as there is time for
   std::uint64_t seed = 0;
   std::stop_token stop = {};  ///< ends it between two steps
 };

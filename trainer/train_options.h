@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -87,6 +89,10 @@ struct TrainOptions {
   /// The program's own options, by its description of them: compared between processes in addition
   /// to these, kept in checkpoints, and compared with a checkpoint's. Empty: these are.
   std::vector<Setting> settings = {};
+  /// A checkpoint's settings by the names and values that the program's options have now. Empty:
+  /// as they were saved. Where `settings` are empty, the library knows its own.
+  std::function<std::vector<Setting>(std::vector<Setting> saved, std::span<const Setting> now)>
+      renew_settings = {};
   /// A checkpoint to continue from: its folder or URL, or a run's folder (then its last one).
   /// "auto": the newest intact one of this run's folder, or the start if there is none.
   std::string resume = {};

@@ -27,6 +27,7 @@
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
 #include "tests/decode/tiff_builder.h"
+#include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace {
@@ -35,22 +36,11 @@ namespace {
 using decode::Image;
 using testing::build_jpeg;
 
-std::string oracle_python() {
-  const char* given = std::getenv("MILLRACE_ORACLE_PYTHON");
-  return given != nullptr ? given : "build/oracle/bin/python";
-}
-
-bool runs(const std::string& arguments) {
-  const std::string command = oracle_python() + " " + arguments + " 2>/dev/null";
-  return std::system(command.c_str()) == 0;  // NOLINT: the test's own words
-}
-
 class Oracle : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!runs("-c 'import PIL, numpy, torchvision'")) {
-      GTEST_SKIP() << oracle_python() << " does not run, or has no PIL, numpy and torchvision";
-    }
+    python_ = testing::oracle_python("PIL, numpy, torchvision");
+    if (python_.empty()) GTEST_SKIP() << "no Python that has PIL, numpy and torchvision";
   }
 
   void add_file(const std::string& name, const io::Bytes& file) {
@@ -61,7 +51,9 @@ class Oracle : public ::testing::Test {
 
   void ask() {
     testing::write_file(dir_ / "cases.json", cases_ + "]");
-    ASSERT_TRUE(runs("tests/decode/oracle.py " + dir_.path().string()));
+    const auto run =
+        testing::run_process({python_, "tests/decode/oracle.py", dir_.path().string()});
+    ASSERT_EQ(0, run.status) << run.err;
   }
 
   std::vector<std::uint8_t> answer(int i) {
@@ -70,6 +62,7 @@ class Oracle : public ::testing::Test {
   }
 
   testing::TempDir dir_;
+  std::string python_;
   std::string cases_;
 };
 

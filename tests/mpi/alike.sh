@@ -25,7 +25,7 @@ ended() {
 }
 
 first=(--fake-data 64)
-ended 2 "the processes of a run need the same options: --shuffle: 5000 in process 0, 9 in process 1
+ended 2 "the processes of a run need the same options: --order.buffer: 5000 in process 0, 9 in process 1
 --mean: 0.5 in process 0, 0.9 in process 1
 --task.label-smoothing: 0 in process 0, 0.1 in process 1
 --augment: none in process 0, flip in process 1

@@ -18,14 +18,14 @@ own+=" --no-autotune --accelerator --config --json "
 declare -A words=(
   [--model]="alexnet --size 64 --channels 3" [--tie]="conv1=conv1" [--augment]=flip [--log-style]=xla [--fit]=squeeze [--task]="multilabel"
   [--channels]=3 [--size]=32 [--mean]=0.1 [--std]=0.3 [--classes]=12 [--optimizer]=adam [--schedule]=constant
-  [--optimizer.momentum]=0.5 [--schedule.by]=step [--schedule.warmup]=5steps [--on-non-finite]=skip [--on-fault]=skip [--max-faults]="3 --on-fault skip" [--order]=permutation
+  [--optimizer.momentum]=0.5 [--schedule.by]=step [--schedule.warmup]=5steps [--on-non-finite]=skip [--on-fault]=skip [--on-fault.max]="3 --on-fault skip" [--order]=permutation
   [--uneven]=drop [--mix-end]=repeat [--precision]=bf16 [--devices]=2 [--allreduce]=mpi
   [--run-dir]=other [--resume]="w" [--allow-changed-data]="--resume w" [--init]="w" [--replace-head]="--init w"
   [--monitor]=train_loss [--upload]="up --run-dir other" [--max-time]=1h [--task.label-smoothing]=0.1 [--task.colors]=colours.txt
   [--folds]=3 [--fold]=1
   [--force]="--run-dir other" [--peer-timeout]=9 [--streams]=4 [--scale-lr]="--lr 0.1"
-  [--shuffle-initial]="5 --order webdataset" [--shard-shuffle]="5 --order webdataset"
-  [--detshuffle]="--order webdataset" [--resampled]="--epoch-samples 64" [--ema]=0.5
+  [--order.initial]="5 --order webdataset" [--order.shard-shuffle]="5 --order webdataset"
+  [--order.detshuffle]="true --order webdataset" [--resampled]="--epoch-samples 64" [--ema]=0.5
   [--dump-program]=step.mlir [--target-accuracy]=1 [--accumulate]=2 [--fake-data]=32)
 
 count=0
@@ -62,7 +62,8 @@ while read -r name kind; do
   [[ $output == *"$name: "*" in process 0, "*" in process 1"* || $output == *"millrace train: "* ]] || fail "$name: $output"
   [[ $output == *" in process 0, "* ]] || alone+=" $name"
 done < <("$millrace" train --help all | sed -n 's/^  \(-[a-z], \)\?\(--[a-z0-9-]*\) \?\([A-Z][^ ]*\)\? *.*/\2 \3/p' &&
-  printf '%s X\n' --optimizer.momentum --schedule.by --schedule.warmup --task.label-smoothing --task.colors) # of components, which have their own help
+  printf '%s X\n' --optimizer.momentum --schedule.by --schedule.warmup --task.label-smoothing --task.colors --order.buffer --order.open-shards --order.initial\
+    --order.shard-shuffle --order.detshuffle --on-fault.max) # of components, which have their own help
 ((count > 60)) || fail "of --help only $count options were found"
 echo "prints and ends:${prints-}"
 echo "refused before it is compared:${alone-}"

@@ -87,12 +87,18 @@ ProcessResult run_process(const std::vector<std::string>& words, const ProcessOp
   return result;
 }
 
+bool has_modules(const std::string& python, const std::string& modules) {
+  static constexpr const char* kLookUp =
+      "import importlib.util as i, sys\n"
+      "sys.exit(not all(i.find_spec(m.strip()) for m in sys.argv[1].split(',')))";
+  return run_process({python, "-c", kLookUp, modules}).status == 0;
+}
+
 std::string oracle_python(const std::string& modules) {
   const char* given = ::getenv("MILLRACE_ORACLE_PYTHON");
   const std::string python = given != nullptr ? given : "build/oracle/bin/python";
   if (!std::filesystem::exists(python)) return {};
-  const bool works = run_process({python, "-c", "import " + modules}).status == 0;
-  return works ? python : std::string();
+  return has_modules(python, modules) ? python : std::string();
 }
 
 }  // namespace millrace::testing

@@ -46,8 +46,10 @@ struct ProcessResult {
 ProcessResult run_process(const std::vector<std::string>& words,
                           const ProcessOptions& options = {});
 
-/// The Python of MILLRACE_ORACLE_PYTHON (default: build/oracle/bin/python) if it can import
-/// `modules` ("tarfile, webdataset"); else empty.
+/// Whether a Python has `modules` ("numpy, torch"): looked up, not imported, which takes seconds.
+bool has_modules(const std::string& python, const std::string& modules);
+/// The Python of MILLRACE_ORACLE_PYTHON (default: build/oracle/bin/python) if it has `modules`;
+/// else empty.
 std::string oracle_python(const std::string& modules);
 
 }  // namespace millrace::testing

@@ -222,8 +222,8 @@ TEST_F(EpochOptions, OrderHasTheDefaultsOfTrain) {
     const std::size_t at = help.find("  " + option + " ");
     return help.substr(at, help.find("\n  --", at) - at);
   };
-  for (const char* option : {"--shuffle", "--streams", "--order", "--open-shards",
-                             "--epoch-samples", "--repeat", "--skip", "--take", "--uneven"})
+  for (const char* option : {"--streams", "--order", "--resampled", "--epoch-samples", "--repeat",
+                             "--skip", "--take", "--uneven"})
     EXPECT_EQ(line_of("order", option), line_of("train", option));
 }
 
@@ -359,9 +359,10 @@ TEST_F(EpochOptions, WhatContradictsItselfIsRefusedInTheSameWords) {
            {{"--resampled"}, "--epoch-samples says how many"},
            {{"--resampled", "--epoch-samples", "9", "--repeat", "2"}, "--repeat"},
            {{"--resampled", "--epoch-samples", "9", "--order", "permutation"}, "one of them"},
-           {{"--open-shards", "2", "--order", "permutation"}, "only --order millrace"},
-           {{"--detshuffle"}, "are for --order webdataset"},
-           {{"--shard-shuffle", "3"}, "are for --order webdataset"},
+           {{"--open-shards", "2", "--order", "permutation"},
+            "--order.open-shards is a parameter of shuffled, "},
+           {{"--detshuffle"}, "--order.detshuffle is a parameter of webdataset, "},
+           {{"--shard-shuffle", "3"}, "--order.shard-shuffle is a parameter of webdataset, "},
            {{"--order", "webdataset", "--detshuffle", "--repeat", "2"}, "--repeat 1"},
            {{"--drop-last", "--uneven", "error"}, "--drop-last and --uneven are both --uneven"},
            {{"--workers", "2", "--streams", "2"}, "--workers and --streams are both --streams"},

@@ -76,13 +76,15 @@ TEST_F(RunSettings, EachOptionOfTrainIsComparedOrMarked) {
     const bool is_field = name.find('.') != std::string::npos;
     EXPECT_EQ(is_field, !all.contains(name))
         << name << ": a component's fields are in its own help";
-    const bool makes_another_run = name.starts_with("--model.") || name.starts_with("--task.");
+    const bool makes_another_run =
+        name.starts_with("--model.") || name.starts_with("--task.") || name.starts_with("--order.");
     if (is_field) {
       EXPECT_EQ(makes_another_run ? 0 : 1, scope) << name;
     }
   }
-  for (const char* name : {"--size", "--mean", "--std", "--augment", "--task.label-smoothing",
-                           "--shuffle", "--uneven", "--skip", "--seed", "--precision"})
+  for (const char* name :
+       {"--size", "--mean", "--std", "--augment", "--task.label-smoothing", "--order",
+        "--order.buffer", "--uneven", "--skip", "--seed", "--precision"})
     EXPECT_EQ(0, kept.at(name)) << name << " makes another run";
   for (const char* name :
        {"--epochs", "--log-steps", "--optimizer.lr", "--save-top-k", "--batch-size"})
@@ -142,7 +144,8 @@ TEST_F(RunSettings, ConfigJsonHoldsTheWholeRun) {
   EXPECT_EQ(options.at("schedule"), "cosine(to=0, warmup=0.5ep, warmup_start=0, by=epoch)");
   EXPECT_FALSE(options.contains("optimizer.lr"));
   EXPECT_EQ(options.at("task"), "classify(label_smoothing=0)");
-  EXPECT_EQ(options.at("shuffle"), 5000);
+  EXPECT_EQ(options.at("order"), "shuffled(buffer=5000, open_shards=1)");
+  EXPECT_EQ(options.at("on-fault"), "fail");
   EXPECT_EQ(options.at("run-dir"), dir_ / "run");
   EXPECT_EQ(options.at("train"), (std::vector<std::string>{shards_}));
   EXPECT_FALSE(options.contains("config"));
@@ -175,8 +178,9 @@ TEST_F(RunSettings, ConfigJsonGivesTheSameRunAgain) {
 
 // Options that are one now were two in runs of before.
 TEST_F(RunSettings, AConfigOfBeforeGivesTheSameRun) {
-  ASSERT_EQ(
-      0, train({"--uneven", "drop", "--streams", "2/process", "--allreduce", "tree-bf16"}).status);
+  ASSERT_EQ(0, train({"--uneven", "drop", "--streams", "2/process", "--allreduce", "tree-bf16",
+                      "--order", "shuffled(7, open_shards=2)", "--on-fault", "skip(3)"})
+                   .status);
   auto config = nlohmann::json::parse(read_file(dir_ / "run/config.json"));
   auto& options = config.at("options");
   options.erase("allreduce");
@@ -185,6 +189,14 @@ TEST_F(RunSettings, AConfigOfBeforeGivesTheSameRun) {
                                 {"partial", false},
                                 {"workers", 2},
                                 {"streams", 0},
+                                {"order", "millrace"},
+                                {"shuffle", 7},
+                                {"open-shards", 2},
+                                {"shuffle-initial", 100},
+                                {"shard-shuffle", 100},
+                                {"detshuffle", false},
+                                {"on-fault", "skip"},
+                                {"max-faults", "3"},
                                 {"global-batch", 0},
                                 {"passes", 0},
                                 {"reduce", "tree"},

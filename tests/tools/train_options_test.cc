@@ -350,7 +350,8 @@ TEST_F(TrainOptions, SummaryNeedsNoDataAndWritesNothing) {
 TEST_F(TrainOptions, DumpPlanHasALineForEachLayerAndWritesNothing) {
   const TempDir empty;
   const ProcessResult result =
-      millrace({"train", "--model", "lenet", "--classes", "10", "--batch-size", "4", "--dump-plan"},
+      millrace({"train", "--model", "lenet", "--classes", "10", "--batch-size", "4", "--dump-plan",
+                "--limit-train-batches", "1"},
                {.folder = empty.path().string()});
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* layer :
@@ -401,8 +402,8 @@ TEST_F(TrainOptions, DumpProgramWritesTheModuleAndWhatItsArgumentsAre) {
 TEST_F(TrainOptions, DumpPlanAsJsonHasTimesAndLimitsOfEachStep) {
   const TempDir empty;
   const ProcessResult result =
-      millrace({"train", "--model", "resnet18", "--size", "32", "--classes", "10", "--batch-size",
-                "2", "--precision", "fp32", "--dump-plan", "--json"},
+      millrace({"train", "--model", "resnet18", "--size", "32", "--train", shards_, "--batch-size",
+                "2", "--precision", "fp32", "--dump-plan", "--limit-train-batches", "1", "--json"},
                {.folder = empty.path().string()});
   ASSERT_EQ(result.status, 0) << result.err;
   auto lines = json_lines(result.out);
@@ -414,6 +415,9 @@ TEST_F(TrainOptions, DumpPlanAsJsonHasTimesAndLimitsOfEachStep) {
     EXPECT_GE(line["ms"].get<double>(), 0);
     EXPECT_TRUE(line["limit_share"].is_number());
     EXPECT_FALSE(line["kernel"].get<std::string>().empty());
+    if (line["layer"] == "fc") {
+      EXPECT_EQ(line["output"][0], 10) << "the classes of the shards";
+    }
   }
   for (const char* layer : {"conv1", "bn1 + relu", "layer1.0.conv1", "layer2.0.downsample.0",
                             "layer4.1.bn2 + add + relu2", "avgpool", "fc"})
@@ -425,16 +429,16 @@ TEST_F(TrainOptions, DumpPlanAsJsonHasTimesAndLimitsOfEachStep) {
   EXPECT_TRUE(list_dir(empty.path().string()).empty());
 }
 
-TEST_F(TrainOptions, DumpPlanTakesTheClassesOfTheShards) {
-  const std::vector<std::string> words = {"train", "--model",     "lenet", "--size",
-                                          "16",    "--channels",  "3",     "--batch-size",
-                                          "2",     "--dump-plan", "--json"};
+TEST_F(TrainOptions, DumpProgramTakesTheClassesOfTheShards) {
   const auto outputs = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), words.begin(), words.end());
+    more.insert(more.begin(),
+                {"train", "--model", "lenet", "--size", "16", "--channels", "3", "--precision",
+                 "fp32", "--batch-size", "2", "--dump-program", dir_ / "step.mlir"});
     const ProcessResult result = millrace(more);
     EXPECT_EQ(result.status, 0) << result.err;
-    for (const auto& line : json_lines(result.out))
-      if (line["layer"] == "fc3") return line["output"][0].get<int>();
+    const auto json = nlohmann::json::parse(read_file(dir_ / "step.mlir.json"));
+    for (const auto& argument : json["arguments"])
+      if (argument["name"] == "fc3.bias") return argument["shape"][0].get<int>();
     return 0;
   };
   EXPECT_EQ(outputs({"--train", shards_}), 10);

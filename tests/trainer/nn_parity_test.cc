@@ -51,6 +51,8 @@ void compare_model(ParitySetup setup) {
   compare_instance(setup);
 }
 
+bool is_long() { return std::getenv("MILLRACE_LONG") != nullptr; }
+
 TEST(Parity, LeNet) {
   compare_model({.model = "lenet",
                  .options = {.num_classes = 10, .in_channels = 1, .image = 28},
@@ -74,7 +76,9 @@ TEST(Parity, ResNet18WithTheSmallStem) {
                  .lr = 0.0002F});
 }
 
+// More of ResNet-18's blocks, whose order TorchvisionWeights compares: in the long suite.
 TEST(Parity, ResNet34) {
+  if (!is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";
   compare_model({.model = "resnet34",
                  .options = {.num_classes = 10, .image = 64},
                  .batch = 8,
@@ -96,12 +100,11 @@ TEST(Parity, AlexNet) {
 
 // The usual width in the long suite; any run compares its layers one by one (layer_parity_test.cc).
 TEST(Parity, UNet) {
-  const bool is_long = std::getenv("MILLRACE_LONG") != nullptr;
-  compare_model({.model = is_long ? "unet" : "unet(width=16)",
+  compare_model({.model = is_long() ? "unet" : "unet(width=16)",
                  .options = {.image = 32},
                  .batch = 6,
-                 .seed = is_long ? 104U : 204U,
-                 .lr = is_long ? 0.000004F : 0.00005F});
+                 .seed = is_long() ? 104U : 204U,
+                 .lr = is_long() ? 0.000004F : 0.00005F});
 }
 
 constexpr std::int64_t kModelImage = 64;
@@ -124,10 +127,8 @@ TEST_P(TorchvisionWeights, GoBothWays) {
   save_weights(folder / "ours.safetensors", tensors(network));
   const auto images = random_values(kModelBatch * kModelImage * kModelImage * 3, 4);
   testing::write_values<float>(folder / "images.bin", images);
-  const std::string command =
-      std::string("/usr/bin/python3 tests/trainer/torchvision_weights.py ") + GetParam() + ' ' +
-      folder.path().string() + ' ' + std::to_string(kModelImage);
-  ASSERT_EQ(0, std::system(command.c_str()));
+  ASSERT_EQ(0, testing::run_torch_script({"tests/trainer/torchvision_weights.py", model,
+                                          folder.path().string(), std::to_string(kModelImage)}));
 
   const auto evaluate = [&] { return network.forward({images}, nn::Mode::kEvaluate).data; };
   EXPECT_LT(relative_error(evaluate(), testing::read_floats(folder / "ours.bin")), 1e-5);

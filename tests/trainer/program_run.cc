@@ -6,6 +6,7 @@
 
 #include "io/base/rng.h"
 #include "tests/support/process.h"
+#include "tests/support/python_worker.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/torch_oracle.h"
 
@@ -125,11 +126,11 @@ ProgramResults run_program(const Program& program,
   write_file(folder / "program.mlir", program.text);
   write_file(folder / "program.json", trainer::hlo::program_json(program));
   write_file(folder / "arguments.bin", given);
-  const ProcessResult run = run_process({jax_python(), "tests/trainer/run_program.py",
-                                         folder.path().string(), std::to_string(steps.size())},
-                                        {.limit = std::chrono::minutes(4)});
-  EXPECT_EQ(0, run.status) << run.err;
-  if (run.status != 0) return {};
+  static PythonWorker worker(jax_python(), "numpy,ml_dtypes,jaxlib.xla_client");
+  const int status = worker.run(
+      {"tests/trainer/run_program.py", folder.path().string(), std::to_string(steps.size())});
+  EXPECT_EQ(0, status) << "what JAX says is above";
+  if (status != 0) return {};
   const std::vector<float> found = read_floats(folder / "results.bin");
   auto next = found.begin();
   const auto take = [&](const ProgramValue& value) {

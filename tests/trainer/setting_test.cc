@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "io/base/error.h"
 #include "trainer/detail/loop/described_options.h"
 #include "trainer/detail/loop/old_settings.h"
 #include "trainer/rules/adam.h"
+#include "trainer/schedule.h"
 #include "trainer/schedules/cosine.h"
 #include "trainer/schedules/multi_step.h"
 
@@ -105,25 +108,6 @@ TEST(Setting, OptionsOfTheLibraryAreDescribedByTheirNames) {
 
 // The lists that checkpoints had before rules and schedules were components, as they were written.
 TEST(Setting, OldCheckpointsAreComparedByTheNamesOfNow) {
-  const std::vector<Setting> program = settings_from_json(
-      R"([["--optimizer","sgd",0,0,""],["--momentum","0.9",1,0,""],["--betas","0.9,0.999",1,0,""],)"
-      R"(["--no-decay-norms-biases","true",1,1,""],["--schedule","warmup-exponential",1,1,""],)"
-      R"(["--schedule-unit","epoch",1,0,""],["--step-epochs","30",1,0,""],["--gamma","0.1",1,0,""],)"
-      R"(["--divisor","4",1,1,""],["--warmup-epochs","0",1,0,""],["--warmup-steps","0",1,0,""]])");
-  const Sgd sgd = {.groups = {{.parameters = "norms-biases", .weight_decay = 0.0F}}};
-  const std::vector<Setting> now = {
-      {.name = "--optimizer", .value = "sgd"},
-      {.name = "--optimizer.momentum", .value = "0.8"},
-      {.name = "--optimizer.groups", .value = setting_text(written(Rule(sgd)).items.back())},
-      {.name = "--schedule", .value = "step"},
-      {.name = "--schedule.every", .value = "20"},
-      {.name = "--schedule.gamma", .value = "0.25"},
-      {.name = "--schedule.warmup", .value = "0.9ep"},
-      {.name = "--schedule.by", .value = "epoch"}};
-  EXPECT_THAT(setting_differences(detail::with_new_names(program, now), "saved", now, "given"),
-              ElementsAre("--optimizer.momentum: 0.9 saved, 0.8 given",
-                          "--schedule.every: 30 saved, 20 given"));
-
   const std::vector<Setting> library = settings_from_json(
       R"([["optimizer.rule","adam",0,1,""],["optimizer.beta1","0.9",1,1,""],)"
       R"(["optimizer.beta2","0.99",1,1,""],["optimizer.epsilon","1e-08",1,1,""],)"
@@ -141,20 +125,23 @@ TEST(Setting, OldCheckpointsAreComparedByTheNamesOfNow) {
       IsEmpty());
 }
 
-TEST(Setting, OtherProgramsOptionsKeepTheirNames) {
-  const std::vector<Setting> own = {{.name = "--lr", .value = "0.1"}};
-  EXPECT_EQ("--lr", detail::with_new_names(own, own).front().name);
+/// The names of all settings that the library has, of every rule and schedule.
+std::set<std::string> names_of_now() {
+  std::set<std::string> names;
+  for (const Component& rule : standard_rules().all())
+    for (const Component& schedule : standard_schedules().all())
+      for (const Setting& one : detail::describe(
+               {.optimizer = {.rule = Rule(rule)}, .schedule = ScheduleChoice(schedule)}))
+        names.insert(one.name);
+  return names;
 }
 
-TEST(Setting, OptionsOfModelsAndTasksAreComparedAsParameters) {
-  const std::vector<Setting> saved = {{.name = "--stem", .value = "imagenet"},
-                                      {.name = "--label-smoothing", .value = "0.1"},
-                                      {.name = "--mask-loss", .value = "bce"}};
-  const std::vector<Setting> now = {{.name = "--model.stem", .value = "3x3"},
-                                    {.name = "--task.label-smoothing", .value = "0.1"}};
-  EXPECT_THAT(setting_differences(detail::with_new_names(saved, now), "saved", now, "given"),
-              ElementsAre("--model.stem: imagenet saved, 3x3 given"))
-      << "a mask's loss is no setting of a task without one";
+TEST(Setting, EveryNameOfBeforeIsOneOfNow) {
+  const std::set<std::string> names = names_of_now();
+  for (const auto& [before, now] : detail::renamed_settings()) {
+    EXPECT_TRUE(names.contains(std::string(now))) << before << " is " << now;
+    EXPECT_FALSE(names.contains(std::string(before))) << before;
+  }
 }
 
 }  // namespace

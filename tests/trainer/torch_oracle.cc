@@ -9,18 +9,20 @@
 #include <fstream>
 #include <memory>
 
+#include "tests/support/process.h"
+#include "tests/support/python_worker.h"
+
 namespace millrace::testing {
 namespace {
 
-int run(const std::string& command) { return std::system(command.c_str()); }
-
-// Looked up, not imported: that takes a second.
-bool have(const std::string& module) {
-  return run("/usr/bin/python3 -c 'from importlib.util import find_spec as f; exit(not f(\"" +
-             module + "\"))'") == 0;
-}
+bool have(const std::string& module) { return has_modules("/usr/bin/python3", module); }
 
 }  // namespace
+
+int run_torch_script(const std::vector<std::string>& words, const std::string& out) {
+  static PythonWorker worker("/usr/bin/python3", "numpy,torch,torchvision");
+  return worker.run(words, out);
+}
 
 bool have_torchvision() {
   static const bool found = have("torchvision");
@@ -43,12 +45,11 @@ std::vector<float> read_floats(const std::string& path) {
 }
 
 std::optional<std::vector<double>> run_torch(const std::string& script) {
-  if (!have("torch")) return std::nullopt;
+  if (!have_torchvision()) return std::nullopt;
   const TempDir folder;
   write_file(folder / "script.py", "import torch\ntorch.set_num_threads(1)\n" + script);
-  const std::string out = folder / "out";
-  if (run("/usr/bin/python3 " + (folder / "script.py") + " > " + out) != 0) return std::nullopt;
-  std::ifstream file(out);
+  EXPECT_EQ(0, run_torch_script({folder / "script.py"}, folder / "out")) << script;
+  std::ifstream file(folder / "out");
   std::vector<double> numbers;
   for (double number = 0; file >> number;) numbers.push_back(number);
   return numbers;

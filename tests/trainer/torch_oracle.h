@@ -15,6 +15,10 @@ namespace millrace::testing {
 /// Whether /usr/bin/python3 has torch and torchvision.
 bool have_torchvision();
 
+/// Runs a script with torch, torchvision and numpy imported, on one thread; its exit status. The
+/// tests of a program share the Python (tests/support/python_worker.h).
+int run_torch_script(const std::vector<std::string>& words, const std::string& out = "/dev/null");
+
 /// Prints the distance of a value from the oracle's if MILLRACE_PARITY_PRINT is set.
 void print_distance(const std::string& what, double error);
 

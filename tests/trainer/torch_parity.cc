@@ -19,7 +19,6 @@ namespace {
 using nn::Mode;
 using nn::Precision;
 
-constexpr const char* kPython = "OMP_NUM_THREADS=1 /usr/bin/python3";
 constexpr double kFloat32 = 1e-4;
 constexpr double kBFloat16 = 2e-2;
 constexpr double kSlack = 2.5;  // times PyTorch's own bf16 error, which depends on chance
@@ -112,10 +111,10 @@ void TorchParity::write_question() const {
 }
 
 void TorchParity::ask_pytorch() const {
-  const std::string command =
-      fmt::format("{} tests/trainer/torch_models.py {} {} {} {:f}", kPython,
-                  pytorch_name(setup_.model), folder_.path().string(), setup_.steps, setup_.lr);
-  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  ASSERT_EQ(0,
+            testing::run_torch_script({"tests/trainer/torch_models.py", pytorch_name(setup_.model),
+                                       folder_.path().string(), std::to_string(setup_.steps),
+                                       fmt::format("{:f}", setup_.lr)}));
 }
 
 std::vector<float> TorchParity::read(const std::string& file) const {

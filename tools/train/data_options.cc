@@ -70,21 +70,22 @@ void DataOptions::check_folds() const {
 }
 
 void DataOptions::check_mix() const {
-  mix.check(train, order, "");
+  mix.check(train, order.chosen(), "");
   require(folds == 0 || std::ranges::none_of(train, MixOptions::has_weight),
           "--folds is not for a mix");
 }
 
-void DataOptions::check(const ReadOptions& read) const {
+void DataOptions::settle(ReadOptions& read) {
   check_folds();
   for (const std::string& spec : val)
     require(!MixOptions::has_weight(spec),
             "--val " + printable_spec(spec) + ": what is evaluated has no weights");
-  order.check();
+  order.settle();
   if (fake > 0) {
     require(train.empty() && val.empty() && join.empty() && val_join.empty(),
             "--fake-data takes neither shards nor --val");
-    require(order.range.is_all(), "--fake-data N has N samples: --skip and --take are for shards");
+    require(order.chosen().range.is_all(),
+            "--fake-data N has N samples: --skip and --take are for shards");
     return;
   }
   require(!train.empty(), "no shards given: millrace train SPEC");
@@ -92,7 +93,7 @@ void DataOptions::check(const ReadOptions& read) const {
   read.check(train_specs());
   read.check_joins(join, train_specs());
   const bool has_val = !val_specs().empty();
-  require(has_val || (val_join.empty() && val_order.range.is_all()),
+  require(has_val || (val_join.empty() && val_order.chosen().range.is_all()),
           "--val-join, --val-skip and --val-take need --val");
   if (!has_val) return;
   read.check(val_specs());

@@ -1,6 +1,6 @@
 // DataOptions: which shards a run trains and evaluates on, and in which order.
 //
-// Threads: a value type.
+// Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ struct DataOptions {
   /// Number of folds (0: none), and which of them is used for evaluation.
   int folds = 0;
   int fold = 0;
-  OrderOptions order = OrderOptions::of_training();
+  OrderOptions order = OrderOptions(wds::orders::kUsualBuffer);
   /// What is skipped and taken of the samples to evaluate on.
-  OrderOptions val_order = {};
+  OrderOptions val_order = OrderOptions();
   MixOptions mix = {};
   /// Samples per epoch of synthetic data; 0: real data.
   std::int64_t fake = 0;
 
   void declare(CLI::App& app);
-  /// Throws: InvalidArgument, and as ReadOptions::check().
-  void check(const ReadOptions& read) const;
+  /// Once the words are parsed. Throws: InvalidArgument, and as ReadOptions::check().
+  void settle(ReadOptions& read);
 
   /// Without weights. With folds: all except `fold`. Empty for fake data.
   std::vector<std::string> train_specs() const;

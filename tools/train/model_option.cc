@@ -10,8 +10,7 @@ namespace millrace::tools {
 
 ModelOption::ModelOption()
     : model_("model", trainer::standard_models(), trainer::ArchitectureChoice(ModelChoice().model)),
-      task_("task", standard_tasks(), TaskKind(tasks::Classify()),
-            {.others = {{"classification", "classify"}, {"segmentation", "segment"}}}) {}
+      task_("task", standard_tasks(), TaskKind(tasks::Classify())) {}
 
 void ModelOption::declare(CLI::App& app, ModelChoice& choice) {
   app.option_defaults()->group("Model and images");

@@ -16,21 +16,6 @@
 namespace millrace::tools {
 namespace {
 
-/// PyTorch's names, and what was once another schedule.
-ComponentWords schedule_words() {
-  return {.others = {{"ConstantLR", "constant"},
-                     {"none", "constant"},
-                     {"StepLR", "step"},
-                     {"MultiStepLR", "multi-step"},
-                     {"ExponentialLR", "exponential"},
-                     {"OneCycleLR", "one-cycle"},
-                     {"CosineAnnealingLR", "cosine"},
-                     {"CosineAnnealing", "cosine"}},
-          .gone = {{"warmup-exponential",
-                    "warmup-exponential is step with a warm-up: 'step(30, gamma=0.2, "
-                    "warmup=0.9ep)'"}}};
-}
-
 /// A default warm-up takes at most this fraction of a run.
 constexpr std::int64_t kWarmupShare = 10;
 /// With fewer steps sgd is hardly better than chance (docs/decisions.md has the table).
@@ -41,7 +26,7 @@ constexpr std::int64_t kFewSteps = 50;
 OptimisationOptions::OptimisationOptions()
     : optimizer("optimizer", trainer::standard_rules(), trainer::Rule(trainer::Sgd())),
       schedule("schedule", trainer::standard_schedules(),
-               trainer::ScheduleChoice(trainer::schedules::Cosine()), schedule_words()) {}
+               trainer::ScheduleChoice(trainer::schedules::Cosine())) {}
 
 void OptimisationOptions::declare(CLI::App &app) {
   app.option_defaults()->group("Optimisation");

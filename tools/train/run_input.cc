@@ -15,7 +15,7 @@ namespace {
 /// Overfitting uses the same samples every epoch, without randomness.
 InputOptions training_input(const RunInputOptions& options) {
   const bool overfits = options.limits.overfit_batches > 0;
-  OrderOptions order = options.data.order;
+  SampleOrder order = options.data.order.chosen();
   if (overfits) order.shuffle.buffer_samples = 0;
   return {.shards = train_shards(options),
           .mix = std::make_shared<const pipeline::MixOptions>(
@@ -34,7 +34,7 @@ InputOptions validation_input(const RunInputOptions& options) {
   if (specs.empty()) return {};
   return {.shards = options.read.shards(specs),
           .joins = options.read.joins(options.data.val_join, specs),
-          .order = options.data.val_order};
+          .order = options.data.val_order.chosen()};
 }
 
 /// A process without a sample of its own would only fill the others' steps.

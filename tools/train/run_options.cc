@@ -131,7 +131,7 @@ trainer::nn::Precision RunOptions::compute_precision() const {
 }
 
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
-                   const ReadOptions& read, const OrderOptions& order) {
+                   const ReadOptions& read, const SampleOrder& order) {
   if (!read.lists_shards(specs) || order.epochs.resampled) return;
   const std::vector<std::string> shards = read.shards(specs);
   read.check_number(shards, split_of(shards.size(), run), order.shuffle.order);

@@ -60,7 +60,7 @@ struct InputOptions {
   std::shared_ptr<const pipeline::MixOptions> mix = nullptr;  ///< null: none
   std::vector<std::vector<std::string>> joins = {};           ///< that complete `shards`
   std::int64_t fake = 0;  ///< number of synthetic samples, instead of shards
-  OrderOptions order = {};
+  SampleOrder order = {};
   std::uint64_t seed = 0;
   bool training = false;
   bool targets = true;  ///< false: only the images
@@ -80,6 +80,6 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
 /// Throws: InvalidArgument if the shards of `specs` are too few for the requested workers, as far
 /// as that is known before anything is opened.
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
-                   const ReadOptions& read, const OrderOptions& order = {});
+                   const ReadOptions& read, const SampleOrder& order = {});
 
 }  // namespace millrace::tools

@@ -101,39 +101,51 @@ HWY_INLINE void with_gradients(const BatchNormBackward& args, const F& f) {
   with_stores<Mask::kFromX>(args, f);
 }
 
-// What the second pass reads: the gradient that the first has stored, if it has.
-template <bool kStore>
-BatchNormBackward second_pass(const BatchNormBackward& args) {
+// Calls f.operator()<mask>(args of the second pass): it reads the gradient that the first has
+// stored, masked, if it has.
+template <class F>
+HWY_INLINE void with_second_pass(const BatchNormBackward& args, const F& f) {
   BatchNormBackward second = args;
-  if (kStore) second.dy = args.g;
-  return second;
+  const bool stored = args.dy2 != nullptr || args.g != nullptr;
+  if (stored) second.dy = args.g;
+  if (stored || !args.relu) return f.template operator()<Mask::kNone>(second);
+  if (args.y != nullptr) return f.template operator()<Mask::kFromY>(second);
+  f.template operator()<Mask::kFromX>(second);
 }
 
 template <typename T, int kBlock, Mask kMask, bool kTwo, bool kStore>
+void sum_block(const Planes& planes, const BatchNormBackward& args, const Affine& affine,
+               std::int64_t first, Sums& sum, Sums& sum_x) {
+  using Vs = BlockVectors<kBlock>;
+  const BackwardStep<T, Vs, kMask, kTwo, kStore> step{
+      GradientAt<T, Vs, kMask, kTwo>(args, affine),
+      typename Vs::Constant(lanes_of(args.mean, first, kBlock)), static_cast<T*>(args.g)};
+  sum_planes<kBlock>(planes, step, sum, sum_x);
+}
+
+template <typename T, int kBlock>
 void backward_block(const Planes& planes, const BatchNormBackward& args, std::int64_t first,
                     double count) {
   using Vs = BlockVectors<kBlock>;
   const Affine affine = affine_of(args, first, kBlock);
   Sums sum{};
   Sums sum_x{};
-  const BackwardStep<T, Vs, kMask, kTwo, kStore> step{
-      GradientAt<T, Vs, kMask, kTwo>(args, affine),
-      typename Vs::Constant(lanes_of(args.mean, first, kBlock)), static_cast<T*>(args.g)};
-  sum_planes<kBlock>(planes, step, sum, sum_x);
+  with_gradients(args, [&]<Mask kMask, bool kTwo, bool kStore>() HWY_ATTR {
+    sum_block<T, kBlock, kMask, kTwo, kStore>(planes, args, affine, first, sum, sum_x);
+  });
   const Slopes slopes = finish_sums(args, sum, sum_x, first, kBlock, count);
   if (args.dx == nullptr) return;
-  constexpr Mask kLeft = kStore ? Mask::kNone : kMask;
-  const GradientAt<T, Vs, kLeft, false> gradient(second_pass<kStore>(args), affine);
-  for_planes<kBlock>(planes, SlopeStep<T, Vs, kLeft>(gradient, slopes, args.dx));
+  with_second_pass(args, [&]<Mask kLeft>(const BatchNormBackward& second) HWY_ATTR {
+    const GradientAt<T, Vs, kLeft, false> gradient(second, affine);
+    for_planes<kBlock>(planes, SlopeStep<T, Vs, kLeft>(gradient, slopes, args.dx));
+  });
 }
 
 void BackwardBlock(Storage storage, const ImageShape& shape, const BatchNormBackward& args,
                    std::int64_t block) {
   with_types(storage, shape.block, [&]<typename T, int kBlock>() HWY_ATTR {
-    with_gradients(args, [&]<Mask kMask, bool kTwo, bool kStore>() HWY_ATTR {
-      backward_block<T, kBlock, kMask, kTwo, kStore>(planes_of(shape, block), args, block * kBlock,
-                                                     static_cast<double>(shape.rows()));
-    });
+    backward_block<T, kBlock>(planes_of(shape, block), args, block * kBlock,
+                              static_cast<double>(shape.rows()));
   });
 }
 
@@ -156,10 +168,9 @@ void SumGradients(Storage storage, const Rows& rows, const BatchNormBackward& ar
 void SlopeChunk(Storage storage, const Rows& rows, const BatchNormBackward& args,
                 const RowScratch& scratch) {
   with_type(storage, [&]<typename T>() HWY_ATTR {
-    with_gradients(args, [&]<Mask kMask, bool kTwo, bool kStore>() HWY_ATTR {
+    with_second_pass(args, [&]<Mask kLeft>(const BatchNormBackward& second) HWY_ATTR {
       with_row_vectors(rows.channels, [&]<class Vs>(Channels range) HWY_ATTR {
-        constexpr Mask kLeft = kStore ? Mask::kNone : kMask;
-        const GradientAt<T, Vs, kLeft, false> gradient(second_pass<kStore>(args), scratch.affine());
+        const GradientAt<T, Vs, kLeft, false> gradient(second, scratch.affine());
         for_rows<Vs>(rows, range, SlopeStep<T, Vs, kLeft>(gradient, scratch.slopes(), args.dx));
       });
     });

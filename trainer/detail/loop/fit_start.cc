@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "io/base/error.h"
@@ -32,6 +33,13 @@ std::vector<std::string> differences_of(const TrainState& saved, const TrainStat
   if (saved.seed != given.seed)
     lines.push_back(fmt::format("seed: {} saved, {} given", saved.seed, given.seed));
   return lines;
+}
+
+/// By the names of now.
+std::vector<Setting> renewed_settings(std::vector<Setting> saved, std::span<const Setting> now,
+                                      const TrainOptions& options) {
+  if (options.settings.empty()) return with_new_names(std::move(saved), now);
+  return options.renew_settings ? options.renew_settings(std::move(saved), now) : saved;
 }
 
 void begin_epoch_again(TrainState& state) {
@@ -242,7 +250,7 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
                        const CheckpointTensors& tensors, const TrainOptions& options) {
   const auto opener = checkpoint_opener(options);
   TrainState found = read_checkpoint_state(path, *opener);
-  found.settings = with_new_names(std::move(found.settings), fresh.settings);
+  found.settings = renewed_settings(std::move(found.settings), fresh.settings, options);
   if (found.model == fresh.model && found.optimizer != fresh.optimizer) {
     refuse(path, "the checkpoint was trained with " + found.optimizer + ", the run asks for " +
                      fresh.optimizer);

@@ -17,6 +17,15 @@
 #include "trainer/ops/detail/batch_norm.h"
 #include "trainer/ops/detail/vector-inl.h"
 
+// Before a loop over a block's parts. Those of one lane each stay a loop: unrolled, they are two
+// thirds of the objects, for processors that hardly any machine has.
+#undef MILLRACE_FOR_PARTS
+#if HWY_TARGET == HWY_SCALAR && defined(__GNUC__) && !defined(__clang__)
+#define MILLRACE_FOR_PARTS _Pragma("GCC unroll 1")
+#else
+#define MILLRACE_FOR_PARTS
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace millrace::trainer::ops::HWY_NAMESPACE {
 
@@ -112,6 +121,7 @@ class PairOfSums {
 template <std::size_t kWay, int kBlock, class Step>
 HWY_INLINE void sum_pixel(std::int64_t at, const Step& step, PairOfSums<kBlock>& sums) {
   using Vs = BlockVectors<kBlock>;
+  MILLRACE_FOR_PARTS
   for (std::size_t k = 0; k < Vs::kParts; ++k) {
     step.part(static_cast<std::size_t>(at) + k * Vs::kLanes, k,
               typename PairOfSums<kBlock>::template Part<kWay>{sums, k});
@@ -149,6 +159,7 @@ HWY_INLINE void for_planes(const Planes& planes, const Step& step) {
   for (std::int64_t n = 0; n < planes.images; ++n) {
     const std::int64_t begin = planes.first + n * planes.stride;
     for (std::int64_t at = begin; at < begin + planes.values; at += kBlock) {
+      MILLRACE_FOR_PARTS
       for (std::size_t k = 0; k < Vs::kParts; ++k)
         step.part(static_cast<std::size_t>(at) + k * Vs::kLanes, k);
     }

@@ -1,0 +1,159 @@
+// The table of other names: each leads to something that there is, and what checkpoints of before
+// have saved is compared by the names of now.
+#include "tools/option_aliases.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "tests/tools/support.h"
+#include "tools/train/saved_settings.h"
+#include "trainer/rules/sgd.h"
+#include "trainer/update_rule.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using trainer::Setting;
+
+std::set<std::string> commands_in_help() {
+  std::set<std::string> commands;
+  bool listed = false;
+  for (const std::string& line : lines_of(millrace({"--help"}).out)) {
+    std::istringstream words(line);
+    std::string word;
+    if (line == "Commands:") listed = true;
+    if (listed && line.starts_with("  ") && words >> word) commands.insert(word);
+    if (listed && line.empty()) break;
+  }
+  return commands;
+}
+
+TEST(OptionAliases, EachIsANameOfAnOptionThatACommandHas) {
+  std::set<std::pair<std::string, std::string>> shown;
+  for (const std::string& command : commands_in_help()) {
+    for (const std::string& line : lines_of(millrace({command, "--help", "aliases"}).out)) {
+      std::istringstream words(line);
+      std::string name;
+      std::string known;
+      if (words >> name >> known) shown.emplace(name, known);
+    }
+  }
+  for (const tools::OptionAlias& alias : tools::option_aliases())
+    EXPECT_TRUE(shown.contains({"--" + std::string(alias.name), "--" + std::string(alias.known)}))
+        << alias.name << " is " << alias.known;
+}
+
+TEST(OptionAliases, AWordIsOneOfThoseThatTheOptionTakes) {
+  for (const tools::WordAlias& alias : tools::word_aliases()) {
+    const std::string option(alias.option);
+    if (alias.known.empty()) {
+      const ProcessResult refused = millrace({"train", "--" + option, std::string(alias.word)});
+      EXPECT_EQ(refused.status, 2);
+      EXPECT_THAT(refused.err, HasSubstr(std::string(alias.said)));
+      continue;
+    }
+    EXPECT_THAT(millrace({"train", "--help", option}).out,
+                HasSubstr("\n  " + std::string(alias.known) + " "))
+        << alias.word;
+  }
+}
+
+TEST(OptionAliases, WhatIsGoneIsNoOption) {
+  for (const auto& [name, said] : tools::gone_options()) {
+    const ProcessResult refused = millrace({"train", "--" + std::string(name), "2"});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr(std::string(said)));
+  }
+}
+
+std::vector<std::string> differences(const std::vector<Setting>& saved,
+                                     const std::vector<Setting>& now) {
+  return setting_differences(tools::renewed_settings(saved, now), "saved", now, "given");
+}
+
+// The lists that checkpoints had before rules and schedules were components, as they were written.
+TEST(SavedSettings, OfBeforeComponentsAreComparedByTheNamesOfNow) {
+  const std::vector<Setting> saved = trainer::settings_from_json(
+      R"([["--optimizer","sgd",0,0,""],["--momentum","0.9",1,0,""],["--betas","0.9,0.999",1,0,""],)"
+      R"(["--no-decay-norms-biases","true",1,1,""],["--schedule","warmup-exponential",1,1,""],)"
+      R"(["--schedule-unit","epoch",1,0,""],["--step-epochs","30",1,0,""],["--gamma","0.1",1,0,""],)"
+      R"(["--divisor","4",1,1,""],["--warmup-epochs","0",1,0,""],["--warmup-steps","0",1,0,""]])");
+  const trainer::Sgd sgd = {.groups = {{.parameters = "norms-biases", .weight_decay = 0.0F}}};
+  const std::vector<Setting> now = {
+      {.name = "--optimizer", .value = "sgd"},
+      {.name = "--optimizer.momentum", .value = "0.8"},
+      {.name = "--optimizer.groups",
+       .value = trainer::setting_text(written(trainer::Rule(sgd)).items.back())},
+      {.name = "--schedule", .value = "step"},
+      {.name = "--schedule.every", .value = "20"},
+      {.name = "--schedule.gamma", .value = "0.25"},
+      {.name = "--schedule.warmup", .value = "0.9ep"},
+      {.name = "--schedule.by", .value = "epoch"}};
+  EXPECT_THAT(differences(saved, now), ElementsAre("--optimizer.momentum: 0.9 saved, 0.8 given",
+                                                   "--schedule.every: 30 saved, 20 given"));
+}
+
+TEST(SavedSettings, AWarmUpHasTheUnitOfItsOption) {
+  const auto said = [](const char* epochs, const char* steps, const char* now) {
+    return differences(
+        {{.name = "--warmup-epochs", .value = epochs}, {.name = "--warmup-steps", .value = steps}},
+        {{.name = "--schedule.warmup", .value = now}});
+  };
+  EXPECT_THAT(said("0", "100", "100steps"), IsEmpty());
+  EXPECT_THAT(said("5", "0", "5ep"), IsEmpty());
+  EXPECT_THAT(said("0", "0", "none"), IsEmpty());
+  EXPECT_THAT(said("0", "0", "0"), IsEmpty());
+  EXPECT_THAT(said("0", "0", "5ep"), ElementsAre(HasSubstr("0 saved, 5ep given")));
+  EXPECT_THAT(said("5", "0", "0"), ElementsAre(HasSubstr("5ep saved, 0 given")));
+}
+
+TEST(SavedSettings, OfSeveralOptionsThatAreOneNowTheOneThatSaysSomethingCounts) {
+  const auto uneven = [](const char* drop, const char* own, const char* now) {
+    return differences({{.name = "--uneven", .value = own}, {.name = "--drop-last", .value = drop}},
+                       {{.name = "--uneven", .value = now}});
+  };
+  EXPECT_THAT(uneven("true", "pad", "drop"), IsEmpty());
+  EXPECT_THAT(uneven("false", "partial", "partial"), IsEmpty());
+  EXPECT_THAT(uneven("true", "pad", "pad"), ElementsAre("--uneven: drop saved, pad given"));
+  EXPECT_THAT(
+      differences({{.name = "--streams", .value = "0"}, {.name = "--workers", .value = "2"}},
+                  {{.name = "--streams", .value = "2/process"}}),
+      IsEmpty());
+  EXPECT_THAT(differences({{.name = "--reduce", .value = "tree"},
+                           {.name = "--reduce-precision", .value = "bf16"}},
+                          {{.name = "--allreduce", .value = "tree"}}),
+              ElementsAre("--allreduce: tree-bf16 saved, tree given"));
+}
+
+TEST(SavedSettings, OfOrdersAreComparedAsParameters) {
+  const std::vector<Setting> saved = {
+      {.name = "--order", .value = "millrace"}, {.name = "--shuffle", .value = "7"},
+      {.name = "--open-shards", .value = "1"},  {.name = "--shuffle-initial", .value = "100"},
+      {.name = "--on-fault", .value = "skip"},  {.name = "--max-faults", .value = "3"}};
+  const std::vector<Setting> now = {{.name = "--order", .value = "shuffled"},
+                                    {.name = "--order.buffer", .value = "9"},
+                                    {.name = "--order.open-shards", .value = "1"},
+                                    {.name = "--on-fault", .value = "skip"},
+                                    {.name = "--on-fault.max", .value = "0.5"}};
+  EXPECT_THAT(differences(saved, now), ElementsAre("--order.buffer: 7 saved, 9 given",
+                                                   "--on-fault.max: 3 saved, 0.5 given"));
+}
+
+TEST(SavedSettings, OfModelsAndTasksAreComparedAsParameters) {
+  const std::vector<Setting> saved = {{.name = "--stem", .value = "imagenet"},
+                                      {.name = "--label-smoothing", .value = "0.1"},
+                                      {.name = "--mask-loss", .value = "bce"}};
+  const std::vector<Setting> now = {{.name = "--model.stem", .value = "3x3"},
+                                    {.name = "--task.label-smoothing", .value = "0.1"}};
+  EXPECT_THAT(differences(saved, now), ElementsAre("--model.stem: imagenet saved, 3x3 given"))
+      << "a mask's loss is no setting of a task without one";
+}
+
+}  // namespace
+}  // namespace millrace::testing
