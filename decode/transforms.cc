@@ -5,8 +5,12 @@
 
 #include "decode/transforms/center_crop.h"
 #include "decode/transforms/color_jitter.h"
+#include "decode/transforms/gaussian_blur.h"
+#include "decode/transforms/histograms.h"
 #include "decode/transforms/letterbox.h"
+#include "decode/transforms/lighting.h"
 #include "decode/transforms/normalize.h"
+#include "decode/transforms/random_adjust_sharpness.h"
 #include "decode/transforms/random_crop.h"
 #include "decode/transforms/random_erasing.h"
 #include "decode/transforms/random_grayscale.h"
@@ -24,9 +28,14 @@ const TransformTable& standard_transforms() {
   static const TransformTable table = TransformTable("transform")
                                           .add<CenterCrop>()
                                           .add<ColorJitter>()
+                                          .add<GaussianBlur>()
                                           .add<Letterbox>()
+                                          .add<Lighting>()
                                           .add<Normalize>()
+                                          .add<RandomAdjustSharpness>()
+                                          .add<RandomAutocontrast>()
                                           .add<RandomCrop>()
+                                          .add<RandomEqualize>()
                                           .add<RandomErasing>()
                                           .add<RandomGrayscale>()
                                           .add<RandomHorizontalFlip>()

@@ -28,6 +28,13 @@ def with_levels(image, case):
     return change(image, case["value"]) if "value" in case else change(image)
 
 
+def functional(image, case):
+    """What torchvision's function of that name makes of a PIL picture."""
+    from torchvision.transforms import functional as f
+
+    return getattr(f, case["name"])(image, *case["arguments"])
+
+
 def erasing(**options):
     from torchvision import transforms as t
 
@@ -81,6 +88,8 @@ def answer(folder, case):
         return np.asarray(jittered(image, case))
     if case["op"] == "levels":
         return np.asarray(with_levels(image, case))
+    if case["op"] == "function":
+        return np.asarray(functional(image, case))
     if case["op"] == "erase":
         return erased(image, case)
     if case["op"] == "resize":

@@ -1,9 +1,10 @@
 // Images compared with the results of PIL and torchvision. Skipped if Python lacks them.
+#include "tests/decode/oracle.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
@@ -27,51 +28,13 @@
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
 #include "tests/decode/tiff_builder.h"
-#include "tests/support/temp_dir.h"
 
 namespace millrace {
 namespace {
 
 using decode::Image;
 using testing::build_jpeg;
-
-std::string oracle_python() {
-  const char* given = std::getenv("MILLRACE_ORACLE_PYTHON");
-  return given != nullptr ? given : "build/oracle/bin/python";
-}
-
-bool runs(const std::string& arguments) {
-  const std::string command = oracle_python() + " " + arguments + " 2>/dev/null";
-  return std::system(command.c_str()) == 0;  // NOLINT: the test's own words
-}
-
-class Oracle : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!runs("-c 'import PIL, numpy, torchvision'")) {
-      GTEST_SKIP() << oracle_python() << " does not run, or has no PIL, numpy and torchvision";
-    }
-  }
-
-  void add_file(const std::string& name, const io::Bytes& file) {
-    testing::write_file(dir_ / name, file.text());
-  }
-
-  void add_case(const std::string& json) { cases_ += (cases_.empty() ? "[" : ",") + json; }
-
-  void ask() {
-    testing::write_file(dir_ / "cases.json", cases_ + "]");
-    ASSERT_TRUE(runs("tests/decode/oracle.py " + dir_.path().string()));
-  }
-
-  std::vector<std::uint8_t> answer(int i) {
-    const std::string raw = testing::read_file(dir_ / (std::to_string(i) + ".raw"));
-    return {raw.begin(), raw.end()};
-  }
-
-  testing::TempDir dir_;
-  std::string cases_;
-};
+using testing::Oracle;
 
 TEST_F(Oracle, JpegsDecodeToTheBit) {
   const Image image = testing::photo(97, 131, 1);

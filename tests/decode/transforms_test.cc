@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,8 +13,12 @@
 #include "decode/image_decoder.h"
 #include "decode/transforms/center_crop.h"
 #include "decode/transforms/color_jitter.h"
+#include "decode/transforms/gaussian_blur.h"
+#include "decode/transforms/histograms.h"
 #include "decode/transforms/letterbox.h"
+#include "decode/transforms/lighting.h"
 #include "decode/transforms/normalize.h"
+#include "decode/transforms/random_adjust_sharpness.h"
 #include "decode/transforms/random_crop.h"
 #include "decode/transforms/random_erasing.h"
 #include "decode/transforms/random_grayscale.h"
@@ -116,6 +122,11 @@ TEST(Transforms, ListEveryMember) {
     return value_type(transform).fields(&transform).size();
   };
   EXPECT_EQ(listed(decode::CenterCrop()), num_members<decode::CenterCrop>());
+  EXPECT_EQ(listed(decode::GaussianBlur()), num_members<decode::GaussianBlur>());
+  EXPECT_EQ(listed(decode::Lighting()), num_members<decode::Lighting>());
+  EXPECT_EQ(listed(decode::RandomAdjustSharpness()), num_members<decode::RandomAdjustSharpness>());
+  EXPECT_EQ(listed(decode::RandomAutocontrast()), num_members<decode::RandomAutocontrast>());
+  EXPECT_EQ(listed(decode::RandomEqualize()), num_members<decode::RandomEqualize>());
   EXPECT_EQ(listed(decode::ColorJitter()), num_members<decode::ColorJitter>());
   EXPECT_EQ(listed(decode::Letterbox()), num_members<decode::Letterbox>());
   EXPECT_EQ(listed(decode::Normalize()), num_members<decode::Normalize>());
@@ -172,6 +183,9 @@ TEST(Transforms, RefuseBadValuesAndSayWhatIsWrong) {
   EXPECT_EQ(mistake("hflip(2)"), "p must be 0 to 1");
   EXPECT_EQ(mistake("rrc(wide)"), "size: must be a size: 224, or height and width: 96x128");
   EXPECT_EQ(mistake("hflop"), "there is no transform 'hflop'; did you mean hflip?");
+  EXPECT_EQ(mistake("blur(4)"), "blur: kernel_size must be odd");
+  EXPECT_EQ(mistake("blur"), "blur needs kernel_size");
+  EXPECT_EQ(mistake("jitter(hue=0.6)"), "hue must be 0 to 0.5");
   EXPECT_THROW(static_cast<void>(Transform(decode::CenterCrop{}).make()), Error);
   EXPECT_THROW(static_cast<void>(Transform(decode::Normalize{.std = {0}}).make()), Error);
 }
@@ -205,7 +219,7 @@ TEST(Transforms, OfOneWordDrawOneAfterAnother) {
 
 TEST(Transforms, OfLevelsChangeAsOftenAsTheySay) {
   const Image image = testing::photo(2, 2, 1);
-  for (const std::string word : {"invert", "solarize", "posterize", "grayscale"}) {
+  for (const std::string word : {"invert", "solarize", "posterize", "grayscale", "autocontrast"}) {
     int changed = 0;
     for (std::uint64_t index = 0; index < 400; ++index)
       changed +=
@@ -235,6 +249,35 @@ TEST(Transforms, ErasingHasALevelForAllChannelsOrOneForEach) {
   EXPECT_TRUE(refuses("erase(value=[1, 2, 3])", 1));
   EXPECT_TRUE(refuses("erase(value=[])", 3));
   EXPECT_TRUE(refuses("erase(value=[256])", 3));
+}
+
+TEST(Transforms, LightingShiftsEachColourByOneNumber) {
+  const Image image = testing::photo(20, 20, 3);
+  const auto before = testing::pixels_of(image);
+  std::vector<double> reds;
+  for (std::uint64_t index = 0; index < 300; ++index) {
+    const auto after = seen("ccrop(20), lighting(0.2)", image, {.index = index});
+    std::array<std::set<int>, 3> shifts;
+    for (std::size_t i = 0; i < after.size(); ++i)
+      if (after[i] > 0 && after[i] < 255) shifts[i % 3].insert(after[i] - before[i]);
+    for (const auto& of_colour : shifts) ASSERT_EQ(of_colour.size(), 1U) << index;
+    reds.push_back(*shifts[0].begin());
+    EXPECT_NEAR(*shifts[1].begin(), reds.back(), 12) << "mostly grey light";
+  }
+  double squares = 0;
+  for (const double red : reds) squares += red * red;
+  EXPECT_NEAR(std::sqrt(squares / 300), 255 * 0.2 * 0.5675 * 0.2175, 1);
+  EXPECT_THROW(plain_decoder(parse("ccrop(2), lighting", own_table()), 1), Error);
+}
+
+TEST(Transforms, HueTurnsAtRandomAndLeavesTheOthersDraws) {
+  const Image image = testing::photo(20, 20, 3);
+  const auto still = seen("ccrop(20), jitter(0.4, 0.3, 0.2)", image, {.index = 5});
+  EXPECT_EQ(seen("ccrop(20), jitter(0.4, 0.3, 0.2, 0)", image, {.index = 5}), still);
+  std::set<std::vector<std::uint8_t>> turned;
+  for (std::uint64_t index = 0; index < 20; ++index)
+    turned.insert(seen("ccrop(20), jitter(hue=0.5)", image, {.index = index}));
+  EXPECT_GT(turned.size(), 15U);
 }
 
 TEST(Transforms, StandInTheOrderOfTheirKinds) {
