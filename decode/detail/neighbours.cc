@@ -11,7 +11,8 @@
 namespace millrace::decode::detail {
 namespace {
 
-constexpr int kWholeSum = 1 << 15;
+constexpr int kBits = 15;
+constexpr int kWholeSum = 1 << kBits;
 
 std::size_t row_bytes(const Pixels& pixels) {
   return static_cast<std::size_t>(pixels.width) * static_cast<std::size_t>(pixels.channels);
@@ -86,7 +87,7 @@ void blur_rows(const Pixels& pixels, const std::vector<std::int16_t>& weights, s
   std::uint8_t* line = reserve_pixels(buffer, stride + weights.size() * channels);
   for (std::size_t y = 0; y < static_cast<std::size_t>(pixels.height); ++y) {
     reflect_ends(&pixels.levels[y * stride], pixels.width, channels, taps / 2, line);
-    blend_rows(line, channels, weights.data(), taps, out + y * stride, stride);
+    blend_rows(line, channels, weights.data(), taps, kBits, out + y * stride, stride);
   }
 }
 
@@ -124,7 +125,7 @@ void blur(Pixels& pixels, int kernel_size, double sigma) {
   blur_rows(pixels, weights, first);
   reflect_rows(first, pixels.height, kernel_size / 2, stride);
   for (std::size_t y = 0; y < height; ++y)
-    blend_rows(rows + y * stride, stride, weights.data(), kernel_size,
+    blend_rows(rows + y * stride, stride, weights.data(), kernel_size, kBits,
                pixels.levels.data() + y * stride, stride);
 }
 

@@ -13,6 +13,10 @@ namespace millrace::decode::detail {
 template <typename Changed>
 std::unique_ptr<TransformStep> random_levels(double probability, Changed changed);
 
+/// What `changed` makes of each level.
+template <typename Changed>
+LevelStep::Levels level_table(Changed changed);
+
 /// The same of a table.
 std::unique_ptr<TransformStep> random_table(double probability, const LevelStep::Levels& table);
 
@@ -38,11 +42,16 @@ std::unique_ptr<TransformStep> random_change(double probability, Change change) 
 }
 
 template <typename Changed>
-std::unique_ptr<TransformStep> random_levels(double probability, Changed changed) {
+LevelStep::Levels level_table(Changed changed) {
   LevelStep::Levels table;
   for (int level = 0; level < 256; ++level)
     table[static_cast<std::size_t>(level)] = static_cast<std::uint8_t>(changed(level));
-  return random_table(probability, table);
+  return table;
+}
+
+template <typename Changed>
+std::unique_ptr<TransformStep> random_levels(double probability, Changed changed) {
+  return random_table(probability, level_table(changed));
 }
 
 }  // namespace millrace::decode::detail
