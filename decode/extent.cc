@@ -58,7 +58,78 @@ class SizeType final : public ValueType {
   }
 };
 
+int of_item(const Written& list, std::size_t i) { return side_of(list.items[i]); }
+
+class SidesType final : public ValueType {
+ public:
+  void read(const Written& from, void* value) const override {
+    Sides& sides = *static_cast<Sides*>(value);
+    const std::size_t count = from.items.size();
+    if (from.kind == Kind::kNumber)
+      sides = side_of(from);
+    else if (from.kind == Kind::kList && count == 2)
+      sides = {of_item(from, 0), of_item(from, 1)};
+    else if (from.kind == Kind::kList && count == 4)
+      sides = {of_item(from, 0), of_item(from, 1), of_item(from, 2), of_item(from, 3)};
+    else
+      throw Mistake(from, "must be a number, or 2 or 4 in a list");
+  }
+  Written write(const void* value, Form /*form*/) const override {
+    Written list{.kind = Kind::kList};
+    const auto& [left, top, right, bottom] = *static_cast<const Sides*>(value);
+    for (const int side : {left, top, right, bottom})
+      list.items.push_back({.kind = Kind::kNumber, .text = std::to_string(side)});
+    if (Sides(left, top) == Sides(left, top, right, bottom)) list.items.resize(2);
+    return left == top && list.items.size() == 2 ? list.items.front() : list;
+  }
+  std::string python() const override {
+    return "int | tuple[int, int] | tuple[int, int, int, int]";
+  }
+  std::string shown() const override { return "N|[N, N]|[N, N, N, N]"; }
+  std::vector<double> numbers(const void* value) const override {
+    const auto& [left, top, right, bottom] = *static_cast<const Sides*>(value);
+    return {static_cast<double>(left), static_cast<double>(top), static_cast<double>(right),
+            static_cast<double>(bottom)};
+  }
+};
+
+class AnglesType final : public ValueType {
+ public:
+  void read(const Written& from, void* value) const override {
+    Angles& angles = *static_cast<Angles*>(value);
+    if (from.kind != Kind::kNumber) return interval().read(from, static_cast<Interval*>(&angles));
+    double most = 0;
+    millrace::value_type(most).read(from, &most);
+    if (most < 0) throw Mistake(from, "is from -x to x degrees: 0 or more");
+    angles = most;
+  }
+  Written write(const void* value, Form form) const override {
+    const auto& angles = *static_cast<const Angles*>(value);
+    if (angles == Angles(angles.to)) return millrace::value_type(angles.to).write(&angles.to, form);
+    return interval().write(static_cast<const Interval*>(&angles), form);
+  }
+  std::string python() const override { return "float | tuple[float, float]"; }
+  std::string shown() const override { return "X|X..X"; }
+  std::vector<double> numbers(const void* value) const override {
+    const auto& angles = *static_cast<const Angles*>(value);
+    return {angles.from, angles.to};
+  }
+
+ private:
+  static const ValueType& interval() { return millrace::value_type(Interval()); }
+};
+
 }  // namespace
+
+const ValueType& value_type(const Sides& /*sides*/) {
+  static const SidesType type;
+  return type;
+}
+
+const ValueType& value_type(const Angles& /*angles*/) {
+  static const AnglesType type;
+  return type;
+}
 
 const ValueType& value_type(const Extent& /*size*/) {
   static const SizeType<Extent> type;

@@ -31,6 +31,31 @@ struct ResizeExtent {
   bool operator==(const ResizeExtent&) const = default;
 };
 
+/// Pixels that are added on each side. In text 4, [4, 8] (left and right, top and bottom) or [1, 2,
+/// 3, 4].
+struct Sides {
+  int left = 0;
+  int top = 0;
+  int right = 0;
+  int bottom = 0;
+
+  constexpr Sides() = default;
+  constexpr Sides(int all) : Sides(all, all) {}  // NOLINT: 4, as torchvision's
+  constexpr Sides(int x, int y) : Sides(x, y, x, y) {}
+  constexpr Sides(int l, int t, int r, int b) : left(l), top(t), right(r), bottom(b) {}
+  bool operator==(const Sides&) const = default;
+};
+
+/// Degrees, from and to; one number sets both, of either sign. In text 15, -10..30.
+struct Angles : Interval {
+  constexpr Angles() = default;
+  constexpr Angles(double most) : Interval{-most, most} {}  // NOLINT: 15, as torchvision's
+  constexpr Angles(double least, double most) : Interval{least, most} {}
+  bool operator==(const Angles&) const = default;
+};
+
+const ValueType& value_type(const Sides&);
+const ValueType& value_type(const Angles&);
 const ValueType& value_type(const Extent&);
 const ValueType& value_type(const ResizeExtent&);
 

@@ -30,6 +30,8 @@ int scale_for(const Stage& stage) {
   return scale;
 }
 
+enum class Fills { kNo, kYes };  // whether borders have the colour that transforms say
+
 // The context of decoding one image.
 struct Run {
   const ImageDecoderOptions& options;
@@ -37,22 +39,28 @@ struct Run {
   const Geometry& geometry;
   Workspace& workspace;
 
-  bool nearest() const { return options.interpolation == Interpolation::kNearest; }
+  bool nearest(const Stage& stage) const {
+    return detail::StageRunner::interpolation_of(stage, options.interpolation) ==
+           Interpolation::kNearest;
+  }
 
-  Box plan(std::size_t stage, int scale) const {
+  Box plan(std::size_t stage, int scale, Fills fills = Fills::kYes) const {
     const auto stages = geometry.stages();
     const bool last = stage + 1 == stages.size();
-    return workspace.runner.plan(stages[stage],
-                                 {.scale = scale,
-                                  .mirrored = last && geometry.flipped(),
-                                  .mirrored_vertically = last && geometry.flipped_vertically(),
-                                  .nearest = nearest()});
+    return workspace.runner.plan(
+        stages[stage],
+        {.scale = scale,
+         .mirrored = last && geometry.flipped(),
+         .mirrored_vertically = last && geometry.flipped_vertically(),
+         .interpolation = options.interpolation,
+         .fills = fills == Fills::kYes && options.interpolation != Interpolation::kNearest});
   }
 };
 
 PixelView read_pixels(const detail::ImageSource& source, const Run& run) {
-  const int scale =
-      source.header().scalable && !run.nearest() ? scale_for(run.geometry.stages().front()) : 1;
+  const Stage& first = run.geometry.stages().front();
+  const bool scales = source.header().scalable && !run.nearest(first) && !first.sampling;
+  const int scale = scales ? scale_for(first) : 1;
   const Box box = run.plan(0, scale);
   const int channels =
       run.classes != nullptr ? detail::ClassReader::kChannels : run.options.channels;
@@ -74,13 +82,13 @@ PixelView run_into(std::vector<std::uint8_t>& buffer, const PixelView& input, in
 }
 
 // Runs all stages except the last, which is only planned; returns the last one's input.
-PixelView run_stages_but_last(PixelView view, const Run& run) {
+PixelView run_stages_but_last(PixelView view, const Run& run, Fills fills = Fills::kYes) {
   const auto stages = run.geometry.stages();
   for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
     const Box& window = stages[i].window;
     view = run_into(run.workspace.between[i % 2], view, window.width, window.height,
                     run.workspace.runner);
-    run.plan(i + 1, 1);
+    run.plan(i + 1, 1, fills);
   }
   return view;
 }
@@ -107,6 +115,32 @@ void fill_padding(const Box& content, float value, const RowWriter::Format& form
     const int to = shows ? (content.x + content.width) * each : format.width * each;
     std::fill(row, row + from, value);
     std::fill(row + to, row + std::ptrdiff_t{format.width} * each, value);
+  }
+}
+
+/// Gives `value` to the pixels that show nothing of the picture, or not it alone. It is sent
+/// through the geometry as a white picture.
+void fill_unseen(const Run& run, float value, const RowWriter::Format& format, std::byte* slot) {
+  const Box box = run.plan(0, 1, Fills::kNo);
+  const auto width = static_cast<std::size_t>(box.width);
+  const std::vector<std::uint8_t> white(
+      width * static_cast<std::size_t>(box.height) + detail::kPadding, 255);
+  const PixelView all = {.data = white.data(), .stride = width, .box = box, .channels = 1};
+  const PixelView view = run_stages_but_last(all, run, Fills::kNo);
+  const std::size_t pixels =
+      static_cast<std::size_t>(format.width) * static_cast<std::size_t>(format.height);
+  const bool planar = format.layout == Layout::kCHW;
+  const auto channels = static_cast<std::size_t>(format.channels);
+  auto* out = reinterpret_cast<float*>(slot);
+  for (int y = 0; y < format.height; ++y) {
+    const std::uint8_t* row = run.workspace.runner.row(view, y);
+    for (int x = 0; x < format.width; ++x) {
+      if (row[x] == 255) continue;
+      const auto at = static_cast<std::size_t>(y) * static_cast<std::size_t>(format.width) +
+                      static_cast<std::size_t>(x);
+      for (std::size_t c = 0; c < channels; ++c)
+        out[planar ? c * pixels + at : at * channels + c] = value;
+    }
   }
 }
 
@@ -165,6 +199,8 @@ void check_options(const ImageDecoderOptions& options, const TransformList& tran
   require(transforms.scale() == nullptr || options.dtype == DType::kFloat32 ||
               options.dtype == DType::kBFloat16,
           "only float32 and bfloat16 images can be normalised");
+  require(options.interpolation != Interpolation::kRandom,
+          "a random interpolation is a transform's");
   require(!options.padding || options.dtype == DType::kFloat32,
           "only float32 images have a value of their own for what is padded");
   transforms.check_channels(options.channels);
@@ -247,7 +283,10 @@ Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
   } else {
     write_rows(view, plan_->writer, *lease, slot.data());
   }
-  if (options.padding) fill_padding(geometry.content(), *options.padding, format, slot.data());
+  if (options.padding && geometry.samples())
+    fill_unseen(run, *options.padding, format, slot.data());
+  else if (options.padding)
+    fill_padding(geometry.content(options.interpolation), *options.padding, format, slot.data());
   return untidy.empty() ? Tidiness::kTidy : Tidiness::kUntidy;
 }
 

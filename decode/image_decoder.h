@@ -22,18 +22,13 @@
 #include "decode/array.h"
 #include "decode/class_mask.h"
 #include "decode/codec.h"
+#include "decode/interpolation.h"
 #include "decode/limits.h"
 #include "decode/sample_id.h"
 #include "decode/transforms.h"
 #include "io/bytes.h"
 
 namespace millrace::decode {
-
-/// How a resize computes new pixels.
-enum class Interpolation {
-  kBilinear,  ///< antialiased, as PIL and torchvision
-  kNearest,   ///< no new values: for masks
-};
 
 struct ImageDecoderOptions {
   std::vector<Transform> transforms = {};
@@ -44,6 +39,7 @@ struct ImageDecoderOptions {
   /// for it: channels is 1, kNearest.
   DType dtype = DType::kFloat32;
   Layout layout = Layout::kHWC;
+  /// Where a transform does not say another one. kNearest is done whatever they say.
   Interpolation interpolation = Interpolation::kBilinear;
   /// What padded pixels hold, not scaled; NaN: no value, for targets (trainer/loss/loss.h).
   /// nullopt: what level 0 becomes. Requires: kFloat32.

@@ -19,6 +19,16 @@ ImageSize size_of(const io::Bytes& encoded, const ImageDecoderOptions& options) 
                               .tolerate_truncated = options.tolerate_truncated});
 }
 
+/// Throws: InvalidArgument for a transform that is not a member's own matter.
+void check_own(const Transform& own, bool is_alone) {
+  const auto step = own.make();
+  const auto* pixels = dynamic_cast<const PixelStep*>(step.get());
+  require(dynamic_cast<const GeometryStep*>(step.get()) == nullptr,
+          "paired images share their crops, resizes and flips");
+  require(is_alone || pixels == nullptr || !pixels->moves(),
+          "paired images share their geometry: " + text(own) + " would move one of them alone");
+}
+
 /// Runs `work` and annotates its fault with the image's location.
 template <typename Work>
 void located(const PairedImage& image, const Work& work) {
@@ -40,10 +50,7 @@ PairedDecoder::PairedDecoder(const std::vector<Transform>& geometry,
         kind_of(transform) == TransformKind::kGeometry,
         "paired images share their geometry alone: " + text(transform) + " belongs to a member");
   for (ImageDecoderOptions& member : members_) {
-    for (const Transform& own : member.transforms) {
-      require(kind_of(own) != TransformKind::kGeometry,
-              "paired images share their crops, resizes and flips");
-    }
+    for (const Transform& own : member.transforms) check_own(own, members_.size() == 1);
     member.transforms.insert(member.transforms.begin(), geometry.begin(), geometry.end());
     decoders_.emplace_back(member);
   }

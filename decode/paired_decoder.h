@@ -33,7 +33,7 @@ struct PairedImage {
 class PairedDecoder {
  public:
   /// Throws: InvalidArgument as ImageDecoder, if `geometry` has another kind of transform, and if a
-  /// member has one that is geometry.
+  /// member has one that is geometry or, beside others, moves pixels (RandAugment).
   PairedDecoder(const std::vector<Transform>& geometry, std::vector<ImageDecoderOptions> members);
 
   std::size_t num_members() const { return decoders_.size(); }

@@ -71,6 +71,8 @@ struct Pixels {
 class PixelStep : public TransformStep {
  public:
   virtual void change(Pixels& pixels, KeyedRng& rng) const = 0;
+  /// Whether it moves what is seen, so that a mask beside the picture would no longer fit.
+  virtual bool moves() const { return false; }
 };
 
 /// Changes each level by itself, but for alpha. Neighbours run as one table, in one pass.

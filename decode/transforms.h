@@ -22,6 +22,9 @@ using TransformTable = TableOf<TransformStep>;
 
 const TransformTable& standard_transforms();
 
+/// Transforms as a field of another one. In text they are the standard ones.
+const ValueType& value_type(const std::vector<Transform>&);
+
 /// What a transform does (transform_step.h). Throws: as Transform::make().
 enum class TransformKind { kGeometry, kPixels, kScale };
 TransformKind kind_of(const Transform& transform);

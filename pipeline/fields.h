@@ -63,7 +63,7 @@ struct ImageField {
 /// same crop, resize and flip. Each member is a field of the batch.
 struct PairedImagesField {
   std::vector<decode::Transform> geometry = {};
-  /// A member's own transforms may be ColorJitter and Normalize only.
+  /// A member's own transforms change levels, and move nothing.
   std::vector<ImageField> members = {};
 };
 

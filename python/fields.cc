@@ -30,8 +30,11 @@ constexpr std::array<Word<DType>, 7> kDTypes = {{{"float32", DType::kFloat32},
                                                  {"fp32", DType::kFloat32},
                                                  {"bf16", DType::kBFloat16}}};
 constexpr std::array<Word<Layout>, 2> kLayouts = {{{"HWC", Layout::kHWC}, {"CHW", Layout::kCHW}}};
-constexpr std::array<Word<Interpolation>, 2> kInterpolations = {
-    {{"bilinear", Interpolation::kBilinear}, {"nearest", Interpolation::kNearest}}};
+constexpr std::array<Word<Interpolation>, 4> kInterpolations = {
+    {{"bilinear", Interpolation::kBilinear},
+     {"bicubic", Interpolation::kBicubic},
+     {"lanczos", Interpolation::kLanczos},
+     {"nearest", Interpolation::kNearest}}};
 
 constexpr const char* kSuffixesDoc =
     "\"jpg;png\": the member of the first suffix that a sample has is used.";

@@ -96,8 +96,9 @@ nb::object python_value(const Written& value, const std::string& python) {
       return nb::module_::import_("builtins")
           .attr(python.find("float") == std::string::npos ? "int" : "float")(value.text);
     case Kind::kWord:
-    case Kind::kCall:
       return nb::str(text(value).c_str());
+    case Kind::kCall:
+      return transform_object(decode::Transform(component_of(value, standard_transforms())));
     case Kind::kInterval:
       return nb::tuple(all());
     case Kind::kList:

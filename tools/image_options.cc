@@ -59,8 +59,13 @@ bool says_size(const Written& call) {
       call.items, [](const Written& one) { return one.name.empty() || one.name == "size"; });
 }
 
-/// Adds `size` to a call that has a field of that name, and says none.
+/// Adds `size` to a call that has a field of that name, and says none; and to those in its lists.
 void give_size(Written& call, const decode::Extent& size) {
+  using Kind = Written::Kind;
+  for (Written& list : call.items)
+    for (Written& held : list.items)
+      if (list.kind == Kind::kList && (held.kind == Kind::kCall || held.kind == Kind::kWord))
+        give_size(held, size);
   const Component& usual = decode::standard_transforms().at(call);
   const auto fields = usual.type().fields(usual.value());
   const bool takes_size = std::ranges::any_of(fields, [](const Field& field) {
@@ -86,6 +91,15 @@ Transform in_proportion(Transform transform, const Written& call, const decode::
   for (double* ratio : {&shaped.ratio.from, &shaped.ratio.to})
     *ratio *= static_cast<double>(size.width) / size.height;
   return shaped;
+}
+
+/// As `interpolation` says, if the crop does not say how it resizes.
+Transform interpolated(const Transform& transform, decode::Interpolation interpolation) {
+  const auto* crop = transform.get_if<decode::RandomResizedCrop>();
+  if (crop == nullptr || crop->interpolation) return transform;
+  decode::RandomResizedCrop done = *crop;
+  if (interpolation != decode::Interpolation::kBilinear) done.interpolation = interpolation;
+  return done;
 }
 
 /// Throws: Mistake.
@@ -150,6 +164,18 @@ void append(std::vector<Transform>& to, const std::vector<Transform>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
+/// Throws: InvalidArgument if training sees pictures of another size than the model's.
+void check_seen_size(const ImageOptions& images) {
+  if (!images.has_size()) return;
+  const decode::ImageDecoder trains({.transforms = images.train_transforms(),
+                                     .channels = images.channels == 0 ? 3 : images.channels});
+  const auto& shape = trains.output().shape;
+  const decode::Extent seen(static_cast<int>(shape[0]), static_cast<int>(shape[1]));
+  require(seen == images.canvas(), "--augment leaves pictures of " + extent_text(seen) +
+                                       ", not of --size " + extent_text(images.size) +
+                                       ": add rcrop");
+}
+
 }  // namespace
 
 void ImageOptions::declare(CLI::App& app) {
@@ -182,6 +208,18 @@ void ImageOptions::declare(CLI::App& app) {
                                                                    {"squash", "squeeze"},
                                                                    {"stretch", "squeeze"},
                                                                    {"fill", "squeeze"}}));
+  app.add_option_function<std::string>(
+         "--interpolation",
+         [this](const std::string& word) {
+           value_type(interpolation)
+               .read({.kind = Written::Kind::kWord, .text = word}, &interpolation);
+         },
+         "How pictures are resized, in training and evaluation: bilinear, bicubic, lanczos, "
+         "nearest")
+      ->transform(one_of({"bilinear", "bicubic", "lanczos", "nearest"}))
+      ->default_function([this] {
+        return value_type(interpolation).write(&interpolation, ValueType::Form::kWhole).text;
+      });
   app.add_option("--eval-resize", eval_resize,
                  "Evaluation resizes the shorter side to this and crops the middle; 0: --size, "
                  "with rrc 8/7 of it")
@@ -227,6 +265,7 @@ void ImageOptions::check() const {
                       std::min(size.height, size.width)));
   check_channels(mean, channels, "--mean");
   check_channels(std, channels, "--std");
+  check_seen_size(*this);
 }
 
 std::vector<Transform> ImageOptions::augmentations() const {
@@ -244,6 +283,9 @@ void ImageOptions::check_augmentations() const {
     const auto step = transform.make();
     const std::string call = "--augment " + text(transform) + ": ";
     require(kind_of(transform) != TransformKind::kScale, call + "--mean and --std normalise");
+    const auto* pixels = dynamic_cast<const decode::PixelStep*>(step.get());
+    require(!whole || pixels == nullptr || !pixels->moves(),
+            call + "it would move pictures, but not their masks and depths");
     const auto* geometry = dynamic_cast<const GeometryStep*>(step.get());
     if (geometry == nullptr) continue;
     require(geometry->scale() != GeometryStep::Scale::kSet,
@@ -293,10 +335,12 @@ std::vector<Transform> ImageOptions::finished(std::vector<Transform> geometry,
 
 /// The resize that `fit` asks for.
 std::vector<Transform> ImageOptions::fitted(const decode::Extent& to) const {
-  if (fit == "contain") return {decode::Letterbox{.size = to}};
-  if (fit == "squeeze") return {decode::Resize{.size = to}};
+  const auto how = interpolation == decode::Interpolation::kBilinear ? std::nullopt
+                                                                     : std::optional(interpolation);
+  if (fit == "contain") return {decode::Letterbox{.size = to, .interpolation = how}};
+  if (fit == "squeeze") return {decode::Resize{.size = to, .interpolation = how}};
   if (fit == "none") return {};
-  return {decode::ResizeCover{.size = to}};
+  return {decode::ResizeCover{.size = to, .interpolation = how}};
 }
 
 std::vector<Transform> ImageOptions::train_transforms() const {
@@ -304,7 +348,8 @@ std::vector<Transform> ImageOptions::train_transforms() const {
   std::vector<Transform> geometry;
   if (!shows_windows(list)) geometry = fitted(size);
   if (!has_own_size(list)) geometry.emplace_back(decode::CenterCrop{.size = size});
-  append(geometry, of_kind(list, TransformKind::kGeometry));
+  for (const Transform& one : of_kind(list, TransformKind::kGeometry))
+    geometry.push_back(interpolated(one, interpolation));
   return finished(std::move(geometry), of_kind(list, TransformKind::kPixels));
 }
 

@@ -35,6 +35,7 @@
 
 #include "decode/codec.h"
 #include "decode/extent.h"
+#include "decode/interpolation.h"
 #include "decode/transforms.h"
 #include "decode/transforms/normalize.h"
 #include "pipeline/fields.h"
@@ -54,6 +55,8 @@ struct ImageOptions {
   std::string augment = "none";
   /// "cover", "contain", "squeeze" or "none"; empty: settle() decides.
   std::string fit = {};
+  /// How pictures are resized where `augment` does not say; kRandom is refused.
+  decode::Interpolation interpolation = decode::Interpolation::kBilinear;
   /// Evaluation resizes the shorter side to this before it crops the middle, the longer one in
   /// proportion; 0: size, with rrc-flip 8/7 of it.
   int eval_resize = 0;
@@ -67,7 +70,7 @@ struct ImageOptions {
   /// Evaluation uses the whole picture, since its results refer to positions in it.
   bool whole = false;
 
-  /// --size --channels --augment --fit --eval-resize --mean --std.
+  /// --size --channels --augment --fit --interpolation --eval-resize --mean --std.
   void declare(CLI::App& app);
   /// Sets `fit`, if it is empty: contain for the whole picture, else cover; and writes `augment` as
   /// it is recorded: a list by its name, or with every parameter. Requires: has_size().

@@ -362,6 +362,7 @@ class TrainCommand final : public Command {
                             {"classes", choice_.classes},
                             {"fit", choice_.images.fit},
                             {"eval_resize", choice_.images.eval_resize},
+                            {"interpolation", choice_.images.interpolation},
                             {"names", choice_.task.names}}
           .dump();
     });
@@ -372,6 +373,7 @@ class TrainCommand final : public Command {
     choice_.classes = found.at("classes");
     choice_.images.fit = found.at("fit");
     choice_.images.eval_resize = found.at("eval_resize");
+    choice_.images.interpolation = found.at("interpolation");
     choice_.task.names = found.at("names");
   }
 
@@ -461,6 +463,8 @@ class TrainCommand final : public Command {
       if (same_task) choice_.classes = before.classes;
     }
     ImageOptions& images = choice_.images;
+    if (app_->get_option("--interpolation")->count() == 0)
+      images.interpolation = before.images.interpolation;
     if (app_->get_option("--fit")->count() > 0 || !same_task) return;
     if (images.fit != before.images.fit)
       context.log.info("--fit " + before.images.fit + ", as the run has it");

@@ -1,11 +1,14 @@
 // Axis: how one dimension of a stage's window is computed: by copying, or by weighted sums.
 //
-// The weights are those of PIL's (and torchvision's antialiased) bilinear resize: a triangle filter
-// scaled to the output pixel, clipped at the source's ends, normalised; here in 15-bit fixed point.
+// The weights are those of PIL's (and torchvision's antialiased) resize: a filter scaled to the
+// output pixel, clipped at the source's ends, normalised; here in fixed point, of 15 bits, or of 14
+// where a filter overshoots, whose weights and sums may be larger than one.
 #pragma once
 
 #include <cstdint>
 #include <vector>
+
+#include "decode/interpolation.h"
 
 namespace millrace::decode::detail {
 
@@ -16,7 +19,7 @@ struct AxisRequest {
   int window_begin = 0;
   int window_size = 0;
   bool mirrored = false;
-  bool nearest = false;  ///< one input pixel for each output pixel
+  Interpolation interpolation = Interpolation::kBilinear;
 };
 
 struct Axis {
@@ -27,8 +30,9 @@ struct Axis {
   bool copies = false;  ///< pixel i is input pixel begin + i or, if mirrored, end - 1 - i
   int begin = 0;        ///< input pixels used: [begin, end)
   int end = 0;
-  /// Unless `copies`: pixel i is the sum of weights[i * taps + t] * input[first[i] + t] / 2^15.
+  /// Unless `copies`: pixel i is the sum of weights[i * taps + t] * input[first[i] + t] / 2^bits.
   /// Mirroring is included in the order.
+  int bits = 15;
   int taps = 0;
   std::vector<int> first;
   std::vector<int> used;  ///< number of taps of pixel i with a non-zero weight
@@ -39,8 +43,9 @@ struct Axis {
 
  private:
   void plan_weights(const AxisRequest& request, int from);
-  void weigh(int at, int lowest, int highest, double centre, double support);
+  void weigh(int at, int lowest, int highest, double centre, double width);
 
+  Interpolation filter_ = Interpolation::kBilinear;
   std::vector<double> line_;  ///< one pixel's weights before rounding
 };
 

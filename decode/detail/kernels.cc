@@ -29,10 +29,12 @@ HWY_INLINE hn::Vec<D16> blend_bytes(D16 d16, const std::uint8_t* rows, std::size
   return sum;
 }
 
+/// `bits`: those of the sum that are behind the point.
 template <class D16>
-HWY_INLINE hn::Vec<hn::Rebind<std::uint8_t, D16>> to_bytes(D16 d16, hn::Vec<D16> sum) {
-  const auto rounded = hn::SaturatedAdd(sum, hn::Set(d16, 64));
-  return hn::DemoteTo(hn::Rebind<std::uint8_t, D16>(), hn::ShiftRight<7>(rounded));
+HWY_INLINE hn::Vec<hn::Rebind<std::uint8_t, D16>> to_bytes(D16 d16, hn::Vec<D16> sum, int bits) {
+  const auto half = static_cast<std::int16_t>(1 << (bits - 1));
+  const auto rounded = hn::SaturatedAdd(sum, hn::Set(d16, half));
+  return hn::DemoteTo(hn::Rebind<std::uint8_t, D16>(), hn::ShiftRightSame(rounded, bits));
 }
 
 // Calls step(d, i) for vectors that cover [0, count); the last overlaps the one before.
@@ -47,10 +49,10 @@ HWY_INLINE void for_vectors(std::size_t count, Step step) {
 }
 
 void blend_rows(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights, int taps,
-                std::uint8_t* out, std::size_t count) {
+                int bits, std::uint8_t* out, std::size_t count) {
   for_vectors(count, [=](auto d16, std::size_t i) HWY_ATTR {
     const auto sum = blend_bytes(d16, rows + i, stride, weights, taps);
-    hn::StoreU(to_bytes(d16, sum), hn::Rebind<std::uint8_t, decltype(d16)>(), out + i);
+    hn::StoreU(to_bytes(d16, sum, bits - 8), hn::Rebind<std::uint8_t, decltype(d16)>(), out + i);
   });
 }
 
@@ -65,6 +67,7 @@ void resample_band(const std::int16_t* band, const Axis& axis, std::uint8_t* out
   const hn::CappedTag<std::int16_t, kBandLanes> d16;
   const hn::Rebind<std::uint8_t, decltype(d16)> d8;
   const std::int16_t* weights = axis.weights.data();
+  const int bits = 2 * axis.bits - 23;  // two products by weights, of levels with 7 bits
   for (int i = 0; i < axis.count; ++i, weights += axis.taps, out += kBandLanes) {
     const auto at = static_cast<std::size_t>(i);
     const auto column = static_cast<std::size_t>(axis.first[at] - axis.begin);
@@ -75,7 +78,7 @@ void resample_band(const std::int16_t* band, const Axis& axis, std::uint8_t* out
         const auto product = hn::MulFixedPoint15(hn::LoadU(d16, in), hn::Set(d16, weights[t]));
         sum = hn::SaturatedAdd(sum, product);
       }
-      hn::StoreU(to_bytes(d16, sum), d8, out + k);
+      hn::StoreU(to_bytes(d16, sum, bits), d8, out + k);
     }
   }
 }
@@ -329,8 +332,8 @@ HWY_EXPORT(scale_to_bfloat16);
 HWY_EXPORT(split_channels);
 
 void blend_rows(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights, int taps,
-                std::uint8_t* out, std::size_t count) {
-  HWY_DYNAMIC_DISPATCH(blend_rows)(rows, stride, weights, taps, out, count);
+                int bits, std::uint8_t* out, std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(blend_rows)(rows, stride, weights, taps, bits, out, count);
 }
 
 void blend_rows_fine(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights,

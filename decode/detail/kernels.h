@@ -9,10 +9,11 @@
 
 namespace millrace::decode::detail {
 
-/// out[i] = Σ_t weights[t] · rows[t · stride + i] / 2^15, rounded, for i < count.
+/// out[i] = Σ_t weights[t] · rows[t · stride + i] / 2^bits, rounded, for i < count. Sums are below
+/// 2^(16 - bits) levels' range.
 void blend_rows(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights, int taps,
-                std::uint8_t* out, std::size_t count);
-/// The same with 7 fractional bits, so that a second sum does not round twice.
+                int bits, std::uint8_t* out, std::size_t count);
+/// The same with bits - 8 fractional bits, so that a second sum does not round twice.
 void blend_rows_fine(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights,
                      int taps, std::int16_t* out, std::size_t count);
 
@@ -22,7 +23,7 @@ void blend_rows_fine(const std::uint8_t* rows, std::size_t stride, const std::in
 inline constexpr std::size_t kBandLanes = 32;
 inline constexpr std::size_t band_rows(int channels) { return channels == 1 ? 32 : 8; }
 
-/// Interleaves band_rows(channels) rows of `width` pixels with 7 fractional bits into a band.
+/// Interleaves band_rows(channels) rows of `width` pixels with fractional bits into a band.
 void rows_to_band(const std::int16_t* const* rows, std::size_t width, int channels,
                   std::int16_t* band);
 /// The axis's weighted sums: a band of axis.count columns from one that begins at pixel axis.begin.

@@ -1,5 +1,6 @@
 #include "decode/detail/stage_runner.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "decode/detail/kernels.h"
@@ -7,7 +8,10 @@
 namespace millrace::decode::detail {
 namespace {
 
-constexpr std::int16_t kWholeWeight = 32767;  // as close to 1 as 15 bits allow
+/// One, or as close to it as 15 bits allow.
+std::int16_t whole_weight(int bits) {
+  return static_cast<std::int16_t>(std::min((1 << bits), 32767));
+}
 
 std::size_t size_of(int pixels, int channels) {
   return static_cast<std::size_t>(pixels) * static_cast<std::size_t>(channels);
@@ -15,7 +19,18 @@ std::size_t size_of(int pixels, int channels) {
 
 }  // namespace
 
+Interpolation StageRunner::interpolation_of(const Stage& stage, Interpolation own) {
+  return own == Interpolation::kNearest ? own : stage.interpolation.value_or(own);
+}
+
 Box StageRunner::plan(const Stage& stage, const How& how) {
+  const Interpolation interpolation = interpolation_of(stage, how.interpolation);
+  samples_ = stage.sampling.has_value();
+  if (samples_)
+    return sampler_.plan(stage, {.mirrored = how.mirrored,
+                                 .mirrored_vertically = how.mirrored_vertically,
+                                 .interpolation = interpolation,
+                                 .fills = how.fills});
   const double divisor = how.scale;
   x_.plan({.begin = stage.source.x / divisor,
            .extent = stage.source.width / divisor,
@@ -23,14 +38,14 @@ Box StageRunner::plan(const Stage& stage, const How& how) {
            .window_begin = stage.window.x,
            .window_size = stage.window.width,
            .mirrored = how.mirrored,
-           .nearest = how.nearest});
+           .interpolation = interpolation});
   y_.plan({.begin = stage.source.y / divisor,
            .extent = stage.source.height / divisor,
            .size = stage.height,
            .window_begin = stage.window.y,
            .window_size = stage.window.height,
            .mirrored = how.mirrored_vertically,
-           .nearest = how.nearest});
+           .interpolation = interpolation});
   band_first_ = -1;
   return {x_.begin, y_.begin, x_.end - x_.begin, y_.end - y_.begin};
 }
@@ -54,14 +69,15 @@ const std::uint8_t* StageRunner::vertical(const PixelView& input, int i) {
   const std::size_t count = size_of(x_.end - x_.begin, input.channels);
   std::uint8_t* out = reserve_pixels(blended_, count);
   blend_rows(input_row(input, y_.first[at]), input.stride,
-             &y_.weights[at * static_cast<std::size_t>(y_.taps)], y_.used[at], out, count);
+             &y_.weights[at * static_cast<std::size_t>(y_.taps)], y_.used[at], y_.bits, out, count);
   return out;
 }
 
 void StageRunner::vertical_fine(const PixelView& input, int i, std::int16_t* out) const {
   const std::size_t count = size_of(x_.end - x_.begin, input.channels);
   if (y_.copies) {
-    return blend_rows_fine(input_row(input, copied_row(i)), 0, &kWholeWeight, 1, out, count);
+    const std::int16_t weight = whole_weight(x_.bits);
+    return blend_rows_fine(input_row(input, copied_row(i)), 0, &weight, 1, out, count);
   }
   const auto at = static_cast<std::size_t>(i);
   blend_rows_fine(input_row(input, y_.first[at]), input.stride,
@@ -115,6 +131,7 @@ const std::uint8_t* StageRunner::copied(const PixelView& input, int i) {
 }
 
 const std::uint8_t* StageRunner::row(const PixelView& input, int y) {
+  if (samples_) return sampler_.row(input, y);
   const int i = y - y_.lead;
   if (i >= 0 && i < y_.count && x_.count > 0) {
     return x_.copies ? copied(input, i) : resampled(input, i);

@@ -7,6 +7,7 @@
 
 #include "decode/detail/axis.h"
 #include "decode/detail/pixels.h"
+#include "decode/detail/sampler.h"
 #include "decode/geometry.h"
 
 namespace millrace::decode::detail {
@@ -17,9 +18,12 @@ class StageRunner {
     int scale = 1;          ///< by which the input is already divided
     bool mirrored = false;  ///< left and right
     bool mirrored_vertically = false;
-    bool nearest = false;
+    Interpolation interpolation = Interpolation::kBilinear;  ///< the decoder's own
+    bool fills = true;  ///< else borders are zeros, whatever stages say
   };
 
+  /// How the stage is computed: kNearest of a decoder overrules it.
+  static Interpolation interpolation_of(const Stage& stage, Interpolation own);
   /// Prepares `stage` and returns the box of the input that it needs, which may be empty.
   Box plan(const Stage& stage, const How& how);
 
@@ -39,6 +43,8 @@ class StageRunner {
   void make_band(const PixelView& input, int first);
   std::size_t line_bytes(int channels) const;
 
+  bool samples_ = false;  ///< then `sampler_` makes the rows
+  Sampler sampler_;
   Axis x_;
   Axis y_;
   int band_first_ = -1;  ///< the first resampled row in lines_, or -1

@@ -34,6 +34,20 @@ class LevelChain {
 
 }  // namespace
 
+Extent size_after(std::span<const GeometryStep* const> steps, const Extent& before) {
+  Geometry geometry(before.width, before.height);
+  KeyedRng rng({});
+  for (const GeometryStep* step : steps) step->choose(geometry, rng);
+  return {geometry.height(), geometry.width()};
+}
+
+std::optional<Extent> output_of(std::span<const GeometryStep* const> steps) {
+  for (std::size_t i = steps.size(); i-- > 0;)
+    // What follows changes the size by the size alone, and not at random.
+    if (const auto size = steps[i]->output()) return size_after(steps.subspan(i + 1), *size);
+  return {};
+}
+
 TransformList::TransformList(std::span<const Transform> transforms) {
   for (const Transform& transform : transforms) add(transform);
 }
@@ -66,17 +80,9 @@ std::size_t TransformList::generator_for(Purpose purpose) {
 }
 
 Extent TransformList::output() const {
-  for (std::size_t i = geometry_.size(); i-- > 0;) {
-    const auto size = geometry_[i].step->output();
-    if (!size) continue;
-    // What follows changes the size by the size alone, and not at random.
-    Geometry rest(size->width, size->height);
-    Draws draws;
-    start({}, draws);
-    for (const auto& [step, at] : std::span(geometry_).subspan(i + 1))
-      step->choose(rest, draws[at]);
-    return {rest.height(), rest.width()};
-  }
+  std::vector<const GeometryStep*> steps;
+  for (const auto& one : geometry_) steps.push_back(one.step);
+  if (const auto size = output_of(steps)) return *size;
   throw Error(
       ErrorCode::kInvalidArgument,
       "the transforms leave the image's size open: add a crop, or a Resize to height and width");

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,11 @@
 #include "decode/transforms.h"
 
 namespace millrace::decode::detail {
+
+/// The size that every picture has behind these steps; nullopt if it depends on the picture.
+std::optional<Extent> output_of(std::span<const GeometryStep* const> steps);
+/// The size of a picture behind steps that do not change it at random.
+Extent size_after(std::span<const GeometryStep* const> steps, const Extent& before);
 
 class TransformList {
  public:

@@ -9,12 +9,13 @@ namespace millrace::decode {
 
 class TransformStep;
 
-/// Random brightness, contrast and saturation, each by a factor in [max(0, 1 - x), 1 + x], in
-/// random order.
+/// Random brightness, contrast and saturation, each by a factor in [max(0, 1 - x), 1 + x], and a
+/// turn of the hues by [-hue, hue] of the circle, in random order.
 struct ColorJitter {
   double brightness = 0.0;
   double contrast = 0.0;
   double saturation = 0.0;
+  double hue = 0.0;
 
   static const ComponentName kName;
   void fields(FieldList& field);

@@ -17,15 +17,17 @@ int fitting_side(int size, int side_before, int other_before) {
 
 class LetterboxStep final : public GeometryStep {
  public:
-  explicit LetterboxStep(const Extent& size) : size_(size) {}
+  explicit LetterboxStep(const Letterbox& options)
+      : size_(options.size), interpolation_(options.interpolation) {}
 
-  void choose(Geometry& geometry, KeyedRng& /*rng*/) const override {
+  void choose(Geometry& geometry, KeyedRng& rng) const override {
     const int width = geometry.width();
     const int height = geometry.height();
+    const auto how = drawn(interpolation_, rng);
     if (std::int64_t{width} * size_.height >= std::int64_t{height} * size_.width) {
-      geometry.resize(size_.width, fitting_side(size_.width, height, width));
+      geometry.resize(size_.width, fitting_side(size_.width, height, width), how);
     } else {
-      geometry.resize(fitting_side(size_.height, width, height), size_.height);
+      geometry.resize(fitting_side(size_.height, width, height), size_.height, how);
     }
     geometry.crop({-((size_.width - geometry.width()) / 2),
                    -((size_.height - geometry.height()) / 2), size_.width, size_.height});
@@ -35,6 +37,7 @@ class LetterboxStep final : public GeometryStep {
 
  private:
   Extent size_;
+  std::optional<Interpolation> interpolation_;
 };
 
 }  // namespace
@@ -45,10 +48,12 @@ const ComponentName Letterbox::kName = {
 
 void Letterbox::fields(FieldList& field) {
   field("size", size, {.min = 1, .max = 65535, .unit = "px"}, "Of the result");
+  field.by_name();
+  list_interpolation(field, interpolation);
 }
 
 std::unique_ptr<TransformStep> Letterbox::make() const {
-  return std::make_unique<LetterboxStep>(size);
+  return std::make_unique<LetterboxStep>(*this);
 }
 
 }  // namespace millrace::decode

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "decode/extent.h"
+#include "decode/interpolation.h"
 #include "io/component/component.h"
 
 namespace millrace::decode {
@@ -16,6 +18,7 @@ class TransformStep;
 /// larger half behind), is padded with zeros.
 struct Letterbox {
   Extent size = {};
+  std::optional<Interpolation> interpolation = {};  ///< none: as the decoder says
 
   static const ComponentName kName;
   void fields(FieldList& field);

@@ -16,7 +16,7 @@ class RandomCropStep final : public GeometryStep {
   explicit RandomCropStep(const RandomCrop& options) : options_(options) {}
 
   void choose(Geometry& geometry, KeyedRng& rng) const override {
-    const auto& [size, padding] = options_;
+    const auto& [size, padding, mode] = options_;
     const int width = geometry.width() + 2 * padding;
     const int height = geometry.height() + 2 * padding;
     if (size.width > width || size.height > height) {
@@ -27,7 +27,9 @@ class RandomCropStep final : public GeometryStep {
     }
     const int y = random_offset(height, size.height, rng) - padding;
     const int x = random_offset(width, size.width, rng) - padding;
-    geometry.crop({x, y, size.width, size.height});
+    if (mode == Border::kConstant) return geometry.crop({x, y, size.width, size.height});
+    geometry.pad(padding, mode, {});
+    geometry.crop({x + padding, y + padding, size.width, size.height});
   }
   std::optional<Extent> output() const override { return options_.size; }
   std::optional<Purpose> purpose() const override { return kCropPurpose; }
@@ -45,7 +47,8 @@ void RandomCrop::fields(FieldList& field) {
   field("size", size, {.min = 1, .max = kMaxCrop, .unit = "px"}, "Of the window");
   field.by_name();
   field("padding", padding, {.min = 0, .max = kMaxCrop, .unit = "px"},
-        "Zeros that are added on each side");
+        "Pixels that are added on each side");
+  field("padding_mode", mode, "Their colour: constant is 0; as of pad");
 }
 
 std::unique_ptr<TransformStep> RandomCrop::make() const {

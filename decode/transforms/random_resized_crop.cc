@@ -18,7 +18,7 @@ class ResizedCropStep final : public GeometryStep {
 
   void choose(Geometry& geometry, KeyedRng& rng) const override {
     geometry.crop(random_window(geometry.width(), geometry.height(), rng));
-    geometry.resize(options_.size.width, options_.size.height);
+    geometry.resize(options_.size.width, options_.size.height, drawn(options_.interpolation, rng));
   }
   std::optional<Extent> output() const override { return options_.size; }
   Scale scale() const override { return Scale::kWindows; }
@@ -66,6 +66,7 @@ void RandomResizedCrop::fields(FieldList& field) {
   field.by_name();
   field("area", area, {.min = 0, .open_min = true}, "The window's share of the picture's area");
   field("ratio", ratio, {.min = 0, .open_min = true}, "The window's width / height");
+  list_interpolation(field, interpolation);
 }
 
 std::unique_ptr<TransformStep> RandomResizedCrop::make() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "decode/transform_step.h"
+#include "decode/transforms/window.h"
 #include "io/base/error.h"
 
 namespace millrace::decode {
@@ -20,35 +21,40 @@ int scaled_side(int size, int side_before, int other_before) {
 
 class ExactStep final : public GeometryStep {
  public:
-  explicit ExactStep(const Extent& size) : size_(size) {}
+  ExactStep(const Extent& size, std::optional<Interpolation> interpolation)
+      : size_(size), interpolation_(interpolation) {}
 
-  void choose(Geometry& geometry, KeyedRng& /*rng*/) const override {
-    geometry.resize(size_.width, size_.height);
+  void choose(Geometry& geometry, KeyedRng& rng) const override {
+    geometry.resize(size_.width, size_.height, drawn(interpolation_, rng));
   }
   std::optional<Extent> output() const override { return size_; }
   Scale scale() const override { return Scale::kSet; }
 
  private:
   Extent size_;
+  std::optional<Interpolation> interpolation_;
 };
 
 class CoverStep final : public GeometryStep {
  public:
-  explicit CoverStep(const Extent& size) : size_(size) {}
+  CoverStep(const Extent& size, std::optional<Interpolation> interpolation)
+      : size_(size), interpolation_(interpolation) {}
 
-  void choose(Geometry& geometry, KeyedRng& /*rng*/) const override {
+  void choose(Geometry& geometry, KeyedRng& rng) const override {
     const int width = geometry.width();
     const int height = geometry.height();
+    const auto how = drawn(interpolation_, rng);
     if (std::int64_t{width} * size_.height <= std::int64_t{height} * size_.width) {
-      geometry.resize(size_.width, scaled_side(size_.width, height, width));
+      geometry.resize(size_.width, scaled_side(size_.width, height, width), how);
     } else {
-      geometry.resize(scaled_side(size_.height, width, height), size_.height);
+      geometry.resize(scaled_side(size_.height, width, height), size_.height, how);
     }
   }
   Scale scale() const override { return Scale::kSet; }
 
  private:
   Extent size_;
+  std::optional<Interpolation> interpolation_;
 };
 
 }  // namespace
@@ -59,11 +65,13 @@ const ComponentName Resize::kName = {
 void Resize::fields(FieldList& field) {
   field("size", size, {.min = 1, .max = kMaxResize, .unit = "px"},
         "The shorter side, keeping the aspect ratio; or height and width");
+  field.by_name();
+  list_interpolation(field, interpolation);
 }
 
 std::unique_ptr<TransformStep> Resize::make() const {
-  if (size.width == 0) return std::make_unique<CoverStep>(size.height);
-  return std::make_unique<ExactStep>(Extent(size.height, size.width));
+  if (size.width == 0) return std::make_unique<CoverStep>(size.height, interpolation);
+  return std::make_unique<ExactStep>(Extent(size.height, size.width), interpolation);
 }
 
 const ComponentName ResizeShort::kName = {"resize_short", "ResizeShort",
@@ -71,10 +79,12 @@ const ComponentName ResizeShort::kName = {"resize_short", "ResizeShort",
 
 void ResizeShort::fields(FieldList& field) {
   field("size", size, {.min = 1, .max = kMaxResize, .unit = "px"}, "The shorter side");
+  field.by_name();
+  list_interpolation(field, interpolation);
 }
 
 std::unique_ptr<TransformStep> ResizeShort::make() const {
-  return std::make_unique<CoverStep>(size);
+  return std::make_unique<CoverStep>(size, interpolation);
 }
 
 const ComponentName ResizeCover::kName = {
@@ -84,10 +94,12 @@ const ComponentName ResizeCover::kName = {
 void ResizeCover::fields(FieldList& field) {
   field("size", size, {.min = 1, .max = kMaxResize, .unit = "px"},
         "One side becomes this one, the other is as long or longer");
+  field.by_name();
+  list_interpolation(field, interpolation);
 }
 
 std::unique_ptr<TransformStep> ResizeCover::make() const {
-  return std::make_unique<CoverStep>(size);
+  return std::make_unique<CoverStep>(size, interpolation);
 }
 
 }  // namespace millrace::decode

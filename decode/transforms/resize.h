@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "decode/extent.h"
+#include "decode/interpolation.h"
 #include "io/component/component.h"
 
 namespace millrace::decode {
@@ -14,6 +16,7 @@ class TransformStep;
 /// Resizes to exactly height and width; of one number as ResizeShort.
 struct Resize {
   ResizeExtent size = {};
+  std::optional<Interpolation> interpolation = {};  ///< none: as the decoder says
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -23,6 +26,7 @@ struct Resize {
 /// Resizes so that the shorter side is `size`, keeping the aspect ratio.
 struct ResizeShort {
   int size = 256;
+  std::optional<Interpolation> interpolation = {};  ///< none: as the decoder says
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -33,6 +37,7 @@ struct ResizeShort {
 /// other is as long or longer. For equal sides as ResizeShort, also in rounding.
 struct ResizeCover {
   Extent size = {};
+  std::optional<Interpolation> interpolation = {};  ///< none: as the decoder says
 
   static const ComponentName kName;
   void fields(FieldList& field);

@@ -3,14 +3,24 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 
+#include "decode/interpolation.h"
 #include "io/base/rng.h"
+#include "io/component/component.h"
 #include "io/component/value_type.h"
 
 namespace millrace::decode {
 
 /// Random crops of any kind draw from one generator.
 inline constexpr Purpose kCropPurpose{4};
+
+/// The field of transforms that resize.
+inline void list_interpolation(FieldList& field, std::optional<Interpolation>& interpolation) {
+  field("interpolation", interpolation,
+        "How new pixels are computed; random: bilinear or bicubic; none: as the picture's field "
+        "says");
+}
 
 /// A random offset of `size` within `extent`. Requires: size <= extent.
 inline int random_offset(int extent, int size, KeyedRng& rng) {

@@ -270,12 +270,54 @@ TEST(ImageDecoder, ACropLargerThanTheImageIsTheSamplesFault) {
   EXPECT_EQ(fault_of([&] { decoded(decoder, file); }), ErrorCode::kUnsupported);
 }
 
+TEST(ImageDecoder, TransformsMaySayHowTheyResize) {
+  using decode::Interpolation;
+  const io::Bytes file = decode::encode_png(testing::photo(50, 70, 4));
+  const auto done = [&](std::optional<Interpolation> asked, Interpolation own,
+                        std::uint64_t index = 0) {
+    const ImageDecoder decoder(
+        {.transforms = {decode::Resize{{33, 29}, asked}, decode::RandomHorizontalFlip{1.0}},
+         .dtype = DType::kUInt8,
+         .interpolation = own});
+    return decoded(decoder, file, {.index = index});
+  };
+  const auto bilinear = done({}, Interpolation::kBilinear);
+  const auto bicubic = done({}, Interpolation::kBicubic);
+  EXPECT_NE(bilinear, bicubic);
+  EXPECT_EQ(done(Interpolation::kBicubic, Interpolation::kBilinear), bicubic);
+  EXPECT_EQ(done(Interpolation::kBilinear, Interpolation::kBicubic), bilinear);
+  EXPECT_EQ(done(Interpolation::kBicubic, Interpolation::kNearest),
+            done({}, Interpolation::kNearest))
+      << "a mask's numbers are never mixed";
+  int cubic = 0;
+  for (std::uint64_t index = 0; index < 200; ++index) {
+    const auto one = done(Interpolation::kRandom, Interpolation::kBilinear, index);
+    ASSERT_TRUE(one == bicubic || one == bilinear);
+    cubic += one == bicubic ? 1 : 0;
+  }
+  EXPECT_NEAR(cubic, 100, 35);
+}
+
+TEST(ImageDecoder, AFlatPictureStaysFlatByAnyFilter) {
+  for (const int level : {0, 1, 128, 201, 255}) {
+    const Image image{40, 60, 3, io::Bytes::take(std::vector<std::byte>(7200, std::byte(level)))};
+    const io::Bytes file = decode::encode_png(image);
+    for (const auto how : {decode::Interpolation::kBicubic, decode::Interpolation::kLanczos}) {
+      for (const decode::ResizeExtent& size : {decode::ResizeExtent{7, 9}, {39, 60}, {200, 170}}) {
+        const auto out = decoded(plain_decoder({decode::Resize{size, how}}), file);
+        EXPECT_EQ(out, std::vector<std::uint8_t>(out.size(), static_cast<std::uint8_t>(level)));
+      }
+    }
+  }
+}
+
 TEST(ImageDecoder, RefusesOptionsThatCannotWork) {
   const auto refuses = [](const decode::ImageDecoderOptions& options) {
     return fault_of([&] { ImageDecoder decoder(options); }) == ErrorCode::kInvalidArgument;
   };
   const decode::Resize size{{8, 8}};
   EXPECT_TRUE(refuses({}));
+  EXPECT_TRUE(refuses({.transforms = {size}, .interpolation = decode::Interpolation::kRandom}));
   EXPECT_TRUE(refuses({.transforms = {decode::ResizeShort{256}}}));
   EXPECT_TRUE(refuses({.transforms = {decode::Resize{{0, 8}}}}));
   EXPECT_TRUE(refuses({.transforms = {decode::RandomCrop{{8, 8}, -1}}}));

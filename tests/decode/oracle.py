@@ -28,6 +28,66 @@ def with_levels(image, case):
     return change(image, case["value"]) if "value" in case else change(image)
 
 
+def functional(image, case):
+    """What torchvision's function of that name makes of a PIL picture."""
+    from torchvision.transforms import InterpolationMode, functional as f
+
+    options = case.get("options", {})
+    if "interpolation" in options:
+        options["interpolation"] = InterpolationMode(options["interpolation"])
+    return getattr(f, case["name"])(image, *case["arguments"], **options)
+
+
+def operated(image, case):
+    """The operations of a policy, one after another."""
+    from torchvision.transforms import InterpolationMode, autoaugment as a
+
+    for name, magnitude, how in case["operations"]:
+        if name == "SolarizeAdd":  # timm's
+            image = image.point([min(i + int(magnitude), 255) if i < 128 else i for i in range(256)] * 3)
+        else:
+            image = a._apply_op(image, name, magnitude, InterpolationMode(how), case["fill"])
+    return np.asarray(image)
+
+
+def spaces(case):
+    """The magnitudes of a policy's operations at every strength, one operation after another."""
+    from torchvision.transforms import autoaugment as a
+
+    size = (case["height"], case["width"])
+    policy = {"randaugment": a.RandAugment, "trivialaugment": a.TrivialAugmentWide,
+              "autoaugment": a.AutoAugment, "augmix": a.AugMix}[case["policy"]]()
+    arguments = [case["bins"]] if case["policy"] == "trivialaugment" else [case["bins"], size]
+    space = policy._augmentation_space(*arguments)
+    values = []
+    for name in case["names"]:
+        magnitudes, has_sign = space.pop(name)
+        values.append(float(has_sign))
+        values += magnitudes.tolist() if magnitudes.ndim > 0 else [0.0] * case["bins"]
+    return np.array(values + [float(len(space))], "<f4")  # none must be left
+
+
+def pairs(case):
+    """AutoAugment's pairs: the operation's place among the names, its probability, its strength."""
+    from torchvision.transforms import autoaugment as a
+
+    policies = a.AutoAugment(a.AutoAugmentPolicy(case["policy"])).policies
+    return np.array([(case["names"].index(name), probability, -1 if strength is None else strength)
+                     for pair in policies for name, probability, strength in pair], "<f4")
+
+
+def resized(image, case):
+    """By PIL; or of a tensor by torchvision, which rounds once."""
+    how = case.get("interpolation", "bilinear")
+    size = (case["height"], case["width"])
+    if not case.get("tensor"):
+        return np.asarray(image.resize(size[::-1], getattr(Image, how.upper())))
+    from torchvision.transforms import InterpolationMode, functional as f
+
+    done = f.resize(f.pil_to_tensor(image), size, InterpolationMode(how), antialias=True)
+    return done.permute(1, 2, 0).contiguous().numpy()
+
+
 def erasing(**options):
     from torchvision import transforms as t
 
@@ -72,6 +132,8 @@ def answer(folder, case):
         return write_arrays(folder, case)
     if case["op"] == "erased boxes":
         return erased_boxes(case)
+    if case["op"] in ("spaces", "pairs"):
+        return globals()[case["op"]](case)
     mode = "L" if case.get("channels", 3) == 1 else "RGB"
     image = Image.open(folder / case["file"])
     if case["op"] == "decode":
@@ -81,10 +143,14 @@ def answer(folder, case):
         return np.asarray(jittered(image, case))
     if case["op"] == "levels":
         return np.asarray(with_levels(image, case))
+    if case["op"] == "operations":
+        return operated(image, case)
+    if case["op"] == "function":
+        return np.asarray(functional(image, case))
     if case["op"] == "erase":
         return erased(image, case)
     if case["op"] == "resize":
-        return np.asarray(image.resize((case["width"], case["height"]), Image.BILINEAR))
+        return resized(image, case)
     from torchvision import transforms as t
 
     steps = [t.Resize(case["short"]), t.CenterCrop((case["height"], case["width"]))]

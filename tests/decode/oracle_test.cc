@@ -1,9 +1,10 @@
 // Images compared with the results of PIL and torchvision. Skipped if Python lacks them.
+#include "tests/decode/oracle.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
@@ -27,44 +28,13 @@
 #include "tests/decode/photo.h"
 #include "tests/decode/pixels_of.h"
 #include "tests/decode/tiff_builder.h"
-#include "tests/support/process.h"
-#include "tests/support/temp_dir.h"
 
 namespace millrace {
 namespace {
 
 using decode::Image;
 using testing::build_jpeg;
-
-class Oracle : public ::testing::Test {
- protected:
-  void SetUp() override {
-    python_ = testing::oracle_python("PIL, numpy, torchvision");
-    if (python_.empty()) GTEST_SKIP() << "no Python that has PIL, numpy and torchvision";
-  }
-
-  void add_file(const std::string& name, const io::Bytes& file) {
-    testing::write_file(dir_ / name, file.text());
-  }
-
-  void add_case(const std::string& json) { cases_ += (cases_.empty() ? "[" : ",") + json; }
-
-  void ask() {
-    testing::write_file(dir_ / "cases.json", cases_ + "]");
-    const auto run =
-        testing::run_process({python_, "tests/decode/oracle.py", dir_.path().string()});
-    ASSERT_EQ(0, run.status) << run.err;
-  }
-
-  std::vector<std::uint8_t> answer(int i) {
-    const std::string raw = testing::read_file(dir_ / (std::to_string(i) + ".raw"));
-    return {raw.begin(), raw.end()};
-  }
-
-  testing::TempDir dir_;
-  std::string python_;
-  std::string cases_;
-};
+using testing::Oracle;
 
 TEST_F(Oracle, JpegsDecodeToTheBit) {
   const Image image = testing::photo(97, 131, 1);

@@ -3,23 +3,37 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
+#include "decode/transforms/aug_mix.h"
+#include "decode/transforms/auto_augment.h"
 #include "decode/transforms/center_crop.h"
 #include "decode/transforms/color_jitter.h"
+#include "decode/transforms/compositions.h"
+#include "decode/transforms/gaussian_blur.h"
+#include "decode/transforms/histograms.h"
 #include "decode/transforms/letterbox.h"
+#include "decode/transforms/lighting.h"
 #include "decode/transforms/normalize.h"
+#include "decode/transforms/pad.h"
+#include "decode/transforms/rand_augment.h"
+#include "decode/transforms/random_adjust_sharpness.h"
+#include "decode/transforms/random_affine.h"
 #include "decode/transforms/random_crop.h"
 #include "decode/transforms/random_erasing.h"
 #include "decode/transforms/random_grayscale.h"
 #include "decode/transforms/random_horizontal_flip.h"
 #include "decode/transforms/random_invert.h"
+#include "decode/transforms/random_perspective.h"
 #include "decode/transforms/random_posterize.h"
 #include "decode/transforms/random_resized_crop.h"
+#include "decode/transforms/random_rotation.h"
 #include "decode/transforms/random_solarize.h"
 #include "decode/transforms/random_vertical_flip.h"
 #include "decode/transforms/resize.h"
@@ -116,6 +130,21 @@ TEST(Transforms, ListEveryMember) {
     return value_type(transform).fields(&transform).size();
   };
   EXPECT_EQ(listed(decode::CenterCrop()), num_members<decode::CenterCrop>());
+  EXPECT_EQ(listed(decode::AugMix()), num_members<decode::AugMix>());
+  EXPECT_EQ(listed(decode::AutoAugment()), num_members<decode::AutoAugment>());
+  EXPECT_EQ(listed(decode::RandAugment()), num_members<decode::RandAugment>());
+  EXPECT_EQ(listed(decode::RandomApply()), num_members<decode::RandomApply>());
+  EXPECT_EQ(listed(decode::RandomChoice()), num_members<decode::RandomChoice>());
+  EXPECT_EQ(listed(decode::TrivialAugmentWide()), num_members<decode::TrivialAugmentWide>());
+  EXPECT_EQ(listed(decode::Pad()), num_members<decode::Pad>());
+  EXPECT_EQ(listed(decode::RandomAffine()), num_members<decode::RandomAffine>());
+  EXPECT_EQ(listed(decode::RandomPerspective()), num_members<decode::RandomPerspective>());
+  EXPECT_EQ(listed(decode::RandomRotation()), num_members<decode::RandomRotation>());
+  EXPECT_EQ(listed(decode::GaussianBlur()), num_members<decode::GaussianBlur>());
+  EXPECT_EQ(listed(decode::Lighting()), num_members<decode::Lighting>());
+  EXPECT_EQ(listed(decode::RandomAdjustSharpness()), num_members<decode::RandomAdjustSharpness>());
+  EXPECT_EQ(listed(decode::RandomAutocontrast()), num_members<decode::RandomAutocontrast>());
+  EXPECT_EQ(listed(decode::RandomEqualize()), num_members<decode::RandomEqualize>());
   EXPECT_EQ(listed(decode::ColorJitter()), num_members<decode::ColorJitter>());
   EXPECT_EQ(listed(decode::Letterbox()), num_members<decode::Letterbox>());
   EXPECT_EQ(listed(decode::Normalize()), num_members<decode::Normalize>());
@@ -142,6 +171,9 @@ TEST(Transforms, AreTheSameFromTextAndStructs) {
       "rrc(96x128, area=0.2..1), hflip(0.25), jitter(0.4, 0.3), normalize([0.5], [0.25])";
   EXPECT_EQ(parse(calls, decode::standard_transforms()), structs);
   EXPECT_EQ(text(structs[0]), "rrc([96, 128], area=0.2..1)");
+  for (const std::string same : {"rotate(15)", "rotate(-10..30)", "pad(4)", "pad([4, 8])",
+                                 "pad([1, 2, 3, 4], padding_mode=edge)", "affine(0, [0.1, 0.2])"})
+    EXPECT_EQ(text(parse(same, decode::standard_transforms())[0]), same);
   EXPECT_EQ(parse("resize(256), resize(40x60), ccrop(224)", decode::standard_transforms()),
             (std::vector<Transform>{decode::Resize{256}, decode::Resize{{40, 60}},
                                     decode::CenterCrop{224}}));
@@ -172,6 +204,23 @@ TEST(Transforms, RefuseBadValuesAndSayWhatIsWrong) {
   EXPECT_EQ(mistake("hflip(2)"), "p must be 0 to 1");
   EXPECT_EQ(mistake("rrc(wide)"), "size: must be a size: 224, or height and width: 96x128");
   EXPECT_EQ(mistake("hflop"), "there is no transform 'hflop'; did you mean hflip?");
+  EXPECT_EQ(mistake("blur(4)"), "blur: kernel_size must be odd");
+  EXPECT_EQ(mistake("blur"), "blur needs kernel_size");
+  EXPECT_EQ(mistake("rotate"), "rotate needs degrees");
+  EXPECT_EQ(mistake("rotate(400)"), "degrees must be -360 to 360 degrees");
+  EXPECT_EQ(mistake("rotate(-10)"), "degrees: is from -x to x degrees: 0 or more");
+  EXPECT_EQ(mistake("rotate(10, interpolation=bicubik)"),
+            "interpolation: there is no 'bicubik'; did you mean bicubic?");
+  EXPECT_EQ(mistake("rotate(10, interpolation=lanczos)"),
+            "rotate: interpolation lanczos is for resizes; there are bilinear, bicubic, nearest, "
+            "random");
+  EXPECT_EQ(mistake("rotate(10, fill=[1, 2])"),
+            "rotate: fill is one level, or red, green and blue");
+  EXPECT_EQ(mistake("pad(4, padding_mode=mirror)"),
+            "padding_mode: there is no 'mirror'; there are constant, edge, reflect, symmetric");
+  EXPECT_EQ(mistake("pad([1, 2, 3])"), "padding: must be a number, or 2 or 4 in a list");
+  EXPECT_EQ(mistake("affine(3, scale=0..1)"), "scale must be above 0");
+  EXPECT_EQ(mistake("jitter(hue=0.6)"), "hue must be 0 to 0.5");
   EXPECT_THROW(static_cast<void>(Transform(decode::CenterCrop{}).make()), Error);
   EXPECT_THROW(static_cast<void>(Transform(decode::Normalize{.std = {0}}).make()), Error);
 }
@@ -205,7 +254,7 @@ TEST(Transforms, OfOneWordDrawOneAfterAnother) {
 
 TEST(Transforms, OfLevelsChangeAsOftenAsTheySay) {
   const Image image = testing::photo(2, 2, 1);
-  for (const std::string word : {"invert", "solarize", "posterize", "grayscale"}) {
+  for (const std::string word : {"invert", "solarize", "posterize", "grayscale", "autocontrast"}) {
     int changed = 0;
     for (std::uint64_t index = 0; index < 400; ++index)
       changed +=
@@ -235,6 +284,35 @@ TEST(Transforms, ErasingHasALevelForAllChannelsOrOneForEach) {
   EXPECT_TRUE(refuses("erase(value=[1, 2, 3])", 1));
   EXPECT_TRUE(refuses("erase(value=[])", 3));
   EXPECT_TRUE(refuses("erase(value=[256])", 3));
+}
+
+TEST(Transforms, LightingShiftsEachColourByOneNumber) {
+  const Image image = testing::photo(20, 20, 3);
+  const auto before = testing::pixels_of(image);
+  std::vector<double> reds;
+  for (std::uint64_t index = 0; index < 300; ++index) {
+    const auto after = seen("ccrop(20), lighting(0.2)", image, {.index = index});
+    std::array<std::set<int>, 3> shifts;
+    for (std::size_t i = 0; i < after.size(); ++i)
+      if (after[i] > 0 && after[i] < 255) shifts[i % 3].insert(after[i] - before[i]);
+    for (const auto& of_colour : shifts) ASSERT_EQ(of_colour.size(), 1U) << index;
+    reds.push_back(*shifts[0].begin());
+    EXPECT_NEAR(*shifts[1].begin(), reds.back(), 12) << "mostly grey light";
+  }
+  double squares = 0;
+  for (const double red : reds) squares += red * red;
+  EXPECT_NEAR(std::sqrt(squares / 300), 255 * 0.2 * 0.5675 * 0.2175, 1);
+  EXPECT_THROW(plain_decoder(parse("ccrop(2), lighting", own_table()), 1), Error);
+}
+
+TEST(Transforms, HueTurnsAtRandomAndLeavesTheOthersDraws) {
+  const Image image = testing::photo(20, 20, 3);
+  const auto still = seen("ccrop(20), jitter(0.4, 0.3, 0.2)", image, {.index = 5});
+  EXPECT_EQ(seen("ccrop(20), jitter(0.4, 0.3, 0.2, 0)", image, {.index = 5}), still);
+  std::set<std::vector<std::uint8_t>> turned;
+  for (std::uint64_t index = 0; index < 20; ++index)
+    turned.insert(seen("ccrop(20), jitter(hue=0.5)", image, {.index = index}));
+  EXPECT_GT(turned.size(), 15U);
 }
 
 TEST(Transforms, StandInTheOrderOfTheirKinds) {

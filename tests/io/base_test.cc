@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "io/base/clock.h"
+#include "io/base/distributions.h"
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
 #include "io/base/file_lock.h"
@@ -257,6 +258,38 @@ TEST(KeyedRng, NormalHasMeanZeroAndDeviationOne) {
   }
   EXPECT_NEAR(sum / kCount, 0.0, 0.02);
   EXPECT_NEAR(squares / kCount, 1.0, 0.03);
+}
+
+TEST(Distributions, GammaAndBetaHaveTheirMeansAndDeviations) {
+  constexpr int kCount = 50'000;
+  for (const double shape : {0.2, 0.8, 1.0, 3.5}) {
+    KeyedRng rng({.seed = 5});
+    double sum = 0;
+    double squares = 0;
+    for (int i = 0; i < kCount; ++i) {
+      const double value = random_gamma(shape, rng);
+      ASSERT_GE(value, 0);
+      sum += value;
+      squares += (value - shape) * (value - shape);
+    }
+    EXPECT_NEAR(sum / kCount, shape, 0.02 * (1 + shape));
+    EXPECT_NEAR(squares / kCount, shape, 0.05 * (1 + shape));
+  }
+  for (const auto& [a, b] : {std::pair{0.2, 0.2}, {1.0, 1.0}, {2.0, 5.0}, {0.001, 0.001}}) {
+    KeyedRng rng({.seed = 6});
+    double sum = 0;
+    double squares = 0;
+    const double mean = a / (a + b);
+    for (int i = 0; i < kCount; ++i) {
+      const double value = random_beta(a, b, rng);
+      ASSERT_GE(value, 0);
+      ASSERT_LE(value, 1);
+      sum += value;
+      squares += (value - mean) * (value - mean);
+    }
+    EXPECT_NEAR(sum / kCount, mean, 0.01);
+    EXPECT_NEAR(squares / kCount, mean * (1 - mean) / (a + b + 1), 0.005);
+  }
 }
 
 TEST(Hash, Crc32IsGzips) {

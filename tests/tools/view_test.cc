@@ -106,6 +106,43 @@ TEST_F(View, TheNamesOfListsAreWhatTheyWere) {
   EXPECT_NE(seen("32", "hflip"), seen("32", "hflip, jitter(0.9)"));
 }
 
+TEST_F(View, TransformsMayHoldOthers) {
+  const std::string shards = make_set(dir_, 4, 4);
+  const auto seen = [&](const std::string& augment) {
+    view({shards, "--seed", "1", "--size", "32", "--augment", augment});
+    return read_file(dir_ / "out.png");
+  };
+  EXPECT_EQ(seen("choice([rrc, rcrop(padding=8)])"),
+            seen("choice([rrc(32), rcrop(32, padding=8)])"))
+      << "a size that is left out is --size, in lists too";
+  EXPECT_EQ(seen("rrc, hflip, randaugment(2, 9), erase(0.25)"),
+            seen("RandomResizedCrop(32), hflip, rand_augment, erase(0.25)"));
+  EXPECT_NE(seen("rrc, hflip, randaugment(2, 9)"), seen("rrc, hflip"));
+  EXPECT_EQ(seen("pad(4, padding_mode=reflect), rcrop"),
+            seen("pad(4, padding_mode=reflect), rcrop(32)"));
+  EXPECT_EQ(seen("apply([rotate(30), hflip(1)], 0)"), seen("none"));
+}
+
+TEST_F(View, PicturesAreResizedAsInterpolationSays) {
+  const std::string shards = make_set(dir_, 2, 2);
+  const auto seen = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {shards, "--size", "40"});
+    view(more);
+    return read_file(dir_ / "out.png");
+  };
+  EXPECT_EQ(seen({}), seen({"--interpolation", "bilinear"}));
+  EXPECT_NE(seen({}), seen({"--interpolation", "bicubic"}));
+  EXPECT_NE(seen({"--eval"}), seen({"--eval", "--interpolation", "lanczos"}));
+  EXPECT_EQ(seen({"--augment", "rrc(interpolation=bicubic)"}),
+            seen({"--augment", "rrc", "--interpolation", "bicubic"}));
+  EXPECT_EQ(seen({"--augment", "rrc(interpolation=bilinear)", "--interpolation", "nearest"}),
+            seen({"--augment", "rrc"}));
+  const ProcessResult wrong =
+      millrace({"view", shards, "-o", dir_ / "no.png", "--size", "40", "--interpolation", "cubic"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("bicubic"));
+}
+
 TEST_F(View, RefusesTransformsThatCannotWork) {
   const std::string shards = make_set(dir_, 1, 1);
   const auto refusal = [&](const std::string& augment) {
@@ -123,6 +160,13 @@ TEST_F(View, RefusesTransformsThatCannotWork) {
   EXPECT_THAT(refusal("resize(40), rcrop"), HasSubstr("--fit and --eval-resize decide"));
   EXPECT_THAT(refusal("normalize"), HasSubstr("--mean and --std normalise"));
   EXPECT_THAT(refusal("jitter(0.1), rcrop"), HasSubstr("crops and resizes come before"));
+  EXPECT_THAT(refusal("pad(4), hflip"),
+              HasSubstr("--augment leaves pictures of 40, not of --size 32: add rcrop"));
+  EXPECT_THAT(refusal("apply([pad(4)])"), HasSubstr("the picture's size depends on what is drawn"));
+  EXPECT_THAT(refusal("randagument(2, 9)"), HasSubstr("did you mean randaugment?"));
+  EXPECT_THAT(refusal("autoaugment(imagenett)"), HasSubstr("did you mean imagenet?"));
+  EXPECT_THAT(refusal("rotate(10), apply([inwert])"),
+              HasSubstr("column 20: there is no transform"));
 }
 
 /// A picture of that width and height, its middle third white, the others black.

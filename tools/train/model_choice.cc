@@ -86,6 +86,8 @@ void check_claims(const ModelChoice& choice) {
   constexpr std::size_t kMaxTies = 1024;  // each one rebuilds the graph
   require(choice.classes > 0 || choice.task.is_dense(), "classes are at least 1");
   require(choice.images.channels != 2, "channels are 1 or 3");
+  require(choice.images.interpolation != decode::Interpolation::kRandom,
+          "evaluation resizes nothing at random");
   require(choice.ties.size() <= kMaxTies, "more tied layers than a model has");
   check_values(choice.images.mean, choice.images, "mean");
   check_values(choice.images.std, choice.images, "std");
@@ -133,6 +135,9 @@ std::string ModelChoice::to_json() const {
                                  {"augment", images.augment},      {"fit", images.fit},
                                  {"mean", normalize.mean},         {"std", normalize.std}};
   if (images.eval_resize > 0) json["eval_resize"] = images.eval_resize;
+  if (images.interpolation != decode::Interpolation::kBilinear)
+    json["interpolation"] =
+        value_type(images.interpolation).write(&images.interpolation, ValueType::Form::kWhole).text;
   if (!ties.empty()) json["ties"] = ties;
   task.to_json(json);
   return json.dump();
@@ -152,6 +157,10 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     json.at("augment").get_to(choice.images.augment);
     json.at("mean").get_to(choice.images.mean);
     json.at("std").get_to(choice.images.std);
+    if (json.contains("interpolation"))
+      value_type(choice.images.interpolation)
+          .read({.kind = Written::Kind::kWord, .text = json["interpolation"].get<std::string>()},
+                &choice.images.interpolation);
     choice.task.from_json(json);
     read_fit(json, choice);
     check_claims(choice);
