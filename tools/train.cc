@@ -28,6 +28,7 @@
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/run_processes.h"
+#include "tools/trace_options.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
 #include "tools/train/json_observer.h"
@@ -99,6 +100,7 @@ class TrainCommand final : public Command {
     declare_peer_timeout(app, peer_timeout_);
     run_folder_.declare(app);
     limits_.declare(app);
+    trace_.declare(app, true);
     app.option_defaults()->group("Options");
     app.add_option("--seed", seed_, "Seed of the weights, shuffles and augmentation")
         ->transform(seed_number())
@@ -139,6 +141,7 @@ class TrainCommand final : public Command {
     require(ends < 2, "--summary, --dump-plan and --dump-program: one of them");
     if (!dump_program_.empty()) optimisation_.check();
     if (summary_ || (ends > 0 && !has_data())) return;
+    trace_.check();
     data_.check(read_);
     limits_.check();
     optimisation_.check();
@@ -155,7 +158,9 @@ class TrainCommand final : public Command {
     processes_.emplace(context, ProcessOptions{.devices = run_.devices,
                                                .cluster = cluster_options(),
                                                .peer_timeout = peer_timeout_});
-    processes_->guard(context, [&] { train(context); });
+    processes_->guard(context, [&] {
+      trace_work(trace_, *read_.opener(), processes_->topology(), context, [&] { train(context); });
+    });
   }
 
  private:
@@ -169,6 +174,7 @@ class TrainCommand final : public Command {
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
+    meet(cluster, context.trace);
     show_status(terminal_of(context), "looking at the shards and the run folder");
     settle(cluster, context);
     show_status(terminal_of(context), "counting the shards' samples");
@@ -532,7 +538,8 @@ class TrainCommand final : public Command {
                                   .settings = settings_of(*app_),
                                   .opener = read_.opener(),
                                   .stop = context.stop,
-                                  .log = context.log};
+                                  .log = context.log,
+                                  .trace = context.trace};
     optimisation_.apply(options);
     options.optimizer.round_to_bf16 = run_.rounds_weights();
     run_folder_.apply(options);
@@ -675,6 +682,7 @@ class TrainCommand final : public Command {
   RunOptions run_;
   RunFolderOptions run_folder_;
   LimitOptions limits_;
+  TraceFileOptions trace_;
   std::string allreduce_ = "tree";
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::uint64_t seed_ = 0;
