@@ -40,6 +40,7 @@
 #include "tools/train/program_file.h"
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
+#include "tools/train/run_page.h"
 #include "tools/train/step_count.h"
 #include "tools/train/stop_advice.h"
 #include "tools/train/stored_image.h"
@@ -630,6 +631,8 @@ class TrainCommand final : public Command {
     if (log_style_ == "xla") observers.push_back(&xla);
     if (context.json) observers.push_back(&json);
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
+    RunPage page(page_options(input, context));
+    observers.push_back(&page);
     trainer::all_do(*input.cluster, [&] {
       if (!run_folder_.upload.empty() && processes_->is_first()) upload.begin();
     });
@@ -638,7 +641,7 @@ class TrainCommand final : public Command {
         context.log.info(
             "a signal: the run ends after the step in flight, and says what it has saved");
     });
-    auto result = trainer::fit(input, train_options(context), observers);
+    auto result = fit_and_draw(input, observers, page, context);
     if (!result.end.stopped_by.empty())
       context.log.info(result.last_checkpoint.empty()
                            ? "nothing is saved: the run has no folder (--run-dir)"
@@ -651,6 +654,31 @@ class TrainCommand final : public Command {
                   fmt::format("not uploaded: {}", fmt::join(upload.missing(), ", ")),
                   {.url = run_folder_.upload});
     return result;
+  }
+
+  /// What a run is that its page tells of.
+  RunPageOptions page_options(const trainer::FitInput& input, const Context& context) const {
+    if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
+    return {.folder = run_folder_.run_dir,
+            .log = context.log,
+            .start = describe_start(
+                run_.topology,
+                {{"train", data_.fake > 0 ? std::vector<std::string>() : data_.train, &input.train},
+                 {"val", data_.val_specs(), input.validation}})};
+  }
+
+  /// The page is drawn of a run that fails, too.
+  trainer::FitResult fit_and_draw(const trainer::FitInput& input,
+                                  const std::vector<trainer::Observer*>& observers,
+                                  const RunPage& page, const Context& context) const {
+    try {
+      auto result = trainer::fit(input, train_options(context), observers);
+      page.draw();
+      return result;
+    } catch (...) {
+      page.draw();
+      throw;
+    }
   }
 
   void check_target(const trainer::FitResult& result) const {
