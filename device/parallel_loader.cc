@@ -1,6 +1,7 @@
 #include "device/parallel_loader.h"
 
 #include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -37,6 +38,9 @@ struct ParallelLoader::State {
   bool land_whole_rounds();
   pipeline::Batch masked_after(const pipeline::Batch& last) const;
   bool land(pipeline::Batch batch);
+  bool wait_for_room(std::size_t to);
+  std::vector<TraceGauge> trace_gauges() const;
+  Tracer* trace() const { return pipeline.options().trace; }
   void stop();
 
   pipeline::Pipeline pipeline;
@@ -45,10 +49,14 @@ struct ParallelLoader::State {
   std::vector<DeviceLoader> loaders;
   std::vector<LandingQueue*> queues;
   std::size_t place = 0;  ///< the device whose turn it is
+  std::optional<TraceGauges> gauges;
   std::jthread thread;
 };
 
 namespace {
+
+/// Of the loader's thread, which also waits for the pipeline.
+constexpr const char* kTraceRole = "consumer";
 
 bool ends_with_whole_round(const pipeline::PipelineOptions& options, std::size_t devices) {
   const auto batches = pipeline::batches_per_epoch(options);
@@ -64,6 +72,7 @@ ParallelLoader::State::State(pipeline::Pipeline from, DeviceSet set, const Loade
     queues.push_back(&loader->queue);
     loaders.push_back(DeviceLoader(std::move(loader)));
   }
+  gauges.emplace(trace(), trace_gauges());
   thread = start_thread("to pass batches to the devices", [this] { land_all(); });
 }
 
@@ -129,9 +138,25 @@ pipeline::Batch ParallelLoader::State::masked_after(const pipeline::Batch& last)
 bool ParallelLoader::State::land(pipeline::Batch batch) {
   const std::size_t to = place;
   place = (place + 1) % queues.size();
-  if (!queues[to]->wait_for_room()) return false;
+  if (!wait_for_room(to)) return false;
+  TraceSpan span(trace(), kTraceRole, "land");
+  if (span) span.arg("device", devices[to].name());
+  pipeline::trace_batch(batch, span);
   queues[to]->push(devices[to].land(std::move(batch), landing));
   return true;
+}
+
+bool ParallelLoader::State::wait_for_room(std::size_t to) {
+  const TraceSpan span(trace(), kTraceRole, "wait for room");
+  return queues[to]->wait_for_room();
+}
+
+std::vector<TraceGauge> ParallelLoader::State::trace_gauges() const {
+  std::vector<TraceGauge> all;
+  for (std::size_t i = 0; i < queues.size(); ++i)
+    all.push_back({"landed for " + devices[i].name(),
+                   [queue = queues[i]] { return static_cast<double>(queue->ready()); }});
+  return all;
 }
 
 bool DeviceLoader::next(DeviceBatch& batch) { return state_->queue.next(batch); }

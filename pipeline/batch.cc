@@ -22,6 +22,25 @@ const RaggedField& Batch::raw(std::string_view name) const {
   return *found;
 }
 
+std::size_t Batch::num_bytes() const {
+  std::size_t bytes = 0;
+  for (const BatchField& field : fields) bytes += field.data.size();
+  for (const RaggedField& field : ragged) bytes += field.data.size();
+  return bytes;
+}
+
+void trace_batch(const Batch& batch, TraceSpan& span) {
+  if (!span) return;
+  span.arg("batch", batch.index);
+  span.arg("samples", batch.num_valid);
+  span.arg("bytes", batch.num_bytes());
+  const auto is_named = [](const std::string& key) { return !key.empty(); };
+  const auto first = std::ranges::find_if(batch.keys, is_named);
+  if (first == batch.keys.end()) return;
+  span.arg("first_key", *first);
+  span.arg("last_key", *std::find_if(batch.keys.rbegin(), batch.keys.rend(), is_named));
+}
+
 void RaggedField::cut(std::int64_t first) {
   const auto begin = static_cast<std::size_t>(first);
   const std::int64_t end = offsets[begin];

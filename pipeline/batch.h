@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "decode/array_view.h"
+#include "io/base/trace.h"
 #include "io/bytes.h"
 #include "pipeline/position.h"
 
@@ -114,6 +115,11 @@ struct Batch {
   const BatchField& field(std::string_view name) const;
   /// Throws: InvalidArgument when there is no such ragged field.
   const RaggedField& raw(std::string_view name) const;
+  /// Of all its fields.
+  std::size_t num_bytes() const;
 };
+
+/// Says which samples a span is about.
+void trace_batch(const Batch& batch, TraceSpan& span);
 
 }  // namespace millrace::pipeline

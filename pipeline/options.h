@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "io/base/log.h"
+#include "io/base/trace.h"
 #include "io/base/words.h"
 #include "io/opener.h"
 #include "pipeline/fields.h"
@@ -173,6 +174,8 @@ struct PipelineOptions {
   /// Ends the pipeline: next() throws Cancelled.
   std::stop_token stop = {};
   Log log = {};
+  /// Records what the stages do and how full the queues are; borrowed. Null: nothing does.
+  Tracer* trace = nullptr;
   /// Where to start: the position of a batch of a pipeline with the same options. Null: the
   /// beginning of epochs.first.
   std::shared_ptr<const Position> resume = nullptr;

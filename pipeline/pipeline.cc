@@ -85,6 +85,7 @@ struct Pipeline::State {
   std::optional<detail::Graph> graph;
   /// Last, so that it goes first: no callback runs on a graph that is being destroyed.
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
+  std::optional<TraceGauges> gauges;  ///< likewise
 
  private:
   /// Where the consumer stands.
@@ -96,6 +97,7 @@ struct Pipeline::State {
     bool finished = false;
   };
 
+  std::vector<TraceGauge> trace_gauges();
   Position first_position() const;
   bool fetch(Batch& batch);
   bool fetch_output(Batch& batch);
@@ -246,6 +248,7 @@ Pipeline::State::State(PipelineOptions given)
       tuner_(plan.first, plan.most),
       read_threads_{.threads = plan.first.readers},
       decode_threads_{.threads = plan.first.decode_threads} {
+  meters.trace = options.trace;
   const Position start = first_position();
   check_position(start, options);
   to_skip_ = static_cast<std::size_t>(start.round.taken);
@@ -257,6 +260,21 @@ Pipeline::State::State(PipelineOptions given)
                                    output, meters, encoded},
                 start);
   on_stop.emplace(options.stop, [this] { stop(); });
+  gauges.emplace(options.trace, trace_gauges());
+}
+
+/// What of the pipeline is worth a curve.
+std::vector<TraceGauge> Pipeline::State::trace_gauges() {
+  constexpr double kPerMega = 1e-6;
+  const auto rate = [](const std::atomic<std::uint64_t>& total, double unit) {
+    return growth_per_second([&total, unit] { return unit * static_cast<double>(total); });
+  };
+  return {{"read MB/s", rate(meters.read.bytes, kPerMega)},
+          {"decoded samples/s", rate(meters.decode.items, 1)},
+          {"handed out samples/s", rate(num_samples, 1)},
+          {"rounds ready", [this] { return static_cast<double>(output.size()); }},
+          {"input held MB",
+           [this] { return kPerMega * static_cast<double>(encoded.held() + pool.held_bytes()); }}};
 }
 
 Position Pipeline::State::first_position() const {
@@ -271,6 +289,7 @@ bool Pipeline::State::next(Batch& batch) {
   const std::int64_t start = now_ns();
   std::int64_t unset = 0;
   first_next_ns.compare_exchange_strong(unset, start);
+  TraceSpan span(options.trace, "consumer", "next");
   const bool more = fetch(batch);
   const std::int64_t end = now_ns();
   wait_ns += end - start;

@@ -14,6 +14,7 @@
 #include "tools/help.h"
 #include "tools/mix_options.h"
 #include "tools/progress.h"
+#include "tools/trace_options.h"
 #include "tools/train/class_count.h"
 #include "tools/train/model_option.h"
 #include "tools/train/run_options.h"
@@ -64,6 +65,7 @@ class BenchCommand final : public Command {
     order_.declare(app);
     model_.declare(app, choice_);
     run_.declare(app);
+    trace_.declare(app, true);
   }
 
   void check() override {
@@ -73,6 +75,7 @@ class BenchCommand final : public Command {
     choice_.images.check();
     run_.check();
     order_.settle();
+    trace_.check();
     sets_ = read_.specs();
     mix_.check(sets_, order_.chosen(), "");
     read_.set_specs(MixOptions::specs_of(sets_));
@@ -87,7 +90,10 @@ class BenchCommand final : public Command {
     run_.topology = {};  // one reader, however many devices take its batches
     if (stage_ != "read") settle_size(context);
     choice_.settle();
-    const Measured measured = stage_ == "train" ? run_training(context) : run_pipeline(context);
+    Measured measured;
+    trace_work(trace_, *read_.opener(), {}, context, [&] {
+      measured = stage_ == "train" ? run_training(context) : run_pipeline(context);
+    });
     print(measured, context);
   }
 
@@ -197,7 +203,8 @@ class BenchCommand final : public Command {
                   .optimizer = {.rule = trainer::Sgd{.lr = 1e-3, .momentum = 0.0F}},
                   .log_steps = 0,
                   .stop = timed.token(),
-                  .log = {}},
+                  .log = {},
+                  .trace = context.trace},
                  {&timed, &bar});
     if (context.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "measuring was stopped");
     Measured measured{.seconds = timed.seconds(),
@@ -261,6 +268,7 @@ class BenchCommand final : public Command {
   double seconds_ = 5;
   std::optional<StoredImage> stored_;
   OrderOptions order_;
+  TraceFileOptions trace_;
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ class App;
 
 namespace millrace {
 class Table;
+class Tracer;
 namespace trainer {
 class TerminalLine;
 }
@@ -43,6 +44,8 @@ struct Context {
   trainer::TerminalLine* terminal = nullptr;
   /// The command's options as parsed, borrowed: what several processes compare. Null: none.
   CLI::App* options = nullptr;
+  /// Where what the command does is recorded, borrowed; null: nowhere (tools/trace_options.h).
+  Tracer* trace = nullptr;
   /// False if another process of the run reports why it failed.
   bool says_failure = true;
 };

@@ -28,6 +28,7 @@
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/run_processes.h"
+#include "tools/trace_options.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
 #include "tools/train/json_observer.h"
@@ -39,6 +40,7 @@
 #include "tools/train/program_file.h"
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
+#include "tools/train/run_page.h"
 #include "tools/train/saved_settings.h"
 #include "tools/train/step_count.h"
 #include "tools/train/stop_advice.h"
@@ -102,6 +104,7 @@ class TrainCommand final : public Command {
     declare_peer_timeout(app, peer_timeout_);
     run_folder_.declare(app);
     limits_.declare(app);
+    trace_.declare(app, true);
     app.option_defaults()->group("Options");
     app.add_option("--seed", seed_, "Seed of the weights, shuffles and augmentation")
         ->transform(seed_number())
@@ -143,6 +146,7 @@ class TrainCommand final : public Command {
     require(ends < 2, "--summary, --dump-plan and --dump-program: one of them");
     if (!dump_program_.empty()) optimisation_.check();
     if (summary_ || (ends > 0 && !has_data())) return;
+    trace_.check();
     data_.settle(read_);
     limits_.check();
     optimisation_.check();
@@ -160,7 +164,9 @@ class TrainCommand final : public Command {
                                                .plugins = run_.plugins,
                                                .cluster = cluster_options(),
                                                .peer_timeout = peer_timeout_});
-    processes_->guard(context, [&] { train(context); });
+    processes_->guard(context, [&] {
+      trace_work(trace_, *read_.opener(), processes_->topology(), context, [&] { train(context); });
+    });
   }
 
  private:
@@ -174,6 +180,7 @@ class TrainCommand final : public Command {
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
+    meet(cluster, context.trace);
     show_status(terminal_of(context), "looking at the shards and the run folder");
     settle(cluster, context);
     show_status(terminal_of(context), "counting the shards' samples");
@@ -548,7 +555,8 @@ class TrainCommand final : public Command {
                                   .renew_settings = renewed_settings,
                                   .opener = read_.opener(),
                                   .stop = context.stop,
-                                  .log = context.log};
+                                  .log = context.log,
+                                  .trace = context.trace};
     optimisation_.apply(options);
     options.optimizer.round_to_bf16 = run_.rounds_weights();
     run_folder_.apply(options);
@@ -639,6 +647,8 @@ class TrainCommand final : public Command {
     if (log_style_ == "xla") observers.push_back(&xla);
     if (context.json) observers.push_back(&json);
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
+    RunPage page(page_options(input, context));
+    observers.push_back(&page);
     trainer::all_do(*input.cluster, [&] {
       if (!run_folder_.upload.empty() && processes_->is_first()) upload.begin();
     });
@@ -647,7 +657,7 @@ class TrainCommand final : public Command {
         context.log.info(
             "a signal: the run ends after the step in flight, and says what it has saved");
     });
-    auto result = trainer::fit(input, train_options(context), observers);
+    auto result = fit_and_draw(input, observers, page, context);
     if (!result.end.stopped_by.empty())
       context.log.info(result.last_checkpoint.empty()
                            ? "nothing is saved: the run has no folder (--run-dir)"
@@ -660,6 +670,31 @@ class TrainCommand final : public Command {
                   fmt::format("not uploaded: {}", fmt::join(upload.missing(), ", ")),
                   {.url = run_folder_.upload});
     return result;
+  }
+
+  /// What a run is that its page tells of.
+  RunPageOptions page_options(const trainer::FitInput& input, const Context& context) const {
+    if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
+    return {.folder = run_folder_.run_dir,
+            .log = context.log,
+            .start = describe_start(
+                run_.topology,
+                {{"train", data_.fake > 0 ? std::vector<std::string>() : data_.train, &input.train},
+                 {"val", data_.val_specs(), input.validation}})};
+  }
+
+  /// The page is drawn of a run that fails, too.
+  trainer::FitResult fit_and_draw(const trainer::FitInput& input,
+                                  const std::vector<trainer::Observer*>& observers,
+                                  const RunPage& page, const Context& context) const {
+    try {
+      auto result = trainer::fit(input, train_options(context), observers);
+      page.draw();
+      return result;
+    } catch (...) {
+      page.draw();
+      throw;
+    }
   }
 
   void check_target(const trainer::FitResult& result) const {
@@ -691,6 +726,7 @@ class TrainCommand final : public Command {
   RunOptions run_;
   RunFolderOptions run_folder_;
   LimitOptions limits_;
+  TraceFileOptions trace_;
   std::string allreduce_ = "tree";
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::uint64_t seed_ = 0;

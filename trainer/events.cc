@@ -14,13 +14,34 @@ void add_values(OrderedJson& json, const std::string& prefix, const NamedValues&
   for (const auto& [name, value] : values) json[prefix + name] = value;
 }
 
-OrderedJson times_json(const StallReport& stall) {
+OrderedJson times_json(const StepTimes& step) {
   OrderedJson json;
   for (const StepTimes::Part& part : StepTimes::parts())
-    json[std::string(part.name)] = stall.mean_step.*part.value;
+    json[std::string(part.name)] = step.*part.value;
+  return json;
+}
+
+OrderedJson times_json(const StallReport& stall) {
+  OrderedJson json = times_json(stall.mean_step);
   json["free_input"] = stall.free_input_step;
   json["first"] = stall.first_step.total();
   return json;
+}
+
+OrderedJson input_json(const InputReport& input) {
+  auto stages = OrderedJson::array();
+  for (const InputStage& stage : input.stages)
+    stages.push_back({{"stage", stage.name},
+                      {"samples", stage.samples},
+                      {"bytes", stage.bytes},
+                      {"busy", stage.busy},
+                      {"waiting", stage.waiting},
+                      {"threads", stage.threads}});
+  return {{"stages", std::move(stages)},
+          {"requests", input.requests},
+          {"ready", input.ready},
+          {"emitted", input.emitted},
+          {"faults", input.faults}};
 }
 
 }  // namespace
@@ -93,6 +114,12 @@ std::string to_json(const EpochEvent& event) {
   json["wait_share"] = event.stall.wait_share;
   json["step_seconds"] = times_json(event.stall);
   json["verdict"] = event.stall.verdict;
+  json["steps"] = event.stall.steps;
+  json["global_step"] = event.global_step;
+  auto by_rank = OrderedJson::array();
+  for (const StepTimes& step : event.step_by_rank) by_rank.push_back(times_json(step));
+  json["step_seconds_by_rank"] = std::move(by_rank);
+  json["input"] = input_json(event.input);
   json["is_best"] = event.is_best;
   return json.dump();
 }

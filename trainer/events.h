@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -96,8 +97,29 @@ struct RankEvaluation {
   NamedValues values = {};  ///< without those that need records
 };
 
+/// What a stage of the input did in an epoch.
+struct InputStage {
+  std::string name;  ///< "read", "merge", "decode", "deliver"
+  std::int64_t samples = 0;
+  std::int64_t bytes = 0;
+  double busy = 0;     ///< seconds, summed over its threads
+  double waiting = 0;  ///< likewise
+  int threads = 1;     ///< at the end
+};
+
+/// An epoch's input: its stages and queue of one process, its samples of all.
+struct InputReport {
+  std::vector<InputStage> stages = {};
+  std::int64_t requests = 0;  ///< of a batch, by the devices
+  std::int64_t ready = 0;     ///< of these, for a batch that was there already
+  std::int64_t emitted = 0;   ///< samples given
+  /// Samples that faults have cost, by the fault's name: {"Corrupt", 3}.
+  std::map<std::string, std::int64_t> faults = {};
+};
+
 struct EpochEvent {
   std::int64_t epoch = 1;
+  std::int64_t global_step = 0;  ///< the epoch's last one
   NamedValues train;
   std::int64_t train_samples = 0;  ///< of all replicas
   std::int64_t replica_train_samples = 0;
@@ -115,6 +137,9 @@ struct EpochEvent {
   double seconds = 0;  ///< with evaluation and checkpoints
   double rate = 0;     ///< samples/s of all replicas
   StallReport stall;
+  /// StallReport::mean_step of each replica, by rank.
+  std::vector<StepTimes> step_by_rank = {};
+  InputReport input = {};
   bool is_best = false;
   std::vector<CompileEvent> compilations = {};  ///< in this epoch, on all replicas
 };

@@ -1,6 +1,8 @@
 #include "trainer/feed.h"
 
+#include <chrono>
 #include <utility>
+#include <vector>
 
 #include "io/base/error.h"
 #include "pipeline/epoch_length.h"
@@ -10,7 +12,11 @@ namespace {
 
 class LoaderEpoch final : public EpochFeed {
  public:
-  LoaderEpoch(device::ParallelLoader& loader, bool& whole) : loader_(loader), whole_(whole) {}
+  LoaderEpoch(device::ParallelLoader& loader, bool& whole)
+      : loader_(loader),
+        whole_(whole),
+        before_(loader.pipeline().statistics()),
+        waits_before_(waits()) {}
 
   bool next(int replica, pipeline::Batch& batch) override {
     const bool more = loader_[static_cast<std::size_t>(replica)].next(batch);
@@ -31,8 +37,44 @@ class LoaderEpoch final : public EpochFeed {
   std::int64_t refetched() const override {
     return static_cast<std::int64_t>(ledger()->refetched());
   }
+  InputReport report() const override {
+    InputReport report{.stages = stages()};
+    const device::WaitStatistics now = waits();
+    report.requests = static_cast<std::int64_t>(now.requests - waits_before_.requests);
+    report.ready = static_cast<std::int64_t>(now.ready - waits_before_.ready);
+    const auto its_ledger = ledger();
+    report.emitted = static_cast<std::int64_t>(its_ledger->emitted());
+    for (const wds::FaultLedger::Entry& entry : its_ledger->entries())
+      report.faults[std::string(error_code_name(entry.code))] +=
+          static_cast<std::int64_t>(entry.samples);
+    return report;
+  }
 
  private:
+  /// Of all devices.
+  device::WaitStatistics waits() const {
+    device::WaitStatistics sum;
+    for (std::size_t place = 0; place < loader_.size(); ++place) {
+      const device::WaitStatistics one = loader_[place].waits();
+      sum.requests += one.requests;
+      sum.ready += one.ready;
+    }
+    return sum;
+  }
+
+  std::vector<InputStage> stages() const {
+    using Seconds = std::chrono::duration<double>;
+    std::vector<InputStage> stages;
+    for (const auto& stage : loader_.pipeline().statistics().since(before_).stages)
+      stages.push_back({.name = stage.name,
+                        .samples = static_cast<std::int64_t>(stage.items),
+                        .bytes = static_cast<std::int64_t>(stage.bytes),
+                        .busy = Seconds(stage.busy).count(),
+                        .waiting = Seconds(stage.waiting).count(),
+                        .threads = stage.threads});
+    return stages;
+  }
+
   std::shared_ptr<const wds::FaultLedger> ledger() const {
     const auto ended = loader_[0].ledger();
     return ended ? ended : loader_.pipeline().ledger();
@@ -40,6 +82,8 @@ class LoaderEpoch final : public EpochFeed {
 
   device::ParallelLoader& loader_;
   bool& whole_;
+  const pipeline::Statistics before_;
+  const device::WaitStatistics waits_before_;
 };
 
 pipeline::PipelineOptions of_devices(pipeline::PipelineOptions options,

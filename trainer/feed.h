@@ -19,6 +19,7 @@
 #include "pipeline/data_identity.h"
 #include "pipeline/options.h"
 #include "pipeline/position.h"
+#include "trainer/events.h"
 
 namespace millrace::trainer {
 
@@ -43,6 +44,8 @@ class EpochFeed {
   /// Samples and indexes of this epoch that arrived damaged over the network and intact when
   /// fetched again, once it has ended.
   virtual std::int64_t refetched() const { return 0; }
+  /// What the input did in this epoch, as far as it is known; once it has ended.
+  virtual InputReport report() const { return {}; }
 };
 
 class Feed {

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "trainer/detail/collectives/processes.h"
 #include "trainer/detail/loop/fit_run.h"
 #include "trainer/detail/loop/fit_start.h"
+#include "trainer/detail/loop/trace_observer.h"
 #include "trainer/same_data.h"
 
 namespace millrace::trainer {
@@ -35,8 +38,10 @@ FitResult fit_in(detail::Processes& processes, const FitInput& input, const Trai
                          .validation = input.validation,
                          .devices = input.devices,
                          .backend = input.backend};
-  detail::FitRun run(processes, settled, options,
-                     processes.is_first() ? observers : std::vector<Observer*>());
+  std::vector<Observer*> told = processes.is_first() ? observers : std::vector<Observer*>();
+  std::optional<detail::TraceObserver> trace;
+  if (options.trace != nullptr) told.push_back(&trace.emplace(*options.trace));
+  detail::FitRun run(processes, settled, options, told);
   return run.run();
 }
 

@@ -23,6 +23,7 @@
 #include <memory>
 #include <vector>
 
+#include "io/base/trace.h"
 #include "pipeline/batch.h"
 #include "trainer/collectives.h"
 #include "trainer/device_span.h"
@@ -145,6 +146,7 @@ struct ReplicaSetup {
   DeviceSpan weights;    ///< this process's; its replicas share them
   DeviceSpan buffers;    ///< running statistics, this replica's own
   Collectives& control;  ///< the replica's thread's, for use within a call
+  TraceTrack trace = {};
 };
 
 /// Makes one device's steps, which share what they compile.

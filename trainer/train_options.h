@@ -14,6 +14,7 @@
 
 #include "io/base/clock.h"
 #include "io/base/log.h"
+#include "io/base/trace.h"
 #include "io/opener.h"
 #include "trainer/gradient_reducer.h"
 #include "trainer/nn/plan.h"
@@ -103,6 +104,9 @@ struct TrainOptions {
   /// A stop makes the run write a checkpoint after the current step, and end (`interrupted`).
   std::stop_token stop = {};
   Log log = {};  ///< lines for people; used on process 0 only
+  /// Records this process's steps, collectives, evaluations and checkpoints; borrowed. Null:
+  /// nothing does.
+  Tracer* trace = nullptr;
   /// The clock of max_time and timed checkpoints; borrowed. Null: the system's.
   const Clock* clock = nullptr;
 

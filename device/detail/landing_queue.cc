@@ -50,6 +50,8 @@ bool LandingQueue::next(DeviceBatch& batch) {
     MutexLock lock(mutex_);
     if (finished_) return false;
     if (fault_) std::rethrow_exception(fault_);
+    ++waits_.requests;
+    if (!items_.empty()) ++waits_.ready;
   }
   const bool more = take(batch);
   MutexLock lock(mutex_);

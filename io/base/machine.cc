@@ -119,6 +119,15 @@ std::uint64_t usable_memory() {
   return std::min(all, memory_limit().value_or(all));
 }
 
+// The file's second number: pages.
+std::uint64_t resident_memory() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t mapped = 0;
+  std::uint64_t resident = 0;
+  if (!(file >> mapped >> resident)) return 0;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 std::vector<int> allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -25,6 +25,9 @@ int usable_cores();
 /// contains `proc` and `sys`.
 std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
 
+/// Bytes of this process that are in memory now; 0 if it cannot be read.
+std::uint64_t resident_memory();
+
 /// The machine's memory in bytes, or the cgroup's limit if that is smaller.
 std::uint64_t usable_memory();
 

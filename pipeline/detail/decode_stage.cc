@@ -21,11 +21,24 @@ Error located(Error error, const wds::Sample& sample) {
   return error;
 }
 
+/// Which samples are decoded, into which slots.
+void trace_decode(const DecodeBlock& block, TraceSpan& span) {
+  if (!span || block.samples.empty()) return;
+  const wds::Sample& first = block.samples.front().sample;
+  if (first.url) span.arg("shard", io::printable_url(*first.url));
+  span.arg("first_key", first.key);
+  span.arg("last_key", block.samples.back().sample.key);
+  span.arg("first_slot", block.first_slot);
+  span.arg("samples", block.samples.size());
+  span.arg("bytes", block.num_bytes);
+}
+
 }  // namespace
 
 void DecodeStage::decode(DecodeBlock& block) const {
-  const Stopwatch busy(meters_.decode.busy_ns);
+  StageWork work(meters_.decode, meters_.trace, "pipeline", "decode");
   const Stopwatch<ThreadClock> processor(meters_.decode_processor_ns);
+  trace_decode(block, work.span());
   std::int64_t slot = block.first_slot;
   for (SlotSample& sample : block.samples) {
     if (stopped_.load(std::memory_order_relaxed)) break;

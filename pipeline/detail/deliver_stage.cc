@@ -58,8 +58,13 @@ void OutputQueue::check() {
   if (error_) std::rethrow_exception(error_);
 }
 
+std::size_t OutputQueue::size() {
+  MutexLock lock(mutex_);
+  return outputs_.size();
+}
+
 void DeliverStage::deliver(Output output) {
-  const Stopwatch busy(meters_.deliver.busy_ns);
+  const StageWork work(meters_.deliver, meters_.trace, "pipeline", "deliver");
   if (over_) return count_later_faults(output);
   switch (output.kind) {
     case Output::Kind::kRound:
@@ -87,10 +92,7 @@ void DeliverStage::deliver_round(Output output) {
   if (stopped_epoch_ && valid == 0) return replace_round(output);
   ledgers_.of(output.epoch)->count_emitted(static_cast<std::uint64_t>(valid));
   std::size_t bytes = 0;
-  for (const Batch& batch : output.round->batches()) {
-    for (const BatchField& field : batch.fields) bytes += field.data.size();
-    for (const RaggedField& field : batch.ragged) bytes += field.data.size();
-  }
+  for (const Batch& batch : output.round->batches()) bytes += batch.num_bytes();
   meters_.deliver.count(static_cast<std::size_t>(valid), bytes);
   output_.push(std::move(output));
 }

@@ -35,6 +35,8 @@ class OutputQueue {
   bool wait_for(std::chrono::nanoseconds timeout);
   /// Throws: what fail() was given.
   void check();
+  /// How many pop() would not wait for.
+  std::size_t size();
 
  private:
   Mutex mutex_;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "io/opener.h"
 #include "pipeline/detail/arena.h"
 #include "pipeline/detail/decode_stage.h"
 #include "pipeline/detail/deliver_stage.h"
@@ -60,6 +61,18 @@ std::vector<StreamReader> make_readers(const GraphParts& parts, const Position& 
     readers.emplace_back(stream, numbers[stream], start.epoch, from, shared);
   }
   return readers;
+}
+
+/// Which samples a block has.
+void trace_read(const wds::SampleBlock& block, const ReadRequest& request, TraceSpan& span) {
+  if (!span || block.samples.empty()) return;
+  const wds::Sample& first = block.samples.front();
+  if (first.url) span.arg("shard", io::printable_url(*first.url));
+  span.arg("stream", request.stream);
+  span.arg("first_key", first.key);
+  span.arg("last_key", block.samples.back().key);
+  span.arg("samples", block.samples.size());
+  span.arg("bytes", block.num_bytes);
 }
 
 }  // namespace
@@ -297,15 +310,16 @@ void Graph::State::start_read(const ReadRequest& request, ReadNode::gateway_type
 }
 
 std::shared_ptr<BlockRead> Graph::State::read_block(const ReadRequest& request) {
-  const Stopwatch busy(parts.meters.read.busy_ns);
+  StageWork work(parts.meters.read, parts.meters.trace, "reader", "read");
   auto read = std::make_shared<BlockRead>(readers[request.stream].read(request));
+  trace_read(read->block, request, work.span());
   parts.encoded.add(read->block.num_bytes);
   parts.meters.read.count(read->block.samples.size(), read->block.num_bytes);
   return read;
 }
 
 void Graph::State::handle(const Event& event) {
-  const Stopwatch busy(parts.meters.merge.busy_ns);
+  const StageWork work(parts.meters.merge, parts.meters.trace, "pipeline", "merge");
   if (const auto* read = std::get_if<std::shared_ptr<BlockRead>>(&event))
     parts.meters.merge.count((*read)->block.samples.size(), 0);
   merge.handle(event);

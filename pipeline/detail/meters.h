@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <ctime>
 
+#include "io/base/trace.h"
+
 namespace millrace::pipeline::detail {
 
 struct StageMeter {
@@ -49,6 +51,18 @@ class Stopwatch {
   const decltype(Clock::now()) start_ = Clock::now();
 };
 
+/// A stage's work on one message: counted as busy, and traced.
+class StageWork {
+ public:
+  StageWork(StageMeter& meter, Tracer* trace, const char* role, const char* name)
+      : busy_(meter.busy_ns), span_(trace, role, name) {}
+  TraceSpan& span() { return span_; }
+
+ private:
+  const Stopwatch<> busy_;
+  TraceSpan span_;
+};
+
 /// A number of held bytes, and the most there were.
 class ByteGauge {
  public:
@@ -82,6 +96,7 @@ struct RestoreMeter {
 };
 
 struct Meters {
+  Tracer* trace = nullptr;  ///< borrowed
   StageMeter read;
   StageMeter merge;
   StageMeter decode;

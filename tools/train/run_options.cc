@@ -150,6 +150,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.faults = read.policy();
   options.opener = read.opener();
   options.log = context.log;
+  options.trace = context.trace;
   options.split =
       split_of(input.fake > 0 ? kFakeShards : input.shards.size(), run, input.saved.streams);
   input.order.apply(input.seed, options);

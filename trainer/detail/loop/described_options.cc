@@ -47,8 +47,8 @@ std::vector<Setting> describe(const TrainOptions& options) {
   const auto& [epochs, precision, seed, optimizer, schedule, schedule_epochs, reducer, scale_lr,
                accumulate, clip, ema_decay, steps_per_epoch, log_steps, epoch_lines, on_non_finite,
                max_time, sanity_val_steps, init, replace_head, checkpoint, run_folder, config_json,
-               settings, renew_settings, resume, opener, accept_changed_data, stop, log, clock] =
-      options;
+               settings, renew_settings, resume, opener, accept_changed_data, stop, log, trace,
+               clock] = options;
   const auto& [bucket_floats] = reducer;
   const auto& [clip_norm, clip_value] = clip;
   const auto& [rule, round_to_bf16] = optimizer;

@@ -48,6 +48,17 @@ StallReport make_stall_report(const std::vector<ReplicaTimes>& times, std::int64
   return report;
 }
 
+std::vector<StepTimes> mean_steps(const std::vector<ReplicaTimes>& times, std::int64_t steps) {
+  std::vector<StepTimes> means(times.size());
+  if (steps < 2) return means;
+  const double per_step = 1.0 / static_cast<double>(steps - 1);
+  for (std::size_t rank = 0; rank < times.size(); ++rank) {
+    means[rank].add(times[rank].all, per_step);
+    means[rank].add(times[rank].first, -per_step);
+  }
+  return means;
+}
+
 namespace {
 
 using Json = nlohmann::json;
@@ -65,21 +76,44 @@ StepTimes times_from(const Json& json) {
   return times;
 }
 
+Json to_json(const InputReport& input) {
+  Json stages = Json::array();
+  for (const InputStage& one : input.stages)
+    stages.push_back({one.name, one.samples, one.bytes, one.busy, one.waiting, one.threads});
+  return {{"stages", std::move(stages)},
+          {"requests", input.requests},
+          {"ready", input.ready},
+          {"emitted", input.emitted},
+          {"faults", input.faults}};
+}
+
+InputReport input_from(const Json& json) {
+  InputReport input{.requests = json.at("requests"),
+                    .ready = json.at("ready"),
+                    .emitted = json.at("emitted"),
+                    .faults = json.at("faults")};
+  for (const Json& one : json.at("stages"))
+    input.stages.push_back({.name = one.at(0),
+                            .samples = one.at(1),
+                            .bytes = one.at(2),
+                            .busy = one.at(3),
+                            .waiting = one.at(4),
+                            .threads = one.at(5)});
+  return input;
+}
+
 std::string to_text(const ProcessReport& report) {
   Json times = Json::array();
   for (const ReplicaTimes& one : report.times)
     times.push_back({to_json(one.all), to_json(one.first)});
-  return Json{{"samples", report.samples},
-              {"skipped", report.skipped},
-              {"refetched", report.refetched},
-              {"times", std::move(times)},
-              {"stage", report.busiest_stage}}
+  return Json{{"samples", report.samples},     {"skipped", report.skipped},
+              {"refetched", report.refetched}, {"times", std::move(times)},
+              {"stage", report.busiest_stage}, {"input", to_json(report.input)}}
       .dump();
 }
 
 /// Adds a process's report to `all`; returns the seconds that its replicas waited for input.
-double add(const std::string& text, ProcessReport& all) {
-  const auto json = parse_json<Json>(text, "a process's report");
+double add(const Json& json, ProcessReport& all) {
   all.samples += json.at("samples").get<std::int64_t>();
   all.skipped += json.at("skipped").get<std::int64_t>();
   all.refetched += json.at("refetched").get<std::int64_t>();
@@ -88,6 +122,9 @@ double add(const std::string& text, ProcessReport& all) {
     all.times.push_back({.all = times_from(one.at(0)), .first = times_from(one.at(1))});
     waited += all.times.back().all.wait;
   }
+  const InputReport input = input_from(json.at("input"));
+  all.input.emitted += input.emitted;
+  for (const auto& [name, samples] : input.faults) all.input.faults[name] += samples;
   return waited;
 }
 
@@ -97,10 +134,15 @@ ProcessReport gather_reports(Processes& processes, const ProcessReport& own) {
   ProcessReport all;
   double longest = -1.0;
   for (const std::string& text : processes.gather(to_text(own))) {
-    const double waited = add(text, all);
+    const auto json = parse_json<Json>(text, "a process's report");
+    const double waited = add(json, all);
     if (waited <= longest) continue;
     longest = waited;
-    all.busiest_stage = parse_json<Json>(text, "a process's report").at("stage");
+    all.busiest_stage = json.at("stage");
+    const InputReport slowest = input_from(json.at("input"));
+    all.input.stages = slowest.stages;
+    all.input.requests = slowest.requests;
+    all.input.ready = slowest.ready;
   }
   return all;
 }

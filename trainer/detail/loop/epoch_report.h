@@ -37,10 +37,14 @@ struct ProcessReport {
   std::int64_t refetched = 0;
   std::vector<ReplicaTimes> times = {};  ///< one per replica
   std::string busiest_stage = {};        ///< of its input
+  InputReport input = {};
 };
 
-/// All processes' reports as one: sums, the times of all replicas, and the busiest stage of the
-/// process whose replicas waited longest for their input.
+/// Each replica's mean step: without the first one, which is reported apart.
+std::vector<StepTimes> mean_steps(const std::vector<ReplicaTimes>& times, std::int64_t steps);
+
+/// All processes' reports as one: sums, the times of all replicas, and the stages of the process
+/// whose replicas waited longest for their input.
 ProcessReport gather_reports(Processes& processes, const ProcessReport& own);
 
 /// The plans that all processes' replicas compiled, in the order of the processes.

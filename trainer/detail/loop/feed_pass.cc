@@ -42,11 +42,16 @@ bool run_pass(const FeedPass& pass,
   pass.group.run(pass.feed, [&](Replica& replica) {
     ReplicaInput input(pass.feed, failure, replica.device());
     Vote voted = Vote::kEnd;
+    StepClock& clock = replica.clock();  // of a trace alone
+    clock.start();
     for (std::int64_t done = 0; pass.max_batches == 0 || done < pass.max_batches; ++done) {
       input.next();
+      clock.lap(&StepTimes::wait);
       voted = vote(pass, input, replica);
+      clock.lap_collectives();
       if (voted != Vote::kRound) break;
       round(replica, input.has_batch() ? &input.batch() : nullptr);
+      clock.lap(&StepTimes::forward);
     }
     if (replica.device() == 0) is_whole = voted != Vote::kBreak;
     if (voted != Vote::kBreak) end(replica);

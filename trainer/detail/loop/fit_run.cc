@@ -89,7 +89,8 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
               .cluster = processes.cluster(),
               .backend = input.backend,
               .precision = options.precision,
-              .trains = true}),
+              .trains = true,
+              .trace = options.trace}),
       weights_(input.model, group_, options.optimizer),
       state_{.run = new_run_mark(),
              .model = input.model.name(),
@@ -277,7 +278,8 @@ EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const
   const EpochTotals& first = totals_.front();
   ProcessReport own{.skipped = feed.skipped_samples(),
                     .refetched = feed.refetched(),
-                    .busiest_stage = feed.busiest_stage()};
+                    .busiest_stage = feed.busiest_stage(),
+                    .input = feed.report()};
   for (const EpochTotals& one : totals_) {
     own.times.push_back({.all = one.times, .first = one.first_times});
     own.samples += one.replica_samples;
@@ -296,6 +298,9 @@ EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const
     check_not_empty(processes_, fmt::format("epoch {}", event.epoch), all.samples, all.skipped);
   }
   event.stall = make_stall_report(all.times, first.steps - first_step, all.busiest_stage);
+  event.step_by_rank = mean_steps(all.times, first.steps - first_step);
+  event.input = all.input;
+  event.global_step = first.global_step;
   samples_ += static_cast<double>(all.samples);
   train_seconds_ += event.train_seconds;
   return event;

@@ -25,7 +25,7 @@ Replica::Replica(Backend& backend, const ReplicaSetup& setup, const TrainingGrou
     : buffers_(backend.allocate(setup.model.buffers().padded_size())),
       setup_(with_buffers(setup, buffers_.span)),
       groups_(groups),
-      clock_(all_of(setup, groups)),
+      clock_(all_of(setup, groups), setup.trace),
       steps_(backend.make_replica(setup_)) {}
 
 void Replica::make_step(const TrainOptions& options, std::vector<DeviceSpan> states,

@@ -9,16 +9,6 @@
 #include "trainer/detail/flat_math.h"
 
 namespace millrace::trainer::detail {
-namespace {
-
-std::int64_t bytes_of(const pipeline::Batch& batch) {
-  std::int64_t bytes = 0;
-  for (const auto& field : batch.fields) bytes += static_cast<std::int64_t>(field.data.size());
-  return bytes;
-}
-
-}  // namespace
-
 ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const std::string& device)
     : context_(context),
       replica_(replica),
@@ -35,6 +25,7 @@ void ReplicaEpoch::run() {
   const auto start = std::chrono::steady_clock::now();
   rate_ = RateMeter(start);
   all_rate_ = RateMeter(start);
+  trace_from(totals_.global_step + 1);
   replica_.clock().start();
   try {
     take_steps();
@@ -155,7 +146,7 @@ void ReplicaEpoch::add_micro_batch() {
   step_.add(micro_);
   if (micro_.batch == nullptr || micro_.batch->num_valid == 0) return;
   samples_ += micro_.batch->num_valid;
-  bytes_ += bytes_of(*micro_.batch);
+  bytes_ += static_cast<std::int64_t>(micro_.batch->num_bytes());
 }
 
 void ReplicaEpoch::finish_step() {
@@ -180,6 +171,7 @@ void ReplicaEpoch::count_step() {
                       .times = times,
                       .samples = samples_,
                       .bytes = bytes_});
+  replica_.clock().end_step(pending_.back(), micro_.batch);
   if (totals_.steps == context_.first_step) totals_.first_times = times;
   totals_.times.add(times);
   totals_.replica_samples += samples_;
@@ -187,6 +179,12 @@ void ReplicaEpoch::count_step() {
   ++totals_.global_step;
   totals_.position = position_;
   micro_batches_ = samples_ = bytes_ = 0;
+  trace_from(totals_.global_step + 1);
+}
+
+void ReplicaEpoch::trace_from(std::int64_t step) const {
+  if (context_.options.trace != nullptr && replica_.device() == 0)
+    context_.options.trace->at_step(step);
 }
 
 /// Waits for the outcomes of all applied steps but the last `left`.
@@ -247,6 +245,7 @@ void ReplicaEpoch::checkpoint_if_due() {
   replica_.control().barrier();
   if (replica_.device() == 0) context_.host.save_checkpoint();
   replica_.control().barrier();
+  replica_.clock().start();  // the next step has not waited for its batch meanwhile
 }
 
 void ReplicaEpoch::report(StepEvent& event, const StepOutcome& outcome) {

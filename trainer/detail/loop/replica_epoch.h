@@ -115,6 +115,8 @@ class ReplicaEpoch {
   bool is_full() const { return micro_batches_ == context_.options.accumulate; }
   void finish_step();
   void count_step();
+  /// The step that comes next: a trace may be of some steps alone.
+  void trace_from(std::int64_t step) const;
   void settle(std::size_t left);
   void settle_one();
   void abandon();

@@ -8,6 +8,7 @@
 #include "io/base/error.h"
 #include "trainer/composed_backend.h"
 #include "trainer/detail/collectives/processes.h"
+#include "trainer/detail/collectives/traced_collectives.h"
 #include "trainer/detail/loop/failure.h"
 
 namespace millrace::trainer::detail {
@@ -24,6 +25,22 @@ ReplicaThreads& checked_devices(const GroupSetup& setup) {
   return setup.devices;
 }
 
+TraceTrack track_of(const GroupSetup& setup, int device, const std::string& what) {
+  if (setup.trace == nullptr) return {};
+  return {setup.trace, setup.trace->keep(setup.devices.name(device) + what)};
+}
+
+/// `what` names the threads of the group, beside their devices.
+std::vector<std::unique_ptr<Collectives>> make_traced(const GroupSetup& setup,
+                                                      const std::string& what) {
+  auto group = setup.cluster.make_group();
+  if (setup.trace == nullptr) return group;
+  for (std::size_t device = 0; device < group.size(); ++device)
+    group[device] = trace_collectives(std::move(group[device]),
+                                      track_of(setup, static_cast<int>(device), what));
+  return group;
+}
+
 }  // namespace
 
 ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
@@ -32,10 +49,10 @@ ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
       own_backend_(setup.backend == nullptr ? make_cpu_backend() : nullptr),
       backend_(setup.backend == nullptr ? *own_backend_ : *setup.backend),
       weights_(backend_.allocate(setup.model.parameters().padded_size())),
-      control_(setup.cluster.make_group()),
-      gradients_(setup.cluster.make_group()) {
+      control_(make_traced(setup, "")),
+      gradients_(make_traced(setup, " sums")) {
   const bool gathers = setup.trains && topology_.processes > 1;
-  if (gathers) weight_groups_ = setup.cluster.make_group();
+  if (gathers) weight_groups_ = make_traced(setup, " weights");
   for (int device = 0; device < topology_.devices; ++device) {
     const auto at = static_cast<std::size_t>(device);
     replicas_.push_back(std::make_unique<Replica>(
@@ -46,7 +63,8 @@ ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
                      .precision = setup.precision,
                      .weights = weights(),
                      .buffers = {},
-                     .control = *control_[at]},
+                     .control = *control_[at],
+                     .trace = track_of(setup, device, "")},
         TrainingGroups{.gradients = setup.trains ? gradients_[at].get() : nullptr,
                        .weights = gathers ? weight_groups_[at].get() : nullptr}));
   }

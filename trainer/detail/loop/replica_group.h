@@ -25,6 +25,7 @@ struct GroupSetup {
   Backend* backend = nullptr;  ///< null: the CPU's
   nn::Precision precision = nn::Precision::kBFloat16;
   bool trains = false;
+  Tracer* trace = nullptr;  ///< null: none
 };
 
 class ReplicaGroup {

@@ -94,7 +94,9 @@ nn::Plan& ComposedReplica::forward(const pipeline::Batch& batch, nn::Mode mode,
   for (const std::string& name : setup_.objective.inputs())
     inputs.emplace_back(batch.field(name).data);
   if (mode == nn::Mode::kTrain) plan.set_random_key(key);
+  const auto begin = std::chrono::steady_clock::now();
   plan.forward(inputs, mode, needed);
+  trace_layers(plan, nn::PlanPass::kForward, begin);
   return plan;
 }
 
@@ -117,7 +119,39 @@ std::unique_ptr<nn::Plan> ComposedReplica::compile(const pipeline::Batch& batch,
                                     std::string(decode::dtype_name(dtype)),
                            .seconds = seconds.count(),
                            .activation_bytes = plan->activation_bytes()});
+  time_layers(*plan);
   return plan;
+}
+
+void ComposedReplica::time_layers(nn::Plan& plan) {
+  Tracer* const tracer = setup_.trace.tracer;
+  if (tracer == nullptr || !tracer->options().layers) return;
+  LayerTimes times;
+  for (const nn::PlanStep& step : plan.describe()) {
+    times.passes.push_back(step.pass);
+    times.names.push_back(
+        tracer->keep(step.layer + ": " + step.kind + (step.part.empty() ? "" : " " + step.part)));
+  }
+  times.seconds.resize(times.names.size());
+  plan.time_into(layers_.emplace(&plan, std::move(times)).first->second.seconds);
+}
+
+void ComposedReplica::trace_layers(const nn::Plan& plan, nn::PlanPass pass,
+                                   TraceEvent::Time begin) const {
+  constexpr std::int64_t kFirstTrack = 10'001'000;  // beyond a system's threads
+  const auto times = layers_.find(&plan);
+  if (times == layers_.end() || !setup_.trace.is_recording()) return;
+  const TraceTrack track{setup_.trace.tracer,
+                         setup_.trace.tracer->keep(std::string(setup_.trace.role) + " layers")};
+  const auto& [passes, names, seconds] = times->second;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i] != pass) continue;
+    const auto end = begin + std::chrono::round<std::chrono::nanoseconds>(
+                                 std::chrono::duration<double>(seconds[i]));
+    track.span(
+        {.name = names[i], .begin = begin, .end = end, .thread = kFirstTrack + setup_.device});
+    begin = end;
+  }
 }
 
 std::int64_t ComposedReplica::score(const ScoreRequest& request, std::span<double> sums) {

@@ -38,6 +38,9 @@ class ComposedReplica final : public BackendReplica {
   /// Computes a batch's outputs by the plan for its shape, compiled at the first.
   nn::Plan& forward(const pipeline::Batch& batch, nn::Mode mode,
                     const nn::ParametersNeeded& needed = {}, const nn::BatchKey& key = {});
+  /// Traces the layers of a pass that began then and has ended, if the trace shows layers: one
+  /// after the other, since it is known how long each took and not when it began.
+  void trace_layers(const nn::Plan& plan, nn::PlanPass pass, TraceEvent::Time begin) const;
   /// Adds the sums of the last batch that `request.plan` has computed to `sums`. If any valid
   /// sample has an output that is not finite, the loss added is not a number. Returns how many
   /// have.
@@ -46,6 +49,14 @@ class ComposedReplica final : public BackendReplica {
  private:
   using Key = std::tuple<std::int64_t, decode::DType>;
 
+  /// What a plan's steps took, if a trace shows layers.
+  struct LayerTimes {
+    std::vector<nn::PlanPass> passes;
+    std::vector<const char*> names;
+    std::vector<double> seconds;
+  };
+
+  void time_layers(nn::Plan& plan);
   nn::Plan& plan_for(const pipeline::Batch& batch);
   std::unique_ptr<nn::Plan> compile(const pipeline::Batch& batch, decode::DType dtype);
 
@@ -53,6 +64,7 @@ class ComposedReplica final : public BackendReplica {
   ReplicaSetup setup_;
   DeviceBuffer gradients_;
   std::map<Key, std::unique_ptr<nn::Plan>> plans_;
+  std::map<const nn::Plan*, LayerTimes> layers_;
   std::vector<CompileEvent> compilations_;
 };
 

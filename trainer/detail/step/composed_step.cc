@@ -1,6 +1,7 @@
 #include "trainer/detail/step/composed_step.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace millrace::trainer::detail {
@@ -92,8 +93,10 @@ void ComposedStep::wait_for(std::size_t offset) {
 void ComposedStep::backward(nn::Plan& plan) {
   const DeviceSpan gradients = replica_.gradients();
   const DeviceSpan before = accumulated_.span;
+  const auto begin = std::chrono::steady_clock::now();
   if (micro_batches_ < setup_.accumulate) {
     plan.backward([](std::size_t) {});
+    replica_.trace_layers(plan, nn::PlanPass::kBackward, begin);
     backend_.add(before, gradients);
     return;
   }
@@ -107,6 +110,7 @@ void ComposedStep::backward(nn::Plan& plan) {
     }
     reducer_->gradients_ready(ready);
   });
+  replica_.trace_layers(plan, nn::PlanPass::kBackward, begin);
 }
 
 // If this replica had no batch in the last micro-batch, or the epoch ended within the step.

@@ -1,0 +1,169 @@
+// `report`, and the page that `train` draws: parsed strictly by tests/tools/report_page.py and,
+// where there is one, laid out by a browser.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+nlohmann::json parse_page(const std::string& page, const std::string& metrics = "") {
+  std::vector<std::string> words = {"/usr/bin/python3", "tests/tools/report_page.py", page};
+  if (!metrics.empty()) words.push_back(metrics);
+  const ProcessResult result = run_process(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  return result.status == 0 ? nlohmann::json::parse(result.out) : nlohmann::json();
+}
+
+std::string text_of(const nlohmann::json& page) { return page.value("text", ""); }
+
+class Report : public ::testing::Test {
+ protected:
+  void train(const std::string& run, const std::vector<std::string>& more = {}) const {
+    const std::string shards = shards_;
+    std::vector<std::string> words = {"train",       shards,  "--val",        shards,
+                                      "--model",     "lenet", "--batch-size", "8",
+                                      "--log-steps", "2",     "--run-dir",    dir_ / run};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = millrace(words);
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  ProcessResult report(std::vector<std::string> words) const {
+    words.insert(words.begin(), "report");
+    words.insert(words.end(), {"-o", dir_ / "page.html", "--force"});
+    return millrace(words);
+  }
+  /// A folder with nothing but these metrics.
+  std::string folder_of(const std::string& name, const std::string& metrics) const {
+    write_file(dir_ / name + "/metrics.jsonl", metrics);
+    return dir_ / name;
+  }
+
+  TempDir dir_;
+  std::string shards_ = make_set(dir_, 64, 32);
+};
+
+TEST_F(Report, HasTheNumbersOfTheMetrics) {
+  train("run", {"--epochs", "3", "--devices", "2"});
+  const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
+  EXPECT_EQ(page["epochs"], 3);
+  EXPECT_THAT(text_of(page),
+              AllOf(HasSubstr("all epochs done"), HasSubstr("rank 1"),
+                    HasSubstr("every sample of the index once"), HasSubstr("set-000000.tar"),
+                    HasSubstr("oneDNN"), HasSubstr("label_smoothing")));
+  EXPECT_GE(page["pictures"], 6);
+}
+
+TEST_F(Report, IsTheSameWhenDrawnAgain) {
+  train("run", {"--epochs", "2"});
+  ASSERT_EQ(report({dir_ / "run"}).status, 0);
+  EXPECT_TRUE(read_file(dir_ / "page.html") == read_file(dir_ / "run/report.html"));
+}
+
+TEST_F(Report, JoinsARunThatWasResumed) {
+  train("run", {"--epochs", "2"});
+  train("run", {"--epochs", "4", "--resume", "auto"});
+  const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
+  EXPECT_EQ(page["epochs"], 4);
+}
+
+TEST_F(Report, LaysRunsOverEachOther) {
+  train("one", {"--epochs", "2"});
+  train("two", {"--epochs", "2", "--lr", "0.001"});
+  const ProcessResult result = report({dir_ / "one", dir_ / "two"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("2 runs, 4 epochs"));
+  const auto page = parse_page(dir_ / "page.html");
+  EXPECT_THAT(text_of(page), AllOf(HasSubstr("one, val"), HasSubstr("two, val")));
+}
+
+TEST_F(Report, CountsWhatFaultsHaveCost) {
+  std::string shard = read_file(dir_ / "set-000000.tar");
+  const std::size_t picture = shard.find("\x89PNG");
+  ASSERT_NE(picture, std::string::npos);
+  shard.replace(picture, 30, std::string(30, '\0'));
+  write_file(dir_ / "set-000000.tar", shard);
+  train("run", {"--on-fault", "skip", "--classes", "10"});
+  const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
+  EXPECT_THAT(page["rows"].dump(), HasSubstr(R"(["epoch 1","63","1","1 )"));
+}
+
+TEST_F(Report, EscapesWhatComesFromOutside) {
+  const std::string evil = R"(</style><script>alert(1)</script>\"'&\u0000)";
+  const std::string run =
+      folder_of("evil", R"({"event":"step","global_step":1,"loss":1.5,"lr":0.1})"
+                        "\n"
+                        R"({"event":"epoch","epoch":1,"global_step":1,"val_iou/)" +
+                            evil + R"(":0.5,"val_)" + evil + R"(":0.25,"verdict":")" + evil +
+                            R"(","input":{"faults":{")" + evil + R"(":1},"stages":[{"stage":")" +
+                            evil + R"("}]},"seconds":1e300})" + "\n");
+  write_file(run + "/config.json", R"({"options":{")" + evil + R"(":")" + evil + R"("}})");
+  write_file(run + "/run.json", R"({"machine":{"host":")" + evil + R"("},"data":{")" + evil +
+                                    R"(":{"specs":[")" + evil + R"("],"shards":[{"name":")" + evil +
+                                    R"("}]}}})");
+  ASSERT_EQ(report({run}).status, 0);
+  const auto page = parse_page(dir_ / "page.html");
+  EXPECT_THAT(text_of(page), HasSubstr("<script>alert(1)</script>")) << "as text";
+}
+
+TEST_F(Report, TakesWhatItCanOfDamagedMetrics) {
+  const std::string good =
+      R"({"event":"epoch","epoch":1,"train_loss":0.5,"val_top1":null,"train_samples":8,"skipped":0})";
+  const std::string run = folder_of(
+      "bad", "{\n" + std::string(100'000, '[') + "\n5\n\"x\"\nnull\n{\"event\":7}\n" + good +
+                 "\n{\"event\":\"step\",\"global_step\":1e400}\n"
+                 "{\"event\":\"step\",\"global_step\":\"x\",\"loss\":[]}\n" +
+                 R"({"event":"epoch","epoch":-1e300,"step_seconds":5,"input":[]})" +
+                 "\n{\"event\":\"epo");
+  const ProcessResult result = report({run});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("of metrics.jsonl could not be read"));
+  parse_page(dir_ / "page.html");
+}
+
+TEST_F(Report, RefusesWhatIsNoRun) {
+  std::filesystem::create_directories(dir_ / "empty");
+  const ProcessResult result = report({dir_ / "empty"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("metrics.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "page.html"));
+}
+
+TEST_F(Report, ShowsARunThatWasStopped) {
+  train("run", {"--epochs", "1000", "--max-time", "1s"});
+  const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
+  EXPECT_THAT(text_of(page), HasSubstr("stopped by max-time"));
+}
+
+/// What a browser makes of the page in a window `width` pixels wide: as wide as it is.
+TEST_F(Report, FitsATelephoneAndAWideWindow) {
+  const std::string browser = "/usr/bin/chromium";
+  if (!std::filesystem::exists(browser)) GTEST_SKIP() << "no " << browser;
+  train("run", {"--epochs", "3", "--devices", "2"});
+  std::string page = read_file(dir_ / "run/report.html");
+  page.insert(page.find("</body>"),
+              "<script>document.title=document.documentElement.scrollWidth+' of '+innerWidth"
+              "</script>");
+  write_file(dir_ / "measured.html", page);
+  for (const std::string width : {"500", "1600"}) {
+    const ProcessResult result = run_process(
+        {browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+         "--user-data-dir=" + (dir_ / "profile"), "--window-size=" + width + ",2000", "--dump-dom",
+         "file://" + (dir_ / "measured.html")});
+    EXPECT_THAT(result.out, HasSubstr("<title>" + width + " of " + width + "</title>"));
+  }
+}
+
+}  // namespace
+}  // namespace millrace::testing

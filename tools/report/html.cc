@@ -1,0 +1,123 @@
+#include "tools/report/html.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace millrace::tools::html {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+/// The length of the UTF-8 character that `text` begins with; 0 if it is none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first < 0xC2   ? 0
+                             : first < 0xE0 ? 2
+                             : first < 0xF0 ? 3
+                             : first < 0xF5 ? 4
+                                            : 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+  const bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
+  const bool outside = (first == 0xED && byte(1) > 0x9F) || (first == 0xF4 && byte(1) > 0x8F);
+  return overlong || outside ? 0 : length;
+}
+
+std::string_view entity(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&quot;";
+    case '\'':
+      return "&#39;";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string all;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const auto first = static_cast<unsigned char>(text[0]);
+    const bool is_control = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F;
+    const std::string_view replaced = entity(text[0]);
+    if (length == 0 || is_control) {
+      all += kReplacement;
+    } else {
+      all += replaced.empty() ? text.substr(0, length) : replaced;
+    }
+    text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return all;
+}
+
+std::string number(double value) {
+  constexpr std::array<std::pair<double, const char*>, 3> kUnits = {
+      {{1e9, "G"}, {1e6, "M"}, {1e4, "k"}}};
+  const double size = std::abs(value);
+  for (const auto& [from, unit] : kUnits)
+    if (size >= from) return fmt::format("{:.3g}{}", value / (from == 1e4 ? 1e3 : from), unit);
+  return size < 1e-3 ? fmt::format("{:.3g}", value) : fmt::format("{:.4g}", value);
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string duration(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.0f} µs", 1e6 * seconds);
+  if (seconds < 1) return fmt::format("{:.1f} ms", 1e3 * seconds);
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<std::int64_t>(std::llround(std::min(seconds, 1e12)));
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+std::string bytes(double count) {
+  if (count < 1e3) return fmt::format("{:.0f} B", count);
+  if (count < 1e6) return fmt::format("{:.1f} kB", 1e-3 * count);
+  return count < 1e9 ? fmt::format("{:.1f} MB", 1e-6 * count)
+                     : fmt::format("{:.1f} GB", 1e-9 * count);
+}
+
+std::string or_dash(const std::optional<double>& value, std::string (*text)(double)) {
+  return value ? text(*value) : "–";
+}
+
+std::string table(const std::vector<Column>& columns,
+                  const std::vector<std::vector<std::string>>& rows) {
+  std::string text = "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>";
+  for (const Column& column : columns)
+    text += fmt::format("<th scope=\"col\"{}>{}</th>", column.is_number ? " class=\"n\"" : "",
+                        escaped(column.title));
+  text += "</tr></thead><tbody>";
+  for (const auto& row : rows) {
+    text += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i)
+      text += fmt::format("<td{}>{}</td>", columns[i].is_number ? " class=\"n\"" : "", row[i]);
+    text += "</tr>\n";
+  }
+  return text + "</tbody></table></div>\n";
+}
+
+std::string section(std::string_view id, std::string_view title, const std::string& content) {
+  return fmt::format(
+      "<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}"
+      "</h2>\n{2}</section>\n",
+      escaped(id), escaped(title), content);
+}
+
+}  // namespace millrace::tools::html

@@ -1,0 +1,529 @@
+#include "tools/report/page.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <set>
+
+#include "io/base/text.h"
+#include "tools/report/chart.h"
+#include "tools/report/html.h"
+#include "tools/report/style.h"
+
+namespace millrace::tools {
+namespace {
+
+using html::escaped;
+using html::section;
+using Points = std::vector<std::pair<double, double>>;
+
+struct StepPart {
+  const char* name;
+  const char* said;
+  int colour;
+};
+/// Those of a step that is composed, and of one that is a program of its devices.
+constexpr std::array<StepPart, 8> kStepParts = {{{"wait", "wait for batches and their landing", 1},
+                                                 {"land", "copies to the devices", 3},
+                                                 {"device", "step on the devices", 0},
+                                                 {"forward", "forward", 0},
+                                                 {"backward", "backward", 4},
+                                                 {"reduce", "reduce", 2},
+                                                 {"peer_wait", "wait for slower replicas", 5},
+                                                 {"update", "update", 3}}};
+
+const RecordJson& member(const RecordJson& json, const char* name) {
+  static const RecordJson kNone;
+  if (!json.is_object()) return kNone;
+  const auto found = json.find(name);
+  return found == json.end() ? kNone : *found;
+}
+
+std::string json_value_text(const RecordJson& value) {
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, RecordJson::error_handler_t::replace);
+}
+
+std::string pairs(const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::string text = "<dl class=\"pairs\">";
+  for (const auto& [name, value] : rows)
+    text += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escaped(name), escaped(value));
+  return text + "</dl>\n";
+}
+
+std::vector<std::pair<std::string, std::string>> pairs_of(const RecordJson& object) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  if (!object.is_object()) return rows;
+  for (const auto& [name, value] : object.items()) rows.emplace_back(name, json_value_text(value));
+  return rows;
+}
+
+// ---- the head
+
+std::string run_state(const RunRecord& run) {
+  if (run.end.is_null()) return "<span class=\"state\">not ended, or still running</span>";
+  const std::string by = text_in(run.end, "stopped_by");
+  if (by.empty()) return "<span class=\"state good\">all epochs done</span>";
+  return fmt::format("<span class=\"state\">stopped by {}</span>", escaped(by));
+}
+
+std::string tile(const std::string& name, const std::string& value, const std::string& note) {
+  return fmt::format("<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>", escaped(name),
+                     escaped(value), escaped(note));
+}
+
+/// What is a share is said in percent.
+bool is_share(const std::string& measure) {
+  return measure.find("top") != std::string::npos || measure.find("iou") != std::string::npos ||
+         measure.find("acc") != std::string::npos || measure.find("auroc") != std::string::npos;
+}
+std::string measure_text(const std::string& name, double value) {
+  return is_share(name) ? html::percent(value) : html::number(value);
+}
+
+/// Seconds, of the epochs alone where the run has not ended.
+double run_seconds(const RunRecord& run) {
+  double sum = 0;
+  for (const RunEvent& epoch : run.epochs) sum += number_in(epoch.values, "seconds").value_or(0);
+  return std::max(sum, number_in(run.end, "seconds").value_or(0));
+}
+
+std::string tiles(const RunRecord& run) {
+  std::string all = "<dl class=\"tiles\">";
+  const std::string monitor = text_in(run.end, "monitor");
+  if (const auto best = number_in(run.end, "best"))
+    all += tile("best " + monitor, measure_text(monitor, *best),
+                fmt::format("epoch {:.0f}", number_in(run.end, "best_epoch").value_or(0)));
+  if (const auto loss = run.last("val_loss")) all += tile("val loss", html::number(*loss), "last");
+  if (const auto loss = run.last("train_loss"))
+    all += tile("train loss", html::number(*loss), "mean of the last epoch");
+  if (const auto rate = run.last("rate"))
+    all += tile("samples/s", html::number(*rate), "all devices, last epoch");
+  if (const auto wait = run.last("wait_share"))
+    all += tile("waiting for input", html::percent(*wait), "of the devices' time");
+  all += tile("epochs", std::to_string(run.epochs.size()), html::duration(run_seconds(run)));
+  return all + "</dl>\n";
+}
+
+std::string verdict(const RunRecord& run) {
+  if (run.epochs.empty()) return {};
+  const Advice advice = advice_of(run.epochs.back().values);
+  if (advice.verdict.empty()) return {};
+  return fmt::format("<div class=\"verdict\"><p><b>{}</b></p><p>{}</p></div>\n",
+                     escaped(advice.verdict), escaped(advice.what_to_do));
+}
+
+std::string head(const std::vector<RunRecord>& runs, const std::string& navigation) {
+  std::string text = "<header>\n";
+  if (runs.size() > 1) text += fmt::format("<h1>{} runs</h1>\n", runs.size());
+  for (const RunRecord& run : runs) {
+    const char* level = runs.size() > 1 ? "h2" : "h1";
+    const std::string model = text_in(member(run.config, "options"), "model");
+    const std::string began = text_in(run.start, "started");
+    text += fmt::format("<{0}>{1}{2}</{0}>\n<p class=\"soft\">{3}</p>\n{4}{5}", level,
+                        escaped(run.name), run_state(run),
+                        escaped(model + (model.empty() || began.empty() ? "" : ", begun ") + began),
+                        tiles(run), verdict(run));
+  }
+  return text + navigation + "</header>\n";
+}
+
+// ---- curves
+
+Points points_of(const std::vector<RunEvent>& events, const std::string& name) {
+  Points points;
+  for (const RunEvent& event : events)
+    if (const auto value = number_in(event.values, name)) points.emplace_back(event.step, *value);
+  return points;
+}
+
+struct NamedCurves {
+  const std::vector<RunRecord>& runs;
+
+  /// Alone, a run's curves differ in colour; of several, the runs do.
+  std::vector<Curve> operator()(const std::string& of_steps, const std::string& train,
+                                const std::string& val) const {
+    std::vector<Curve> curves;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const auto colour = [&](int own) { return runs.size() == 1 ? own : static_cast<int>(i); };
+      const auto name = [&](const std::string& what) {
+        return runs.size() == 1 ? what : runs[i].name + ", " + what;
+      };
+      if (!of_steps.empty())
+        curves.push_back({.name = name("steps"),
+                          .points = points_of(runs[i].steps, of_steps),
+                          .colour = colour(7),
+                          .is_faint = true});
+      if (!train.empty())
+        curves.push_back({.name = name("train"),
+                          .points = points_of(runs[i].epochs, train),
+                          .colour = colour(0),
+                          .is_faint = runs.size() > 1,
+                          .has_dots = true});
+      if (!val.empty())
+        curves.push_back({.name = name("val"),
+                          .points = points_of(runs[i].epochs, val),
+                          .colour = colour(1),
+                          .has_dots = true});
+    }
+    return curves;
+  }
+};
+
+/// The measures that any run has, in their order, without those of single classes.
+std::vector<std::string> measures_of(const std::vector<RunRecord>& runs) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (name != "loss" && name.find('/') == std::string::npos &&
+        std::ranges::find(names, name) == names.end())
+      names.push_back(name);
+  };
+  static const std::set<std::string> kCounts = {"samples", "seconds", "skipped"};
+  for (const RunRecord& run : runs)
+    for (const RunEvent& epoch : run.epochs)
+      for (const auto& [key, value] : epoch.values.items())
+        for (const std::string prefix : {"val_", "train_"})
+          if (key.starts_with(prefix) && !kCounts.contains(key.substr(prefix.size())))
+            add(key.substr(prefix.size()));
+  constexpr std::size_t kMost = 12;
+  if (names.size() > kMost) names.resize(kMost);
+  return names;
+}
+
+std::string curves(const std::vector<RunRecord>& runs) {
+  const NamedCurves of{runs};
+  std::string charts = curves_figure(
+      {.title = "Loss", .text = html::number, .curves = of("loss", "train_loss", "val_loss")});
+  for (const std::string& name : measures_of(runs))
+    charts += curves_figure({.title = name,
+                             .text = is_share(name) ? html::percent : html::number,
+                             .curves = of("", "train_" + name, "val_" + name)});
+  charts += curves_figure({.title = "Samples/s of all devices",
+                           .text = html::number,
+                           .curves = of("total_rate", "rate", ""),
+                           .from_zero = true});
+  charts += curves_figure({.title = "Learning rate",
+                           .text = html::number,
+                           .curves = of("lr", "", ""),
+                           .from_zero = true});
+  charts += curves_figure({.title = "Share of time spent waiting for input",
+                           .text = html::percent,
+                           .curves = of("", "wait_share", ""),
+                           .from_zero = true});
+  if (charts.empty()) charts = "<p>There is no step or epoch to draw yet.</p>";
+  return section("curves", "Curves over the run's steps",
+                 "<div class=\"charts\">\n" + charts + "</div>\n");
+}
+
+// ---- time
+
+std::vector<BarPart> step_parts(const RecordJson& seconds) {
+  std::vector<BarPart> parts;
+  for (const StepPart& part : kStepParts)
+    parts.push_back(
+        {part.said, std::max(0.0, number_in(seconds, part.name).value_or(0)), part.colour});
+  return parts;
+}
+
+std::string step_end(const std::vector<BarPart>& parts) {
+  double sum = 0;
+  for (const BarPart& part : parts) sum += part.value;
+  return html::duration(sum) + "/step";
+}
+
+/// At most so many of a long list, evenly, the last one among them.
+template <typename T>
+std::vector<const T*> some_of(const std::vector<T>& all, std::size_t most) {
+  std::vector<const T*> some;
+  const std::size_t count = std::min(all.size(), most);
+  for (std::size_t i = 0; i < count; ++i)
+    some.push_back(&all[count == 1 ? all.size() - 1 : i * (all.size() - 1) / (count - 1)]);
+  return some;
+}
+
+std::string epoch_name(const RunEvent& epoch) {
+  return fmt::format("epoch {:.0f}", number_in(epoch.values, "epoch").value_or(0));
+}
+
+std::string step_bars(const RunRecord& run) {
+  std::vector<Bar> rows;
+  for (const RunEvent* epoch : some_of(run.epochs, 16)) {
+    const auto parts = step_parts(member(epoch->values, "step_seconds"));
+    rows.push_back({.label = epoch_name(*epoch), .parts = parts, .end = step_end(parts)});
+  }
+  return bars(rows, html::duration, true);
+}
+
+std::string epoch_bars(const RunRecord& run) {
+  std::vector<Bar> rows;
+  for (const RunEvent* epoch : some_of(run.epochs, 16)) {
+    const double train = number_in(epoch->values, "train_seconds").value_or(0);
+    const double val = number_in(epoch->values, "val_seconds").value_or(0);
+    const double all = number_in(epoch->values, "seconds").value_or(train + val);
+    rows.push_back({.label = epoch_name(*epoch),
+                    .parts = {{"training", train, 0},
+                              {"evaluation", val, 2},
+                              {"checkpoints and the rest", std::max(0.0, all - train - val), 7}},
+                    .end = html::duration(all)});
+  }
+  return bars(rows, html::duration, false);
+}
+
+std::string device_bars(const RunRecord& run) {
+  const RecordJson& by_rank = member(run.epochs.back().values, "step_seconds_by_rank");
+  if (!by_rank.is_array() || by_rank.size() < 2) return {};
+  const auto processes =
+      static_cast<std::size_t>(std::max(1.0, number_in(run.start, "processes").value_or(1)));
+  const std::size_t devices = std::max<std::size_t>(1, by_rank.size() / processes);
+  constexpr std::size_t kMost = 32;
+  std::vector<Bar> rows;
+  for (std::size_t rank = 0; rank < std::min(by_rank.size(), kMost); ++rank) {
+    const auto parts = step_parts(by_rank[rank]);
+    std::string name = fmt::format("rank {}", rank);
+    if (processes > 1) name += fmt::format(" (process {})", rank / devices);
+    rows.push_back({.label = name, .parts = parts, .end = step_end(parts)});
+  }
+  return "<h3>Of each device, in the last epoch</h3>\n" + bars(rows, html::duration, true);
+}
+
+/// Whether any epoch's steps have this part.
+bool takes_time(const RunRecord& run, const char* part) {
+  return std::ranges::any_of(run.epochs, [&](const RunEvent& epoch) {
+    return number_in(member(epoch.values, "step_seconds"), part).value_or(0) > 0;
+  });
+}
+
+std::string time_of(const RunRecord& run) {
+  std::vector<std::pair<std::string, int>> names;
+  for (const StepPart& part : kStepParts)
+    if (takes_time(run, part.name)) names.emplace_back(part.said, part.colour);
+  return legend(names) + "<h3>Of a step, by epoch</h3>\n" + step_bars(run) + device_bars(run) +
+         "<h3>Of an epoch</h3>\n" +
+         legend({{"training", 0}, {"evaluation", 2}, {"checkpoints and the rest", 7}}) +
+         epoch_bars(run);
+}
+
+// ---- the input
+
+std::string stage_table(const RecordJson& epoch) {
+  const RecordJson& stages = member(member(epoch, "input"), "stages");
+  if (!stages.is_array() || stages.empty()) return "<p>The run did not record its stages.</p>\n";
+  const double seconds = std::max(1e-9, number_in(epoch, "train_seconds").value_or(0));
+  std::vector<Bar> rows;
+  std::vector<std::vector<std::string>> cells;
+  for (const RecordJson& stage : stages) {
+    const double busy = number_in(stage, "busy").value_or(0);
+    const double waiting = number_in(stage, "waiting").value_or(0);
+    const double share = busy + waiting > 0 ? std::min(1.0, busy / (busy + waiting)) : 0;
+    const std::string name = text_in(stage, "stage");
+    rows.push_back({.label = name,
+                    .parts = {{"busy", share, 1}, {"waiting", 1 - share, -1}},
+                    .end = html::percent(share) + " busy"});
+    cells.push_back({escaped(name), html::number(number_in(stage, "samples").value_or(0)),
+                     html::number(number_in(stage, "samples").value_or(0) / seconds),
+                     html::bytes(number_in(stage, "bytes").value_or(0) / seconds) + "/s",
+                     html::number(number_in(stage, "threads").value_or(1))});
+  }
+  return bars(rows, html::percent, true) +
+         html::table(
+             {{"stage"}, {"samples", true}, {"samples/s", true}, {"rate", true}, {"threads", true}},
+             cells);
+}
+
+std::string queue_text(const RecordJson& epoch) {
+  const RecordJson& input = member(epoch, "input");
+  const double requests = number_in(input, "requests").value_or(0);
+  if (requests <= 0) return {};
+  return fmt::format(
+      "<p>Of {} requests for a batch, {} ({}) found one that had landed already.</p>\n",
+      html::number(requests), html::number(number_in(input, "ready").value_or(0)),
+      html::percent(number_in(input, "ready").value_or(0) / requests));
+}
+
+std::string input_of(const RunRecord& run) {
+  const RecordJson& epoch = run.epochs.back().values;
+  const Advice advice = advice_of(epoch);
+  return fmt::format("<p>{} {}</p>\n", escaped(advice.verdict), escaped(advice.what_to_do)) +
+         stage_table(epoch) + queue_text(epoch);
+}
+
+// ---- the ledger
+
+std::string faults_text(const RecordJson& epoch) {
+  std::string text;
+  const RecordJson& faults = member(member(epoch, "input"), "faults");
+  if (!faults.is_object()) return "–";
+  for (const auto& [name, samples] : faults.items())
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", json_value_text(samples), escaped(name));
+  return text.empty() ? "none" : text;
+}
+
+/// What the sum is, beside what the index has.
+std::string balance(double seen, const std::optional<double>& index) {
+  if (!index) return "index unknown";
+  if (seen == *index) return "<span class=\"good\">✓ all of them</span>";
+  return fmt::format("{:+.0f}", seen - *index);
+}
+
+std::string ledger_of(const RunRecord& run) {
+  const auto index = number_in(member(member(run.start, "data"), "train"), "samples");
+  std::vector<std::vector<std::string>> rows;
+  bool is_whole = true;
+  for (const RunEvent* epoch : some_of(run.epochs, 40)) {
+    const double emitted = number_in(epoch->values, "train_samples").value_or(0);
+    const double skipped = number_in(epoch->values, "skipped").value_or(0);
+    is_whole = is_whole && index && emitted + skipped == *index;
+    rows.push_back({escaped(epoch_name(*epoch)), fmt::format("{:.0f}", emitted),
+                    fmt::format("{:.0f}", skipped), faults_text(epoch->values),
+                    fmt::format("{:.0f}", number_in(epoch->values, "refetched").value_or(0)),
+                    index ? fmt::format("{:.0f}", *index) : "–",
+                    balance(emitted + skipped, index)});
+  }
+  const std::string said =
+      is_whole ? "Each epoch shown gave every sample of the index once, or lost it to a fault that "
+                 "is counted here."
+               : "What was trained on and what was skipped differs from the index where an epoch "
+                 "was cut, limited or repeated by an option, where samples were filtered, or where "
+                 "the shards have no index.";
+  return fmt::format("<p>{}</p>\n", said) + html::table({{"epoch"},
+                                                         {"trained on", true},
+                                                         {"skipped", true},
+                                                         {"by fault"},
+                                                         {"fetched again", true},
+                                                         {"index", true},
+                                                         {"difference"}},
+                                                        rows);
+}
+
+// ---- classes
+
+std::string classes_of_run(const RunRecord& run) {
+  std::vector<Bar> rows;
+  std::vector<std::vector<std::string>> cells;
+  for (const auto& [key, value] : run.epochs.back().values.items()) {
+    const std::size_t slash = key.find('/');
+    const auto number = number_in(run.epochs.back().values, key);
+    if (slash == std::string::npos || !key.starts_with("val_") || !number) continue;
+    const std::string name = key.substr(slash + 1) + " (" + key.substr(4, slash - 4) + ")";
+    const double share = std::clamp(*number, 0.0, 1.0);
+    rows.push_back({.label = name,
+                    .parts = {{key, share, 2}, {"missing", 1 - share, -1}},
+                    .end = html::percent(*number)});
+  }
+  return rows.empty() ? std::string() : bars(rows, html::percent, true);
+}
+
+// ---- data, machine, options
+
+std::string shards_table(const RecordJson& shards) {
+  constexpr std::size_t kMost = 40;
+  if (!shards.is_array() || shards.empty()) return {};
+  std::vector<std::vector<std::string>> rows;
+  for (const RecordJson& shard : shards) {
+    if (rows.size() == kMost) break;
+    const std::string sha = text_in(shard, "sha256");
+    const std::string digest = sha.empty() ? text_in(shard, "checksum") : sha;
+    rows.push_back({"<code>" + escaped(text_in(shard, "name")) + "</code>",
+                    html::or_dash(number_in(shard, "samples"), html::number),
+                    html::or_dash(number_in(shard, "bytes"), html::bytes),
+                    digest.empty() ? "–" : "<code>" + escaped(digest) + "</code>",
+                    digest.empty() ? ""
+                    : sha.empty()  ? "of pieces"
+                                   : "SHA-256"});
+  }
+  std::string text =
+      html::table({{"shard"}, {"samples", true}, {"bytes", true}, {"digest"}, {"of"}}, rows);
+  if (shards.size() > kMost)
+    text += fmt::format("<p class=\"soft\">and {} more</p>\n", shards.size() - kMost);
+  return text;
+}
+
+std::string data_of(const RunRecord& run) {
+  std::string text;
+  for (const auto& [name, set] : member(run.start, "data").items()) {
+    text += fmt::format("<h3>{}</h3>\n<p>", escaped(name));
+    if (const RecordJson& specs = member(set, "specs"); specs.is_array())
+      for (const RecordJson& spec : specs)
+        text += "<code>" + escaped(json_value_text(spec)) + "</code> ";
+    text += "</p>\n" + shards_table(member(set, "shards"));
+  }
+  return text.empty() ? "<p>The run did not record its data.</p>\n" : text;
+}
+
+std::string machine_of(const RunRecord& run) {
+  auto rows = pairs_of(member(run.start, "machine"));
+  std::ranges::copy(pairs_of(member(run.start, "versions")), std::back_inserter(rows));
+  return rows.empty() ? "<p>The run did not record its machine.</p>\n" : pairs(rows);
+}
+
+std::string options_of(const RunRecord& run) {
+  const auto rows = pairs_of(member(run.config, "options"));
+  return rows.empty() ? "<p>There is no config.json.</p>\n" : pairs(rows);
+}
+
+/// A part of the page that has a link of its own.
+struct Part {
+  const char* id;
+  const char* link;
+  const char* title;
+  std::string (*of)(const RunRecord&);
+  bool needs_epochs = true;
+};
+constexpr std::array<Part, 7> kParts = {
+    {{"time", "Time", "Where the time went", time_of},
+     {"input", "Input", "The input's stages in the last epoch", input_of},
+     {"ledger", "Samples", "The ledger of samples", ledger_of},
+     {"classes", "Classes", "Classes in the last evaluation", classes_of_run},
+     {"data", "Data", "Data", data_of, false},
+     {"machine", "Machine", "Machine and versions", machine_of, false},
+     {"options", "Options", "Options as they were resolved", options_of, false}}};
+
+/// What each run has to say; empty if none has.
+std::string part_content(const Part& part, const std::vector<RunRecord>& runs) {
+  std::string content;
+  for (const RunRecord& run : runs) {
+    const std::string own = part.needs_epochs && run.epochs.empty() ? "" : part.of(run);
+    if (own.empty()) continue;
+    if (runs.size() > 1) content += fmt::format("<h3 class=\"run\">{}</h3>\n", escaped(run.name));
+    content += own;
+  }
+  return content;
+}
+
+std::string notes(const std::vector<RunRecord>& runs) {
+  std::string text;
+  for (const RunRecord& run : runs)
+    for (const std::string& note : run.notes)
+      text += fmt::format("<p>{}: {}</p>\n", escaped(run.name), escaped(note));
+  return text;
+}
+
+}  // namespace
+
+std::string report_page(const std::vector<RunRecord>& runs) {
+  std::string title = runs.size() == 1 ? runs.front().name : counted(runs.size(), "run");
+  std::string text = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+      "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{} - "
+      "millrace</title>\n<style>{}</style>\n</head>\n<body>\n",
+      escaped(title), kReportStyle);
+  std::string links = "<a href=\"#curves\">Curves</a>";
+  std::string sections = curves(runs);
+  for (const Part& part : kParts) {
+    const std::string content = part_content(part, runs);
+    if (content.empty()) continue;
+    links += fmt::format("<a href=\"#{}\">{}</a>", part.id, part.link);
+    sections += section(part.id, part.title, content);
+  }
+  text += head(runs, "<nav aria-label=\"Parts of this page\">" + links + "</nav>\n") + "<main>\n" +
+          sections;
+  return text + "</main>\n<footer>\n" + notes(runs) +
+         "<p>Drawn by millrace report from the runs' folders.</p>\n</footer>\n</body>\n</html>\n";
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,111 @@
+#include "tools/report/run_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/base/json.h"
+#include "io/base/text.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr std::size_t kMaxMetricsBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxJsonBytes = std::size_t{16} << 20;
+constexpr JsonLimits kLineLimits{.bytes = std::size_t{1} << 20, .depth = 12};
+
+std::string last_name(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path.substr(path.rfind('/') + 1);
+}
+
+/// A run that was resumed has counted again what came after its checkpoint.
+void append_joined(std::vector<RunEvent>& events, RunEvent event) {
+  while (!events.empty() && events.back().step >= event.step) events.pop_back();
+  events.push_back(std::move(event));
+}
+
+void take_event(RecordJson json, RunRecord& run) {
+  const std::string kind = text_in(json, "event");
+  const double last = run.steps.empty() ? 0 : run.steps.back().step;
+  if (kind == "step" && number_in(json, "rank").value_or(0) == 0) {
+    const double step = number_in(json, "global_step").value_or(last + 1);
+    append_joined(run.steps, {.step = step, .values = std::move(json)});
+  } else if (kind == "epoch") {
+    const double epoch = number_in(json, "epoch").value_or(0);
+    std::erase_if(run.epochs, [&](const RunEvent& known) {
+      return number_in(known.values, "epoch").value_or(0) >= epoch;
+    });
+    const double step = number_in(json, "global_step").value_or(std::max(last, epoch));
+    run.epochs.push_back({.step = step, .values = std::move(json)});
+    run.end = nullptr;  // a run that ended before has gone on
+  } else if (kind == "end") {
+    run.end = std::move(json);
+  }
+}
+
+void read_metrics(std::string_view text, RunRecord& run) {
+  std::size_t bad = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.empty()) continue;
+    try {
+      auto json = parse_json<RecordJson>(line, "metrics.jsonl", kLineLimits);
+      if (json.is_object()) take_event(std::move(json), run);
+    } catch (const Error&) {
+      ++bad;
+    }
+  }
+  if (bad > 0) run.notes.push_back(counted(bad, "line") + " of metrics.jsonl could not be read");
+}
+
+RecordJson read_json(const io::Opener& opener, const std::string& path, RunRecord& run) {
+  const std::string name = last_name(path);
+  try {
+    const io::Bytes bytes = io::read_object(opener, path, kMaxJsonBytes);
+    auto json = parse_json<RecordJson>(bytes.text(), name);
+    if (json.is_object()) return json;
+    run.notes.push_back(name + " is not an object");
+  } catch (const Error& error) {
+    run.notes.push_back(cannot_be_seen(error) ? "there is no " + name
+                                              : name + " could not be read: " + error.message());
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<double> number_in(const RecordJson& json, const std::string& name) {
+  if (!json.is_object()) return {};
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number()) return {};
+  const auto value = found->get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::string text_in(const RecordJson& json, const std::string& name) {
+  if (!json.is_object()) return {};
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::optional<double> RunRecord::last(const std::string& value) const {
+  return epochs.empty() ? std::nullopt : number_in(epochs.back().values, value);
+}
+
+RunRecord read_run(const io::Opener& opener, const std::string& path) {
+  RunRecord run{.name = last_name(io::printable_url(path))};
+  const io::Bytes metrics = io::read_object(opener, path + "/metrics.jsonl", kMaxMetricsBytes);
+  read_metrics(metrics.text(), run);
+  run.config = read_json(opener, path + "/config.json", run);
+  run.start = read_json(opener, path + "/run.json", run);
+  return run;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,50 @@
+// RunRecord: what a run's folder says about the run: its metrics, as one sequence however often it
+// was stopped and resumed, its options, its machine and its data.
+//
+// Everything in a folder counts as written by strangers. What is missing or damaged is left out and
+// noted; only a folder that holds no metrics is refused.
+//
+// Threads: as a value; read_run() from any.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/opener.h"
+
+namespace millrace::tools {
+
+using RecordJson = nlohmann::ordered_json;
+
+/// The finite number called `name`; nullopt if there is none.
+std::optional<double> number_in(const RecordJson& json, const std::string& name);
+/// The text called `name`; empty if there is none.
+std::string text_in(const RecordJson& json, const std::string& name);
+
+/// An event of metrics.jsonl, with its place on the run's axis.
+struct RunEvent {
+  double step = 0;  ///< of the whole run, from 1
+  RecordJson values;
+};
+
+struct RunRecord {
+  std::string name;                  ///< the folder's own
+  std::vector<RunEvent> steps = {};  ///< of rank 0, at every log_steps-th step
+  std::vector<RunEvent> epochs = {};
+  RecordJson end = {};     ///< null: the run has not ended, or was killed
+  RecordJson config = {};  ///< config.json
+  RecordJson start = {};   ///< run.json: versions, machine, data
+  /// What of the folder could not be read.
+  std::vector<std::string> notes = {};
+
+  /// The last epoch's number; nullopt if there is none.
+  std::optional<double> last(const std::string& value) const;
+};
+
+/// Reads the folder or bucket's folder at `path`. Throws: NotFound if it has no metrics.jsonl; Io.
+RunRecord read_run(const io::Opener& opener, const std::string& path);
+
+}  // namespace millrace::tools
