@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -14,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "io/base/machine.h"
 #include "io/base/text.h"
 #include "io/base/thread_annotations.h"
 #include "io/base/threads.h"
@@ -323,16 +323,7 @@ std::size_t ShardScan::sample_at(std::uint64_t offset) const {
   return static_cast<std::size_t>(found - blocks.begin());
 }
 
-std::string default_scan_cache() {
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-    return std::string(value == nullptr ? "" : value);
-  };
-  const std::string cache = variable("XDG_CACHE_HOME");
-  if (cache.starts_with("/")) return cache + "/millrace/scans";
-  const std::string home = variable("HOME");
-  return home.starts_with("/") ? home + "/.cache/millrace/scans" : "";
-}
+std::string default_scan_cache() { return cache_folder("scans"); }
 
 ShardIndex scan_contents(const io::Opener& opener, const std::string& url,
                          const ShardOptions& options) {

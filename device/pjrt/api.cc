@@ -39,10 +39,7 @@ ErrorCode code_of(PJRT_Error_Code code) {
 
 template <class Function>
 void Api::check_function() const {
-  const auto* const begin = reinterpret_cast<const std::byte*>(table_);
-  const auto* const place = reinterpret_cast<const std::byte*>(Function::in(table_));
-  const auto end = static_cast<std::size_t>(place - begin) + sizeof(void*);
-  if (table_->struct_size >= end && *Function::in(table_) != nullptr) return;
+  if (has<Function>()) return;
   throw Error(ErrorCode::kUnsupported, fmt::format("{}: the plugin (interface {}) has no {}",
                                                    printable(file_), version(), Function::kName));
 }

@@ -188,6 +188,25 @@ Program::~Program() = default;
 
 std::size_t Program::num_results() const { return state_->results; }
 
+std::optional<std::string> Program::serialised() const {
+  const Api& api = *state_->client->api;
+  if (!api.has<functions::Executable_Serialize>()) return std::nullopt;
+  auto get = arguments_of<functions::LoadedExecutable_GetExecutable>();
+  get.loaded_executable = state_->executable.get();
+  api.call<functions::LoadedExecutable_GetExecutable>(get, "a compiled program");
+  const OwnedExecutable owned(api, get.executable);
+  auto arguments = arguments_of<functions::Executable_Serialize>();
+  arguments.executable = owned.get();
+  try {
+    api.call<functions::Executable_Serialize>(arguments, "a compiled program");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  std::string bytes(arguments.serialized_bytes, arguments.serialized_bytes_size);
+  arguments.serialized_executable_deleter(arguments.serialized_executable);
+  return bytes;
+}
+
 std::vector<std::vector<Buffer>> Program::State::run(
     const std::vector<std::vector<const Buffer*>>& arguments, PJRT_Device* device) const {
   const std::size_t count = arguments.size();
@@ -271,6 +290,21 @@ Program Client::compile(std::string_view stablehlo, const CompileOptions& option
   arguments.compile_options_size = settings.size();
   state_->api->call<functions::Client_Compile>(arguments, "a program's compilation");
   return Program(std::make_unique<Program::State>(state_, arguments.executable, options.replicas));
+}
+
+Program Client::load(std::string_view serialised, const CompileOptions& options) const {
+  if (!state_->api->has<functions::Executable_DeserializeAndLoad>())
+    throw Error(ErrorCode::kUnsupported, "the plugin loads no compiled programs");
+  const std::string settings = compile_options(options, state_->devices);
+  auto arguments = arguments_of<functions::Executable_DeserializeAndLoad>();
+  arguments.client = state_->client.get();
+  arguments.serialized_executable = serialised.data();
+  arguments.serialized_executable_size = serialised.size();
+  arguments.overridden_serialized_compile_options = settings.data();
+  arguments.overridden_serialized_compile_options_size = settings.size();
+  state_->api->call<functions::Executable_DeserializeAndLoad>(arguments, "a compiled program");
+  return Program(
+      std::make_unique<Program::State>(state_, arguments.loaded_executable, options.replicas));
 }
 
 }  // namespace millrace::device::pjrt

@@ -97,6 +97,9 @@ class Program {
   /// Runs a portable program on devices()[device]; otherwise as run().
   std::vector<Buffer> run_on(std::size_t device, const std::vector<const Buffer*>& arguments) const;
   std::size_t num_results() const;
+  /// What Client::load() takes, in a process with the same plugin and kind of device. Nullopt if
+  /// the plugin cannot.
+  std::optional<std::string> serialised() const;
 
  private:
   friend class Client;
@@ -125,6 +128,9 @@ class Client {
   /// Compiles a StableHLO module, as text or bytecode. Throws: InvalidArgument with the compiler's
   /// message; Exhausted for a program that does not fit the device.
   Program compile(std::string_view stablehlo, const CompileOptions& options = {}) const;
+  /// A compiled program again; `options` as they were. Throws: Unsupported if the plugin cannot; as
+  /// compile() for another plugin's.
+  Program load(std::string_view serialised, const CompileOptions& options = {}) const;
 
  private:
   friend class Buffer;

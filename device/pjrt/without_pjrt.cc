@@ -34,6 +34,7 @@ Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;
 Program::~Program() = default;
 std::size_t Program::num_results() const { refuse(); }
+std::optional<std::string> Program::serialised() const { refuse(); }
 std::vector<std::vector<Buffer>> Program::run(
     const std::vector<std::vector<const Buffer*>>&) const {
   refuse();
@@ -50,6 +51,7 @@ const std::string& Client::platform_version() const { refuse(); }
 const std::vector<DeviceInfo>& Client::devices() const { refuse(); }
 Buffer Client::copy_in(std::size_t, const HostArray&) const { refuse(); }
 Program Client::compile(std::string_view, const CompileOptions&) const { refuse(); }
+Program Client::load(std::string_view, const CompileOptions&) const { refuse(); }
 
 struct Topology::State {};
 Topology::Topology(const Plugin&, const TopologyOptions&) { refuse(); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -145,6 +146,17 @@ int usable_cores() {
   const auto allowed = static_cast<double>(allowed_cores().size());
   const double paid = std::ceil(cpu_quota().value_or(allowed));
   return std::max(1, static_cast<int>(std::min(allowed, paid)));
+}
+
+std::string cache_folder(const std::string& name) {
+  const auto variable = [](const char* word) {
+    const char* const value = std::getenv(word);  // NOLINT(concurrency-mt-unsafe)
+    return std::string(value == nullptr ? "" : value);
+  };
+  const std::string cache = variable("XDG_CACHE_HOME");
+  if (cache.starts_with("/")) return cache + "/millrace/" + name;
+  const std::string home = variable("HOME");
+  return home.starts_with("/") ? home + "/.cache/millrace/" + name : "";
 }
 
 }  // namespace millrace

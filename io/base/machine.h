@@ -1,4 +1,5 @@
-// How much of the machine this process may use: cores, threads and memory.
+// How much of the machine this process may use: cores, threads and memory; and where it may keep
+// what can be made again.
 //
 // Threads: any.
 #pragma once
@@ -6,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace millrace {
@@ -33,5 +35,8 @@ std::uint64_t usable_memory();
 
 /// The smallest memory limit in bytes, as cpu_quota() (memory.limit_in_bytes, memory.max).
 std::optional<std::uint64_t> memory_limit(const std::filesystem::path& root = "/");
+
+/// $XDG_CACHE_HOME/millrace/NAME, or below ~/.cache; empty if neither variable is set.
+std::string cache_folder(const std::string& name);
 
 }  // namespace millrace

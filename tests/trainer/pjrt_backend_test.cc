@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -58,6 +59,8 @@ INSTANTIATE_TEST_SUITE_P(Pjrt, BackendConformance, ::testing::ValuesIn(cases()),
 class PjrtBackend : public ::testing::Test {
  protected:
   static std::unique_ptr<Backend> make(int devices = 2) { return with_devices(devices).make(); }
+
+  const pipeline::Batch batch_ = conformance_batch(1);
 };
 
 /// A run begun on a plugin's devices goes on with the CPU's cores, and the other way round.
@@ -98,6 +101,34 @@ TEST_F(PjrtBackend, OneGlobalBatchHasOneCurve) {
   for (const auto& curve : curves)
     for (std::size_t i = 0; i < curve.size(); ++i)
       EXPECT_NEAR(curves[0][i], curve[i], 1e-4 * curves[0][i]) << "step " << i;
+}
+
+/// The next run of the same program does not compile it; a damaged file is as good as none.
+TEST_F(PjrtBackend, KeepsProgramsForTheNextRun) {
+  const testing::TempDir folder;
+  const std::string store = folder / "programs";
+  const auto outputs = [&](const std::shared_ptr<const Client>& client) {
+    const auto backend = make_pjrt_backend(client, {.flags = kQuick, .store = store});
+    StepBench bench(*backend, {});
+    bench.step({{&batch_}}, StepNumbers{.lr = 0.1F, .step = 1});
+    return bench.values();
+  };
+  const auto first = outputs(client_of(2));
+  std::vector<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(store)) files.push_back(file.path());
+  ASSERT_EQ(1U, files.size());
+  const std::string whole = testing::read_file(files[0]);
+  // Another client, as another process has.
+  const auto other = std::make_shared<const Client>(device::pjrt::Plugin(MILLRACE_CPU_PLUGIN),
+                                                    device::pjrt::ClientOptions{.cpu_devices = 2});
+  EXPECT_EQ(first, outputs(other));
+  EXPECT_EQ(whole, testing::read_file(files[0]));
+  for (const std::string& damaged :
+       {whole.substr(0, whole.size() / 2), std::string("x"), whole.substr(0, 70) + "y"}) {
+    testing::write_file(files[0], damaged);
+    EXPECT_EQ(first, outputs(other));
+    EXPECT_LT(1000U, testing::read_file(files[0]).size()) << "kept again";
+  }
 }
 
 /// A device takes part in one program: its batch has the size of the others'.

@@ -22,6 +22,7 @@
 #include "io/base/suggest.h"
 #include "io/base/text.h"
 #include "trainer/pjrt/backend.h"
+#include "trainer/pjrt/program_store.h"
 
 namespace millrace::tools {
 namespace {
@@ -183,7 +184,8 @@ RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugin
   if (client->devices().empty())
     throw Error(ErrorCode::kNotFound, "the plugin for " + choice.kind + " has no devices here");
   return {.set = pjrt::pjrt_devices(client, choice.kind),
-          .backend = trainer::make_pjrt_backend(client, {.log = context.log})};
+          .backend = trainer::make_pjrt_backend(
+              client, {.store = trainer::default_program_store(), .log = context.log})};
 }
 
 }  // namespace millrace::tools

@@ -66,6 +66,7 @@ class PjrtBackend final : public Backend {
                                                        .objective = setup.objective,
                                                        .precision = setup.precision,
                                                        .flags = options_.flags,
+                                                       .store = options_.store,
                                                        .log = options_.log});
     known = team;
     return team;

@@ -33,6 +33,9 @@ namespace millrace::trainer {
 struct PjrtBackendOptions {
   /// XLA's own, of every compilation: {"xla_backend_optimization_level", 0}.
   std::vector<std::pair<std::string, std::int64_t>> flags = {};
+  /// Where compiled programs are kept for the next run (trainer/pjrt/program_store.h); empty:
+  /// nowhere.
+  std::string store = {};
   Log log = {};  ///< says what is compiled: that takes minutes on some devices
 };
 

@@ -128,14 +128,16 @@ hlo::Program Programs::make(const ProgramKey& key) const {
 CompiledProgram Programs::compile(const ProgramKey& key, hlo::Program manifest,
                                   const std::string& shape) const {
   const bool portable = is_portable(key.kind);
-  auto compiling = std::async(std::launch::async, [&] {
-    return client().compile(
-        manifest.text,
-        {.replicas = portable ? 1 : replicas_, .portable = portable, .flags = setup_.flags});
-  });
+  const device::pjrt::CompileOptions options{
+      .replicas = portable ? 1 : replicas_, .portable = portable, .flags = setup_.flags};
+  if (auto kept = store_.find(manifest.text, options))
+    return {std::move(manifest), *std::move(kept)};
+  auto compiling =
+      std::async(std::launch::async, [&] { return client().compile(manifest.text, options); });
   if (compiling.wait_for(std::chrono::seconds(2)) != std::future_status::ready)
     setup_.log.info(fmt::format("compiling {} for {}", shape, client().platform()));
   device::pjrt::Program program = compiling.get();
+  store_.keep(program, manifest.text, options);
   return {std::move(manifest), std::move(program)};
 }
 

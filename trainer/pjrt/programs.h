@@ -24,6 +24,7 @@
 #include "trainer/events.h"
 #include "trainer/hlo/program.h"
 #include "trainer/pjrt/flat_buffer.h"
+#include "trainer/pjrt/program_store.h"
 #include "trainer/step.h"
 
 namespace millrace::trainer {
@@ -63,12 +64,14 @@ struct ProgramsSetup {
   const Objective& objective;
   nn::Precision precision = nn::Precision::kBFloat16;
   std::vector<std::pair<std::string, std::int64_t>> flags = {};  ///< CompileOptions::flags
+  std::string store = {};  ///< ProgramStore's folder; empty: none
   Log log = {};
 };
 
 class Programs {
  public:
-  explicit Programs(ProgramsSetup setup) : setup_(std::move(setup)) {}
+  explicit Programs(ProgramsSetup setup)
+      : setup_(std::move(setup)), store_(setup_.store, *setup_.client) {}
 
   const device::pjrt::Client& client() const { return *setup_.client; }
 
@@ -83,6 +86,7 @@ class Programs {
                           const std::string& shape) const;
 
   ProgramsSetup setup_;
+  ProgramStore store_;
   hlo::StepProgramOptions training_;
   int replicas_ = 1;
   std::mutex mutex_;

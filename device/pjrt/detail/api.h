@@ -42,9 +42,11 @@ namespace millrace::device::pjrt {
   F(LoadedExecutable_Execute)      \
   F(LoadedExecutable_GetExecutable)
 
-// Those that only Topology needs: a plugin may lack them.
+// Those that only Topology, or keeping programs, needs: a plugin may lack them.
 #define MILLRACE_PJRT_MORE_FUNCTIONS(F) \
   F(Compile)                            \
+  F(Executable_Serialize)               \
+  F(Executable_DeserializeAndLoad)      \
   F(Executable_GetCompiledMemoryStats)  \
   F(Executable_GetCostAnalysis)         \
   F(TopologyDescription_Create)         \
@@ -86,6 +88,14 @@ class Api {
 
   /// Throws: Unsupported if the plugin lacks one of MILLRACE_PJRT_MORE_FUNCTIONS.
   void check_topologies() const;
+  /// Whether the plugin has one of MILLRACE_PJRT_MORE_FUNCTIONS.
+  template <class Function>
+  bool has() const {
+    const auto* const begin = reinterpret_cast<const std::byte*>(table_);
+    const auto* const place = reinterpret_cast<const std::byte*>(Function::in(table_));
+    const auto end = static_cast<std::size_t>(place - begin) + sizeof(void*);
+    return table_->struct_size >= end && *Function::in(table_) != nullptr;
+  }
   /// Throws: Error, by the status, with the plugin's message behind `what`.
   template <class Function>
   void call(typename Function::Args& arguments, std::string_view what) const {
