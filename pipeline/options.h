@@ -19,6 +19,7 @@
 #include "io/base/words.h"
 #include "io/opener.h"
 #include "pipeline/fields.h"
+#include "pipeline/mixup.h"
 #include "pipeline/position.h"
 #include "pipeline/sample_source.h"
 #include "wds/fault_ledger.h"
@@ -140,6 +141,7 @@ struct PipelineOptions {
   wds::ShuffleOptions shuffle = {};
   std::vector<FieldSpec> fields = {};
   BatchOptions batch = {};
+  MixUpOptions mixup = {};
   EpochOptions epochs = {};
   ResourceOptions resources = {};
   wds::FaultPolicy faults = {};
