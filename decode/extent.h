@@ -1,5 +1,5 @@
-// Extent, ResizeExtent: sizes in pixels, as transforms take them. In text 224, 96x128 or [96, 128];
-// in Python a number or (height, width).
+// Extent, ResizeExtent, Sides, Angles: sizes in pixels, and angles, as transforms take them. A size
+// is in text 224, 96x128 or [96, 128]; in Python a number or (height, width).
 //
 // Threads: value types.
 #pragma once

@@ -59,8 +59,10 @@ Side shown(const Side& content, const Side& source, int size, const Side& window
 }
 
 /// Left and right, or top and bottom, of a picture that is so wide or high.
-Projection mirrored_x(int width) { return {{-1, 0, double(width), 0, 1, 0, 0, 0, 1}}; }
-Projection mirrored_y(int height) { return {{1, 0, 0, 0, -1, double(height), 0, 0, 1}}; }
+Projection mirrored_x(int width) { return {{-1, 0, static_cast<double>(width), 0, 1, 0, 0, 0, 1}}; }
+Projection mirrored_y(int height) {
+  return {{1, 0, 0, 0, -1, static_cast<double>(height), 0, 0, 1}};
+}
 
 Side across(const Box& box) { return {box.x, box.x + box.width}; }
 Side down(const Box& box) { return {box.y, box.y + box.height}; }

@@ -5,6 +5,7 @@
 //                 are composed into one sampling of the encoded picture, the same for a picture,
 //                 its mask and its depth.
 //   PixelStep     changes the levels of decoded pixels; neighbours that are tables run as one.
+//                 Policies such as RandAugment move pixels, too, and say so.
 //   ScaleStep     turns levels into floats while they are written. One at most, and the last.
 //
 //   class Speckle final : public decode::PixelStep {

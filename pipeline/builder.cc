@@ -68,6 +68,11 @@ Pipeline::Builder& Pipeline::Builder::batch(BatchOptions batch) {
   return *this;
 }
 
+Pipeline::Builder& Pipeline::Builder::mixup(MixUpOptions mixup) {
+  options_.mixup = std::move(mixup);
+  return *this;
+}
+
 Pipeline::Builder& Pipeline::Builder::epochs(EpochOptions epochs) {
   options_.epochs = epochs;
   return *this;

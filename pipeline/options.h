@@ -20,6 +20,7 @@
 #include "io/base/words.h"
 #include "io/opener.h"
 #include "pipeline/fields.h"
+#include "pipeline/mixup.h"
 #include "pipeline/position.h"
 #include "pipeline/sample_source.h"
 #include "wds/fault_ledger.h"
@@ -141,6 +142,7 @@ struct PipelineOptions {
   wds::ShuffleOptions shuffle = {};
   std::vector<FieldSpec> fields = {};
   BatchOptions batch = {};
+  MixUpOptions mixup = {};
   EpochOptions epochs = {};
   ResourceOptions resources = {};
   wds::FaultPolicy faults = {};

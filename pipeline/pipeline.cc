@@ -66,6 +66,7 @@ struct Pipeline::State {
   const PipelineOptions options;
   const detail::FieldDecoders decoders;
   const detail::RaggedDecoders ragged;
+  const detail::BatchMixer mixer;
   const detail::BatchLayout layout;
   const detail::MemoryPlan plan;
   const std::vector<BatchField> fields;
@@ -238,7 +239,8 @@ Pipeline::State::State(PipelineOptions given)
     : options(detail::resolve_options(with_seeds(std::move(given)))),
       decoders(detail::compile_fields(options.fields)),
       ragged(detail::compile_ragged(options.fields)),
-      layout(decoders, options.batch.size, ragged),
+      mixer(options, decoders),
+      layout(decoders, options.batch.size, ragged, mixer.outputs()),
       plan(detail::plan_memory(options, layout)),
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
@@ -256,8 +258,8 @@ Pipeline::State::State(PipelineOptions given)
   consumer_.position = start;
   consumer_.ledger = ledgers.of(start.epoch);
   consumer_.ledger_epoch = start.epoch;
-  graph.emplace(detail::GraphParts{options, plan, decoders, ragged, layout, *source, pool, ledgers,
-                                   output, meters, encoded},
+  graph.emplace(detail::GraphParts{options, plan, decoders, ragged, layout, mixer, *source, pool,
+                                   ledgers, output, meters, encoded},
                 start);
   on_stop.emplace(options.stop, [this] { stop(); });
   gauges.emplace(options.trace, trace_gauges());
@@ -576,8 +578,10 @@ Statistics Pipeline::State::statistics() const {
 
 BatchBuffers batch_buffers(PipelineOptions options) {
   options = detail::resolve_options(std::move(options));
-  const detail::BatchLayout layout(detail::compile_fields(options.fields), options.batch.size,
-                                   detail::compile_ragged(options.fields));
+  const detail::FieldDecoders decoders = detail::compile_fields(options.fields);
+  const detail::BatchLayout layout(decoders, options.batch.size,
+                                   detail::compile_ragged(options.fields),
+                                   detail::BatchMixer(options, decoders).outputs());
   return {.bytes = std::max<std::size_t>(layout.num_bytes(), 1),
           .number = detail::plan_memory(options, layout).num_batches};
 }

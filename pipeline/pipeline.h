@@ -128,6 +128,8 @@ class Pipeline::Builder {
   /// Adds a field; its name must be new.
   Builder& field(FieldSpec field);
   Builder& batch(BatchOptions batch);
+  /// Mixes each batch's pictures with one another.
+  Builder& mixup(MixUpOptions mixup);
   Builder& epochs(EpochOptions epochs);
   Builder& resources(ResourceOptions resources);
   Builder& faults(wds::FaultPolicy policy);

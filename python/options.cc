@@ -243,6 +243,8 @@ void set_pipeline(pipeline::PipelineOptions& options, const nb::kwargs& given) {
       .size = argument<std::int64_t>(given, "batch_size"),
       .uneven = value_of("uneven", argument<std::string>(given, "uneven"), pipeline::kUnevenWords)};
   require(options.batch.size > 0, "batch_size must be above 0");
+  options.mixup.mixup = argument<double>(given, "mixup");
+  options.mixup.cutmix = argument<double>(given, "cutmix");
   options.shuffle = optional_argument<ShuffleOptions>(given, "shuffle").value_or(ShuffleOptions());
   options.epochs = optional_argument<EpochOptions>(given, "epochs").value_or(EpochOptions());
   options.epochs.count = 0;  // Python's loop decides

@@ -152,7 +152,8 @@ class TrainCommand final : public Command {
     optimisation_.check();
     check_evaluation();
     check_streams();
-    run_folder_.check(choice_.task.objective(choice_.classes).measures(), has_validation());
+    run_folder_.check(choice_.task.objective(choice_.classes, data_.mixup).measures(),
+                      has_validation());
   }
 
   void run(Context& context) override {
@@ -185,7 +186,7 @@ class TrainCommand final : public Command {
     settle(cluster, context);
     show_status(terminal_of(context), "counting the shards' samples");
     const auto model = choice_.build();
-    const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
+    const trainer::LossObjective objective = choice_.task.objective(choice_.classes, data_.mixup);
     std::optional<RunInput> made;
     trainer::all_do(cluster, [&] { made.emplace(input_options(), devices, context); });
     check_label_map(cluster);
@@ -286,7 +287,7 @@ class TrainCommand final : public Command {
     run_.settle({.devices = devices});
     find_classes(context);
     const auto model = choice_.build();
-    const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
+    const trainer::LossObjective objective = choice_.task.objective(choice_.classes, data_.mixup);
     trainer::TrainOptions options;
     optimisation_.apply(options);
     const auto program = trainer::hlo::make_step_program(

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "pipeline/mixup.h"
 #include "trainer/loss/counted.h"
 #include "trainer/metrics.h"
 
@@ -27,6 +28,15 @@ Target target_of(const pipeline::Batch& batch, const std::string& name) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               "target field " + name + " is neither int64 nor float32");
+}
+
+/// The second label and its share, in batches that have them: those of evaluation do not.
+void add_mixture(const pipeline::Batch& batch, const std::string& name, Target& target) {
+  const auto other = pipeline::other_label_field(name);
+  if (std::ranges::find(batch.fields, other, &pipeline::BatchField::name) == batch.fields.end())
+    return;
+  target.others = batch.field(other).as<std::int64_t>();
+  target.shares = batch.field(pipeline::label_share_field(name)).as<float>();
 }
 
 // A label outside the classes is reported with the sample's key, which the loss does not have.
@@ -277,7 +287,11 @@ LossObjective::LossObjective(LossObjectiveOptions options) : options_(std::move(
   add_part({.name = "loss"});
   add_part({.name = "top1"});
   add_part({.name = "top5"});
-  for (const Head& head : heads) losses_.push_back(head.loss.make());
+  for (const Head& head : heads) {
+    losses_.push_back(head.loss.make());
+    require(!head.mixes || losses_.back()->takes_mixtures(),
+            "MixUp and CutMix are for cross-entropy: a label for each sample");
+  }
   if (std::none_of(losses_.begin(), losses_.end(),
                    [](const auto& loss) { return loss->target() == TargetKind::kClass; })) {
     // The two sums keep their places, and no measure uses them.
@@ -339,7 +353,8 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
                                std::span<double> sums) const {
   const Head& head = options_.heads[index];
   const nn::OutputView output = request.plan.output(head.output);
-  const Target target = target_of(request.batch, head.target);
+  Target target = target_of(request.batch, head.target);
+  if (head.mixes && request.gradients) add_mixture(request.batch, head.target, target);
   const Loss& loss = *losses_[index];
   const bool has_mask_of_classes = loss.target() == TargetKind::kPixelClasses;
   check_target(request.batch, target, loss, head, output.shape.at(1));

@@ -67,6 +67,9 @@ struct Head {
   std::int64_t classes = 0;                   ///< of a mask of classes; for kMiou
   std::vector<std::string> class_names = {};  ///< for "iou/NAME"; without a name, the number
   double weight = 1.0;                        ///< of this head's loss in the sum
+  /// In training the target is a mixture of two labels (pipeline/mixup.h). Requires: a loss of
+  /// labels per sample. Measures count the first label. Not in compiled programs.
+  bool mixes = false;
   std::vector<Metric> metrics = {};
 };
 

@@ -119,6 +119,7 @@ std::optional<hlo::ScoreResults> LossObjective::stablehlo(const hlo::ScoreArgume
   first.fill(hlo::scalar(builder, 0.0));
   for (std::size_t i = 0; i < losses_.size(); ++i) {
     const Head& head = options_.heads[i];
+    if (head.mixes) throw Error(ErrorCode::kUnsupported, "MixUp and CutMix have no StableHLO");
     const hlo::Scope scope(builder, "loss." + (head.name.empty() ? std::to_string(i) : head.name));
     HeadTensors tensors{of.outputs.at(head.output), of.targets.at(head.target), of.valid, {}};
     const auto loss = losses_[i]->stablehlo({tensors.output, tensors.target});

@@ -28,7 +28,8 @@ Place place_of(const Projection& where, int x, int y) {
   return {u / w, v / w};
 }
 
-/// The source as its pixels are looked up, by their place in it.
+/// The source as its pixels are looked up, by their place in it. If nothing of it was needed, it is
+/// empty.
 template <int kChannels>
 class Source {
  public:
@@ -36,15 +37,27 @@ class Source {
       : input_(input),
         left_(box.x - input.box.x),
         top_(box.y - input.box.y),
-        width_(box.width),
-        height_(box.height) {}
+        width_(input.box.width > 0 && input.box.height > 0 ? box.width : 0),
+        height_(width_ > 0 ? box.height : 0) {}
 
   int width() const { return width_; }
   int height() const { return height_; }
+  std::size_t stride() const { return input_.stride; }
+  /// Whether this place is in the picture.
+  bool holds(const Place& place) const {
+    return place.x >= 0 && place.x < width_ && place.y >= 0 && place.y < height_;
+  }
+  /// Whether `reach` pixels from this one on, in both directions, are there.
+  bool holds(int x, int y, int reach) const {
+    return x >= 0 && y >= 0 && x + reach < width_ && y + reach < height_;
+  }
+  /// Requires: the pixel is there.
+  const std::uint8_t* of(int x, int y) const {
+    return input_.row(top_ + y) + std::ptrdiff_t{left_ + x} * kChannels;
+  }
   /// Of the nearest pixel that there is.
   const std::uint8_t* at(int x, int y) const {
-    const int column = left_ + std::clamp(x, 0, width_ - 1);
-    return input_.row(top_ + std::clamp(y, 0, height_ - 1)) + std::ptrdiff_t{column} * kChannels;
+    return of(std::clamp(x, 0, width_ - 1), std::clamp(y, 0, height_ - 1));
   }
 
  private:
@@ -57,14 +70,15 @@ class Source {
 
 template <int kChannels>
 void pick_nearest(const Source<kChannels>& source, const Place& place, std::uint8_t* out) {
-  const auto* in =
-      source.at(static_cast<int>(std::floor(place.x)), static_cast<int>(std::floor(place.y)));
+  const auto* in = source.of(static_cast<int>(place.x), static_cast<int>(place.y));
   for (int c = 0; c < kChannels; ++c) out[c] = in[c];
 }
 
 /// A place between middles of pixels, in fixed point, so that a place that is off a middle by a
-/// rounding error is that pixel's.
-int fixed_place(double at) { return static_cast<int>(std::floor((at - 0.5) * kFraction + 0.5)); }
+/// rounding error is that pixel's. Requires: at >= 0.
+int fixed_place(double at) {
+  return static_cast<int>((at + 0.5) * kFraction + 0.5) - kFraction;  // without floor(): a call
+}
 
 template <int kChannels>
 void pick_bilinear(const Source<kChannels>& source, const Place& place, std::uint8_t* out) {
@@ -74,10 +88,11 @@ void pick_bilinear(const Source<kChannels>& source, const Place& place, std::uin
   const int line = y >> kFractionBits;
   const int right = x & (kFraction - 1);
   const int below = y & (kFraction - 1);
-  const auto* a = source.at(column, line);
-  const auto* b = source.at(column + 1, line);
-  const auto* c = source.at(column, line + 1);
-  const auto* d = source.at(column + 1, line + 1);
+  const bool is_inside = source.holds(column, line, 1);
+  const auto* a = is_inside ? source.of(column, line) : source.at(column, line);
+  const auto* b = is_inside ? a + kChannels : source.at(column + 1, line);
+  const auto* c = is_inside ? a + source.stride() : source.at(column, line + 1);
+  const auto* d = is_inside ? c + kChannels : source.at(column + 1, line + 1);
   for (int i = 0; i < kChannels; ++i) {
     const int upper = a[i] * (kFraction - right) + b[i] * right;
     const int lower = c[i] * (kFraction - right) + d[i] * right;
@@ -112,13 +127,20 @@ void pick_bicubic(const Source<kChannels>& source, const Place& place, std::uint
   const int y = fixed_place(place.y);
   const auto& across = table[static_cast<std::size_t>(x & (kFraction - 1))];
   const auto& down = table[static_cast<std::size_t>(y & (kFraction - 1))];
+  const int column = (x >> kFractionBits) - 1;
+  const int line = (y >> kFractionBits) - 1;
+  const bool is_inside = source.holds(column, line, 3);
   std::array<float, kChannels> sums = {};
   for (int j = 0; j < 4; ++j) {
+    std::array<float, kChannels> row = {};
+    const auto* first = is_inside ? source.of(column, line + j) : nullptr;
     for (int i = 0; i < 4; ++i) {
-      const auto* in = source.at((x >> kFractionBits) + i - 1, (y >> kFractionBits) + j - 1);
-      const float weight = across[static_cast<std::size_t>(i)] * down[static_cast<std::size_t>(j)];
-      for (std::size_t c = 0; c < kChannels; ++c) sums[c] += weight * static_cast<float>(in[c]);
+      const auto* in = is_inside ? first + i * kChannels : source.at(column + i, line + j);
+      for (std::size_t c = 0; c < kChannels; ++c)
+        row[c] += across[static_cast<std::size_t>(i)] * static_cast<float>(in[c]);
     }
+    for (std::size_t c = 0; c < kChannels; ++c)
+      sums[c] += down[static_cast<std::size_t>(j)] * row[c];
   }
   for (std::size_t c = 0; c < kChannels; ++c)
     out[c] = static_cast<std::uint8_t>(std::clamp(sums[c] + 0.5F, 0.0F, 255.0F));
@@ -142,6 +164,36 @@ std::array<std::uint8_t, 4> border_colour(const Sampling& sampling, int channels
   return {fill[0], fill[1], fill[2], 0};
 }
 
+/// One row of a stage's window, of a frame that is so wide.
+struct FrameRow {
+  const Sampling& sampling;
+  const Sampler::How& how;
+  const Box& window;
+  int width;
+  int y;
+};
+
+template <int kChannels, typename Pick>
+void pick_row(const Source<kChannels>& source, const FrameRow& row, Pick pick, std::uint8_t* out) {
+  const auto& [sampling, how, window, width, y] = row;
+  const auto border = border_colour(sampling, kChannels, how.fills);
+  const bool goes_on = sampling.border != Border::kConstant;
+  for (int i = 0; i < window.width; ++i, out += kChannels) {
+    const int x = window.x + (how.mirrored ? window.width - 1 - i : i);
+    if (x < 0 || x >= width) continue;  // beyond the frame: zeros
+    Place place = place_of(sampling.where, x, y);
+    if (goes_on)
+      place = {folded(place.x, source.width(), sampling.border),
+               folded(place.y, source.height(), sampling.border)};
+    if (source.holds(place))
+      pick(source, place, out);
+    else
+      std::memcpy(out, border.data(), kChannels);
+  }
+}
+
+constexpr double kReach = 3;  // pixels that an interpolation takes beside a place, and one more
+
 /// The rows or columns that places of the window lie in, and what an interpolation takes beside.
 struct Extremes {
   double least = 1e9;
@@ -151,8 +203,12 @@ struct Extremes {
     least = std::min(least, at);
     most = std::max(most, at);
   }
-  int begin(int size) const { return static_cast<int>(std::clamp(least - 3, 0.0, double(size))); }
-  int end(int size) const { return static_cast<int>(std::clamp(most + 3, 0.0, double(size))); }
+  int begin(int size) const {
+    return static_cast<int>(std::clamp(least - kReach, 0.0, static_cast<double>(size)));
+  }
+  int end(int size) const {
+    return static_cast<int>(std::clamp(most + kReach, 0.0, static_cast<double>(size)));
+  }
 };
 
 /// Whether all of a window is on the near side of the projection's horizon, and clear of it.
@@ -191,28 +247,17 @@ Box Sampler::plan(const Stage& stage, const How& how) {
 
 template <int kChannels>
 void Sampler::sample_row(const PixelView& input, int y, std::uint8_t* out) const {
-  const Sampling& sampling = *stage_.sampling;
-  const Box& window = stage_.window;
   const Source<kChannels> source(input, stage_.source);
-  const auto border = border_colour(sampling, kChannels, how_.fills);
-  const bool is_empty = input.box.width == 0 || input.box.height == 0;
-  const auto pick = how_.interpolation == Interpolation::kNearest    ? pick_nearest<kChannels>
-                    : how_.interpolation == Interpolation::kBilinear ? pick_bilinear<kChannels>
-                                                                     : pick_bicubic<kChannels>;
-  for (int i = 0; i < window.width; ++i, out += kChannels) {
-    const int x = window.x + (how_.mirrored ? window.width - 1 - i : i);
-    if (x < 0 || x >= stage_.width) continue;  // beyond the frame: zeros
-    Place place = place_of(sampling.where, x, y);
-    if (sampling.border != Border::kConstant)
-      place = {folded(place.x, source.width(), sampling.border),
-               folded(place.y, source.height(), sampling.border)};
-    const bool is_inside = !is_empty && place.x >= 0 && place.x < source.width() && place.y >= 0 &&
-                           place.y < source.height();
-    if (is_inside)
-      pick(source, place, out);
-    else
-      std::memcpy(out, border.data(), kChannels);
-  }
+  const auto by = [&](auto pick) {
+    pick_row(source, {*stage_.sampling, how_, stage_.window, stage_.width, y}, pick, out);
+  };
+  // Lambdas, not the functions: what they do is inlined into the loop.
+  if (how_.interpolation == Interpolation::kNearest)
+    by([](const auto& of, const Place& place, auto* to) { pick_nearest(of, place, to); });
+  else if (how_.interpolation == Interpolation::kBilinear)
+    by([](const auto& of, const Place& place, auto* to) { pick_bilinear(of, place, to); });
+  else
+    by([](const auto& of, const Place& place, auto* to) { pick_bicubic(of, place, to); });
 }
 
 const std::uint8_t* Sampler::row(const PixelView& input, int y) {

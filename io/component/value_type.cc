@@ -98,7 +98,8 @@ class IntervalType final : public ValueType {
   void read(const Written& from, void* value) const override {
     auto& interval = *static_cast<Interval*>(value);
     const std::size_t dots = from.text.find("..");
-    if (from.kind == Kind::kList && from.items.size() == 2) {
+    const bool is_pair = from.kind == Kind::kList || from.kind == Kind::kInterval;
+    if (is_pair && from.items.size() == 2) {
       interval = {read_number(from.items[0]), read_number(from.items[1])};
     } else if (from.kind != Kind::kWord || dots == std::string::npos ||
                !take(std::string_view(from.text).substr(0, dots), interval.from) ||

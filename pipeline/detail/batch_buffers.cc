@@ -47,10 +47,12 @@ AlignedBuffer allocate(std::size_t bytes) {
 }  // namespace
 
 BatchLayout::BatchLayout(const FieldDecoders& decoders, std::int64_t batch_size,
-                         const RaggedDecoders& ragged)
+                         const RaggedDecoders& ragged,
+                         const std::vector<FieldDecoder::Output>& added)
     : batch_size_(batch_size) {
   for (const auto& decoder : decoders)
     for (const FieldDecoder::Output& output : decoder->outputs()) add_field(output);
+  for (const FieldDecoder::Output& output : added) add_field(output);
   for (const RaggedDecoder& decoder : ragged) add_ragged(decoder);
   require(fields_.size() + ragged_.size() <= kMaxFields,
           "a batch has at most " + std::to_string(kMaxFields) + " fields");

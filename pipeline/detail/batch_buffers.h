@@ -21,10 +21,11 @@ class BatchLayout {
  public:
   static constexpr std::size_t kMaxFields = 64;
 
-  /// The decoders' outputs, in their order. Throws: InvalidArgument when two have one name, or a
-  /// batch would be too large to count.
+  /// The decoders' outputs, in their order, then `added`. Throws: InvalidArgument when two have one
+  /// name, or a batch would be too large to count.
   BatchLayout(const FieldDecoders& decoders, std::int64_t batch_size,
-              const RaggedDecoders& ragged = {});
+              const RaggedDecoders& ragged = {},
+              const std::vector<FieldDecoder::Output>& added = {});
 
   std::int64_t batch_size() const { return batch_size_; }
   std::size_t num_fields() const { return fields_.size(); }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "pipeline/detail/batch_buffers.h"
+#include "pipeline/detail/batch_mixer.h"
 #include "pipeline/detail/deliver_stage.h"
 #include "pipeline/detail/ledger_book.h"
 #include "pipeline/detail/meters.h"
@@ -31,6 +32,7 @@ struct GraphParts {
   const FieldDecoders& decoders;
   const RaggedDecoders& ragged;
   const BatchLayout& layout;
+  const BatchMixer& mixer;
   const SampleSource& source;
   BatchPool& pool;
   LedgerBook& ledgers;

@@ -242,7 +242,7 @@ void Merge::open_round() {
     within->round = {.taken = i + 1, .devices = devices, .batch_size = options_.batch.size};
     batch.position = std::move(within);
   }
-  round_ = std::make_shared<OpenRound>(layout_, std::move(batches));
+  round_ = std::make_shared<OpenRound>(layout_, std::move(batches), options_.mixer);
 }
 
 // Closes before the last block is sent, so that decoding it completes the round; without a last

@@ -51,6 +51,7 @@ struct MergeOptions {
   std::uint64_t fingerprint = 0;
   int seed_processes = 0;  ///< pipeline::seed_processes()
   std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order = nullptr;
+  const BatchMixer* mixer = nullptr;  ///< borrowed; null: batches are not mixed
 };
 
 class Merge {

@@ -7,8 +7,8 @@
 
 namespace millrace::pipeline::detail {
 
-OpenRound::OpenRound(const BatchLayout& layout, std::vector<Batch> batches)
-    : layout_(layout), batches_(std::move(batches)), num_held_(num_slots() + 1) {
+OpenRound::OpenRound(const BatchLayout& layout, std::vector<Batch> batches, const BatchMixer* mixer)
+    : layout_(layout), mixer_(mixer), batches_(std::move(batches)), num_held_(num_slots() + 1) {
   const auto rows = static_cast<std::size_t>(layout.batch_size());
   for (Batch& batch : batches_) {
     buffers_.push_back(static_cast<std::byte*>(batch.owner.get()));
@@ -65,7 +65,9 @@ void OpenRound::complete() {
     batch.fields = layout_.show(buffer, batch.size);
     if (!ragged_.empty())
       batch.ragged = layout_.join(ragged_[static_cast<std::size_t>(i)], batch.size);
-    if (output_.kind == Output::Kind::kRound) repeat_into_masked_slots(batch, buffer);
+    if (output_.kind != Output::Kind::kRound) continue;
+    if (mixer_ != nullptr) mixer_->mix(batch);
+    repeat_into_masked_slots(batch, buffer);
   }
   ragged_.clear();
 }

@@ -15,6 +15,7 @@
 #include "io/base/thread_annotations.h"
 #include "pipeline/batch.h"
 #include "pipeline/detail/batch_buffers.h"
+#include "pipeline/detail/batch_mixer.h"
 #include "pipeline/detail/messages.h"
 
 namespace millrace::pipeline::detail {
@@ -31,8 +32,10 @@ class OpenRound : public std::enable_shared_from_this<OpenRound> {
     std::int64_t row;
   };
   /// `batches` own their buffers, and have what does not depend on their samples. `layout` is
-  /// borrowed and must outlive the round, but not the batches from take().
-  OpenRound(const BatchLayout& layout, std::vector<Batch> batches);
+  /// borrowed and must outlive the round, but not the batches from take(). So is `mixer`, which
+  /// mixes the batches once their samples are there; null: nothing does.
+  OpenRound(const BatchLayout& layout, std::vector<Batch> batches,
+            const BatchMixer* mixer = nullptr);
 
   // The merge, one thread at a time.
   std::int64_t num_batches() const { return static_cast<std::int64_t>(batches_.size()); }
@@ -80,6 +83,7 @@ class OpenRound : public std::enable_shared_from_this<OpenRound> {
   void copy_row(std::byte* buffer, std::int64_t from, std::int64_t to) const;
 
   const BatchLayout& layout_;
+  const BatchMixer* mixer_;
   std::vector<Batch> batches_;
   std::vector<std::byte*> buffers_;
   /// By batch, ragged field and row, until the round is complete.

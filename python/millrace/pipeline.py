@@ -39,6 +39,10 @@ class Pipeline:
     masked slots ("pad"), make a shorter batch ("partial"), are dropped ("drop") or refused
     ("error").
 
+    ``mixup``, ``cutmix``: mix each picture of the field "image" with another one of its batch, by the
+    alphas of the shares' Beta distributions; with both, either is drawn for each step. The fields
+    "label.other" and "label.share" say with what, and how much of the target "label" is.
+
     ``rank``, ``world``: which of how many processes this is. None: as torch.distributed or
     jax.distributed says once it is initialised, else RANK and WORLD_SIZE, else a launcher's own
     variables (Open MPI, MPICH, srun), else 0 of 1; looked up when a loop begins, however early a
@@ -71,6 +75,8 @@ class Pipeline:
         shuffle: _core.Shuffle | None = None,
         epochs: _core.Epochs | None = None,
         uneven: Literal["pad", "partial", "drop", "error"] = "pad",
+        mixup: float = 0.0,
+        cutmix: float = 0.0,
         faults: _core.Faults | None = None,
         join: Spec = (),
         skip: int = 0,
@@ -102,6 +108,8 @@ class Pipeline:
             shuffle=shuffle,
             epochs=epochs,
             uneven=uneven,
+            mixup=mixup,
+            cutmix=cutmix,
             faults=faults,
             join=_specs(join),
             skip=skip,

@@ -420,6 +420,14 @@ TEST(RandomApply, IsTheSameFromTextJsonAndStructs) {
             made);
 }
 
+TEST(RandomApply, ReadsWhatItWrites) {
+  for (const std::string call : {"apply([blur(3, 1..2), jitter(0.1)], 0.25)",
+                                 "apply([rotate(-3..8), affine(2, [0.1], 0.9..1.1)])"}) {
+    const decode::Transform made = calls(call)[0];
+    EXPECT_EQ(decode::Transform(component_of(written(made), decode::standard_transforms())), made);
+  }
+}
+
 TEST(Policies, AreNotForOneOfSeveralPicturesThatShareTheirGeometry) {
   const auto refuses = [](const std::string& own) -> std::string {
     try {

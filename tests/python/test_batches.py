@@ -383,7 +383,15 @@ def test_transforms_are_the_table() -> None:
         made = getattr(mr, name)
         assert issubclass(made, mr.Transform) and made.__module__ == "millrace.transforms"
         assert made.__doc__ and name in mr.__all__
-        sizes = {"size": 8} if "size" in made.__doc__ else {}
+        needed = {
+            "size": 8,
+            "kernel_size": 3,
+            "degrees": 15,
+            "padding": 2,
+            "transforms": [mr.RandomInvert(), mr.GaussianBlur(3, (0.5, 1))],
+        }
+        named = {line.split(":")[0] for line in made.__doc__.splitlines()}
+        sizes: dict[str, Any] = {k: v for k, v in needed.items() if k in named}
         one = made(**sizes)
         assert pickle.loads(pickle.dumps(one)) == one == copy.copy(one) != object()
         assert eval(repr(one), vars(mr)) == one
@@ -400,6 +408,47 @@ def test_transforms_are_the_table() -> None:
     assert "mirrors" in (mr.RandomHorizontalFlip.__doc__ or "").lower()
     with pytest.raises(AttributeError):
         crop.size = 9
+
+
+def test_transforms_hold_others_and_policies_refuse_what_they_have_not() -> None:
+    held = mr.RandomApply([mr.GaussianBlur(23, (0.5, 2)), mr.RandomGrayscale(1)], 0.8)
+    assert held.transforms[1] == mr.RandomGrayscale(1) and held.p == 0.8
+    assert mr.RandAugment(2, 9, space="timm", increasing=True).std == 0.0
+    assert mr.Pad((1, 2, 3, 4)).padding == (1, 2, 3, 4) and mr.Pad(4).padding == 4
+    assert mr.Resize(24).interpolation is None
+    with pytest.raises(ValueError, match="did you mean cifar10"):
+        mr.AutoAugment("cifar")
+    with pytest.raises(ValueError, match="magnitude must be below"):
+        mr.RandAugment(2, 40)
+    with pytest.raises(ValueError, match="size depends on what is drawn"):
+        mr.RandomApply([mr.Pad(3)])
+
+
+def test_mixed_batches_say_with_what(shards: str) -> None:
+    fields = {
+        "image": mr.Image(mr.Resize((6, 5)), mr.Normalize((0,), (1 / 255,))),
+        "label": mr.Label(classes=10),
+    }
+    with mr.Pipeline(shards, fields=fields, batch_size=8).numpy() as loader:
+        plain = {key: image for batch in loader for key, image in zip(batch["keys"], batch["image"])}
+    mixed = mr.Pipeline(shards, fields=fields, batch_size=8, mixup=0.4, cutmix=1)
+    changed = 0
+    with mixed.numpy() as loader:
+        for batch in loader:
+            share = batch["label.share"]
+            assert share.dtype == np.float32 and ((0 <= share) & (share <= 1)).all()
+            assert batch["label.other"].tolist()[1:] == batch["label"].tolist()[:-1]
+            changed += sum(
+                not np.array_equal(plain[key], image)
+                for key, image in zip(batch["keys"], batch["image"])
+                if key
+            )
+    assert changed > 50
+    with pytest.raises(ValueError, match="mixup and cutmix must be at least 0"):
+        next(iter(mr.Pipeline(shards, fields=fields, batch_size=8, mixup=-1).numpy()))
+    with pytest.raises(ValueError, match="there is no field label"):
+        other = {"image": fields["image"], "kind": mr.Label(suffixes="cls")}
+        next(iter(mr.Pipeline(shards, fields=other, batch_size=8, mixup=1).numpy()))
 
 
 def test_padding_may_have_no_value(tmp_path: Path) -> None:

@@ -61,6 +61,35 @@ class TrainOptions : public ::testing::Test {
   std::string shards_;
 };
 
+TEST_F(TrainOptions, MixUpAndCutMixTrainAnotherRunAtAnyNumberOfThreadsTheSame) {
+  const auto losses = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--epochs", "1", "--seed", "4"});
+    return of_steps(train(more), "loss");
+  };
+  const auto plain = losses({});
+  const auto mixed = losses({"--mixup", "0.4", "--cutmix", "1"});
+  ASSERT_EQ(mixed.size(), plain.size());
+  EXPECT_NE(mixed, plain);
+  EXPECT_NE(losses({"--mixup", "0.4"}), mixed);
+  EXPECT_EQ(losses({"--mixup", "0.4", "--cutmix", "1", "--threads", "3"}), mixed);
+  write_file(dir_ / "base.toml", read_file(dir_ / "base.toml") + "mixup = 0.4\ncutmix = 1\n");
+  EXPECT_EQ(losses({}), mixed) << "from the file";
+}
+
+TEST_F(TrainOptions, MixUpIsRefusedWhereThereIsNoLabelForEachPicture) {
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train", shards_, "--run-dir", "none"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, 2);
+    return result.err;
+  };
+  EXPECT_THAT(refusal({"--model", "unet(width=4)", "--task", "mask", "--mixup", "0.2"}),
+              HasSubstr("--mixup and --cutmix mix labels of whole pictures"));
+  EXPECT_THAT(refusal({"--model", "lenet", "--cutmix", "-1"}),
+              HasSubstr("--cutmix: '-1': must be at least 0"));
+}
+
 /// A shard of 20 pictures, "0" to "19" by `keys`, each with its own pixels and class.
 std::string shard_of(const std::vector<int>& keys) {
   TarBuilder tar;

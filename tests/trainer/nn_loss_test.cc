@@ -92,6 +92,46 @@ TEST(CrossEntropy, GradientAgreesWithFiniteDifferences) {
   }
 }
 
+TEST(CrossEntropy, OfAMixtureIsTheMixtureOfBothLabels) {
+  for (const float smoothing : {0.0F, 0.1F}) {
+    const auto loss = LossChoice(losses::CrossEntropy{.label_smoothing = smoothing}).make();
+    Problem problem;
+    problem.valid[1] = 0;
+    const std::vector<std::int64_t> others = {1, 3, 3};
+    const std::vector<float> shares = {0.7F, 0.5F, 0.2F};
+    const auto of_slot = [&](std::size_t slot, std::int64_t label) {
+      Problem one = problem;
+      one.valid = {0, 0, 0};
+      one.valid[slot] = 1;
+      one.labels[slot] = label;
+      const double value = loss->evaluate(one.input(2)).loss;
+      return std::pair(value, one.gradient);
+    };
+    LossInput input = problem.input(2);
+    input.target.others = others;
+    input.target.shares = shares;
+    const LossSums mixed = loss->evaluate(input);
+    double expected = 0;
+    for (const std::size_t slot : {0U, 2U}) {
+      const auto own = of_slot(slot, problem.labels[slot]);
+      const auto other = of_slot(slot, others[slot]);
+      const double share = static_cast<double>(shares[slot]);
+      expected += share * own.first + (1 - share) * other.first;
+      for (std::size_t k = 4 * slot; k < 4 * slot + 4; ++k)
+        EXPECT_NEAR(problem.gradient[k],
+                    shares[slot] * own.second[k] + (1 - shares[slot]) * other.second[k], 1e-6);
+    }
+    EXPECT_NEAR(mixed.loss, expected, 1e-5);
+    EXPECT_EQ(mixed.num_valid, 2);
+    for (std::size_t k = 4; k < 8; ++k) EXPECT_EQ(problem.gradient[k], 0.0F);
+    const std::vector<std::int64_t> beyond = {1, 3, 4};
+    input.target.others = beyond;
+    EXPECT_THROW(loss->evaluate(input), Error);
+    input.target.others = std::span(others).first(2);
+    EXPECT_THROW(loss->evaluate(input), Error);
+  }
+}
+
 TEST(CrossEntropy, IgnoresMaskedSlots) {
   Problem problem;
   problem.valid = {1, 0, 1};

@@ -13,6 +13,7 @@ namespace millrace::tools {
 namespace {
 
 constexpr std::string_view kFold = "{fold}";
+constexpr double kMaxAlpha = 1000;
 
 bool has_fold(const std::string& spec) { return spec.find(kFold) != std::string::npos; }
 
@@ -46,6 +47,14 @@ void DataOptions::declare(CLI::App& app) {
       ->type_name("SPEC")
       ->allow_extra_args(false)
       ->check(own_of_process());
+  app.add_option(
+         "--mixup", mixup.mixup,
+         "MixUp: mixes each picture of a batch, and its label, with another one's; alpha of "
+         "the shares' Beta distribution, 0: off. With --cutmix either, by turns at random")
+      ->transform(real_number(0, kMaxAlpha));
+  app.add_option("--cutmix", mixup.cutmix,
+                 "CutMix: the same, of a random rectangle that the other one's picture covers")
+      ->transform(real_number(0, kMaxAlpha));
   app.add_option("--folds", folds,
                  "{fold} in SPEC stands for each of the folds 0 to N-1 except --fold")
       ->transform(whole_number(0, 1 << 16));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/mixup.h"
 #include "tools/mix_options.h"
 #include "tools/order_options.h"
 #include "tools/read_options.h"
@@ -30,6 +31,8 @@ struct DataOptions {
   /// What is skipped and taken of the samples to evaluate on.
   OrderOptions val_order = OrderOptions();
   MixOptions mix = {};
+  /// How the pictures of a training batch are mixed with one another.
+  pipeline::MixUpOptions mixup = {};
   /// Samples per epoch of synthetic data; 0: real data.
   std::int64_t fake = 0;
 

@@ -23,6 +23,7 @@ InputOptions training_input(const RunInputOptions& options) {
           .joins = train_joins(options),
           .fake = options.data.fake,
           .order = order,
+          .mixup = overfits ? pipeline::MixUpOptions() : options.data.mixup,
           .seed = options.seed,
           .training = !overfits,
           .saved = options.saved};

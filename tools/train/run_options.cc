@@ -147,6 +147,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.shards = input.shards;
   options.joins = input.joins;
   if (input.mix) options.mix = *input.mix;
+  options.mixup = input.mixup;
   options.faults = read.policy();
   options.opener = read.opener();
   options.log = context.log;

@@ -61,6 +61,7 @@ struct InputOptions {
   std::vector<std::vector<std::string>> joins = {};           ///< that complete `shards`
   std::int64_t fake = 0;  ///< number of synthetic samples, instead of shards
   SampleOrder order = {};
+  pipeline::MixUpOptions mixup = {};
   std::uint64_t seed = 0;
   bool training = false;
   bool targets = true;  ///< false: only the images

@@ -179,13 +179,16 @@ std::vector<pipeline::FieldSpec> TaskChoice::inputs(const ImageOptions& images,
   return fields;
 }
 
-trainer::LossObjective TaskChoice::objective(std::int64_t outputs) const {
+trainer::LossObjective TaskChoice::objective(std::int64_t outputs,
+                                             const pipeline::MixUpOptions& mixup) const {
+  require(!mixup.is_on() || what_.has_class(),
+          "--mixup and --cutmix mix labels of whole pictures: they are for --task classify");
   if (is_dense()) return dense_objective(*this, outputs);
   if (what_.has_labels())
     return trainer::LossObjective(
         {.heads = {
              {.loss = what_.loss, .target = "target", .metrics = {trainer::Metric::kAuroc}}}});
-  return trainer::LossObjective({.heads = {{.loss = what_.loss}}});
+  return trainer::LossObjective({.heads = {{.loss = what_.loss, .mixes = mixup.is_on()}}});
 }
 
 std::string TaskChoice::text(std::int64_t outputs) const {

@@ -12,6 +12,7 @@
 
 #include "decode/class_mask.h"
 #include "pipeline/fields.h"
+#include "pipeline/mixup.h"
 #include "tools/image_options.h"
 #include "tools/train/tasks.h"
 #include "trainer/objective.h"
@@ -56,7 +57,10 @@ struct TaskChoice {
                                           decode::DType dtype, bool training) const;
   /// Only the image, as in evaluation, for samples without targets; for dense tasks also its size.
   std::vector<pipeline::FieldSpec> inputs(const ImageOptions& images, decode::DType dtype) const;
-  trainer::LossObjective objective(std::int64_t outputs) const;
+  /// With `mixup`, of batches that are mixed in training. Throws: InvalidArgument for a task that
+  /// has no label for each sample.
+  trainer::LossObjective objective(std::int64_t outputs,
+                                   const pipeline::MixUpOptions& mixup = {}) const;
   /// "10 classes", "10 labels", "mask and depth".
   std::string text(std::int64_t outputs) const;
 

@@ -28,6 +28,7 @@ class CrossEntropyLoss final : public Loss {
   explicit CrossEntropyLoss(float smoothing) : smoothing_(smoothing) {}
 
   TargetKind target() const override { return TargetKind::kClass; }
+  bool takes_mixtures() const override { return true; }
 
   LossSums evaluate(const LossInput& input) const override {
     check(input);
@@ -43,7 +44,12 @@ class CrossEntropyLoss final : public Loss {
         continue;
       }
       const auto label = static_cast<std::size_t>(input.target.labels[slot]);
-      sums += one({logits, label, gradient, input.divisor}, shares);
+      Slot of = {logits, label, gradient, input.divisor};
+      if (!input.target.others.empty()) {
+        of.other = static_cast<std::size_t>(input.target.others[slot]);
+        of.share = input.target.shares[slot];
+      }
+      sums += one(of, shares);
     }
     return sums;
   }
@@ -101,12 +107,20 @@ class CrossEntropyLoss final : public Loss {
                       nn::shape_text(shape) + ", " + std::to_string(input.target.labels.size()) +
                       " labels and " + std::to_string(input.valid.size()) + " flags");
     }
-    const auto bad = first_bad_label(input.target.labels, input.valid, shape[1]);
+    check_labels_of(input, input.target.labels);
+    if (input.target.others.empty() && input.target.shares.empty()) return;
+    require(input.target.others.size() == slots && input.target.shares.size() == slots,
+            "a mixed target has another label and a share for each slot");
+    check_labels_of(input, input.target.others);
+  }
+
+  static void check_labels_of(const LossInput& input, std::span<const std::int64_t> labels) {
+    const std::int64_t classes = input.prediction.shape[1];
+    const auto bad = first_bad_label(labels, input.valid, classes);
     if (!bad) return;
-    throw Error(ErrorCode::kCorrupt, "label " + std::to_string(input.target.labels[*bad]) +
-                                         " in slot " + std::to_string(*bad) +
-                                         " is not one of the model's " + std::to_string(shape[1]) +
-                                         " classes");
+    throw Error(ErrorCode::kCorrupt, "label " + std::to_string(labels[*bad]) + " in slot " +
+                                         std::to_string(*bad) + " is not one of the model's " +
+                                         std::to_string(classes) + " classes");
   }
 
   struct Slot {
@@ -114,6 +128,8 @@ class CrossEntropyLoss final : public Loss {
     std::size_t label;
     std::span<float> gradient;
     double divisor;
+    std::size_t other = 0;  ///< the label of what is not `label`'s
+    float share = 1;        ///< of the target, `label`'s
   };
 
   // `shares` is scratch memory of the logits' size.
@@ -128,6 +144,10 @@ class CrossEntropyLoss final : public Loss {
     const float hit = 1.0F - smoothing_;
     const float spread = smoothing_ / static_cast<float>(logits.size());
     double loss = static_cast<double>(hit * (log_sum - logits[slot.label]));
+    if (slot.share < 1) {
+      const double own = static_cast<double>(slot.share);
+      loss = own * loss + (1 - own) * static_cast<double>(hit * (log_sum - logits[slot.other]));
+    }
     if (smoothing_ > 0) {
       const double all = static_cast<double>(logits.size()) * static_cast<double>(log_sum);
       loss += static_cast<double>(spread) * (all - flat::total(logits));
@@ -135,7 +155,8 @@ class CrossEntropyLoss final : public Loss {
     if (!slot.gradient.empty()) {
       const auto scale = static_cast<float>(1.0 / slot.divisor);
       flat::whole(slot.gradient) = scale * (shares / sum - spread);
-      slot.gradient[slot.label] -= scale * hit;
+      slot.gradient[slot.label] -= scale * hit * slot.share;
+      if (slot.share < 1) slot.gradient[slot.other] -= scale * hit * (1 - slot.share);
     }
     if (!std::isfinite(loss)) return {.loss = loss, .num_valid = 1};
     const std::size_t rank = rank_of(logits, slot.label);

@@ -39,6 +39,10 @@ struct Target {
   std::span<const std::int64_t> labels = {};  ///< class indices: (N), or of pixels (N, H, W)
   /// The prediction's shape. NaN: there is no value; it counts for nothing, and has zero gradient.
   std::span<const float> values = {};
+  /// Of mixed samples (pipeline/mixup.h): each has a second label, and `shares` (N) is how much of
+  /// the target is the first one's. Empty: the first one is all of it. For kClass.
+  std::span<const std::int64_t> others = {};
+  std::span<const float> shares = {};
 };
 
 struct LossInput {
@@ -72,6 +76,8 @@ class Loss {
  public:
   virtual ~Loss() = default;
   virtual TargetKind target() const = 0;
+  /// Whether a target may be a mixture of two labels. Default: no.
+  virtual bool takes_mixtures() const { return false; }
   /// A label that does not count. Default: none.
   virtual std::optional<std::int64_t> ignored_label() const { return {}; }
   /// Throws: InvalidArgument for sizes that do not fit; Corrupt for a label outside the classes. A
