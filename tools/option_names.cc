@@ -68,14 +68,14 @@ std::string spelt(std::string_view name) {
   return text;
 }
 
-/// The user would believe that it is used.
+/// Which kind of device is meant is not said.
 void refuse_other_processor(const CLI::App& app, const std::string& name) {
   if (std::ranges::find(kOtherProcessors, name) == kOtherProcessors.end() || !has(app, "devices"))
     return;
   throw Error(ErrorCode::kInvalidArgument,
               "--" + name +
-                  ": there is no such processor to train on, only the CPU: --devices N divides its "
-                  "cores among N devices");
+                  ": --devices cuda:2, tpu or rocm names an accelerator's devices; --devices N "
+                  "divides the CPU's cores among N devices");
 }
 
 void refuse_gone(const CLI::App& app, const std::string& name) {

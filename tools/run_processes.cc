@@ -159,7 +159,7 @@ void declare_peer_timeout(CLI::App& app, std::int64_t& seconds) {
 }
 
 RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
-    : peer_timeout_(options.peer_timeout) {
+    : peer_timeout_(options.peer_timeout), kind_(options.devices.kind) {
   int wanted = options.devices.count();
   if (!options.devices.is_cores()) {
     devices_ = start_devices(options.devices, options.plugins, {}, context);
@@ -240,12 +240,13 @@ void RunProcesses::advise(const Context& context) const {
                   lost, peer_timeout_));
 }
 
-/// The devices may have other numbers on each machine, but are as many.
+/// The devices may have other numbers on each machine, but are as many, and of one kind.
 std::vector<trainer::Setting> RunProcesses::settings(int devices, const Context& context) const {
   if (is_alone() || context.options == nullptr) return {};
   auto all = settings_of(*context.options);
   std::erase_if(all, [](const trainer::Setting& one) { return one.name == "--devices"; });
-  all.push_back({.name = "--devices", .value = std::to_string(devices)});
+  const std::string number = std::to_string(devices);
+  all.push_back({.name = "--devices", .value = kind_.empty() ? number : kind_ + ":" + number});
   all.push_back({.name = "program", .value = build_digest()});
   return all;
 }

@@ -93,6 +93,7 @@ class RunProcesses {
   bool has_launcher_ = false;
   int cores_ = 1;
   std::int64_t peer_timeout_ = kPeerTimeout;
+  std::string kind_;                  ///< of its devices; empty: cores
   std::unique_ptr<Started> started_;  ///< null: this process alone
   std::unique_ptr<trainer::Cluster> cluster_;
   std::optional<RunDevices> devices_;

@@ -66,6 +66,80 @@ TEST(Devices, OfXlasPluginForTheCpuAreListed) {
   EXPECT_THAT(alone.out, HasSubstr("cpu: "));
 }
 
+ProcessResult fake_run(const std::string& mode) {
+  return millrace({"train", "--fake-data", "64", "--model", "lenet", "--classes", "10", "--devices",
+                   "fake", "--plugin", MILLRACE_FAKE_PLUGIN, "--plugin-timeout", "3"},
+                  {.environment = {{"FAKE_PLUGIN", mode}}});
+}
+
+TEST(DeviceRun, SaysWhatKeepsAPluginFromStarting) {
+  EXPECT_THAT(fake_run("").err, HasSubstr("the plugin for fake has no devices here"));
+  EXPECT_THAT(fake_run("fails").err, HasSubstr("17 GiB are needed"));
+  EXPECT_THAT(fake_run("no_table").err, HasSubstr("no PJRT plugin: it has no GetPjrtApi"));
+  const ProcessResult stuck = fake_run("stuck");
+  EXPECT_EQ(stuck.status, 1);
+  EXPECT_THAT(stuck.err, HasSubstr("to start its devices"));
+  EXPECT_THAT(stuck.err, HasSubstr("has not started its devices within 3 s (--plugin-timeout)"));
+}
+
+TEST(DeviceRun, RefusesDevicesThatThereAreNot) {
+  const auto fault_of = [](const std::string& devices) {
+    const ProcessResult result = millrace({"train", "--fake-data", "64", "--devices", devices});
+    EXPECT_EQ(result.status, 2) << devices;
+    return result.err;
+  };
+  EXPECT_THAT(fault_of("cudo"), HasSubstr("there are tpu, cuda, rocm, oneapi, xla-cpu; did you "
+                                          "mean cuda?"));
+  EXPECT_THAT(fault_of("cuda:0"), HasSubstr("'0' is not a number from 1 to 1023"));
+  EXPECT_THAT(fault_of("cuda:"), HasSubstr("'' is not a number from 1"));
+  EXPECT_THAT(fault_of("cuda:[0"), HasSubstr("a list ends with ]"));
+  EXPECT_THAT(fault_of("cuda:[1,1]"), HasSubstr("device 1 is listed twice"));
+}
+
+// Trained here, continued on the CPU's cores, evaluated and predicted on both.
+TEST(DeviceRun, TrainsAndGoesOnWithTheCpusCores) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 64, 16);
+  const auto run = [&](std::vector<std::string> words, const std::string& devices) {
+    for (const std::string& word :
+         {std::string("--devices"), devices, std::string("--precision"), std::string("fp32"),
+          std::string("--plugin"), std::string(MILLRACE_CPU_PLUGIN)})
+      words.push_back(word);
+    const ProcessResult result = millrace(words, {.environment = {{"XDG_CACHE_HOME", dir / "c"}}});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result;
+  };
+  const auto train = [&](const std::string& folder, const std::string& epochs,
+                         const std::string& devices) {
+    return run(
+        {"train", shards, "--model", "lenet", "--channels", "3", "--batch-size", "8", "--epochs",
+         epochs, "--schedule", "constant", "--run-dir", dir / folder, "--resume", "auto"},
+        devices);
+  };
+  const ProcessResult first = train("a", "1", "xla-cpu:2");
+  EXPECT_THAT(first.err, HasSubstr("Device=xla-cpu:0/0"));
+  EXPECT_THAT(first.err, HasSubstr(" + land "));
+  EXPECT_THAT(first.err, HasSubstr(" + device "));
+  train("a", "2", "2");
+  train("b", "2", "2");
+  const auto loss_of = [&](const std::string& folder, const std::string& devices) {
+    const auto lines =
+        json_lines(run({"eval", shards, "--checkpoint", dir / folder, "--json"}, devices).out);
+    return double{lines.at(0).at("val_loss")};
+  };
+  const double loss = loss_of("a", "xla-cpu:2");
+  EXPECT_NEAR(loss, loss_of("a", "2"), 1e-4);
+  EXPECT_NEAR(loss, loss_of("b", "2"), 1e-3);
+  const auto rows = [&](const std::string& devices) {
+    return json_lines(run({"predict", shards, "--checkpoint", dir / "a", "--json"}, devices).out);
+  };
+  const auto here = rows("xla-cpu:1");
+  const auto there = rows("1");
+  ASSERT_EQ(there.size(), 64U);
+  ASSERT_EQ(here.size(), there.size());
+  for (std::size_t i = 0; i < here.size(); ++i) EXPECT_EQ(here[i]["key"], there[i]["key"]);
+}
+
 // Twice an array, summed over four replicas.
 constexpr const char* kStep = R"(
 module {
