@@ -135,7 +135,7 @@ function(millrace_test name)
       millrace_group(${name})
     endif()
   endif()
-  # Two tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
+  # Three tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
   # soon, as those of the program do (tools/short_waits.h). The label names the program, so that a
   # preset can select the tests of some programs.
   set(others "")

@@ -177,7 +177,7 @@ std::string option_help(const CLI::App& app, const std::string& topic) {
   for (const std::string& heading : headings(app))
     if (topic_of(heading) == topic) return section(app, heading, false).substr(1);
   const CLI::Option* option = app.get_option_no_throw("--" + topic);
-  return option == nullptr || !is_shown(*option) ? std::string() : option_entry(*option);
+  return option == nullptr || option->get_positional() ? std::string() : option_entry(*option);
 }
 
 std::string HelpText::make_help(const CLI::App* app, std::string /*name*/,

@@ -180,6 +180,10 @@ std::string option_name(const CLI::App& app, std::string_view name) {
   return option_called(app, name).name;
 }
 
+std::string known_option_name(const CLI::App& app, std::string_view name) {
+  return known_among(own_names(app), spelt(name)).name;
+}
+
 bool is_gone(std::string_view name) {
   return std::ranges::find(gone_options(), name, &GoneOption::name) != gone_options().end();
 }

@@ -24,6 +24,8 @@ namespace millrace::tools {
 KnownOption option_called(const CLI::App& app, std::string_view name);
 /// Its long name, without dashes.
 std::string option_name(const CLI::App& app, std::string_view name);
+/// The same; empty for none.
+std::string known_option_name(const CLI::App& app, std::string_view name);
 /// Whether an option was called so, and is no more.
 bool is_gone(std::string_view name);
 /// What --help aliases prints: short forms, and names from other tools.

@@ -141,6 +141,8 @@ std::string help_on(const std::string& topic, std::span<const Table* const> tabl
                     const CLI::App& app) {
   if (topic == "aliases") return alias_help(app);
   std::string text = option_help(app, topic);
+  if (const std::string known = known_option_name(app, topic); text.empty() && !known.empty())
+    text = option_help(app, known);
   const std::string components = component_help(topic, tables);
   if (!text.empty() && !components.empty()) text += "\n";
   return text + components;

@@ -9,7 +9,6 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
-#include "io/base/words.h"
 #include "io/cache.h"
 #include "io/local_path.h"
 #include "tools/command.h"

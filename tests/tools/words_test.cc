@@ -235,12 +235,13 @@ TEST(Help, IsTwoScreensAtMostAndSaysWhereTheRestIs) {
       EXPECT_LE(line.size(), 80U) << line;
   }
   const std::string train = millrace({"train", "--help"}).out;
-  EXPECT_THAT(train, AllOf(HasSubstr("--epochs N"), Not(HasSubstr("--open-shards")),
+  EXPECT_THAT(train, AllOf(HasSubstr("--epochs N"), Not(HasSubstr("--resampled")),
                            HasSubstr("millrace train --help all"), HasSubstr("checkpoints")));
-  EXPECT_THAT(millrace({"train", "--help", "all"}).out, HasSubstr("--open-shards N"));
+  EXPECT_THAT(millrace({"train", "--help", "all"}).out, HasSubstr("--resampled"));
   EXPECT_THAT(millrace({"help", "train", "input"}).out,
-              AllOf(StartsWith("Input:\n"), HasSubstr("--open-shards N")));
-  EXPECT_THAT(millrace({"train", "--help", "open-shards"}).out, StartsWith("  --open-shards N"));
+              AllOf(StartsWith("Input:\n"), HasSubstr("--resampled")));
+  EXPECT_THAT(millrace({"train", "--help", "open-shards"}).out, StartsWith("  --order.open-shards N"));
+  EXPECT_THAT(millrace({"train", "--help", "shuffle"}).out, StartsWith("  --order.buffer N"));
   EXPECT_THAT(millrace({"train", "--help", "aliases"}).out,
               AllOf(HasSubstr("--drop-last "), HasSubstr("--uneven 'drop'"),
                     HasSubstr("--num-workers "), HasSubstr("--streams N/process"),
