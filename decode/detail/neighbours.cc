@@ -40,8 +40,9 @@ void sharpen_row(const std::uint8_t* above, const std::uint8_t* here, const std:
 std::vector<std::int16_t> bell(int size, double sigma) {
   std::vector<double> exact;
   double sum = 0;
-  for (int i = 0; i < size; ++i) {
-    const double x = (i - size / 2) / sigma;
+  const int half = size / 2;
+  for (int i = -half; i <= half; ++i) {
+    const double x = i / sigma;
     exact.push_back(std::exp(-0.5 * x * x));
     sum += exact.back();
   }
@@ -52,7 +53,7 @@ std::vector<std::int16_t> bell(int size, double sigma) {
         std::min<long>(std::lround(weight / sum * kWholeSum), kWholeSum - 1)));
     left -= weights.back();
   }
-  auto& middle = weights[static_cast<std::size_t>(size / 2)];
+  auto& middle = weights[static_cast<std::size_t>(half)];
   middle = static_cast<std::int16_t>(std::clamp(middle + left, 0, kWholeSum - 1));
   return weights;
 }

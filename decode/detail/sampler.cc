@@ -77,7 +77,8 @@ void pick_nearest(const Source<kChannels>& source, const Place& place, std::uint
 /// A place between middles of pixels, in fixed point, so that a place that is off a middle by a
 /// rounding error is that pixel's. Requires: at >= 0.
 int fixed_place(double at) {
-  return static_cast<int>((at + 0.5) * kFraction + 0.5) - kFraction;  // without floor(): a call
+  constexpr double kRounded = 0.5 + 0.5 / kFraction;
+  return static_cast<int>((at + kRounded) * kFraction) - kFraction;  // without floor(): a call
 }
 
 template <int kChannels>

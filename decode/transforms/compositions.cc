@@ -136,9 +136,9 @@ std::unique_ptr<TransformStep> drawn_step(const std::vector<std::vector<Transfor
 std::vector<double> summed(const std::vector<double>& weights) {
   double sum = 0;
   for (const double weight : weights) sum += weight;
-  std::vector<double> up_to;
+  std::vector<double> up_to = weights;
   double before = 0;
-  for (const double weight : weights) up_to.push_back(before += weight / sum);
+  for (double& share : up_to) share = before += share / sum;
   return up_to;
 }
 

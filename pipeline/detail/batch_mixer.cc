@@ -59,7 +59,7 @@ float value_of(std::uint16_t bits) { return decode::from_bfloat16(bits); }
 float value_of(std::uint8_t level) { return static_cast<float>(level); }
 void put(float value, float& to) { to = value; }
 void put(float value, std::uint16_t& to) { to = decode::to_bfloat16(value); }
-void put(float value, std::uint8_t& to) { to = static_cast<std::uint8_t>(value + 0.5F); }
+void put(float value, std::uint8_t& to) { to = static_cast<std::uint8_t>(std::lround(value)); }
 
 template <typename T>
 void blend(std::span<std::byte> own, std::span<const std::byte> other, float share) {
