@@ -107,7 +107,8 @@ struct InputStage {
   int threads = 1;     ///< at the end
 };
 
-/// An epoch's input: its stages and queue of one process, its samples of all.
+/// What the input did up to an epoch's end, since the one before: stages and queue of one process,
+/// samples of the epoch and of all.
 struct InputReport {
   std::vector<InputStage> stages = {};
   std::int64_t requests = 0;  ///< of a batch, by the devices

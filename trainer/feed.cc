@@ -10,13 +10,18 @@
 namespace millrace::trainer {
 namespace {
 
-class LoaderEpoch final : public EpochFeed {
+pipeline::PipelineOptions of_devices(pipeline::PipelineOptions options,
+                                     const device::DeviceSet& devices) {
+  options.split.topology.devices = static_cast<int>(devices.size());
+  return options;
+}
+
+}  // namespace
+
+class LoaderFeed::Epoch final : public EpochFeed {
  public:
-  LoaderEpoch(device::ParallelLoader& loader, bool& whole)
-      : loader_(loader),
-        whole_(whole),
-        before_(loader.pipeline().statistics()),
-        waits_before_(waits()) {}
+  Epoch(device::ParallelLoader& loader, Reported& reported, bool& whole)
+      : loader_(loader), reported_(reported), whole_(whole) {}
 
   bool next(int replica, pipeline::Batch& batch) override {
     const bool more = loader_[static_cast<std::size_t>(replica)].next(batch);
@@ -37,11 +42,12 @@ class LoaderEpoch final : public EpochFeed {
   std::int64_t refetched() const override {
     return static_cast<std::int64_t>(ledger()->refetched());
   }
-  InputReport report() const override {
-    InputReport report{.stages = stages()};
-    const device::WaitStatistics now = waits();
-    report.requests = static_cast<std::int64_t>(now.requests - waits_before_.requests);
-    report.ready = static_cast<std::int64_t>(now.ready - waits_before_.ready);
+  InputReport report() override {
+    const Reported before =
+        std::exchange(reported_, {.statistics = loader_.pipeline().statistics(), .waits = waits()});
+    InputReport report{.stages = stages_since(before.statistics)};
+    report.requests = static_cast<std::int64_t>(reported_.waits.requests - before.waits.requests);
+    report.ready = static_cast<std::int64_t>(reported_.waits.ready - before.waits.ready);
     const auto its_ledger = ledger();
     report.emitted = static_cast<std::int64_t>(its_ledger->emitted());
     for (const wds::FaultLedger::Entry& entry : its_ledger->entries())
@@ -62,10 +68,10 @@ class LoaderEpoch final : public EpochFeed {
     return sum;
   }
 
-  std::vector<InputStage> stages() const {
+  std::vector<InputStage> stages_since(const pipeline::Statistics& before) const {
     using Seconds = std::chrono::duration<double>;
     std::vector<InputStage> stages;
-    for (const auto& stage : loader_.pipeline().statistics().since(before_).stages)
+    for (const auto& stage : reported_.statistics.since(before).stages)
       stages.push_back({.name = stage.name,
                         .samples = static_cast<std::int64_t>(stage.items),
                         .bytes = static_cast<std::int64_t>(stage.bytes),
@@ -81,18 +87,9 @@ class LoaderEpoch final : public EpochFeed {
   }
 
   device::ParallelLoader& loader_;
+  Reported& reported_;
   bool& whole_;
-  const pipeline::Statistics before_;
-  const device::WaitStatistics waits_before_;
 };
-
-pipeline::PipelineOptions of_devices(pipeline::PipelineOptions options,
-                                     const device::DeviceSet& devices) {
-  options.split.topology.devices = static_cast<int>(devices.size());
-  return options;
-}
-
-}  // namespace
 
 LoaderFeed::LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,
                        const device::LoaderOptions& loader)
@@ -113,6 +110,7 @@ void LoaderFeed::start(std::uint32_t epoch, const pipeline::Position* from) {
   options.resume = from == nullptr ? nullptr : std::make_shared<pipeline::Position>(*from);
   loader_ = std::make_unique<device::ParallelLoader>(pipeline::Pipeline(std::move(options)),
                                                      devices_, loader_options_);
+  reported_ = {.statistics = loader_->pipeline().statistics(), .waits = {}};
 }
 
 void LoaderFeed::set_landing(const device::Landing& landing) {
@@ -127,7 +125,7 @@ std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline:
   if (!continues) start(epoch, from);
   whole_ = false;
   next_epoch_ = epoch + 1;
-  return std::make_unique<LoaderEpoch>(*loader_, whole_);
+  return std::make_unique<Epoch>(*loader_, reported_, whole_);
 }
 
 std::optional<pipeline::DataIdentity> LoaderFeed::identity() const {

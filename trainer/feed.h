@@ -44,8 +44,9 @@ class EpochFeed {
   /// Samples and indexes of this epoch that arrived damaged over the network and intact when
   /// fetched again, once it has ended.
   virtual std::int64_t refetched() const { return 0; }
-  /// What the input did in this epoch, as far as it is known; once it has ended.
-  virtual InputReport report() const { return {}; }
+  /// Once the epoch has ended: what its input did since the report before, as far as it is known.
+  /// Samples that were read ahead meanwhile are of the next epoch, and in this report.
+  virtual InputReport report() { return {}; }
 };
 
 class Feed {
@@ -91,6 +92,13 @@ class LoaderFeed final : public Feed {
   const pipeline::Pipeline* pipeline() const;
 
  private:
+  /// What the last report has counted, of the loader.
+  struct Reported {
+    pipeline::Statistics statistics;
+    device::WaitStatistics waits;
+  };
+  class Epoch;
+
   void start(std::uint32_t epoch, const pipeline::Position* from);
 
   pipeline::PipelineOptions options_;
@@ -98,6 +106,7 @@ class LoaderFeed final : public Feed {
   mutable std::optional<pipeline::DataIdentity> identity_;  ///< once asked for
   device::LoaderOptions loader_options_;
   std::unique_ptr<device::ParallelLoader> loader_;
+  Reported reported_ = {};
   std::int64_t end_epoch_ = 0;    ///< of the planned epochs; 0: no end
   std::uint32_t next_epoch_ = 0;  ///< the loader's next one, if `whole_`
   bool whole_ = false;            ///< the last epoch was read to its end

@@ -212,6 +212,55 @@ TEST_F(MutationRun, Configurations) {
 
 // A checkpoint in mid-epoch, so that it contains a position; all files except the mutated one are
 // links to it.
+class RunMutants : public MutationRun {
+ protected:
+  RunMutants() {
+    const auto result =
+        millrace({"train", dir_ / "a-{000000..000001}.tar", "--model", "lenet", "--batch-size", "2",
+                  "--log-steps", "1", "--val", dir_ / "a-000000.tar", "--epochs", "2", "--run-dir",
+                  dir_ / "run", "--trace", dir_ / "t.json", "--trace-steps", "2:2"});
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
+
+  std::string mutant(std::uint64_t number) const {
+    constexpr const char* kFiles[] = {"metrics.jsonl", "run.json", "metrics.jsonl", "config.json"};
+    std::string folder = dir_ / "mutant-" + std::to_string(number % kRunsAPage);
+    for (const char* name : {"metrics.jsonl", "run.json", "config.json"}) {
+      const std::string whole = read_file(dir_ / "run/" + name);
+      const bool is_mutant = std::string(name) == kFiles[number % std::size(kFiles)];
+      write_file(folder + "/" + name, is_mutant ? mutated_text(whole, number) : whole);
+    }
+    return folder;
+  }
+
+  static constexpr std::uint64_t kRunsAPage = 10;
+};
+
+TEST_F(RunMutants, AreDrawnAsAWholePage) {
+  for (std::uint64_t number = 0; number < kMutants; number += kRunsAPage) {
+    std::vector<std::string> words = {"report", "--force", "-o", dir_ / "page.html"};
+    for (std::uint64_t i = 0; i < kRunsAPage; ++i) words.push_back(mutant(number + i));
+    const std::string what = "runs from " + std::to_string(number);
+    EXPECT_EQ(survive(words, what).status, 0) << what;
+    const auto parsed =
+        run_process({"/usr/bin/python3", "tests/tools/report_page.py", dir_ / "page.html"});
+    EXPECT_EQ(parsed.status, 0) << what << ": " << parsed.err;
+  }
+}
+
+TEST_F(RunMutants, OfTracesAreMergedOrRefused) {
+  const std::string trace = read_file(dir_ / "t.json");
+  const std::string start = trace.substr(0, trace.find('\n') + 1);
+  for (std::uint64_t number = 0; number < kMutants / 2; ++number) {
+    // Every other one in its first line, which says where the trace belongs.
+    write_file(dir_ / "m.json", number % 2 == 0
+                                    ? mutated_text(trace, number)
+                                    : mutated_text(start, number) + trace.substr(start.size()));
+    survive({"trace", "merge", dir_ / "t.json", dir_ / "m.json", "--force", "-o", dir_ / "o.json"},
+            "trace " + std::to_string(number));
+  }
+}
+
 class CheckpointMutants : public MutationRun {
  protected:
   CheckpointMutants() {

@@ -66,8 +66,9 @@ TEST_F(RunSettings, EachOptionOfTrainIsComparedOrMarked) {
       "--cache",    "--cache-size",  "--devices",  "--accelerator", "--threads",
       "--prefetch", "--no-autotune", "--plugin",   "--plugin-path", "--plugin-timeout"};
   const std::set<std::string> of_this_start = {
-      "--run-dir",      "--force",   "--resume",    "--allow-changed-data", "--upload",
-      "--fast-dev-run", "--summary", "--dump-plan", "--dump-program"};
+      "--run-dir",      "--force",       "--resume",      "--allow-changed-data", "--upload",
+      "--fast-dev-run", "--summary",     "--dump-plan",   "--dump-program",       "--trace",
+      "--trace-events", "--trace-steps", "--trace-layers"};
   const auto kept = kept_settings();
   for (const std::string& name : all) {
     const bool is_marked = own_of_process.contains(name) || of_this_start.contains(name);

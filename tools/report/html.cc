@@ -75,7 +75,10 @@ std::string number(double value) {
   return size < 1e-3 ? fmt::format("{:.3g}", value) : fmt::format("{:.4g}", value);
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string percent(double share) {
+  const bool is_tiny = share != 0 && std::abs(share) < 1e-3;
+  return is_tiny ? fmt::format("{:.2g} %", 100 * share) : fmt::format("{:.1f} %", 100 * share);
+}
 
 std::string duration(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.0f} µs", 1e6 * seconds);

@@ -277,7 +277,7 @@ std::string device_bars(const RunRecord& run) {
   const RecordJson& by_rank = member(run.epochs.back().values, "step_seconds_by_rank");
   if (!by_rank.is_array() || by_rank.size() < 2) return {};
   const auto processes =
-      static_cast<std::size_t>(std::max(1.0, number_in(run.start, "processes").value_or(1)));
+      static_cast<std::size_t>(std::clamp(number_in(run.start, "processes").value_or(1), 1.0, 1e6));
   const std::size_t devices = std::max<std::size_t>(1, by_rank.size() / processes);
   constexpr std::size_t kMost = 32;
   std::vector<Bar> rows;
@@ -309,22 +309,49 @@ std::string time_of(const RunRecord& run) {
 
 // ---- the input
 
-std::string stage_table(const RecordJson& epoch) {
-  const RecordJson& stages = member(member(epoch, "input"), "stages");
-  if (!stages.is_array() || stages.empty()) return "<p>The run did not record its stages.</p>\n";
-  const double seconds = std::max(1e-9, number_in(epoch, "train_seconds").value_or(0));
+/// A stage's numbers, or the queue's, summed over the epochs.
+void add_numbers(const RecordJson& json, RecordJson& sum) {
+  if (!json.is_object()) return;
+  for (const auto& [name, value] : json.items())
+    if (const auto number = number_in(json, name)) {
+      const bool is_state = name == "threads";
+      sum[name] = (is_state ? 0 : number_in(sum, name).value_or(0)) + *number;
+    }
+}
+
+/// Stages over the whole run: what is read ahead belongs to a later epoch.
+std::vector<std::pair<std::string, RecordJson>> stages_of(const RunRecord& run) {
+  std::vector<std::pair<std::string, RecordJson>> stages;
+  for (const RunEvent& epoch : run.epochs) {
+    const RecordJson& own = member(member(epoch.values, "input"), "stages");
+    if (!own.is_array()) continue;
+    for (const RecordJson& stage : own) {
+      const std::string name = text_in(stage, "stage");
+      auto known = std::ranges::find(stages, name, &std::pair<std::string, RecordJson>::first);
+      constexpr std::size_t kMost = 32;
+      if (known == stages.end() && stages.size() == kMost) continue;
+      if (known == stages.end()) known = stages.insert(known, {name, RecordJson::object()});
+      add_numbers(stage, known->second);
+    }
+  }
+  return stages;
+}
+
+std::string stage_table(const RunRecord& run) {
+  const auto stages = stages_of(run);
+  if (stages.empty()) return "<p>The run did not record its stages.</p>\n";
+  const double seconds = std::max(1e-9, run_seconds(run));
   std::vector<Bar> rows;
   std::vector<std::vector<std::string>> cells;
-  for (const RecordJson& stage : stages) {
+  for (const auto& [name, stage] : stages) {
     const double busy = number_in(stage, "busy").value_or(0);
     const double waiting = number_in(stage, "waiting").value_or(0);
     const double share = busy + waiting > 0 ? std::min(1.0, busy / (busy + waiting)) : 0;
-    const std::string name = text_in(stage, "stage");
     rows.push_back({.label = name,
                     .parts = {{"busy", share, 1}, {"waiting", 1 - share, -1}},
                     .end = html::percent(share) + " busy"});
-    cells.push_back({escaped(name), html::number(number_in(stage, "samples").value_or(0)),
-                     html::number(number_in(stage, "samples").value_or(0) / seconds),
+    const double samples = number_in(stage, "samples").value_or(0);
+    cells.push_back({escaped(name), html::number(samples), html::number(samples / seconds),
                      html::bytes(number_in(stage, "bytes").value_or(0) / seconds) + "/s",
                      html::number(number_in(stage, "threads").value_or(1))});
   }
@@ -334,21 +361,21 @@ std::string stage_table(const RecordJson& epoch) {
              cells);
 }
 
-std::string queue_text(const RecordJson& epoch) {
-  const RecordJson& input = member(epoch, "input");
-  const double requests = number_in(input, "requests").value_or(0);
+std::string queue_text(const RunRecord& run) {
+  RecordJson sum = RecordJson::object();
+  for (const RunEvent& epoch : run.epochs) add_numbers(member(epoch.values, "input"), sum);
+  const double requests = number_in(sum, "requests").value_or(0);
   if (requests <= 0) return {};
+  const double ready = number_in(sum, "ready").value_or(0);
   return fmt::format(
       "<p>Of {} requests for a batch, {} ({}) found one that had landed already.</p>\n",
-      html::number(requests), html::number(number_in(input, "ready").value_or(0)),
-      html::percent(number_in(input, "ready").value_or(0) / requests));
+      html::number(requests), html::number(ready), html::percent(ready / requests));
 }
 
 std::string input_of(const RunRecord& run) {
-  const RecordJson& epoch = run.epochs.back().values;
-  const Advice advice = advice_of(epoch);
+  const Advice advice = advice_of(run.epochs.back().values);
   return fmt::format("<p>{} {}</p>\n", escaped(advice.verdict), escaped(advice.what_to_do)) +
-         stage_table(epoch) + queue_text(epoch);
+         stage_table(run) + queue_text(run);
 }
 
 // ---- the ledger
@@ -370,23 +397,33 @@ std::string balance(double seen, const std::optional<double>& index) {
   return fmt::format("{:+.0f}", seen - *index);
 }
 
+struct SeenSamples {
+  double trained = 0;
+  double skipped = 0;
+
+  explicit SeenSamples(const RecordJson& epoch)
+      : trained(number_in(epoch, "train_samples").value_or(0)),
+        skipped(number_in(epoch, "skipped").value_or(0)) {}
+  double sum() const { return trained + skipped; }
+};
+
 std::string ledger_of(const RunRecord& run) {
   const auto index = number_in(member(member(run.start, "data"), "train"), "samples");
   std::vector<std::vector<std::string>> rows;
-  bool is_whole = true;
   for (const RunEvent* epoch : some_of(run.epochs, 40)) {
-    const double emitted = number_in(epoch->values, "train_samples").value_or(0);
-    const double skipped = number_in(epoch->values, "skipped").value_or(0);
-    is_whole = is_whole && index && emitted + skipped == *index;
-    rows.push_back({escaped(epoch_name(*epoch)), fmt::format("{:.0f}", emitted),
-                    fmt::format("{:.0f}", skipped), faults_text(epoch->values),
+    const SeenSamples seen(epoch->values);
+    rows.push_back({escaped(epoch_name(*epoch)), fmt::format("{:.0f}", seen.trained),
+                    fmt::format("{:.0f}", seen.skipped), faults_text(epoch->values),
                     fmt::format("{:.0f}", number_in(epoch->values, "refetched").value_or(0)),
-                    index ? fmt::format("{:.0f}", *index) : "–",
-                    balance(emitted + skipped, index)});
+                    index ? fmt::format("{:.0f}", *index) : "–", balance(seen.sum(), index)});
   }
+  const bool is_whole = index && std::ranges::all_of(run.epochs, [&](const RunEvent& epoch) {
+                          return SeenSamples(epoch.values).sum() == *index;
+                        });
   const std::string said =
-      is_whole ? "Each epoch shown gave every sample of the index once, or lost it to a fault that "
-                 "is counted here."
+      is_whole ? "Each epoch trained on as many samples as the index has, but for those that a "
+                 "fault has "
+                 "cost, which are counted here."
                : "What was trained on and what was skipped differs from the index where an epoch "
                  "was cut, limited or repeated by an option, where samples were filtered, or where "
                  "the shards have no index.";
@@ -476,7 +513,7 @@ struct Part {
 };
 constexpr std::array<Part, 7> kParts = {
     {{"time", "Time", "Where the time went", time_of},
-     {"input", "Input", "The input's stages in the last epoch", input_of},
+     {"input", "Input", "The input's stages over the run", input_of},
      {"ledger", "Samples", "The ledger of samples", ledger_of},
      {"classes", "Classes", "Classes in the last evaluation", classes_of_run},
      {"data", "Data", "Data", data_of, false},

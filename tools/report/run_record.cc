@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kMaxMetricsBytes = std::size_t{256} << 20;
 constexpr std::size_t kMaxJsonBytes = std::size_t{16} << 20;
+constexpr double kMostDrawn = 1e100;
+constexpr double kMostSteps = 1e15;
 constexpr JsonLimits kLineLimits{.bytes = std::size_t{1} << 20, .depth = 12};
 
 std::string last_name(std::string path) {
@@ -29,18 +31,22 @@ void append_joined(std::vector<RunEvent>& events, RunEvent event) {
   events.push_back(std::move(event));
 }
 
+double step_of(const RecordJson& json, double otherwise) {
+  return std::clamp(number_in(json, "global_step").value_or(otherwise), 0.0, kMostSteps);
+}
+
 void take_event(RecordJson json, RunRecord& run) {
   const std::string kind = text_in(json, "event");
   const double last = run.steps.empty() ? 0 : run.steps.back().step;
   if (kind == "step" && number_in(json, "rank").value_or(0) == 0) {
-    const double step = number_in(json, "global_step").value_or(last + 1);
+    const double step = step_of(json, last + 1);
     append_joined(run.steps, {.step = step, .values = std::move(json)});
   } else if (kind == "epoch") {
     const double epoch = number_in(json, "epoch").value_or(0);
     std::erase_if(run.epochs, [&](const RunEvent& known) {
       return number_in(known.values, "epoch").value_or(0) >= epoch;
     });
-    const double step = number_in(json, "global_step").value_or(std::max(last, epoch));
+    const double step = step_of(json, std::max(last, epoch));
     run.epochs.push_back({.step = step, .values = std::move(json)});
     run.end = nullptr;  // a run that ended before has gone on
   } else if (kind == "end") {
@@ -86,7 +92,7 @@ std::optional<double> number_in(const RecordJson& json, const std::string& name)
   const auto found = json.find(name);
   if (found == json.end() || !found->is_number()) return {};
   const auto value = found->get<double>();
-  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  return std::abs(value) <= kMostDrawn ? std::optional(value) : std::nullopt;
 }
 
 std::string text_in(const RecordJson& json, const std::string& name) {

@@ -19,7 +19,8 @@ namespace millrace::tools {
 
 using RecordJson = nlohmann::ordered_json;
 
-/// The finite number called `name`; nullopt if there is none.
+/// The number called `name`; nullopt if there is none, or none that can be drawn: it is not finite,
+/// or beyond 1e100.
 std::optional<double> number_in(const RecordJson& json, const std::string& name);
 /// The text called `name`; empty if there is none.
 std::string text_in(const RecordJson& json, const std::string& name);

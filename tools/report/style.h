@@ -57,9 +57,9 @@ svg{display:block;width:100%;height:auto}
 color:var(--soft);overflow-wrap:anywhere}
 .keys b{color:var(--ink);font-variant-numeric:tabular-nums}
 .swatch{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px}
-.bars{margin:0;display:grid;gap:6px}
-.bars>div{display:grid;grid-template-columns:minmax(76px,max-content) 1fr minmax(92px,max-content);
-gap:10px;align-items:center;font-size:.9rem;break-inside:avoid}
+.bars{margin:0;display:grid;gap:6px 10px;align-items:center;font-size:.9rem;
+grid-template-columns:minmax(76px,max-content) 1fr max-content}
+.bars>div{display:contents}
 .bars dt{overflow-wrap:anywhere;max-width:180px}h3+.keys,.keys+.bars{margin:0 0 8px}.bars+.scroll{margin-top:14px}
 .bar{margin:0;display:flex;height:18px;border-radius:5px;overflow:hidden;background:var(--grid)}
 .part{display:block;height:100%}
@@ -86,7 +86,8 @@ padding:4px 0;break-inside:avoid}
 .pairs dt{color:var(--soft)}
 .pairs dd{margin:0;text-align:right;overflow-wrap:anywhere;min-width:0}
 footer{padding-bottom:40px;color:var(--soft);font-size:.88rem}
-@media (max-width:480px){section{border-radius:10px}.bars>div{grid-template-columns:64px 1fr 88px;gap:8px;font-size:.84rem}
+@media (max-width:480px){section{border-radius:10px}.bars{grid-template-columns:minmax(56px,max-content) 1fr max-content;gap:6px 8px;font-size:.84rem}
+.bars dt{max-width:96px}
 .tick{font-size:16px}.tiles{grid-template-columns:1fr 1fr}.tiles dd{font-size:1.2rem}}
 @media print{:root{color-scheme:light;--paper:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb;
 --grid:#ddd;--note:#fff}body{font-size:10.5pt}nav{display:none}section{border:0;padding:0;margin:16pt 0}

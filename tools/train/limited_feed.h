@@ -49,7 +49,7 @@ class LimitedFeed final : public trainer::Feed {
     std::string busiest_stage() const override { return feed_->busiest_stage(); }
     std::int64_t skipped_samples() const override { return feed_->skipped_samples(); }
     std::int64_t refetched() const override { return feed_->refetched(); }
-    trainer::InputReport report() const override { return feed_->report(); }
+    trainer::InputReport report() override { return feed_->report(); }
 
    private:
     std::unique_ptr<trainer::EpochFeed> feed_;

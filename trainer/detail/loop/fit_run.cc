@@ -274,7 +274,7 @@ void FitRun::train(std::int64_t epoch, EpochFeed& feed) {
   }
 }
 
-EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed) {
+EpochEvent FitRun::make_event(std::int64_t epoch, std::int64_t first_step, EpochFeed& feed) {
   const EpochTotals& first = totals_.front();
   ProcessReport own{.skipped = feed.skipped_samples(),
                     .refetched = feed.refetched(),

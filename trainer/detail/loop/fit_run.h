@@ -80,7 +80,7 @@ class FitRun final : private EpochHost {
   /// Does `work`; if it throws, saves the finished steps first.
   template <typename Work>
   void or_save(const Work& work);
-  EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, const EpochFeed& feed);
+  EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, EpochFeed& feed);
   void end_epoch(EpochEvent& event);
   void finish();
   /// Warns if the run ended within its warm-up: without indexes its length is unknown before.
