@@ -121,7 +121,8 @@ void ProgramStore::keep(const device::pjrt::Program& program, std::string_view s
     fs::create_directories(folder_);
     const auto sink =
         io::open_file_sink(path_of(stablehlo, options), {.replace = io::Replace::kAtomically});
-    sink->write(std::as_bytes(std::span(digest_of(*bytes))));
+    const std::string digest = digest_of(*bytes);
+    sink->write(std::as_bytes(std::span(digest)));
     sink->write(std::as_bytes(std::span(*bytes)));
     sink->finish();
     remove_oldest(folder_);
