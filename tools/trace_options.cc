@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "io/gzip_sink.h"
 #include "io/trace_file.h"
 #include "tools/help.h"
@@ -24,16 +25,20 @@ namespace {
 /// "100:120", "100:" or ":120".
 std::pair<std::int64_t, std::int64_t> parse_steps(const std::string& text) {
   const std::size_t colon = text.find(':');
-  const auto number = [&](const std::string& part, std::int64_t otherwise) {
-    return part.empty() ? otherwise : parse_count("--trace-steps", part);
+  const auto check = [&](bool holds) {
+    require(holds,
+            "--trace-steps: " + printable(text) + " is not FIRST:LAST, from 1 on, as in 100:120");
   };
-  if (colon == std::string::npos || text.size() == 1)
-    throw Error(ErrorCode::kInvalidArgument,
-                "--trace-steps: " + text + " is not FIRST:LAST, as in 100:120");
+  const auto number = [&](const std::string& part, std::int64_t otherwise) {
+    if (part.empty()) return otherwise;
+    const std::int64_t value = number_or_zero(part);
+    check(value > 0);
+    return value;
+  };
+  check(colon != std::string::npos && text.size() > 1);
   const std::int64_t first = number(text.substr(0, colon), 1);
   const std::int64_t last = number(text.substr(colon + 1), 0);
-  require(first > 0 && (last == 0 || last >= first),
-          "--trace-steps: steps count from 1, and the last one is not before the first");
+  require(last == 0 || last >= first, "--trace-steps: the last step is before the first one");
   return {first, last};
 }
 

@@ -27,6 +27,7 @@ class LimitedFeed final : public trainer::Feed {
                                    static_cast<std::size_t>(topology_.devices));
   }
   void plan_epochs(std::int64_t end) override { feed_.plan_epochs(end); }
+  void set_landing(const device::Landing& landing) override { feed_.set_landing(landing); }
   std::optional<pipeline::DataIdentity> identity() const override { return feed_.identity(); }
   std::int64_t batch_size() const override { return feed_.batch_size(); }
   std::int64_t steps_per_epoch() const override {
