@@ -34,9 +34,14 @@ struct Landing {
   /// Fields that stay as the pipeline made them, in the host's memory: targets of a loss that the
   /// host computes, or pictures that a step takes raw.
   std::vector<std::string> stays = {};
+  /// If there are any, only these move.
+  std::vector<std::string> only = {};
 
   bool moves(std::string_view field) const {
-    return std::find(stays.begin(), stays.end(), field) == stays.end();
+    const auto has = [&](const std::vector<std::string>& names) {
+      return std::find(names.begin(), names.end(), field) != names.end();
+    };
+    return (only.empty() || has(only)) && !has(stays);
   }
 };
 

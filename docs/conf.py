@@ -26,7 +26,8 @@ project_copyright = "Apache License 2.0"
 root_doc = "docs/index"
 include_patterns = [
     "*.md", "docs/*.md", "bench/*.md", "python/*.md", "io/*.md", "wds/*.md", "decode/*.md",
-    "pipeline/*.md", "device/*.md", "trainer/*.md", "trainer/hlo/*.md", "tools/*.md", "tools/recipes/*.md",
+    "pipeline/*.md", "device/*.md", "trainer/*.md", "trainer/hlo/*.md", "trainer/pjrt/*.md", "tools/*.md",
+    "tools/recipes/*.md",
 ]  # fmt: skip
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 3

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <span>
 #include <sstream>
 #include <thread>
@@ -42,6 +43,19 @@ std::vector<std::string> gather(trainer::Cluster& cluster, const std::string& ow
   return all;
 }
 
+/// How long a process may be silent, and be late at the start besides: its plugin's devices may
+/// take longer to start than another's.
+struct PeerTimes {
+  std::chrono::seconds silent{0};
+  std::chrono::seconds late{0};
+};
+
+PeerTimes peer_times(const ProcessOptions& options) {
+  const bool has_plugin = !options.devices.is_cores();
+  return {.silent = std::chrono::seconds(options.peer_timeout),
+          .late = std::chrono::seconds(has_plugin ? options.plugins.timeout : 0)};
+}
+
 }  // namespace
 
 #ifdef MILLRACE_HAS_MPI
@@ -67,11 +81,13 @@ constexpr std::chrono::seconds kShortestStart{30};
 /// What mpirun may take to end the daemons of its hosts, besides the time that it gives processes.
 constexpr std::chrono::seconds kToEndDaemons{10};
 
-trainer::MpiOptions mpi_options(const LaunchedProcesses& launched,
-                                std::chrono::seconds peer_timeout, const Context& context) {
+trainer::MpiOptions mpi_options(const LaunchedProcesses& launched, const PeerTimes& times,
+                                const Context& context) {
   const bool is_first = launched.process == 0;
-  const auto start =
-      peer_timeout.count() == 0 ? peer_timeout : std::max(peer_timeout, kShortestStart);
+  const auto peer_timeout = times.silent;
+  const auto start = peer_timeout.count() == 0
+                         ? peer_timeout
+                         : std::max(peer_timeout, kShortestStart) + times.late;
   return {.peer_timeout = peer_timeout,
           .start_timeout = start,
           .launcher_patience = kToEndDaemons + std::chrono::seconds(std::lround(
@@ -87,9 +103,8 @@ trainer::MpiOptions mpi_options(const LaunchedProcesses& launched,
 
 class RunProcesses::Started {
  public:
-  Started(const LaunchedProcesses& launched, std::chrono::seconds peer_timeout,
-          const Context& context)
-      : processes_(mpi_options(launched, peer_timeout, context)) {
+  Started(const LaunchedProcesses& launched, const PeerTimes& times, const Context& context)
+      : processes_(mpi_options(launched, times, context)) {
     if (processes_.processes() == launched.count) return;
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}={}, but MPI finds {}: start with mpirun, or srun --mpi=pmix",
@@ -118,7 +133,7 @@ void check_connected(const LaunchedProcesses& /*launched*/, const Environment& /
 
 class RunProcesses::Started {
  public:
-  Started(const LaunchedProcesses& launched, std::chrono::seconds /*peer_timeout*/,
+  Started(const LaunchedProcesses& launched, const PeerTimes& /*times*/,
           const Context& /*context*/) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}={}: this program was built without MPI, and each process would do "
@@ -162,7 +177,10 @@ RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
     : peer_timeout_(options.peer_timeout), kind_(options.devices.kind) {
   int wanted = options.devices.count();
   if (!options.devices.is_cores()) {
-    devices_ = start_devices(options.devices, options.plugins, {}, context);
+    Context own{.out = context.out, .log = context.log, .stop = context.stop};
+    const auto launched = launched_processes(process_environment());
+    if (launched && launched->process != 0) own.log = {};
+    devices_ = start_devices(options.devices, options.plugins, {}, own);
     wanted = static_cast<int>(devices().size());
   }
   join(wanted, options, context);
@@ -191,8 +209,7 @@ void RunProcesses::join(int devices, const ProcessOptions& options, Context& con
   if (launched && launched->count > 1) {
     context.says_failure = launched->process == 0;  // an error here is the same on all processes
     check_connected(*launched, environment);
-    started_ =
-        std::make_unique<Started>(*launched, std::chrono::seconds(options.peer_timeout), context);
+    started_ = std::make_unique<Started>(*launched, peer_times(options), context);
     cluster_ = started_->make_cluster(devices, options.cluster);
     context.says_failure = true;
   } else {
@@ -255,6 +272,7 @@ std::vector<trainer::Setting> RunProcesses::settings(int devices, const Context&
 // bound to cores of their own have these.
 RunProcesses::Share RunProcesses::compare(int devices, const Context& context) {
   trainer::check_alike(*cluster_, settings(devices, context));
+  check_own_devices();
   const auto mine =
       fmt::format("{} {}", started_ ? started_->host() : "", fmt::join(allowed_cores(), ","));
   const auto all = gather(*cluster_, mine);
@@ -264,6 +282,23 @@ RunProcesses::Share RunProcesses::compare(int devices, const Context& context) {
   const int cores = std::max(1, usable_cores() / sharers);
   const bool alone = sharers < cluster_->topology().node_processes || allowed_cores().size() == 1;
   return {.cores = cores, .is_bound = has_launcher_ && alone && cores < part};
+}
+
+/// XLA makes devices of the CPU for each process; of others two processes cannot have the same.
+void RunProcesses::check_own_devices() {
+  const bool is_shared = kind_.empty() || kind_ == "xla-cpu";
+  std::string mine;
+  for (std::size_t i = 0; !is_shared && i < devices().size(); ++i)
+    mine +=
+        fmt::format("{} {}:{}\n", started_ ? started_->host() : "", kind_, devices()[i].index());
+  std::set<std::string> seen;
+  for (const std::string& all : gather(*cluster_, mine)) {
+    std::istringstream lines(all);
+    for (std::string line; std::getline(lines, line);)
+      require(seen.insert(line).second,
+              fmt::format("{} is used by two processes: give each its own, as --devices {}:[0]",
+                          line, kind_));
+  }
 }
 
 /// The process that failed reports it, or who noticed that another one is lost: what it was doing

@@ -82,6 +82,8 @@ class RunProcesses {
   /// This process's share of its machine's cores. Throws: InvalidArgument on all processes where
   /// one has other options, or is another build of the program.
   Share compare(int devices, const Context& context);
+  /// Throws: InvalidArgument on all processes where two have the same device of a plugin.
+  void check_own_devices();
   std::vector<trainer::Setting> settings(int devices, const Context& context) const;
   /// Whether the processes are on more than one host; "process 1 on node2".
   bool is_spread() const;

@@ -11,8 +11,8 @@
 //                                      .weights = weights.span, .buffers = buffers.span, ...});
 //   fit({.model = model, ..., .backend = backend.get()}, options);
 //
-// The replicas of a process share one backend and its memory; devices with memories of their own
-// are a process each (cluster.h).
+// The replicas of a process share one backend and its memory, of which there may be a copy on each
+// device (pjrt/backend.h).
 //
 // To add one: a class derived from Backend, passed to fit(), evaluate() or predict(), whose steps
 // are its own; or one derived from ComposedBackend (composed_backend.h), which composes steps of

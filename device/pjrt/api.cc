@@ -70,6 +70,7 @@ namespace {
 /// The plugin calls back when an event has happened; who waits may be gone by then.
 struct Happening {
   PJRT_Error_Destroy* destroy;
+  std::shared_ptr<const void> keep;
   std::promise<void> promise = {};
 
   // Event_Await has the error too; this one is the callback's own.
@@ -85,8 +86,10 @@ struct Happening {
 
 }  // namespace
 
-void Api::watch(PJRT_Event* event, std::string_view what, const Patience& patience) const {
-  auto happening = std::make_unique<Happening>(Happening{.destroy = table_->PJRT_Error_Destroy});
+void Api::watch(PJRT_Event* event, std::string_view what, const Patience& patience,
+                std::shared_ptr<const void> keep) const {
+  auto happening = std::make_unique<Happening>(
+      Happening{.destroy = table_->PJRT_Error_Destroy, .keep = std::move(keep)});
   const std::future<void> happened = happening->promise.get_future();
   auto arguments = arguments_of<functions::Event_OnReady>();
   arguments.event = event;
@@ -106,10 +109,11 @@ void Api::watch(PJRT_Event* event, std::string_view what, const Patience& patien
                                                    file_, patience.limit.count()));
 }
 
-void Api::await(PJRT_Event* event, std::string_view what, const Patience& patience) const {
+void Api::await(PJRT_Event* event, std::string_view what, const Patience& patience,
+                std::shared_ptr<const void> keep) const {
   if (event == nullptr) return;
   const OwnedEvent owned(*this, event);
-  watch(event, what, patience);
+  watch(event, what, patience, std::move(keep));
   auto wait = arguments_of<functions::Event_Await>();
   wait.event = event;
   call<functions::Event_Await>(wait, what);

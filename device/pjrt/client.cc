@@ -1,5 +1,6 @@
 #include "device/pjrt/client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "device/pjrt/detail/api.h"
@@ -126,21 +127,23 @@ Buffer::Buffer(Buffer&&) noexcept = default;
 Buffer& Buffer::operator=(Buffer&&) noexcept = default;
 Buffer::~Buffer() = default;
 
+// By a block of memory that the plugin may write to after nobody waits any more.
 void Buffer::read(std::span<std::byte> to) const {
-  wait();  // in time, or `to` is never written to
   const Api& api = *state_->client->api;
+  const Patience& patience = state_->client->patience;
   auto size = arguments_of<functions::Buffer_ToHostBuffer>();
   size.src = state_->buffer.get();
   api.call<functions::Buffer_ToHostBuffer>(size, "the size of a result");
-  if (size.event != nullptr)
-    api.await(size.event, "the size of a result", state_->client->patience);
+  if (size.event != nullptr) api.await(size.event, "the size of a result", patience);
   MILLRACE_CHECK(size.dst_size == to.size(), "a buffer is read into as many bytes as it has");
+  const auto block = std::make_shared<std::vector<std::byte>>(to.size());
   auto arguments = arguments_of<functions::Buffer_ToHostBuffer>();
   arguments.src = state_->buffer.get();
-  arguments.dst = to.data();
-  arguments.dst_size = to.size();
+  arguments.dst = block->data();
+  arguments.dst_size = block->size();
   api.call<functions::Buffer_ToHostBuffer>(arguments, "a copy from the device");
-  api.await(arguments.event, "a copy from the device", state_->client->patience);
+  api.await(arguments.event, "a copy from the device", patience, block);
+  std::ranges::copy(*block, to.begin());
 }
 
 void Buffer::wait() const {

@@ -1,10 +1,11 @@
 // A plugin that does what the environment says: FAKE_PLUGIN=no_table, version, short, fails, stuck,
 // aborts, writes (to standard output) or empty; broken is the plugin FAKE_PLUGIN_REAL, whose
-// programs fail from run number FAKE_PLUGIN_RUNS on, and mute the same, which then never answers.
+// programs fail after FAKE_PLUGIN_RUNS runs, and mute the same, which then never answers.
 #include <dlfcn.h>
 #include <pjrt_c_api.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -61,7 +62,7 @@ PJRT_Error* platform_version(PJRT_Client_PlatformVersion_Args* args) {
 }
 
 PJRT_Api real;  // of "broken" and "mute"
-int runs_left = 0;
+std::atomic<int> runs_left = 0;
 
 void real_message(PJRT_Error_Message_Args* args) {
   args->error == &memory_error ? message(args) : real.PJRT_Error_Message(args);

@@ -111,10 +111,10 @@ TEST(DeviceRun, TrainsAndGoesOnWithTheCpusCores) {
   };
   const auto train = [&](const std::string& folder, const std::string& epochs,
                          const std::string& devices) {
-    return run(
-        {"train", shards, "--model", "lenet", "--channels", "3", "--batch-size", "8", "--epochs",
-         epochs, "--schedule", "constant", "--run-dir", dir / folder, "--resume", "auto"},
-        devices);
+    return run({"train", shards, "--model", "lenet", "--channels", "3", "--batch-size", "8",
+                "--epochs", epochs, "--schedule", "constant", "--run-dir", dir / folder, "--resume",
+                "auto", "--log-steps", "1"},
+               devices);
   };
   const ProcessResult first = train("a", "1", "xla-cpu:2");
   EXPECT_THAT(first.err, HasSubstr("Device=xla-cpu:0/0"));

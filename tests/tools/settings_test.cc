@@ -119,7 +119,8 @@ TEST_F(RunSettings, AListOfTransformsIsTheSameByItsName) {
               Not(HasSubstr("another setting")));
   EXPECT_THAT(
       train({"--resume", "auto", "--augment", "rcrop(padding=1), hflip"}).err,
-      HasSubstr("--augment: crop-flip saved, rcrop(size=16, padding=1), hflip(p=0.5) given"));
+      HasSubstr("--augment: crop-flip saved, rcrop(size=16, padding=1, padding_mode=constant), "
+                "hflip(p=0.5) given"));
 }
 
 TEST_F(RunSettings, InMidEpochARunContinuesWithItsOwnOptionsOnly) {

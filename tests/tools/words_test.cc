@@ -163,7 +163,8 @@ TEST(Words, WrongValuesAreReportedShortly) {
       {{"--mean", "0.1,0.2"}, "--mean has 2 values for 3 channels"},
       {{"--batch-size", "1e9"}, "--batch-size 1000000000: at most 1048576"},
       {{"--optimizer", huge}, "..."},
-      {{"--devices", "cpu"}, "devices \"cpu\""},
+      {{"--devices", "gpu0"}, "--devices gpu0: there are tpu, cuda"},
+      {{"--devices", "cpu:x"}, "devices \"x\""},
       {{"--devices", "-1"}, "devices \"-1\""},
   };
   for (const Slip& one : wrong) {
@@ -240,7 +241,8 @@ TEST(Help, IsTwoScreensAtMostAndSaysWhereTheRestIs) {
   EXPECT_THAT(millrace({"train", "--help", "all"}).out, HasSubstr("--resampled"));
   EXPECT_THAT(millrace({"help", "train", "input"}).out,
               AllOf(StartsWith("Input:\n"), HasSubstr("--resampled")));
-  EXPECT_THAT(millrace({"train", "--help", "open-shards"}).out, StartsWith("  --order.open-shards N"));
+  EXPECT_THAT(millrace({"train", "--help", "open-shards"}).out,
+              StartsWith("  --order.open-shards N"));
   EXPECT_THAT(millrace({"train", "--help", "shuffle"}).out, StartsWith("  --order.buffer N"));
   EXPECT_THAT(millrace({"train", "--help", "aliases"}).out,
               AllOf(HasSubstr("--drop-last "), HasSubstr("--uneven 'drop'"),

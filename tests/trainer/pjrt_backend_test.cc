@@ -9,10 +9,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "tests/trainer/backend_conformance.h"
+#include "tests/trainer/fake_transport.h"
+#include "trainer/cluster.h"
 #include "trainer/newest_checkpoint.h"
 #include "trainer/pjrt/backend.h"
 
@@ -131,6 +134,78 @@ TEST_F(PjrtBackend, KeepsProgramsForTheNextRun) {
   }
 }
 
+/// What one of two processes has: every second batch.
+class ProcessFeed final : public Feed {
+ public:
+  ProcessFeed(std::vector<testing::FakeSample> samples, int process)
+      : all_(std::move(samples), 4, 2), process_(process) {}
+  std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override {
+    return std::make_unique<Part>(all_.open(epoch, from), process_);
+  }
+  std::int64_t batch_size() const override { return all_.batch_size(); }
+  std::int64_t steps_per_epoch() const override { return all_.steps_per_epoch(); }
+
+ private:
+  class Part final : public EpochFeed {
+   public:
+    Part(std::unique_ptr<EpochFeed> all, int process) : all_(std::move(all)), process_(process) {}
+    bool next(int /*replica*/, pipeline::Batch& batch) override {
+      return all_->next(process_, batch);
+    }
+    void stop() override { all_->stop(); }
+
+   private:
+    std::unique_ptr<EpochFeed> all_;
+    int process_;
+  };
+
+  testing::MemoryFeed all_;
+  int process_;
+};
+
+/// Processes sum on the host, between two programs: the same steps as two devices of one.
+TEST_F(PjrtBackend, ProcessesTrainAsOneWithTheirDevices) {
+  const testing::TempDir folder;
+  const auto samples = testing::make_samples(48, 784, 4, 1);
+  const auto options_of = [&](const std::string& run) {
+    TrainOptions options = LeNetRun::options(folder / run, 2);
+    options.accumulate = 1;
+    return options;
+  };
+  const auto together = make();
+  LeNetRun one(together.get());
+  fit({.model = one.model,
+       .objective = one.objective,
+       .train = one.train,
+       .devices = one.devices,
+       .backend = together.get()},
+      options_of("one"));
+  testing::FakeNetwork network(2);
+  std::vector<std::jthread> processes;
+  for (int process = 0; process < 2; ++process)
+    processes.emplace_back([&, process] {
+      const auto cluster =
+          make_cluster({.process = process, .processes = 2}, network.transport(process));
+      const auto backend = make(1);
+      LeNetRun run(backend.get());
+      ProcessFeed train(samples, process);
+      testing::LocalThreads devices(1);
+      TrainOptions options = options_of("two");
+      if (process == 1) options.run_folder.clear();
+      const FitResult result = fit({.model = run.model,
+                                    .objective = run.objective,
+                                    .train = train,
+                                    .devices = devices,
+                                    .backend = backend.get(),
+                                    .cluster = cluster.get()},
+                                   options);
+      EXPECT_EQ(2U, result.epochs.size());
+    });
+  processes.clear();
+  expect_near(weights_of_checkpoint(folder / "one/checkpoints/last", one.model),
+              weights_of_checkpoint(folder / "two/checkpoints/last", one.model), 1e-4, "weights");
+}
+
 /// A device takes part in one program: its batch has the size of the others'.
 TEST_F(PjrtBackend, RefusesBatchesOfOtherSizesInAStep) {
   const auto backend = make();
@@ -150,6 +225,7 @@ TEST_F(PjrtBackend, RefusesBatchesOfOtherSizesInAStep) {
     EXPECT_EQ(ErrorCode::kUnsupported, error.code());
     EXPECT_THAT(error.message(), HasSubstr("batches of 4 and 2 samples"));
   }
+  EXPECT_TRUE(bench.step_of(0).is_intact()) << "nothing has run";
 }
 
 TEST_F(PjrtBackend, NamesAFieldOfTheWrongSize) {
@@ -219,7 +295,8 @@ TEST_F(PjrtBackend, ARunEndsWithItsLastCheckpointIfADeviceFails) {
       EXPECT_THAT(error.message(), HasSubstr(mode == "broken" ? "17 GiB are needed"
                                                               : "has not answered within 3 s"));
     }
-    ::unsetenv("FAKE_PLUGIN");
+    for (const char* name : {"FAKE_PLUGIN", "FAKE_PLUGIN_REAL", "FAKE_PLUGIN_RUNS"})
+      ::unsetenv(name);
     EXPECT_EQ(1, read_checkpoint_state(folder / "run/checkpoints/last", io::UrlOpener()).epoch)
         << mode;
   }

@@ -54,7 +54,7 @@ const Kind* find_kind(std::string_view name) {
   return known == kKinds.end() ? nullptr : known;
 }
 
-[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+[[noreturn]] void refuse_devices(const std::string& text, const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("--devices {}: {}; write a number as cuda:2, or a list as cuda:[0,3]",
                           printable(text), why));
@@ -65,8 +65,8 @@ std::int64_t number_of(const std::string& text, std::string_view word, std::int6
   const auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), number);
   if (fault != std::errc{} || end != word.data() + word.size() || number < least ||
       number >= kMostDevices)
-    refuse(text, fmt::format("'{}' is not a number from {} to {}", printable(word), least,
-                             kMostDevices - 1));
+    refuse_devices(text, fmt::format("'{}' is not a number from {} to {}", printable(word), least,
+                                     kMostDevices - 1));
   return number;
 }
 
@@ -76,14 +76,14 @@ std::vector<std::int64_t> numbers_of(const std::string& text, std::string_view w
     std::iota(first.begin(), first.end(), 0);
     return first;
   }
-  if (!words.ends_with(']')) refuse(text, "a list ends with ]");
+  if (!words.ends_with(']')) refuse_devices(text, "a list ends with ]");
   words = words.substr(1, words.size() - 2);
   std::vector<std::int64_t> numbers;
   for (;;) {
     const std::size_t end = words.find(',');
     numbers.push_back(number_of(text, words.substr(0, end), 0));
     if (std::ranges::count(numbers, numbers.back()) > 1)
-      refuse(text, fmt::format("device {} is listed twice", numbers.back()));
+      refuse_devices(text, fmt::format("device {} is listed twice", numbers.back()));
     if (end == std::string_view::npos) return numbers;
     words.remove_prefix(end + 1);
   }
@@ -136,6 +136,11 @@ DeviceChoice DeviceChoice::parse(const std::string& text) {
     return {.cores = text};
   }
   const std::size_t colon = text.find(':');
+  if (text == "cpu") return parse("1");
+  if (text.starts_with("cpu:")) {
+    static_cast<void>(device::DeviceSet::count(text.substr(colon + 1)));
+    return {.cores = text.substr(colon + 1)};
+  }
   DeviceChoice choice{.kind = text.substr(0, colon)};
   if (colon != std::string::npos)
     choice.numbers = numbers_of(text, std::string_view(text).substr(colon + 1));

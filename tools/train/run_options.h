@@ -31,7 +31,8 @@ struct RunOptions {
   /// The processes that share the work: not an option, but what this one is started as.
   Topology topology = {};
 
-  /// --devices --accelerator --plugin --plugin-path --plugin-timeout --precision --batch-size --streams --threads --prefetch
+  /// --devices --accelerator --plugin --plugin-path --plugin-timeout --precision --batch-size
+  /// --streams --threads --prefetch
   /// --no-autotune.
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for impossible devices, as check().

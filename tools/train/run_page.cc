@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/host.h"
 #include "io/byte_sink.h"
 #include "io/opener.h"
+#include "tools/read_options.h"
 #include "tools/report/page.h"
 #include "tools/version.h"
 
@@ -51,8 +53,9 @@ RecordJson describe_set(const PageData& set) {
   auto json = RecordJson::object();
   bool is_local = true;
   for (const std::string& spec : set.specs) {
-    json["specs"].push_back(io::printable_url(spec));
-    is_local = is_local && !io::is_network_url(spec);
+    json["specs"].push_back(printable_spec(spec));
+    // One with a weight, "2:http://...", begins otherwise.
+    is_local = is_local && !io::is_network_url(spec) && spec.find("://") == std::string::npos;
   }
   const auto identity = set.feed != nullptr && is_local ? set.feed->identity() : std::nullopt;
   if (!identity) return json;
@@ -94,7 +97,7 @@ void RunPage::draw() const {
     const io::UrlOpener opener;  // without the run's stop, after which the page is drawn, too
     write("report.html", report_page({read_run(opener, options_.folder)}));
   } catch (const std::exception& error) {
-    options_.log.warn(std::string("report.html is not drawn: ") + error.what());
+    options_.log.warn("report.html is not drawn: " + fault_text(error));
   }
 }
 

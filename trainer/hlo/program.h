@@ -70,7 +70,7 @@ struct ProgramValue {
 };
 
 struct Program {
-  std::string name;  ///< "step", "evaluation", "prediction"
+  std::string name;  ///< "step", "gradients", "update", "evaluation", "prediction"
   std::string text;
   int replicas = 1;
   std::vector<ProgramValue> arguments = {};

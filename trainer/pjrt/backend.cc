@@ -43,6 +43,9 @@ class PjrtBackend final : public Backend {
     write(kept, b);
   }
 
+  device::Landing landing(const Objective& objective) const override {
+    return {.only = objective.fields()};
+  }
   std::unique_ptr<BackendReplica> make_replica(const ReplicaSetup& setup) override {
     return std::make_unique<PjrtReplica>(team_of(setup), setup);
   }

@@ -11,9 +11,10 @@
 // program of gradients and one of the update. Each device has weights, states and EMA of its own;
 // the host's copy is brought up to date when it is read.
 //
-// Refused, as Unsupported and by name, when a step is made: a model without a graph, and a layer,
-// loss, rule or objective without StableHLO. A program's failure while it runs has consumed the
-// weights: is_intact() is false, and the run ends with its last checkpoint.
+// Refused, as Unsupported and by name, when a step is made (an evaluation or prediction: at its
+// first batch): a model without a graph, and a layer, loss, rule or objective without StableHLO. A
+// program's failure while it runs has consumed the weights: is_intact() is false, and the run ends
+// with its last checkpoint.
 //
 // Threads: as Backend.
 #pragma once

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -87,8 +88,15 @@ std::string ProgramStore::path_of(std::string_view stablehlo,
   for (const auto& [name, value] : options.flags) add(hash, fmt::format("{}={}", name, value));
   add(hash, client_.platform());
   add(hash, client_.platform_version());
-  for (const auto& device : client_.devices())
+  for (const auto& device : client_.devices()) {
+    if (options.portable) {
+      add(hash, device.kind);
+      break;
+    }
     add(hash, fmt::format("{} {}", device.id, device.kind));
+  }
+  const char* const flags = std::getenv("XLA_FLAGS");  // NOLINT(concurrency-mt-unsafe)
+  add(hash, flags == nullptr ? "" : flags);            // which plugins read when they compile
   if (client_.platform() == "cpu") add(hash, processor_flags());
   return folder_ + "/" + hash.hex();
 }
@@ -115,9 +123,9 @@ std::optional<device::pjrt::Program> ProgramStore::find(
 void ProgramStore::keep(const device::pjrt::Program& program, std::string_view stablehlo,
                         const device::pjrt::CompileOptions& options) const {
   if (folder_.empty()) return;
-  const std::optional<std::string> bytes = program.serialised();
-  if (!bytes) return;
   try {
+    const std::optional<std::string> bytes = program.serialised();
+    if (!bytes) return;
     fs::create_directories(folder_);
     const auto sink =
         io::open_file_sink(path_of(stablehlo, options), {.replace = io::Replace::kAtomically});
@@ -126,7 +134,7 @@ void ProgramStore::keep(const device::pjrt::Program& program, std::string_view s
     sink->write(std::as_bytes(std::span(*bytes)));
     sink->finish();
     remove_oldest(folder_);
-  } catch (const std::exception&) {  // a full disk: the next run compiles again
+  } catch (const std::exception&) {  // a full disk, no memory: the next run compiles again
   }
 }
 

@@ -125,8 +125,8 @@ hlo::Program Programs::make(const ProgramKey& key) const {
 }
 
 // It takes minutes on some devices, and cannot be ended.
-CompiledProgram Programs::compile(const ProgramKey& key, hlo::Program manifest,
-                                  const std::string& shape) const {
+CompiledProgram Programs::find_or_compile(const ProgramKey& key, hlo::Program manifest,
+                                          const std::string& shape) const {
   const bool portable = is_portable(key.kind);
   const device::pjrt::CompileOptions options{
       .replicas = portable ? 1 : replicas_, .portable = portable, .flags = setup_.flags};
@@ -141,18 +141,33 @@ CompiledProgram Programs::compile(const ProgramKey& key, hlo::Program manifest,
   return {std::move(manifest), std::move(program)};
 }
 
-const CompiledProgram& Programs::get(const ProgramKey& key, std::vector<CompileEvent>& compiled) {
-  const std::scoped_lock lock(mutex_);
-  auto& known = programs_[key];
-  if (known != nullptr) return *known;
+CompiledProgram Programs::compile(const ProgramKey& key,
+                                  std::vector<CompileEvent>& compiled) const {
   const auto start = std::chrono::steady_clock::now();
   hlo::Program manifest = make(key);
-  const std::string shape = fmt::format("{} x {} {} ({})", key.shape.slots, setup_.model.name(),
-                                        decode::dtype_name(key.shape.input), manifest.name);
-  known = std::make_unique<CompiledProgram>(compile(key, std::move(manifest), shape));
+  const bool is_update = key.kind == ProgramKind::kUpdate || key.kind == ProgramKind::kSummedUpdate;
+  std::string shape = fmt::format("{} ({})", setup_.model.name(), manifest.name);
+  if (!is_update)
+    shape = fmt::format("{} x {} {} ({})", key.shape.slots, setup_.model.name(),
+                        decode::dtype_name(key.shape.input), manifest.name);
+  CompiledProgram program = find_or_compile(key, std::move(manifest), shape);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   compiled.push_back({.shape = shape, .seconds = seconds.count()});
-  return *known;
+  return program;
+}
+
+const CompiledProgram& Programs::get(const ProgramKey& key, std::vector<CompileEvent>& compiled) {
+  const std::scoped_lock lock(mutex_);
+  Known& known = programs_[key];
+  if (known.fault) std::rethrow_exception(known.fault);
+  if (known.program != nullptr) return *known.program;
+  try {
+    known.program = std::make_unique<CompiledProgram>(compile(key, compiled));
+  } catch (...) {
+    known.fault = std::current_exception();
+    throw;
+  }
+  return *known.program;
 }
 
 template <typename Arrays, typename Address>

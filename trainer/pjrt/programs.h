@@ -11,6 +11,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -75,22 +76,31 @@ class Programs {
 
   const device::pjrt::Client& client() const { return *setup_.client; }
 
-  /// What training programs are made with. Throws: Unsupported for what has no StableHLO.
+  /// What training programs are made with, before any get() of one. Throws: Unsupported for what
+  /// has no StableHLO.
   void set_training(const hlo::StepProgramOptions& options, int replicas);
-  /// Compiles it on the first call; `compiled` is told. Lifetime: this object's.
+  /// Compiles it on the first call; `compiled` is told. Throws: what the first call has thrown, at
+  /// every other one, too. Lifetime: this object's.
   const CompiledProgram& get(const ProgramKey& key, std::vector<CompileEvent>& compiled);
 
  private:
+  /// A compilation that failed is not tried again by each device.
+  struct Known {
+    std::unique_ptr<CompiledProgram> program;
+    std::exception_ptr fault;
+  };
+
   hlo::Program make(const ProgramKey& key) const;
-  CompiledProgram compile(const ProgramKey& key, hlo::Program manifest,
-                          const std::string& shape) const;
+  CompiledProgram compile(const ProgramKey& key, std::vector<CompileEvent>& compiled) const;
+  CompiledProgram find_or_compile(const ProgramKey& key, hlo::Program manifest,
+                                  const std::string& shape) const;
 
   ProgramsSetup setup_;
   ProgramStore store_;
   hlo::StepProgramOptions training_;
   int replicas_ = 1;
   std::mutex mutex_;
-  std::map<ProgramKey, std::unique_ptr<CompiledProgram>> programs_;
+  std::map<ProgramKey, Known> programs_;
 };
 
 /// One that a loader may have brought, with others of its batch.

@@ -168,13 +168,22 @@ std::vector<CompileEvent> PjrtReplica::take_compilations() {
   return std::exchange(compilations_, {});
 }
 
+namespace {
+
+const DeviceArrays& no_arrays() {
+  static const DeviceArrays kNone;
+  return kNone;
+}
+
+}  // namespace
+
 const DeviceArrays& PjrtReplica::weights() {
+  if (setup_.weights.empty()) return no_arrays();
   return FlatBuffer::of(setup_.weights).on(client(), device(), setup_.model.parameters());
 }
 
 const DeviceArrays& PjrtReplica::buffers() {
-  static const DeviceArrays kNone;
-  if (setup_.buffers.empty()) return kNone;
+  if (setup_.buffers.empty()) return no_arrays();
   return FlatBuffer::of(setup_.buffers).on(client(), device(), setup_.model.buffers());
 }
 

@@ -4,6 +4,7 @@
 // Threads: a replica as BackendReplica; a team's steps meet in apply().
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,9 +30,15 @@ class ReplicaTeam {
   /// Of all replicas, in the order of their devices.
   std::vector<PjrtStep*> steps() const;
 
+  /// False from when a program is given the weights until its results are theirs, and for ever if
+  /// it fails.
+  bool has_weights() const { return has_weights_; }
+  void set_has_weights(bool has) { has_weights_ = has; }
+
  private:
   Programs programs_;
   mutable std::mutex mutex_;
+  std::atomic<bool> has_weights_ = true;
   int size_ = 0;
   std::map<std::size_t, PjrtStep*> steps_;
 };

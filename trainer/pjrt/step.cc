@@ -122,10 +122,8 @@ void PjrtStep::apply(const StepNumbers& numbers) {
   if (has_several_processes()) sum_over_processes();
   setup_.gradient_group.barrier();
   setup_.clock.lap_collectives();
-  is_intact_ = false;  // a program that fails has consumed the weights
   if (is_first()) run_all();
   setup_.gradient_group.barrier();
-  is_intact_ = true;
   forget();
   setup_.clock.lap(&StepTimes::device);
 }
@@ -143,13 +141,18 @@ void PjrtStep::land_numbers(const StepNumbers& numbers) {
 void PjrtStep::sum_over_processes() {
   const Model& model = replica_.setup().model;
   const std::size_t num_sums = replica_.setup().objective.num_sums();
-  const std::vector<float> gradients = summed(model.parameters(), accumulated_.gradients);
-  std::vector<float> buffers = summed(model.buffers(), accumulated_.buffers);
+  Collectives& group = setup_.gradient_group;
+  // In two parts, so that gradients travel as the run wants them to (ClusterOptions).
+  std::vector<float> gradients = flat(model.parameters(), accumulated_.gradients);
+  if (!gradients.empty()) group.reduce_scatter(gradients);
+  if (!gradients.empty()) group.all_gather(gradients);
+  std::vector<float> buffers = flat(model.buffers(), accumulated_.buffers);
+  if (!buffers.empty()) group.all_reduce(std::span<float>(buffers));
   std::vector<double> sums;
   for (const float sum : values_of(accumulated_.sums.front(), num_sums)) sums.push_back(sum);
   sums.push_back(values_of(accumulated_.samples.front(), 1).front());
   sums.push_back(has_sample_ ? 1.0 : 0.0);
-  setup_.gradient_group.all_reduce(std::span<double>(sums));
+  group.all_reduce(std::span<double>(sums));
   for (float& value : buffers) value /= static_cast<float>(std::max(1.0, sums.back()));
   const std::vector<float> totals(sums.begin(), sums.end());
   accumulated_ = {
@@ -161,14 +164,14 @@ void PjrtStep::sum_over_processes() {
       .buffers = copy_flat(model.buffers(), buffers)};
 }
 
-std::vector<float> PjrtStep::summed(const ParameterTable& table, const DeviceArrays& arrays) {
-  std::vector<float> flat(table.padded_size());
+/// On the host; zeros, if this replica has had no sample.
+std::vector<float> PjrtStep::flat(const ParameterTable& table, const DeviceArrays& arrays) const {
+  std::vector<float> values(table.padded_size());
   const auto& entries = table.entries();
   for (std::size_t i = 0; has_sample_ && i < entries.size(); ++i)
     arrays[i].read(
-        std::as_writable_bytes(std::span(flat).subspan(entries[i].offset, entries[i].size)));
-  if (!flat.empty()) setup_.gradient_group.all_reduce(std::span<float>(flat));
-  return flat;
+        std::as_writable_bytes(std::span(values).subspan(entries[i].offset, entries[i].size)));
+  return values;
 }
 
 DeviceArrays PjrtStep::copy_flat(const ParameterTable& table, const std::vector<float>& flat) {
@@ -185,9 +188,11 @@ void PjrtStep::run_all() {
   const CompiledProgram& program = program_of(steps);
   std::vector<std::vector<const Buffer*>> all;
   for (PjrtStep* const step : steps) all.push_back(step->arguments(program.manifest));
+  replica_.team().set_has_weights(false);  // a program that fails has consumed them
   auto results = program.program.run(all);
   for (std::size_t r = 0; r < steps.size(); ++r)
     steps[r]->take(program.manifest, std::move(results[r]));
+  replica_.team().set_has_weights(true);
 }
 
 const CompiledProgram& PjrtStep::program_of(const std::vector<PjrtStep*>& steps) {
@@ -261,27 +266,40 @@ void PjrtStep::forget() {
   has_sample_ = false;
 }
 
+// If a program has failed, its weights are none.
 StepOutcome PjrtStep::outcome() {
   MILLRACE_CHECK(!pending_.empty(), "no step to ask for");
   const Results results = std::move(pending_.front());
   pending_.pop_front();
+  try {
+    StepOutcome outcome = read(results);
+    setup_.clock.lap(&StepTimes::device);
+    return outcome;
+  } catch (...) {
+    is_intact_ = false;
+    throw;
+  }
+}
+
+StepOutcome PjrtStep::read(const Results& results) const {
   StepOutcome outcome{.sums = std::vector<double>(replica_.setup().objective.num_sums())};
   if (results.sums.empty()) return outcome;
-  is_intact_ = false;  // if the program has failed, its weights are none
-  const std::vector<float> sums = values_of(results.sums.front(), outcome.sums.size());
-  std::ranges::copy(sums, outcome.sums.begin());
+  std::ranges::copy(values_of(results.sums.front(), outcome.sums.size()), outcome.sums.begin());
   outcome.samples = static_cast<double>(values_of(results.samples.front(), 1).front());
   std::array<std::byte, 1> flag{};
   results.is_finite.front().read(flag);
   outcome.is_finite = flag[0] != std::byte{0};
-  is_intact_ = true;
-  setup_.clock.lap(&StepTimes::device);
   return outcome;
 }
 
 void PjrtStep::await_weights() {
-  for (const Results& one : pending_)
-    if (!one.is_finite.empty()) one.is_finite.front().wait();
+  try {
+    for (const Results& one : pending_)
+      if (!one.is_finite.empty()) one.is_finite.front().wait();
+  } catch (...) {
+    is_intact_ = false;
+    throw;
+  }
 }
 
 void PjrtStep::discard() { forget(); }

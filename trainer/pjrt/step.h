@@ -2,7 +2,8 @@
 // step is one program of all replicas; with several, each micro-batch is a program of its device,
 // and the update another of all replicas.
 //
-// Nothing waits for the devices but outcome(): while they compute, the next batch is copied.
+// In one process nothing waits for the devices but outcome(): while they compute, the next batch is
+// copied. Several processes wait for the gradients that they sum.
 //
 // Threads: as ReplicaStep. The team's first step runs the program for all, between two barriers.
 #pragma once
@@ -28,7 +29,7 @@ class PjrtStep final : public ReplicaStep {
   StepOutcome outcome() override;
   void await_weights() override;
   void discard() override;
-  bool is_intact() const override { return is_intact_; }
+  bool is_intact() const override { return is_intact_ && replica_.team().has_weights(); }
 
  private:
   /// What a step's program has returned; empty: the step had no sample.
@@ -46,13 +47,14 @@ class PjrtStep final : public ReplicaStep {
   void accumulate(const MicroBatch& micro);
   void complete_sums();
   void sum_over_processes();
-  std::vector<float> summed(const ParameterTable& table, const DeviceArrays& arrays);
+  std::vector<float> flat(const ParameterTable& table, const DeviceArrays& arrays) const;
   DeviceArrays copy_flat(const ParameterTable& table, const std::vector<float>& flat);
   void land_numbers(const StepNumbers& numbers);
   void run_all();
   const CompiledProgram& program_of(const std::vector<PjrtStep*>& steps);
   std::vector<const device::pjrt::Buffer*> arguments(const hlo::Program& program);
   void take(const hlo::Program& program, DeviceArrays results);
+  StepOutcome read(const Results& results) const;
   void forget();
 
   PjrtReplica& replica_;
@@ -66,7 +68,7 @@ class PjrtStep final : public ReplicaStep {
   DeviceArrays key_, lr_, step_, valid_, divisor_array_;
   Accumulated accumulated_;
   std::deque<Results> pending_;
-  bool is_intact_ = true;
+  bool is_intact_ = true;  ///< false once a program was found to have failed
 };
 
 }  // namespace millrace::trainer

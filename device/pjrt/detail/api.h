@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -110,12 +111,15 @@ class Api {
   }
   /// Waits for an event, and gives it back. Null: has happened. Throws: Exhausted if it does not
   /// happen within the limit; as call().
-  void await(PJRT_Event* event, std::string_view what, const Patience& patience) const;
+  /// `keep` is what the plugin works on: it lives until the event happens, however late.
+  void await(PJRT_Event* event, std::string_view what, const Patience& patience,
+             std::shared_ptr<const void> keep = {}) const;
   const std::string& file() const { return file_; }
   std::string version() const;
 
  private:
-  void watch(PJRT_Event* event, std::string_view what, const Patience& patience) const;
+  void watch(PJRT_Event* event, std::string_view what, const Patience& patience,
+             std::shared_ptr<const void> keep) const;
   [[noreturn]] void fail(PJRT_Error* error, std::string_view what) const;
   void destroy(PJRT_Error* error) const;
   template <class Function>

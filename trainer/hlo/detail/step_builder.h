@@ -2,8 +2,9 @@
 // step as one, or a micro-batch's gradients and the update by their sum.
 //
 //   StepBuilder step(setup, options, "step");
-//   step.take_state();  step.take_batch();  step.take_numbers();
+//   step.take_state();  step.take_batch();  step.take_numbers();  step.take_key();
 //   step.compute(step.num_valid());  step.reduce();  step.update();
+//   return step.finish_step();
 //
 // Threads: as builder.h's.
 #pragma once
