@@ -1,4 +1,5 @@
-// The library's settings that checkpoints of before components have, by the names and values of now.
+// The library's settings that checkpoints of before components have, by the names and values of
+// now.
 //
 // Threads: pure functions.
 #pragma once
