@@ -41,11 +41,7 @@ void FlatBuffer::swap(FlatBuffer& a, FlatBuffer& b) {
 // All devices have the same values.
 void FlatBuffer::fetch() {
   if (is_host_current_) return;
-  const DeviceArrays& arrays = devices_.begin()->second;
-  const auto& entries = table_->entries();
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    arrays[i].read(
-        std::as_writable_bytes(std::span(host_).subspan(entries[i].offset, entries[i].size)));
+  read_table(*table_, devices_.begin()->second, host_);
   is_host_current_ = true;
 }
 
@@ -57,17 +53,28 @@ const DeviceArrays& FlatBuffer::on(const device::pjrt::Client& client, std::size
   MILLRACE_CHECK(host_.size() == table.padded_size(), "a buffer of its table's size");
   fetch();
   table_ = &table;
-  DeviceArrays arrays;
-  for (const Parameter& entry : table.entries())
-    arrays.push_back(copy_floats(client, device, std::span(host_).subspan(entry.offset, entry.size),
-                                 entry.shape));
-  return devices_.emplace(device, std::move(arrays)).first->second;
+  return devices_.emplace(device, copy_table(client, device, table, host_)).first->second;
 }
 
 void FlatBuffer::replace(std::size_t device, DeviceArrays arrays) {
   const std::scoped_lock lock(mutex_);
   is_host_current_ = false;
   devices_.insert_or_assign(device, std::move(arrays));
+}
+
+DeviceArrays copy_table(const device::pjrt::Client& client, std::size_t device,
+                        const ParameterTable& table, std::span<const float> flat) {
+  DeviceArrays arrays;
+  for (const Parameter& entry : table.entries())
+    arrays.push_back(
+        copy_floats(client, device, flat.subspan(entry.offset, entry.size), entry.shape));
+  return arrays;
+}
+
+void read_table(const ParameterTable& table, const DeviceArrays& arrays, std::span<float> flat) {
+  const auto& entries = table.entries();
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    arrays[i].read(std::as_writable_bytes(flat.subspan(entries[i].offset, entries[i].size)));
 }
 
 device::pjrt::Buffer copy_floats(const device::pjrt::Client& client, std::size_t device,

@@ -55,6 +55,11 @@ class FlatBuffer {
   std::map<std::size_t, DeviceArrays> devices_;
 };
 
+/// An array per entry of the table, by values in its layout; and back, which waits for the program
+/// that makes them.
+DeviceArrays copy_table(const device::pjrt::Client& client, std::size_t device,
+                        const ParameterTable& table, std::span<const float> flat);
+void read_table(const ParameterTable& table, const DeviceArrays& arrays, std::span<float> flat);
 /// A float32 array on a device.
 device::pjrt::Buffer copy_floats(const device::pjrt::Client& client, std::size_t device,
                                  std::span<const float> values,

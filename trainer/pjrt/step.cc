@@ -134,11 +134,13 @@ void PjrtStep::land_numbers(const StepNumbers& numbers) {
   lr_ = one(copy_number(client, device, numbers.lr));
   step_ = one(copy_number(client, device, numbers.step));
   valid_ = one(copy_number(client, device, static_cast<float>(num_valid_)));
-  divisor_array_ = one(copy_number(client, device, static_cast<float>(divisor_)));
+  if (is_split_) divisor_array_ = one(copy_number(client, device, static_cast<float>(divisor_)));
 }
 
 /// Makes the sums over all replicas of all processes, and the buffers' mean, each replica's.
 void PjrtStep::sum_over_processes() {
+  const device::pjrt::Client& client = replica_.client();
+  const std::size_t device = replica_.device();
   const Model& model = replica_.setup().model;
   const std::size_t num_sums = replica_.setup().objective.num_sums();
   Collectives& group = setup_.gradient_group;
@@ -155,31 +157,18 @@ void PjrtStep::sum_over_processes() {
   group.all_reduce(std::span<double>(sums));
   for (float& value : buffers) value /= static_cast<float>(std::max(1.0, sums.back()));
   const std::vector<float> totals(sums.begin(), sums.end());
-  accumulated_ = {
-      .gradients = copy_flat(model.parameters(), gradients),
-      .sums =
-          one(copy_floats(replica_.client(), replica_.device(), std::span(totals).first(num_sums),
-                          {static_cast<std::int64_t>(num_sums)})),
-      .samples = one(copy_number(replica_.client(), replica_.device(), totals[num_sums])),
-      .buffers = copy_flat(model.buffers(), buffers)};
+  accumulated_ = {.gradients = copy_table(client, device, model.parameters(), gradients),
+                  .sums = one(copy_floats(client, device, std::span(totals).first(num_sums),
+                                          {static_cast<std::int64_t>(num_sums)})),
+                  .samples = one(copy_number(client, device, totals[num_sums])),
+                  .buffers = copy_table(client, device, model.buffers(), buffers)};
 }
 
 /// On the host; zeros, if this replica has had no sample.
 std::vector<float> PjrtStep::flat(const ParameterTable& table, const DeviceArrays& arrays) const {
   std::vector<float> values(table.padded_size());
-  const auto& entries = table.entries();
-  for (std::size_t i = 0; has_sample_ && i < entries.size(); ++i)
-    arrays[i].read(
-        std::as_writable_bytes(std::span(values).subspan(entries[i].offset, entries[i].size)));
+  if (has_sample_) read_table(table, arrays, values);
   return values;
-}
-
-DeviceArrays PjrtStep::copy_flat(const ParameterTable& table, const std::vector<float>& flat) {
-  DeviceArrays arrays;
-  for (const Parameter& entry : table.entries())
-    arrays.push_back(copy_floats(replica_.client(), replica_.device(),
-                                 std::span(flat).subspan(entry.offset, entry.size), entry.shape));
-  return arrays;
 }
 
 /// Runs the step's program for all replicas of the process.

@@ -48,7 +48,6 @@ class PjrtStep final : public ReplicaStep {
   void complete_sums();
   void sum_over_processes();
   std::vector<float> flat(const ParameterTable& table, const DeviceArrays& arrays) const;
-  DeviceArrays copy_flat(const ParameterTable& table, const std::vector<float>& flat);
   void land_numbers(const StepNumbers& numbers);
   void run_all();
   const CompiledProgram& program_of(const std::vector<PjrtStep*>& steps);
