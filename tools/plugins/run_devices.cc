@@ -131,16 +131,15 @@ SharedClient start_client(const std::string& file, const pjrt::ClientOptions& op
 }  // namespace
 
 DeviceChoice DeviceChoice::parse(const std::string& text) {
-  if (text.empty() || std::isalpha(static_cast<unsigned char>(text.front())) == 0) {
-    static_cast<void>(device::DeviceSet::count(text));
-    return {.cores = text};
+  if (text == "cpu") return parse("1");
+  constexpr std::string_view kCpu = "cpu:";
+  const bool is_cpu = text.starts_with(kCpu);
+  if (is_cpu || text.empty() || std::isalpha(static_cast<unsigned char>(text.front())) == 0) {
+    const std::string cores = is_cpu ? text.substr(kCpu.size()) : text;
+    static_cast<void>(device::DeviceSet::count(cores));
+    return {.cores = cores};
   }
   const std::size_t colon = text.find(':');
-  if (text == "cpu") return parse("1");
-  if (text.starts_with("cpu:")) {
-    static_cast<void>(device::DeviceSet::count(text.substr(colon + 1)));
-    return {.cores = text.substr(colon + 1)};
-  }
   DeviceChoice choice{.kind = text.substr(0, colon)};
   if (colon != std::string::npos)
     choice.numbers = numbers_of(text, std::string_view(text).substr(colon + 1));
