@@ -24,21 +24,32 @@ constexpr Strengths both_ways(Operation operation, double to, Unit unit = Unit::
   return {.operation = operation, .to = to, .unit = unit, .has_sign = true};
 }
 
-/// Source: torchvision's RandAugment; a translation of 150 pixels of 331, as in the paper.
-constexpr std::array kRandAugment = {plain(kIdentity),
-                                     both_ways(kShearX, 0.3),
-                                     both_ways(kShearY, 0.3),
-                                     both_ways(kTranslateX, 150.0 / 331, Unit::kOfWidth),
-                                     both_ways(kTranslateY, 150.0 / 331, Unit::kOfHeight),
-                                     both_ways(kRotate, 30),
-                                     both_ways(kBrightness, 0.9),
-                                     both_ways(kColor, 0.9),
-                                     both_ways(kContrast, 0.9),
-                                     both_ways(kSharpness, 0.9),
-                                     Strengths{kPosterize, 8, 4, Unit::kRounded},
-                                     Strengths{kSolarize, 255, 0},
-                                     plain(kAutoContrast),
-                                     plain(kEqualize)};
+template <std::size_t A, std::size_t B>
+constexpr std::array<Strengths, A + B> joined(const std::array<Strengths, A>& first,
+                                              const std::array<Strengths, B>& second) {
+  std::array<Strengths, A + B> all{};
+  std::ranges::copy(first, all.begin());
+  std::ranges::copy(second, all.begin() + A);
+  return all;
+}
+
+/// What RandAugment and AutoAugment share. Source: torchvision's RandAugment; a translation of 150
+/// pixels of 331, as in the paper.
+constexpr std::array kOfBoth = {both_ways(kShearX, 0.3),
+                                both_ways(kShearY, 0.3),
+                                both_ways(kTranslateX, 150.0 / 331, Unit::kOfWidth),
+                                both_ways(kTranslateY, 150.0 / 331, Unit::kOfHeight),
+                                both_ways(kRotate, 30),
+                                both_ways(kBrightness, 0.9),
+                                both_ways(kColor, 0.9),
+                                both_ways(kContrast, 0.9),
+                                both_ways(kSharpness, 0.9),
+                                Strengths{kPosterize, 8, 4, Unit::kRounded},
+                                Strengths{kSolarize, 255, 0},
+                                plain(kAutoContrast),
+                                plain(kEqualize)};
+constexpr auto kRandAugment = joined(std::array{plain(kIdentity)}, kOfBoth);
+constexpr auto kAutoAugment = joined(kOfBoth, std::array{plain(kInvert)});
 
 constexpr std::array kTrivialAugment = {plain(kIdentity),
                                         both_ways(kShearX, 0.99),
@@ -54,21 +65,6 @@ constexpr std::array kTrivialAugment = {plain(kIdentity),
                                         Strengths{kSolarize, 255, 0},
                                         plain(kAutoContrast),
                                         plain(kEqualize)};
-
-constexpr std::array kAutoAugment = {both_ways(kShearX, 0.3),
-                                     both_ways(kShearY, 0.3),
-                                     both_ways(kTranslateX, 150.0 / 331, Unit::kOfWidth),
-                                     both_ways(kTranslateY, 150.0 / 331, Unit::kOfHeight),
-                                     both_ways(kRotate, 30),
-                                     both_ways(kBrightness, 0.9),
-                                     both_ways(kColor, 0.9),
-                                     both_ways(kContrast, 0.9),
-                                     both_ways(kSharpness, 0.9),
-                                     Strengths{kPosterize, 8, 4, Unit::kRounded},
-                                     Strengths{kSolarize, 255, 0},
-                                     plain(kAutoContrast),
-                                     plain(kEqualize),
-                                     plain(kInvert)};
 
 constexpr std::array kAugMix = {both_ways(kShearX, 0.3),
                                 both_ways(kShearY, 0.3),
