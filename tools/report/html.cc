@@ -6,29 +6,12 @@
 #include <cmath>
 #include <cstdint>
 
+#include "io/base/text.h"
+
 namespace millrace::tools::html {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-/// The length of the UTF-8 character that `text` begins with; 0 if it is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first < 0xC2   ? 0
-                             : first < 0xE0 ? 2
-                             : first < 0xF0 ? 3
-                             : first < 0xF5 ? 4
-                                            : 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0U) != 0x80) return 0;
-  const bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
-  const bool outside = (first == 0xED && byte(1) > 0x9F) || (first == 0xF4 && byte(1) > 0x8F);
-  return overlong || outside ? 0 : length;
-}
 
 std::string_view entity(char c) {
   switch (c) {
@@ -51,19 +34,18 @@ std::string_view entity(char c) {
 
 std::string escaped(std::string_view text) {
   std::string all;
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const auto first = static_cast<unsigned char>(text[0]);
-    const bool is_control = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F;
-    const std::string_view replaced = entity(text[0]);
-    if (length == 0 || is_control) {
-      all += kReplacement;
-    } else {
-      all += replaced.empty() ? text.substr(0, length) : replaced;
+  for (;;) {
+    const std::size_t valid = utf8_prefix(text);
+    for (const char c : text.substr(0, valid)) {
+      const auto byte = static_cast<unsigned char>(c);
+      const bool is_control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F;
+      const std::string_view replaced = is_control ? kReplacement : entity(c);
+      all += replaced.empty() ? std::string_view(&c, 1) : replaced;
     }
-    text.remove_prefix(std::max<std::size_t>(1, length));
+    if (valid == text.size()) return all;
+    all += kReplacement;
+    text.remove_prefix(valid + 1);
   }
-  return all;
 }
 
 std::string number(double value) {
