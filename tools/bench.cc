@@ -191,15 +191,16 @@ class BenchCommand final : public Command {
     trainer::LoaderFeed feed(options(context), devices_->set);
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
+    const auto backend = devices_->make_backend(choice_.images.of_bytes(), context.log);
     TimedRun timed(seconds_, context.stop);
     trainer::ProgressBar bar(context.terminal);
     trainer::fit({.model = *model,
                   .objective = objective,
                   .train = feed,
                   .devices = threads,
-                  .backend = devices_->backend.get()},
+                  .backend = backend.get()},
                  {.epochs = 1 << 20,
-                  .precision = run_.compute_precision(),
+                  .precision = run_.precision.compute(),
                   .optimizer = {.rule = trainer::Sgd{.lr = 1e-3, .momentum = 0.0F}},
                   .log_steps = 0,
                   .stop = timed.token(),

@@ -114,13 +114,14 @@ class EvalCommand final : public Command {
     trainer::TerminalLine* terminal = is_first ? context.terminal : nullptr;
     trainer::ProgressBar bar(terminal);
     bar.expect_evaluation(limited.steps_per_epoch());
+    const auto backend = processes_->make_backend(choice.images.of_bytes(), context);
     const auto result = trainer::evaluate({.model = *model,
                                            .objective = objective,
                                            .feed = limited,
                                            .devices = threads,
-                                           .backend = processes_->backend(),
+                                           .backend = backend.get(),
                                            .cluster = &cluster},
-                                          {.precision = run_.compute_precision(),
+                                          {.precision = run_.precision.compute(),
                                            .weights = checkpoint_,
                                            .opener = read_.opener(),
                                            .stop = context.stop,
@@ -158,7 +159,9 @@ class EvalCommand final : public Command {
 
   void draw(const ModelChoice& choice, const Context& context) {
     RunOptions exact = run_;
-    exact.precision = "fp32";
+    exact.devices = "1";
+    exact.accelerator = "auto";
+    exact.precision.word = "fp32";
     exact.topology = {};
     pictures_.checkpoint = checkpoint_;
     auto input = make_pipeline_options(

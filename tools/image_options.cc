@@ -178,7 +178,7 @@ void check_seen_size(const ImageOptions& images) {
 
 }  // namespace
 
-void ImageOptions::declare(CLI::App& app) {
+void ImageOptions::declare_shape(CLI::App& app) {
   app.add_option_function<std::string>(
          "--size",
          [this](const std::string& text) {
@@ -190,6 +190,9 @@ void ImageOptions::declare(CLI::App& app) {
       ->default_function([this] { return has_size() ? extent_text(size) : ""; });
   app.add_option("--channels", channels, "3 for colour, 1 for grey; 0: the model's own")
       ->transform(one_of({"0", "1", "3"}));
+}
+
+void ImageOptions::declare_reading(CLI::App& app) {
   app.add_option("--augment", augment,
                  "Random transforms in training, a list of calls: 'rcrop(padding=4), hflip'; 'rrc, "
                  "hflip, jitter(0.4, 0.4)'")
@@ -308,6 +311,15 @@ decode::Normalize ImageOptions::normalize() const {
   return normalize;
 }
 
+trainer::hlo::Normalisation ImageOptions::of_bytes() const {
+  const decode::Normalize values = normalize();
+  const auto each = [this](const std::vector<float>& some) {
+    return some.size() == 1 ? std::vector<float>(static_cast<std::size_t>(channels), some[0])
+                            : some;
+  };
+  return {.mean = each(values.mean), .deviation = each(values.std)};
+}
+
 decode::Extent ImageOptions::canvas() const {
   const auto padded = [this](int side) {
     return (side + multiple_of - 1) / multiple_of * multiple_of;
@@ -366,6 +378,13 @@ std::vector<Transform> ImageOptions::eval_transforms() const {
   std::vector<Transform> geometry = fitted(eval_extent());
   geometry.emplace_back(decode::CenterCrop{.size = size});
   return finished(std::move(geometry));
+}
+
+std::vector<Transform> ImageOptions::transforms(bool training, decode::DType dtype) const {
+  std::vector<Transform> all = training ? train_transforms() : eval_transforms();
+  if (dtype == decode::DType::kUInt8)
+    std::erase_if(all, [](const Transform& one) { return kind_of(one) == TransformKind::kScale; });
+  return all;
 }
 
 }  // namespace millrace::tools

@@ -39,6 +39,7 @@
 #include "decode/transforms.h"
 #include "decode/transforms/normalize.h"
 #include "pipeline/fields.h"
+#include "trainer/hlo/program.h"
 
 namespace CLI {
 class App;
@@ -70,8 +71,10 @@ struct ImageOptions {
   /// Evaluation uses the whole picture, since its results refer to positions in it.
   bool whole = false;
 
-  /// --size --channels --augment --fit --interpolation --eval-resize --mean --std.
-  void declare(CLI::App& app);
+  /// --size --channels.
+  void declare_shape(CLI::App& app);
+  /// --augment --fit --interpolation --eval-resize --mean --std.
+  void declare_reading(CLI::App& app);
   /// Sets `fit`, if it is empty: contain for the whole picture, else cover; and writes `augment` as
   /// it is recorded: a list by its name, or with every parameter. Requires: has_size().
   void settle();
@@ -86,9 +89,14 @@ struct ImageOptions {
   /// Where evaluation shows a picture of this size in the canvas. Requires: settled options.
   decode::Box content(const decode::Extent& stored) const;
   decode::Normalize normalize() const;
+  /// The same, of each channel, for a model that is given the pictures' bytes. Requires: channels
+  /// are known.
+  trainer::hlo::Normalisation of_bytes() const;
   /// Geometry, then changes of levels, then Normalize.
   std::vector<decode::Transform> train_transforms() const;
   std::vector<decode::Transform> eval_transforms() const;
+  /// These, for a field of this type: bytes are not normalised.
+  std::vector<decode::Transform> transforms(bool training, decode::DType dtype) const;
 
  private:
   std::vector<decode::Transform> augmentations() const;

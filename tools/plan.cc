@@ -10,11 +10,12 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/opener.h"
 #include "tools/commands.h"
 #include "tools/plugins/device_plan.h"
+#include "tools/train/step_program.h"
 #include "tools/values.h"
-#include "trainer/model.h"
-#include "trainer/models/models.h"
+#include "trainer/models/resnet.h"
 #include "trainer/reduce_cost.h"
 
 namespace millrace::tools {
@@ -45,9 +46,14 @@ class PlanCommand final : public Command {
            "The step's time is that of one device alone: `millrace bench --stage train`, or a "
            "short "
            "run's stall\nreport.\n\n"
-           "  millrace plan --device v5e:2x4 --program step.mlir --batch-size 128\n\n"
-           "compiles a StableHLO module for devices that need not be there.\n";
+           "  millrace plan --device v5e:2x4 --model resnet50 --batch-size 128 --input-rate "
+           "1900\n\n"
+           "compiles the training step for devices that need not be there: does it fit, how long "
+           "does "
+           "it take,\nand does this machine's input keep up?\n";
   }
+
+  std::vector<const Table*> tables() const override { return StepOptions::tables(); }
 
   void declare(CLI::App& app) override {
     declare_data(app);
@@ -60,12 +66,11 @@ class PlanCommand final : public Command {
         ->transform(whole_number(1, 4096));
     app.add_option("--batch-size", batch_size_, "Samples per device in a step")
         ->transform(whole_number(1, 1 << 20));
-    app.add_option("--model", model_, "Whose parameters are summed")
-        ->transform(one_of(trainer::standard_models().words()));
     app.add_option("--parameters", parameters_, "The number of parameters instead; 0: --model's")
         ->transform(whole_number(0, std::uint64_t{1} << 40U));
     app.add_option("--step-ms", step_ms_, "Milliseconds of a step on one device alone")
         ->transform(above_zero());
+    step_.declare(app);
     app.option_defaults()->group("Network");
     app.add_option("--bandwidth", gigabits_, "Gbit/s of a machine's link, each way")
         ->transform(above_zero());
@@ -73,19 +78,25 @@ class PlanCommand final : public Command {
         ->transform(real_number(0, 1e9));
     app.option_defaults()->group("Accelerators");
     app.add_option("--device", device_.device,
-                   "Compile --program for this accelerator, by its PJRT plugin, and say whether it "
-                   "fits and what it takes at least: v5e:2x4, h100, h100:8, ...")
+                   "Compile the training step for this accelerator, by its PJRT plugin, and say "
+                   "whether it fits and what it takes at least: v5e:2x4, h100, h100:8, ...")
         ->option_text("NAME");
-    app.add_option("--program", device_.program,
-                   "A StableHLO module: the step of one replica of all of the device's")
+    app.add_option("--program", program_,
+                   "This StableHLO module instead: the step of one replica of all of the device's")
         ->option_text("FILE")
         ->check(existing_file());
+    app.add_option("--input-rate", device_.input_rate,
+                   "Samples/s that `millrace bench SPEC` found on the machine that will feed the "
+                   "devices: whether they wait for it; 0: unknown")
+        ->transform(real_number(0, 1e12));
     device_.plugins.declare(app, "Seconds that compiling may take");
   }
 
   void check() override {
     device_.plugins.check();
-    require(device_.device.empty() == device_.program.empty(), "--device and --program: both");
+    require(!device_.device.empty() || (program_.empty() && device_.input_rate == 0),
+            "--program and --input-rate are of --device");
+    step_.settle();
     if (!device_.device.empty()) accelerator_of(device_.device);
     require(static_cast<std::int64_t>(topology_.processes) * topology_.devices <= kMaxReplicas,
             "--processes x --devices: at most 100000 replicas");
@@ -97,6 +108,7 @@ class PlanCommand final : public Command {
   void run(Context& context) override {
     if (!device_.device.empty()) {
       device_.batch_size = batch_size_;
+      device_.program = step_text(context);
       return plan_device(device_, context);
     }
     const Share share = share_of_processes();
@@ -171,8 +183,19 @@ class PlanCommand final : public Command {
 
   std::size_t num_parameters() const {
     if (parameters_ > 0) return static_cast<std::size_t>(parameters_);
-    const trainer::GraphModel model(model_, trainer::build_model(model_, {}));
-    return static_cast<std::size_t>(model.parameters().num_values());
+    return static_cast<std::size_t>(step_.choice().build()->parameters().num_values());
+  }
+
+  /// The step's module.
+  std::string step_text(Context& context) const {
+    constexpr std::size_t kMost = std::size_t{256} << 20U;
+    if (!program_.empty())
+      return std::string(io::read_object(io::UrlOpener(), program_, kMost).text());
+    const int replicas = accelerator_of(device_.device).devices;
+    context.log.info(fmt::format("a step of {} with {} on each of {}", step_.choice().name(),
+                                 counted(static_cast<std::uint64_t>(batch_size_), "sample"),
+                                 counted(static_cast<std::uint64_t>(replicas), "device")));
+    return make_program(step_.program(batch_size_, replicas)).text;
   }
 
   /// Weights, a momentum, and gradients of each device, in float32; without activations.
@@ -216,7 +239,8 @@ class PlanCommand final : public Command {
   std::int64_t sample_bytes_ = 110'000;
   std::int64_t shards_ = 0;
   std::int64_t batch_size_ = 64;
-  std::string model_ = "resnet50";
+  StepOptions step_{trainer::models::ResNet50()};
+  std::string program_;
   std::int64_t parameters_ = 0;
   double step_ms_ = 1000;
   double gigabits_ = 25;

@@ -196,6 +196,7 @@ class PredictCommand final : public Command {
     const auto total =
         static_cast<std::uint64_t>(pipeline::global_samples_per_epoch(options).value_or(0));
     trainer::LoaderFeed feed(std::move(options), devices);
+    const auto backend = processes_->make_backend(choice.images.of_bytes(), context);
     Progress progress(shown, "samples", total, "predicting, waiting for the first batch");
     std::uint64_t done = 0;
     return trainer::predict(
@@ -203,8 +204,8 @@ class PredictCommand final : public Command {
          .objective = objective,
          .feed = feed,
          .devices = threads,
-         .backend = processes_->backend()},
-        {.precision = run_.compute_precision(),
+         .backend = backend.get()},
+        {.precision = run_.precision.compute(),
          .weights = checkpoint_,
          .opener = read_.opener(),
          .stop = context.stop,

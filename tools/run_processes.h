@@ -56,8 +56,11 @@ class RunProcesses {
   bool is_alone() const { return topology().processes == 1; }
   bool is_first() const { return topology().process == 0; }
   const device::DeviceSet& devices() const { return devices_->set; }
-  /// Null: the CPU's.
-  trainer::Backend* backend() const { return devices_->backend.get(); }
+  /// Of this process's devices. Null: the CPU's.
+  std::unique_ptr<trainer::Backend> make_backend(const trainer::hlo::Normalisation& bytes,
+                                                 const Context& context) const {
+    return devices_->make_backend(bytes, context.log);
+  }
   /// Says which hosts, ranks and threads a run of several processes has, and what in its launcher's
   /// settings keeps it from ending well. A collective.
   void print_places(const Context& context);

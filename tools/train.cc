@@ -37,12 +37,12 @@
 #include "tools/train/model_summary.h"
 #include "tools/train/optimisation_options.h"
 #include "tools/train/plan_table.h"
-#include "tools/train/program_file.h"
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
 #include "tools/train/run_page.h"
 #include "tools/train/saved_settings.h"
 #include "tools/train/step_count.h"
+#include "tools/train/step_program.h"
 #include "tools/train/stop_advice.h"
 #include "tools/train/stored_image.h"
 #include "tools/values.h"
@@ -200,12 +200,13 @@ class TrainCommand final : public Command {
     print_header(*model, context);
     warn_of_overlap(context);
     show_status(terminal_of(context), "reading weights, compiling the model");
+    const auto backend = processes_->make_backend(choice_.images.of_bytes(), context);
     const auto result = fit({.model = *model,
                              .objective = objective,
                              .train = input.train(),
                              .validation = input.validation(),
                              .devices = threads,
-                             .backend = processes_->backend(),
+                             .backend = backend.get(),
                              .cluster = &cluster},
                             context);
     check_target(result);
@@ -258,19 +259,12 @@ class TrainCommand final : public Command {
   }
 
   void take_usual_classes(const Context& context) {
-    constexpr std::int64_t kImageNetClasses = 1000;
     if (!choice_.needs_classes()) return;
-    choice_.classes = kImageNetClasses;
-    context.log.info("1000 outputs, as --classes was not given");
+    choice_.classes = kUsualClasses;
+    context.log.info(fmt::format("{} outputs, as --classes was not given", kUsualClasses));
   }
 
   bool has_data() const { return data_.fake > 0 || !data_.train.empty(); }
-
-  /// Of what the loader brings to the model.
-  decode::DType input_dtype() const {
-    const bool full = run_.compute_precision() == trainer::nn::Precision::kFloat32;
-    return full ? decode::DType::kFloat32 : decode::DType::kBFloat16;
-  }
 
   /// For what is shown of a step without a run.
   void find_classes(Context& context) {
@@ -286,25 +280,18 @@ class TrainCommand final : public Command {
     const int devices = run_.device_choice().count();
     run_.settle({.devices = devices});
     find_classes(context);
-    const auto model = choice_.build();
-    const trainer::LossObjective objective = choice_.task.objective(choice_.classes, data_.mixup);
-    trainer::TrainOptions options;
-    optimisation_.apply(options);
-    const auto program = trainer::hlo::make_step_program(
-        {.model = *model,
-         .objective = objective,
-         .batch_size = run_.batch_size,
-         .precision = run_.compute_precision(),
-         .input_dtype = input_dtype(),
-         .replicas = devices},
-        {.optimizer = {.rule = options.optimizer.rule, .round_to_bf16 = run_.rounds_weights()},
-         .clip = options.clip,
-         .ema_decay = options.ema_decay > 0 ? std::optional(options.ema_decay) : std::nullopt});
+    const auto program = make_program({.choice = choice_,
+                                       .optimisation = optimisation_,
+                                       .mixup = data_.mixup,
+                                       .precision = run_.precision,
+                                       .takes_bytes = run_.device_choice().takes_bytes(),
+                                       .batch_size = run_.batch_size,
+                                       .replicas = devices});
     write_program(program, dump_program_, *read_.opener());
     context.log.info(
         fmt::format("{}: a step of {} samples of {}, {}, replica of {}; {}.json has "
                     "its {} arguments and {} results",
-                    dump_program_, run_.batch_size, model->name(), run_.precision, devices,
+                    dump_program_, run_.batch_size, choice_.name(), run_.precision.word, devices,
                     dump_program_, program.arguments.size(), program.results.size()));
   }
 
@@ -323,14 +310,14 @@ class TrainCommand final : public Command {
       profile = trainer::profile_plan(
           *model,
           {.batch_size = run_.batch_size,
-           .precision = run_.compute_precision(),
-           .input_dtype = input_dtype()},
+           .precision = run_.precision.compute(),
+           .input_dtype = run_.precision.input()},
           {.max_steps = limits_.train_batches, .seed = seed_, .stop = context.stop});
     });
     print_plan(profile,
                {.model = model->name(),
                 .batch_size = run_.batch_size,
-                .precision = run_.precision,
+                .precision = run_.precision.word,
                 .json = context.json},
                context.out);
   }
@@ -340,7 +327,7 @@ class TrainCommand final : public Command {
     take_usual_classes(context);
     print_model_summary(*choice_.build(),
                         {.batch_size = run_.batch_size,
-                         .precision = run_.compute_precision(),
+                         .precision = run_.precision.compute(),
                          .json = context.json},
                         context.out);
   }
@@ -545,7 +532,7 @@ class TrainCommand final : public Command {
   }
 
   trainer::TrainOptions train_options(const Context& context) const {
-    trainer::TrainOptions options{.precision = run_.compute_precision(),
+    trainer::TrainOptions options{.precision = run_.precision.compute(),
                                   .seed = seed_,
                                   .log_steps = log_steps_,
                                   .epoch_lines = log_style_ == "plain",
@@ -559,7 +546,7 @@ class TrainCommand final : public Command {
                                   .log = context.log,
                                   .trace = context.trace};
     optimisation_.apply(options);
-    options.optimizer.round_to_bf16 = run_.rounds_weights();
+    options.optimizer.round_to_bf16 = run_.precision.rounds_weights();
     run_folder_.apply(options);
     return options;
   }
@@ -598,7 +585,7 @@ class TrainCommand final : public Command {
 
   void print_header(const trainer::Model& model, const Context& context) const {
     const std::string& run_dir = run_folder_.run_dir;
-    const bool half = run_.compute_precision() == trainer::nn::Precision::kBFloat16;
+    const bool half = run_.precision.compute() == trainer::nn::Precision::kBFloat16;
     const decode::Extent size = choice_.images.size;
     const decode::Extent canvas = choice_.images.canvas();
     context.log.info(fmt::format(
@@ -608,7 +595,7 @@ class TrainCommand final : public Command {
         canvas == size
             ? stored_text(context)
             : fmt::format(" padded to {}x{}{}", canvas.height, canvas.width, stored_text(context)),
-        run_.precision));
+        run_.precision.word));
     if (half && !trainer::nn::has_native_bfloat16())
       context.log.info("this machine has no bf16 instructions: results of float32 are rounded");
     context.log.info(fmt::format(

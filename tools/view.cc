@@ -67,7 +67,8 @@ class ViewCommand final : public Command {
         ->transform(seed_number())
         ->type_name("SEED");
     app.add_flag("--force", force_, "Replace an existing picture");
-    view_.images.declare(app);
+    view_.images.declare_shape(app);
+    view_.images.declare_reading(app);
   }
 
   void check() override {

@@ -249,11 +249,17 @@ double mean_auroc(std::span<const float> records, float head) {
 
 }  // namespace
 
+std::vector<std::string> target_fields(const Head& head, bool training) {
+  if (!head.mixes || !training) return {head.target};
+  return {head.target, pipeline::other_label_field(head.target),
+          pipeline::label_share_field(head.target)};
+}
+
 std::vector<std::string> Objective::fields() const {
   std::vector<std::string> names = inputs();
   for (const Head& head : heads())
-    if (std::find(names.begin(), names.end(), head.target) == names.end())
-      names.push_back(head.target);
+    for (const std::string& field : target_fields(head, true))
+      if (std::ranges::find(names, field) == names.end()) names.push_back(field);
   return names;
 }
 

@@ -68,10 +68,14 @@ struct Head {
   std::vector<std::string> class_names = {};  ///< for "iou/NAME"; without a name, the number
   double weight = 1.0;                        ///< of this head's loss in the sum
   /// In training the target is a mixture of two labels (pipeline/mixup.h). Requires: a loss of
-  /// labels per sample. Measures count the first label. Not in compiled programs.
+  /// labels per sample. Measures count the first label.
   bool mixes = false;
   std::vector<Metric> metrics = {};
 };
+
+/// The batch fields that a head is compared with: in training that of a mixture's other label and
+/// that of the first one's share, too.
+std::vector<std::string> target_fields(const Head& head, bool training);
 
 class Objective {
  public:
@@ -85,7 +89,7 @@ class Objective {
   /// that a backend needs to compute the losses itself, or to bring to where score() does. Default:
   /// none, score() may read every output and field.
   virtual std::span<const Head> heads() const { return {}; }
-  /// Names of all batch fields that it reads: inputs(), then the heads' targets.
+  /// Names of all batch fields that it reads in training: inputs(), then the heads' targets.
   std::vector<std::string> fields() const;
   virtual std::size_t num_sums() const { return measures().size(); }
   /// Adds the batch's sums to `sums`, num_sums() of them. Throws: Corrupt, with the sample's key,

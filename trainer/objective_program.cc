@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "pipeline/mixup.h"
 #include "trainer/hlo/loss_program.h"
 #include "trainer/hlo/operations.h"
 #include "trainer/hlo/score_program.h"
@@ -94,6 +95,15 @@ std::optional<hlo::Tensor> metric_sums(Metric metric, const HeadTensors& of, con
   return hlo::concatenate({classes.both, classes.predicted, classes.wanted}, 0);
 }
 
+hlo::LossArguments arguments_of(const Head& head, const HeadTensors& tensors,
+                                const hlo::ScoreArguments& of) {
+  hlo::LossArguments arguments{tensors.output, tensors.target};
+  if (!head.mixes || !of.gradients) return arguments;
+  arguments.other = of.targets.at(pipeline::other_label_field(head.target));
+  arguments.share = of.targets.at(pipeline::label_share_field(head.target));
+  return arguments;
+}
+
 /// d (the head's weighted loss / divisor) / d output.
 hlo::Tensor weighted(const hlo::Tensor& slope, const HeadTensors& of, double weight,
                      const hlo::Tensor& divisor) {
@@ -119,10 +129,9 @@ std::optional<hlo::ScoreResults> LossObjective::stablehlo(const hlo::ScoreArgume
   first.fill(hlo::scalar(builder, 0.0));
   for (std::size_t i = 0; i < losses_.size(); ++i) {
     const Head& head = options_.heads[i];
-    if (head.mixes) throw Error(ErrorCode::kUnsupported, "MixUp and CutMix have no StableHLO");
     const hlo::Scope scope(builder, "loss." + (head.name.empty() ? std::to_string(i) : head.name));
     HeadTensors tensors{of.outputs.at(head.output), of.targets.at(head.target), of.valid, {}};
-    const auto loss = losses_[i]->stablehlo({tensors.output, tensors.target});
+    const auto loss = losses_[i]->stablehlo(arguments_of(head, tensors, of));
     if (!loss)
       throw Error(ErrorCode::kUnsupported,
                   fmt::format("loss {} has no StableHLO", head.loss.type().name().word));

@@ -173,6 +173,40 @@ TEST(DevicePlan, CompilesForATpuThatIsNotThere) {
   EXPECT_TRUE(plan["fits"]);
 }
 
+/// The run's own step, and from the second time on without the compiler.
+TEST(DevicePlan, CompilesTheStepOfARun) {
+  const std::filesystem::path packages =
+      std::filesystem::path(MILLRACE_CPU_PLUGIN).parent_path().parent_path().parent_path();
+  if (!std::filesystem::exists(packages / "jax_plugins/xla_cuda12/xla_cuda_plugin.so"))
+    GTEST_SKIP() << "jax-cuda12-pjrt is not installed";
+  const TempDir dir;
+  const std::map<std::string, std::string> environment = {{"XDG_CACHE_HOME", dir.path()},
+                                                          {"TMPDIR", dir.path()}};
+  const auto plan = [&](const std::string& more, const std::string& value) {
+    const ProcessResult result =
+        millrace({"plan", "--device", "h100:2", "--model", "lenet", "--classes", "10",
+                  "--batch-size", "8", more, value, "--plugin-path", packages, "--json"},
+                 {.environment = environment});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json_lines(result.out).at(0);
+  };
+  const auto first = plan("--optimizer", "sgd(momentum=0)");
+  EXPECT_EQ(first["devices"], 2);
+  EXPECT_FALSE(first.contains("kept"));
+  // Pictures of 28 x 28 come as bytes; 61,706 parameters as float32.
+  EXPECT_GE(first["argument_bytes"], 8 * (28 * 28 + 9) + 4 * 61'706);
+  const auto again = plan("--optimizer", "sgd(momentum=0)");
+  EXPECT_TRUE(again["kept"]);
+  EXPECT_EQ(again["compile_s"], first["compile_s"]);
+  const auto other = plan("--optimizer", "sgd");
+  EXPECT_FALSE(other.contains("kept"));
+  EXPECT_GE(other["argument_bytes"].get<double>() - first["argument_bytes"].get<double>(),
+            4 * 61'706)
+      << "with momentum";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1)
+      << "nothing but the kept plans";
+}
+
 TEST(DevicePlan, CompilesForAnH100ThatIsNotThere) {
   const auto plan = plan_for("h100", "jax_plugins/xla_cuda12/xla_cuda_plugin.so");
   if (plan.is_null()) GTEST_SKIP() << "jax-cuda12-pjrt is not installed";

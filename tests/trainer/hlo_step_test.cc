@@ -503,6 +503,18 @@ TEST(StepProgram, HasEveryLossOfValues) {
   }
 }
 
+/// MixUp's and CutMix's targets.
+TEST(StepProgram, MixesTwoLabels) {
+  for (const float smoothing : {0.0F, 0.1F}) {
+    const auto with = [&](bool mixes) {
+      const LossChoice loss = losses::CrossEntropy{.label_smoothing = smoothing};
+      return tiny({.objective = {.heads = {{.loss = loss, .mixes = mixes}}}});
+    };
+    compare_twins(with(true));
+    if (::testing::Test::IsSkipped()) return;
+  }
+}
+
 TEST(StepProgram, HasTheCrossEntropyOfPixels) {
   const auto compare = [](const losses::PixelCrossEntropy& loss) {
     StepTwins setup =

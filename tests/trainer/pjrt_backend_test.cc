@@ -163,10 +163,32 @@ class ProcessFeed final : public Feed {
   int process_;
 };
 
+/// Calls `train` with each of two processes' cluster and a run on a device of its own.
+template <typename Train>
+void in_two_processes(const Train& train) {
+  const auto samples = testing::make_samples(48, 784, 4, 1);
+  testing::FakeNetwork network(2);
+  std::vector<std::jthread> processes;
+  for (int process = 0; process < 2; ++process)
+    processes.emplace_back([&, process] {
+      const auto cluster =
+          make_cluster({.process = process, .processes = 2}, network.transport(process));
+      const auto backend = with_devices(1).make();
+      LeNetRun run(backend.get());
+      ProcessFeed feed(samples, process);
+      testing::LocalThreads devices(1);
+      train(process, FitInput{.model = run.model,
+                              .objective = run.objective,
+                              .train = feed,
+                              .devices = devices,
+                              .backend = backend.get(),
+                              .cluster = cluster.get()});
+    });
+}
+
 /// Processes sum on the host, between two programs: the same steps as two devices of one.
 TEST_F(PjrtBackend, ProcessesTrainAsOneWithTheirDevices) {
   const testing::TempDir folder;
-  const auto samples = testing::make_samples(48, 784, 4, 1);
   const auto options_of = [&](const std::string& run) {
     TrainOptions options = LeNetRun::options(folder / run, 2);
     options.accumulate = 1;
@@ -180,30 +202,27 @@ TEST_F(PjrtBackend, ProcessesTrainAsOneWithTheirDevices) {
        .devices = one.devices,
        .backend = together.get()},
       options_of("one"));
-  testing::FakeNetwork network(2);
-  std::vector<std::jthread> processes;
-  for (int process = 0; process < 2; ++process)
-    processes.emplace_back([&, process] {
-      const auto cluster =
-          make_cluster({.process = process, .processes = 2}, network.transport(process));
-      const auto backend = make(1);
-      LeNetRun run(backend.get());
-      ProcessFeed train(samples, process);
-      testing::LocalThreads devices(1);
-      TrainOptions options = options_of("two");
-      if (process == 1) options.run_folder.clear();
-      const FitResult result = fit({.model = run.model,
-                                    .objective = run.objective,
-                                    .train = train,
-                                    .devices = devices,
-                                    .backend = backend.get(),
-                                    .cluster = cluster.get()},
-                                   options);
-      EXPECT_EQ(2U, result.epochs.size());
-    });
-  processes.clear();
+  in_two_processes([&](int process, const FitInput& setup) {
+    TrainOptions options = options_of("two");
+    if (process == 1) options.run_folder.clear();
+    EXPECT_EQ(2U, fit(setup, options).epochs.size());
+  });
   expect_near(weights_of_checkpoint(folder / "one/checkpoints/last", one.model),
               weights_of_checkpoint(folder / "two/checkpoints/last", one.model), 1e-4, "weights");
+}
+
+/// Devices that round differently would train models of their own.
+TEST_F(PjrtBackend, ProcessesWithOtherWeightsEndTheRun) {
+  in_two_processes([](int process, const FitInput& setup) {
+    TrainOptions options = LeNetRun::options("", 1);
+    options.optimizer.rule = Sgd{.lr = process == 0 ? 0.1 : 0.1001};
+    try {
+      fit(setup, options);
+      ADD_FAILURE() << "process " << process << " has gone on";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr("weights are not the others'"));
+    }
+  });
 }
 
 /// A device takes part in one program: its batch has the size of the others'.

@@ -1,5 +1,6 @@
 // plan_device: a step's program compiled for an accelerator that need not be there: whether it
-// fits, and the least time that it takes.
+// fits, the least time that it takes, and whether the input keeps up. What a compiler has said of a
+// program is kept in $XDG_CACHE_HOME/millrace/plans, as compiling takes minutes.
 //
 // Threads: one at a time.
 #pragma once
@@ -15,8 +16,9 @@ namespace millrace::tools {
 
 struct DevicePlanRequest {
   std::string device = {};   ///< a word of accelerator_of()
-  std::string program = {};  ///< a file: a StableHLO module of one replica of all devices' step
+  std::string program = {};  ///< a StableHLO module: the step of one replica of all the devices'
   std::int64_t batch_size = 0;
+  double input_rate = 0;  ///< samples/s that the devices' machine delivers; 0: unknown
   PluginOptions plugins = {};
 };
 

@@ -183,13 +183,18 @@ RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugin
   pjrt::ClientOptions options{.devices = choice.numbers, .log = context.log};
   ::setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);  // plugins' own notes; warnings stay
   if (choice.kind == "xla-cpu") options.cpu_devices = 1 + *std::ranges::max_element(choice.numbers);
-  const SharedClient client =
+  SharedClient client =
       start_client(plugin_for(choice, plugins, context), options, plugins, context);
   if (client->devices().empty())
     throw Error(ErrorCode::kNotFound, "the plugin for " + choice.kind + " has no devices here");
-  return {.set = pjrt::pjrt_devices(client, choice.kind),
-          .backend = trainer::make_pjrt_backend(
-              client, {.store = trainer::default_program_store(), .log = context.log})};
+  return {.set = pjrt::pjrt_devices(client, choice.kind), .client = std::move(client)};
+}
+
+std::unique_ptr<trainer::Backend> RunDevices::make_backend(const trainer::hlo::Normalisation& bytes,
+                                                           const Log& log) const {
+  if (client == nullptr) return nullptr;
+  return trainer::make_pjrt_backend(
+      client, {.store = trainer::default_program_store(), .bytes = bytes, .log = log});
 }
 
 }  // namespace millrace::tools

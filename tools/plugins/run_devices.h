@@ -1,9 +1,10 @@
-// RunDevices: what --devices names: cores of this machine, or the devices of a PJRT plugin, with
-// the backend that computes on them.
+// RunDevices: what --devices names: cores of this machine, or the devices of a PJRT plugin; and the
+// backend that computes on them.
 //
 //   const DeviceChoice choice = DeviceChoice::parse("cuda:[0,2]");
 //   RunDevices devices = start_devices(choice, plugins, {.num_cores = 8}, context);
-//   fit({..., .devices = threads, .backend = devices.backend.get()}, options);
+//   const auto backend = devices.make_backend(normalisation, context.log);
+//   fit({..., .devices = threads, .backend = backend.get()}, options);
 //
 // Threads: one at a time.
 #pragma once
@@ -14,9 +15,11 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/pjrt/client.h"
 #include "tools/command.h"
 #include "tools/plugins/plugin_options.h"
 #include "trainer/backend.h"
+#include "trainer/hlo/program.h"
 
 namespace millrace::tools {
 
@@ -29,6 +32,8 @@ struct DeviceChoice {
   static DeviceChoice parse(const std::string& text);
 
   bool is_cores() const { return kind.empty(); }
+  /// Whether images are brought as bytes, which the device's programs normalise.
+  bool takes_bytes() const { return !is_cores(); }
   /// The same of words apart, as Lightning has them: "gpu" and "2", "auto" and "cuda:2".
   static DeviceChoice parse(const std::string& accelerator, const std::string& devices);
 
@@ -40,7 +45,11 @@ struct DeviceChoice {
 
 struct RunDevices {
   device::DeviceSet set;
-  std::unique_ptr<trainer::Backend> backend = {};  ///< null: the CPU's
+  std::shared_ptr<const device::pjrt::Client> client = nullptr;  ///< null: cores
+
+  /// Of images that come as bytes (DeviceChoice::takes_bytes()). Null: the CPU's.
+  std::unique_ptr<trainer::Backend> make_backend(const trainer::hlo::Normalisation& bytes,
+                                                 const Log& log) const;
 };
 
 /// Starts a plugin's devices: says after two seconds that it waits, and for what. Throws: NotFound,

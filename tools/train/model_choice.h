@@ -17,6 +17,8 @@
 namespace millrace::tools {
 
 inline constexpr std::int64_t kMaxClasses = 1 << 24;
+/// Where nothing says how many: ImageNet's.
+inline constexpr std::int64_t kUsualClasses = 1000;
 
 struct ModelChoice {
   trainer::ArchitectureChoice model = trainer::models::ResNet18();

@@ -8,11 +8,11 @@
 
 namespace millrace::tools {
 
-ModelOption::ModelOption()
-    : model_("model", trainer::standard_models(), trainer::ArchitectureChoice(ModelChoice().model)),
+ModelOption::ModelOption(const trainer::ArchitectureChoice& usual)
+    : model_("model", trainer::standard_models(), usual),
       task_("task", standard_tasks(), TaskKind(tasks::Classify())) {}
 
-void ModelOption::declare(CLI::App& app, ModelChoice& choice) {
+void ModelOption::declare_model(CLI::App& app, ModelChoice& choice) {
   app.option_defaults()->group("Model and images");
   model_.declare(app, "The network", ComponentOption::Fields::kOfRun)->check(in_short_help());
   app.add_option(
@@ -24,7 +24,12 @@ void ModelOption::declare(CLI::App& app, ModelChoice& choice) {
   app.add_option("--tie", choice.ties,
                  "Layers that share their weights, such as layer1.1.conv1=layer1.0.conv1")
       ->type_name("LAYER=LAYER");
-  choice.images.declare(app);
+  choice.images.declare_shape(app);
+}
+
+void ModelOption::declare(CLI::App& app, ModelChoice& choice) {
+  declare_model(app, choice);
+  choice.images.declare_reading(app);
 }
 
 void ModelOption::declare_task(CLI::App& app) {

@@ -12,14 +12,17 @@ namespace millrace::tools {
 
 class ModelOption {
  public:
-  ModelOption();
+  /// `usual` is the model unless another is given.
+  explicit ModelOption(const trainer::ArchitectureChoice& usual = ModelChoice().model);
 
   /// Of --model; of --task, and of its losses, too.
   static std::vector<const Table*> models() { return {&trainer::standard_models()}; }
   static std::vector<const Table*> tables() {
     return {&trainer::standard_models(), &standard_tasks(), &trainer::standard_losses()};
   }
-  /// --model --classes --tie and the image options. `choice` is borrowed: it gets what is said.
+  /// --model --classes --tie --size --channels.
+  void declare_model(CLI::App& app, ModelChoice& choice);
+  /// These and the other image options. `choice` is borrowed: it gets what is said.
   void declare(CLI::App& app, ModelChoice& choice);
   /// --task; without it the task is the model's default.
   void declare_task(CLI::App& app);

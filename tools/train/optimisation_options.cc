@@ -45,13 +45,23 @@ void OptimisationOptions::declare(CLI::App &app) {
                  "indexes, else counted")
       ->transform(whole_number(0))
       ->check(may_change());
-  declare_step(app);
-}
-
-void OptimisationOptions::declare_step(CLI::App &app) {
   app.add_option("--accumulate", accumulate, "Batches per device to accumulate for one step")
       ->transform(whole_number(1, 1 << 20))
       ->check(may_change());
+  declare_limits(app);
+  app.add_option("--on-non-finite", on_non_finite,
+                 "What to do when outputs, loss or gradients are not finite: fail; skip the step, "
+                 "or leave out the evaluation's measures")
+      ->transform(one_of({"fail", "skip"}))
+      ->check(may_change());
+}
+
+void OptimisationOptions::declare_update(CLI::App &app) {
+  optimizer.declare(app, "The update rule of the weights")->check(in_short_help());
+  declare_limits(app);
+}
+
+void OptimisationOptions::declare_limits(CLI::App &app) {
   app.add_option("--clip-norm", clip.norm, "Clip the norm of the gradients to this; 0: off")
       ->transform(real_number(0))
       ->check(may_change());
@@ -63,19 +73,18 @@ void OptimisationOptions::declare_step(CLI::App &app) {
                  "saved; 0: off")
       ->transform(real_number(0, 1))
       ->check(may_change());
-  app.add_option("--on-non-finite", on_non_finite,
-                 "What to do when outputs, loss or gradients are not finite: fail; skip the step, "
-                 "or leave out the evaluation's measures")
-      ->transform(one_of({"fail", "skip"}))
-      ->check(may_change());
+}
+
+void OptimisationOptions::check_update() {
+  optimizer.settle();
+  has_default_lr_ = optimizer.is_open("lr");
+  require(ema < 1.0, "--ema must be below 1");
 }
 
 void OptimisationOptions::check() {
-  optimizer.settle();
+  check_update();
   schedule.settle();
-  has_default_lr_ = optimizer.is_open("lr");
   has_default_warmup_ = schedule.is_open("warmup") && rule().usual.warmup_steps > 0;
-  require(ema < 1.0, "--ema must be below 1");
   require(!scale_lr || !has_default_lr_,
           "--scale-lr needs a rate, such as --optimizer 'sgd(0.1)': the default rate already "
           "depends on the samples in a step");

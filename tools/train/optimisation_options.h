@@ -33,8 +33,12 @@ struct OptimisationOptions {
     return {&trainer::standard_rules(), &trainer::standard_schedules()};
   }
   void declare(CLI::App& app);
+  /// What one update is made of: --optimizer --clip-norm --clip-value --ema.
+  void declare_update(CLI::App& app);
   /// Throws: InvalidArgument for options that contradict each other.
   void check();
+  /// The same of declare_update()'s alone.
+  void check_update();
 
   /// Sets what only the run knows: the samples per step, which scale the default rate, and the
   /// run's steps, a tenth of which limits the default warm-up; 0: unknown.
@@ -49,7 +53,7 @@ struct OptimisationOptions {
   std::string text() const;
 
  private:
-  void declare_step(CLI::App& app);
+  void declare_limits(CLI::App& app);
   trainer::Schedule made_schedule() const;
   trainer::RuleSettings rule() const;
   std::int64_t default_warmup_steps() const;

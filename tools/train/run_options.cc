@@ -33,11 +33,6 @@ wds::SplitOptions split_of(std::size_t num_shards, const RunOptions& run, int sa
   return run.streams.split(num_shards, run.topology);
 }
 
-/// The names used by PyTorch and Lightning.
-const ValueAliases kPrecisions = {
-    {"16", "bf16"}, {"16-mixed", "bf16"}, {"bf16-mixed", "bf16"}, {"bfloat16", "bf16"},
-    {"32", "fp32"}, {"32-true", "fp32"},  {"float32", "fp32"},    {"16-true", "bf16-true"}};
-
 /// "auto" is one device with all cores; a list may be written without brackets.
 std::string settle_devices(std::string& devices) {
   const std::size_t colon = devices.find(':');
@@ -75,12 +70,7 @@ void RunOptions::declare(CLI::App& app) {
                  "--devices names")
       ->check(own_of_process());
   plugins.declare_for_run(app);
-  app.add_option(
-         "--precision", precision,
-         "bf16 (16, 16-mixed, bf16-mixed, bfloat16): bf16 compute, float32 weights; fp32 (32, "
-         "float32); bf16-true: bf16 weights too")
-      ->transform(one_of({"bf16", "fp32", "bf16-true"}, kPrecisions))
-      ->check(in_short_help());
+  precision.declare(app);
   add_count_of(app, "--batch-size", batch, kAll, 1, std::int64_t{1} << 40,
                "Samples per device in a step; N/all: of all devices of all processes together")
       ->type_name("N")
@@ -126,8 +116,8 @@ void RunOptions::settle(const Topology& where) {
                   batch_size > 0 ? fmt::format("{} or ", batch_size * replicas) : "", above));
 }
 
-trainer::nn::Precision RunOptions::compute_precision() const {
-  return precision == "fp32" ? trainer::nn::Precision::kFloat32 : trainer::nn::Precision::kBFloat16;
+decode::DType RunOptions::input_dtype() const {
+  return device_choice().takes_bytes() ? decode::DType::kUInt8 : precision.input();
 }
 
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
@@ -140,9 +130,7 @@ void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                                 const ModelChoice& choice, const RunOptions& run,
                                                 const ReadOptions& read, const Context& context) {
-  const auto dtype = run.compute_precision() == trainer::nn::Precision::kFloat32
-                         ? decode::DType::kFloat32
-                         : decode::DType::kBFloat16;
+  const decode::DType dtype = run.input_dtype();
   pipeline::PipelineOptions options;
   options.shards = input.shards;
   options.joins = input.joins;

@@ -13,7 +13,7 @@
 #include "tools/plugins/run_devices.h"
 #include "tools/read_options.h"
 #include "tools/train/model_choice.h"
-#include "trainer/nn/plan.h"
+#include "tools/train/precision_option.h"
 
 namespace millrace::tools {
 
@@ -21,7 +21,7 @@ struct RunOptions {
   std::string devices = "1";
   std::string accelerator = "auto";  ///< another way to say what `devices` are
   PluginOptions plugins = {};
-  std::string precision = "bf16";
+  PrecisionOption precision = {};
   CountOf batch = {.number = 64};  ///< of each device, or 512/all
   std::int64_t batch_size = 64;    ///< of each device; set by settle()
   StreamOptions streams = {};
@@ -41,10 +41,8 @@ struct RunOptions {
   /// Takes over where this process stands. Throws: InvalidArgument for a batch of all devices or
   /// streams that the processes cannot share evenly.
   void settle(const Topology& where);
-
-  trainer::nn::Precision compute_precision() const;
-  /// True for bf16-true: weights and optimizer state are rounded too.
-  bool rounds_weights() const { return precision == "bf16-true"; }
+  /// Of the images that the loader brings to the model.
+  decode::DType input_dtype() const;
 };
 
 /// What a run that is resumed has of the one before.

@@ -42,9 +42,9 @@ pipeline::ImageField mask_field_of(const TaskChoice& task, std::int64_t classes)
 pipeline::PairedImagesField paired_fields(const TaskChoice& task, const ImageOptions& images,
                                           std::int64_t classes, decode::DType dtype,
                                           bool training) {
-  const auto all = training ? images.train_transforms() : images.eval_transforms();
+  const auto all = images.transforms(training, dtype);
   auto own = decode::of_kind(all, decode::TransformKind::kPixels);
-  own.emplace_back(images.normalize());
+  std::ranges::copy(decode::of_kind(all, decode::TransformKind::kScale), std::back_inserter(own));
   pipeline::PairedImagesField paired{
       .geometry = decode::of_kind(all, decode::TransformKind::kGeometry),
       .members = {{.transforms = own, .channels = images.channels, .dtype = dtype}}};
@@ -162,10 +162,9 @@ std::vector<pipeline::FieldSpec> TaskChoice::fields(const ImageOptions& images,
                                                     std::int64_t outputs, decode::DType dtype,
                                                     bool training) const {
   if (is_dense()) return {paired_fields(*this, images, outputs, dtype, training)};
-  const pipeline::ImageField image{
-      .transforms = training ? images.train_transforms() : images.eval_transforms(),
-      .channels = images.channels,
-      .dtype = dtype};
+  const pipeline::ImageField image{.transforms = images.transforms(training, dtype),
+                                   .channels = images.channels,
+                                   .dtype = dtype};
   if (what_.has_labels())
     return {image, pipeline::FloatsField{.size = outputs, .json_key = what_.label_key}};
   return {image, pipeline::LabelField{.classes = outputs}};
@@ -174,7 +173,7 @@ std::vector<pipeline::FieldSpec> TaskChoice::fields(const ImageOptions& images,
 std::vector<pipeline::FieldSpec> TaskChoice::inputs(const ImageOptions& images,
                                                     decode::DType dtype) const {
   std::vector<pipeline::FieldSpec> fields = {pipeline::ImageField{
-      .transforms = images.eval_transforms(), .channels = images.channels, .dtype = dtype}};
+      .transforms = images.transforms(false, dtype), .channels = images.channels, .dtype = dtype}};
   if (is_dense()) fields.emplace_back(size_field());
   return fields;
 }

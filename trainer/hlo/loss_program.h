@@ -22,6 +22,10 @@ namespace millrace::trainer::hlo {
 struct LossArguments {
   Tensor prediction;  ///< float32, (N, ...); images (N, C, H, W)
   Tensor target;  ///< labels int32, (N) or (N, H, W); or float32 values of the prediction's shape
+  /// Of a mixture: the other label, int32 (N), and how much of the target is the first one's,
+  /// float32 (N).
+  std::optional<Tensor> other = {};
+  std::optional<Tensor> share = {};
 };
 
 struct LossResults {

@@ -100,7 +100,7 @@ Program make_evaluation_program(const ProgramSetup& setup) {
   ProgramBuilder program(setup, "evaluation");
   const GraphProgram graph = run_forward(program);
   const std::vector<Tensor>& outputs = graph.outputs();
-  const auto targets = program.take_targets();
+  const auto targets = program.take_targets(false);
   const Tensor valid = program.take_valid();
   Builder& builder = program.builder();
   const Scope scope(builder, "loss");

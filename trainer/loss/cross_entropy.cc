@@ -61,7 +61,7 @@ class CrossEntropyLoss final : public Loss {
     const hlo::SoftmaxOfClasses softmax = hlo::softmax_of_classes(logits);
     const hlo::Tensor is_label = hlo::is_class(of.target, logits.shape);
     const hlo::Tensor logit = hlo::sum(hlo::select(is_label, logits, 0.0), {1});
-    hlo::Tensor loss = (softmax.log_sum - logit) * (1.0 - smoothing);
+    hlo::Tensor loss = (softmax.log_sum - mixed_logit(of, logit)) * (1.0 - smoothing);
     if (smoothing > 0) {
       const hlo::Tensor others = softmax.log_sum * classes - hlo::sum(logits, {1});
       loss = loss + others * (smoothing / classes);
@@ -73,8 +73,7 @@ class CrossEntropyLoss final : public Loss {
     return hlo::LossResults{.loss = loss,
                             .gradient =
                                 [=] {
-                                  const hlo::Tensor hit = hlo::splat_like(logits, 1.0 - smoothing);
-                                  const hlo::Tensor own = hlo::select(is_label, hit, 0.0);
+                                  const hlo::Tensor own = wanted(of, is_label, 1.0 - smoothing);
                                   if (smoothing == 0) return softmax.shares - own;
                                   return softmax.shares - smoothing / classes - own;
                                 },
@@ -83,6 +82,26 @@ class CrossEntropyLoss final : public Loss {
   }
 
  private:
+  /// What is wanted of each class, times `hit`: (N, K).
+  static hlo::Tensor wanted(const hlo::LossArguments& of, const hlo::Tensor& is_label, double hit) {
+    const hlo::Tensor& logits = of.prediction;
+    if (!of.other) return hlo::select(is_label, hlo::splat_like(logits, hit), 0.0);
+    const hlo::Tensor share = hlo::to_classes(*of.share, logits.shape);
+    const hlo::Tensor is_other = hlo::is_class(*of.other, logits.shape);
+    return hlo::select(is_label, share * hit, 0.0) +
+           hlo::select(is_other, (1.0 - share) * hit, 0.0);
+  }
+
+  /// The label's logit, (N), or the mean of a mixture's two.
+  static hlo::Tensor mixed_logit(const hlo::LossArguments& of, const hlo::Tensor& logit) {
+    if (!of.other) return logit;
+    const hlo::Tensor is_other = hlo::is_class(*of.other, of.prediction.shape);
+    const hlo::Tensor other = hlo::sum(hlo::select(is_other, of.prediction, 0.0), {1});
+    const hlo::Tensor& share = *of.share;
+    return hlo::select(hlo::compare(share, hlo::Order::kLess, 1.0),
+                       share * logit + (1.0 - share) * other, logit);
+  }
+
   /// rank_of(), of all slots.
   static hlo::Tensor rank_of_label(const hlo::Tensor& logits, const hlo::Tensor& logit,
                                    const hlo::Tensor& label) {

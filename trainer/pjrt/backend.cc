@@ -70,6 +70,7 @@ class PjrtBackend final : public Backend {
                                                        .precision = setup.precision,
                                                        .flags = options_.flags,
                                                        .store = options_.store,
+                                                       .bytes = options_.bytes,
                                                        .log = options_.log});
     known = team;
     return team;

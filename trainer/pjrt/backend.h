@@ -28,6 +28,7 @@
 #include "device/pjrt/client.h"
 #include "io/base/log.h"
 #include "trainer/backend.h"
+#include "trainer/hlo/program.h"
 
 namespace millrace::trainer {
 
@@ -37,6 +38,8 @@ struct PjrtBackendOptions {
   /// Where compiled programs are kept for the next run (trainer/pjrt/program_store.h); empty:
   /// nowhere.
   std::string store = {};
+  /// Of images that come as bytes, a quarter of float32 on the way; empty: none do.
+  hlo::Normalisation bytes = {};
   Log log = {};  ///< says what is compiled: that takes minutes on some devices
 };
 

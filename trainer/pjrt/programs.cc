@@ -107,6 +107,7 @@ hlo::Program Programs::make(const ProgramKey& key) const {
                                 .batch_size = key.shape.slots,
                                 .precision = setup_.precision,
                                 .input_dtype = key.shape.input,
+                                .bytes = setup_.bytes,
                                 .replicas = is_alone ? 1 : replicas_};
   switch (key.kind) {
     case ProgramKind::kStep:

@@ -66,6 +66,7 @@ struct ProgramsSetup {
   nn::Precision precision = nn::Precision::kBFloat16;
   std::vector<std::pair<std::string, std::int64_t>> flags = {};  ///< CompileOptions::flags
   std::string store = {};  ///< ProgramStore's folder; empty: none
+  hlo::Normalisation bytes = {};
   Log log = {};
 };
 

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "io/base/check.h"
 #include "io/base/error.h"
+#include "io/base/hash.h"
 #include "trainer/optimizer.h"
 
 namespace millrace::trainer {
@@ -20,6 +23,12 @@ DeviceArrays one(Buffer array) {
   DeviceArrays arrays;
   arrays.push_back(std::move(array));
   return arrays;
+}
+
+std::string digest_of(const std::vector<float>& values) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(values)));
+  return hash.hex();
 }
 
 hlo::StepProgramOptions program_options(const StepSetup& setup) {
@@ -285,10 +294,37 @@ void PjrtStep::await_weights() {
   try {
     for (const Results& one : pending_)
       if (!one.is_finite.empty()) one.is_finite.front().wait();
+    if (has_several_processes()) check_same_weights();
   } catch (...) {
     is_intact_ = false;
     throw;
   }
+}
+
+/// Each process has computed the same update, and weights are not exchanged: processors that round
+/// differently would train models of their own. Throws: Corrupt, on a process whose weights are not
+/// the others'.
+void PjrtStep::check_same_weights() {
+  // Parts of a digest, whose sums are exact in a double; and the number of processes.
+  constexpr std::size_t kParts = 8;
+  std::array<double, kParts + 1> sums{};
+  if (is_first()) {
+    std::vector<float> weights(replica_.setup().weights.size());
+    FlatBuffer::of(replica_.setup().weights).read(0, weights);
+    const std::string digest = digest_of(weights);
+    const std::size_t digits = digest.size() / kParts;
+    for (std::size_t i = 0; i < kParts; ++i)
+      sums[i] = static_cast<double>(std::stoul(digest.substr(i * digits, digits), nullptr, 16));
+    sums[kParts] = 1.0;
+  }
+  const auto own = sums;
+  setup_.gradient_group.all_reduce(std::span<double>(sums));
+  if (!is_first()) return;
+  for (std::size_t i = 0; i < kParts; ++i)
+    if (sums[i] != own[i] * sums[kParts])
+      throw Error(ErrorCode::kCorrupt,
+                  "this process's weights are not the others': their devices do not round alike, "
+                  "and a run of several processes on a plugin's devices needs devices of one kind");
 }
 
 void PjrtStep::discard() { forget(); }

@@ -54,6 +54,7 @@ class PjrtStep final : public ReplicaStep {
   std::vector<const device::pjrt::Buffer*> arguments(const hlo::Program& program);
   void take(const hlo::Program& program, DeviceArrays results);
   StepOutcome read(const Results& results) const;
+  void check_same_weights();
   void forget();
 
   PjrtReplica& replica_;

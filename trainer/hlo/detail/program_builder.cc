@@ -63,6 +63,17 @@ ProgramValue target_of(const Head& head, TargetKind kind, const Shape& output) {
   return target;
 }
 
+/// With those of a mixture: the other label, and the first one's share.
+std::vector<ProgramValue> targets_of(const Head& head, const Shape& output, bool training) {
+  std::vector<ProgramValue> targets;
+  for (const std::string& field : target_fields(head, training)) {
+    targets.push_back(target_of(head, head.loss.make()->target(), output));
+    targets.back().name = field;
+  }
+  if (targets.size() == 3) targets.back().type = Type::kFloat32;
+  return targets;
+}
+
 bool is_same(const ProgramValue& a, const ProgramValue& b) {
   return a.role == b.role && a.name == b.name && a.state == b.state;
 }
@@ -136,26 +147,30 @@ Tensor ProgramBuilder::normalised(const Tensor& bytes) const {
   return (float32(bytes) / 255.0 - wide(by.mean)) / wide(by.deviation);
 }
 
-std::map<std::string, Tensor> ProgramBuilder::take_targets() {
+std::map<std::string, Tensor> ProgramBuilder::take_targets(bool training) {
   std::map<std::string, Tensor> tensors;
   for (const Head& head : setup_.objective.heads()) {
     require(
         head.output < graph_.outputs().size(),
         fmt::format("the objective reads output {} of {}", head.output, graph_.outputs().size()));
     const nn::Node& node = graph_.node(graph_.outputs()[head.output].value);
-    const ProgramValue value =
-        target_of(head, head.loss.make()->target(), output_shape(setup_.batch_size, node.shape));
-    const auto known = tensors.find(head.target);
-    if (known != tensors.end()) {
-      require(known->second.shape == value.shape,
-              "outputs of different shapes are compared with field " + head.target);
-      continue;
+    for (const ProgramValue& value :
+         targets_of(head, output_shape(setup_.batch_size, node.shape), training)) {
+      const auto known = tensors.find(value.name);
+      if (known == tensors.end())
+        tensors.emplace(value.name, take_target(value));
+      else
+        require(known->second.shape == value.shape,
+                "outputs of different shapes are compared with field " + value.name);
     }
-    const Tensor given = take(value);
-    const Scope scope(builder_, head.target);
-    tensors.emplace(head.target, value.type == Type::kInt64 ? convert(given, Type::kInt32) : given);
   }
   return tensors;
+}
+
+Tensor ProgramBuilder::take_target(const ProgramValue& value) {
+  const Tensor given = take(value);
+  const Scope scope(builder_, value.name);
+  return value.type == Type::kInt64 ? convert(given, Type::kInt32) : given;
 }
 
 Tensor ProgramBuilder::take_valid() {

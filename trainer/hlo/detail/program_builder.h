@@ -31,8 +31,8 @@ class ProgramBuilder {
   std::vector<Tensor> take_buffers();
   /// The model's inputs, as the batch has them: in the order of the graph's.
   std::vector<Tensor> take_inputs();
-  /// The heads' targets by field, labels as int32.
-  std::map<std::string, Tensor> take_targets();
+  /// The heads' targets by field, labels as int32; in training those of mixtures, too.
+  std::map<std::string, Tensor> take_targets(bool training);
   /// Flags (N).
   Tensor take_valid();
 
@@ -50,6 +50,7 @@ class ProgramBuilder {
   Program finish();
 
  private:
+  Tensor take_target(const ProgramValue& value);
   Tensor normalised(const Tensor& bytes) const;
 
   ProgramSetup setup_;

@@ -44,7 +44,7 @@ void StepBuilder::take_weights() {
 
 void StepBuilder::take_batch() {
   inputs_ = program_.take_inputs();
-  targets_ = program_.take_targets();
+  targets_ = program_.take_targets(true);
   valid_ = program_.take_valid();
 }
 
