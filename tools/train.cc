@@ -194,7 +194,7 @@ class TrainCommand final : public Command {
     if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
       optimisation_.steps_per_epoch =
           decide_number(cluster, [&] { return find_steps(input, context); });
-    optimisation_.settle(batch_of_step(),
+    optimisation_.settle(*model, batch_of_step(),
                          decide_number(cluster, [&] { return run_steps(input, context); }));
     processes_->print_places(context);
     print_header(*model, context);

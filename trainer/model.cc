@@ -14,4 +14,6 @@ std::unique_ptr<Model> Model::tied(const TieHook& /*hook*/) const {
   throw Error(ErrorCode::kInvalidArgument, name() + " has no graph whose layers could be tied");
 }
 
+bool has_batch_norms(const Model& model) { return !model.buffers().entries().empty(); }
+
 }  // namespace millrace::trainer

@@ -45,6 +45,9 @@ class Model {
   virtual std::unique_ptr<Model> tied(const TieHook& hook) const;
 };
 
+/// Whether the model has running statistics.
+bool has_batch_norms(const Model& model);
+
 class GraphModel final : public Model {
  public:
   GraphModel(std::string name, nn::Graph graph)

@@ -42,12 +42,16 @@ ParameterSettings settings_for(const Parameter& parameter, const RuleSettings& r
   return {.weight_decay = rule.weight_decay};
 }
 
-double RuleSettings::lr_for(std::int64_t step_samples) const {
+double RuleDefaults::lr_of(bool has_norms) const {
+  return has_norms || lr_without_norms == 0 ? lr : lr_without_norms;
+}
+
+double RuleSettings::lr_for(std::int64_t step_samples, bool has_norms) const {
   if (lr) return *lr;
+  const double full = usual.lr_of(has_norms);
   const bool is_smaller = step_samples > 0 && step_samples < usual.lr_batch;
-  return is_smaller
-             ? usual.lr * static_cast<double>(step_samples) / static_cast<double>(usual.lr_batch)
-             : usual.lr;
+  return is_smaller ? full * static_cast<double>(step_samples) / static_cast<double>(usual.lr_batch)
+                    : full;
 }
 
 std::optional<hlo::RuleResults> UpdateRule::stablehlo(const hlo::RuleArguments& /*of*/) const {

@@ -45,9 +45,13 @@ struct ParameterGroup {
 /// A rule's advice where the user does not say.
 struct RuleDefaults {
   double lr = 0.1;
+  /// Of a model without batch norms, whose losses are steeper; 0: the same.
+  double lr_without_norms = 0;
   /// The global batch size that `lr` is for; smaller ones get a proportion of it. 0: any size.
   std::int64_t lr_batch = 0;
   std::int64_t warmup_steps = 0;
+
+  double lr_of(bool has_norms) const;
 };
 
 /// What all rules have. The rule's struct lists lr, weight_decay and groups among its fields.
@@ -57,8 +61,8 @@ struct RuleSettings {
   std::vector<ParameterGroup> groups = {};
   RuleDefaults usual = {};
 
-  /// The learning rate of steps of so many samples; 0: unknown.
-  double lr_for(std::int64_t step_samples) const;
+  /// The learning rate of steps of so many samples; 0: unknown. `has_norms`: batch norms.
+  double lr_for(std::int64_t step_samples, bool has_norms = true) const;
 };
 
 /// Of one parameter, by its group.

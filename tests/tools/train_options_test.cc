@@ -205,9 +205,9 @@ TEST_F(TrainOptions, EveryRuleBringsARateForItsBatch) {
   EXPECT_THAT(
       header({"--epoch-samples", "96"}),
       HasSubstr(
-          "sgd lr 0.00625 (default 0.1 is for 128 samples per step) "
+          "sgd lr 0.003125 (default 0.05 is for 128 samples per step) "
           "cosine after 1 step of warm-up (the run has 4 steps; sgd learns little in so few)"));
-  EXPECT_THAT(header({"--devices", "2", "--accumulate", "2"}), HasSubstr("sgd lr 0.025 ("));
+  EXPECT_THAT(header({"--devices", "2", "--accumulate", "2"}), HasSubstr("sgd lr 0.0125 ("));
   EXPECT_THAT(header({"--optimizer", "lars"}), HasSubstr("lars lr 0.25 (default 4 is for 128"));
   EXPECT_THAT(header({"--lr", "0.02"}), HasSubstr("sgd lr 0.02 cosine"));
 }
@@ -225,7 +225,7 @@ TEST_F(TrainOptions, ARunThatEndsInItsWarmUpSaysSo) {
       run_with({"--no-scan"}),
       AllOf(HasSubstr("100 steps of warm-up (no indexes: the length of the run is unknown)"),
             HasSubstr("in its warm-up, after 12 of 100 steps: the learning rate never "
-                      "reached 0.00625")));
+                      "reached 0.003125")));
   EXPECT_THAT(run_with({"--steps-per-epoch", "12"}), Not(HasSubstr("in its warm-up")));
 }
 

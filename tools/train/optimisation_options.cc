@@ -90,9 +90,13 @@ void OptimisationOptions::check() {
           "depends on the samples in a step");
 }
 
-void OptimisationOptions::settle(std::int64_t step_samples, std::int64_t run_steps) {
+void OptimisationOptions::settle(const trainer::Model &model, std::int64_t step_samples,
+                                 std::int64_t run_steps) {
   run_steps_ = run_steps;
-  if (has_default_lr_) optimizer.set("lr", fmt::format("{}", rule().lr_for(step_samples)));
+  const bool has_norms = trainer::has_batch_norms(model);
+  usual_lr_ = rule().usual.lr_of(has_norms);
+  if (has_default_lr_)
+    optimizer.set("lr", fmt::format("{}", rule().lr_for(step_samples, has_norms)));
   if (has_default_warmup_) schedule.set("warmup", fmt::format("{}steps", default_warmup_steps()));
 }
 
@@ -135,9 +139,9 @@ std::string OptimisationOptions::rate_text() const {
   const double lr = now.lr_for(0);
   const std::string rate = fmt::format("lr {:g}", lr);
   if (!has_default_lr_) return rate;
-  if (lr == now.usual.lr) return rate + " (default)";
-  return rate + fmt::format(" (default {:g} is for {} samples per step)", now.usual.lr,
-                            now.usual.lr_batch);
+  if (lr == usual_lr_) return rate + " (default)";
+  return rate +
+         fmt::format(" (default {:g} is for {} samples per step)", usual_lr_, now.usual.lr_batch);
 }
 
 // The reason for the length of a default warm-up.

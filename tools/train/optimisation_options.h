@@ -10,8 +10,9 @@
 #include "trainer/train_options.h"
 
 namespace millrace::trainer {
+class Model;
 class Schedule;
-}
+}  // namespace millrace::trainer
 
 namespace millrace::tools {
 
@@ -42,7 +43,7 @@ struct OptimisationOptions {
 
   /// Sets what only the run knows: the samples per step, which scale the default rate, and the
   /// run's steps, a tenth of which limits the default warm-up; 0: unknown.
-  void settle(std::int64_t step_samples, std::int64_t run_steps);
+  void settle(const trainer::Model& model, std::int64_t step_samples, std::int64_t run_steps);
   /// Whether the warm-up is a default and not given by the user.
   bool has_default_warmup() const;
 
@@ -62,6 +63,7 @@ struct OptimisationOptions {
   std::string warmup_text() const;
 
   bool has_default_lr_ = false;
+  double usual_lr_ = 0;  ///< of this model, for the rule's usual number of samples
   bool has_default_warmup_ = false;
   std::int64_t run_steps_ = 0;
 };

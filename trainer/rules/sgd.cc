@@ -14,7 +14,7 @@ class SgdRule final : public UpdateRule {
       : UpdateRule({.lr = options.lr,
                     .weight_decay = options.weight_decay,
                     .groups = options.groups,
-                    .usual = {.lr = 0.1, .lr_batch = 128, .warmup_steps = 100}}),
+                    .usual = {.lr = 0.1, .lr_without_norms = 0.05, .lr_batch = 128, .warmup_steps = 100}}),
         momentum_(options.momentum),
         gain_(1.0F - options.dampening),
         nesterov_(options.nesterov) {}
@@ -81,7 +81,7 @@ const ComponentName Sgd::kName = {"sgd", "SGD", "Steps along the gradient, with 
 
 void Sgd::fields(FieldList& field) {
   field("lr", lr, {.min = 0, .open_min = true},
-        "Learning rate [0.1; less below 128 samples per step]");
+        "Learning rate [0.1, without batch norms 0.05; less below 128 samples per step]");
   field("momentum", momentum, {.min = 0, .max = 1, .open_max = true}, "Momentum");
   field.by_name();
   field("dampening", dampening, {.min = 0, .max = 1}, "Dampening of the momentum");

@@ -14,7 +14,8 @@
 namespace millrace::trainer {
 
 struct Sgd {
-  /// Default: 0.1 from 128 samples per step on, less in proportion for fewer.
+  /// Default: 0.1 from 128 samples per step on, less in proportion for fewer; of a model without
+  /// batch norms 0.05.
   std::optional<double> lr = {};
   float momentum = 0.9F;
   float dampening = 0.0F;

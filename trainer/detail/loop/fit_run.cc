@@ -80,7 +80,7 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
       stop_(options, processes.cluster()),
       opener_(checkpoint_opener(options)),
       observers_(observers),
-      schedule_(make_schedule(options, input.train.batch_size(),
+      schedule_(make_schedule(options, input.model, input.train.batch_size(),
                               processes.cluster().topology().world_size())),
       steps_per_epoch_(settle_steps_per_epoch(processes, input.train, options)),
       group_({.model = input.model,

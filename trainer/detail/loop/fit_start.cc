@@ -235,11 +235,13 @@ std::int64_t settle_steps_per_epoch(Processes& processes, const Feed& train,
   return (batches + options.accumulate - 1) / options.accumulate;
 }
 
-Schedule make_schedule(const TrainOptions& options, std::int64_t batch_size, int world) {
+Schedule make_schedule(const TrainOptions& options, const Model& model, std::int64_t batch_size,
+                       int world) {
   const std::unique_ptr<UpdateRule> rule = options.optimizer.rule.make();
   require(!options.scale_lr || rule->settings().lr,
           "scale_lr needs the rule's rate: its default depends on the samples in a step already");
-  const double lr = rule->settings().lr_for(batch_size * world * options.accumulate);
+  const double lr =
+      rule->settings().lr_for(batch_size * world * options.accumulate, has_batch_norms(model));
   return {options.schedule,
           {.base_lr = options.scale_lr ? lr * world : lr,
            .epochs = options.schedule_epochs > 0 ? options.schedule_epochs

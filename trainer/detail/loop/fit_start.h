@@ -28,7 +28,8 @@ std::int64_t settle_steps_per_epoch(Processes& processes, const Feed& train,
 
 /// The schedule over the rule's rate: the given one, multiplied by the number of replicas with
 /// options.scale_lr, or the default for `batch_size` samples on each replica.
-Schedule make_schedule(const TrainOptions& options, std::int64_t batch_size, int world);
+Schedule make_schedule(const TrainOptions& options, const Model& model, std::int64_t batch_size,
+                       int world);
 
 /// Loads the checkpoint at `path` into `tensors` and returns its state, with seed, world size,
 /// monitor, input and options from this run's `fresh`. Permitted differences are logged as a
