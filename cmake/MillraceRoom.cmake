@@ -8,12 +8,13 @@ function(millrace_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# millrace_room(NAME EXCEPT ... LINK ... PRIVATE_LINK ...)
+# millrace_room(NAME EXCEPT ... LINK ... PRIVATE_LINK ... HEADERS_OF room)
 # One room is one library target `millrace_<name>`, exported as `millrace::<name>`; static unless
 # BUILD_SHARED_LIBS is on. Its sources are those of its folder except what matches EXCEPT. LINK holds
 # the rooms below it; PRIVATE_LINK the third-party libraries, whose headers stay inside .cc files.
+# HEADERS_OF is the room whose precompiled headers it shares: one that is compiled with the same options.
 function(millrace_room name)
-  cmake_parse_arguments(ROOM "" "" "EXCEPT;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(ROOM "" "HEADERS_OF" "EXCEPT;LINK;PRIVATE_LINK" ${ARGN})
   millrace_sources(sources ${ROOM_EXCEPT})
   add_library(millrace_${name} ${sources})
   add_library(millrace::${name} ALIAS millrace_${name})
@@ -32,7 +33,12 @@ function(millrace_room name)
   target_compile_features(millrace_${name} PUBLIC cxx_std_20)
   target_link_libraries(millrace_${name} PUBLIC ${ROOM_LINK} PRIVATE ${ROOM_PRIVATE_LINK})
   millrace_warnings(millrace_${name})
-  millrace_precompile(millrace_${name})
+  if(ROOM_HEADERS_OF AND MILLRACE_PRECOMPILE)
+    millrace_group(millrace_${name})
+    target_precompile_headers(millrace_${name} REUSE_FROM millrace_${ROOM_HEADERS_OF})
+  else()
+    millrace_precompile(millrace_${name})
+  endif()
   set_property(GLOBAL APPEND PROPERTY MILLRACE_ROOMS millrace_${name})
 endfunction()
 
@@ -89,9 +95,10 @@ function(millrace_precompile target)
   endif()
 endfunction()
 
-# Tests and the program are compiled in half of the time with little optimisation, and what takes long
-# in them is in the rooms' libraries. One program precompiles the headers of all tests. At -O1 g++ 12
-# wrongly reports std::string's own buffer as uninitialised.
+# Tests and the program are compiled in half of the time with little optimisation, tests with none, and
+# what takes long in them is in the rooms' libraries. One program precompiles the headers of all tests.
+# At -O1 g++ 12 wrongly reports std::string's own buffer as uninitialised.
+set(millrace_test_options -O0)
 if(MILLRACE_SANITIZE)
   set(millrace_quick_options -O0)
 else()
@@ -102,7 +109,7 @@ function(millrace_test_headers)
   target_link_libraries(millrace_test_headers PRIVATE GTest::gmock)
   target_compile_features(millrace_test_headers PRIVATE cxx_std_20)
   millrace_warnings(millrace_test_headers)
-  target_compile_options(millrace_test_headers PRIVATE ${millrace_quick_options})
+  target_compile_options(millrace_test_headers PRIVATE ${millrace_test_options})
   millrace_precompile(millrace_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 endfunction()
 
@@ -128,7 +135,7 @@ function(millrace_test name)
   target_link_libraries(${name} PRIVATE ${TEST_LINK} millrace_test_support
     GTest::gmock GTest::gtest_main)
   millrace_warnings(${name})
-  target_compile_options(${name} PRIVATE ${millrace_quick_options})
+  target_compile_options(${name} PRIVATE ${millrace_test_options})
   if(MILLRACE_PRECOMPILE)
     target_precompile_headers(${name} REUSE_FROM millrace_test_headers)
     if(TEST_GROUPS)
