@@ -89,7 +89,7 @@ Json compile_or_fault(const DevicePlanRequest& request, const Accelerator& accel
   }
 }
 
-void write_text(const std::string& path, const std::string& text, io::Replace replace) {
+void write_file(const std::string& path, const std::string& text, io::Replace replace) {
   const auto sink = io::open_file_sink(path, {.replace = replace});
   sink->write(std::as_bytes(std::span(text)));
   sink->finish();
@@ -152,7 +152,7 @@ class PlanStore {
     if (path_.empty()) return;
     try {
       fs::create_directories(fs::path(path_).parent_path());
-      write_text(path_, plan.dump(1) + "\n", io::Replace::kAtomically);
+      write_file(path_, plan.dump(1) + "\n", io::Replace::kAtomically);
     } catch (const std::exception&) {  // a full disk: the next time compiles again
     }
   }
@@ -178,7 +178,7 @@ Json compile_apart(const DevicePlanRequest& request, const Accelerator& accelera
                                             place->name, request.plugins.timeout));
   const ScratchFolder scratch;
   const std::string program = scratch.path() + "/step.mlir";
-  write_text(program, request.program, io::Replace::kNever);
+  write_file(program, request.program, io::Replace::kNever);
   Json plan = request.plugins.ask_own(
       {"plan", "--json", "--device", request.device, "--program", program, "--plugin", place->file},
       context);

@@ -25,7 +25,7 @@ DeviceArrays one(Buffer array) {
   return arrays;
 }
 
-std::string digest_of(const std::vector<float>& values) {
+std::string weights_digest(const std::vector<float>& values) {
   Sha256 hash;
   hash.update(std::as_bytes(std::span(values)));
   return hash.hex();
@@ -311,7 +311,7 @@ void PjrtStep::check_same_weights() {
   if (is_first()) {
     std::vector<float> weights(replica_.setup().weights.size());
     FlatBuffer::of(replica_.setup().weights).read(0, weights);
-    const std::string digest = digest_of(weights);
+    const std::string digest = weights_digest(weights);
     const std::size_t digits = digest.size() / kParts;
     for (std::size_t i = 0; i < kParts; ++i)
       sums[i] = static_cast<double>(std::stoul(digest.substr(i * digits, digits), nullptr, 16));
