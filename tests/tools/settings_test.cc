@@ -64,7 +64,8 @@ TEST_F(RunSettings, EachOptionOfTrainIsComparedOrMarked) {
   const std::set<std::string> own_of_process = {
       "--val",      "--join",        "--val-join", "--allow-pipe",  "--retry-for",
       "--cache",    "--cache-size",  "--devices",  "--accelerator", "--threads",
-      "--prefetch", "--no-autotune", "--plugin",   "--plugin-path", "--plugin-timeout"};
+      "--prefetch", "--no-autotune", "--plugin",   "--plugin-path", "--plugin-timeout",
+      "--cache-decoded", "--cache-decoded-in"};
   const std::set<std::string> of_this_start = {
       "--run-dir",      "--force",       "--resume",      "--allow-changed-data", "--upload",
       "--fast-dev-run", "--summary",     "--dump-plan",   "--dump-program",       "--trace",
