@@ -87,7 +87,7 @@ io::Bytes PictureRecoding::as_jpeg(const std::string& suffix, const io::Bytes& d
 
 decode::EncodedImage PictureRecoding::as_raw(const std::string& key, const std::string& suffix,
                                              const io::Bytes& data) {
-  if (content_of(suffix, data) == Content::kNoPicture) return {};
+  if (!raw_->is_for(suffix) || content_of(suffix, data) == Content::kNoPicture) return {};
   try {
     if (raw_->takes(key, decode::image_size(data))) return decode::store_raw(data);
     ++counts_[kNotRaw];

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 
 #include "decode/jpeg_restarts.h"
@@ -49,6 +50,11 @@ class ShareOfPictures final : public RawWay {
  public:
   explicit ShareOfPictures(const ways::Raw& how) : how_(how) {}
 
+  // Masks and depths (mask.png) are asked for by their whole names, which would change.
+  bool is_for(const std::string& suffix) const override {
+    if (how_.suffixes.empty()) return suffix.find('.') == std::string::npos;
+    return std::ranges::find(how_.suffixes, suffix) != how_.suffixes.end();
+  }
   bool takes(std::string_view key, const decode::ImageSize& size) const override {
     if (how_.pixels && std::int64_t{size.height} * size.width > *how_.pixels) return false;
     if (how_.share >= 1) return true;
@@ -92,6 +98,8 @@ const ComponentName Raw::kName = {
 void Raw::fields(FieldList& field) {
   field("pixels", pixels, {.min = 1}, "Only those of at most so many pixels");
   field("share", share, {.min = 0, .max = 1}, "Of these, how many, chosen by their keys");
+  field("suffixes", suffixes,
+        "Fields that it is for; none: all pictures but those with a name in front (mask.png)");
 }
 std::unique_ptr<RawWay> Raw::make() const { return std::make_unique<ShareOfPictures>(*this); }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "decode/image.h"
 #include "io/bytes.h"
@@ -33,6 +34,8 @@ class JpegWay {
 class RawWay {
  public:
   virtual ~RawWay() = default;
+  /// By the field's suffix alone.
+  virtual bool is_for(const std::string& suffix) const = 0;
   virtual bool takes(std::string_view key, const decode::ImageSize& size) const = 0;
 };
 
@@ -71,6 +74,7 @@ struct KeepImage {
 struct Raw {
   std::optional<std::int64_t> pixels = {};  ///< none: of any size
   double share = 1;
+  std::vector<std::string> suffixes = {};  ///< empty: all without a name in front of it
 
   static const ComponentName kName;
   void fields(FieldList& field);
