@@ -11,9 +11,9 @@
 // to it a bare libjpeg-turbo full decode on as many threads, and the bare libarchive loop. growth:
 // time per sample of N and of 4 N samples in one epoch; the ratio must stay at 1. gaps: how long a
 // consumer waits for the first batch, for an epoch's first one, and for one within an epoch. late:
-// shards that open late, and a field that waits, without and with autotune. decoded: small sets with
-// a cache of decoded pictures that holds them, next to the same without, and to the same pictures
-// stored as PPM, which need no decoding.
+// shards that open late, and a field that waits, without and with autotune. decoded: small sets
+// with a cache of decoded pictures that holds them, next to the same without, and to the same
+// pictures stored as PPM, which need no decoding.
 #include "pipeline/pipeline.h"
 
 #include <archive.h>
@@ -428,8 +428,8 @@ Set different_set(const testing::TempDir& folder, const Different& kind, bool st
 double rate_of_later_epochs(const Set& set, int threads, std::size_t cache_bytes) {
   pipeline::ResourceOptions resources{.threads = threads, .io_threads = 2};
   if (cache_bytes > 0)
-    resources.decoded = std::make_shared<decode::DecodedCache>(
-        decode::DecodedCacheOptions{.bytes = cache_bytes});
+    resources.decoded =
+        std::make_shared<decode::DecodedCache>(decode::DecodedCacheOptions{.bytes = cache_bytes});
   pipeline::Pipeline pipeline = pipeline::Pipeline::Builder()
                                     .shards(set.shards)
                                     .indexed(true)
@@ -453,9 +453,9 @@ double rate_of_later_epochs(const Set& set, int threads, std::size_t cache_bytes
 void decoded(const testing::TempDir& folder, int threads, int rounds) {
   constexpr std::size_t kCache = std::size_t{1} << 30;
   fmt::print("decoded: random-resized-crop, flip, normalise, bf16, on {} threads\n", threads);
-  for (const Different& kind : {Different{"32 px PNG", 32, 32, false, 4000},
-                                Different{"160 px JPEG", 160, 213, true, 600},
-                                Different{"500 px JPEG", 375, 500, true, 200}}) {
+  for (const Different& kind :
+       {Different{"32 px PNG", 32, 32, false, 4000}, Different{"160 px JPEG", 160, 213, true, 600},
+        Different{"500 px JPEG", 375, 500, true, 200}}) {
     const Set files = different_set(folder, kind, false);
     const Set stored = different_set(folder, kind, true);
     std::vector<double> plain, cached, limit;
@@ -464,10 +464,11 @@ void decoded(const testing::TempDir& folder, int threads, int rounds) {
       cached.push_back(rate_of_later_epochs(files, threads, kCache));
       limit.push_back(rate_of_later_epochs(stored, threads, 0));
     }
-    fmt::print("  {:<12} {:>7.0f}/s without, {:>7.0f}/s kept decoded ({:.2f} times), {:>7.0f}/s of "
-               "PPM files: ratio {:.2f}\n",
-               kind.name, median(plain), median(cached), median_ratio(cached, plain), median(limit),
-               median_ratio(cached, limit));
+    fmt::print(
+        "  {:<12} {:>7.0f}/s without, {:>7.0f}/s kept decoded ({:.2f} times), {:>7.0f}/s of "
+        "PPM files: ratio {:.2f}\n",
+        kind.name, median(plain), median(cached), median_ratio(cached, plain), median(limit),
+        median_ratio(cached, limit));
   }
 }
 

@@ -96,8 +96,8 @@ std::uint32_t DecodedCache::new_form() {
 
 std::size_t DecodedCache::HashKey::operator()(const Key& key) const {
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;
-  const std::uint64_t other = key.size << 16 ^ std::uint64_t{key.form} << 4 ^
-                              static_cast<std::uint64_t>(key.scale);
+  const std::uint64_t other =
+      key.size << 16 ^ std::uint64_t{key.form} << 4 ^ static_cast<std::uint64_t>(key.scale);
   return (key.content ^ other * kOdd) * kOdd >> 7;
 }
 

@@ -278,9 +278,9 @@ Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
       plan_->transforms.choose(source.width(), source.height(), (*lease).draws);
   std::string& untidy = (*lease).source.codec.untidy;
   untidy.clear();  // an image of padding only reads nothing
-  const Run run{encoded.span(), options,
+  const Run run{encoded.span(),   options,
                 *plan_->pictures, plan_->classes ? &*plan_->classes : nullptr,
-                geometry, *lease};
+                geometry,         *lease};
   const PixelView view = run_stages_but_last(read_pixels(source, run), run);
   const RowWriter::Format& format = plan_->writer.format();
   if (run.classes != nullptr && format.dtype == DType::kUInt16) {

@@ -37,8 +37,8 @@ struct ShrinkOptions {
 };
 
 /// A JPEG of `jpeg` with another shorter side, in proportion; decoded in full, resized and coded
-/// again, 4:2:0. Its Exif, XMP and colour profile are kept, and with them how it is turned. nullopt:
-/// it is not larger. Throws: Unsupported (not a JPEG), Corrupt, Truncated, Exhausted (a
+/// again, 4:2:0. Its Exif, XMP and colour profile are kept, and with them how it is turned.
+/// nullopt: it is not larger. Throws: Unsupported (not a JPEG), Corrupt, Truncated, Exhausted (a
 /// limit); std::bad_alloc.
 std::optional<io::Bytes> shrink_jpeg(const io::Bytes& jpeg, const ShrinkOptions& options = {});
 

@@ -244,8 +244,8 @@ Position own_share(const Position& position, const PipelineOptions& options) {
 Pipeline::State::State(PipelineOptions given)
     : options(detail::resolve_options(with_seeds(std::move(given)))),
       pictures(std::make_shared<decode::PictureMeter>()),
-      decoders(detail::compile_fields(
-          options.fields, {.cache = options.resources.decoded, .meter = pictures})),
+      decoders(detail::compile_fields(options.fields,
+                                      {.cache = options.resources.decoded, .meter = pictures})),
       ragged(detail::compile_ragged(options.fields)),
       mixer(options, decoders),
       layout(decoders, options.batch.size, ragged, mixer.outputs()),
@@ -575,11 +575,13 @@ DecodedPictures Pipeline::State::decoded_pictures() const {
   }
   const std::uint64_t samples = meters.decode.items;
   if (result.decoded == 0 || samples == 0) return result;
-  const double each = static_cast<double>(result.decoded_bytes) / static_cast<double>(result.decoded);
+  const double each =
+      static_cast<double>(result.decoded_bytes) / static_cast<double>(result.decoded);
   const double per_sample =
       static_cast<double>(result.decoded + result.found) / static_cast<double>(samples);
-  result.set_bytes = static_cast<std::uint64_t>(
-      static_cast<double>(detail::set_samples(options)) * per_sample * (each + decode::DecodedCache::kMostBeside));
+  result.set_bytes =
+      static_cast<std::uint64_t>(static_cast<double>(detail::set_samples(options)) * per_sample *
+                                 (each + decode::DecodedCache::kMostBeside));
   return result;
 }
 

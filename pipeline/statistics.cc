@@ -46,10 +46,10 @@ std::string size_text(std::uint64_t bytes) {
 
 std::string cache_text(const DecodedPictures& pictures) {
   const std::uint64_t all = pictures.decoded + pictures.found;
-  std::string text =
-      fmt::format("decoded pictures: {} kept in {} of {}; {:.1f} % of those needed were there",
-                  pictures.kept, size_text(pictures.kept_bytes), size_text(pictures.cache_bytes),
-                  all == 0 ? 0.0 : 100 * static_cast<double>(pictures.found) / static_cast<double>(all));
+  std::string text = fmt::format(
+      "decoded pictures: {} kept in {} of {}; {:.1f} % of those needed were there", pictures.kept,
+      size_text(pictures.kept_bytes), size_text(pictures.cache_bytes),
+      all == 0 ? 0.0 : 100 * static_cast<double>(pictures.found) / static_cast<double>(all));
   if (pictures.set_bytes > pictures.cache_bytes)
     text += "; all would take about " + size_text(pictures.set_bytes);
   return text;

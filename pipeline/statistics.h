@@ -53,13 +53,13 @@ struct Tuning {
 
 /// The pictures of all fields, but for those that need no decoding (8-bit PPM and PGM).
 struct DecodedPictures {
-  std::uint64_t decoded = 0;              ///< times that a picture was decoded
-  std::uint64_t decoded_bytes = 0;        ///< of these pictures as a whole, decoded
-  std::chrono::nanoseconds decoding{0};   ///< summed over threads: a part of the stage's busy time
-  std::uint64_t found = 0;                ///< times that ResourceOptions::decoded had the picture
-  std::uint64_t kept = 0;                 ///< pictures in it now
-  std::uint64_t kept_bytes = 0;           ///< what it holds now
-  std::uint64_t cache_bytes = 0;          ///< what it may hold; 0: there is none
+  std::uint64_t decoded = 0;             ///< times that a picture was decoded
+  std::uint64_t decoded_bytes = 0;       ///< of these pictures as a whole, decoded
+  std::chrono::nanoseconds decoding{0};  ///< summed over threads: a part of the stage's busy time
+  std::uint64_t found = 0;               ///< times that ResourceOptions::decoded had the picture
+  std::uint64_t kept = 0;                ///< pictures in it now
+  std::uint64_t kept_bytes = 0;          ///< what it holds now
+  std::uint64_t cache_bytes = 0;         ///< what it may hold; 0: there is none
   /// What the pictures of all samples take, decoded, by those that were; 0: not known.
   std::uint64_t set_bytes = 0;
   /// Whether more epochs come, in which they are decoded again.

@@ -154,8 +154,9 @@ void bind_statistics(nb::module_& module) {
   bound.def_ro("tuning", &Statistics::tuning, "What autotune chose.")
       .def_ro("pictures", &Statistics::pictures,
               "What decoding pictures cost, and what a cache of them holds.")
-      .def_prop_ro("about_pictures", &Statistics::about_pictures,
-                   "What a cache of decoded pictures holds or would bring, in a line; may be empty.")
+      .def_prop_ro(
+          "about_pictures", &Statistics::about_pictures,
+          "What a cache of decoded pictures holds or would bring, in a line; may be empty.")
       .def_prop_ro("verdict", &Statistics::verdict, "What limits the rate.")
       .def("since", &Statistics::since, nb::arg("earlier"),
            "The counters' increase since `earlier`, for example over an epoch.")

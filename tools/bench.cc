@@ -257,12 +257,10 @@ class BenchCommand final : public Command {
                           {"text", tuning.text}};
     if (const pipeline::DecodedPictures& pictures = measured.statistics.pictures;
         pictures.decoded + pictures.found > 0)
-      line["pictures"] = {{"decoded", pictures.decoded},
-                          {"found", pictures.found},
-                          {"kept", pictures.kept},
-                          {"kept_bytes", pictures.kept_bytes},
-                          {"set_bytes", pictures.set_bytes},
-                          {"text", measured.statistics.about_pictures()}};
+      line["pictures"] = {
+          {"decoded", pictures.decoded},     {"found", pictures.found},
+          {"kept", pictures.kept},           {"kept_bytes", pictures.kept_bytes},
+          {"set_bytes", pictures.set_bytes}, {"text", measured.statistics.about_pictures()}};
     if (stored_) line["stored"] = {stored_->height, stored_->width, stored_->channels};
     out.line(line.dump());
   }

@@ -29,9 +29,8 @@ class ResizeWay final : public JpegWay {
   explicit ResizeWay(const ways::Resize& how) : how_(how) {}
 
   std::optional<io::Bytes> apply(const io::Bytes& jpeg) const override {
-    auto small = decode::shrink_jpeg(jpeg, {.shorter = how_.shorter,
-                                            .quality = how_.quality,
-                                            .only_larger = how_.only_larger});
+    auto small = decode::shrink_jpeg(
+        jpeg, {.shorter = how_.shorter, .quality = how_.quality, .only_larger = how_.only_larger});
     if (!how_.restarts) return small;
     return decode::add_restarts(small ? *small : jpeg);
   }

@@ -21,9 +21,9 @@ std::string mask_text(const ClassMask& mask) {
 
 std::uint32_t form_of(const ImageDecoderOptions& options, DecodedCache& cache) {
   if (options.codecs != standard_codecs()) return cache.new_form();
-  std::string text = fmt::format("{} channels{}{}", options.channels,
-                                 options.apply_orientation ? ", upright" : "",
-                                 options.palette_indices ? ", palette indices" : "");
+  std::string text =
+      fmt::format("{} channels{}{}", options.channels, options.apply_orientation ? ", upright" : "",
+                  options.palette_indices ? ", palette indices" : "");
   if (options.dtype == DType::kUInt16) text += ", 16 bits";
   if (options.classes) text += ", " + mask_text(*options.classes);
   return cache.form_of(text);

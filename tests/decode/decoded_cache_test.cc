@@ -34,9 +34,9 @@ using decode::DType;
 using decode::ImageDecoder;
 using decode::ImageDecoderOptions;
 using decode::PictureMeter;
-using ::testing::HasSubstr;
 using testing::decoded;
 using testing::fault_of;
+using ::testing::HasSubstr;
 
 constexpr std::size_t kEnough = 64 << 20;
 
@@ -126,8 +126,8 @@ TEST(DecodedCache, AFullOneKeepsWhatItHas) {
   for (const std::string& where : {std::string(), folder.path().string()}) {
     const Cached cached({.transforms = {decode::CenterCrop{{32, 32}}}, .dtype = DType::kUInt8},
                         cache_of(2 * (kPicture + DecodedCache::kMostBeside), where));
-    const ImageDecoder plain({.transforms = {decode::CenterCrop{{32, 32}}},
-                              .dtype = DType::kUInt8});
+    const ImageDecoder plain(
+        {.transforms = {decode::CenterCrop{{32, 32}}}, .dtype = DType::kUInt8});
     for (int epoch = 0; epoch < 3; ++epoch)
       for (std::uint64_t i = 0; i < 5; ++i) {
         const io::Bytes file = decode::encode_png(testing::photo(48, 64, i));

@@ -40,8 +40,8 @@ io::Bytes with_segments(const io::Bytes& jpeg, const std::string& segments) {
 }
 
 /// "Lies on its left side": big-endian TIFF, one entry.
-const std::string kTurned = segment(
-    '\xe1', "Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"s);
+const std::string kTurned =
+    segment('\xe1', "Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"s);
 
 TEST(ShrinkJpeg, MakesTheShorterSideWhatIsAskedFor) {
   const io::Bytes wide = decode::encode_jpeg(testing::photo(60, 101, 1));
@@ -61,17 +61,16 @@ TEST(ShrinkJpeg, IsTheResizedPictureInTheGivenQuality) {
   EXPECT_EQ(pixels_of(decode_image(fine)),
             pixels_of(decode_image(decode::encode_jpeg(whole, {.quality = 100}))));
   EXPECT_LT(2 * coarse.size(), fine.size());
-  const io::Bytes grey =
-      testing::build_jpeg(testing::grey(testing::photo(90, 120, 2)), {});
+  const io::Bytes grey = testing::build_jpeg(testing::grey(testing::photo(90, 120, 2)), {});
   EXPECT_EQ(decode_image(*decode::shrink_jpeg(grey, {.shorter = 45})).channels, 1);
 }
 
 TEST(ShrinkJpeg, KeepsWhatIsNotAboutTheCoding) {
   const std::string profile = segment('\xe2', "ICC_PROFILE\0\x01\x01 colours"s);
-  const std::string others = segment('\xe2', "MPF\0 places of other files"s) +
-                             segment('\xfe', "a comment");
-  const io::Bytes file = with_segments(decode::encode_jpeg(testing::photo(60, 100, 3)),
-                                       kTurned + others + profile);
+  const std::string others =
+      segment('\xe2', "MPF\0 places of other files"s) + segment('\xfe', "a comment");
+  const io::Bytes file =
+      with_segments(decode::encode_jpeg(testing::photo(60, 100, 3)), kTurned + others + profile);
   ASSERT_EQ(size_of(file, true), (ImageSize{100, 60}));
   const io::Bytes small = *decode::shrink_jpeg(file, {.shorter = 30});
   EXPECT_EQ(size_of(small), (ImageSize{30, 50}));
@@ -85,16 +84,13 @@ TEST(ShrinkJpeg, RefusesWhatItCannotRead) {
   const io::Bytes file = decode::encode_jpeg(testing::photo(60, 100, 3));
   EXPECT_EQ(fault_of([] { decode::shrink_jpeg(decode::encode_png(testing::photo(9, 9, 1))); }),
             ErrorCode::kUnsupported);
-  EXPECT_EQ(fault_of([&] {
-              decode::shrink_jpeg(testing::cut(file, file.size() / 2), {.shorter = 8});
-            }),
-            ErrorCode::kTruncated);
+  EXPECT_EQ(
+      fault_of([&] { decode::shrink_jpeg(testing::cut(file, file.size() / 2), {.shorter = 8}); }),
+      ErrorCode::kTruncated);
   for (std::size_t at = 2; at < file.size(); at += 7)
     fault_of([&] { decode::shrink_jpeg(testing::flip(file, at, 0xFF), {.shorter = 8}); });
   const io::Bytes narrow = decode::encode_jpeg(testing::photo(1, 9000, 1));
-  EXPECT_EQ(fault_of([&] {
-              decode::shrink_jpeg(narrow, {.shorter = 64, .only_larger = false});
-            }),
+  EXPECT_EQ(fault_of([&] { decode::shrink_jpeg(narrow, {.shorter = 64, .only_larger = false}); }),
             ErrorCode::kExhausted);
 }
 

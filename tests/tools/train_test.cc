@@ -94,7 +94,8 @@ TEST_F(Train, ACacheOfDecodedPicturesChangesNoLoss) {
   };
   const auto plain = with({});
   for (const auto& more : std::vector<std::vector<std::string>>{
-           {"--cache-decoded", "10MB"}, {"--cache-decoded", "20kB", "--cache-decoded-in", dir_ / ""}}) {
+           {"--cache-decoded", "10MB"},
+           {"--cache-decoded", "20kB", "--cache-decoded-in", dir_ / ""}}) {
     const auto cached = with(more);
     EXPECT_EQ(losses(cached), losses(plain));
     EXPECT_EQ(cached.at(cached.size() - 2)["val_loss"], plain.at(plain.size() - 2)["val_loss"]);
@@ -102,8 +103,8 @@ TEST_F(Train, ACacheOfDecodedPicturesChangesNoLoss) {
 }
 
 TEST_F(Train, BenchCountsTheDecodedPictures) {
-  const ProcessResult result = millrace({"bench", shards_, "--json", "--seconds", "0.5",
-                                         "--cache-decoded", "10MB", "--size", "16"});
+  const ProcessResult result = millrace(
+      {"bench", shards_, "--json", "--seconds", "0.5", "--cache-decoded", "10MB", "--size", "16"});
   ASSERT_EQ(result.status, 0) << result.err;
   const auto pictures = json_lines(result.out).at(0)["pictures"];
   EXPECT_EQ(pictures["kept"], kTrainSamples);

@@ -134,14 +134,14 @@ std::string to_json(const SetStats& stats, const std::vector<std::string>& names
     sizes.push_back({{"height", size.height}, {"width", size.width}, {"images", count}});
   const ChannelMoments moments = stats.pixels.moments();
   Json json = {{"samples", stats.samples},
-                     {"classes", std::move(classes)},
-                     {"images", stats.images},
-                     {"height", spread_json(stats.heights())},
-                     {"width", spread_json(stats.widths())},
-                     {"sizes", std::move(sizes)},
-                     {"pixels", stats.pixels.pixels()},
-                     {"mean", moments.mean},
-                     {"std", moments.std}};
+               {"classes", std::move(classes)},
+               {"images", stats.images},
+               {"height", spread_json(stats.heights())},
+               {"width", spread_json(stats.widths())},
+               {"sizes", std::move(sizes)},
+               {"pixels", stats.pixels.pixels()},
+               {"mean", moments.mean},
+               {"std", moments.std}};
   if (storage) json["storage"] = storage_json(*storage);
   return json_text(json);
 }

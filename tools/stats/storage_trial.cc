@@ -50,9 +50,8 @@ std::vector<Way> all_ways(int size) {
   list.push_back({.options = small, .jpeg = resize.make()});
   list.push_back({.options = fmt::format("--jpeg 'resize({}, restarts)'", shorter),
                   .jpeg = with_restarts.make()});
-  list.push_back({.options = small + " --image raw",
-                  .jpeg = resize.make(),
-                  .raw = ways::Raw().make()});
+  list.push_back(
+      {.options = small + " --image raw", .jpeg = resize.make(), .raw = ways::Raw().make()});
   list.push_back({.options = "--image raw", .raw = ways::Raw().make()});
   return list;
 }
@@ -102,9 +101,7 @@ double rate(const Pictures& pictures, const decode::ImageDecoder& decoder,
     std::vector<std::byte> slot(decoder.output().num_bytes());
     while (Clock::now() < end && !options.stop.stop_requested()) {
       const std::uint64_t i = next++;
-      unless_impossible([&] {
-        decoder.decode(pictures[i % pictures.size()], {.index = i}, slot);
-      });
+      unless_impossible([&] { decoder.decode(pictures[i % pictures.size()], {.index = i}, slot); });
     }
   };
   {
@@ -122,7 +119,8 @@ double median(std::vector<double> values) {
 
 std::string size_text(std::uint64_t bytes) {
   const auto value = static_cast<double>(bytes);
-  return value < 1e9 ? fmt::format("{:.4g} MB", value / 1e6) : fmt::format("{:.4g} GB", value / 1e9);
+  return value < 1e9 ? fmt::format("{:.4g} MB", value / 1e6)
+                     : fmt::format("{:.4g} GB", value / 1e9);
 }
 
 }  // namespace
@@ -176,12 +174,11 @@ StorageReport StorageTrial::run() const {
       .pictures = tried_.size(), .size = options_.size, .threads = options_.threads};
   for (std::size_t i = 0; i < ways.size(); ++i) {
     const double ratio = num_bytes(stored[i]) / num_bytes(stored[0]);
-    report.ways.push_back(
-        {.options = ways[i].options,
-         .bytes = static_cast<std::uint64_t>(ratio * static_cast<double>(bytes_)),
-         .images_per_s = median(rates[i]),
-         .bytes_ratio = ratio,
-         .images_per_s_ratio = median(rates[i]) / median(rates[0])});
+    report.ways.push_back({.options = ways[i].options,
+                           .bytes = static_cast<std::uint64_t>(ratio * static_cast<double>(bytes_)),
+                           .images_per_s = median(rates[i]),
+                           .bytes_ratio = ratio,
+                           .images_per_s_ratio = median(rates[i]) / median(rates[0])});
   }
   return report;
 }

@@ -31,10 +31,10 @@ struct StorageTrialOptions {
 
 /// One way, and what was measured.
 struct StorageWay {
-  std::string options;          ///< of create and reshard: "--jpeg restarts"; empty: as they are
-  std::uint64_t bytes = 0;      ///< of all pictures of the set, as far as the tried ones tell
-  double images_per_s = 0;      ///< decoded, cropped, flipped, normalised
-  double bytes_ratio = 1;       ///< to how they are
+  std::string options;      ///< of create and reshard: "--jpeg restarts"; empty: as they are
+  std::uint64_t bytes = 0;  ///< of all pictures of the set, as far as the tried ones tell
+  double images_per_s = 0;  ///< decoded, cropped, flipped, normalised
+  double bytes_ratio = 1;   ///< to how they are
   double images_per_s_ratio = 1;
 };
 
