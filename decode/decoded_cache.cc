@@ -116,8 +116,8 @@ std::optional<PixelView> DecodedCache::find(const Key& key, const Box& box,
       static_cast<std::size_t>(place.width) * static_cast<std::size_t>(place.channels);
   const std::size_t begin = place.offset + stride * static_cast<std::size_t>(box.y);
   const std::size_t size = stride * static_cast<std::size_t>(box.height);
-  const std::uint8_t* pixels = memory_ + begin;
-  if (memory_ == nullptr) {
+  const std::uint8_t* pixels = memory_ == nullptr ? nullptr : memory_ + begin;
+  if (pixels == nullptr) {
     std::uint8_t* const into = detail::reserve_pixels(buffer, size);
     if (!read(begin, {into, size})) return {};
     pixels = into;
