@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kMaxSide = 65'500;  // JPEG's limit
 
-[[noreturn]] void refuse(const char* why) { throw Error(ErrorCode::kUnsupported, why); }
+[[noreturn]] void refuse_picture(const char* why) { throw Error(ErrorCode::kUnsupported, why); }
 
 bool is_kept_segment(int code, std::string_view body) {
   constexpr std::string_view kProfile("ICC_PROFILE\0", 12);
@@ -64,15 +64,15 @@ io::Bytes with_segments(std::string_view jpeg, const std::string& segments) {
 void check_storable(std::span<const std::byte> data, const Limits& limits) {
   const Codec* codec = standard_codecs()->of_content(data);
   if (codec == nullptr) return;  // decode_image() says what it is
-  if (codec->name == "PNM") refuse("its pixels are stored as they are already");
-  if (codec->name == "TIFF") refuse("a TIFF may have more than 8 bits");
+  if (codec->name == "PNM") refuse_picture("its pixels are stored as they are already");
+  if (codec->name == "TIFF") refuse_picture("a TIFF may have more than 8 bits");
   const ImageHeader header =
       codec->read_header(data, {.limits = limits, .numbers = Numbers::kPalette});
-  if (header.numbers) refuse("its pixels are indices of a palette");
-  if (header.orientation != 1) refuse("it is turned by its Exif orientation");
+  if (header.numbers) refuse_picture("its pixels are indices of a palette");
+  if (header.orientation != 1) refuse_picture("it is turned by its Exif orientation");
   constexpr std::size_t kPngDepth = 24;  // in IHDR, which is the first chunk
   if (codec->name == "PNG" && data.size() > kPngDepth && data[kPngDepth] != std::byte{8})
-    refuse("it does not have 8 bits per level");
+    refuse_picture("it does not have 8 bits per level");
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ Image resize_image(const Image& image, const ImageSize& size) {
 }
 
 std::optional<io::Bytes> shrink_jpeg(const io::Bytes& jpeg, const ShrinkOptions& options) {
-  if (!detail::begins_with(jpeg.span(), "\xff\xd8\xff")) refuse("not a JPEG");
+  if (!detail::begins_with(jpeg.span(), "\xff\xd8\xff")) refuse_picture("not a JPEG");
   const DecodeImageOptions how{.limits = options.limits};
   const ImageSize before = image_size(jpeg, how);
   if (options.only_larger && std::min(before.height, before.width) <= options.shorter) return {};
@@ -118,7 +118,7 @@ std::optional<io::Bytes> shrink_jpeg(const io::Bytes& jpeg, const ShrinkOptions&
 EncodedImage store_raw(const io::Bytes& picture, const Limits& limits) {
   check_storable(picture.span(), limits);
   const Image image = decode_image(picture, {.limits = limits});
-  if (image.channels == 4) refuse("it has an alpha channel");
+  if (image.channels == 4) refuse_picture("it has an alpha channel");
   return {.suffix = image.channels == 1 ? "pgm" : "ppm", .data = encode_pnm(image)};
 }
 

@@ -33,7 +33,7 @@ Box whole_box(const ImageSource& source, int scale) {
   return {0, 0, (source.width() + scale - 1) / scale, (source.height() + scale - 1) / scale};
 }
 
-std::size_t bytes_of(const Box& box, int channels) {
+std::size_t picture_bytes(const Box& box, int channels) {
   return static_cast<std::size_t>(box.width) * static_cast<std::size_t>(box.height) *
          static_cast<std::size_t>(channels);
 }
@@ -63,7 +63,7 @@ PixelView PictureReader::read(std::span<const std::byte> encoded, const ImageSou
     return decode(source, box, scale, workspace);
   DecodedCache::Key key{.size = encoded.size(), .form = form_, .scale = scale};
   if (const auto kept = find(encoded, source, box, key, workspace)) return *kept;
-  const std::size_t bytes = bytes_of(whole_box(source, scale), channels_);
+  const std::size_t bytes = picture_bytes(whole_box(source, scale), channels_);
   const auto start = Clock::now();
   PixelView view;
   const bool keeps = cache_ != nullptr && cache_->has_room(bytes);
