@@ -170,7 +170,7 @@ TEST_F(PictureRecoding, ResizedJpegsAreSmallerAndTheManifestSaysHow) {
       const decode::ImageSize size = decode::image_size(field.data);
       EXPECT_EQ(std::pair(size.height, size.width), std::pair(20, 100)) << key;
     }
-  EXPECT_EQ(jpeg_of("new"), "resize(shorter=20, quality=80, only_larger=true, restarts=false)");
+  EXPECT_EQ(jpeg_of("new"), "resize(shorter=20, quality=80, only_larger, restarts=false)");
   const auto larger = create("same", {"--jpeg", "resize(40)"});
   EXPECT_THAT(larger.err, HasSubstr("0 JPEGs resized to 40 px, 18 left as they are: not larger"));
   const auto plain = pictures("plain");
@@ -228,7 +228,7 @@ TEST_F(PictureRecoding, VerifySaysHowTheyAreStored) {
   EXPECT_EQ(result.status, 0) << result.out << result.err;
   EXPECT_THAT(result.out,
               HasSubstr("3 shards with pictures stored by --jpeg resize(shorter=20, "
-                        "quality=90, only_larger=true, restarts=false) --image "
+                        "quality=90, only_larger, restarts=false) --image "
                         "raw(pixels=none, share=0.5, suffixes=[]), as the manifest says"));
   const auto json = millrace({"verify", dir_ / "new/s-manifest.json", "--json"});
   EXPECT_EQ(nlohmann::json::parse(json.out)["stored"][0]["shards"], 3);
