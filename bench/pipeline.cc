@@ -2,6 +2,7 @@
 //
 //   build/release/bin/pipeline_bench [THREADS [ROUNDS]]
 //   build/release/bin/pipeline_bench late
+//   build/release/bin/pipeline_bench decoded [THREADS [ROUNDS]]
 //
 // cifar: 3 KB PPM + cls → crop with padding 4, flip, normalise, bf16, batches of 128. Next to it
 // the same with the shards' indexes, also in processor time, the bare decode of the same bytes on
@@ -10,7 +11,9 @@
 // to it a bare libjpeg-turbo full decode on as many threads, and the bare libarchive loop. growth:
 // time per sample of N and of 4 N samples in one epoch; the ratio must stay at 1. gaps: how long a
 // consumer waits for the first batch, for an epoch's first one, and for one within an epoch. late:
-// shards that open late, and a field that waits, without and with autotune.
+// shards that open late, and a field that waits, without and with autotune. decoded: small sets
+// with a cache of decoded pictures that holds them, next to the same without, and to the same
+// pictures stored as PPM, which need no decoding.
 #include "pipeline/pipeline.h"
 
 #include <archive.h>
@@ -33,6 +36,7 @@
 #include "bench/bare_jpeg.h"
 #include "bench/clock_seconds.h"
 #include "bench/medians.h"
+#include "decode/decoded_cache.h"
 #include "decode/encode.h"
 #include "decode/image_decoder.h"
 #include "decode/transforms/normalize.h"
@@ -394,15 +398,98 @@ void late(const testing::TempDir& folder) {
   print_tuned("a field waits for 0.2 ms", waiting);
 }
 
+/// A set of pictures that are all different.
+struct Different {
+  const char* name;
+  int height;
+  int width;
+  bool is_jpeg;
+  std::size_t samples;
+};
+
+Set different_set(const testing::TempDir& folder, const Different& kind, bool stored) {
+  Set set{.name = kind.name, .shards = {}, .images = {}, .field = {}, .batch = 64};
+  for (std::uint64_t seed = 0; seed < kind.samples; ++seed) {
+    const decode::Image image = testing::photo(kind.height, kind.width, seed);
+    set.images.push_back(stored         ? decode::encode_pnm(image)
+                         : kind.is_jpeg ? decode::encode_jpeg(image)
+                                        : decode::encode_png(image));
+  }
+  const int side = std::min(224, kind.height);
+  set.field.transforms = {decode::RandomResizedCrop{.size = side}, decode::RandomHorizontalFlip{},
+                          decode::Normalize::imagenet()};
+  set.field.dtype = decode::DType::kBFloat16;
+  set.shards.push_back(folder / fmt::format("{}-{}.tar", kind.height, stored ? "ppm" : "files"));
+  write_shard(set.shards.back(), set, stored ? "ppm" : kind.is_jpeg ? "jpg" : "png", kind.samples);
+  return set;
+}
+
+/// Images per second after the first epoch.
+double rate_of_later_epochs(const Set& set, int threads, std::size_t cache_bytes) {
+  pipeline::ResourceOptions resources{.threads = threads, .io_threads = 2};
+  if (cache_bytes > 0)
+    resources.decoded =
+        std::make_shared<decode::DecodedCache>(decode::DecodedCacheOptions{.bytes = cache_bytes});
+  pipeline::Pipeline pipeline = pipeline::Pipeline::Builder()
+                                    .shards(set.shards)
+                                    .indexed(true)
+                                    .split({.workers = 4})
+                                    .shuffle({.shards = true, .seed = 1})
+                                    .field(set.field)
+                                    .field(pipeline::LabelField{.classes = 10})
+                                    .batch({.size = set.batch})
+                                    .epochs({.count = 0})
+                                    .resources(resources)
+                                    .build();
+  pipeline::Batch batch;
+  while (pipeline.next(batch)) continue;
+  const Clock::time_point start = Clock::now();
+  std::uint64_t images = 0;
+  while (Clock::now() - start < kTurn)
+    if (pipeline.next(batch)) images += static_cast<std::uint64_t>(batch.num_valid);
+  return per_second(images, start);
+}
+
+void decoded(const testing::TempDir& folder, int threads, int rounds) {
+  constexpr std::size_t kCache = std::size_t{1} << 30;
+  fmt::print("decoded: random-resized-crop, flip, normalise, bf16, on {} threads\n", threads);
+  for (const Different& kind :
+       {Different{"32 px PNG", 32, 32, false, 4000}, Different{"160 px JPEG", 160, 213, true, 600},
+        Different{"500 px JPEG", 375, 500, true, 200}}) {
+    const Set files = different_set(folder, kind, false);
+    const Set stored = different_set(folder, kind, true);
+    std::vector<double> plain, cached, limit;
+    for (int round = 0; round < rounds; ++round) {
+      plain.push_back(rate_of_later_epochs(files, threads, 0));
+      cached.push_back(rate_of_later_epochs(files, threads, kCache));
+      limit.push_back(rate_of_later_epochs(stored, threads, 0));
+    }
+    fmt::print(
+        "  {:<12} {:>7.0f}/s without, {:>7.0f}/s kept decoded ({:.2f} times), {:>7.0f}/s of "
+        "PPM files: ratio {:.2f}\n",
+        kind.name, median(plain), median(cached), median_ratio(cached, plain), median(limit),
+        median_ratio(cached, limit));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const bool only_late = argc > 1 && std::string_view(argv[1]) == "late";
+  const bool only_decoded = argc > 1 && std::string_view(argv[1]) == "decoded";
+  if (only_decoded) {
+    --argc;
+    ++argv;
+  }
   const int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 2;
   const int rounds = argc > 2 ? std::max(1, std::atoi(argv[2])) : 3;
   const testing::TempDir folder;
   if (only_late) {
     late(folder);
+    return 0;
+  }
+  if (only_decoded) {
+    decoded(folder, threads, rounds);
     return 0;
   }
   const Set cifar = make_set(folder, "cifar", 8, 5000);

@@ -82,6 +82,8 @@ struct ImageHeader {
   bool lossy = false;
   /// The pixels are the numbers that HeaderOptions::numbers asked for.
   bool numbers = false;
+  /// decode() returns the file's own bytes, or does as little: it is not worth keeping.
+  bool in_place = false;
   /// A harmless oddity of the file, as a text of static lifetime; empty for nearly all
   /// files.
   std::string_view untidy = {};

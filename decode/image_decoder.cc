@@ -6,6 +6,7 @@
 
 #include "decode/detail/class_reader.h"
 #include "decode/detail/image_source.h"
+#include "decode/detail/picture_reader.h"
 #include "decode/detail/row_writer.h"
 #include "decode/detail/stage_runner.h"
 #include "decode/detail/transform_list.h"
@@ -34,7 +35,9 @@ enum class Fills { kNo, kYes };  // whether borders have the colour that transfo
 
 // The context of decoding one image.
 struct Run {
+  std::span<const std::byte> encoded;
   const ImageDecoderOptions& options;
+  const detail::PictureReader& pictures;
   const detail::ClassReader* classes;  // for a mask, else null
   const Geometry& geometry;
   Workspace& workspace;
@@ -62,11 +65,9 @@ PixelView read_pixels(const detail::ImageSource& source, const Run& run) {
   const bool scales = source.header().scalable && !run.nearest(first) && !first.sampling;
   const int scale = scales ? scale_for(first) : 1;
   const Box box = run.plan(0, scale);
-  const int channels =
-      run.classes != nullptr ? detail::ClassReader::kChannels : run.options.channels;
-  if (box.width == 0 || box.height == 0) return {.channels = channels};  // only padding
-  if (run.classes != nullptr) return run.classes->read(source, box, run.workspace.source);
-  return source.read(box, scale, channels, run.workspace.source);
+  if (box.width == 0 || box.height == 0)  // only padding
+    return {.channels = run.pictures.channels()};
+  return run.pictures.read(run.encoded, source, box, scale, run.workspace.source);
 }
 
 // Runs the planned stage, whose window is width × height, into `buffer`.
@@ -232,7 +233,12 @@ struct ImageDecoder::Plan {
                           .numbers = options.palette_indices ? Numbers::kPalette : Numbers::kNone},
                .apply_orientation = options.apply_orientation,
                .codecs = options.codecs.get()} {
-    // Grey levels of 16 bits go the way of class numbers, which keeps them as they are.
+    set_classes();
+    pictures.emplace(options, classes ? &*classes : nullptr);
+  }
+
+  // Grey levels of 16 bits go the way of class numbers, which keeps them as they are.
+  void set_classes() {
     const bool levels = options.dtype == DType::kUInt16;
     if (!options.classes && !levels) return;
     if (levels)
@@ -248,6 +254,7 @@ struct ImageDecoder::Plan {
   ArraySpec output;
   detail::SourceOptions source;
   std::optional<detail::ClassReader> classes;  ///< or of uint16
+  std::optional<detail::PictureReader> pictures;
   mutable detail::WorkspacePool workspaces;
 };
 
@@ -271,7 +278,9 @@ Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
       plan_->transforms.choose(source.width(), source.height(), (*lease).draws);
   std::string& untidy = (*lease).source.codec.untidy;
   untidy.clear();  // an image of padding only reads nothing
-  const Run run{options, plan_->classes ? &*plan_->classes : nullptr, geometry, *lease};
+  const Run run{encoded.span(),   options,
+                *plan_->pictures, plan_->classes ? &*plan_->classes : nullptr,
+                geometry,         *lease};
   const PixelView view = run_stages_but_last(read_pixels(source, run), run);
   const RowWriter::Format& format = plan_->writer.format();
   if (run.classes != nullptr && format.dtype == DType::kUInt16) {

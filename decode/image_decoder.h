@@ -30,6 +30,9 @@
 
 namespace millrace::decode {
 
+class DecodedCache;
+struct PictureMeter;
+
 struct ImageDecoderOptions {
   std::vector<Transform> transforms = {};
   /// 3 decodes to RGB (grey becomes three equal channels), 4 to RGB and alpha, 1 to grey.
@@ -56,6 +59,11 @@ struct ImageDecoderOptions {
   bool tolerate_truncated = false;
   /// The known formats. Null: standard_codecs().
   std::shared_ptr<const CodecTable> codecs = nullptr;
+  /// Keeps pictures as they were decoded, for the next time; not with tolerate_truncated, and not
+  /// those that are damaged. No bit depends on it. Null: nothing is kept.
+  std::shared_ptr<DecodedCache> cache = nullptr;
+  /// Counts what was decoded. Null: nothing does.
+  std::shared_ptr<PictureMeter> meter = nullptr;
 };
 
 /// Whether a file conforms to its format. An untidy one has an oddity that costs no pixel

@@ -28,6 +28,10 @@
 #include "wds/mix.h"
 #include "wds/sample_stream.h"
 
+namespace millrace::decode {
+class DecodedCache;
+}
+
 namespace millrace::pipeline {
 
 /// What to do with an epoch's last samples if they do not fill a global batch, which is a batch of
@@ -105,6 +109,10 @@ struct ResourceOptions {
   /// that the consumer holds. 0: what the other options add up to (pipeline/README.md has the sum).
   std::size_t memory_budget_bytes = 0;
   AutotuneOptions autotune = {};
+  /// Keeps the pictures of all fields as they were decoded, so that each is decoded once
+  /// (decode/decoded_cache.h): for a set that is small when decoded. Several pipelines may share
+  /// it. Null: none.
+  std::shared_ptr<decode::DecodedCache> decoded = nullptr;
   /// Where batches lie: pinned memory, for copies to a device that go on beside the next step
   /// (batch_buffers() says how much). Null: memory of the pipeline's own, used again and again.
   AllocateBuffer allocate = nullptr;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "decode/decoded_cache.h"
 #include "io/base/error.h"
 #include "io/base/machine.h"
 #include "io/base/thread_annotations.h"
@@ -64,6 +65,7 @@ struct Pipeline::State {
   Statistics statistics() const;
 
   const PipelineOptions options;
+  const std::shared_ptr<decode::PictureMeter> pictures;
   const detail::FieldDecoders decoders;
   const detail::RaggedDecoders ragged;
   const detail::BatchMixer mixer;
@@ -115,10 +117,14 @@ struct Pipeline::State {
   void tune(std::int64_t now);
   void apply(const detail::TuneSettings& settings);
   Tuning tuning() const MILLRACE_REQUIRES(mutex_);
+  DecodedPictures decoded_pictures() const;
+  bool is_last(std::uint32_t epoch) const;
+  void advise_cache(std::uint32_t epoch);
   detail::TuneMeters meters_until(std::int64_t now) const;
 
   // Used by next() only.
   std::exception_ptr fault_;
+  bool has_advised_ = false;
   std::uint64_t epoch_samples_ = 0;  ///< valid slots of the epoch so far
   detail::TuneMeters tuned_;         ///< all that there was when the tuner last looked
   std::int64_t tune_at_ns_ = 0;      ///< when it looks again
@@ -237,7 +243,9 @@ Position own_share(const Position& position, const PipelineOptions& options) {
 
 Pipeline::State::State(PipelineOptions given)
     : options(detail::resolve_options(with_seeds(std::move(given)))),
-      decoders(detail::compile_fields(options.fields)),
+      pictures(std::make_shared<decode::PictureMeter>()),
+      decoders(detail::compile_fields(options.fields,
+                                      {.cache = options.resources.decoded, .meter = pictures})),
       ragged(detail::compile_ragged(options.fields)),
       mixer(options, decoders),
       layout(decoders, options.batch.size, ragged, mixer.outputs()),
@@ -455,13 +463,27 @@ void Pipeline::State::hand_out_masked(Batch& batch) {
   hand_out(batch, masked_in_place_of(head));
 }
 
-void Pipeline::State::end_epoch(std::uint32_t epoch) {
+bool Pipeline::State::is_last(std::uint32_t epoch) const {
   const EpochOptions& epochs = options.epochs;
+  return epochs.count != 0 && epoch + 1 == epochs.first + epochs.count;
+}
+
+/// Once, after the first epoch that shows it.
+void Pipeline::State::advise_cache(std::uint32_t epoch) {
+  if (has_advised_ || !options.resources.autotune.on || options.resources.decoded) return;
+  const std::string about = is_last(epoch) ? "" : statistics().about_pictures();
+  if (about.empty()) return;
+  has_advised_ = true;
+  options.log.info("Autotune: input-bound by decode: " + about);
+}
+
+void Pipeline::State::end_epoch(std::uint32_t epoch) {
+  advise_cache(epoch);
   MutexLock lock(mutex_);
   consumer_.ledger = ledgers.of(epoch);
   consumer_.ledger_epoch = epoch;
   consumer_.position = consumer_.position.beginning_of(epoch + 1);
-  consumer_.finished = epochs.count != 0 && epoch + 1 == epochs.first + epochs.count;
+  consumer_.finished = is_last(epoch);
   ledgers.forget_before(epoch);
 }
 
@@ -540,6 +562,29 @@ Tuning Pipeline::State::tuning() const {
           .text = tuner_.text()};
 }
 
+DecodedPictures Pipeline::State::decoded_pictures() const {
+  DecodedPictures result{.decoded = pictures->decoded,
+                         .decoded_bytes = pictures->decoded_bytes,
+                         .decoding = std::chrono::nanoseconds(pictures->decoding_ns),
+                         .found = pictures->found,
+                         .is_repeated = options.epochs.count != 1};
+  if (const auto& cache = options.resources.decoded) {
+    result.kept = cache->size();
+    result.kept_bytes = cache->used_bytes();
+    result.cache_bytes = cache->options().bytes;
+  }
+  const std::uint64_t samples = meters.decode.items;
+  if (result.decoded == 0 || samples == 0) return result;
+  const double each =
+      static_cast<double>(result.decoded_bytes) / static_cast<double>(result.decoded);
+  const double per_sample =
+      static_cast<double>(result.decoded + result.found) / static_cast<double>(samples);
+  result.set_bytes =
+      static_cast<std::uint64_t>(static_cast<double>(detail::set_samples(options)) * per_sample *
+                                 (each + decode::DecodedCache::kMostBeside));
+  return result;
+}
+
 Statistics Pipeline::State::statistics() const {
   Statistics statistics;
   const std::int64_t first = first_next_ns;
@@ -573,6 +618,7 @@ Statistics Pipeline::State::statistics() const {
   statistics.restore_time = std::chrono::nanoseconds(meters.restore.longest_ns);
   statistics.held_bytes = encoded.held() + pool.held_bytes();
   statistics.peak_held_bytes = encoded.peak() + pool.peak_bytes();
+  statistics.pictures = decoded_pictures();
   return statistics;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
+#include "io/base/machine.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -30,6 +31,28 @@ std::string stage_line(const StageStatistics& stage, double elapsed) {
       stage.name, stage.items, static_cast<double>(stage.items) * rate,
       static_cast<double>(stage.bytes) * rate / 1e6, 100 * stage.utilisation(), stage.threads,
       stage.threads == 1 ? "" : "s");
+}
+
+/// Of the stage that decodes pictures, from which share on it is worth while to keep them.
+constexpr double kMuchDecoding = 0.3;
+/// Of this machine's memory, what they may take to be advised.
+constexpr std::uint64_t kShareOfMemory = 2;
+
+std::string size_text(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  return value < 1e9 ? fmt::format("{:.3g} MB", std::max(value, 1e6) / 1e6)
+                     : fmt::format("{:.3g} GB", value / 1e9);
+}
+
+std::string cache_text(const DecodedPictures& pictures) {
+  const std::uint64_t all = pictures.decoded + pictures.found;
+  std::string text = fmt::format(
+      "decoded pictures: {} kept in {} of {}; {:.1f} % of those needed were there", pictures.kept,
+      size_text(pictures.kept_bytes), size_text(pictures.cache_bytes),
+      all == 0 ? 0.0 : 100 * static_cast<double>(pictures.found) / static_cast<double>(all));
+  if (pictures.set_bytes > pictures.cache_bytes)
+    text += "; all would take about " + size_text(pictures.set_bytes);
+  return text;
 }
 
 }  // namespace
@@ -68,6 +91,20 @@ Verdict Statistics::verdict() const {
   return verdict;
 }
 
+std::string Statistics::about_pictures() const {
+  if (pictures.cache_bytes > 0) return cache_text(pictures);
+  if (!pictures.is_repeated || pictures.set_bytes == 0) return {};
+  if (pictures.set_bytes > usable_memory() / kShareOfMemory) return {};
+  const Verdict found = verdict();
+  if (found.bound != Bound::kInput || found.stage != "decode") return {};
+  const double share = seconds(pictures.decoding) / seconds(stage("decode").busy);
+  if (share < kMuchDecoding) return {};
+  return fmt::format(
+      "decoding pictures is {:.0f} % of that stage's work: a cache of {} (cache-decoded) would "
+      "hold all of them decoded, so that each is decoded once",
+      100 * std::min(share, 1.0), size_text(pictures.set_bytes));
+}
+
 Statistics Statistics::since(const Statistics& earlier) const {
   Statistics part = *this;
   for (StageStatistics& stage : part.stages) {
@@ -92,6 +129,10 @@ Statistics Statistics::since(const Statistics& earlier) const {
   part.refetched -= earlier.refetched;
   part.later_faults -= earlier.later_faults;
   part.untidy -= earlier.untidy;
+  part.pictures.decoded -= earlier.pictures.decoded;
+  part.pictures.decoded_bytes -= earlier.pictures.decoded_bytes;
+  part.pictures.decoding -= earlier.pictures.decoding;
+  part.pictures.found -= earlier.pictures.found;
   return part;
 }
 
@@ -105,7 +146,9 @@ std::string Statistics::to_text() const {
     text += fmt::format("{} fetched again: damaged on the network, intact the second time\n",
                         refetched);
   if (tuning.on) text += "autotune: " + tuning.text + "\n";
-  return text + verdict().text + "\n";
+  text += verdict().text + "\n";
+  const std::string about = about_pictures();
+  return about.empty() ? text : text + about + "\n";
 }
 
 std::string Statistics::to_json() const {
@@ -132,6 +175,16 @@ std::string Statistics::to_json() const {
                           {"held_bytes", held_bytes},
                           {"peak_held_bytes", peak_held_bytes},
                           {"stages", std::move(by_stage)},
+                          {"pictures",
+                           {{"decoded", pictures.decoded},
+                            {"decoded_bytes", pictures.decoded_bytes},
+                            {"decoding_s", seconds(pictures.decoding)},
+                            {"found", pictures.found},
+                            {"kept", pictures.kept},
+                            {"kept_bytes", pictures.kept_bytes},
+                            {"cache_bytes", pictures.cache_bytes},
+                            {"set_bytes", pictures.set_bytes},
+                            {"text", about_pictures()}}},
                           {"verdict", verdict().text}};
   if (tuning.on)
     value["autotune"] = {{"readers", tuning.readers},

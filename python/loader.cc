@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "decode/decoded_cache.h"
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/threads.h"
@@ -199,6 +200,10 @@ void Loader::start() {
   check_length();
   pipeline::PipelineOptions options = options_as(topology_);
   options.resume = std::make_shared<const Position>(position_);
+  if (!decoded_ && options_.decoded_bytes > 0)
+    decoded_ = std::make_shared<decode::DecodedCache>(decode::DecodedCacheOptions{
+        .bytes = options_.decoded_bytes, .folder = options_.decoded_folder, .log = lines_.log()});
+  options.resources.decoded = decoded_;
   if (stock_ && stock_->open(pipeline::batch_buffers(options)))
     options.resources.allocate = stock_->taker();
   std::shared_ptr<pipeline::Pipeline> started;

@@ -108,6 +108,7 @@ class Loader {
   std::optional<BufferStock> stock_;
   std::stop_source stop_;
   std::optional<pipeline::PipelineOptions> prepared_;
+  std::shared_ptr<decode::DecodedCache> decoded_;  ///< made when it starts, and kept
   std::shared_ptr<pipeline::Pipeline> pipeline_;
   pipeline::Position position_;          ///< while there is no pipeline
   std::optional<std::int64_t> batches_;  ///< of the pipeline's epochs, where it is known

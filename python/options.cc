@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -102,6 +103,17 @@ void set_cache(LoaderOptions& options, const std::optional<std::string>& folder,
   require(!folder->empty() && io::local_path(*folder).has_value(),
           "cache takes a folder of this machine, not a URL");
   options.cache = *io::local_path(*folder);
+}
+
+void set_decoded_cache(LoaderOptions& options, const std::optional<BytesValue>& size,
+                       const std::optional<std::string>& folder) {
+  require(size || !folder, "cache_decoded_in needs cache_decoded");
+  if (!size) return;
+  options.decoded_bytes = bytes_value("cache_decoded", *size);
+  require(options.decoded_bytes > 0, "cache_decoded must be above 0");
+  options.decoded_folder = folder.value_or("");
+  require(!folder || std::filesystem::is_directory(*folder),
+          "cache_decoded_in takes a folder that is there");
 }
 
 /// A mix of several sets, each with its weight.
@@ -263,6 +275,8 @@ void init_options(LoaderOptions* self, const nb::kwargs& given) {
   set_pipeline(options.builder.options(), given);
   set_cache(options, optional_argument<std::string>(given, "cache"),
             optional_argument<BytesValue>(given, "cache_size"));
+  set_decoded_cache(options, optional_argument<BytesValue>(given, "cache_decoded"),
+                    optional_argument<std::string>(given, "cache_decoded_in"));
   set_retry(options, optional_argument<double>(given, "retry_for"));
   new (self) LoaderOptions(std::move(options));
 }

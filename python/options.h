@@ -24,6 +24,9 @@ struct LoaderOptions {
   /// Of io::CacheOptions; an empty folder: no cache.
   std::string cache = {};
   std::uint64_t cache_bytes = 0;
+  /// Of decode::DecodedCacheOptions, of each loader's own cache; 0 bytes: none.
+  std::uint64_t decoded_bytes = 0;
+  std::string decoded_folder = {};
   bool allow_pipe = false;
   /// RetryOptions::patience.
   std::chrono::milliseconds retry_for = io::RetryOptions().patience;

@@ -18,6 +18,7 @@ namespace {
 
 namespace nb = nanobind;
 using pipeline::Bound;
+using pipeline::DecodedPictures;
 using pipeline::StageStatistics;
 using pipeline::Statistics;
 using pipeline::Tuning;
@@ -87,6 +88,26 @@ void bind_parts(nb::module_& module) {
       .def("__repr__", [](const Tuning& self) { return "<Tuning: " + self.text + ">"; });
 }
 
+void bind_pictures(nb::module_& module) {
+  nb::class_<DecodedPictures>(module, "DecodedPictures",
+                              "What decoding pictures cost, and what a cache of them holds.")
+      .def_ro("decoded", &DecodedPictures::decoded, "Times that a picture was decoded.")
+      .def_ro("decoded_bytes", &DecodedPictures::decoded_bytes,
+              "Of these pictures as a whole, decoded.")
+      .def_ro("decoding", &DecodedPictures::decoding, "Summed over threads.")
+      .def_ro("found", &DecodedPictures::found, "Times that the cache had a picture.")
+      .def_ro("kept", &DecodedPictures::kept, "Pictures in the cache.")
+      .def_ro("kept_bytes", &DecodedPictures::kept_bytes, "What it holds.")
+      .def_ro("cache_bytes", &DecodedPictures::cache_bytes,
+              "What it may hold; 0: there is no cache.")
+      .def_ro("set_bytes", &DecodedPictures::set_bytes,
+              "What the pictures of all samples take, decoded; 0: not known.")
+      .def("__repr__", [](const DecodedPictures& self) {
+        return fmt::format("<DecodedPictures: {} decoded, {} found, {} kept>", self.decoded,
+                           self.found, self.kept);
+      });
+}
+
 std::string shown_statistics(const Statistics& statistics) {
   return fmt::format("<Statistics: {} batches, {} samples, {} masked slots, {} skipped; {}>",
                      statistics.batches, statistics.samples, statistics.masked, statistics.skipped,
@@ -126,10 +147,16 @@ void bind_counters(nb::class_<Statistics>& bound) {
 void bind_statistics(nb::module_& module) {
   bind_verdict(module);
   bind_parts(module);
+  bind_pictures(module);
   nb::class_<Statistics> bound(module, "Statistics",
                                "Counters of a loader since its threads started.");
   bind_counters(bound);
   bound.def_ro("tuning", &Statistics::tuning, "What autotune chose.")
+      .def_ro("pictures", &Statistics::pictures,
+              "What decoding pictures cost, and what a cache of them holds.")
+      .def_prop_ro(
+          "about_pictures", &Statistics::about_pictures,
+          "What a cache of decoded pictures holds or would bring, in a line; may be empty.")
       .def_prop_ro("verdict", &Statistics::verdict, "What limits the rate.")
       .def("since", &Statistics::since, nb::arg("earlier"),
            "The counters' increase since `earlier`, for example over an epoch.")

@@ -65,6 +65,7 @@ class BenchCommand final : public Command {
     order_.declare(app);
     model_.declare(app, choice_);
     run_.declare(app);
+    run_.declare_cache(app);
     trace_.declare(app, true);
   }
 
@@ -90,6 +91,7 @@ class BenchCommand final : public Command {
     run_.topology = {};  // one reader, however many devices take its batches
     if (stage_ != "read") settle_size(context);
     choice_.settle();
+    run_.open_cache(context.log);
     Measured measured;
     trace_work(trace_, *read_.opener(), {}, context, [&] {
       measured = stage_ == "train" ? run_training(context) : run_pipeline(context);
@@ -254,6 +256,12 @@ class BenchCommand final : public Command {
                           {"readers", tuning.readers},
                           {"decode_threads", tuning.decode_threads},
                           {"text", tuning.text}};
+    if (const pipeline::DecodedPictures& pictures = measured.statistics.pictures;
+        pictures.decoded + pictures.found > 0)
+      line["pictures"] = {
+          {"decoded", pictures.decoded},     {"found", pictures.found},
+          {"kept", pictures.kept},           {"kept_bytes", pictures.kept_bytes},
+          {"set_bytes", pictures.set_bytes}, {"text", measured.statistics.about_pictures()}};
     if (stored_) line["stored"] = {stored_->height, stored_->width, stored_->channels};
     out.line(line.dump());
   }

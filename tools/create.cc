@@ -10,9 +10,9 @@
 #include "tools/create/recoded_source.h"
 #include "tools/create/source_options.h"
 #include "tools/create/write_set.h"
-#include "tools/jpeg_recoding.h"
 #include "tools/option_settings.h"
 #include "tools/parse.h"
+#include "tools/picture_recoding.h"
 #include "tools/run_processes.h"
 #include "tools/values.h"
 
@@ -40,6 +40,7 @@ class CreateCommand final : public Command {
            "same command again completes an interrupted set.\n";
   }
 
+  std::vector<const Table*> tables() const override { return PictureRecoding::tables(); }
   void declare(CLI::App& app) override {
     app.add_option(
            "PATTERN", pattern_,
@@ -51,8 +52,8 @@ class CreateCommand final : public Command {
         ->transform(whole_number(1, kMaxCount));
     app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB")
         ->type_name("BYTES");
-    jpeg_.declare(app);
-    app.get_option("--jpeg")->group("Images");
+    pictures_.declare(app);
+    for (const char* name : {"--jpeg", "--image"}) app.get_option(name)->group("Images");
     app.add_option("--folds", folds_,
                    "Divide the samples into this many sets, keeping groups whole")
         ->transform(whole_number(2, 1000))
@@ -69,6 +70,7 @@ class CreateCommand final : public Command {
   }
 
   void check() override {
+    pictures_.settle();
     check_set(set_options());
     source_.check();
   }
@@ -77,13 +79,14 @@ class CreateCommand final : public Command {
     processes_.emplace(context);
     processes_->guard(context, [&] {
       WriteSetOptions options = set_options();
-      if (jpeg_.wanted()) options.closing = [this] { return jpeg_.summary(processes_->cluster()); };
+      if (pictures_.wanted())
+        options.closing = [this] { return pictures_.summary(processes_->cluster()); };
       options.on_shard = [&](const wds::ShardSummary& shard) { report(shard, context); };
       std::unique_ptr<SampleSource> source;
       trainer::all_do(processes_->cluster(), [&] {
         source = source_.open(context.log);
         if (source->size() == 0) throw Error(ErrorCode::kCorrupt, "the source has no sample");
-        if (jpeg_.wanted()) source = recoded_source(std::move(source), jpeg_);
+        if (pictures_.wanted()) source = recoded_source(std::move(source), pictures_);
       });
       write_set(*source, options, context, processes_->cluster());
     });
@@ -100,7 +103,7 @@ class CreateCommand final : public Command {
             .force = force_,
             .threads = threads_,
             .source_options = source_.text(),
-            .jpeg = jpeg_.text()};
+            .pictures = pictures_.stored()};
   }
 
   static void report(const wds::ShardSummary& shard, Context& context) {
@@ -114,7 +117,7 @@ class CreateCommand final : public Command {
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   std::string pattern_;
   SourceOptions source_;
-  JpegRecoding jpeg_;
+  PictureRecoding pictures_;
   std::int64_t maxcount_ = 100'000;
   std::string maxsize_ = "3e9";
   std::uint32_t folds_ = 0;

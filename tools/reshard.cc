@@ -16,10 +16,10 @@
 #include "tools/commands.h"
 #include "tools/create/job_state.h"
 #include "tools/create/shard_set.h"
-#include "tools/jpeg_recoding.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
+#include "tools/picture_recoding.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
 #include "tools/run_processes.h"
@@ -40,12 +40,19 @@ class ReshardCommand final : public Command {
     return "  millrace reshard 'https://host/old-{000..099}.tar' 'new/train-%06d.tar' --maxcount "
            "5000 --shuffle-seed 1\n  millrace reshard big.tar.gz 'small-%06d.tar' --select jpg,cls "
            "--rename jpeg=jpg\n  millrace reshard 'old/train-{000..099}.tar' 'new/train-%06d.tar' "
-           "--jpeg restarts\n\nIt streams. --shuffle-seed shuffles the shards, then samples "
+           "--jpeg restarts\n  millrace reshard 'old/train-{000..099}.tar' 'small/train-%06d.tar' "
+           "--jpeg "
+           "'resize(256)'\n\nIt streams. --shuffle-seed shuffles the shards, then samples "
            "through a "
            "buffer: a sample moves about as\nfar as the buffer is long, so shards sorted by class "
            "need a buffer as long as the set.\n";
   }
 
+  std::vector<const Table*> tables() const override {
+    std::vector<const Table*> tables = PictureRecoding::tables();
+    tables.push_back(&ReadOptions::table());
+    return tables;
+  }
   void declare(CLI::App& app) override {
     app.add_option("SPEC", spec_, "Shards to read, from disk or network")->required();
     app.add_option("PATTERN", options_.writer.pattern,
@@ -71,7 +78,7 @@ class ReshardCommand final : public Command {
     app.add_option("--rename", renames_, "Fields' suffixes")
         ->delimiter(',')
         ->type_name("OLD=NEW,..");
-    jpeg_.declare(app);
+    pictures_.declare(app);
     app.add_flag("--drop-duplicates", options_.drop_duplicates,
                  "Drop samples whose key was already written");
     app.add_flag("--force", force_, "Delete the pattern's existing shards first");
@@ -79,6 +86,7 @@ class ReshardCommand final : public Command {
   }
 
   void check() override {
+    pictures_.settle();
     static_cast<void>(wds::shard_name(options_.writer.pattern, 0));
     options_.writer.maxsize = parse_bytes("--maxsize", maxsize_);
     options_.buffer_bytes = parse_bytes("--buffer-bytes", buffer_bytes_);
@@ -126,25 +134,25 @@ class ReshardCommand final : public Command {
     options_.writer.opener = opener.get();
     if (processes_->is_alone()) {
       options_.writer.manifest = manifest_path(options_.writer.pattern);
-      options_.writer.jpeg = jpeg_.text();
+      options_.writer.pictures = pictures_.stored();
       options_.writer.on_shard = [&](const auto& shard) { report(shard, context); };
     }
     wds::FaultLedger ledger(read_.policy(), context.log);
     wds::ReshardResult result = reshard_all(*opener, ledger, context);
-    const std::string of_jpegs = jpeg_.summary(processes_->cluster());
+    const std::string of_pictures = pictures_.summary(processes_->cluster());
     if (!processes_->is_alone()) {
       result.shards = all_summaries(processes_->cluster(), result.shards);
       if (!processes_->is_first()) return;
       for (const wds::ShardSummary& shard : result.shards) report(shard, context);
       if (!result.shards.empty())
         write_set_manifest(*opener, result.shards, manifest_path(options_.writer.pattern),
-                           jpeg_.text());
+                           pictures_.stored());
     }
     if (result.shards.empty()) refuse_empty(*opener, result, ledger);
     const auto names = read_label_map(*opener, options_.shards.front());
     if (!names.empty())
       write_label_map(*opener, names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
-    summarise(result, ledger, of_jpegs, context);
+    summarise(result, ledger, of_pictures, context);
   }
 
   wds::ReshardResult reshard_all(const io::Opener& opener, wds::FaultLedger& ledger,
@@ -152,13 +160,12 @@ class ReshardCommand final : public Command {
     Progress progress(context.terminal, "samples", 0, "reading the first samples");
     options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
     std::optional<TaskArena> threads;
-    if (jpeg_.wanted()) {
+    if (pictures_.wanted()) {
       threads.emplace(0);
       options_.change = [&](std::span<wds::WriterSample> samples) {
         threads->execute([&] {
           tbb::parallel_for(std::size_t{0}, samples.size(), [&](std::size_t i) {
-            for (wds::WriterField& field : samples[i].fields)
-              field.data = jpeg_.recoded(field.suffix, field.data);
+            pictures_.recode(samples[i].key, samples[i].fields);
           });
         });
       };
@@ -225,19 +232,19 @@ class ReshardCommand final : public Command {
   }
 
   void summarise(const wds::ReshardResult& result, const wds::FaultLedger& ledger,
-                 const std::string& of_jpegs, Context& context) const {
+                 const std::string& of_pictures, Context& context) const {
     std::string text = counted(result.written, "sample") + " in " +
                        counted(result.shards.size(), "shard") + left_out(result, ledger);
     if (options_.shuffle_seed)
       text += "; shuffled through a buffer of " +
               counted(static_cast<std::uint64_t>(options_.buffer_samples), "sample");
-    context.log.info(text + of_jpegs);
+    context.log.info(text + of_pictures);
   }
 
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   wds::ReshardOptions options_;
-  JpegRecoding jpeg_;
+  PictureRecoding pictures_;
   std::string spec_;
   std::string maxsize_ = "3e9";
   std::string buffer_bytes_ = "1GiB";

@@ -51,9 +51,9 @@ std::vector<wds::ShardSummary> all_summaries(trainer::Cluster& cluster,
 }
 
 void write_set_manifest(const io::Opener& opener, const std::vector<wds::ShardSummary>& shards,
-                        const std::string& path, const std::string& jpeg) {
+                        const std::string& path, const wds::StoredPictures& pictures) {
   wds::Manifest manifest;
-  manifest.jpeg = jpeg;
+  manifest.pictures = pictures;
   for (const wds::ShardSummary& shard : shards)
     manifest.shards.push_back(
         {.url = shard.url, .samples = shard.samples, .bytes = shard.bytes, .sha256 = shard.sha256});

@@ -30,9 +30,9 @@ std::vector<nlohmann::json> in_shard_order(trainer::Cluster& cluster,
 /// process.
 std::vector<wds::ShardSummary> all_summaries(trainer::Cluster& cluster,
                                              const std::vector<wds::ShardSummary>& own);
-/// Writes their manifest, a file or a url by `opener`. `jpeg`: Manifest::jpeg.
+/// Writes their manifest, a file or a url by `opener`. `pictures`: Manifest::pictures.
 void write_set_manifest(const io::Opener& opener, const std::vector<wds::ShardSummary>& shards,
-                        const std::string& path, const std::string& jpeg);
+                        const std::string& path, const wds::StoredPictures& pictures);
 
 /// One result of each process, in the order of the processes.
 std::vector<nlohmann::json> of_processes(trainer::Cluster& cluster, const nlohmann::json& own);

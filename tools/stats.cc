@@ -21,6 +21,7 @@
 #include "tools/scan.h"
 #include "tools/shared_work.h"
 #include "tools/stats/set_stats.h"
+#include "tools/stats/storage_trial.h"
 #include "tools/task_arena.h"
 #include "tools/values.h"
 
@@ -45,7 +46,8 @@ class StatsCommand final : public Command {
   }
   std::string example() const override {
     return "  millrace stats 'train-{000000..000019}.tar'\n"
-           "  millrace stats --json train-000000.tar --limit 1000 -o stats.json\n";
+           "  millrace stats --json train-000000.tar --limit 1000 -o stats.json\n"
+           "  millrace stats 'train-{000000..000019}.tar' --limit 5000 --storage\n";
   }
 
   void declare(CLI::App& app) override {
@@ -57,6 +59,13 @@ class StatsCommand final : public Command {
     app.add_option("-o,--output", output_, "File or URL for the result [standard output]")
         ->type_name("FILE");
     app.add_flag("--force", force_, "Replace an existing file");
+    auto* storage = app.add_flag(
+        "--storage", storage_,
+        "Try with some pictures what other ways to store them (create and reshard --jpeg, --image) "
+        "would take, and how fast this machine would decode them");
+    app.add_option("--size", size_, "Side of the random-resized crop that --storage times")
+        ->transform(whole_number(1, 4096))
+        ->needs(storage);
     app.add_option("--threads", threads_, "Decoding threads; 0: one per core")
         ->transform(whole_number(0, kMaxThreads))
         ->check(own_of_process());
@@ -80,6 +89,10 @@ class StatsCommand final : public Command {
   void gather_all(Context& context, const Log& log) {
     trainer::all_do(processes_->cluster(), [&] { check_divisible(); });
     read_.attach(context);
+    if (storage_)
+      trial_.emplace(StorageTrialOptions{.size = size_,
+                                         .threads = threads_ > 0 ? threads_ : usable_cores(),
+                                         .stop = context.stop});
     const auto all = read_.shards();
     gather(own_shards(all, processes_->topology()), context, log);
     const auto packed =
@@ -93,6 +106,7 @@ class StatsCommand final : public Command {
   /// What depends on the shards before.
   void check_divisible() const {
     if (processes_->is_alone()) return;
+    require(!storage_, "--storage needs a single process, whose machine it is about");
     require(limit_ == 0, "--limit needs a single process: leave out --limit, or start one");
     require(read_.policy().on_fault != wds::OnFault::kStop,
             "--on-fault stop needs a single process: --on-fault skip or fail, or start one");
@@ -131,11 +145,13 @@ class StatsCommand final : public Command {
       tbb::parallel_for(std::size_t{0}, batch.size(),
                         [&](std::size_t i) { outcomes[i] = look_at(batch[i]); });
     });
-    for (const Outcome& outcome : outcomes) {
-      if (!outcome.fault)
-        stats_.add(outcome.stats);
-      else if (ledger.report(*outcome.fault) == wds::OnFault::kStop)
-        return false;
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      const Outcome& outcome = outcomes[i];
+      if (outcome.fault && ledger.report(*outcome.fault) == wds::OnFault::kStop) return false;
+      if (outcome.fault) continue;
+      stats_.add(outcome.stats);
+      if (trial_ && outcome.stats.size)
+        trial_->add(batch[i].find_any(suffixes_)->data, *outcome.stats.size);
     }
     return true;
   }
@@ -165,8 +181,12 @@ class StatsCommand final : public Command {
   }
 
   void print(const std::vector<std::string>& names, Context& context) const {
-    const std::vector<std::string> lines =
-        context.json ? std::vector{to_json(stats_, names)} : to_lines(stats_, names);
+    std::optional<StorageReport> storage;
+    if (trial_) storage = trial_->run();
+    std::vector<std::string> lines =
+        context.json ? std::vector{to_json(stats_, names, storage)} : to_lines(stats_, names);
+    if (storage && !context.json)
+      for (std::string& line : storage->lines()) lines.push_back(std::move(line));
     if (output_.empty()) {
       for (const std::string& line : lines) context.out.line(line);
       return;
@@ -184,6 +204,9 @@ class StatsCommand final : public Command {
   bool force_ = false;
   std::uint64_t limit_ = 0;
   int threads_ = 0;
+  bool storage_ = false;
+  int size_ = 224;
+  std::optional<StorageTrial> trial_;
   SetStats stats_;
 };
 

@@ -95,6 +95,7 @@ class TrainCommand final : public Command {
     model_.declare_task(app);
     optimisation_.declare(app);
     run_.declare(app);
+    run_.declare_cache(app);
     app.add_option("--allreduce", allreduce_,
                    "How processes sum gradients: tree, the same bits for every number of processes "
                    "with as many devices in all; tree-bf16 sends half the bytes, rounded; mpi, "
@@ -188,7 +189,10 @@ class TrainCommand final : public Command {
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes, data_.mixup);
     std::optional<RunInput> made;
-    trainer::all_do(cluster, [&] { made.emplace(input_options(), devices, context); });
+    trainer::all_do(cluster, [&] {
+      run_.open_cache(context.log);
+      made.emplace(input_options(), devices, context);
+    });
     check_label_map(cluster);
     RunInput& input = *made;
     if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)

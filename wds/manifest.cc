@@ -59,20 +59,24 @@ ManifestShard parse_shard(const Json& shard, const std::string& base) {
   return parsed;
 }
 
+std::string text_in(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 Manifest parse_manifest(std::string_view text, const std::string& base) {
   const Json json = parse_json<Json>(text, "manifest", {.bytes = kMaxManifestBytes});
   if (!json.is_object()) corrupt_manifest("is not a JSON object");
   const auto list = json.find("shardlist");
   if (list == json.end() || !list->is_array()) corrupt_manifest("has no shardlist");
   Manifest manifest;
-  if (const auto name = json.find("name"); name != json.end() && name->is_string()) {
-    manifest.name = name->get<std::string>();
-  }
-  if (const auto jpeg = json.find("jpeg"); jpeg != json.end() && jpeg->is_string()) {
-    manifest.jpeg = jpeg->get<std::string>();
-  }
+  manifest.name = text_in(json, "name");
+  manifest.pictures = {.jpeg = text_in(json, "jpeg"), .image = text_in(json, "image")};
   manifest.samples = count_in(json, "nsamples");
-  for (const Json& shard : *list) manifest.shards.push_back(parse_shard(shard, base));
+  for (const Json& shard : *list) {
+    manifest.shards.push_back(parse_shard(shard, base));
+    manifest.shards.back().pictures = manifest.pictures;
+  }
   return manifest;
 }
 
@@ -112,7 +116,8 @@ void write_manifest(const Manifest& manifest, const std::string& path, io::Repla
   }
   Json json = {{"wids_version", 1}, {"name", manifest.name}, {"shardlist", std::move(list)}};
   if (manifest.samples) json["nsamples"] = *manifest.samples;
-  if (!manifest.jpeg.empty()) json["jpeg"] = manifest.jpeg;
+  if (!manifest.pictures.jpeg.empty()) json["jpeg"] = manifest.pictures.jpeg;
+  if (!manifest.pictures.image.empty()) json["image"] = manifest.pictures.image;
   const std::string text = json.dump(2) + "\n";
   detail::write_text(opener, path, replace, text);
 }

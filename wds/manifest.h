@@ -1,7 +1,7 @@
 // Manifest: the list of a set's shards with their counts, sizes and hashes, as JSON.
 //
 // The format is that of WebDataset's wids: {"wids_version": 1, "shardlist": [{"url", "nsamples",
-// "filesize"}]}, plus the fields "sha256" and "jpeg", which wids ignores.
+// "filesize"}]}, plus the fields "sha256", "jpeg" and "image", which wids ignores.
 //
 // Threads: free functions, callable from any thread.
 #pragma once
@@ -19,18 +19,27 @@ class Opener;
 
 namespace millrace::wds {
 
+/// What was done to a set's pictures, as the options say it; empty: nothing.
+struct StoredPictures {
+  std::string jpeg = {};   ///< "restarts", "resize(256, ...)"
+  std::string image = {};  ///< "raw(...)"
+
+  bool operator==(const StoredPictures&) const = default;
+};
+
 struct ManifestShard {
   std::string url;  ///< as a reader opens it
   std::optional<std::uint64_t> samples = {};
   std::optional<std::uint64_t> bytes = {};  ///< of the shard as it is stored
   std::string sha256 = {};                  ///< lower-case hex; empty when unknown
+  StoredPictures pictures = {};             ///< the manifest's
 };
 
 struct Manifest {
   std::string name = {};
   std::vector<ManifestShard> shards;
   std::optional<std::uint64_t> samples = {};  ///< of all shards, if given ("nsamples")
-  std::string jpeg = {};  ///< what was done to the set's JPEGs ("restarts"); empty: nothing
+  StoredPictures pictures = {};               ///< "jpeg" and "image"
 };
 
 /// Reads the manifest at `url`; relative shard urls are resolved against it. Throws: Corrupt (not a

@@ -134,9 +134,9 @@ class OpenShard {
   std::uint64_t payload_bytes_ = 0;
 };
 
-Manifest manifest_of(const std::vector<ShardSummary>& shards, const std::string& jpeg) {
+Manifest manifest_of(const std::vector<ShardSummary>& shards, const StoredPictures& pictures) {
   Manifest manifest;
-  manifest.jpeg = jpeg;
+  manifest.pictures = pictures;
   for (const ShardSummary& shard : shards) {
     manifest.shards.push_back(
         {.url = shard.url, .samples = shard.samples, .bytes = shard.bytes, .sha256 = shard.sha256});
@@ -201,7 +201,7 @@ std::vector<ShardSummary> ShardWriter::finish() {
   if (state_->shard && state_->shard->samples() > 0) state_->close();
   state_->shard.reset();
   if (!state_->options.manifest.empty()) {
-    write_manifest(manifest_of(state_->done, state_->options.jpeg), state_->options.manifest,
+    write_manifest(manifest_of(state_->done, state_->options.pictures), state_->options.manifest,
                    io::Replace::kAtomically, state_->options.opener);
   }
   return state_->done;

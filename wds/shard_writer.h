@@ -21,6 +21,7 @@
 
 #include "io/byte_sink.h"
 #include "io/bytes.h"
+#include "wds/manifest.h"
 #include "wds/shard_name.h"
 
 namespace millrace::io {
@@ -66,8 +67,8 @@ struct ShardWriterOptions {
   bool index = true;
   /// Where finish() writes the set's manifest (wds/manifest.h); empty: nowhere.
   std::string manifest = {};
-  /// Manifest::jpeg.
-  std::string jpeg = {};
+  /// Manifest::pictures.
+  StoredPictures pictures = {};
   /// Shards that an earlier run completed: numbering continues after them, and the manifest and
   /// finish()'s list begin with them.
   std::vector<ShardSummary> earlier = {};

@@ -24,6 +24,7 @@ struct SourceWorkspace {
   std::vector<std::uint8_t> converted;
   std::vector<std::uint8_t> oriented;
   std::vector<std::uint8_t> classes;
+  std::vector<std::uint8_t> kept;  ///< rows of a picture that a file keeps
 };
 
 class ImageSource {

@@ -173,6 +173,7 @@ ImageHeader read_pnm_header(std::span<const std::byte> data, const HeaderOptions
   form.row_values =
       static_cast<std::size_t>(header.width) * static_cast<std::size_t>(header.channels);
   form.offset = tokens.after_space();
+  header.in_place = form.max_value == 255 && !form.plain;
   if (data.size() - form.offset < pixel_bytes(form)) throw Tokens::cut();
   header.keep(form);
   return header;

@@ -10,7 +10,7 @@ constexpr std::size_t kMaxKeptBytes = 32 << 20;
 
 std::size_t Workspace::num_bytes() const {
   return source.codec.pixels.capacity() + source.converted.capacity() + source.oriented.capacity() +
-         between[0].capacity() + between[1].capacity();
+         source.kept.capacity() + between[0].capacity() + between[1].capacity();
 }
 
 WorkspacePool::Lease WorkspacePool::acquire() {

@@ -171,7 +171,7 @@ class FunctionDecoder final : public FieldDecoder {
   std::function<void(const wds::Sample&, const decode::SampleId&, std::span<std::byte>)> function_;
 };
 
-decode::ImageDecoderOptions decoder_options(const ImageField& field) {
+decode::ImageDecoderOptions decoder_options(const ImageField& field, const Pictures& pictures) {
   return {.transforms = field.transforms,
           .channels = field.channels,
           .dtype = field.dtype,
@@ -183,7 +183,9 @@ decode::ImageDecoderOptions decoder_options(const ImageField& field) {
           .apply_orientation = field.apply_orientation,
           .limits = field.limits,
           .tolerate_truncated = field.tolerate_truncated,
-          .codecs = field.codecs};
+          .codecs = field.codecs,
+          .cache = pictures.cache,
+          .meter = pictures.meter};
 }
 
 decode::SampleId with_view(decode::SampleId id, std::uint64_t view) {
@@ -220,7 +222,7 @@ class ImageDecoderField final : public FieldDecoder {
   std::uint64_t view_;
 };
 
-decode::PairedDecoder paired_decoder(const PairedImagesField& field) {
+decode::PairedDecoder paired_decoder(const PairedImagesField& field, const Pictures& pictures) {
   if (field.members.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "paired images need at least one member");
   }
@@ -228,7 +230,7 @@ decode::PairedDecoder paired_decoder(const PairedImagesField& field) {
   for (const ImageField& member : field.members) {
     require(!member.missing,
             "paired images have no value for a missing member: each must be there");
-    members.push_back(decoder_options(member));
+    members.push_back(decoder_options(member, pictures));
   }
   return {field.geometry, std::move(members)};
 }
@@ -285,9 +287,10 @@ std::uint64_t view_of(const std::string& name) {
 struct Compile {
   using Result = std::unique_ptr<const FieldDecoder>;
   std::uint64_t view = 0;
-  Result operator()(const ImageField& field) const { return compile_image(field, view); }
+  const Pictures& pictures;
+  Result operator()(const ImageField& field) const { return compile_image(field, view, pictures); }
   Result operator()(const PairedImagesField& field) const {
-    return compile_paired_images(field, view);
+    return compile_paired_images(field, view, pictures);
   }
   Result operator()(const LabelField& field) const { return std::make_unique<LabelDecoder>(field); }
   Result operator()(const FloatsField& field) const {
@@ -360,18 +363,19 @@ const wds::Field& Suffixes::find(const wds::Sample& sample) const {
   throw Error(ErrorCode::kNotFound, "the sample has none of the members " + list_);
 }
 
-std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view) {
-  return std::visit(Compile{.view = view}, spec);
+std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view,
+                                                  const Pictures& pictures) {
+  return std::visit(Compile{.view = view, .pictures = pictures}, spec);
 }
 
-FieldDecoders compile_fields(const std::vector<FieldSpec>& specs) {
+FieldDecoders compile_fields(const std::vector<FieldSpec>& specs, const Pictures& pictures) {
   FieldDecoders decoders;
   bool is_first = true;
   for (const FieldSpec& spec : specs) {
     const std::string* picture = picture_name(spec);
     const std::uint64_t view = picture == nullptr || is_first ? 0 : view_of(*picture);
     if (picture != nullptr) is_first = false;
-    if (auto decoder = compile_field(spec, view)) decoders.push_back(std::move(decoder));
+    if (auto decoder = compile_field(spec, view, pictures)) decoders.push_back(std::move(decoder));
   }
   return decoders;
 }
@@ -413,14 +417,16 @@ std::string suffixes_of(const ImageField& field) {
   return (field.codecs ? field.codecs : decode::standard_codecs())->suffixes();
 }
 
-std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field, std::uint64_t view) {
-  return std::make_unique<ImageDecoderField>(field, decode::ImageDecoder(decoder_options(field)),
-                                             view);
+std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field, std::uint64_t view,
+                                                  const Pictures& pictures) {
+  return std::make_unique<ImageDecoderField>(
+      field, decode::ImageDecoder(decoder_options(field, pictures)), view);
 }
 
 std::unique_ptr<const FieldDecoder> compile_paired_images(const PairedImagesField& field,
-                                                          std::uint64_t view) {
-  return std::make_unique<PairedDecoderField>(field, paired_decoder(field), view);
+                                                          std::uint64_t view,
+                                                          const Pictures& pictures) {
+  return std::make_unique<PairedDecoderField>(field, paired_decoder(field, pictures), view);
 }
 
 }  // namespace millrace::pipeline::detail

@@ -92,18 +92,27 @@ auto decode_member(const wds::Sample& sample, const wds::Field& field, const Dec
 /// Every suffix that `fields` may be decoded from; empty if a user's function may ask for any.
 std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields);
 
+/// What all fields of pictures share; may be null.
+struct Pictures {
+  std::shared_ptr<decode::DecodedCache> cache = nullptr;
+  std::shared_ptr<decode::PictureMeter> meter = nullptr;
+};
+
 using FieldDecoders = std::vector<std::unique_ptr<const FieldDecoder>>;
 
 /// Null for a RawField, which has no array. `view`: SampleId::view of its pictures. Throws:
 /// InvalidArgument.
-std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view = 0);
+std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view = 0,
+                                                  const Pictures& pictures = {});
 /// Those that have arrays. The first field of pictures has view 0, each other one its own.
-FieldDecoders compile_fields(const std::vector<FieldSpec>& specs);
+FieldDecoders compile_fields(const std::vector<FieldSpec>& specs, const Pictures& pictures = {});
 
 /// The field's own list, or its codecs'.
 std::string suffixes_of(const ImageField& field);
-std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field, std::uint64_t view);
+std::unique_ptr<const FieldDecoder> compile_image(const ImageField& field, std::uint64_t view,
+                                                  const Pictures& pictures);
 std::unique_ptr<const FieldDecoder> compile_paired_images(const PairedImagesField& field,
-                                                          std::uint64_t view);
+                                                          std::uint64_t view,
+                                                          const Pictures& pictures);
 
 }  // namespace millrace::pipeline::detail

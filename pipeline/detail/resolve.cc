@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "decode/decoded_cache.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/machine.h"
@@ -235,6 +236,10 @@ std::size_t join_bytes(const PipelineOptions& options) {
   return bytes;
 }
 
+std::size_t decoded_bytes(const PipelineOptions& options) {
+  return options.resources.decoded ? options.resources.decoded->memory_bytes() : 0;
+}
+
 /// The parts of the sum that shrink() does not reduce.
 std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
   const bool permutes = options.shuffle.order == wds::Order::kPermutation;
@@ -244,7 +249,7 @@ std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
   const auto readers = sets * static_cast<std::size_t>(permutes ? 4 : options.shuffle.open_shards);
   return streams * (readers * (reader_bytes(options.shards) + join_bytes(options)) +
                     (shuffles ? options.shuffle.buffer_bytes : 0)) +
-         ahead_bytes(options) + contents_bytes(options);
+         ahead_bytes(options) + contents_bytes(options) + decoded_bytes(options);
 }
 
 std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams,
@@ -487,6 +492,22 @@ std::uint64_t earlier_fingerprint(const PipelineOptions& options) {
   return fingerprint_of(list, options);
 }
 
+std::int64_t set_samples(const PipelineOptions& options) {
+  if (options.source) return options.source->num_samples().value_or(0);
+  if (!options.counts) return 0;
+  std::uint64_t sum = 0;
+  if (options.mix.parts.empty())
+    return static_cast<std::int64_t>(options.range.of(
+        std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0})));
+  auto counts = options.counts->begin();
+  for (const MixOptions::Part& part : options.mix.parts) {
+    const auto end = counts + static_cast<std::ptrdiff_t>(part.num_shards);
+    sum += part.range.of(std::accumulate(counts, end, std::uint64_t{0}));
+    counts = end;
+  }
+  return static_cast<std::int64_t>(sum);
+}
+
 std::optional<std::int64_t> promised_samples(const PipelineOptions& options) {
   if (options.source && options.faults.on_fault != wds::OnFault::kFail) return {};
   return samples_per_epoch(options);
@@ -512,6 +533,7 @@ MemoryPlan plan_memory(const PipelineOptions& options, const BatchLayout& layout
       std::max<std::size_t>(layout.num_bytes() + layout.ragged_bytes(), 1);
   const std::size_t streams = owned_streams(options).size();
   const std::size_t fixed = fixed_bytes(options, streams);
+  const std::size_t decoded = decoded_bytes(options);
   const std::size_t budget = options.resources.memory_budget_bytes;
   const std::int64_t devices = options.split.topology.devices;
   MemoryPlan plan{.permits = divide_up(options.resources.prefetch, devices) +
@@ -531,9 +553,10 @@ MemoryPlan plan_memory(const PipelineOptions& options, const BatchLayout& layout
     throw Error(
         ErrorCode::kInvalidArgument,
         fmt::format("a memory budget of {} bytes is too small: the minimum is {} bytes, for {} "
-                    "batches of {} bytes, {} streams of {} bytes and 2 MiB for decoding",
+                    "batches of {} bytes, {} streams of {} bytes and 2 MiB for decoding{}",
                     budget, plan.bound_bytes, plan.num_batches, batch_bytes, streams,
-                    fixed / streams + wds::SampleBlock::kMaxBytes));
+                    (fixed - decoded) / streams + wds::SampleBlock::kMaxBytes,
+                    decoded > 0 ? fmt::format(", and {} bytes of decoded pictures", decoded) : ""));
   }
   return plan;
 }

@@ -55,6 +55,10 @@ std::optional<std::int64_t> promised_samples(const PipelineOptions& options);
 std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_facts(
     const PipelineOptions& options);
 
+/// Samples in the whole set, of all processes, as each of which may get any of them in another
+/// epoch; 0: not known.
+std::int64_t set_samples(const PipelineOptions& options);
+
 /// What the memory is used for. The sum is the pipeline's bound.
 struct MemoryPlan {
   std::int64_t permits = 1;      ///< rounds of batches in the pipeline

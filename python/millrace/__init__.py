@@ -10,6 +10,7 @@
 from millrace._core import (
     Array,
     ClassMask,
+    DecodedPictures,
     Epochs,
     Fault,
     Faults,
@@ -55,6 +56,7 @@ __all__ = [
     "CancelledError",
     "ClassMask",
     "CorruptError",
+    "DecodedPictures",
     "Epochs",
     "Error",
     "ExhaustedError",

@@ -52,6 +52,11 @@ class Pipeline:
     come, never what is in them. None: the C++ default (pipeline/options.h), where ranks of one
     machine (LOCAL_WORLD_SIZE) divide its cores.
 
+    ``cache_decoded``: keep decoded pictures in up to so much memory ("2GB"), so that each is decoded
+    once, whatever random transforms follow; ``cache_decoded_in``: in a file in this folder instead,
+    which is gone with the process. Each loader has its own, and no batch depends on it. None:
+    pictures are decoded in every epoch.
+
     ``streams``: how many streams the shards are divided into over all ranks: fix it (as a multiple
     of every world size that you use) to have the same samples in the same order on any of them.
     0: up to 4 a rank.
@@ -88,6 +93,8 @@ class Pipeline:
         prefetch: int | None = None,
         memory: int | str | None = None,
         autotune: bool | None = None,
+        cache_decoded: int | str | None = None,
+        cache_decoded_in: str | os.PathLike[str] | None = None,
         streams: int = 0,
         indexed: bool = True,
         scan: bool = True,
@@ -119,6 +126,8 @@ class Pipeline:
             prefetch=prefetch,
             memory=memory,
             autotune=autotune,
+            cache_decoded=cache_decoded,
+            cache_decoded_in=None if cache_decoded_in is None else str(cache_decoded_in),
             streams=streams,
             indexed=indexed,
             scan=scan,

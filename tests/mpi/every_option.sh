@@ -12,7 +12,7 @@ base=(--model lenet --fake-data 64 --epochs 1 --batch-size 16 --run-dir none --p
 
 # Each process's own.
 own=" --train --val --join --val-join --allow-pipe --retry-for --cache --cache-size --threads --prefetch"
-own+=" --no-autotune --accelerator --plugin --plugin-path --plugin-timeout --config --json "
+own+=" --no-autotune --cache-decoded --cache-decoded-in --accelerator --plugin --plugin-path --plugin-timeout --config --json "
 
 # Words, and what an option needs beside it; {} is refused alone before it is compared.
 declare -A words=(

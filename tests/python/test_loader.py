@@ -43,6 +43,25 @@ def test_starts_nothing_before_the_first_batch(shards: str) -> None:
         next(passing)
 
 
+def test_a_cache_of_decoded_pictures_changes_no_batch(shards: str, tmp_path: Path) -> None:
+    def passes(**arguments: Any) -> tuple[list[Any], mr.Statistics]:
+        with pipeline(shards, **arguments).numpy() as loader:
+            images = [np.array(batch["image"]) for _ in range(3) for batch in loader]
+            return images, loader.statistics()
+
+    expected, plain = passes()
+    assert plain.pictures.found == 0 and plain.pictures.set_bytes > 200 * 16 * 16 * 3
+    for where in ({}, {"cache_decoded_in": tmp_path}):
+        images, statistics = passes(cache_decoded="10MB", **where)
+        assert all(np.array_equal(a, b) for a, b in zip(images, expected, strict=True))
+        assert statistics.pictures.kept == 200 and statistics.pictures.found >= 2 * 200
+        assert "200 kept" in statistics.about_pictures
+    assert not list(tmp_path.iterdir())
+    for wrong in ({"cache_decoded": 0}, {"cache_decoded_in": tmp_path}):
+        with pytest.raises(mr.InvalidArgumentError):
+            pipeline(shards, **wrong)
+
+
 def test_leaves_neither_threads_nor_descriptors(shards: str) -> None:
     def use(batches: int) -> None:
         loader = pipeline(shards).numpy()

@@ -61,10 +61,23 @@ TEST_F(RunSettings, EachOptionOfTrainIsComparedOrMarked) {
   ASSERT_GT(all.size(), 80U);
   for (const char* of_program : {"--help", "--version", "--config", "--json"})
     EXPECT_EQ(1U, all.erase(of_program)) << of_program;
-  const std::set<std::string> own_of_process = {
-      "--val",      "--join",        "--val-join", "--allow-pipe",  "--retry-for",
-      "--cache",    "--cache-size",  "--devices",  "--accelerator", "--threads",
-      "--prefetch", "--no-autotune", "--plugin",   "--plugin-path", "--plugin-timeout"};
+  const std::set<std::string> own_of_process = {"--val",
+                                                "--join",
+                                                "--val-join",
+                                                "--allow-pipe",
+                                                "--retry-for",
+                                                "--cache",
+                                                "--cache-size",
+                                                "--devices",
+                                                "--accelerator",
+                                                "--threads",
+                                                "--prefetch",
+                                                "--no-autotune",
+                                                "--plugin",
+                                                "--plugin-path",
+                                                "--plugin-timeout",
+                                                "--cache-decoded",
+                                                "--cache-decoded-in"};
   const std::set<std::string> of_this_start = {
       "--run-dir",      "--force",       "--resume",      "--allow-changed-data", "--upload",
       "--fast-dev-run", "--summary",     "--dump-plan",   "--dump-program",       "--trace",

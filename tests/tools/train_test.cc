@@ -86,6 +86,32 @@ TEST_F(Train, TheSameSeedGivesTheSameLossesAtAnyNumberOfThreads) {
   EXPECT_NE(losses(train({"--run-dir", "none", "--seed", "5"})), one);
 }
 
+TEST_F(Train, ACacheOfDecodedPicturesChangesNoLoss) {
+  const std::vector<std::string> usual = {"--run-dir", "none", "--epochs", "3", "--val", shards_};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), usual.begin(), usual.end());
+    return train(more);
+  };
+  const auto plain = with({});
+  for (const auto& more : std::vector<std::vector<std::string>>{
+           {"--cache-decoded", "10MB"},
+           {"--cache-decoded", "20kB", "--cache-decoded-in", dir_ / ""}}) {
+    const auto cached = with(more);
+    EXPECT_EQ(losses(cached), losses(plain));
+    EXPECT_EQ(cached.at(cached.size() - 2)["val_loss"], plain.at(plain.size() - 2)["val_loss"]);
+  }
+}
+
+TEST_F(Train, BenchCountsTheDecodedPictures) {
+  const ProcessResult result = millrace(
+      {"bench", shards_, "--json", "--seconds", "0.5", "--cache-decoded", "10MB", "--size", "16"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto pictures = json_lines(result.out).at(0)["pictures"];
+  EXPECT_EQ(pictures["kept"], kTrainSamples);
+  EXPECT_LE(pictures["decoded"], kTrainSamples + 64) << "but for those decoded twice at once";
+  EXPECT_GT(pictures["found"], kTrainSamples);
+}
+
 TEST_F(Train, HttpGivesTheLossesOfLocalFiles) {
   if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
   Nginx nginx(dir_.path());

@@ -246,12 +246,13 @@ TEST(Manifest, ReadsBackWhatItWrote) {
                                 .bytes = 10240,
                                 .sha256 = std::string(64, 'f')},
                                {.url = "http://h/b.tar"}},
-                    .jpeg = "restarts"};
+                    .pictures = {.jpeg = "restarts", .image = "raw(share=0.5)"}};
   write_manifest(manifest, dir / "m.json");
   const Manifest back = read_manifest(io::UrlOpener(), dir / "m.json");
   ASSERT_EQ(back.shards.size(), 2U);
   EXPECT_EQ(back.name, "set");
-  EXPECT_EQ(back.jpeg, "restarts");
+  EXPECT_EQ(back.pictures, manifest.pictures);
+  EXPECT_EQ(back.shards[1].pictures, manifest.pictures);
   EXPECT_EQ(back.shards[0].url, dir / "a.tar");
   EXPECT_EQ(back.shards[0].samples, 3U);
   EXPECT_EQ(back.shards[0].bytes, 10240U);

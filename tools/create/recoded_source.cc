@@ -7,8 +7,8 @@ namespace {
 
 class RecodedSource final : public SampleSource {
  public:
-  RecodedSource(std::unique_ptr<SampleSource> source, JpegRecoding& jpeg)
-      : source_(std::move(source)), jpeg_(jpeg) {}
+  RecodedSource(std::unique_ptr<SampleSource> source, PictureRecoding& pictures)
+      : source_(std::move(source)), pictures_(pictures) {}
 
   std::uint64_t size() const override { return source_->size(); }
   void identify(Sha256& into) const override { source_->identify(into); }
@@ -17,20 +17,20 @@ class RecodedSource final : public SampleSource {
 
   wds::Sample make(std::uint64_t index) const override {
     wds::Sample sample = source_->make(index);
-    for (wds::Field& field : sample.fields) field.data = jpeg_.recoded(field.suffix, field.data);
+    pictures_.recode(sample.key, sample.fields);
     return sample;
   }
 
  private:
   std::unique_ptr<SampleSource> source_;
-  JpegRecoding& jpeg_;
+  PictureRecoding& pictures_;
 };
 
 }  // namespace
 
 std::unique_ptr<SampleSource> recoded_source(std::unique_ptr<SampleSource> source,
-                                             JpegRecoding& jpeg) {
-  return std::make_unique<RecodedSource>(std::move(source), jpeg);
+                                             PictureRecoding& pictures) {
+  return std::make_unique<RecodedSource>(std::move(source), pictures);
 }
 
 }  // namespace millrace::tools

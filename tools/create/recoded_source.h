@@ -1,15 +1,15 @@
-// A source whose samples' JPEGs are re-coded as --jpeg says.
+// A source whose samples' pictures are stored as --jpeg and --image say.
 #pragma once
 
 #include <memory>
 
 #include "tools/create/sample_source.h"
-#include "tools/jpeg_recoding.h"
+#include "tools/picture_recoding.h"
 
 namespace millrace::tools {
 
-/// `jpeg` is borrowed, and counts.
+/// `pictures` is borrowed, and counts.
 std::unique_ptr<SampleSource> recoded_source(std::unique_ptr<SampleSource> source,
-                                             JpegRecoding& jpeg);
+                                             PictureRecoding& pictures);
 
 }  // namespace millrace::tools

@@ -53,10 +53,14 @@ std::string fingerprint_of(const SampleSource& source, const WriteSetOptions& op
       "{}\n{}\nfolds {} maxcount {} maxsize {} index {} shuffle {}\n{}\n", MILLRACE_VERSION,
       options.pattern, options.folds, options.maxcount, options.maxsize, options.index,
       options.shuffle ? std::to_string(*options.shuffle) : "no", options.source_options);
-  const std::string jpeg = options.jpeg.empty() ? "" : "jpeg " + options.jpeg + "\n";
+  const auto line = [](const char* name, const std::string& value) {
+    return value.empty() ? "" : name + (" " + value) + "\n";
+  };
+  const std::string pictures =
+      line("jpeg", options.pictures.jpeg) + line("image", options.pictures.image);
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
-  hash.update(std::as_bytes(std::span(jpeg)));
+  hash.update(std::as_bytes(std::span(pictures)));
   source.identify(hash);
   return hash.hex();
 }
@@ -203,7 +207,7 @@ class SetJob {
                                     .opener = &opener_};
     if (is_alone()) {
       options.manifest = options_.index ? manifest_path(options.pattern) : "";
-      options.jpeg = options_.jpeg;
+      options.pictures = options_.pictures;
       options.earlier = std::move(earlier_[set]);
       options.on_shard = [this](const auto& shard) { report(shard); };
     } else {
@@ -272,7 +276,7 @@ class SetJob {
       for (const wds::ShardSummary& shard : shards) report(shard);
       shards.insert(shards.begin(), earlier_[set].begin(), earlier_[set].end());
       if (options_.index)
-        write_set_manifest(opener_, shards, manifest_path(patterns_[set]), options_.jpeg);
+        write_set_manifest(opener_, shards, manifest_path(patterns_[set]), options_.pictures);
     }
     if (const auto classes = source_.classes(); !classes.empty())
       write_label_map(opener_, classes, label_map_url(wds::shard_name(patterns_[set], 0)));

@@ -36,8 +36,8 @@ struct WriteSetOptions {
   int threads = 0;
   /// Everything else that affects the samples' bytes, in any form.
   std::string source_options = {};
-  /// Manifest::jpeg.
-  std::string jpeg = {};
+  /// Manifest::pictures.
+  wds::StoredPictures pictures = {};
   /// What the closing line says at its end; every process calls it, when all is written.
   std::function<std::string()> closing = {};
   /// Called for each completed shard, those of an earlier run first.

@@ -11,8 +11,10 @@ namespace {
 
 constexpr std::array<std::pair<const char*, const char*>, 6> kRemedies = {{
     {"input-bound by decode",
-     "Give decoding more cores (--threads), store smaller pictures (create --resize, reshard), or "
-     "re-code JPEGs for random crops (reshard --jpeg restarts)."},
+     "Give decoding more cores (--threads), store smaller pictures (reshard --jpeg 'resize(256)'; "
+     "stats --storage tells), "
+     "re-code JPEGs for random crops (reshard --jpeg restarts), or keep a small set decoded "
+     "(--cache-decoded)."},
     {"input-bound by read",
      "Read more shards at once (--streams), make shards larger, or keep them nearer (--cache)."},
     {"input-bound by merge",

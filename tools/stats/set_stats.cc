@@ -32,6 +32,20 @@ std::string joined(const std::vector<double>& values) {
   return text;
 }
 
+Json storage_json(const StorageReport& report) {
+  Json ways = Json::array();
+  for (const StorageWay& way : report.ways)
+    ways.push_back({{"options", way.options},
+                    {"bytes", way.bytes},
+                    {"bytes_ratio", way.bytes_ratio},
+                    {"images_per_s", way.images_per_s},
+                    {"images_per_s_ratio", way.images_per_s_ratio}});
+  return {{"pictures", report.pictures},
+          {"size", report.size},
+          {"threads", report.threads},
+          {"ways", std::move(ways)}};
+}
+
 }  // namespace
 
 void SetStats::add(const SampleStats& sample) {
@@ -110,7 +124,8 @@ std::vector<SetStats::SizeCount> SetStats::common_sizes(std::size_t count) const
   return sizes;
 }
 
-std::string to_json(const SetStats& stats, const std::vector<std::string>& names) {
+std::string to_json(const SetStats& stats, const std::vector<std::string>& names,
+                    const std::optional<StorageReport>& storage) {
   Json classes = Json::array();
   for (const auto& [label, count] : stats.classes)
     classes.push_back({{"label", label}, {"name", name_of(label, names)}, {"samples", count}});
@@ -118,15 +133,16 @@ std::string to_json(const SetStats& stats, const std::vector<std::string>& names
   for (const auto& [size, count] : stats.common_sizes(kCommonSizes))
     sizes.push_back({{"height", size.height}, {"width", size.width}, {"images", count}});
   const ChannelMoments moments = stats.pixels.moments();
-  const Json json = {{"samples", stats.samples},
-                     {"classes", std::move(classes)},
-                     {"images", stats.images},
-                     {"height", spread_json(stats.heights())},
-                     {"width", spread_json(stats.widths())},
-                     {"sizes", std::move(sizes)},
-                     {"pixels", stats.pixels.pixels()},
-                     {"mean", moments.mean},
-                     {"std", moments.std}};
+  Json json = {{"samples", stats.samples},
+               {"classes", std::move(classes)},
+               {"images", stats.images},
+               {"height", spread_json(stats.heights())},
+               {"width", spread_json(stats.widths())},
+               {"sizes", std::move(sizes)},
+               {"pixels", stats.pixels.pixels()},
+               {"mean", moments.mean},
+               {"std", moments.std}};
+  if (storage) json["storage"] = storage_json(*storage);
   return json_text(json);
 }
 

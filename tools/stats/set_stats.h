@@ -11,6 +11,7 @@
 
 #include "decode/image.h"
 #include "tools/stats/pixel_sums.h"
+#include "tools/stats/storage_trial.h"
 
 namespace millrace::tools {
 
@@ -59,8 +60,9 @@ class SetStats {
   std::map<std::pair<int, int>, std::uint64_t> sizes_;
 };
 
-/// `names`: the class names, or empty.
-std::string to_json(const SetStats& stats, const std::vector<std::string>& names);
+/// `names`: the class names, or empty. `storage`: what was tried.
+std::string to_json(const SetStats& stats, const std::vector<std::string>& names,
+                    const std::optional<StorageReport>& storage = {});
 std::vector<std::string> to_lines(const SetStats& stats, const std::vector<std::string>& names);
 
 }  // namespace millrace::tools

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "decode/decoded_cache.h"
 #include "device/device.h"
 #include "io/base/error.h"
 #include "io/base/machine.h"
@@ -15,6 +16,7 @@
 #include "pipeline/slots.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
+#include "tools/parse.h"
 #include "tools/values.h"
 #include "wds/split.h"
 
@@ -91,9 +93,35 @@ void RunOptions::declare(CLI::App& app) {
       ->check(own_of_process());
 }
 
+void RunOptions::declare_cache(CLI::App& app) {
+  app.option_defaults()->group("Devices and threads");
+  auto* cache =
+      app.add_option("--cache-decoded", cache_decoded,
+                     "Keep decoded pictures in up to so much memory, so that each is decoded once: "
+                     "2GB, 500MiB; no batch depends on it [none are kept]")
+          ->type_name("SIZE")
+          ->default_str("")
+          ->check(own_of_process());
+  app.add_option("--cache-decoded-in", cache_decoded_in,
+                 "Keep them in a file in this folder instead, which is gone with the process")
+      ->type_name("DIR")
+      ->needs(cache)
+      ->check(CLI::ExistingDirectory)
+      ->check(own_of_process());
+}
+
+void RunOptions::open_cache(const Log& log) {
+  if (cache_decoded.empty()) return;
+  decoded = std::make_shared<decode::DecodedCache>(
+      decode::DecodedCacheOptions{.bytes = parse_bytes("--cache-decoded", cache_decoded),
+                                  .folder = cache_decoded_in,
+                                  .log = log});
+}
+
 DeviceChoice RunOptions::device_choice() const { return DeviceChoice::parse(accelerator, devices); }
 
 void RunOptions::check() const {
+  if (!cache_decoded.empty()) static_cast<void>(parse_bytes("--cache-decoded", cache_decoded));
   device_choice().check(plugins);
   require(batch.has_unit || batch.number <= kMaxBatch,
           fmt::format("--batch-size {}: at most {} for each device", batch.number, kMaxBatch));
@@ -155,6 +183,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.resources.threads = run.threads;
   options.resources.prefetch = run.prefetch;
   options.resources.autotune.on = !run.no_autotune;
+  options.resources.decoded = run.decoded;
   if (input.fake > 0)
     return pipeline::with_fake_data(
         std::move(options),

@@ -3,9 +3,11 @@
 // Threads: value types.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "io/base/log.h"
 #include "io/base/topology.h"
 #include "pipeline/options.h"
 #include "tools/command.h"
@@ -28,6 +30,10 @@ struct RunOptions {
   int threads = 0;
   int prefetch = 4;
   bool no_autotune = false;
+  std::string cache_decoded = {};     ///< a size; empty: none
+  std::string cache_decoded_in = {};  ///< a folder for it; empty: in memory
+  /// Shared by a run's inputs; opened by open_cache().
+  std::shared_ptr<decode::DecodedCache> decoded = nullptr;
   /// The processes that share the work: not an option, but what this one is started as.
   Topology topology = {};
 
@@ -35,6 +41,11 @@ struct RunOptions {
   /// --streams --threads --prefetch
   /// --no-autotune.
   void declare(CLI::App& app);
+  /// Declares --cache-decoded and --cache-decoded-in, for commands that take pictures more than
+  /// once; after declare().
+  void declare_cache(CLI::App& app);
+  /// Throws: as decode::DecodedCache.
+  void open_cache(const Log& log);
   /// Throws: InvalidArgument for impossible devices, as check().
   DeviceChoice device_choice() const;
   void check() const;

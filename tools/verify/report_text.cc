@@ -138,6 +138,9 @@ std::string to_json(const SetReport& report) {
   if (report.untidy > 0) json["first_untidy"] = report.first_untidy;
   json["indexed"] = report.indexed;
   json["in_manifest"] = report.in_manifest;
+  json["stored"] = Json::array();
+  for (const auto& [way, shards] : report.stored)
+    json["stored"].push_back({{"jpeg", way.first}, {"image", way.second}, {"shards", shards}});
   json["fields"] = fields_json(report);
   json["field_sets"] = field_sets_json(report);
   json["interleaved"] = report.interleaved;
@@ -148,11 +151,23 @@ std::string to_json(const SetReport& report) {
   return json_text(json);
 }
 
+namespace {
+
+std::string option_text(const char* name, const std::string& value) {
+  return value.empty() ? "" : fmt::format(" {} {}", name, printable(value));
+}
+
+}  // namespace
+
 std::vector<std::string> to_lines(const SetReport& report) {
   std::vector<std::string> lines = {
       fmt::format("{} ({} with an index, {} in a manifest), {}: {} whole, {} skipped",
                   counted(report.shards, "shard"), report.indexed, report.in_manifest,
                   counted(report.samples(), "sample"), report.emitted, report.skipped)};
+  for (const auto& [way, shards] : report.stored)
+    lines.push_back(fmt::format("{} with pictures stored by{}{}, as the manifest says",
+                                counted(shards, "shard"), option_text("--jpeg", way.first),
+                                option_text("--image", way.second)));
   if (report.unknown_shards > 0)
     lines.push_back(
         fmt::format("{} of which the number of samples lost is unknown; each counts as one",

@@ -17,6 +17,7 @@ void SetReport::add(ShardReport shard) {
   untidy += shard.untidy;
   interleaved += shard.interleaved;
   in_manifest += shard.in_manifest ? 1 : 0;
+  if (shard.stored != wds::StoredPictures()) ++stored[{shard.stored.jpeg, shard.stored.image}];
   add(std::move(shard.faults));
   for (const auto& [suffix, sizes] : shard.fields) fields[suffix].add(sizes);
   for (const auto& [suffixes, set] : shard.field_sets) {

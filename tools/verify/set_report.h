@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/verify/shard_check.h"
@@ -35,6 +36,9 @@ class SetReport {
   std::uint64_t shards = 0;
   std::uint64_t indexed = 0;
   std::uint64_t in_manifest = 0;
+  /// Shards by what their manifests say of their pictures, (jpeg, image); none for those that say
+  /// nothing.
+  std::map<std::pair<std::string, std::string>, std::uint64_t> stored = {};
   std::uint64_t emitted = 0;
   std::uint64_t skipped = 0;
   std::uint64_t unknown_shards = 0;

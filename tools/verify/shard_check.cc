@@ -60,6 +60,7 @@ class ShardCheck {
     }
     report_.indexed = options_.index != nullptr;
     report_.in_manifest = listed_ != nullptr;
+    if (listed_ != nullptr) report_.stored = listed_->pictures;
   }
 
   // Hashing costs as much as reading: only if there is something to compare with.

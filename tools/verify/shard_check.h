@@ -39,6 +39,7 @@ struct ShardReport {
   std::string url;
   bool indexed = false;
   bool in_manifest = false;
+  wds::StoredPictures stored = {};  ///< what the manifest says of its pictures
   std::uint64_t emitted = 0;
   std::uint64_t skipped = 0;
   std::uint64_t unknown_shards = 0;
