@@ -12,7 +12,8 @@ endfunction()
 # One room is one library target `millrace_<name>`, exported as `millrace::<name>`; static unless
 # BUILD_SHARED_LIBS is on. Its sources are those of its folder except what matches EXCEPT. LINK holds
 # the rooms below it; PRIVATE_LINK the third-party libraries, whose headers stay inside .cc files.
-# HEADERS_OF is the room whose precompiled headers it shares: one that is compiled with the same options.
+# HEADERS_OF is the room whose precompiled headers it shares: one that is compiled with the same options and
+# no macro more.
 function(millrace_room name)
   cmake_parse_arguments(ROOM "" "HEADERS_OF" "EXCEPT;LINK;PRIVATE_LINK" ${ARGN})
   millrace_sources(sources ${ROOM_EXCEPT})

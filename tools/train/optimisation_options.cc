@@ -57,6 +57,7 @@ void OptimisationOptions::declare(CLI::App &app) {
 }
 
 void OptimisationOptions::declare_update(CLI::App &app) {
+  app.option_defaults()->group("Optimisation");
   optimizer.declare(app, "The update rule of the weights")->check(in_short_help());
   declare_limits(app);
 }
