@@ -31,7 +31,7 @@ function(millrace_find_arrow)
   endforeach()
 endfunction()
 
-if(MILLRACE_ARROW)
+if(MILLRACE_ARROW AND NOT MILLRACE_BUILD_PYTHON STREQUAL ONLY)
   millrace_find_arrow()
 endif()
 if(MILLRACE_ARROW STREQUAL ON AND NOT MILLRACE_ARROW_VERSION)
