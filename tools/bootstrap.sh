@@ -72,7 +72,7 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
   oracle formats "tests of create from other libraries' files" --no-deps datasets==3.6.0 \
     mosaicml-streaming==0.9.1 litdata==0.2.35 tfrecord==1.14.6 pycocotools==2.0.8 crc32c==2.7.1 \
     protobuf==5.29.5 dill==0.3.8 multiprocess==0.70.16 xxhash==3.5.0 pandas==2.1.4 tifffile==2023.7.10 \
-    Brotli==1.1.0 python-snappy==0.7.3 cramjam==2.9.1 zstd==1.5.5.1 lightning-utilities==0.11.9 \
+    Brotli==1.2.1 python-snappy==0.7.3 cramjam==2.14.0 zstd==1.5.5.1 lightning-utilities==0.11.9 \
     fsspec==2024.9.0 transformers==4.44.2 tokenizers==0.19.1 huggingface_hub==0.24.7 safetensors==0.4.5 \
     regex==2024.9.11 tqdm==4.66.5 filelock packaging requests urllib3 certifi idna charset-normalizer \
     typing_extensions PyYAML tzdata pytz python-dateutil six
