@@ -18,6 +18,7 @@
 #include "pipeline/slots.h"
 #include "wds/sample_access.h"
 #include "wds/sample_counts.h"
+#include "wds/sample_selection.h"
 #include "wds/split.h"
 
 namespace millrace::pipeline {
@@ -167,6 +168,8 @@ std::optional<std::int64_t> samples_of_passes(const PipelineOptions& options) {
   if (options.source) return options.source->num_samples();
   if (!options.counts) return {};
   if (!options.mix.parts.empty()) return mixed_samples(options);
+  if (options.selection)
+    return static_cast<std::int64_t>(times(options.selection->draws(), options.epochs.passes));
   const std::uint64_t own = options.range.of(
       std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
   return static_cast<std::int64_t>(times(own, options.epochs.passes));
@@ -240,6 +243,22 @@ void find_places(PipelineOptions& options) {
   options.counts = std::move(counts);
 }
 
+/// Which of them an epoch draws, and how often.
+void choose_samples(PipelineOptions& options) {
+  const wds::ShuffleOptions& wanted = options.shuffle;
+  const EpochOptions& epochs = options.epochs;
+  const std::uint64_t count = options.range.of(options.contents->count);
+  options.selection = wds::find_selection(
+      *options.opener, options.contents, wanted,
+      {.first = std::min(options.range.skip, options.contents->count),
+       .count = count,
+       .draws = epochs.passes == 0 ? static_cast<std::uint64_t>(epochs.samples) : 0,
+       .stop = options.stop});
+  if (!wanted.where.empty())
+    options.log.info(fmt::format("where '{}' keeps {} of {}", printable(wanted.where, 200),
+                                 options.selection->kept(), counted(count, "sample")));
+}
+
 /// In `count` shards of the list behind `first`, all of which are known.
 std::uint64_t samples_in(const PipelineOptions& options, std::size_t first, std::size_t count) {
   const auto begin = options.counts->begin() + static_cast<std::ptrdiff_t>(first);
@@ -261,6 +280,7 @@ PipelineOptions with_counts(PipelineOptions options) {
                                                           : wds::Joins::Keep::kOpen);
   if (!options.source && options.shuffle.order == wds::Order::kPermutation) {
     if (!options.contents) find_places(options);
+    if (!options.selection && options.shuffle.chooses()) choose_samples(options);
     return options;
   }
   if (options.source || !divides_samples(options)) {

@@ -177,6 +177,8 @@ struct PipelineOptions {
   /// Order::kPermutation: what the shards hold, found with `counts`. Shards of which samples cannot
   /// be read by their place (compressed, damaged, pipes, without index or scan) are refused.
   std::shared_ptr<const wds::SetContents> contents = nullptr;
+  /// What `shuffle` chooses of `contents`, found with `counts`.
+  std::shared_ptr<const wds::SampleSelection> selection = nullptr;
   /// `joins`, found with `counts`.
   std::shared_ptr<const wds::Joins> joined = nullptr;
   /// Null: a UrlOpener with default options.

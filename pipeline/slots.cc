@@ -22,6 +22,7 @@ wds::StreamSpec stream_spec(const PipelineOptions& options) {
           .range = options.range,
           .scans = options.scans,
           .contents = options.contents,
+          .selection = options.selection,
           .joins = options.joined,
           .process_splitter = options.split.process_splitter,
           .worker_splitter = options.split.worker_splitter};

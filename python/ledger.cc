@@ -49,6 +49,8 @@ void bind_ledger(nb::module_& module) {
       .def_prop_ro("read", &FaultLedger::read, "Always emitted + skipped.")
       .def_prop_ro("emitted", &FaultLedger::emitted, "Samples read whole.")
       .def_prop_ro("skipped", &FaultLedger::skipped, "Samples lost.")
+      .def_prop_ro("filtered", &FaultLedger::filtered,
+                   "Samples that a filter left out, neither read nor skipped.")
       .def_prop_ro("refetched", &FaultLedger::refetched,
                    "Samples and indexes that were whole when fetched again: they cost nothing.")
       .def_prop_ro("unknown_shards", &FaultLedger::unknown_shards,

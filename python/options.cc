@@ -146,7 +146,17 @@ void bind_shuffle(nb::module_& module) {
       member("shard_buffer", &ShuffleOptions::shard_buffer,
              "Of order=\"webdataset\": WebDataset(shardshuffle=); 0: SimpleShardList(seed=)."),
       member("detshuffle", &ShuffleOptions::detshuffle,
-             "Of order=\"webdataset\": another order each epoch."));
+             "Of order=\"webdataset\": another order each epoch."),
+      member("where", &ShuffleOptions::where,
+             "Of order=\"permutation\": keep samples by an expression over their key and small "
+             "fields, before anything else of them is read: \"json.width >= 256 and json.score > "
+             "0.28\"."),
+      member("balance", &ShuffleOptions::balance,
+             "Of order=\"permutation\": draw each class (\"classes\", of the field cls), or each "
+             "value of \"json.NAME\", equally often."),
+      member("weight", &ShuffleOptions::weight,
+             "Of order=\"permutation\": draw samples by their weights, \"json.NAME\" or a file of "
+             "lines KEY WEIGHT."));
 }
 
 void bind_faults(nb::module_& module) {

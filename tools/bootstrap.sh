@@ -6,6 +6,7 @@
 #   tools/bootstrap.sh --ci       that of --tests, and for more of them: Slurm, sshd, and what makes a minimal Debian
 #   tools/bootstrap.sh --accelerators  that of the build, and XLA's C interface with a plugin for the CPU
 #   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh and its test need besides
+#   tools/bootstrap.sh --arrow    that of the build, and Apache Arrow, for Parquet and Hugging Face's sets
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -67,6 +68,14 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
   oracle webdataset "parity tests" webdataset==1.0.2
   oracle moto "tests of s3://" 'moto[server]==5.2.5'
   oracle gcp-storage-emulator "tests of gs://" gcp-storage-emulator==2026.7.19
+  # Those that `create` reads the files of, and what they import.
+  oracle formats "tests of create from other libraries' files" --no-deps datasets==3.6.0 \
+    mosaicml-streaming==0.9.1 litdata==0.2.35 tfrecord==1.14.6 pycocotools==2.0.8 crc32c==2.7.1 \
+    protobuf==5.29.5 dill==0.3.8 multiprocess==0.70.16 xxhash==3.5.0 pandas==2.1.4 tifffile==2023.7.10 \
+    Brotli==1.2.1 python-snappy==0.7.3 cramjam==2.14.0 zstd==1.5.5.1 lightning-utilities==0.11.9 \
+    fsspec==2024.9.0 transformers==4.44.2 tokenizers==0.19.1 huggingface_hub==0.24.7 safetensors==0.4.5 \
+    regex==2024.9.11 tqdm==4.66.5 filelock packaging requests urllib3 certifi idna charset-normalizer \
+    typing_extensions PyYAML tzdata pytz python-dateutil six
   # Without what they depend on: that would be another PyTorch than Debian's, of several gigabytes.
   oracle trainers "tests of docs/python-recipes.md" --no-deps \
     pytorch-lightning==2.2.5 lightning-utilities==0.11.9 torchmetrics==1.4.3 fsspec==2024.9.0 \
@@ -77,6 +86,10 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
 fi
 case ${1:-} in
   --tests | --ci | --accelerators) plugins pjrt "the build will load no PJRT plugins" xla-cpu-pjrt==0.0.1 ;;
+esac
+case ${1:-} in
+  --tests | --ci | --arrow)
+    python_packages pyarrow "the build will read neither Parquet nor Hugging Face's sets" --no-deps pyarrow==18.1.0 ;;
 esac
 if [[ ${1:-} == --ci ]]; then
   plugins accelerators "tests of compiling for a TPU and an H100 will skip" libtpu==0.0.52 jax-cuda12-pjrt==0.12.0.1

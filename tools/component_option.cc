@@ -71,7 +71,19 @@ std::string without_separators(std::string text) {
 }
 
 /// A list may go without its brackets: 30,60.
+/// Whether `text` is one value in quotes, as in a call.
+bool is_quoted(const std::string& text) {
+  try {
+    return text.find_first_of("\"'") == 0 && written_calls(text).items.size() == 1;
+  } catch (const Mistake&) {
+    return false;
+  }
+}
+
 Written field_value(const std::string& text, const Field& field) {
+  // A text is taken as it is, with its spaces and signs.
+  if (field.type == &value_type(std::string()) && !is_quoted(text))
+    return {.kind = Written::Kind::kWord, .text = text, .end = text.size()};
   Written all = written_calls(without_separators(text));
   const bool is_one = all.items.size() == 1;
   if (is_list(field))

@@ -23,7 +23,8 @@ class CreateCommand final : public Command {
  public:
   std::string name() const override { return "create"; }
   std::string summary() const override {
-    return "Writes shards from folders, tables, lists, IDX or CIFAR files, or synthetic data";
+    return "Writes shards from folders, tables, Parquet, TFRecord, COCO and more, or synthetic "
+           "data";
   }
   std::string example() const override {
     return "  millrace create 'out/train-%06d.tar' --from-folder photos --shuffle-seed 1 "
@@ -36,6 +37,8 @@ class CreateCommand final : public Command {
            "train.csv --root images \\\n      --path "
            "'{StudyInstanceUID}/{SeriesInstanceUID}/*{SOPInstanceUID}.jpg' \\\n      --labels "
            "pe_present chronic --group-by StudyInstanceUID --folds 5 --shuffle-seed 1\n  millrace "
+           "create 'food/train-%06d.tar' --from-parquet 'data/*.parquet' --images image \\\n      "
+           "--label label\n  millrace "
            "create 'toy/train-%06d.tar' --synthetic classes --count 2000 --maxcount 500\n  The "
            "same command again completes an interrupted set.\n";
   }

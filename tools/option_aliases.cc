@@ -77,6 +77,7 @@ constexpr OptionAlias kAliases[] = {
     {"resume-from-checkpoint", "resume"},
     {"accept-changed-data", "allow-changed-data"},
     {"mask-colors", "task.colors"},
+    {"label", "class"},
     {"epsilon", "optimizer.eps"},
     {"no-decay-norms-biases",
      "optimizer.groups",

@@ -80,6 +80,9 @@ void OrderOptions::declare_uneven(CLI::App& app) {
 
 void OrderOptions::settle() {
   if (shuffle_) {
+    const bool chooses = shuffle_->is_given("where") || shuffle_->is_given("balance") ||
+                         shuffle_->is_given("weight");
+    if (chooses) shuffle_->set_usual(Choice<wds::ShuffleOptions>(wds::orders::Permutation{}));
     shuffle_->settle();
     chosen_.shuffle = *Choice<wds::ShuffleOptions>(shuffle_->component()).make();
   }

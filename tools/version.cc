@@ -41,6 +41,14 @@ std::string processes() {
 #endif
 }
 
+std::string tables() {
+#ifdef MILLRACE_ARROW_VERSION
+  return "Apache Arrow " MILLRACE_ARROW_VERSION;
+#else
+  return "none: Apache Arrow was not installed when this was built";
+#endif
+}
+
 }  // namespace
 
 std::string version_text() {
@@ -52,10 +60,11 @@ std::string version_text() {
       "processes: {}\n"
       "threads:   oneTBB {}\n"
       "network:   {}\n"
-      "archives:  {}",
+      "archives:  {}\n"
+      "tables:    {}",
       MILLRACE_VERSION, compiler(), counted(static_cast<std::uint64_t>(usable_cores()), "core"),
       static_cast<double>(usable_memory()) / (1 << 30), training(), processes(),
-      TBB_runtime_version(), curl_version(), archive_version_details());
+      TBB_runtime_version(), curl_version(), archive_version_details(), tables());
 }
 
 void require_trainer() {

@@ -88,6 +88,11 @@ OnFault FaultLedger::take(const Error& fault, std::uint64_t samples, bool more) 
   return policy_.on_fault;
 }
 
+void FaultLedger::count_filtered(std::uint64_t samples) {
+  const MutexLock lock(mutex_);
+  filtered_ += samples;
+}
+
 void FaultLedger::count_emitted(std::uint64_t samples) {
   const MutexLock lock(mutex_);
   emitted_ += samples;
@@ -142,6 +147,11 @@ std::uint64_t FaultLedger::emitted() const {
   const MutexLock lock(mutex_);
   return emitted_;
 }
+std::uint64_t FaultLedger::filtered() const {
+  const MutexLock lock(mutex_);
+  return filtered_;
+}
+
 std::uint64_t FaultLedger::skipped() const {
   const MutexLock lock(mutex_);
   return skipped_;

@@ -97,6 +97,9 @@ class FaultLedger {
   OnFault report_shard(const Error& fault, std::optional<std::uint64_t> samples);
   /// Counts samples that were read completely and returned.
   void count_emitted(std::uint64_t samples);
+  /// Counts samples that a filter left out before anything of them but its fields was read: they
+  /// are neither read nor skipped.
+  void count_filtered(std::uint64_t samples);
   /// Records an oddity that costs no sample: a tolerated missing end marker, an unusable index. One
   /// warning of each `kind` is logged, with its location and `detail`.
   void warn(const Where& where, const std::string& kind, const std::string& detail = {});
@@ -114,6 +117,9 @@ class FaultLedger {
   std::uint64_t read() const;
   std::uint64_t emitted() const;
   std::uint64_t skipped() const;
+  /// Samples that a filter left out: read() + filtered() are all of the set, where each is drawn
+  /// once.
+  std::uint64_t filtered() const;
   /// Samples and indexes that were intact when fetched again: they cost nothing.
   std::uint64_t refetched() const;
   /// Shards of unknown size, each of which is in skipped() as one sample.
@@ -134,6 +140,7 @@ class FaultLedger {
   std::vector<Entry> entries_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t emitted_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t skipped_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t filtered_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t unknown_shards_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t refetched_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t warnings_ MILLRACE_GUARDED_BY(mutex_) = 0;

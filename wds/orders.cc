@@ -1,5 +1,7 @@
 #include "wds/orders.h"
 
+#include "wds/sample_selection.h"
+
 namespace millrace::wds {
 namespace orders {
 namespace {
@@ -54,11 +56,26 @@ void Permutation::fields(FieldList& field) {
   field.by_name();
   field("buffer", buffer, {.min = 0, .max = kMostBuffered, .unit = "samples"},
         "Without effect, as nothing is buffered: so that the other orders' may stand beside it");
+  field("where", where,
+        "Keep samples by an expression over their key and small fields: json.width >= 256 and "
+        "json.score > 0.28");
+  field("balance", balance,
+        "Draw each class (classes, of the field cls), or each value of json.NAME, equally often");
+  field("weight", weight,
+        "Draw samples by their weights: json.NAME, or a file of KEY WEIGHT lines");
+}
+
+void Permutation::check() const {
+  check_selection({.where = where, .balance = balance, .weight = weight});
 }
 
 std::unique_ptr<ShuffleOptions> Permutation::make() const {
-  return std::make_unique<ShuffleOptions>(
-      ShuffleOptions{.shards = buffer > 0, .buffer_samples = buffer, .order = Order::kPermutation});
+  return std::make_unique<ShuffleOptions>(ShuffleOptions{.shards = buffer > 0,
+                                                         .buffer_samples = buffer,
+                                                         .order = Order::kPermutation,
+                                                         .where = where,
+                                                         .balance = balance,
+                                                         .weight = weight});
 }
 
 }  // namespace orders

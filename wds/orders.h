@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "io/component/choice.h"
 #include "wds/sample_stream.h"
@@ -43,12 +44,17 @@ struct WebDataset {
   std::unique_ptr<ShuffleOptions> make() const;
 };
 
-/// Order::kPermutation.
+/// Order::kPermutation, of the samples that `where` keeps, and as often as `balance` or `weight`
+/// says.
 struct Permutation {
   std::int64_t buffer = kUsualBuffer;  ///< not used; positions of checkpoints have it
+  std::string where = {};
+  std::string balance = {};
+  std::string weight = {};
 
   static const ComponentName kName;
   void fields(FieldList& field);
+  void check() const;
   std::unique_ptr<ShuffleOptions> make() const;
 };
 

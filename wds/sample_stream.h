@@ -69,9 +69,22 @@ struct ShuffleOptions {
   /// follow from the number of processes; this one, for a run that goes on with another number
   /// than it began with. 0: those that share the epoch.
   int seed_processes = 0;
+  /// kPermutation only: which samples an epoch draws, and how often (wds/sample_selection.h).
+  /// SampleFilter's expression; empty: all samples.
+  std::string where = {};
+  /// "classes" (the field cls), or a value as SampleFilter names it: each of its values gets the
+  /// same share. Empty: no shares.
+  std::string balance = {};
+  /// A value as SampleFilter names it, or a file of lines "KEY WEIGHT": each sample's share. Empty:
+  /// all have the same.
+  std::string weight = {};
+
+  /// Whether some samples are left out, or drawn more often than others.
+  bool chooses() const { return !where.empty() || !balance.empty() || !weight.empty(); }
 };
 
 class Joins;
+class SampleSelection;
 struct SetContents;
 
 /// Some of a list's samples, in the list's order: `take` of them behind the first `skip`.
@@ -122,6 +135,8 @@ struct StreamSpec {
   std::shared_ptr<const ShardScans> scans = {};
   /// kPermutation: what `shards` hold, from find_contents().
   std::shared_ptr<const SetContents> contents = {};
+  /// kPermutation: what ShuffleOptions chooses of them; null: each sample of the range once.
+  std::shared_ptr<const SampleSelection> selection = {};
   /// Shards that complete the samples of `shards`; null: none.
   std::shared_ptr<const Joins> joins = {};
   /// As in SplitOptions; if one is set, whole shards are divided regardless of `counts`.

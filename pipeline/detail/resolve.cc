@@ -19,6 +19,7 @@
 #include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 #include "wds/sample_access.h"
+#include "wds/sample_selection.h"
 #include "wds/split.h"
 
 namespace millrace::pipeline::detail {
@@ -126,6 +127,8 @@ void check_shuffle(const wds::ShuffleOptions& shuffle) {
           fmt::format("open shards {}: from 1 to {}", shuffle.open_shards, kMostOpen));
   require(shuffle.open_shards == 1 || shuffle.order == wds::Order::kMillrace,
           "open shards: only millrace's own order reads several in turn");
+  require(!shuffle.chooses() || shuffle.order == wds::Order::kPermutation,
+          "where, balance and weight choose samples by their place: only a permutation does");
 }
 
 void check_threads(const char* what, int threads) {
@@ -221,6 +224,7 @@ std::size_t contents_bytes(const PipelineOptions& options) {
   if (!options.contents) return bytes;
   for (const auto& shard : options.contents->shards)
     bytes += shard.count() * (shard.index ? kIndexedBytes : kScannedBytes);
+  if (options.selection) bytes += options.selection->num_bytes();
   return bytes;
 }
 
@@ -387,7 +391,7 @@ std::string mix_text(const MixOptions& mix) {
 
 /// Whether streams have other samples than their share of one pass, pass after pass.
 bool passes_go_on(const PipelineOptions& options) {
-  if (options.source) return false;
+  if (options.source || options.selection) return false;
   wds::StreamSpec spec = stream_spec(options);
   if (!options.mix.parts.empty()) return mix_passes_go_on(options, spec);
   spec.max_samples = static_cast<std::uint64_t>(options.epochs.samples);
@@ -427,6 +431,10 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
   if (options.epochs.passes > 0) list.emplace_back("passes", text(options.epochs.passes));
   if (options.source) list.emplace_back("source", options.source->name());
   if (!options.range.is_all()) list.emplace_back("samples", range_text(options.range));
+  for (const auto& [name, value] :
+       {std::pair("where", shuffle.where), std::pair("balance", shuffle.balance),
+        std::pair("weight", shuffle.weight)})
+    if (!value.empty()) list.emplace_back(name, value);
   if (!options.mix.parts.empty()) list.emplace_back("mix", mix_text(options.mix));
   if (passes_go_on(options)) list.emplace_back(kLaterPasses, "dealt on from the pass before");
   return list;

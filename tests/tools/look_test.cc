@@ -231,5 +231,19 @@ TEST_F(Order, TheGlobalOrderIsTheSameForEveryNumberOfProcessesThatDividesTheStre
   EXPECT_EQ(order({"--processes", "4", "--streams", "4", "--shuffle", "16", "--limit", "40"}), one);
 }
 
+TEST_F(Order, AnEpochMayHaveSomeSamplesAloneOrSomeMoreOften) {
+  const std::string some = order({"--where", "cls in [1, 2] and key != '00000000'"});
+  std::set<std::string> classes;
+  for (const auto& line : json_lines(some))
+    classes.insert(millrace({"cat", shards_, line["key"].get<std::string>() + ".cls"}).out);
+  EXPECT_EQ(classes, (std::set<std::string>{"1", "2"}));
+  EXPECT_EQ(order({"--order", "permutation(where=\"cls in [1, 2] and key != '00000000'\")"}), some);
+  const auto even = json_lines(order({"--balance", "classes", "--epoch-samples", "200"}));
+  EXPECT_EQ(even.size(), 200U);
+  const auto wrong = millrace({"order", shards_, "--where", "cls = 1"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, ::testing::HasSubstr("column 5"));
+}
+
 }  // namespace
 }  // namespace millrace::testing

@@ -30,7 +30,12 @@ TEST(Orders, MakeTheShuffleThatTheyDescribe) {
   EXPECT_EQ(4, theirs.initial_samples);
   EXPECT_EQ(0, theirs.shard_buffer);
   EXPECT_TRUE(theirs.detshuffle);
-  EXPECT_EQ(Order::kPermutation, order_of("permutation").order);
+  const ShuffleOptions chosen = order_of("permutation(where='json.n in [1, 2]', balance=classes)");
+  EXPECT_EQ(Order::kPermutation, chosen.order);
+  EXPECT_EQ("json.n in [1, 2]", chosen.where);
+  EXPECT_EQ("classes", chosen.balance);
+  EXPECT_FALSE(order_of("permutation").chooses());
+  EXPECT_THROW(order_of("permutation(where='json.n >')"), Error);
 }
 
 TEST(Orders, LeaveWhatTheyDoNotDescribeAsItIs) {

@@ -7,8 +7,8 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::array<std::string_view, kNumShapeKinds> kNames = {"disc", "square", "triangle",
-                                                                 "ring", "cross"};
+constexpr std::array<std::string_view, kNumShapeKinds> kShapeNames = {"disc", "square", "triangle",
+                                                                      "ring", "cross"};
 
 bool in_triangle(float u, float v) {
   // Equilateral, pointing up, with its corners on the unit circle.
@@ -35,7 +35,9 @@ bool inside(ShapeKind kind, float u, float v) {
 
 }  // namespace
 
-std::string_view shape_kind_name(ShapeKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+std::string_view shape_kind_name(ShapeKind kind) {
+  return kShapeNames[static_cast<std::size_t>(kind)];
+}
 
 bool covers(const Shape& shape, int x, int y) {
   const float dx = (static_cast<float>(x) + 0.5F - shape.x) / shape.radius;

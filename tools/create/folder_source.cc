@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "decode/codec.h"
 #include "io/base/error.h"
@@ -75,8 +76,46 @@ void collect(const fs::path& folder, const std::string& prefix, int label, Listi
     collect(folder / name, prefix + name + "/", label, into);
 }
 
+/// The class of an image at "animals/cat/old/1": its folders' first `depth` names; empty if there
+/// are fewer.
+std::string nested_class(const std::string& stem, int depth) {
+  const std::size_t end = stem.rfind('/');
+  if (end == std::string::npos) return {};
+  if (depth == 0) return stem.substr(0, end);
+  std::size_t at = 0;
+  for (int level = 0; level < depth; ++level) {
+    at = stem.find('/', at + (level > 0 ? 1 : 0));
+    if (at == std::string::npos) return {};
+  }
+  return stem.substr(0, at);
+}
+
+/// Images whose classes are folders of several levels.
+Listing list_nested(const std::string& folder, int depth, std::vector<std::string>& classes) {
+  Listing all;
+  collect(folder, "", -1, all);
+  std::map<std::string, int> numbers;
+  for (const File& file : all.images) {
+    const std::string name = nested_class(file.stem, depth);
+    if (name.empty())
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("{} is in no class's folder, {} below {}", file.path,
+                      depth == 0 ? "a folder" : counted(static_cast<std::uint64_t>(depth), "level"),
+                      folder));
+    numbers[name] = 0;
+  }
+  for (auto& [name, number] : numbers) {
+    number = static_cast<int>(classes.size());
+    classes.push_back(name);
+  }
+  for (File& file : all.images) file.label = numbers[nested_class(file.stem, depth)];
+  return all;
+}
+
 /// Images, all in one folder or each in the folder of its class.
-Listing list_images(const std::string& folder, std::vector<std::string>& classes) {
+Listing list_images(const std::string& folder, int depth, std::vector<std::string>& classes) {
+  if (depth != 1) return list_nested(folder, depth, classes);
   Listing top = list_folder(folder, "");
   if (top.folders.empty()) return top;
   if (!top.images.empty())
@@ -148,7 +187,7 @@ class FolderSource final : public SampleSource {
 
 std::unique_ptr<SampleSource> open_folder_source(const FolderOptions& options, const Log& log) {
   std::vector<std::string> classes;
-  Listing all = list_images(options.folder, classes);
+  Listing all = list_images(options.folder, options.class_depth, classes);
   if (all.images.empty())
     throw Error(ErrorCode::kInvalidArgument, options.folder + " holds no " + image_suffixes());
   check_keys(

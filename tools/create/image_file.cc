@@ -18,16 +18,6 @@ namespace {
 
 constexpr std::size_t kMaxImageBytes = std::size_t{1} << 30;
 
-wds::Field recoded(const io::Bytes& data, const std::string& suffix, const Recoding& recoding) {
-  const std::string& format = recoding.format.empty() ? suffix : recoding.format;
-  const decode::Codec* codec = decode::standard_codecs()->of_suffix(format);
-  decode::Image image = decode::decode_image(data);
-  if (image.channels == 4 && !(codec && codec->encodes_alpha))
-    image = decode::decode_image(data, {.channels = 3});
-  return encode_field(resized(image, recoding.size),
-                      {.format = format, .quality = recoding.quality});
-}
-
 }  // namespace
 
 std::string suffix_of(const std::string& path) {
@@ -37,10 +27,21 @@ std::string suffix_of(const std::string& path) {
   return suffix.empty() ? suffix : suffix.substr(1);
 }
 
+wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,
+                         const Recoding& recoding) {
+  const std::string& format = recoding.format.empty() ? suffix : recoding.format;
+  const decode::Codec* codec = decode::standard_codecs()->of_suffix(format);
+  decode::Image image = decode::decode_image(data);
+  if (image.channels == 4 && !(codec && codec->encodes_alpha))
+    image = decode::decode_image(data, {.channels = 3});
+  return encode_field(resized(image, recoding.size),
+                      {.format = format, .quality = recoding.quality});
+}
+
 wds::Field image_field(const std::string& path, const Recoding& recoding) {
   try {
     wds::Field field{.suffix = suffix_of(path), .data = read_local_file(path, kMaxImageBytes)};
-    return recoding.keeps() ? field : recoded(field.data, field.suffix, recoding);
+    return recoding.keeps() ? field : recoded_field(field.data, field.suffix, recoding);
   } catch (Error& error) {
     error.annotate({.url = path});
     throw;

@@ -33,6 +33,10 @@ std::string suffix_of(const std::string& path);
 /// Io, Exhausted (over 1 GiB), and as decoding, with the path.
 wds::Field image_field(const std::string& path, const Recoding& recoding);
 
+/// The picture in `data` re-encoded as a field. Throws: as decoding and encoding.
+wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,
+                         const Recoding& recoding);
+
 /// Adds path, size and modification time to `into`. Throws: NotFound, Io.
 void identify_file(const std::string& path, Sha256& into);
 

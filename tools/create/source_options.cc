@@ -5,21 +5,24 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <tuple>
+#include <utility>
 
 #include "decode/codec.h"
 #include "io/base/error.h"
-#include "tools/create/cifar_source.h"
-#include "tools/create/folder_source.h"
-#include "tools/create/idx_source.h"
-#include "tools/create/list_source.h"
 #include "tools/parse.h"
 #include "tools/values.h"
+#include "wds/shard_spec.h"
 
 namespace millrace::tools {
 namespace {
 
 constexpr int kDefaultQuality = 90;
 constexpr const char* kSources = "Source, one of these";
+constexpr std::array<Word<MaskKind>, 3> kMaskWords = {
+    {{"", MaskKind::kNone}, {"classes", MaskKind::kClasses}, {"instances", MaskKind::kInstances}}};
 
 [[noreturn]] void refuse_source(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
@@ -33,62 +36,98 @@ decode::Extent made_size(const std::string& text) {
   return size;
 }
 
+/// The formats that take an option, for messages: "--from-csv and --from-list".
+std::string takers_of(std::uint32_t option) {
+  std::vector<std::string_view> takers;
+  for (const SourceFormat& format : source_formats())
+    if ((format.takes & option) != 0) takers.push_back(format.option);
+  if (takers.size() < 2) return fmt::format("{}", fmt::join(takers, ""));
+  const std::string_view last = takers.back();
+  takers.pop_back();
+  return fmt::format("{} and {}", fmt::join(takers, ", "), last);
+}
+
+/// The files that a word on the command line stands for.
+std::vector<std::string> files_of(const std::string& word) {
+  if (std::filesystem::is_regular_file(word)) return {word};
+  std::vector<std::string> files = wds::expand_shards(word, {.allow_duplicates = true});
+  for (const std::string& file : files)
+    if (!std::filesystem::is_regular_file(file)) refuse_source("no file is " + file);
+  return files;
+}
+
 }  // namespace
+
+SourceOptions::SourceOptions() : inputs_(source_formats().size()) {}
 
 void SourceOptions::declare(CLI::App& app) {
   app.option_defaults()->group(kSources);
-  declare_files(app);
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    declare_format(app, source_formats()[i], inputs_[i]);
   app.option_defaults()->group("Synthetic samples");
   declare_synthetic(app);
-  app.option_defaults()->group("Tables and lists");
+  app.option_defaults()->group("Tables, lists and records");
   declare_table(app);
   app.option_defaults()->group("Images");
   declare_encoding(app);
   app.option_defaults()->group("Options");
 }
 
-void SourceOptions::declare_files(CLI::App& app) {
-  app.add_option("--from-folder", folder_, "Folder of images, one sub-folder per class")
-      ->transform(existing_folder())
-      ->type_name("DIR");
-  app.add_option("--from-csv", csv_.table, "CSV table with a header, one image file per row")
-      ->transform(existing_file())
-      ->type_name("FILE");
-  app.add_option("--from-list", list_, "List of image files: PATH, or PATH<TAB or space>LABEL")
-      ->transform(existing_file())
-      ->type_name("FILE");
-  app.add_option("--from-idx", idx_, "IDX files, gzipped or not")
-      ->expected(2)
-      ->transform(existing_file())
-      ->type_name("IMAGES LABELS");
-  app.add_option("--from-cifar", cifar_, "CIFAR-10's or CIFAR-100's own binary files")
-      ->transform(existing_file())
-      ->type_name("FILE.bin");
+void SourceOptions::declare_format(CLI::App& app, const SourceFormat& format,
+                                   std::vector<std::string>& inputs) {
+  auto* option = app.add_option(std::string(format.option), inputs, std::string(format.sentence))
+                     ->type_name(std::string(format.value));
+  switch (format.input) {
+    case SourceInput::kFolder:
+      option->expected(1)->transform(existing_folder());
+      break;
+    case SourceInput::kFile:
+      option->expected(1)->transform(existing_file());
+      break;
+    case SourceInput::kTwoFiles:
+      option->expected(2)->transform(existing_file());
+      break;
+    case SourceInput::kFiles:  // may be patterns: looked for in paths()
+      break;
+  }
 }
 
 void SourceOptions::declare_table(CLI::App& app) {
-  app.add_option("--path", csv_.path,
+  app.add_option("--path", path_pattern_,
                  "CSV: a row's file, columns in braces: {Study}/{Series}/*{Image}.jpg")
       ->type_name("PATTERN");
   app.add_option(
          "--pair", pairs_,
          "Folder: add the file of the same name in DIR to each sample as field NAME: mask=labels")
       ->type_name("NAME=DIR");
-  app.add_option("--root", csv_.root,
-                 "Folder that paths in a CSV or list are relative to [its own folder]")
+  app.add_option("--class-depth", class_depth_,
+                 "Folder: levels of sub-folders that make a class, 2: animals/cat; all: every "
+                 "folder with images [1]")
+      ->type_name("N|all");
+  app.add_option("--root", root_,
+                 "Folder that paths in a CSV, list or JSON are relative to [its own folder]")
       ->transform(existing_folder())
       ->type_name("DIR");
-  app.add_flag("--allow-outside", allow_outside_,
-               "Pack files of a CSV or list that lie outside that folder, also through links");
-  app.add_option("--key", csv_.key, "CSV: a row's key, columns in braces [the file's path]")
+  app.add_flag(
+      "--allow-outside", allow_outside_,
+      "Pack files of a CSV, list or JSON that lie outside that folder, also through links");
+  app.add_option("--images", columns_.images,
+                 "Records: columns of pictures; the first is the sample's own, others NAME.png")
+      ->type_name("COL");
+  app.add_option("--key", columns_.key,
+                 "A sample's key, columns in braces [CSV: the file's path; records: their number]")
       ->type_name("PATTERN");
-  app.add_option("--class", csv_.class_column, "CSV: the class's column, to cls")->type_name("COL");
-  app.add_option("--labels", csv_.labels, "CSV: columns of numbers, to json {\"labels\": [...]}")
+  app.add_option("--class", columns_.class_column, "The class's column, to cls")->type_name("COL");
+  app.add_option("--labels", columns_.labels, "Columns of numbers, to json {\"labels\": [...]}")
       ->type_name("COL");
-  app.add_option("--columns", csv_.columns, "CSV: more columns for the json, by their names")
+  app.add_option("--columns", columns_.columns,
+                 "More columns for the json, by their names; of records [all]")
       ->type_name("COL");
-  app.add_option("--group-by", csv_.group_by,
-                 "CSV: the column whose rows folds keep together; synthetic patients: patient")
+  app.add_option("--masks", masks_,
+                 "COCO: a mask.png of the classes (0 none, 255 crowds) or of the instances")
+      ->transform(one_of({"classes", "instances"}));
+  app.add_option("--group-by", columns_.group_by,
+                 "The column whose rows folds keep together; synthetic patients: patient")
       ->type_name("COL");
 }
 
@@ -125,26 +164,70 @@ void SourceOptions::declare_encoding(CLI::App& app) {
 
 void SourceOptions::check() const {
   check_source();
+  check_taken();
   check_table();
-  check_pairs();
   check_encoding();
-  if (!synthetic_.kind.empty()) static_cast<void>(make_synthetic_source(synthetic()));
+  if (made_up()) static_cast<void>(make_synthetic_source(synthetic()));
+  if (format() != nullptr) static_cast<void>(paths());
 }
 
 void SourceOptions::check_source() const {
   std::vector<std::string> given;
-  if (!folder_.empty()) given.emplace_back("--from-folder");
-  if (!csv_.table.empty()) given.emplace_back("--from-csv");
-  if (!list_.empty()) given.emplace_back("--from-list");
-  if (!idx_.empty()) given.emplace_back("--from-idx");
-  if (!cifar_.empty()) given.emplace_back("--from-cifar");
-  if (!synthetic_.kind.empty()) given.emplace_back("--synthetic");
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    known.emplace_back(source_formats()[i].option);
+    if (!inputs_[i].empty()) given.push_back(known.back());
+  }
+  if (made_up()) given.emplace_back("--synthetic");
   if (given.empty())
-    refuse_source(
-        "give a source: --from-folder, --from-csv, --from-list, --from-idx, --from-cifar or "
-        "--synthetic");
+    refuse_source(fmt::format("give a source: {} or --synthetic", fmt::join(known, ", ")));
   if (given.size() > 1)
     refuse_source(fmt::format("give only one source, not {}", fmt::join(given, ", ")));
+}
+
+const SourceFormat* SourceOptions::format() const {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (!inputs_[i].empty()) return &source_formats()[i];
+  return nullptr;
+}
+
+std::vector<std::string> SourceOptions::paths() const {
+  const SourceFormat* own = format();
+  const std::vector<std::string>& words =
+      inputs_[static_cast<std::size_t>(own - source_formats().data())];
+  if (own->input != SourceInput::kFiles) return words;
+  std::vector<std::string> files;
+  for (const std::string& word : words) {
+    const auto some = files_of(word);
+    files.insert(files.end(), some.begin(), some.end());
+  }
+  return files;
+}
+
+// What is given, and which formats take it.
+void SourceOptions::check_taken() const {
+  const bool patients = synthetic_.kind == "multilabel" && columns_.group_by == "patient";
+  const std::array kOptions = std::to_array<std::tuple<const char*, std::uint32_t, bool>>({
+      {"--path", kTakesPath, !path_pattern_.empty()},
+      {"--pair", kTakesPairs, !pairs_.empty()},
+      {"--class-depth", kTakesDepth, !class_depth_.empty()},
+      {"--root", kTakesRoot, !root_.empty()},
+      {"--allow-outside", kTakesRoot, allow_outside_},
+      {"--images", kTakesImages, !columns_.images.empty()},
+      {"--key", kTakesKey, !columns_.key.empty()},
+      {"--class", kTakesClass, !columns_.class_column.empty()},
+      {"--labels", kTakesLabels, !columns_.labels.empty()},
+      {"--columns", kTakesLabels, !columns_.columns.empty()},
+      {"--masks", kTakesMasks, !masks_.empty()},
+      {"--group-by", kTakesGroups, !columns_.group_by.empty() && !patients},
+  });
+  const std::uint32_t taken = format() == nullptr ? 0 : format()->takes;
+  for (const auto& [name, option, given] : kOptions) {
+    if (!given || (taken & option) != 0) continue;
+    const char* more =
+        option == kTakesGroups ? ", and for --synthetic multilabel as --group-by patient" : "";
+    refuse_source(fmt::format("{} is for {}{}", name, takers_of(option), more));
+  }
 }
 
 std::vector<FolderPair> SourceOptions::pairs() const {
@@ -159,66 +242,65 @@ std::vector<FolderPair> SourceOptions::pairs() const {
   return pairs;
 }
 
-void SourceOptions::check_pairs() const {
-  if (pairs_.empty()) return;
-  if (folder_.empty()) refuse_source("--pair is for --from-folder");
-  if (!resize_.empty())
-    refuse_source(
-        "--resize with --pair would leave images and pairs of different sizes: train's --size "
-        "resizes both");
-  static_cast<void>(pairs());
-}
-
 void SourceOptions::check_table() const {
-  if (!csv_.table.empty() && csv_.path.empty())
-    refuse_source("--from-csv needs --path, with columns in braces, to find a row's file");
-  for (const std::string& name : csv_.columns)
+  const SourceFormat* own = format();
+  if (own != nullptr && (own->takes & kTakesPath) != 0 && path_pattern_.empty())
+    refuse_source(std::string(own->option) +
+                  " needs --path, with columns in braces, to find a row's file");
+  for (const std::string& name : columns_.columns)
     if (name == "labels" || name == "group")
       refuse_source("--columns " + name + " is the json's own name");
-  const bool table = !csv_.table.empty();
-  if (!table && !(csv_.path + csv_.key + csv_.class_column).empty())
-    refuse_source("--path, --key and --class are for --from-csv");
-  if (!table && !(csv_.labels.empty() && csv_.columns.empty()))
-    refuse_source("--labels and --columns are for --from-csv");
-  if (!table && list_.empty() && !csv_.root.empty())
-    refuse_source("--root is for --from-csv and --from-list");
-  if (!table && list_.empty() && allow_outside_)
-    refuse_source("--allow-outside is for --from-csv and --from-list");
-  const bool patients = synthetic_.kind == "multilabel" && csv_.group_by == "patient";
-  if (!table && !csv_.group_by.empty() && !patients)
-    refuse_source(
-        "--group-by is for --from-csv, and for --synthetic multilabel as --group-by patient");
+  if (!class_depth_.empty() && class_depth_ != "all" && number_or_zero(class_depth_) < 1)
+    refuse_source("--class-depth " + class_depth_ + ": is a number of levels from 1, or all");
+  static_cast<void>(pairs());
 }
 
 void SourceOptions::check_encoding() const {
   if (!resize_.empty()) static_cast<void>(parse_new_size(resize_));
-  if (!resize_.empty() && !synthetic_.kind.empty())
+  if (!resize_.empty() && made_up())
     refuse_source("--resize is not for --synthetic: --size says how large to make");
-  if (from_files() && quality_ != 0 && recoding().keeps())
+  if (!resize_.empty() && (!pairs_.empty() || !masks_.empty() || columns_.images.size() > 1))
+    refuse_source(
+        fmt::format("--resize with {} would leave images and {} of different sizes: "
+                    "train's --size resizes both",
+                    !pairs_.empty()   ? "--pair"
+                    : !masks_.empty() ? "--masks"
+                                      : "a second --images",
+                    !pairs_.empty()   ? "pairs"
+                    : !masks_.empty() ? "masks"
+                                      : "those"));
+  const bool keeps = format() != nullptr && (format()->takes & kKeepsFiles) != 0;
+  if (keeps && quality_ != 0 && recoding().keeps())
     refuse_source("--quality needs --format or --resize: files stay as they are");
 }
 
+SourceRequest SourceOptions::request() const {
+  return {.paths = paths(),
+          .columns = columns_,
+          .path_pattern = path_pattern_,
+          .root = root_,
+          .outside = allow_outside_ ? Outside::kAllowed : Outside::kRefused,
+          .pairs = pairs(),
+          .class_depth = class_depth_.empty() ? 1 : static_cast<int>(number_or_zero(class_depth_)),
+          .masks = value_of("--masks", masks_, kMaskWords),
+          .recoding = recoding(),
+          .encoding = encoding()};
+}
+
 std::unique_ptr<SampleSource> SourceOptions::open(const Log& log) const {
-  if (!folder_.empty())
-    return open_folder_source({.folder = folder_, .pairs = pairs(), .recoding = recoding()}, log);
-  if (!csv_.table.empty()) return open_csv_source(csv());
-  if (!list_.empty())
-    return open_list_source(
-        {.list = list_, .root = csv_.root, .recoding = recoding(), .outside = outside()});
-  if (!cifar_.empty())
-    return open_cifar_source({.files = cifar_, .encoding = encoding(), .size = recoding().size});
-  if (!idx_.empty())
-    return open_idx_source(idx_[0], idx_[1], {.encoding = encoding(), .size = recoding().size});
-  return make_synthetic_source(synthetic());
+  if (made_up()) return make_synthetic_source(synthetic());
+  SourceRequest own = request();
+  own.log = log;
+  return format()->open(own);
 }
 
 std::string SourceOptions::text() const {
-  const std::vector<std::string> texts = {folder_,   csv_.table,        list_,          csv_.path,
-                                          csv_.root, csv_.key,          csv_.group_by,  format_,
-                                          resize_,   csv_.class_column, synthetic_.kind};
-  return fmt::format("{}\n{} {} {} {} {}\n{} {} {} {}\nquality {}", texts, idx_, cifar_, pairs_,
-                     csv_.labels, csv_.columns, synthetic_.count, synthetic_.classes,
-                     extent_text(synthetic_.size), synthetic_.seed, quality_);
+  const std::vector<std::string> texts = {
+      path_pattern_,         root_,        columns_.key, columns_.group_by, format_, resize_,
+      columns_.class_column, class_depth_, masks_,       synthetic_.kind};
+  return fmt::format("{}\n{} {} {} {} {}\n{} {} {} {}\nquality {}", texts, inputs_, pairs_,
+                     columns_.images, columns_.labels, columns_.columns, synthetic_.count,
+                     synthetic_.classes, extent_text(synthetic_.size), synthetic_.seed, quality_);
 }
 
 ImageEncoding SourceOptions::encoding() const {
@@ -230,13 +312,6 @@ Recoding SourceOptions::recoding() const {
   return {.format = format_,
           .quality = encoding().quality,
           .size = resize_.empty() ? NewSize() : parse_new_size(resize_)};
-}
-
-CsvOptions SourceOptions::csv() const {
-  CsvOptions options = csv_;
-  options.recoding = recoding();
-  options.outside = outside();
-  return options;
 }
 
 SyntheticOptions SourceOptions::synthetic() const {

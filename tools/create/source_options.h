@@ -1,17 +1,17 @@
 // SourceOptions: the part of `create`'s command line that describes the source of the samples.
+// Which sources there are, and what each takes, source_formats() lists.
 //
 // Threads: one at a time.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "io/base/log.h"
-#include "tools/create/csv_source.h"
-#include "tools/create/image_file.h"
-#include "tools/create/pair_folder.h"
 #include "tools/create/sample_source.h"
+#include "tools/create/source_format.h"
 #include "tools/create/synthetic_source.h"
 
 namespace CLI {
@@ -22,6 +22,8 @@ namespace millrace::tools {
 
 class SourceOptions {
  public:
+  SourceOptions();
+
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for options that contradict each other or do not apply to the source.
   void check() const;
@@ -31,29 +33,32 @@ class SourceOptions {
   std::string text() const;
 
  private:
-  void declare_files(CLI::App& app);
+  void declare_format(CLI::App& app, const SourceFormat& format, std::vector<std::string>& inputs);
   void declare_table(CLI::App& app);
   void declare_synthetic(CLI::App& app);
   void declare_encoding(CLI::App& app);
   void check_source() const;
+  void check_taken() const;
   void check_table() const;
   void check_encoding() const;
-  void check_pairs() const;
+  bool made_up() const { return !synthetic_.kind.empty(); }
+  /// The one that is given; null: synthetic samples.
+  const SourceFormat* format() const;
+  std::vector<std::string> paths() const;
   std::vector<FolderPair> pairs() const;
-  bool from_files() const { return !folder_.empty() || !csv_.table.empty() || !list_.empty(); }
+  SourceRequest request() const;
   ImageEncoding encoding() const;
   Recoding recoding() const;
-  Outside outside() const { return allow_outside_ ? Outside::kAllowed : Outside::kRefused; }
-  CsvOptions csv() const;
   SyntheticOptions synthetic() const;
 
-  std::string folder_;
+  std::vector<std::vector<std::string>> inputs_;  ///< of each of source_formats()
   std::vector<std::string> pairs_;
-  std::vector<std::string> cifar_;
-  std::vector<std::string> idx_;
-  std::string list_;
   bool allow_outside_ = false;
-  CsvOptions csv_;
+  std::string path_pattern_;
+  std::string root_;
+  std::string class_depth_;
+  std::string masks_;
+  ColumnOptions columns_;
   SyntheticOptions synthetic_{.kind = ""};
   std::string format_;
   std::string resize_;

@@ -28,7 +28,7 @@ std::uint64_t end_of(const StreamSpec& spec, std::uint64_t samples) {
 
 std::uint64_t samples_of(const StreamSpec& spec) {
   MILLRACE_CHECK(spec.contents != nullptr, "a permutation needs the set's contents");
-  return spec.range.of(spec.contents->count);
+  return spec.selection ? spec.selection->draws() : spec.range.of(spec.contents->count);
 }
 
 }  // namespace
@@ -44,7 +44,15 @@ PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
       end_(end_of(spec, samples_of(spec))),
       most_(spec.max_samples),
       skipped_(spec.range.skip),
-      order_(samples_of(spec), key_) {}
+      selection_(spec.selection),
+      order_(samples_of(spec), key_) {
+  if (selection_ && spec.stream == 0) ledger_.count_filtered(selection_->filtered());
+}
+
+std::uint64_t PermutedReader::place_of(std::uint64_t drawn) const {
+  if (!selection_) return skipped_ + drawn;
+  return selection_->number(drawn, {.seed = key_.seed, .epoch = key_.epoch, .pass = pass_});
+}
 
 void PermutedReader::restore(const StreamPosition& position) {
   taken_ = position.samples_in;
@@ -78,7 +86,7 @@ std::vector<std::uint64_t> PermutedReader::next_numbers() {
     if (pass != pass_)
       order_ = Permutation(order_.size(), {.seed = key_.seed, .epoch = key_.epoch, .pass = pass});
     pass_ = pass;
-    numbers.push_back(skipped_ + order_.at(number % order_.size()));
+    numbers.push_back(place_of(order_.at(number % order_.size())));
     bytes += access_.contents().bytes_of(numbers.back());
     ++taken_;
   }

@@ -10,6 +10,7 @@
 #include "wds/fault_ledger.h"
 #include "wds/permutation.h"
 #include "wds/sample_access.h"
+#include "wds/sample_selection.h"
 #include "wds/sample_stream.h"
 
 namespace millrace::wds::detail {
@@ -27,6 +28,7 @@ class PermutedReader {
 
  private:
   std::vector<std::uint64_t> next_numbers();
+  std::uint64_t place_of(std::uint64_t drawn) const;
   bool has_more() const;
   void add(std::vector<std::optional<Sample>>& found, SampleBlock& block);
 
@@ -39,6 +41,7 @@ class PermutedReader {
   const std::uint64_t end_;      // numbers of all passes
   const std::uint64_t most_;     // StreamSpec::max_samples
   const std::uint64_t skipped_;  // samples in front of the range
+  const std::shared_ptr<const SampleSelection> selection_;
   Permutation order_;
   std::uint64_t pass_ = 0;  // of order_
   std::uint64_t taken_ = 0;

@@ -1,0 +1,206 @@
+// Which samples an epoch draws, and how often: filters, balance and weights.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/base/error.h"
+#include "pipeline/epoch_length.h"
+#include "pipeline/pipeline.h"
+#include "tests/pipeline/fake_sources.h"
+#include "tests/support/counting_opener.h"
+#include "tests/support/tar_builder.h"
+#include "tests/support/temp_dir.h"
+#include "wds/sample_selection.h"
+#include "wds/shard_index.h"
+
+namespace millrace::pipeline {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TarBuilder;
+using testing::TempDir;
+
+constexpr int kChosenSamples = 120;
+constexpr std::size_t kPictureBytes = 50'000;
+
+/// 120 samples in 3 shards: class 0 of 90, 1 of 24, 2 of 6; json.n, the sample's number; a large
+/// field.
+class ChosenSet {
+ public:
+  ChosenSet() {
+    for (int shard = 0; shard < 3; ++shard) {
+      TarBuilder tar;
+      for (int i = shard * 40; i < shard * 40 + 40; ++i) {
+        const std::string key = "s" + std::to_string(i);
+        tar.file(key + ".bin", std::string(kPictureBytes, 'x'))
+            .file(key + ".cls", std::to_string(class_of(i)))
+            .file(key + ".json",
+                  "{\"n\": " + std::to_string(i) + ", \"w\": " + std::to_string(i % 3) + "}");
+      }
+      urls_.push_back(folder_ / ("x-" + std::to_string(shard) + ".tar"));
+      testing::write_file(urls_.back(), tar.end().bytes());
+      wds::write_index(wds::build_index(io::UrlOpener(), urls_.back()),
+                       wds::index_url(urls_.back()));
+    }
+  }
+
+  static int class_of(int i) { return i % 20 == 0 ? 2 : i % 5 == 1 ? 1 : 0; }
+
+  Pipeline::Builder builder(wds::ShuffleOptions chosen) const {
+    chosen.seed = 3;
+    chosen.order = wds::Order::kPermutation;
+    return Pipeline::Builder()
+        .shards(urls_)
+        .indexed()
+        .shuffle(chosen)
+        .field(LabelField{.classes = 3})
+        .batch({.size = 4})
+        .resources({.threads = 2});
+  }
+
+  const TempDir& folder() const { return folder_; }
+
+ private:
+  TempDir folder_;
+  std::vector<std::string> urls_;
+};
+
+using Counts = std::map<std::string, int>;
+
+/// How often each key comes in an epoch.
+Counts draws_of(Pipeline& pipeline) {
+  Counts counts;
+  for (Batch batch; pipeline.next(batch);)
+    for (std::size_t i = 0; i < batch.valid.size(); ++i)
+      if (batch.valid[i] != 0) ++counts[batch.keys[i]];
+  return counts;
+}
+
+int number_of(const std::string& key) { return std::stoi(key.substr(1)); }
+
+TEST(Selection, AFilterKeepsWhatItSaysOnEveryLayoutAndCountsTheRest) {
+  const ChosenSet set;
+  std::vector<std::vector<std::string>> orders;
+  for (const int streams : {1, 3}) {
+    Pipeline pipeline = set.builder({.where = "json.n >= 30 and json.n < 60 or cls == 2"})
+                            .split({.workers = streams})
+                            .build();
+    EXPECT_EQ(global_samples_per_epoch(pipeline.options()), 35);
+    std::vector<std::string> keys;
+    for (Batch batch; pipeline.next(batch);)
+      for (std::size_t i = 0; i < batch.valid.size(); ++i)
+        if (batch.valid[i] != 0) keys.push_back(batch.keys[i]);
+    EXPECT_EQ(pipeline.ledger()->filtered(), 85U);
+    EXPECT_EQ(pipeline.ledger()->emitted() + pipeline.ledger()->filtered(), 120U);
+    orders.push_back(keys);
+  }
+  EXPECT_EQ(orders[0], orders[1]);
+  EXPECT_EQ(std::set<std::string>(orders[0].begin(), orders[0].end()).size(), 35U);
+  for (const std::string& key : orders[0]) {
+    const int n = number_of(key);
+    EXPECT_TRUE((n >= 30 && n < 60) || ChosenSet::class_of(n) == 2) << key;
+  }
+}
+
+TEST(Selection, WhatIsFilteredIsNotRead) {
+  const ChosenSet set;
+  const auto opener = std::make_shared<testing::CountingOpener>();
+  Pipeline pipeline =
+      set.builder({.where = "json.n < 12"})
+          .field(FunctionField{.name = "bin",
+                               .output = {.dtype = decode::DType::kUInt8, .shape = {1}},
+                               .decode = [](const auto&, const auto&,
+                                            std::span<std::byte> slot) { slot[0] = std::byte{0}; }})
+          .opener(opener)
+          .build();
+  EXPECT_EQ(draws_of(pipeline).size(), 12U);
+  // All of the fields that are looked at, and the twelve pictures.
+  EXPECT_LT(opener->bytes(), 120 * 12'000 + 12 * 2 * kPictureBytes);
+}
+
+TEST(Selection, BalanceDrawsEachClassEquallyOften) {
+  const ChosenSet set;
+  Pipeline pipeline =
+      set.builder({.balance = "classes"}).split({.workers = 2}).epochs({.count = 2}).build();
+  std::set<Counts> epochs;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    const Counts draws = draws_of(pipeline);
+    std::map<int, int> classes;
+    for (const auto& [key, count] : draws) {
+      const int own = ChosenSet::class_of(number_of(key));
+      classes[own] += count;
+      const double share = 40.0 / std::vector{90, 24, 6}[static_cast<std::size_t>(own)];
+      EXPECT_LE(std::abs(count - share), 1.0) << key;
+    }
+    EXPECT_EQ(classes, (std::map<int, int>{{0, 40}, {1, 40}, {2, 40}}));
+    epochs.insert(draws);
+  }
+  EXPECT_EQ(epochs.size(), 2U) << "other samples of the large classes in each epoch";
+}
+
+TEST(Selection, BalanceHasExactSharesOfAnEpochOfAnyLength) {
+  const ChosenSet set;
+  Pipeline pipeline = set.builder({.balance = "classes"}).epochs({.samples = 300}).build();
+  std::map<int, int> classes;
+  for (const auto& [key, count] : draws_of(pipeline))
+    classes[ChosenSet::class_of(number_of(key))] += count;
+  EXPECT_EQ(classes, (std::map<int, int>{{0, 100}, {1, 100}, {2, 100}}));
+}
+
+TEST(Selection, WeightsComeFromAMemberOrAFile) {
+  const ChosenSet set;
+  Pipeline by_member = set.builder({.weight = "json.w"}).build();
+  std::map<int, int> thirds;
+  for (const auto& [key, count] : draws_of(by_member)) thirds[number_of(key) % 3] += count;
+  EXPECT_EQ(thirds, (std::map<int, int>{{1, 40}, {2, 80}}));
+
+  std::string lines;
+  for (int i = 0; i < kChosenSamples; ++i)
+    lines += "s" + std::to_string(i) + (i < 60 ? " 0\n" : "\t1.5\r\n");
+  testing::write_file(set.folder() / "weights.txt", lines);
+  Pipeline by_file = set.builder({.weight = set.folder() / "weights.txt"}).build();
+  const Counts draws = draws_of(by_file);
+  EXPECT_EQ(draws.size(), 60U);
+  for (const auto& [key, count] : draws) EXPECT_EQ(count, 2) << key;
+}
+
+TEST(Selection, GoesOnAfterAnyBatch) {
+  const ChosenSet set;
+  const auto options = set.builder({.where = "json.n != 7", .balance = "classes"})
+                           .split({.workers = 3})
+                           .epochs({.count = 2})
+                           .options();
+  EXPECT_EQ(testing::expect_same_after_any_resume(options).size(), 2U * (119 / 4 + 2));
+}
+
+TEST(Selection, FaultsNameTheSampleOrTheOption) {
+  const ChosenSet set;
+  const auto fault = [&](const wds::ShuffleOptions& selection) -> std::string {
+    try {
+      set.builder(selection).build();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_THAT(fault({.where = "json.n > 500"}), HasSubstr("keeps none of 120 samples"));
+  EXPECT_THAT(fault({.where = "json.n >"}), HasSubstr("column"));
+  EXPECT_THAT(fault({.balance = "json.none"}), HasSubstr("no json.none to balance by (key s"));
+  EXPECT_THAT(fault({.weight = "json.none"}), HasSubstr("no weight"));
+  EXPECT_THAT(fault({.balance = "classes", .weight = "json.w"}), HasSubstr("use one of them"));
+  testing::write_file(set.folder() / "w", "s1 1\ns1 2\n");
+  EXPECT_THAT(fault({.weight = set.folder() / "w"}), HasSubstr("line 2: a second weight of s1"));
+  testing::write_file(set.folder() / "w", "s1 x\n");
+  EXPECT_THAT(fault({.weight = set.folder() / "w"}),
+              HasSubstr("line 1 is not of the form KEY WEIGHT"));
+  EXPECT_THAT(fault({.weight = set.folder() / "none.txt"}), HasSubstr("none.txt"));
+  EXPECT_THROW(set.builder({.where = "cls == 1"}).shuffle({.where = "cls == 1"}).build(), Error);
+}
+
+}  // namespace
+}  // namespace millrace::pipeline

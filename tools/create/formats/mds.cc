@@ -1,0 +1,252 @@
+// MDS: index.json lists shards, each with its columns; a shard is a chunk of items, an item the
+// sizes of the columns whose size is not fixed, and the values.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <tuple>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/base/json.h"
+#include "io/base/text.h"
+#include "tools/create/formats/formats.h"
+#include "tools/create/record_source.h"
+#include "tools/create/record_values.h"
+#include "tools/parse.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// ndarray, ndarray:DTYPE or ndarray:DTYPE:SHAPE; what is not given stands before the values.
+RecordValue mds_array(std::string_view encoding, const io::Bytes& data) {
+  constexpr std::string_view kShapeBytes = "\1\2\4\10";
+  constexpr std::array<std::pair<int, std::string_view>, 11> kCodes = {{{8, "uint8"},
+                                                                        {9, "int8"},
+                                                                        {16, "uint16"},
+                                                                        {17, "int16"},
+                                                                        {18, "float16"},
+                                                                        {32, "uint32"},
+                                                                        {33, "int32"},
+                                                                        {34, "float32"},
+                                                                        {64, "uint64"},
+                                                                        {65, "int64"},
+                                                                        {66, "float64"}}};
+  const auto byte_at = [&](std::size_t at) {
+    if (at >= data.size()) throw Error(ErrorCode::kCorrupt, "an array without its type or shape");
+    return static_cast<unsigned char>(data.text()[at]);
+  };
+  std::string_view rest = encoding;
+  const auto next_word = [&rest] {
+    const std::size_t colon = std::min(rest.find(':'), rest.size());
+    const std::string_view word = rest.substr(0, colon);
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+    return word;
+  };
+  static_cast<void>(next_word());
+  std::string_view dtype = next_word();
+  std::size_t at = 0;
+  if (dtype.empty()) {
+    const int code = byte_at(at++);
+    for (const auto& [known, name] : kCodes)
+      if (known == code) dtype = name;
+    if (dtype.empty()) throw Error(ErrorCode::kCorrupt, fmt::format("an array of type {}", code));
+  }
+  std::vector<std::uint64_t> shape;
+  if (!rest.empty()) {
+    for (std::size_t begin = 0; begin < rest.size();) {
+      const std::size_t comma = std::min(rest.find(',', begin), rest.size());
+      shape.push_back(static_cast<std::uint64_t>(
+          std::max<std::int64_t>(0, number_or_zero(rest.substr(begin, comma - begin)))));
+      begin = comma + 1;
+    }
+  } else {
+    const unsigned rank = byte_at(at) >> 2U;
+    const std::size_t bytes = static_cast<unsigned char>(kShapeBytes[byte_at(at++) & 3U]);
+    for (unsigned axis = 0; axis < rank; ++axis) {
+      std::uint64_t size = 0;
+      for (std::size_t i = 0; i < bytes; ++i) size |= std::uint64_t{byte_at(at++)} << (8 * i);
+      shape.push_back(size);
+    }
+  }
+  return RecordValue::of(npy_file(number_type(dtype), shape, data.slice(at, data.size() - at)));
+}
+
+/// list[pil], list[jpeg], list[png]: four bytes of zero, the number, the sizes, the pictures.
+RecordValue mds_list(std::string_view element, const io::Bytes& data) {
+  if (data.size() < 8) throw Error(ErrorCode::kCorrupt, "no list of pictures");
+  RecordValue value = jpeg_list(data.slice(4, data.size() - 4));
+  for (RecordFile& file : value.files)
+    if (element == "pil") file = pil_file(file.data);
+  return value;
+}
+
+RecordJson mds_number_text(std::string_view text) {
+  const bool number = !text.empty() && text.find_first_not_of("+-.0123456789eE") == text.npos;
+  return number ? parse_json<RecordJson>(text, "number") : text_value(text);
+}
+
+RecordValue mds_value(const std::string& encoding, const io::Bytes& data) {
+  if (encoding == "bytes") return RecordValue::of(RecordFile{.data = data});
+  if (encoding == "jpeg") return RecordValue::of(RecordFile{.data = data, .suffix = "jpg"});
+  if (encoding == "png") return RecordValue::of(RecordFile{.data = data, .suffix = "png"});
+  if (encoding == "pil") return RecordValue::of(pil_file(data));
+  if (encoding == "str") return RecordValue::of(text_value(data.text()));
+  if (encoding == "json") return RecordValue::of(parse_json<RecordJson>(data.text(), "json"));
+  if (encoding == "int") return RecordValue::of(number_value({'i', 8}, data.text()));
+  if (encoding.starts_with("str_")) return RecordValue::of(mds_number_text(data.text()));
+  if (encoding.starts_with("ndarray")) return mds_array(encoding, data);
+  if (encoding.starts_with("list[") && encoding.ends_with("]"))
+    return mds_list(std::string_view(encoding).substr(5, encoding.size() - 6), data);
+  if (encoding == "pkl")
+    throw Error(ErrorCode::kUnsupported,
+                "a pickle, which could run anything: pickles are not read");
+  return RecordValue::of(number_value(number_type(encoding), data.text()));
+}
+
+const RecordJson& mds_member(const RecordJson& object, const char* name,
+                             bool (RecordJson::*is)() const) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  if (!object.is_object() || found == object.end() || !((*found).*is)())
+    throw Error(ErrorCode::kCorrupt, fmt::format("it has no proper '{}'", name));
+  return *found;
+}
+
+class MdsRecords final : public Records {
+ public:
+  explicit MdsRecords(const std::string& folder) : folder_(folder) {
+    index_ = find_index(folder);
+    try {
+      read_index(read_index_json(index_));
+    } catch (Error& error) {
+      error.annotate({.url = index_});
+      throw;
+    }
+    for (const ItemChunk& chunk : chunks_)
+      if (chunk.packing == Packing::kPlain) chunk.check(ranges_);
+  }
+
+  std::uint64_t size() const override {
+    return chunks_.empty() ? 0 : chunks_.back().first + chunks_.back().count;
+  }
+  const std::vector<std::string>& columns() const override { return names_; }
+
+  std::vector<std::string> files() const override {
+    std::vector<std::string> files = {index_};
+    for (const ItemChunk& chunk : chunks_) files.push_back(chunk.path);
+    return files;
+  }
+
+  std::string place(std::uint64_t index) const override {
+    const ItemChunk& chunk = chunk_of(chunks_, index);
+    return fmt::format("{} sample {}", chunk.path, index - chunk.first);
+  }
+
+  std::vector<RecordValue> read(std::uint64_t index,
+                                const std::vector<std::size_t>& columns) const override {
+    const ItemChunk& chunk = chunk_of(chunks_, index);
+    const auto parts = sized_parts(chunk.item(ranges_, index - chunk.first), sizes_);
+    std::vector<RecordValue> values;
+    values.reserve(columns.size());
+    for (const std::size_t column : columns) {
+      try {
+        values.push_back(mds_value(encodings_[column], parts[column]));
+      } catch (const Error& error) {
+        throw Error(error.code(), "column " + printable(names_[column]) + ": " + error.message(),
+                    error.where());
+      }
+    }
+    return values;
+  }
+
+ private:
+  static std::string find_index(const std::string& folder) {
+    const std::string index = (fs::path(folder) / "index.json").string();
+    if (fs::is_regular_file(index)) return index;
+    std::string below;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (fs::is_regular_file(entry.path() / "index.json")) below = entry.path().string();
+    throw Error(ErrorCode::kInvalidArgument,
+                folder + " has no index.json" + (below.empty() ? "" : "; " + below + " has one"));
+  }
+
+  void read_index(const RecordJson& index) {
+    if (json_integer<std::uint64_t>(mds_member(index, "version", &RecordJson::is_number),
+                                    "version") != 2)
+      throw Error(ErrorCode::kUnsupported, "MDS of another version than 2");
+    for (const RecordJson& shard : mds_member(index, "shards", &RecordJson::is_array))
+      add_shard(shard);
+    if (chunks_.empty()) throw Error(ErrorCode::kCorrupt, "it lists no shard");
+  }
+
+  void add_shard(const RecordJson& shard) {
+    if (mds_member(shard, "format", &RecordJson::is_string) != "mds")
+      throw Error(ErrorCode::kUnsupported,
+                  "shards of the format " + printable(shard["format"].dump()) + "; mds is read");
+    add_columns(shard);
+    const RecordJson& raw = mds_member(shard, "raw_data", &RecordJson::is_object);
+    ItemChunk chunk{
+        .path = path_inside(folder_, mds_member(raw, "basename", &RecordJson::is_string)),
+        .count = json_integer<std::uint32_t>(mds_member(shard, "samples", &RecordJson::is_number),
+                                             "samples"),
+        .first = size()};
+    if (!fs::is_regular_file(chunk.path)) take_packed(shard, chunk);
+    if (chunk.count > 0) chunks_.push_back(std::move(chunk));
+  }
+
+  void take_packed(const RecordJson& shard, ItemChunk& chunk) const {
+    const auto zip = shard.find("zip_data");
+    if (zip == shard.end() || !zip->is_object())
+      throw Error(ErrorCode::kNotFound, "no file is " + chunk.path);
+    const std::string by = shard.contains("compression") ? shard["compression"].dump() : "";
+    for (const char* unknown : {"\"br", "\"snappy"})
+      if (by.starts_with(unknown))
+        throw Error(ErrorCode::kUnsupported,
+                    "shards packed by " + printable(by) + "; gz, bz2 and zstd are read");
+    chunk.path = path_inside(folder_, mds_member(*zip, "basename", &RecordJson::is_string));
+    chunk.packing = Packing::kPacked;
+    if (!fs::is_regular_file(chunk.path))
+      throw Error(ErrorCode::kNotFound, "no file is " + chunk.path);
+  }
+
+  void add_columns(const RecordJson& shard) {
+    std::vector<std::string> names;
+    std::vector<std::string> encodings;
+    std::vector<std::uint64_t> sizes;
+    for (const RecordJson& name : mds_member(shard, "column_names", &RecordJson::is_array))
+      names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
+    for (const RecordJson& encoding : mds_member(shard, "column_encodings", &RecordJson::is_array))
+      encodings.push_back(encoding.is_string() ? encoding.get<std::string>() : encoding.dump());
+    for (const RecordJson& size : mds_member(shard, "column_sizes", &RecordJson::is_array))
+      sizes.push_back(size.is_null() ? 0 : json_integer<std::uint32_t>(size, "column_sizes"));
+    if (names.size() != encodings.size() || names.size() != sizes.size() || names.empty())
+      throw Error(ErrorCode::kCorrupt, "columns whose names, encodings and sizes differ in number");
+    auto sorted = names;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+      throw Error(ErrorCode::kCorrupt, "two columns of one name");
+    if (names_.empty()) std::tie(names_, encodings_, sizes_) = std::tie(names, encodings, sizes);
+    if (std::tie(names_, encodings_, sizes_) != std::tie(names, encodings, sizes))
+      throw Error(ErrorCode::kUnsupported, "shards of different columns");
+  }
+
+  std::string folder_;
+  std::string index_;
+  FileRanges ranges_;
+  std::vector<ItemChunk> chunks_;
+  std::vector<std::string> names_;
+  std::vector<std::string> encodings_;
+  std::vector<std::uint64_t> sizes_;  ///< 0: not fixed
+};
+
+}  // namespace
+
+std::unique_ptr<SampleSource> open_mds_source(const SourceRequest& request) {
+  return open_record_source(std::make_unique<MdsRecords>(request.paths.front()), request);
+}
+
+}  // namespace millrace::tools

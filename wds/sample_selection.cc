@@ -1,0 +1,261 @@
+#include "wds/sample_selection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "io/base/error.h"
+#include "io/base/rng.h"
+#include "io/base/text.h"
+#include "io/base/threads.h"
+#include "wds/sample_filter.h"
+
+namespace millrace::wds {
+namespace {
+
+constexpr Purpose kSelectionStart = purpose_of("selection start");
+constexpr std::size_t kSelectionThreads = 4;
+constexpr std::uint64_t kAtOnceSamples = 1024;
+constexpr std::size_t kFieldBytes = 4096;
+constexpr std::size_t kMaxWeightsBytes = std::size_t{1} << 30U;
+
+std::string balanced_value(const ShuffleOptions& options) {
+  return options.balance == "classes" ? "cls" : options.balance;
+}
+
+/// A value's name, not a file's.
+bool names_value(const std::string& weight) {
+  return weight.starts_with("json.") || weight.starts_with("json[") || weight == "json";
+}
+
+/// "KEY WEIGHT" per line; the weight is behind the last space or TAB.
+std::unordered_map<std::string, double> read_weights(const io::Opener& opener,
+                                                     const std::string& url) {
+  const auto source = opener.open(url);
+  const io::Bytes bytes = io::read_all(*source, kMaxWeightsBytes);
+  std::unordered_map<std::string, double> weights;
+  std::uint64_t number = 0;
+  for (std::string_view rest = bytes.text(); !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    ++number;
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+    if (line.empty()) continue;
+    const std::size_t cut = line.find_last_of(" \t");
+    double weight = 0;
+    const std::string_view text = cut == line.npos ? line : line.substr(cut + 1);
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
+    if (cut == line.npos || error != std::errc() || stop != text.data() + text.size())
+      throw Error(ErrorCode::kCorrupt, fmt::format("line {} is not of the form KEY WEIGHT", number),
+                  {.url = url});
+    const std::string key(line.substr(0, line.find_last_not_of(" \t", cut) + 1));
+    if (!weights.emplace(key, weight).second)
+      throw Error(ErrorCode::kCorrupt,
+                  fmt::format("line {}: a second weight of {}", number, printable(key)),
+                  {.url = url});
+  }
+  return weights;
+}
+
+/// What is found of one sample.
+struct Chosen {
+  bool kept = false;
+  std::string group = {};
+  double weight = 1;
+};
+
+class Chooser {
+ public:
+  Chooser(const io::Opener& opener, const ShuffleOptions& options) : options_(options) {
+    if (!options.where.empty()) filter_.emplace(options.where);
+    if (!options.balance.empty()) group_.emplace(balanced_value(options));
+    if (names_value(options.weight)) weight_.emplace(options.weight);
+    if (!options.weight.empty() && !weight_) weights_ = read_weights(opener, options.weight);
+  }
+
+  /// The fields that are read; a suffix that no sample has if there are none, since none means all.
+  std::vector<std::string> suffixes() const {
+    std::vector<std::string> all;
+    if (filter_) all = filter_->suffixes();
+    for (const auto* value : {&group_, &weight_})
+      if (*value && !(*value)->suffix().empty()) all.push_back((*value)->suffix());
+    if (all.empty()) all.emplace_back("__none__");
+    return all;
+  }
+
+  Chosen choose(const Sample& sample) const {
+    Chosen chosen{.kept = !filter_ || (*filter_)(sample)};
+    if (!chosen.kept) return chosen;
+    if (group_) chosen.group = group_of(sample);
+    if (weight_) chosen.weight = weight_->number(sample);
+    if (!options_.weight.empty() && !weight_) chosen.weight = listed(sample.key);
+    if (!(chosen.weight >= 0) || !std::isfinite(chosen.weight))
+      throw Error(ErrorCode::kCorrupt, fmt::format("the weight {}", chosen.weight),
+                  {.key = sample.key});
+    return chosen;
+  }
+
+ private:
+  std::string group_of(const Sample& sample) const {
+    std::string group = group_->text(sample);
+    if (group == "null")
+      throw Error(ErrorCode::kCorrupt,
+                  "the sample has no " + balanced_value(options_) + " to balance by",
+                  {.key = sample.key});
+    return group;
+  }
+
+  double listed(const std::string& key) const {
+    const auto found = weights_.find(key);
+    if (found == weights_.end())
+      throw Error(ErrorCode::kCorrupt, options_.weight + " has no weight of the sample",
+                  {.key = key});
+    return found->second;
+  }
+
+  const ShuffleOptions& options_;
+  std::optional<SampleFilter> filter_;
+  std::optional<SampleValue> group_;
+  std::optional<SampleValue> weight_;
+  std::unordered_map<std::string, double> weights_;
+};
+
+/// Looks at all samples, some at once.
+std::vector<Chosen> look_at_all(const io::Opener& opener,
+                                const std::shared_ptr<const SetContents>& set,
+                                const Chooser& chooser, const SelectionRun& run) {
+  ShardOptions shard{.suffixes = chooser.suffixes()};
+  shard.stop = run.stop;
+  shard.tar.buffer_bytes = kFieldBytes;  // so that pictures are skipped, not read along
+  const SampleAccess access(opener, set, shard);
+  std::vector<Chosen> found(run.count);
+  std::atomic<std::uint64_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr fault;
+  const auto work = [&] {
+    for (std::uint64_t at = next.fetch_add(kAtOnceSamples); at < run.count;
+         at = next.fetch_add(kAtOnceSamples)) {
+      std::vector<std::uint64_t> numbers(std::min(kAtOnceSamples, run.count - at));
+      std::iota(numbers.begin(), numbers.end(), run.first + at);
+      access.samples(numbers, [&](SampleAccess::Result result) {
+        Chosen& chosen = found[at + result.place];
+        if (result.fault != nullptr)
+          chosen.kept = true;
+        else
+          chosen = chooser.choose(result.sample);
+      });
+    }
+  };
+  run_on_threads(kSelectionThreads, [&] {
+    try {
+      work();
+    } catch (...) {
+      next = run.count;
+      const std::scoped_lock lock(mutex);
+      if (!fault) fault = std::current_exception();
+    }
+  });
+  if (fault) std::rethrow_exception(fault);
+  return found;
+}
+
+/// Each sample's share: of its group's, which all groups have the same, or its weight.
+std::vector<double> sample_shares(const std::vector<Chosen>& chosen,
+                                  const ShuffleOptions& options) {
+  std::vector<double> shares;
+  if (options.balance.empty() && options.weight.empty()) return shares;
+  std::map<std::string, double> sums;
+  if (!options.balance.empty())
+    for (const Chosen& one : chosen)
+      if (one.kept) sums[one.group] += 1;
+  for (const Chosen& one : chosen)
+    if (one.kept) shares.push_back(options.balance.empty() ? one.weight : 1 / sums[one.group]);
+  return shares;
+}
+
+}  // namespace
+
+void check_selection(const ShuffleOptions& options) {
+  if (!options.where.empty()) static_cast<void>(SampleFilter(options.where));
+  if (!options.balance.empty()) static_cast<void>(SampleValue(balanced_value(options)));
+  if (names_value(options.weight)) static_cast<void>(SampleValue(options.weight));
+  require(options.balance.empty() || options.weight.empty(),
+          "balance and weight both say how often samples are drawn: use one of them");
+}
+
+SampleSelection::SampleSelection(std::vector<std::uint64_t> numbers,
+                                 const std::vector<double>& shares, std::uint64_t draws,
+                                 std::uint64_t filtered)
+    : numbers_(std::move(numbers)),
+      draws_(shares.empty() || draws == 0 ? numbers_.size() : draws),
+      filtered_(filtered) {
+  if (shares.empty()) return;
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  if (!(sum > 0)) throw Error(ErrorCode::kCorrupt, "the samples' weights are all 0");
+  double end = 0;
+  ends_.reserve(shares.size());
+  for (const double share : shares) {
+    end += share;
+    ends_.push_back(end / sum * static_cast<double>(draws_));
+  }
+}
+
+std::uint64_t SampleSelection::number(std::uint64_t draw, const PermutationKey& key) const {
+  if (ends_.empty()) return numbers_[draw];
+  KeyedRng rng(
+      {.seed = key.seed, .epoch = key.epoch, .index = key.pass, .purpose = kSelectionStart});
+  // Away from both ends, where rounding could take a draw from one class to the next.
+  const double start = 1e-6 + (1 - 2e-6) * static_cast<double>(rng.uniform());
+  const double at = static_cast<double>(draw) + start;
+  const auto behind = std::upper_bound(ends_.begin(), ends_.end(), at);
+  const auto index = std::min(static_cast<std::size_t>(behind - ends_.begin()), ends_.size() - 1);
+  return numbers_[index];
+}
+
+std::shared_ptr<const SampleSelection> find_selection(const io::Opener& opener,
+                                                      const std::shared_ptr<const SetContents>& set,
+                                                      const ShuffleOptions& options,
+                                                      const SelectionRun& run) {
+  check_selection(options);
+  const std::vector<Chosen> chosen = look_at_all(opener, set, Chooser(opener, options), run);
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t i = 0; i < run.count; ++i)
+    if (chosen[i].kept) numbers.push_back(run.first + i);
+  if (numbers.empty() && run.count > 0)
+    throw Error(ErrorCode::kNotFound,
+                fmt::format("where '{}' keeps none of {}", printable(options.where, 200),
+                            counted(run.count, "sample")));
+  std::vector<double> shares = sample_shares(chosen, options);
+  if (!options.balance.empty()) {  // samples of a class beside each other, so that it has its share
+                                   // to within one
+    std::vector<std::size_t> order(numbers.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto first = run.first;
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return chosen[numbers[a] - first].group < chosen[numbers[b] - first].group;
+    });
+    std::vector<std::uint64_t> sorted(numbers.size());
+    std::vector<double> sorted_shares(numbers.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      sorted[i] = numbers[order[i]];
+      sorted_shares[i] = shares[order[i]];
+    }
+    numbers = std::move(sorted);
+    shares = std::move(sorted_shares);
+  }
+  const std::uint64_t filtered = run.count - numbers.size();
+  return std::make_shared<const SampleSelection>(std::move(numbers), shares, run.draws, filtered);
+}
+
+}  // namespace millrace::wds
