@@ -151,7 +151,7 @@ std::string help(const StructType& type) {
 std::string help(const Table& table) {
   std::string lines;
   for (const Component& one : table.all())
-    lines += fmt::format("  {:<12}{}\n", one.type().name().word, one.type().name().sentence);
+    lines += fmt::format("  {:<13}{}\n", one.type().name().word, one.type().name().sentence);
   return lines;
 }
 
