@@ -11,6 +11,7 @@
 #include "tools/completion/complete.h"
 #include "tools/completion/scripts.h"
 #include "tools/completion/shell_line.h"
+#include "tools/usage_text.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -47,9 +48,10 @@ class CompletionCommand final : public Command {
         ->required()
         ->transform(one_of({"bash", "zsh", "fish", "line", "words"}));
     app.add_option(
-        "WORD", words_,
-        "After --: of line, the line and the characters that end a word; of words, those "
-        "after the program's name");
+           "WORD", words_,
+           "After --: of line, the line and the characters that end a word; of words, those "
+           "after the program's name")
+        ->check(may_be_empty());
   }
   void check() override {
     require(shell_ == "line" ? words_.size() == 2 : shell_ == "words" || words_.empty(),

@@ -155,6 +155,8 @@ class CommandLine {
     Completion found;
     std::vector<std::string> words = help_topics(app_);
     words.insert(words.begin(), {"all", "aliases"});
+    for (const ShownOption& option : shown_)
+      if (table_of(option, tables_) != nullptr) words.push_back(option.names.back().substr(2));
     add_words(found, "", words);
     for (const Table* table : tables_) add_calls(found, "", *table);
     return found;
