@@ -185,8 +185,10 @@ PrometheusMetrics::PrometheusMetrics(std::string version, const Clock& clock)
 
 PrometheusMetrics::Watched::Watched(PrometheusMetrics& metrics, const WatchedRun& run)
     : metrics_(metrics) {
-  MutexLock lock(metrics_.run_mutex_);
+  MutexLock watching(metrics_.run_mutex_);
   metrics_.run_ = run;
+  MutexLock lock(metrics_.mutex_);
+  if (run.topology.process > 0) metrics_.progressed("training");  // nobody will say more of it
 }
 
 PrometheusMetrics::Watched::~Watched() {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -162,6 +163,32 @@ TEST(MetricsAnswer, SaysThatARunStallsToWhomAsks) {
   EXPECT_EQ(health("60").status, 503U);
   EXPECT_EQ(health("x").status, 400U);
   EXPECT_EQ(nlohmann::json::parse(health("60").text)["seconds_since_progress"], 61);
+}
+
+TEST(PrometheusMetrics, KeepsNamesOfFilesInTheirLabels) {
+  trainer::PrometheusMetrics metrics;
+  trainer::EpochEvent epoch;
+  epoch.train = {{"iou/a\"b\\c\nd\xff", std::nan("")}};
+  metrics.on_train_end(epoch);
+  const std::string text = metrics.text();
+  EXPECT_THAT(text, HasSubstr(R"(millrace_measure{set="train",measure="iou/a\"b\\c d\\xff"} NaN)"));
+  for (const std::string& line : lines_of(text))
+    EXPECT_TRUE(line.starts_with("# ") || line.starts_with("millrace_") ||
+                line.starts_with("process_"))
+        << line;
+}
+
+TEST(PrometheusMetrics, ShowsAnInputAsLongAsItIsWatched) {
+  trainer::PrometheusMetrics metrics;
+  {
+    const trainer::PrometheusMetrics::Watched watched(
+        metrics, {.train = [] { return trainer::InputState{.landed_samples = 48}; },
+                  .topology = {.process = 1, .processes = 2}});
+    EXPECT_THAT(metrics.text(),
+                AllOf(HasSubstr("millrace_input_landed_samples{set=\"train\"} 48\n"),
+                      HasSubstr("millrace_phase{phase=\"training\"} 1\n")));
+  }
+  EXPECT_THAT(metrics.text(), ::testing::Not(HasSubstr("{set=\"train\"}")));
 }
 
 TEST(MetricsListen, IsReadByPrometheusWhateverOthersDo) {
