@@ -171,11 +171,13 @@ MetricsServer::State::~State() {
 }
 
 void MetricsServer::State::serve(const std::stop_token& stop) {
-  constexpr int kBetweenLooks = 50;  // milliseconds
+  constexpr std::chrono::milliseconds kBetweenLooks{50};
   constexpr int kLowPriority = 10;
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowPriority);
   while (!stop.stop_requested()) {
-    ::MHD_run_wait(daemon_, kBetweenLooks);
+    const bool has_waited =
+        ::MHD_run_wait(daemon_, static_cast<std::int32_t>(kBetweenLooks.count())) == MHD_YES;
+    if (!has_waited) std::this_thread::sleep_for(kBetweenLooks);
     end_overdue();
   }
 }

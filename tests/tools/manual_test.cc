@@ -145,8 +145,9 @@ TEST(Manual, SaysWhatHelpSays) {
     else
       text += page.out[at];
   for (const std::string& line : lines_of(millrace({"train", "--help", "all"}).out)) {
-    if (line.starts_with("  --"))
+    if (line.starts_with("  --")) {
       EXPECT_THAT(text, HasSubstr(line.substr(2, line.find_first_of(" ,", 2) - 2)));
+    }
   }
   EXPECT_THAT(text, HasSubstr("momentum"));
   EXPECT_THAT(text, HasSubstr("'sgd(0.1, momentum=0.9)'"));
