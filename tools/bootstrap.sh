@@ -14,7 +14,7 @@ build=(
   g++ cmake ninja-build pkg-config
   libarchive-dev libcurl4-openssl-dev zlib1g-dev libisal-dev libssl-dev libpugixml-dev
   libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
+  libcli11-dev libtomlplusplus-dev libmicrohttpd-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
   libopenmpi-dev openmpi-bin
   python3-dev python3-venv
   dataset-fashion-mnist
@@ -22,7 +22,7 @@ build=(
 tests=(
   libgtest-dev libgmock-dev nginx-light ca-certificates
   python3-numpy python3-pil python3-torch python3-torchvision libopenblas0-serial
-  python3-sphinx python3-myst-parser
+  python3-sphinx python3-myst-parser mandoc zsh fish
 )
 ci=(slurmctld slurmd slurm-client munge libsimgrid-dev mmdebstrap git openssh-server openssh-client iproute2 procps)
 wheel=(dpkg-dev unzip libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
@@ -76,6 +76,7 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
     fsspec==2024.9.0 transformers==4.44.2 tokenizers==0.19.1 huggingface_hub==0.24.7 safetensors==0.4.5 \
     regex==2024.9.11 tqdm==4.66.5 filelock packaging requests urllib3 certifi idna charset-normalizer \
     typing_extensions PyYAML tzdata pytz python-dateutil six
+  oracle prometheus "tests of --metrics-listen" prometheus_client==0.26.0
   # Without what they depend on: that would be another PyTorch than Debian's, of several gigabytes.
   oracle trainers "tests of docs/python-recipes.md" --no-deps \
     pytorch-lightning==2.2.5 lightning-utilities==0.11.9 torchmetrics==1.4.3 fsspec==2024.9.0 \

@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "io/base/error.h"
 #include "io/base/json.h"
@@ -49,11 +50,16 @@ std::string find_recipe(const std::string& name) {
   return {};
 }
 
-/// Resolves a path or a recipe's name to a path.
+/// Resolves a path, a run's folder or a recipe's name to a file's path.
 std::string settle_path(std::string& path) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
-  if (fs::is_directory(status)) return printable(path) + " is a folder";
+  if (fs::is_directory(status)) {
+    const std::string folder = std::exchange(path, path + "/config.json");
+    return fs::exists(path, ignored)
+               ? std::string()
+               : printable(folder) + " is a folder without a run's config.json";
+  }
   if (fs::exists(status)) return {};
   if (std::string recipe = find_recipe(path); !recipe.empty()) {
     path = std::move(recipe);
@@ -211,10 +217,9 @@ void leave_out(const CLI::App& app, std::vector<std::string> names) {
 
 void use_config_file(CLI::App& app) {
   app.config_formatter(std::make_shared<ConfigFile>(app));
-  app.set_config(
-         "--config", "",
-         "TOML file with defaults for these options, a recipe's name, or a run's config.json; "
-         "--no-NAME leaves out what it says of an option without a default")
+  app.set_config("--config", "",
+                 "TOML file with defaults for these options, a recipe's name, or a run's folder; "
+                 "--no-NAME leaves out what it says of an option without a default")
       ->transform(CLI::Validator(settle_path, ""))
       ->type_name("FILE.toml")
       ->group(kGeneralGroup);

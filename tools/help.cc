@@ -180,6 +180,41 @@ std::string option_help(const CLI::App& app, const std::string& topic) {
   return option == nullptr || option->get_positional() ? std::string() : option_entry(*option);
 }
 
+std::vector<ShownOption> shown_options(const CLI::App& app) {
+  std::vector<ShownOption> shown;
+  const auto add = [&](const CLI::Option& option) {
+    ShownType type = shown_type(option);
+    ShownOption one{.choices = std::move(type.names),
+                    .text = description(option),
+                    .heading = option.get_positional() ? "" : option.get_group(),
+                    .is_argument = option.get_positional()};
+    if (!is_flag(option)) one.kind = type.kind;
+    for (const std::string& name : option.get_snames()) one.names.push_back("-" + name);
+    for (const std::string& name : option.get_lnames()) one.names.push_back("--" + name);
+    if (one.is_argument) one.names = {option.get_name(true, false)};
+    const std::string value = one.is_argument ? "" : value_text(option);
+    one.value = one.is_argument ? positional_name(option)
+                                : value.substr(std::min<std::size_t>(1, value.size()));
+    shown.push_back(std::move(one));
+  };
+  std::vector<std::string> groups = headings(app);
+  groups.emplace_back(kHiddenGroup);
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_positional()) add(*option);
+  for (const std::string& group : groups)
+    for (const CLI::Option* option : app.get_options())
+      if (!option->get_positional() && option->get_group() == group) add(*option);
+  return shown;
+}
+
+const Table* table_of(const ShownOption& option, std::span<const Table* const> tables) {
+  if (option.kind != "CALL" && option.kind != "CALLS") return nullptr;
+  const auto found = std::ranges::find_if(tables, [&](const Table* table) {
+    return option.kind == "CALLS" ? table->kind() == "transform" : table->words() == option.choices;
+  });
+  return found == tables.end() ? nullptr : *found;
+}
+
 std::string HelpText::make_help(const CLI::App* app, std::string /*name*/,
                                 CLI::AppFormatMode /*mode*/) const {
   std::string whole = help_text(*app, false);

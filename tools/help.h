@@ -6,8 +6,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "io/component/choice.h"
 
 namespace millrace::tools {
 
@@ -25,6 +28,23 @@ CLI::Validator in_short_help();
 std::string option_help(const CLI::App& app, const std::string& topic);
 /// Topics that option_help() knows, without the options' names.
 std::vector<std::string> help_topics(const CLI::App& app);
+
+/// An option as help shows it, for manuals and shells.
+struct ShownOption {
+  std::vector<std::string> names =
+      {};                  ///< "-o", "--out"; of an argument that has no dashes, its own
+  std::string kind = {};   ///< of its value: "FILE", "NAME"; empty: it takes none
+  std::string value = {};  ///< the same as help has it: "FILE..."
+  std::vector<std::string> choices = {};  ///< all that it may be; empty: whatever the kind says
+  std::string text = {};                  ///< what it does, and its default
+  std::string heading = {};  ///< empty for arguments, kHiddenGroup for what has its own help
+  bool is_argument = false;
+};
+/// All of them, in the order of `--help all`.
+std::vector<ShownOption> shown_options(const CLI::App& app);
+
+/// Of a command's tables, the one whose components the option's value names; null if it names none.
+const Table* table_of(const ShownOption& option, std::span<const Table* const> tables);
 
 class HelpText final : public CLI::FormatterBase {
  public:

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 #include <tbb/parallel_invoke.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -31,6 +32,7 @@
 #include "tools/order/slot_text.h"
 #include "tools/order_options.h"
 #include "tools/program.h"
+#include "tools/progress.h"
 #include "tools/read_options.h"
 #include "tools/values.h"
 #include "wds/split.h"
@@ -150,10 +152,19 @@ class OrderCommand final : public Command {
     return options;
   }
 
-  std::unique_ptr<EpochOrder> open(wds::FaultLedger& ledger, const Context& context) const {
+  std::unique_ptr<EpochOrder> open(wds::FaultLedger& ledger, const Context& context) {
     const EpochOrder::Place place{
         .epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_};
-    return std::make_unique<EpochOrder>(find_options(context), place, ledger, context.stop);
+    const pipeline::PipelineOptions options = find_options(context);
+    if (!process_) total_ = total_slots(options);
+    return std::make_unique<EpochOrder>(options, place, ledger, context.stop);
+  }
+
+  /// 0: unknown. Masked slots are not counted, so it may be some less.
+  std::uint64_t total_slots(const pipeline::PipelineOptions& options) const {
+    const auto known =
+        static_cast<std::uint64_t>(pipeline::global_samples_per_epoch(options).value_or(0));
+    return limit_ > 0 && known > 0 ? std::min(limit_, known) : known;
   }
 
   // ---- --diff ----
@@ -272,8 +283,12 @@ class OrderCommand final : public Command {
   /// threads. Returns their number.
   std::uint64_t each_text(EpochOrder& order,
                           void (*append)(const OrderedSlot& slot, std::string& text),
-                          const std::function<void(std::string_view)>& use) const {
+                          const std::function<void(std::string_view)>& use,
+                          const Context& context) const {
     constexpr std::size_t kPiece = 4096;
+    // Lines on the same terminal are progress enough.
+    const bool is_seen = !digest_ && ::isatty(STDOUT_FILENO) == 1;
+    Progress progress(is_seen ? nullptr : context.terminal, "slots", total_, "reading the shards");
     std::uint64_t done = 0;
     std::vector<std::string> texts;
     for (auto slots = next(order, done); !slots.empty();) {
@@ -289,6 +304,7 @@ class OrderCommand final : public Command {
         });
       });
       done += slots.size();
+      progress.at(done);
       // The texts hold nothing of the slots, so the next ones are made meanwhile.
       order.arena().execute([&] {
         tbb::parallel_invoke([&] { slots = next(order, done); },
@@ -302,16 +318,16 @@ class OrderCommand final : public Command {
   }
 
   std::uint64_t print(EpochOrder& order, Context& context) const {
-    return each_text(order, context.json ? append_json : append_line, [&](std::string_view text) {
-      context.out.write(std::as_bytes(std::span(text)));
-    });
+    return each_text(
+        order, context.json ? append_json : append_line,
+        [&](std::string_view text) { context.out.write(std::as_bytes(std::span(text))); }, context);
   }
 
   std::uint64_t print_digest(EpochOrder& order, Context& context) const {
     Sha256 hash;
-    const std::uint64_t slots = each_text(order, append_identity, [&](std::string_view text) {
-      hash.update(std::as_bytes(std::span(text)));
-    });
+    const std::uint64_t slots = each_text(
+        order, append_identity,
+        [&](std::string_view text) { hash.update(std::as_bytes(std::span(text))); }, context);
     context.out.line(context.json
                          ? nlohmann::ordered_json{{"slots", slots}, {"sha256", hash.hex()}}.dump()
                          : fmt::format("{}  {}", hash.hex(), counted(slots, "slot")));
@@ -330,6 +346,7 @@ class OrderCommand final : public Command {
   std::uint32_t epoch_ = 0;
   std::optional<int> process_;
   std::uint64_t limit_ = 0;
+  std::uint64_t total_ = 0;  ///< slots to come, for who waits; 0: unknown
   bool digest_ = false;
   std::vector<std::string> diff_;
   int threads_ = 0;

@@ -81,22 +81,6 @@ std::string overview(std::span<const std::unique_ptr<Command>> commands) {
   return text;
 }
 
-void declare(CLI::App& app, Command& command, bool& json) {
-  app.name("millrace " + command.name());
-  app.description(command.summary());
-  app.footer("Example:\n" + command.example());
-  app.formatter(std::make_shared<HelpText>());
-  app.set_help_flag("-h,--help", "Print this help and exit")->group(kGeneralGroup);
-  app.set_version_flag("--version", version_text, "Print the version and exit")
-      ->group(kGeneralGroup);
-  use_config_file(app);
-  app.add_flag("--json", json,
-               "Write results to standard output as JSON lines, and text to standard error")
-      ->group(kGeneralGroup);
-  app.option_defaults()->always_capture_default();
-  command.declare(app);
-}
-
 void parse(CLI::App& app, std::span<const std::string> words) {
   std::vector<std::string> known = with_known_options(app, words);
   leave_out(app, take_undone(app, known));
@@ -131,9 +115,10 @@ int run_guarded(const std::string& who, Command& command, Context& context) {
 /// The word after --help: a part of the help, an option, a component, or "aliases". Empty if there
 /// is none.
 std::string help_topic(std::span<const std::string> words) {
-  const auto help = std::ranges::find_if(
-      words, [](const std::string& word) { return word == "--help" || word == "-h"; });
-  if (help == words.end() || help + 1 == words.end()) return {};
+  const auto help = std::ranges::find_if(words, [](const std::string& word) {
+    return word == "--help" || word == "-h" || word == "--";
+  });
+  if (help == words.end() || *help == "--" || help + 1 == words.end()) return {};
   return (help + 1)->starts_with('-') ? std::string() : *(help + 1);
 }
 
@@ -143,7 +128,10 @@ std::string help_on(const std::string& topic, std::span<const Table* const> tabl
   std::string text = option_help(app, topic);
   if (const std::string known = known_option_name(app, topic); text.empty() && !known.empty())
     text = option_help(app, known);
-  const std::string components = component_help(topic, tables);
+  std::string components = component_help(topic, tables);
+  for (const ShownOption& option : shown_options(app))
+    if (components.empty() && option.names.back() == "--" + topic)
+      if (const Table* table = table_of(option, tables)) components = help(*table);
   if (!text.empty() && !components.empty()) text += "\n";
   return text + components;
 }
@@ -167,7 +155,7 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
   const std::string who = "millrace " + command.name();
   bool json = false;
   CLI::App app;
-  declare(app, command, json);
+  declare_options(app, command, json);
   if (const std::string topic = help_topic(words); !topic.empty())
     return explain(topic, command, app);
   try {
@@ -196,9 +184,25 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
 
 }  // namespace
 
+void declare_options(CLI::App& app, Command& command, bool& json) {
+  app.name("millrace " + command.name());
+  app.description(command.summary());
+  app.footer("Example:\n" + command.example());
+  app.formatter(std::make_shared<HelpText>());
+  app.set_help_flag("-h,--help", "Print this help and exit")->group(kGeneralGroup);
+  app.set_version_flag("--version", version_text, "Print the version and exit")
+      ->group(kGeneralGroup);
+  use_config_file(app);
+  app.add_flag("--json", json,
+               "Write results to standard output as JSON lines, and text to standard error")
+      ->group(kGeneralGroup);
+  app.option_defaults()->always_capture_default();
+  command.declare(app);
+}
+
 void parse_words(Command& command, CLI::App& app, std::span<const std::string> words) {
   bool json = false;
-  declare(app, command, json);
+  declare_options(app, command, json);
   try {
     parse(app, words);
   } catch (const CLI::Success&) {

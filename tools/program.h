@@ -19,6 +19,10 @@ inline constexpr int kDone = 0;
 inline constexpr int kFault = 1;
 inline constexpr int kUsage = 2;
 
+/// Declares the options of `command`, and those that every command has, in `app`, which outlives
+/// it. `json` is bound to --json.
+void declare_options(CLI::App& app, Command& command, bool& json);
+
 /// Declares the options of `command` in `app`, which outlives it, and parses `words`, without the
 /// command's name. Throws: InvalidArgument; CLI::Success if help or the version is asked for.
 void parse_words(Command& command, CLI::App& app, std::span<const std::string> words);

@@ -4,9 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <utility>
 
+#include "io/base/clock.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "io/cache.h"
@@ -39,6 +41,29 @@ bool may_have_index(const std::string& url) {
 }
 
 }  // namespace
+
+/// The system's clock, which counts how often and how long it is slept by: once before each try
+/// that is repeated (io::HttpOptions::clock).
+class RetryClock final : public Clock {
+ public:
+  TimePoint now() const override { return Clock::system().now(); }
+  bool sleep_for(Duration duration, const std::stop_token& stop) const override {
+    ++retries_;
+    const TimePoint begin = now();
+    const bool whole = Clock::system().sleep_for(duration, stop);
+    waited_ns_ += (now() - begin).count();
+    return whole;
+  }
+  trainer::NetworkState state() const {
+    return {.retries = retries_, .waited = 1e-9 * static_cast<double>(waited_ns_)};
+  }
+
+ private:
+  mutable std::atomic<std::uint64_t> retries_ = 0;
+  mutable std::atomic<std::int64_t> waited_ns_ = 0;
+};
+
+ReadOptions::ReadOptions() : retry_clock_(std::make_shared<RetryClock>()) {}
 
 void ReadOptions::declare(CLI::App& app) {
   declare_specs(app);
@@ -233,8 +258,10 @@ void ReadOptions::attach(const Context& context) {
   opener_.reset();
 }
 
+trainer::NetworkState ReadOptions::network() const { return retry_clock_->state(); }
+
 io::HttpOptions ReadOptions::http() const {
-  io::HttpOptions http{.log = log_};
+  io::HttpOptions http{.clock = retry_clock_.get(), .log = log_};
   http.retry.patience =
       retry_for_ == "0" ? std::chrono::seconds(0) : parse_duration("--retry-for", retry_for_);
   return http;
@@ -252,8 +279,9 @@ io::CacheOptions ReadOptions::cache() const {
 
 std::shared_ptr<const io::Opener> ReadOptions::opener() const {
   if (opener_) return opener_;
-  opener_ = std::make_shared<io::UrlOpener>(
-      io::UrlOpenerOptions{.http = http(), .stop = stop_, .allow_pipe = allow_pipe_});
+  opener_ = std::shared_ptr<const io::UrlOpener>(
+      new io::UrlOpener({.http = http(), .stop = stop_, .allow_pipe = allow_pipe_}),
+      [clock = retry_clock_](const io::UrlOpener* opener) { delete opener; });
   // A command that only checks its options makes no folder.
   if (attached_ && !cache_.empty()) opener_ = std::make_shared<io::CachingOpener>(opener_, cache());
   return opener_;

@@ -26,6 +26,7 @@
 #include "pipeline/options.h"
 #include "tools/component_option.h"
 #include "tools/manifest_facts.h"
+#include "trainer/prometheus_metrics.h"
 #include "wds/fault_policies.h"
 #include "wds/manifest.h"
 #include "wds/sample_stream.h"
@@ -42,10 +43,13 @@ struct CacheOptions;
 
 namespace millrace::tools {
 
+class RetryClock;
 struct Context;
 
 class ReadOptions {
  public:
+  ReadOptions();
+
   /// Declares the positional SPEC... (at least one) and the options below.
   void declare(CLI::App& app);
   /// Declares only the options, for commands whose specs have other names.
@@ -118,6 +122,8 @@ class ReadOptions {
   std::shared_ptr<const io::Opener> opener() const;
   /// The opener's HTTP options.
   io::HttpOptions http() const;
+  /// What the openers' readers had to repeat so far. Threads: any.
+  trainer::NetworkState network() const;
 
  private:
   void settle();
@@ -142,6 +148,7 @@ class ReadOptions {
   bool attached_ = false;
   std::stop_token stop_;
   Log log_;
+  std::shared_ptr<RetryClock> retry_clock_;  ///< of the waits between tries
   mutable std::shared_ptr<const io::Opener> opener_;
   bool require_index_ = false;
   mutable std::map<std::vector<std::string>, std::vector<wds::ManifestShard>> expanded_;

@@ -16,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/create/job_state.h"
 #include "tools/create/shard_set.h"
+#include "tools/known_samples.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
@@ -157,7 +158,8 @@ class ReshardCommand final : public Command {
 
   wds::ReshardResult reshard_all(const io::Opener& opener, wds::FaultLedger& ledger,
                                  const Context& context) {
-    Progress progress(context.terminal, "samples", 0, "reading the first samples");
+    Progress progress(context.terminal, "samples", known_samples(read_.policy(), options_.shards),
+                      "reading the first samples");
     options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
     std::optional<TaskArena> threads;
     if (pictures_.wanted()) {

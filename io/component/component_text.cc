@@ -149,9 +149,11 @@ std::string help(const StructType& type) {
 }
 
 std::string help(const Table& table) {
+  constexpr std::size_t kColumn = 15;
   std::string lines;
   for (const Component& one : table.all())
-    lines += fmt::format("  {:<12}{}\n", one.type().name().word, one.type().name().sentence);
+    lines += fmt::format("  {:<13}{}\n", one.type().name().word,
+                         wrapped(std::string(one.type().name().sentence), kColumn, kColumn));
   return lines;
 }
 

@@ -35,6 +35,13 @@ if(NOT EXISTS ${WORK}/prefix/share/millrace/recipes/pe-resnet34.toml)
   message(FATAL_ERROR "the recipes were not installed")
 endif()
 
+foreach(said man/man1/millrace-train.1 bash-completion/completions/millrace zsh/site-functions/_millrace
+        fish/vendor_completions.d/millrace.fish)
+  if(NOT EXISTS ${WORK}/prefix/share/${said})
+    message(FATAL_ERROR "share/${said} was not installed")
+  endif()
+endforeach()
+
 find_program(PKG_CONFIG pkg-config)
 if(PKG_CONFIG)
   file(GLOB_RECURSE pc ${WORK}/prefix/millrace.pc)

@@ -26,7 +26,7 @@ declare -A words=(
   [--force]="--run-dir other" [--peer-timeout]=9 [--streams]=4 [--scale-lr]="--lr 0.1"
   [--order.initial]="5 --order webdataset" [--order.shard-shuffle]="5 --order webdataset"
   [--order.detshuffle]="true --order webdataset" [--resampled]="--epoch-samples 64" [--ema]=0.5
-  [--dump-program]=step.mlir [--trace]=t.json [--trace-steps]="1:2 --trace t.json" [--trace-layers]="--trace t.json"
+  [--dump-program]=step.mlir [--metrics-listen]=127.0.0.1:0 [--trace]=t.json [--trace-steps]="1:2 --trace t.json" [--trace-layers]="--trace t.json"
   [--interpolation]=bicubic [--eval-resize]=40 [--target-accuracy]=1 [--accumulate]=2 [--fake-data]=32)
 
 count=0

@@ -79,9 +79,9 @@ TEST_F(RunSettings, EachOptionOfTrainIsComparedOrMarked) {
                                                 "--cache-decoded",
                                                 "--cache-decoded-in"};
   const std::set<std::string> of_this_start = {
-      "--run-dir",      "--force",       "--resume",      "--allow-changed-data", "--upload",
-      "--fast-dev-run", "--summary",     "--dump-plan",   "--dump-program",       "--trace",
-      "--trace-events", "--trace-steps", "--trace-layers"};
+      "--run-dir",      "--force",       "--resume",       "--allow-changed-data", "--upload",
+      "--fast-dev-run", "--summary",     "--dump-plan",    "--dump-program",       "--trace",
+      "--trace-events", "--trace-steps", "--trace-layers", "--metrics-listen"};
   const auto kept = kept_settings();
   for (const std::string& name : all) {
     const bool is_marked = own_of_process.contains(name) || of_this_start.contains(name);
@@ -172,7 +172,7 @@ TEST_F(RunSettings, ConfigJsonGivesTheSameRunAgain) {
                       "--take", "24", "--mean", "0.4,0.5,0.6"})
                    .status);
   const ProcessResult again =
-      millrace({"train", "--config", dir_ / "run/config.json", "--run-dir", dir_ / "again"});
+      millrace({"train", "--config", dir_ / "run", "--run-dir", dir_ / "again"});
   ASSERT_EQ(0, again.status) << again.err;
   EXPECT_EQ(read_file(dir_ / "run/checkpoints/last/model.safetensors"),
             read_file(dir_ / "again/checkpoints/last/model.safetensors"));

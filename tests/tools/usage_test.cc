@@ -229,7 +229,8 @@ TEST(Usage, EveryCommandHasHelpWithAnExample) {
 }
 
 TEST(Usage, HelpOnComponentsFitsATerminal) {
-  for (const std::string topic : {"segment", "mask-depth", "sgd", "one-cycle", "resnet50", "task"})
+  for (const std::string topic :
+       {"segment", "mask-depth", "sgd", "one-cycle", "resnet50", "task", "augment"})
     for (const std::string& line : lines_of(millrace({"train", "--help", topic}).out))
       EXPECT_LE(line.size(), 80U) << line;
 }

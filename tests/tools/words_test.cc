@@ -393,7 +393,7 @@ TEST_F(Toml, BombsAreRefusedAtOnce) {
   expect_refused(std::string(3'000'000, '#'), "over 1 MiB");
   const ProcessResult folder = millrace({"train", "x.tar", "--config", dir_.path().string()});
   EXPECT_EQ(folder.status, 2);
-  EXPECT_THAT(folder.err, HasSubstr("is a folder"));
+  EXPECT_THAT(folder.err, HasSubstr("is a folder without a run's config.json"));
   const ProcessResult endless = millrace({"train", "x.tar", "--config", "/dev/zero"});
   EXPECT_EQ(endless.status, 2);
   EXPECT_THAT(endless.err, HasSubstr("over 1 MiB"));

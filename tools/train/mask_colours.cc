@@ -66,8 +66,9 @@ std::string lower(std::string_view text) {
 }
 
 bool is_left_out(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kNames = {"void", "ignore", "unlabelled", "unlabeled"};
-  return std::ranges::find(kNames, lower(name)) != kNames.end();
+  constexpr std::array<std::string_view, 4> kLeftOut = {"void", "ignore", "unlabelled",
+                                                        "unlabeled"};
+  return std::ranges::find(kLeftOut, lower(name)) != kLeftOut.end();
 }
 
 std::optional<std::uint8_t> level_of(std::string_view text) {

@@ -71,12 +71,14 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
   train_samples_ = pipeline::global_samples_per_epoch(train).value_or(0);
   std::size_t num_indexes = num_indexes_of(train);
   train_.emplace(std::move(train), devices);
-  limited_train_.emplace(*train_, options.limits.train_batches, options.run.topology);
+  metered_train_.emplace(*train_);
+  limited_train_.emplace(*metered_train_, options.limits.train_batches, options.run.topology);
   if (const InputOptions input = validation_input(options); !input.is_empty()) {
     auto val = pipeline(input);
     num_indexes += num_indexes_of(val);
     val_.emplace(std::move(val), devices);
-    limited_val_.emplace(*val_, options.limits.val_batches, options.run.topology);
+    metered_val_.emplace(*val_);
+    limited_val_.emplace(*metered_val_, options.limits.val_batches, options.run.topology);
   }
   log_balance(num_indexes, context.log);
 }

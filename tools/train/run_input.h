@@ -12,6 +12,7 @@
 #include "tools/train/data_options.h"
 #include "tools/train/limit_options.h"
 #include "tools/train/limited_feed.h"
+#include "tools/train/metered_feed.h"
 #include "tools/train/run_options.h"
 #include "trainer/feed.h"
 
@@ -44,11 +45,18 @@ class RunInput {
   std::int64_t train_samples() const { return train_samples_; }
   /// Null if there is no validation.
   trainer::Feed* validation() { return limited_val_ ? &*limited_val_ : nullptr; }
+  /// What they hold now, for whoever watches the run. Threads: any.
+  std::optional<trainer::InputState> train_state() const { return metered_train_->state(); }
+  std::optional<trainer::InputState> validation_state() const {
+    return metered_val_ ? metered_val_->state() : std::nullopt;
+  }
 
  private:
   std::int64_t train_samples_ = 0;
   std::optional<trainer::LoaderFeed> train_;
   std::optional<trainer::LoaderFeed> val_;
+  std::optional<MeteredFeed> metered_train_;
+  std::optional<MeteredFeed> metered_val_;
   std::optional<LimitedFeed> limited_train_;
   std::optional<LimitedFeed> limited_val_;
 };

@@ -1,0 +1,64 @@
+#include "tools/train/metered_feed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "pipeline/pipeline.h"
+
+namespace millrace::tools {
+
+/// Counts what the devices take.
+class MeteredFeed::Epoch final : public trainer::EpochFeed {
+ public:
+  Epoch(std::unique_ptr<trainer::EpochFeed> feed, std::atomic<std::int64_t>& taken)
+      : feed_(std::move(feed)), taken_(taken) {}
+
+  bool next(int replica, pipeline::Batch& batch) override {
+    const bool more = feed_->next(replica, batch);
+    if (more) taken_ += batch.num_valid;
+    return more;
+  }
+  void stop() override { feed_->stop(); }
+  bool drops_uneven() const override { return feed_->drops_uneven(); }
+  std::string busiest_stage() const override { return feed_->busiest_stage(); }
+  std::int64_t skipped_samples() const override { return feed_->skipped_samples(); }
+  std::int64_t refetched() const override { return feed_->refetched(); }
+  trainer::InputReport report() override { return feed_->report(); }
+
+ private:
+  std::unique_ptr<trainer::EpochFeed> feed_;
+  std::atomic<std::int64_t>& taken_;
+};
+
+// A pipeline that goes on counts on; a new one begins at 0.
+std::unique_ptr<trainer::EpochFeed> MeteredFeed::open(std::uint32_t epoch,
+                                                      const pipeline::Position* from) {
+  const auto elapsed = [this] {
+    return feed_.pipeline() == nullptr ? std::chrono::nanoseconds(0)
+                                       : feed_.pipeline()->statistics().elapsed;
+  };
+  const auto before = elapsed();
+  {
+    MutexLock lock(mutex_);
+    pipeline_ = nullptr;
+  }
+  auto opened = feed_.open(epoch, from);
+  if (elapsed() < before) taken_ = 0;
+  MutexLock lock(mutex_);
+  pipeline_ = feed_.pipeline();
+  return std::make_unique<Epoch>(std::move(opened), taken_);
+}
+
+// Batches that are dropped on their way to the devices are not known of.
+std::optional<trainer::InputState> MeteredFeed::state() const {
+  MutexLock lock(mutex_);
+  if (pipeline_ == nullptr) return {};
+  trainer::InputState state{.statistics = pipeline_->statistics()};
+  const auto handed_out = static_cast<std::int64_t>(state.statistics.samples);
+  if (pipeline_->options().batch.uneven != pipeline::Uneven::kDrop)
+    state.landed_samples = std::max<std::int64_t>(0, handed_out - taken_);
+  return state;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,44 @@
+// MeteredFeed: a LoaderFeed that says at any moment what it holds and has done.
+//
+// Threads: as a Feed; state() from any, but not beside the destructor.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "io/base/thread_annotations.h"
+#include "trainer/feed.h"
+#include "trainer/prometheus_metrics.h"
+
+namespace millrace::tools {
+
+class MeteredFeed final : public trainer::Feed {
+ public:
+  /// `feed` is borrowed.
+  explicit MeteredFeed(trainer::LoaderFeed& feed) : feed_(feed) {}
+
+  std::unique_ptr<trainer::EpochFeed> open(std::uint32_t epoch,
+                                           const pipeline::Position* from) override;
+  void plan_epochs(std::int64_t end) override { feed_.plan_epochs(end); }
+  void set_landing(const device::Landing& landing) override { feed_.set_landing(landing); }
+  std::optional<pipeline::DataIdentity> identity() const override { return feed_.identity(); }
+  std::int64_t batch_size() const override { return feed_.batch_size(); }
+  std::int64_t steps_per_epoch() const override { return feed_.steps_per_epoch(); }
+
+  /// Nullopt before the first open(), and while one is in progress.
+  std::optional<trainer::InputState> state() const;
+
+ private:
+  class Epoch;
+
+  trainer::LoaderFeed& feed_;
+  std::atomic<std::int64_t> taken_ = 0;  ///< samples, by the devices, of the present pipeline
+  mutable Mutex mutex_;
+  /// The feed's, while it may be looked at: from the end of an open() to the next one.
+  const pipeline::Pipeline* pipeline_ MILLRACE_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace millrace::tools

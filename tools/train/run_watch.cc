@@ -1,0 +1,47 @@
+#include "tools/train/run_watch.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "io/base/error.h"
+#include "tools/metrics_answer.h"
+#include "tools/option_settings.h"
+
+namespace millrace::tools {
+void MetricsOptions::declare(CLI::App& app) {
+  app.add_option("--metrics-listen", listen,
+                 "Answer at this address, by HTTP: /metrics for Prometheus, /healthz for probes; a "
+                 "port alone is of 127.0.0.1, 0.0.0.0:9400 is for whoever reaches the machine")
+      ->type_name("ADDRESS:PORT")
+      ->check(of_this_start());
+}
+
+void MetricsOptions::check() const {
+  try {
+    if (!listen.empty()) static_cast<void>(parse_listen_address(listen));
+  } catch (const Error& error) {
+    throw Error(error.code(), "--metrics-listen: " + error.message());
+  }
+}
+
+ListenAddress MetricsOptions::address(const Topology& topology) const {
+  ListenAddress address = parse_listen_address(listen);
+  if (address.port == 0) return address;
+  const int port = address.port + topology.node_process;
+  require(port <= 65'535, fmt::format("--metrics-listen {}: process {} of this machine has no port",
+                                      listen, topology.node_process));
+  address.port = static_cast<std::uint16_t>(port);
+  return address;
+}
+
+RunWatch::RunWatch(const MetricsOptions& options, const Topology& topology, const Log& log)
+    : metrics_(MILLRACE_VERSION),
+      server_(options.address(topology),
+              [this](const MetricsRequest& request) { return answer(metrics_, request); }) {
+  const ListenAddress& at = server_.address();
+  log.info(fmt::format("metrics for Prometheus at http://{}/metrics{}", at.text(),
+                       at.is_loopback() ? "" : ", for whoever reaches this machine"));
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,46 @@
+// RunWatch: --metrics-listen, by which a run answers whoever watches it (tools/metrics_answer.h).
+//
+//   RunWatch watch(options, topology, log);
+//   const trainer::PrometheusMetrics::Watched watched(watch.metrics(), {.train = &train});
+//   fit(input, options, {&watch.metrics()});
+//
+// Threads: one at a time; its server has one of its own.
+#pragma once
+
+#include <string>
+
+#include "io/base/log.h"
+#include "io/base/topology.h"
+#include "tools/metrics_server.h"
+#include "trainer/prometheus_metrics.h"
+
+namespace CLI {
+class App;
+}
+
+namespace millrace::tools {
+
+/// --metrics-listen.
+struct MetricsOptions {
+  std::string listen = {};  ///< empty: no server
+
+  void declare(CLI::App& app);
+  /// Throws: InvalidArgument.
+  void check() const;
+  /// That of this process: those of one machine have the ports that follow.
+  ListenAddress address(const Topology& topology) const;
+};
+
+class RunWatch {
+ public:
+  /// Listens, and says where. Throws: as MetricsServer.
+  RunWatch(const MetricsOptions& options, const Topology& topology, const Log& log);
+
+  trainer::PrometheusMetrics& metrics() { return metrics_; }
+
+ private:
+  trainer::PrometheusMetrics metrics_;
+  MetricsServer server_;
+};
+
+}  // namespace millrace::tools
