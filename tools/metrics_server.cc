@@ -80,12 +80,12 @@ std::uint16_t port_of(int socket) {
 }
 
 /// Puts the socket where the address says. Returns false, with errno, where it may not be.
-bool listen_on(int socket, SocketAddress address, unsigned backlog) {
+bool listen_on(int socket, SocketAddress address) {
+  constexpr int kWaiting = 128;  // of connections to come, which the system holds
   const int on = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address.family() == AF_INET6) ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  return ::bind(socket, address.get(), address.size) == 0 &&
-         ::listen(socket, static_cast<int>(backlog)) == 0;
+  return ::bind(socket, address.get(), address.size) == 0 && ::listen(socket, kWaiting) == 0;
 }
 
 std::string query_value(MHD_Connection* connection, const char* name) {
@@ -141,7 +141,7 @@ MetricsServer::State::State(const ListenAddress& address, Answer answer,
     : address_(address), answer_(std::move(answer)), options_(options) {
   const SocketAddress wanted = socket_address(address);
   Socket socket(::socket(wanted.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.get() < 0 || !listen_on(socket.get(), wanted, options.connections))
+  if (socket.get() < 0 || !listen_on(socket.get(), wanted))
     throw Error(ErrorCode::kIo, fmt::format("listening on {} is not possible: {}", address.text(),
                                             std::strerror(errno)));
   address_.port = port_of(socket.get());
