@@ -28,7 +28,7 @@ HWY_INLINE hn::Vec<D> hard_value(D d, hn::Vec<D> x, bool times_x) {
   return times_x ? hn::Mul(x, gate) : gate;
 }
 
-// At -3 and 3 as PyTorch 1.13's: the gate as outside, x times the gate as between them.
+// At -3 and 3 as PyTorch 1.13: the gate as outside; x times the gate as from there upwards.
 template <class D>
 HWY_INLINE hn::Vec<D> hard_slope(D d, hn::Vec<D> x, bool times_x) {
   const auto three = hn::Set(d, 3.0F);
@@ -36,9 +36,9 @@ HWY_INLINE hn::Vec<D> hard_slope(D d, hn::Vec<D> x, bool times_x) {
     const auto within = hn::And(hn::Gt(x, hn::Neg(three)), hn::Lt(x, three));
     return hn::IfThenElseZero(within, hn::Set(d, 1.0F / 6.0F));
   }
-  const auto within = hn::And(hn::Ge(x, hn::Neg(three)), hn::Le(x, three));
+  const auto within = hn::And(hn::Ge(x, hn::Neg(three)), hn::Lt(x, three));
   const auto rising = hn::MulAdd(x, hn::Set(d, 1.0F / 3.0F), hn::Set(d, 0.5F));
-  const auto outside = hn::IfThenElseZero(hn::Gt(x, three), hn::Set(d, 1.0F));
+  const auto outside = hn::IfThenElseZero(hn::Ge(x, three), hn::Set(d, 1.0F));
   return hn::IfThenElse(within, rising, outside);
 }
 

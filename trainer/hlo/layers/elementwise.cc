@@ -47,7 +47,7 @@ Curve curve_of(const nn::Activation& layer, const Tensor& x) {
       return {x * hard_gate(x), [x] {
                 const Tensor above =
                     select(compare(x, Order::kGreaterOrEqual, -3.0), x / 3.0 + 0.5, 0.0);
-                return select(compare(x, Order::kGreater, 3.0), splat_like(x, 1.0), above);
+                return select(compare(x, Order::kGreaterOrEqual, 3.0), splat_like(x, 1.0), above);
               }};
     case nn::ActivationKind::kHardSigmoid:
       return {hard_gate(x), [x] { return select(is_rising(x), splat_like(x, 1.0 / 6.0), 0.0); }};
